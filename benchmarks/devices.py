@@ -9,7 +9,8 @@
 Each way is measured in turn with all others, several rounds of them; the figure is that of the best round. A round
 makes as many copies as take some tens of milliseconds, and waits for both devices. GB are 1e9 bytes.
 
-Then `prefetch` and `stream_map` over one device and over both.
+Then `prefetch` and `stream_map` over one device and over both: from ordinary memory, which the processor copies first,
+and from pinned memory, which the devices read by themselves; and copies on the host alone.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import statistics
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,8 @@ _LIBRARIES = ("torch", "cupy", "pycuda")
 _ROUND_NBYTES = 8 << 30
 """Bytes of one round, of which a round copies at least one array and at most `_ROUND_CALLS`."""
 _ROUND_CALLS = 200
+_COPIERS = 10
+"""As many threads as stage one transfer at most."""
 
 Way = Callable[[], Any]
 
@@ -153,18 +158,24 @@ def copies(names: list[str], nbytes: int, rounds: int) -> list[dict[str, Any]]:
 
 
 def pipelines(name: str, nbytes: int, rounds: int) -> list[dict[str, Any]]:
-    """Measure `prefetch` and `stream_map` over one device and over two."""
+    """Measure `prefetch` and `stream_map` over one device and over two, from ordinary memory and from pinned."""
     both, nbytes = devices_of(name)[:2], max(nbytes // 64, 1) * 64
     batches = [np.full(nbytes, number, np.uint8) for number in range(16)]
     rows = np.concatenate(batches).reshape(64, -1)
     out = np.empty_like(rows)
-    ways: dict[str, Way] = {}
-    for devices in ([both[0]], both):
-        label = f"{len(devices)} device{'s' * (len(devices) > 1)}"
-        ways[f"{name} prefetch, {label}"] = partial(_consume, batches, devices)
-        ways[f"{name} stream_map, {label}"] = partial(
-            xl.stream_map, _same, rows, chunk_rows=4, out=out, devices=devices
-        )
+    pinned, pinned_out = xl.pinned_array(rows), xl.pinned_empty(rows.shape, rows.dtype)
+    crew = min(_COPIERS, os.cpu_count() or 1)
+    ways: dict[str, Way] = {f"host memory, copied by {crew} threads": partial(_copy_on_host, out, rows, crew)}
+    for memory, given, source, into in (
+        ("ordinary", batches, rows, out),
+        ("pinned", list(pinned.reshape(16, -1)), pinned, pinned_out),
+    ):
+        for devices in ([both[0]], both):
+            label = f"{memory}, {len(devices)} device{'s' * (len(devices) > 1)}"
+            ways[f"{name} prefetch, {label}"] = partial(_consume, given, devices)
+            ways[f"{name} stream_map, {label}"] = partial(
+                xl.stream_map, _same, source, chunk_rows=4, out=into, devices=devices
+            )
     found = measure(ways, 1, rounds, partial(_wait, both))
     total = rows.nbytes
     return [
@@ -172,6 +183,12 @@ def pipelines(name: str, nbytes: int, rounds: int) -> list[dict[str, Any]]:
          "median_gb_per_s": total / statistics.median(seconds) / 1e9, "us_a_call": min(seconds) * 1e6}
         for way, seconds in found.items()
     ]  # fmt: skip
+
+
+def _copy_on_host(dst: Any, src: Any, threads: int) -> None:
+    """What feeds all devices from ordinary memory: copies of the processor's."""
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(np.copyto, np.array_split(dst, threads), np.array_split(src, threads)))
 
 
 def _same(chunk: Any) -> Any:

@@ -5,8 +5,9 @@
 
     by hand        mpi4py's Allreduce; torch.distributed.all_reduce on gloo, and on NCCL
     all_reduce     comm.all_reduce(x, out=y); unchecked: with check=False; reproducible: with reproducible=True
-    step           one step of a network in PyTorch on each rank's device, its gradients reduced beside the backward
-                   pass, against the same step without communication; speed-up is that of all ranks over one
+    step           one step of a network in PyTorch on each rank's device: alone, without communication; with the mean
+                   of its gradients behind the backward pass; and with each begun as soon as the pass has made it. A
+                   speed-up is that of all ranks over one alone
 
 Each way is measured in turn with all others, several rounds of them; the figure is that of the median round, in
 microseconds a call, on the slowest rank. Rank 0 prints.
@@ -131,13 +132,13 @@ def _calls(first_us: float) -> int:
 
 
 class Training:
-    """A network of equal layers on this rank's GPU, its gradients reduced as the backward pass makes them."""
+    """A network of equal layers on this rank's GPU, whose gradients are reduced: not, behind the pass, or in it."""
 
-    def __init__(self, comm: distributed.Communicator, place: xl.Device, *, is_alone: bool) -> None:
+    def __init__(self, comm: distributed.Communicator, place: xl.Device, when: str) -> None:
         import torch
 
         self._comm = comm
-        self._is_alone = is_alone
+        self._when = when
         self._begun: list[Any] = []
         where = torch.device("cuda", place.index)
         layers = [torch.nn.Linear(_WIDTH, _WIDTH, device=where) for _ in range(_LAYERS)]
@@ -147,7 +148,7 @@ class Training:
             parameter.register_post_accumulate_grad_hook(self._reduce)
 
     def _reduce(self, parameter: Any) -> None:
-        if not self._is_alone:
+        if self._when == "overlapped":
             self._begun.append(self._comm.all_reduce(parameter.grad, "mean", out=parameter.grad, async_op=True))
 
     def step(self) -> None:
@@ -157,14 +158,18 @@ class Training:
         for each in self._begun:
             each.wait()
         self._begun.clear()
+        parameters = list(self._net.parameters())
+        slopes = [parameter.grad for parameter in parameters]
+        if self._when == "behind":
+            slopes = distributed.mean_grads(self._comm, slopes)
         with torch.no_grad():
-            for parameter in self._net.parameters():
-                parameter -= 1e-3 * parameter.grad
+            for parameter, slope in zip(parameters, slopes, strict=True):
+                parameter -= 1e-3 * slope
                 parameter.grad = None
 
 
 def training(comm: distributed.Communicator, rounds: int) -> dict[str, float]:
-    """A step alone and one with communication, in microseconds; and the speed of all ranks together over one."""
+    """Steps, in microseconds, and the speed of all ranks together over one alone."""
     if not xl.available_backends()["torch"].is_available:
         return {}
     places = [each for each in map(xl.Device, xl.available_backends()["torch"].devices) if each.kind != "cpu"]
@@ -172,12 +177,11 @@ def training(comm: distributed.Communicator, rounds: int) -> dict[str, float]:
         return {}
     place = places[comm.local_rank % len(places)]
     place.use()
-    ways = {
-        "step alone": _synchronised(_called(Training(comm, place, is_alone=True)), place),
-        "step together": _synchronised(_called(Training(comm, place, is_alone=False)), place),
-    }
+    whens = ("alone", "behind", "overlapped")
+    ways = {f"step {when}": _synchronised(_called(Training(comm, place, when)), place) for when in whens}
     found = measured(comm, ways, rounds)
-    return found | {"speed-up": comm.size * found["step alone"] / found["step together"]}
+    speeds = {f"speed-up {when}": comm.size * found["step alone"] / found[f"step {when}"] for when in whens[1:]}
+    return found | speeds
 
 
 def _called(trained: Training) -> Way:

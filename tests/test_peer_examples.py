@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import io
-import os
 import re
 import runpy
-import shutil
-import subprocess
 import sys
 import tokenize
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 import xferlib as xl
+from tests.distributed import launching
 
 FOLDER = Path(__file__).parents[1] / "examples" / "peers"
 
@@ -103,14 +100,7 @@ def test_a_port_has_the_result_of_its_original(
 
 
 def test_two_processes_exchange_their_arrays_by_mpi() -> None:
-    mpiexec: Any = shutil.which("mpiexec", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
-    if importlib.util.find_spec("mpi4py") is None:
-        pytest.skip("mpi4py is not installed")
-    if mpiexec is None:
-        pytest.skip("mpiexec is not installed")
-    command = [mpiexec, "-n", "2", sys.executable, str(FOLDER / "cupy" / "mpi4py_multiple_devices.py")]
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join((str(FOLDER.parents[1]), os.environ.get("PYTHONPATH", "")))}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=100)
+    done = launching.job("mpi", 2, str(FOLDER / "cupy" / "mpi4py_multiple_devices.py"))
     assert done.stdout.count("of 2 on") == 2, done.stdout + done.stderr
 
 

@@ -169,6 +169,29 @@ def test_many_leaves_are_there_when_the_call_returns(odd: str) -> None:
         _same(xl.to_host(found), wanted)
 
 
+SIZES = (1, 3, 700, 5000, 65_537, 262_143, 262_145, 600_000, 2_097_151, 2_097_153)
+"""In bytes, about those at which leaves change their way."""
+
+
+@pytest.mark.parametrize("is_pinned", [False, True])
+@pytest.mark.parametrize("count", [2, 3, 5, 9, 40])
+def test_leaves_of_any_sizes_come_back(count: int, is_pinned: bool) -> None:
+    chance = np.random.default_rng(count)
+    leaves = [bits_of(int(chance.choice(SIZES)), np.uint8, seed=n) for n in range(count)]
+    leaves += [leaf[: leaf.size // 8 * 8].view(np.float64) for leaf in leaves if leaf.size > 8]
+    there = xl.tree.to_device(leaves)
+    for _ in range(2):  # the second time memory is recycled
+        back = xl.tree.to_host(there, pinned=is_pinned)
+        for found, leaf in zip(back, leaves, strict=True):
+            _same(found, leaf)
+            assert found.flags.writeable
+            found[...] = 0  # and none shares bytes with another
+        kept = xl.tree.to_host(there, pinned=is_pinned)[-1]
+        del back
+        xl.tree.to_host(there, pinned=is_pinned)
+        _same(kept, leaves[-1])  # while one leaf lives, so does the memory that it shares
+
+
 def test_an_interrupted_tree_leaves_nothing_that_reads_its_arrays(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     leaves = [bits_of(4096, np.uint8, seed=n) for n in range(300)]
     xl.tree.to_device(leaves, backend="fake")

@@ -1,7 +1,7 @@
-"""A program in which one rank fails: ``python failing.py WAY``, or ``python failing.py`` for ranks that it forks.
+"""A program in which one rank fails: ``python failing.py WAY KIND``, or ``python failing.py KIND`` for forked ranks.
 
-Without an argument it imports PyTorch once and runs every way in two forked ranks, without a launcher that would end
-one because of the other; it prints what each rank said, as JSON.
+Without a way it imports PyTorch once and runs every way in two forked ranks, without a launcher that would end one
+because of the other; it prints what the rank that does not fail by itself said, as JSON.
 """
 
 from __future__ import annotations
@@ -17,22 +17,49 @@ from typing import Any
 
 import numpy as np
 
+import xferlib as xl
 from xferlib import distributed
+from xferlib.distributed.drivers.device_driver import DeviceDriver
+from xferlib.distributed.drivers.mpi import MpiDriver
+from xferlib.distributed.drivers.torch import GlooDriver
 
 WAYS = ("killed", "raising", "leaving", "stuck", "aborting", "absent")
+INSIDE = ("killed-inside", "stuck-inside")
+"""The rank fails when the calls have been compared, so that the device of the other waits for it."""
+KINDS = {"one-host": WAYS, "many-hosts": WAYS, "simulated-devices": INSIDE, "gpus": WAYS + INSIDE}
+RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "RANK")
+"""Of MPICH, Open MPI, other launchers by PMIx, and torchrun."""
 _HANG_S = 60
 
 
-def fail(way: str) -> None:
-    if "many-hosts" in sys.argv:
+class WaitsForEver(DeviceDriver):
+    """A driver of devices whose second operation is never complete: its rank waits for one that does not come."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+
+    def reduces(self, dtype: Any, op: str) -> bool:
+        return True
+
+    def all_reduce(self, *_: Any) -> None:
+        self._calls += 1
+
+    def is_idle(self) -> bool:
+        return self._calls < 2
+
+    reduce_scatter = broadcast = all_gather = all_to_all = all_reduce  # type: ignore[assignment]
+
+
+def fail(way: str, kind: str) -> None:
+    rank = int(next(os.environ[name] for name in RANK_VARIABLES if name in os.environ))
+    if kind == "many-hosts":
         socket.gethostname = lambda: str(os.getpid())  # so that nothing is shared
-    is_faulty = os.environ.get("PMI_RANK", os.environ.get("RANK")) == "1"
-    if way == "absent" and is_faulty:
+    if way == "absent" and rank:
         threading.Event().wait()
-    comm = distributed.init(timeout=1.0 if way in ("stuck", "absent") else 60.0)
-    x = np.ones(1000)
+    comm = distributed.init(timeout=3.0 if way.startswith(("stuck", "absent")) else 60.0)
+    x = array_of(rank, kind)
     comm.all_reduce(x)
-    if is_faulty:
+    if rank:
         if way == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
         if way == "raising":
@@ -43,38 +70,79 @@ def fail(way: str) -> None:
             threading.Event().wait()
         if way == "aborting":
             comm.abort("the loss is NaN")
-    comm.all_reduce(x)
+        fail_inside(way)
+    xl.to_host(comm.all_reduce(x, out=x))
+    if kind == "simulated-devices":
+        threading.Event().wait()  # as a wait for the device does
 
 
-def forked(way: str, port: int) -> dict[str, Any]:
-    """Run one way in two ranks; the exit code and the error output of the one that does not fail by itself."""
-    ranks: list[int] = []
-    with tempfile.TemporaryFile() as output:
-        code = _run_two(way, port, output, ranks)
-        output.seek(0)
-        return {"code": code, "said": output.read().decode()}
+def array_of(rank: int, kind: str) -> Any:
+    """The array of a rank, on the device that the kind says."""
+    if kind == "simulated-devices":
+        for driver in (MpiDriver, GlooDriver):
+            driver.carries = lambda driver, backend: backend.name == "sim"  # type: ignore[method-assign]
+            driver.for_device = lambda *_: WaitsForEver()  # type: ignore[method-assign]
+        return xl.ones(1000, device=f"sim:sim:{rank}")
+    return xl.ones(1000, device=gpus()[rank]) if kind == "gpus" else np.ones(1000)
 
 
-def _run_two(way: str, port: int, output: Any, ranks: list[int]) -> int:
-    for rank in (0, 1):
+def gpus() -> list[xl.Device]:
+    """The GPUs of the first library that is installed."""
+    found = [xl.Device(each) for name in ("torch", "cupy", "pycuda") for each in xl.available_backends()[name].devices]
+    return [each for each in found if each.kind == "cuda" and each.backend == found[0].backend]
+
+
+def fail_inside(way: str) -> None:
+    """Let the next operation of the device never begin."""
+    from xferlib.distributed.drivers.nccl import Nccl
+
+    def all_reduce(*_: Any) -> None:
+        if way == "killed-inside":
+            os.kill(os.getpid(), signal.SIGKILL)
+        threading.Event().wait()
+
+    for driver in (Nccl, WaitsForEver):
+        driver.all_reduce = all_reduce  # type: ignore[assignment, method-assign]
+
+
+class Pair:
+    """Two forked ranks of one way."""
+
+    def __init__(self, way: str, kind: str, port: int) -> None:
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._ranks = [self._fork(way, kind, port, rank) for rank in (0, 1)]
+
+    def _fork(self, way: str, kind: str, port: int, rank: int) -> int:
         child = os.fork()
         if not child:
-            os.dup2(output.fileno() if rank == 0 else os.open(os.devnull, os.O_WRONLY), 2)
+            os.dup2(self._output.fileno() if rank == 0 else os.open(os.devnull, os.O_WRONLY), 2)
             os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-            run_and_end(way)
-        ranks.append(child)
-    signal.alarm(_HANG_S)  # a rank that hangs ends the program, and fails the test
-    code = os.waitstatus_to_exitcode(os.waitpid(ranks[0], 0)[1])
-    signal.alarm(0)
-    os.kill(ranks[1], signal.SIGKILL)
-    os.waitpid(ranks[1], 0)
-    return code
+            run_and_end(way, kind)
+        return child
+
+    def result(self) -> dict[str, Any]:
+        """The exit code and the error output of the rank that does not fail by itself."""
+        signal.alarm(_HANG_S)  # a rank that hangs ends the program, and fails the test
+        code = os.waitstatus_to_exitcode(os.waitpid(self._ranks[0], 0)[1])
+        signal.alarm(0)
+        os.kill(self._ranks[1], signal.SIGKILL)
+        os.waitpid(self._ranks[1], 0)
+        self._output.seek(0)
+        return {"code": code, "said": self._output.read().decode()}
 
 
-def run_and_end(way: str) -> None:
+def results(kind: str) -> dict[str, Any]:
+    """Run every way of a kind: one after the other, or side by side where there are cores enough."""
+    if len(os.sched_getaffinity(0)) < 2 * len(KINDS[kind]):
+        return {way: Pair(way, kind, free_port()).result() for way in KINDS[kind]}
+    pairs = {way: Pair(way, kind, free_port()) for way in KINDS[kind]}
+    return {way: pair.result() for way, pair in pairs.items()}
+
+
+def run_and_end(way: str, kind: str) -> None:
     """End as an interpreter does that runs `fail` alone."""
     try:
-        fail(way)
+        fail(way, kind)
     except BaseException:
         sys.excepthook(*sys.exc_info())
         code = 1
@@ -95,9 +163,10 @@ def free_port() -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and sys.argv[1] in WAYS:
-        fail(sys.argv[1])
+    *given, last = sys.argv[1:]
+    if given:
+        fail(given[0], last)
     else:
         import torch.distributed  # noqa: F401 - before the forks, once for all
 
-        print(json.dumps({way: forked(way, free_port()) for way in WAYS}))
+        print(json.dumps(results(last)))

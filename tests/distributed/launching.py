@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import shutil
@@ -26,6 +27,14 @@ def mpiexec() -> str | None:
     """The launcher of MPI beside this interpreter, or the system's; None without mpi4py."""
     beside = Path(sys.executable).with_name("mpiexec")
     return (str(beside) if beside.is_file() else shutil.which("mpiexec")) if has("mpi4py") else None
+
+
+@functools.cache
+def mpi_kind() -> str:
+    """The MPI that `mpiexec` is of: ``"Hydra"``, of MPICH and its kin, or ``"Open MPI"``."""
+    done = run([str(mpiexec()), "--version"])
+    said = done.stdout + done.stderr
+    return "Open MPI" if "Open MPI" in said or "OpenRTE" in said else "Hydra"
 
 
 def has(module: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from typing import Any
@@ -9,57 +10,71 @@ from typing import Any
 import pytest
 
 from tests.distributed import launching
-from tests.distributed.failing import WAYS
+from tests.distributed.failing import KINDS, WAYS, gpus
 
 PROGRAM = str(launching.HERE / "failing.py")
-HOSTS = ["one-host", "many-hosts"]
 CAUSES = {
     "killed": r"PeerError: rank 0: rank 1 has failed, .*call 2, all_reduce of shape \(1000,\), dtype float64.* is gone",
     "raising": r"PeerError: rank 0: rank 1 has failed, .*call 2, .*ValueError: no file weights.npz",
     "leaving": r"PeerError: rank 0: rank 1 has failed, .*its program has ended",
-    "stuck": r"DistributedTimeoutError: rank 0: call 2, all_reduce of shape \(1000,\), .* timed out after 1 s",
+    "stuck": r"DistributedTimeoutError: rank 0: call 2, all_reduce of shape \(1000,\), .* timed out after 3 s",
     "aborting": r"PeerError: rank 0: rank 1 has failed, .*aborted: the loss is NaN",
-    "absent": r"DistributedTimeoutError: rank 0: init\(driver='\w+'\).* timed out after 1 s",
+    "killed-inside": r"PeerError: rank 0: call 2, all_reduce of shape \(1000,\), .* on the device: rank 1 .* is gone",
+    "stuck-inside": r"(DistributedTimeout|Peer)Error: rank 0: call 2, all_reduce .* timed out after 3 s on the device",
+    "absent": r"DistributedTimeoutError: rank 0: init\(driver='\w+'\).* timed out after 3 s",
 }
 BY_THE_DRIVER = r"PeerError: rank 0: call 2, all_reduce .* failed: driver 'torch' says"
 """On many hosts a process that is gone is seen by gloo, as a connection that is closed."""
 
 
-@pytest.fixture(scope="module", params=HOSTS)
-def forked(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    launching.need("torch")
-    done = launching.run(launching.command("single", 1) + [PROGRAM, request.param])
+def need_gpus() -> None:
+    if len(gpus()) < 2:
+        pytest.skip("two GPUs are needed")
+
+
+@functools.cache
+def said(kind: str) -> dict[str, Any]:
+    """The error output of a kind's ranks, by way, and how they ended."""
+    done = launching.run([*launching.command("single", 1), PROGRAM, kind])
     assert done.returncode == 0, done.stderr
-    return request.param, json.loads(done.stdout)
+    ranks: dict[str, Any] = json.loads(done.stdout)
+    return ranks
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_rank_over_gloo_ends_with_the_cause(forked: tuple[str, dict[str, Any]], way: str) -> None:
-    hosts, ranks = forked
-    expected = CAUSES[way] + (f"|{BY_THE_DRIVER}" if hosts == "many-hosts" and way in ("killed", "leaving") else "")
+@pytest.mark.parametrize(("kind", "way"), [(kind, way) for kind, ways in KINDS.items() for way in ways])
+def test_a_rank_over_gloo_ends_with_the_cause(kind: str, way: str) -> None:
+    launching.need("torch")
+    if kind == "gpus":
+        need_gpus()
+    ranks = said(kind)
+    expected = CAUSES[way] + (f"|{BY_THE_DRIVER}" if kind == "many-hosts" and way in ("killed", "leaving") else "")
     assert re.search(expected, ranks[way]["said"]), ranks[way]["said"]
     assert ranks[way]["code"] == 1
 
 
 @pytest.mark.parametrize(
-    ("way", "hosts"),
-    [(way, "one-host") for way in WAYS] + [(way, "many-hosts") for way in ("raising", "stuck", "aborting")],
+    ("kind", "way"),
+    [("one-host", way) for way in WAYS]
+    + [("many-hosts", way) for way in ("raising", "stuck", "aborting")]
+    + [("simulated-devices", "killed-inside")]
+    + [("gpus", way) for way in ("killed", "raising", "killed-inside", "stuck-inside")],
 )
-def test_a_rank_of_mpi_ends_with_the_cause(way: str, hosts: str) -> None:
+def test_a_rank_of_mpi_ends_with_the_cause(kind: str, way: str) -> None:
     launching.need("mpi")
+    if kind == "gpus":
+        need_gpus()
     launcher, *rest = launching.command("mpi", 2)
-    if "HYDRA" not in launching.run([launcher, "--version"]).stdout:
-        pytest.skip("the launcher ends the other ranks before they can say why: it is not that of MPICH")
-    done = launching.run([launcher, "-disable-auto-cleanup", *rest, PROGRAM, way, hosts])
-    said = done.stderr + done.stdout
-    expected = CAUSES[way] + (r"|signal 9" if way == "killed" else "")  # the launcher may be first to say so
-    assert re.search(expected, said), said
+    alone = ["-disable-auto-cleanup"] if launching.mpi_kind() == "Hydra" else []  # Open MPI always ends the others
+    done = launching.run([launcher, *alone, *rest, PROGRAM, way, kind])
+    told = done.stderr + done.stdout
+    expected = CAUSES[way] + (r"|signal 9" if way.startswith("killed") else "")  # the launcher may be first to say so
+    assert re.search(expected, told), told
     assert done.returncode != 0
 
 
 @pytest.mark.parametrize("driver", ["mpi", "torch"])
 def test_a_job_ends_as_its_launcher_has_it(driver: str) -> None:
-    done = launching.job(driver, 2, PROGRAM, "raising")
+    done = launching.job(driver, 2, PROGRAM, "raising", "one-host")
     assert done.returncode != 0
     assert "ValueError: no file weights.npz" in done.stderr
     assert re.search(CAUSES["raising"], done.stderr), done.stderr

@@ -6,11 +6,13 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from xferlib import _native
+from xferlib._api import front
 from xferlib._api import order as in_order
 from xferlib._api.order import IN_C, is_fortran
 from xferlib._core import devices
 from xferlib._core.array import Array
 from xferlib._core.device import DeviceSpec
+from xferlib._runtime import torch_compile
 from xferlib._runtime.checks import refuse_no_flag, refuse_positional
 from xferlib._transfer import copies, ends, one_step, one_step_download
 from xferlib._transfer.handle import Transfer
@@ -176,6 +178,14 @@ def to_host(
     if stream is None and (done := one_step_download.to_host(d, out, dtype)) is not None:
         return done
     return copies.to_host(d, dtype, stream, out)
+
+
+_to_device, _to_host = to_device, to_host
+if not TYPE_CHECKING:  # those in C have no annotations
+    to_device, to_host = front.bind(to_device, to_host)
+    if to_device is not _to_device:
+        torch_compile.show_python(to_device, _to_device)
+        torch_compile.show_python(to_host, _to_host)
 
 
 def to_host_async(

@@ -191,6 +191,8 @@ def _on_cpu(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> Arr
 
 def _empty_on_cpu(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> Array:
     backend = target.backend
+    if backend.name == "numpy":  # which has no pool of its own
+        return _host.host_cache.empty(source.shape, dtype)
     return backend.empty(source.shape, dtype, device=target.device, stream=backend.stream_current(target.device))
 
 

@@ -55,6 +55,8 @@ class Board(Control):
         OSError: The file does not exist here, as on another host.
     """
 
+    look_s = 0.25
+
     def __init__(self, path: str, rank: int, size: int) -> None:
         super().__init__(rank, size)
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)

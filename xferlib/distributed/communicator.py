@@ -308,7 +308,7 @@ class Communicator:
                 with group.failing():
                     group.settle(all_of_them=True)
                 group.close()
-                group.driver.close()
+                group.release()
                 ending.forget(group)
 
     def __enter__(self) -> Communicator:

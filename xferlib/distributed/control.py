@@ -47,6 +47,9 @@ class Failure(NamedTuple):
 class Control(ABC):
     """Compares the calls of all ranks, and tells of failures. One call at a time."""
 
+    look_s = 2.0
+    """How often another thread may ask for `failures`: it may be a message to another host."""
+
     def __init__(self, rank: int, size: int) -> None:
         self.rank = rank
         self.size = size

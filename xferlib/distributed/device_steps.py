@@ -35,7 +35,7 @@ class OnDevice(NamedTuple):
         device, stream = self.operand.source.device, self.operand.raw_stream
         assert device is not None
         assert stream is not None
-        return Order(device, stream, self.is_beside)
+        return Order(device, stream, self.operand.source.backend, self.is_beside)
 
     def on_stream(self) -> Stream:
         """The call's stream, to make it current for kernels."""
@@ -47,6 +47,8 @@ class OnDevice(NamedTuple):
         info = source.info
         assert info is not None
         assert out is not None
+        if self.result.array is source.given and info.nbytes == out.nbytes:
+            return source.given, info
         begins_inside = info.pointer != out.pointer and (
             info.pointer < out.pointer + out.nbytes and out.pointer < info.pointer + info.nbytes
         )
@@ -140,7 +142,7 @@ def reduce_scatter(on: OnDevice, op: str) -> Iterator[Pending]:
     if not info.size:
         return
     part = count // on.size
-    if on.driver.reduces(dtype, op):
+    if on.driver.scatters(dtype, op):
         enqueued = on.driver.reduce_scatter(out.pointer, info.pointer, part, dtype, op, on.order)
         yield from _steps(enqueued, array, on.result.array)
         return

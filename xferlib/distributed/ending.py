@@ -7,6 +7,7 @@ process of MPI is ended by MPI itself after an error, since its finalisation wou
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import sys
 import threading
@@ -36,6 +37,7 @@ _has_raised = False
 def watch(group: Group) -> None:
     """Tell the ranks of this group, too, how this process ends."""
     global _is_installed
+    group.end_process = functools.partial(abort, group)
     with _lock:
         _groups[id(group)] = group
         if not _is_installed:

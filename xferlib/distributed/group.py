@@ -15,6 +15,7 @@ from xferlib.distributed import board
 from xferlib.distributed.call import Call, Signature, digest
 from xferlib.distributed.control import Control, DriverControl, RankState
 from xferlib.distributed.drivers.driver import COMPLETE
+from xferlib.distributed.watch import DeviceWatch
 from xferlib.errors import (
     ClosedError,
     DistributedError,
@@ -77,6 +78,12 @@ class Group:
         self._devices: DeviceDriver | None = None
         self._place: Device | None = None
         """The device that `_devices` was made for, or would have been."""
+        self.watch: DeviceWatch | None = None
+        """Over the work of `_devices`."""
+        self.is_over = threading.Event()
+        """Set when the group refuses work."""
+        self.end_process: Callable[[BaseException], None] = self.fail
+        """Tells the other ranks of an error, and ends this process."""
         self._left: list[Pending] = []
         """Operations of the driver that were not waited for to their end."""
         self.parts = 0
@@ -256,9 +263,19 @@ class Group:
             assert place is not None
             identity = operand.source.backend.device_identity(place).uuid or f"{socket.gethostname()} {place.index}"
             if len(set(self.exchange(identity.encode(), call))) == self.size:
+                self.watch = DeviceWatch(self)
+                self.watch.enters(call)
                 self._devices = self.driver.for_device(place, lambda data: self.exchange(data, call))
             self._place = place
         return self._devices
+
+    def is_device_idle(self) -> bool:
+        """Whether the device has completed every operation; asked by `watch`."""
+        return self._devices is None or self._devices.is_idle()
+
+    def device_failure(self) -> str:
+        """The failure that the driver of devices has found; empty for none."""
+        return "" if self._devices is None else self._devices.failure()
 
     # --- small data
 
@@ -294,13 +311,29 @@ class Group:
             return True
 
     def fail(self, error: BaseException) -> None:
-        """Refuse every later call, and tell the other ranks why."""
+        """Refuse every later call, tell the other ranks why, and drop what the device cannot complete."""
         if not self.cause:
             self.cause = f"{type(error).__name__}: {error}"
             follows = isinstance(error, PeerError)
             self.control.publish(RankState.FOLLOWED if follows else RankState.FAILED, self.cause)
+            self.is_over.set()
+            if self._devices is not None and not self._devices.is_idle():
+                self._devices.abort()  # or a wait for the device, which the program may begin, would never end
+
+    def end(self, error: BaseException) -> None:
+        """End this process from another thread, while its own may be inside the driver of devices."""
+        self._devices = None
+        self.end_process(error)
 
     def close(self, cause: str = "closed") -> None:
         if not self.cause:
             self.cause = cause
             self.control.publish(RankState.LEFT, "")
+            self.is_over.set()
+
+    def release(self) -> None:
+        """Release what the drivers hold; every rank calls it, after `close`."""
+        if self._devices is not None and self.watch is not None:
+            self.watch.close()
+            self._devices.close()
+        self.driver.close()

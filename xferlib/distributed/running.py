@@ -79,10 +79,16 @@ def _on_device(
     group: Group, signature: Signature, operand: Operand, result: Result, ways: Ways, is_async: bool
 ) -> Iterator[Pending]:
     """The steps on the group's devices; those of host memory where two ranks share a device."""
-    driver = group.devices(operand, Call(signature, group.count))
-    if driver is None:
+    call = Call(signature, group.count)
+    driver = group.devices(operand, call)
+    watch = group.watch
+    if driver is None or watch is None:
         return (yield from ways.host)
-    return (yield from ways.device(OnDevice(driver, group.rank, group.size, operand, result, is_async)))
+    watch.enters(call)
+    for pending in ways.device(OnDevice(driver, group.rank, group.size, operand, result, is_async)):
+        watch.leaves()
+        yield pending
+    watch.leaves()
 
 
 def message(group: Group, signature: Signature, taken: Iterator[Pending]) -> None:

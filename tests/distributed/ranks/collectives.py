@@ -110,6 +110,16 @@ def test_all_gather_stacks_by_rank(comm: Communicator, dtype: str) -> None:
         assert_same_bits(comm.all_gather(of(comm.rank, shape, dtype)), expected)
 
 
+@pytest.mark.parametrize("count", [131_071, 131_072, 300_001])
+def test_all_gather_of_large_arrays(comm: Communicator, count: int) -> None:
+    expected = np.stack([of(rank, (count,), "float32") for rank in range(comm.size)])
+    for out in (None, np.empty_like(expected)):
+        assert_same_bits(comm.all_gather(of(comm.rank, (count,), "float32"), out=out), expected)
+    begun = [comm.all_gather(of(comm.rank, (count,), "float32"), async_op=True) for _ in range(2)]
+    for each in reversed(begun):
+        assert_same_bits(each.wait(), expected)
+
+
 def test_all_to_all_transposes_ranks_and_parts(comm: Communicator) -> None:
     for shape in SHAPES:
         whole = (comm.size, *shape)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import numpy as np
 
+    from xferlib._core.backend import Backend
     from xferlib._core.device import Device
     from xferlib._core.raw import RawStream
 
@@ -20,6 +21,8 @@ class Order(NamedTuple):
 
     device: Device
     stream: RawStream
+    backend: Backend
+    """Of the stream."""
     is_beside: bool = False
     """Whether it runs beside later work of the stream, until `Enqueued.wait`."""
 
@@ -42,7 +45,11 @@ class DeviceDriver(ABC):
 
     @abstractmethod
     def reduces(self, dtype: np.dtype[Any], op: str) -> bool:
-        """Whether `all_reduce` and `reduce_scatter` know the dtype and the operation, ``mean`` among them."""
+        """Whether `all_reduce` knows the dtype and the operation, ``mean`` among them."""
+
+    def scatters(self, dtype: np.dtype[Any], op: str) -> bool:
+        """Whether `reduce_scatter` knows them."""
+        return self.reduces(dtype, op)
 
     @abstractmethod
     def all_reduce(
@@ -66,5 +73,16 @@ class DeviceDriver(ABC):
     def all_to_all(self, out: int, x: int, nbytes: int, order: Order) -> Enqueued | None:
         """``nbytes`` are of all parts together."""
 
+    @abstractmethod
+    def is_idle(self) -> bool:
+        """Whether every operation is complete; asked by another thread."""
+
+    def failure(self) -> str:
+        """The failure that the library has found, such as a connection that was closed; empty for nothing."""
+        return ""
+
     def abort(self) -> None:
-        """Drop operations that cannot be completed."""
+        """Drop operations that cannot be completed; their results are undefined. Nothing is called afterwards."""
+
+    def close(self) -> None:
+        """Release what the library holds; every rank calls it."""

