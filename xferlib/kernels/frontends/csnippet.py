@@ -208,7 +208,8 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             return self.b.const(3.141592653589793, FLOAT64)
         if node.name in ("NAN", "INFINITY"):
             return self.b.const(float(node.name[:3]), FLOAT32)
-        return self.scope.read(node.name, lambda message: self.fail(node, message))
+        found: Node = self.scope.read(node.name, lambda message: self.fail(node, message))
+        return found
 
     def _eval_cast(self, node: Any) -> Any:
         if type(node.to_type.type).__name__ != "TypeDecl":
@@ -240,7 +241,8 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             assigned = self.assign(node.expr, after)
             return before if node.op.startswith("p") else assigned
         if node.op == "*":
-            return self._read(node)
+            found: Node = self._read(node)
+            return found
         if node.op == "&":
             self.fail(node, "an address is no number; pass it to a function, or declare a pointer by it")
         if node.op == "sizeof":
