@@ -1,4 +1,4 @@
-"""`python -m benchmarks arrays`: products of matrices and sorting on PyCUDA's arrays, beside CuPy and torch.
+"""`python -m benchmarks arrays`: products, factorisations and sorting on PyCUDA's arrays, beside CuPy and torch.
 
 Every library works on the same numbers on one device, in turns, and each figure is the median of the rounds: the time
 from one event to another around several calls, so that the host's share counts only where it is the longer one.
@@ -37,6 +37,8 @@ def _products(sizes: list[int]) -> dict[str, tuple[tuple[Any, ...], Callable[...
         for size in sizes:
             pair = tuple(random.standard_normal((size, size)).astype(dtype) for _ in range(2))
             found[f"matmul {dtype} {size}"] = pair, lambda xp, a, b: xp.matmul(a, b)
+        if not sizes:
+            continue
         found[f"matmul {dtype} {sizes[0]} transposed"] = (
             tuple(random.standard_normal((sizes[0],) * 2).astype(dtype) for _ in range(2)),
             lambda xp, a, b: xp.matmul(a.T, b.T),
@@ -46,6 +48,23 @@ def _products(sizes: list[int]) -> dict[str, tuple[tuple[Any, ...], Callable[...
             tuple(random.standard_normal((64, half, half)).astype(dtype) for _ in range(2)),
             lambda xp, a, b: xp.matmul(a, b),
         )
+    return found
+
+
+def _factorisations(stacks: list[str]) -> dict[str, tuple[tuple[Any, ...], Callable[..., Any]]]:
+    """Stacks of positive-definite matrices, given as ``count x rows``."""
+    random = np.random.default_rng(0)
+    found: dict[str, tuple[tuple[Any, ...], Callable[..., Any]]] = {}
+    for each in stacks:
+        count, rows = map(int, each.split("x"))
+        x = random.standard_normal((count, rows, rows)).astype("float32")
+        definite = x @ x.swapaxes(1, 2) + rows * np.eye(rows, dtype="float32")
+        for name in ("cholesky", "det", "eigh", "inv", "qr", "svd"):
+            found[f"{name} float32 {count} x {rows}"] = (
+                (definite,),
+                lambda xp, a, name=name: getattr(xp.linalg, name)(a),
+            )
+        found[f"solve float32 {count} x {rows}"] = (definite, x), lambda xp, a, b: xp.linalg.solve(a, b)
     return found
 
 
@@ -89,12 +108,14 @@ def _peer(name: str) -> Any:
     if name != "torch":
         return SimpleNamespace(
             matmul=library.matmul,
+            linalg=library.linalg,
             sort=library.sort,
             argsort=library.argsort,
             cumulative_sum=lambda x, axis: library.cumsum(x, axis=axis),
         )
     return SimpleNamespace(
         matmul=library.matmul,
+        linalg=library.linalg,
         sort=lambda x: library.sort(x, stable=True).values,
         argsort=lambda x: library.argsort(x, stable=True),
         cumulative_sum=library.cumsum,
@@ -105,7 +126,8 @@ def main(argv: list[str]) -> int:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks arrays", description=__doc__.partition("\n\n")[0])
     parser.add_argument("--backends", nargs="+", default=_LIBRARIES)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[4096, 512], help="of square matrices")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[4096, 512], help="of square matrices")
+    parser.add_argument("--stacks", nargs="*", default=["1000x16", "100x128"], help="of matrices to factor")
     parser.add_argument("--counts", type=int, nargs="*", default=[1 << 24, 1 << 16], help="of elements to sort")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path, help="write the figures here")
@@ -120,7 +142,8 @@ def main(argv: list[str]) -> int:
     results: dict[str, dict[str, float]] = {}
     print(f"| {'case':34} | " + " | ".join(f"{name + ', us':>12}" for name in libraries) + " |")
     print(f"|{'-' * 36}|" + "|".join("-" * 14 for _ in libraries) + "|")
-    for case, (host, function) in {**_products(options.sizes), **_sorts(options.counts)}.items():
+    cases = {**_products(options.sizes), **_factorisations(options.stacks), **_sorts(options.counts)}
+    for case, (host, function) in cases.items():
         ready = {name: _ready(name, host, function) for name in libraries}
         for run, _ in ready.values():
             run()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -31,14 +33,26 @@ UNSIGNED_ZEROS = ("maximum", "minimum", "max", "min", "nextafter")
 """Functions that return either of two equal zeros: which of them differs between NumPy's own loops."""
 
 
-def numpys(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """NumPy's result, or its error."""
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Let NumPy and the libraries warn of nothing, for a block."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        try:
-            return function(*args, **options)
-        except (TypeError, ValueError, OverflowError) as error:
-            return error
+        yield
+
+
+def outcome(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """A result, or the error: to be called in a `quiet` block."""
+    try:
+        return function(*args, **options)
+    except (TypeError, ValueError, OverflowError) as error:
+        return error
+
+
+def numpys(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """NumPy's result, or its error."""
+    with quiet():
+        return outcome(function, *args, **options)
 
 
 def ours(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
@@ -65,7 +79,7 @@ def difference(entries: Any, name: str, found: Any, expected: Any, *, refuses: s
     host, wanted = xl.to_host(found), np.asarray(expected)
     if (host.dtype, host.shape) != (wanted.dtype.newbyteorder("="), wanted.shape):
         return f"{host.dtype}{host.shape} instead of {wanted.dtype}{wanted.shape}"
-    entry = UNMEASURED if entries is None else _listed(entries.get(name, {}), refuses, wanted.dtype.name)
+    entry = UNMEASURED if entries is None else _listed(entries.get(name, {}), refuses, _name(wanted.dtype))
     units = IN_ANOTHER_ORDER if entry == "n" else entry + NUMPYS_ERROR if entry else 0
     if wanted.dtype.kind not in "fc" or units == 0:
         is_same = same(host, wanted, signed_zeros=name not in UNSIGNED_ZEROS)
@@ -73,6 +87,9 @@ def difference(entries: Any, name: str, found: Any, expected: Any, *, refuses: s
         limits = np.finfo(wanted.dtype)
         is_same = np.allclose(host, wanted, units * float(limits.eps), float(limits.smallest_normal), equal_nan=True)
     return None if is_same else f"{host} instead of {wanted}"
+
+
+_name = functools.cache(lambda dtype: dtype.name)
 
 
 def _listed(entries: Any, given: str, wanted: str) -> Any:
@@ -93,7 +110,7 @@ def label(x: Any) -> str:
     return f"{type(x).__name__} {x.dtype}{x.shape}" if isinstance(x, (np.ndarray, np.generic)) else repr(x)
 
 
-def report(wrong: list[tuple[str, str | None]]) -> None:
+def report(wrong: Sequence[tuple[str, str | None]]) -> None:
     bad = [f"{what}: {reason}" for what, reason in wrong if reason]
     assert not bad, f"{len(bad)} of {len(wrong)}:\n" + "\n".join(bad[:12])
 

@@ -35,7 +35,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Freeze what collecting made: many tests collect garbage, and would look through all of it each time."""
+    _freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _frozen_behind_a_module() -> Iterator[None]:
+    yield
+    _freeze()
+
+
+def _freeze() -> None:
+    """Let later collections pass over all that lives now: kernels, libraries and caches, which only grow in a run.
+
+    Many tests collect garbage, and would look through all of it each time: a second each, late in a run.
+    """
     gc.collect()
     gc.freeze()
 

@@ -423,6 +423,7 @@ def test_trace_ends_as_the_script_does(
         (["{script}", "--plot", "run.txt"], r"ends in \.png"),
         (["{script}", "--json", "run.png"], r"ends in \.json"),
         ([], "script"),
+        (["--polt=x.png", "{script}"], r"--polt is no option \(did you mean --plot\?\)"),
     ],
 )
 def test_trace_checks_its_arguments_first(
@@ -433,3 +434,11 @@ def test_trace_checks_its_arguments_first(
     captured = capsys.readouterr()
     assert re.search(message, captured.err)
     assert not captured.out
+
+
+def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([])
+    captured = capsys.readouterr()
+    assert (stopped.value.code, captured.out) == (2, "")
+    assert "find what makes programs fail" in captured.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import inspect
 import multiprocessing
 import os
@@ -10,6 +11,7 @@ import pydoc
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -225,6 +227,24 @@ def test_arrays_are_recognised_though_their_type_was_seen_before_their_backend()
             xl.get_backend(seen)
         with xl.use_backend("late") as made:
             assert xl.get_backend(seen) is made
+
+
+def test_a_slow_look_for_plug_ins_does_not_undo_a_faster_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Faster(_Holder):
+        name = "faster"
+
+    look = importlib.metadata.entry_points
+    with ExitStack() as stack:
+
+        def looks(**group: Any) -> Any:
+            stack.enter_context(fresh_registry(faster=Faster))
+            return look(**group)
+
+        stack.enter_context(fresh_registry())
+        monkeypatch.setattr(importlib.metadata, "entry_points", looks)
+        with pytest.raises(UnsupportedArrayError):
+            xl.get_backend(object.__new__(type("Stranger", (), {})))
+        assert "faster" in xl.available_backends()
 
 
 def test_no_library_is_imported_only_to_look_at_a_type() -> None:

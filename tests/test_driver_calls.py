@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import sys
 import sysconfig
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from hypothesis import strategies as st
 
 from xferlib import _native
 from xferlib._native import build, driver_calls
-from xferlib.testing import assert_same_bits, strategies
+from xferlib.testing import assert_same_bits
 from xferlib.testing.strategies import bits_of
 
 pytestmark = pytest.mark.usefixtures("compiled_parts")
@@ -81,11 +83,9 @@ def test_a_function_that_cannot_be_bound_is_refused(address: int, count: int) ->
 
 
 @compiled
-def test_a_question_and_a_copy_need_functions() -> None:
+def test_a_question_needs_a_function() -> None:
     with pytest.raises(ValueError, match="address of a function"):
         driver_calls.bind_question(0)
-    with pytest.raises(ValueError, match="two functions"):
-        driver_calls.bind_copy(0, 0, 0, is_upward=True)
 
 
 @pytest.mark.parametrize(("fails", "expected"), [(0, LARGEST - 1), (1, 0)])
@@ -148,81 +148,13 @@ class Driver:
         context[0] = self.context
         return 0
 
-    def bound(self, *, is_upward: bool, is_whole: bool = True) -> Callable[..., int]:
+    def bound(self, *, is_upward: bool) -> Callable[..., int]:
         addresses = [address_of(each) for each in (self._copy, self._current, self._query)]
         if not is_upward:
             addresses[2] = 0
-        bind = driver_calls.bind_copy if is_whole else driver_calls.bind_spread
-        made = bind(*addresses, is_upward=is_upward)
+        made = driver_calls.bind_spread(*addresses, is_upward=is_upward)
         assert made is not None
         return made
-
-
-@compiled
-@given(layout=strategies.layouts(), is_upward=st.booleans(), is_writable=st.booleans())
-def test_plain_bytes_are_copied_and_nothing_else_is_touched(
-    layout: strategies.Layout, is_upward: bool, is_writable: bool
-) -> None:
-    driver = Driver()
-    buffer = bits_of(layout.nbytes, np.uint8, seed=1)
-    before = buffer.copy()
-    host = layout.over(buffer)
-    host.flags.writeable = is_writable
-    device = np.full(max(host.nbytes, 1), 0xA5, np.uint8)
-    is_plain = host.flags.c_contiguous and host.nbytes > 0 and (is_upward or is_writable)
-    result = driver.bound(is_upward=is_upward)(host, device.ctypes.data, CONTEXT, host.nbytes)
-    assert result == (0 if is_plain else driver_calls.NOT_ASKED)
-    assert driver.copies == is_plain
-    if is_plain and is_upward:
-        assert device.tobytes() == host.tobytes()
-    elif is_plain:
-        before[layout.offset : layout.offset + host.nbytes] = 0xA5
-    else:
-        assert np.all(device == 0xA5)
-    assert_same_bits(buffer, before)
-
-
-@compiled
-@pytest.mark.parametrize("is_upward", [True, False])
-def test_a_copy_that_may_not_be_done_is_not_asked_for(is_upward: bool) -> None:
-    driver, host, device = Driver(), np.ones(8, np.uint8), np.zeros(8, np.uint8)
-    copy = driver.bound(is_upward=is_upward)
-    assert copy(host, device.ctypes.data, CONTEXT, 7) == driver_calls.NOT_ASKED
-    assert copy(host, device.ctypes.data, CONTEXT + 1, 8) == driver_calls.NOT_ASKED
-    driver.busy = 600
-    assert copy(host, device.ctypes.data, CONTEXT, 8) == (driver_calls.NOT_ASKED if is_upward else 0)
-    assert driver.copies == (not is_upward)
-    driver.busy, driver.result = 0, 700
-    assert copy(host, device.ctypes.data, CONTEXT, 8) == 700
-    with pytest.raises(TypeError):
-        copy(object(), device.ctypes.data, CONTEXT, 8)
-    with pytest.raises(TypeError, match="4 arguments, not 3"):
-        copy(host, device.ctypes.data, CONTEXT)
-
-
-@compiled
-def test_a_copy_waits_a_moment_for_the_stream() -> None:
-    driver, host, device = Driver(), np.ones(8, np.uint8), np.zeros(8, np.uint8)
-    driver.answers = [600, 0]
-    assert driver.bound(is_upward=True)(host, device.ctypes.data, CONTEXT, 8) == 0
-    assert driver.queries == 2
-    assert device.all()
-
-
-@compiled
-def test_a_copy_that_waited_in_vain_waits_seldom() -> None:
-    driver, host, device = Driver(), np.ones(8, np.uint8), np.zeros(8, np.uint8)
-    copy = driver.bound(is_upward=True)
-
-    def queries(busy: int) -> int:
-        before, driver.busy = driver.queries, busy
-        assert copy(host, device.ctypes.data, CONTEXT, 8) == (driver_calls.NOT_ASKED if busy else 0)
-        return driver.queries - before
-
-    asked = [queries(600) for _ in range(18)]
-    assert [number > 1 for number in asked] == [True, *[False] * 15, True, False]
-    assert queries(0) == 1
-    assert queries(600) > 1  # the stream was idle meanwhile
 
 
 INT16, FLOAT32 = 2, 10  # their places among the dtypes
@@ -239,6 +171,41 @@ def described(host: Any, wire: str) -> _native.StridedLayout:
 
 
 spread = pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")
+
+
+def _plain(driver: Driver, host: Any, device: Any) -> Callable[[], int]:
+    """An upload of int16 in C order."""
+    memory, layout = np.zeros(host.nbytes, np.uint8), described(host, "int16")
+    copy = driver.bound(is_upward=True)
+    arguments = (ctypes.addressof(layout), host.size, device.ctypes.data, host.nbytes, CONTEXT, memory.ctypes.data)
+    return lambda _keep=(memory, layout): copy(host, *arguments)  # type: ignore[misc]
+
+
+@compiled
+@spread
+def test_a_copy_waits_a_moment_for_the_stream() -> None:
+    driver, host, device = Driver(), np.ones(8, np.int16), np.zeros(8, np.int16)
+    driver.answers = [600, 0]
+    assert _plain(driver, host, device)() == 0
+    assert driver.queries == 2
+    assert device.all()
+
+
+@compiled
+@spread
+def test_a_copy_that_waited_in_vain_waits_seldom() -> None:
+    driver, host, device = Driver(), np.ones(8, np.int16), np.zeros(8, np.int16)
+    copy = _plain(driver, host, device)
+
+    def queries(busy: int) -> int:
+        before, driver.busy = driver.queries, busy
+        assert copy() == (driver_calls.NOT_ASKED if busy else 0)
+        return driver.queries - before
+
+    asked = [queries(600) for _ in range(18)]
+    assert [number > 1 for number in asked] == [True, *[False] * 15, True, False]
+    assert queries(0) == 1
+    assert queries(600) > 1  # the stream was idle meanwhile
 
 
 @compiled
@@ -268,7 +235,7 @@ def test_an_array_of_any_layout_is_copied_in_one_step(
         host[...] = -1
     memory, layout = np.empty(device.nbytes, np.uint8), described(host, wire)
     driver = Driver()
-    copy = driver.bound(is_upward=is_upward, is_whole=False)
+    copy = driver.bound(is_upward=is_upward)
     arguments = (ctypes.addressof(layout), host.size, device.ctypes.data, device.nbytes, CONTEXT, memory.ctypes.data)
     assert copy(host, *arguments) == 0
     assert driver.copies == 1
@@ -282,7 +249,7 @@ def test_an_array_of_any_layout_is_copied_in_one_step(
 def test_an_array_of_any_layout_is_not_copied_where_it_may_not_be(is_upward: bool) -> None:
     driver, host = Driver(), np.arange(8, dtype=np.int16)[::2]
     device, memory, layout = np.zeros(4, np.int16), np.zeros(4, np.int16), described(host, "int16")
-    copy = driver.bound(is_upward=is_upward, is_whole=False)
+    copy = driver.bound(is_upward=is_upward)
     arguments = [ctypes.addressof(layout), host.size, device.ctypes.data, device.nbytes, CONTEXT, memory.ctypes.data]
     arguments[4] = CONTEXT + 1
     assert copy(host, *arguments) == driver_calls.NOT_ASKED
@@ -305,17 +272,19 @@ def test_an_array_of_any_layout_is_not_copied_where_it_may_not_be(is_upward: boo
 
 
 @compiled
+@spread
 def test_an_array_can_be_dropped_after_its_copy() -> None:
-    driver, device = Driver(), np.zeros(8, np.uint8)
+    driver, device = Driver(), np.zeros(4, np.int16)
     host = bytearray(8)
-    assert driver.bound(is_upward=True)(host, device.ctypes.data, CONTEXT, 8) == 0
+    memory, layout = np.zeros(8, np.uint8), described(device, "int16")
+    arguments = (ctypes.addressof(layout), 4, device.ctypes.data, 8, CONTEXT, memory.ctypes.data)
+    assert driver.bound(is_upward=True)(host, *arguments) == 0
     host += b"longer"  # a buffer that were still held could not grow
     assert len(host) == 14
 
 
 def test_whole_copies_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "is_wanted", lambda: False)
-    assert driver_calls.bind_copy(1, 1, 1, is_upward=True) is None
     assert driver_calls.bind_spread(1, 1, 1, is_upward=True) is None
 
 
@@ -343,7 +312,7 @@ def test_the_module_is_compiled_where_there_is_a_compiler() -> None:
 @compiled
 def test_a_module_of_another_source_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     include = Path(sysconfig.get_paths()["include"])
-    assert not build.build(driver_calls.SOURCE, tmp_path / driver_calls.LIBRARY.name, 12345, include)
+    assert not build.build(Path(driver_calls.SOURCE), tmp_path / _name(driver_calls.LIBRARY), 12345, include)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ImportError, match=r"another calls\.c; run python -m xferlib\._native\.build"):
         driver_calls.load("_calls")
@@ -352,12 +321,12 @@ def test_a_module_of_another_source_is_not_used(tmp_path: Path, monkeypatch: pyt
 
 def test_without_the_headers_of_python_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "_compiler", lambda: ["cc"])
-    assert "python3-dev" in build.build(driver_calls.SOURCE, tmp_path / "_calls.abi3.so", 1, tmp_path)
+    assert "python3-dev" in build.build(Path(driver_calls.SOURCE), tmp_path / "_calls.abi3.so", 1, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_without_the_module_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_calls, "LIBRARY", tmp_path / "absent")
+    monkeypatch.setattr(driver_calls, "LIBRARY", str(tmp_path / "absent"))
     monkeypatch.setattr(driver_calls, "_loaded", driver_calls._loaded.__wrapped__)
     assert "python -m xferlib._native.build" in driver_calls.why_absent()
 
@@ -369,16 +338,21 @@ def test_arrays_are_located_where_they_lie() -> None:
     parts = (_native.Part * 5)()
     locate = driver_calls.locator()
     assert locate is not None
-    assert locate(arrays, ctypes.addressof(parts), 100, 12)
+    places = [100 + 64 * n for n in range(5)]
+    assert locate(arrays, places, ctypes.addressof(parts)) == 0
     assert [(part.host, part.place, part.nbytes) for part in parts] == [
-        (array.ctypes.data, 100 + 12 * n, 12) for n, array in enumerate(arrays)
+        (array.ctypes.data, place, 12) for array, place in zip(arrays, places, strict=True)
     ]
-    assert not locate([arrays[0], arrays[1][::2]], ctypes.addressof(parts), 0, 6)  # no plain bytes
-    assert not locate(arrays[:2], ctypes.addressof(parts), 0, 11)
-    assert locate([], ctypes.addressof(parts), 0, 12)
-    for wrong in ((tuple(arrays), 0, 0, 12), (arrays, 0, 0), (arrays, 0, 0, "x"), ([3], ctypes.addressof(parts), 0, 1)):
+    arrays[1] = arrays[1][::2]  # no plain bytes
+    assert locate(arrays, places, ctypes.addressof(parts)) == 1
+    assert [part.host is None for part in parts] == [False, True, False, False, False]
+    assert locate([], [], ctypes.addressof(parts)) == 0
+    there = ctypes.addressof(parts)
+    for wrong in ((tuple(arrays), places, there), (arrays, places), (arrays, [1], there), ([3], [1], there)):
         with pytest.raises(TypeError):
             locate(*wrong)
+    with pytest.raises(TypeError):
+        locate(arrays, ["x"] * 5, there)  # type: ignore[list-item]
 
 
 @compiled
@@ -456,5 +430,333 @@ def test_a_copy_between_streams_asks_for_nothing_where_an_argument_is_wrong() ->
 def test_without_the_module_no_function_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "is_wanted", lambda: False)
     assert driver_calls.bind_copy_behind(1, 1, 1) is None
-    assert driver_calls.bind_copy(1, 1, 1, is_upward=True) is None
     assert driver_calls.bind_spread(1, 1, 1, is_upward=True) is None
+
+
+@compiled
+def test_small_arrays_of_a_list_are_copied() -> None:
+    copied, copies = driver_calls.copier(), []
+    assert copied is not None
+
+    def copy(array: Any) -> Any:
+        copies.append(array)
+        return array.copy()
+
+    class Other(np.ndarray[Any, Any]):
+        pass
+
+    arrays = [np.arange(3), np.arange(4.0)[::2], np.arange(3, dtype=">i4"), np.zeros(100), np.zeros(2).view(Other)]
+    given = [*arrays, "text", None, np.float64(3)]
+    made, others = copied(given, copy, np.ndarray, frozenset(map(np.dtype, ("i8", "f8"))), 100)
+    assert others == 6
+    assert [one is two for one, two in zip(made, given, strict=True)] == [False, False, *[True] * 6]
+    assert all(one is two for one, two in zip(copies, arrays, strict=False))
+    assert_same_bits(made[1], arrays[1].copy())
+    with pytest.raises(ZeroDivisionError):
+        copied(given, lambda _: 1 // 0, np.ndarray, frozenset([np.dtype("i8")]), 100)
+    wrongs: Any = (((), copy, np.ndarray, frozenset(), 1), ([], copy, np.ndarray, (), 1), ([], copy))
+    for wrong in wrongs:
+        with pytest.raises(TypeError):
+            copied(*wrong)
+
+
+@compiled
+@pytest.mark.parametrize("count", [0, 1, 2, 9, 5000])
+def test_an_object_that_is_twice_in_a_list_is_found(count: int) -> None:
+    is_distinct = driver_calls.distinguisher()
+    assert is_distinct is not None
+    objects = [object() for _ in range(count)]
+    assert is_distinct(objects)
+    for number in {0, count // 2, count - 1} if count else ():
+        assert not is_distinct([*objects, objects[number]])
+    with pytest.raises(TypeError):
+        is_distinct(())  # type: ignore[arg-type]
+
+
+# --- many copies
+
+
+COPY = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
+
+
+@compiled
+def test_many_copies_are_one_call_and_end_with_the_first_that_fails() -> None:
+    made: list[tuple[int, ...]] = []
+
+    def copy(*arguments: int) -> int:
+        made.append(arguments)
+        return 7 if arguments[0] == 30 else 0
+
+    called = COPY(copy)
+    copies = driver_calls.bind_copy_each(ctypes.cast(called, ctypes.c_void_p).value or 0)
+    assert copies is not None
+    assert copies([10, 20], [1, 2], [100, 200], 5) == 0
+    assert made == [(10, 1, 100, 5), (20, 2, 200, 5)]
+    assert copies([2**64 - 1, 30, 40], [1, 2, 3], [4, 5, 6], 0) == 7
+    assert [each[0] for each in made[2:]] == [2**64 - 1, 30]
+    assert copies([], [], [], 0) == 0
+    for wrong in (([1], [1], [1]), ([1], [1, 2], [1], 0), ((1,), [1], [1], 0), ([1], [1], ["x"], 0)):
+        with pytest.raises(TypeError):
+            copies(*wrong)
+    with pytest.raises(OverflowError):
+        copies([-1], [1], [1], 0)
+    with pytest.raises(ValueError, match="address"):
+        driver_calls.bind_copy_each(0)
+
+
+def test_many_copies_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_native, "is_wanted", lambda: False)
+    assert driver_calls.bind_copy_each(1) is None
+
+
+# --- launches
+
+Field = driver_calls.LaunchField
+NOT_FIT = driver_calls.NOT_FIT
+CONFIG, STREAM_AT = bytes(range(56)), 32
+RANGES = {code: (-(1 << bits - 1), (1 << bits - 1) - 1) for code, bits in zip("bhiq", (8, 16, 32, 64), strict=True)}
+RANGES |= {code: (0, (1 << bits) - 1) for code, bits in zip("BHIQ", (8, 16, 32, 64), strict=True)}
+
+
+class Owned:
+    """A library's array, as the C code sees it: something that leads to an address."""
+
+    def __init__(self, pointer: Any) -> None:
+        self.data = SimpleNamespace(ptr=pointer)
+
+    def data_ptr(self) -> Any:
+        return self.data.ptr
+
+
+class Launcher:
+    """Notes what it is launched with."""
+
+    def __init__(self, sizes: list[int], result: int = 0) -> None:
+        self.seen: list[tuple[bytes, int, list[bytes]]] = []
+        words = ctypes.POINTER(ctypes.c_void_p)
+
+        @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, words, words)
+        def launch(config: int, kernel: int, arguments: Any, _: Any) -> int:
+            values = [ctypes.string_at(arguments[n], size) for n, size in enumerate(sizes)]
+            self.seen.append((ctypes.string_at(config, len(CONFIG)), kernel, values))
+            return result
+
+        self._kept = launch
+        self.address = ctypes.cast(launch, ctypes.c_void_p).value or 0
+
+
+def bound(driver: Launcher, fields: tuple[Field, ...], **options: Any) -> Any:
+    matches = options.get("matches", lambda *arrays: True)
+    address = options.get("address", driver_calls.ArrayAddress(("data", "ptr")))
+    run = driver_calls.bind_launch(driver.address, 77, CONFIG, STREAM_AT, matches, address, options.get("note"), fields)
+    assert run is not None
+    return run
+
+
+@compiled
+def test_arguments_stream_and_result_arrive() -> None:
+    driver = Launcher([8, 4, 8], result=719)
+    fields = (
+        Field(Owned, "A", 0, 3),
+        Field(int, "i", 8),
+        Field(float, "d", 16),
+    )
+    run = bound(driver, fields)
+    assert run((Owned(4096), -5, 0.1), 0xABCD) == 719
+    assert run([Owned(8), 6, 2.0], 0) == 719
+    (config, kernel, values), (_, _, others) = driver.seen
+    assert config == CONFIG[:STREAM_AT] + struct.pack("Q", 0xABCD) + CONFIG[STREAM_AT + 8 :]
+    assert kernel == 77
+    assert values == [struct.pack("Q", 4096), struct.pack("i", -5), struct.pack("d", 0.1)]
+    assert others[0] == struct.pack("Q", 8)
+
+
+@compiled
+def test_the_exact_types_count() -> None:
+    driver = Launcher([8, 4])
+    run = bound(driver, (Field(Owned, "A", 0), Field(int, "i", 8)))
+    wrong: list[Any] = [
+        (Owned(8), True),
+        (Owned(8), 1.0),
+        (8, 1),
+        (Owned(8),),
+        (Owned(8), 1, 1),
+        (Owned(8), np.int32(1)),
+    ]
+    assert [run(each, 0) for each in wrong] == [NOT_FIT] * len(wrong)
+    assert driver.seen == []
+
+
+@compiled
+def test_the_owner_compares_the_arrays_in_order() -> None:
+    driver, asked = Launcher([8, 8, 8]), []
+    one, two = Owned(16), Owned(32)
+
+    def matches(*arrays: Any) -> bool:
+        asked.append(arrays)
+        return arrays != (two, one)
+
+    fields = (
+        Field(Owned, "A", 0),
+        Field(int, "q", 8),
+        Field(Owned, "A", 16),
+    )
+    run = bound(driver, fields, matches=matches)
+    assert run((one, 3, two), 0) == 0
+    assert run((two, 3, one), 0) == NOT_FIT
+    assert asked == [(one, two), (two, one)]
+    assert len(driver.seen) == 1
+
+
+@compiled
+def test_an_address_may_be_a_method_none_or_what_int_takes() -> None:
+    driver = Launcher([8])
+    run = bound(
+        driver,
+        (Field(Owned, "A", 0, 7),),
+        address=driver_calls.ArrayAddress(("data_ptr",), is_method=True),
+    )
+    allocation = type("Allocation", (), {"__int__": lambda self: 64})()
+    assert [run((Owned(each),), 0) for each in (8, None, allocation, np.uint64(16), 12)] == [
+        0,
+        0,
+        0,
+        0,
+        NOT_FIT,
+    ]
+    assert [struct.unpack("Q", values[0])[0] for _, _, values in driver.seen] == [8, 0, 64, 16]
+
+
+@compiled
+def test_writes_are_noted_before_the_launch() -> None:
+    driver, noted = Launcher([8, 8]), []
+
+    def note(array: Any, label: str) -> None:
+        if label == "refused":
+            raise ValueError(label)
+        noted.append((array, label, len(driver.seen)))
+
+    one, two = Owned(8), Owned(16)
+    run = bound(
+        driver,
+        (Field(Owned, "A", 0), Field(Owned, "A", 8, 0, "y")),
+        note=note,
+    )
+    assert run((one, two), 0) == 0
+    assert noted == [(two, "y", 0)]
+    run = bound(
+        driver,
+        (Field(Owned, "A", 0, 0, "refused"), Field(Owned, "A", 8)),
+        note=note,
+    )
+    with pytest.raises(ValueError, match="refused"):
+        run((one, two), 0)
+    assert len(driver.seen) == 1
+
+
+@compiled
+@given(st.sampled_from("bhiqBHIQ"), st.integers(-(1 << 70), 1 << 70))
+def test_integers_are_those_of_struct_or_do_not_fit(code: str, value: int) -> None:
+    driver = Launcher([struct.calcsize(code)])
+    low, high = RANGES[code]
+    for number in (value, low, high, low - 1, high + 1):
+        driver.seen.clear()
+        result = bound(driver, (Field(int, code, 0),))((number,), 0)
+        assert result == (0 if low <= number <= high else NOT_FIT)
+        assert [values for _, _, values in driver.seen] == ([[struct.pack(code, number)]] if result == 0 else [])
+
+
+@compiled
+@given(st.sampled_from("fd"), st.floats() | st.integers(-(1 << 60), 1 << 60))
+def test_floats_are_those_of_struct_or_do_not_fit(code: str, value: float) -> None:
+    driver = Launcher([struct.calcsize(code)])
+    run = bound(driver, (Field(type(value), code, 0),))
+    try:
+        expected = [[struct.pack(f"={code}", value)]]  # which checks the range
+    except OverflowError:
+        expected = []
+    assert run((value,), 0) == (0 if expected else NOT_FIT)
+    if value == value:
+        assert [values for _, _, values in driver.seen] == expected
+
+
+@compiled
+def test_numpy_numbers_and_bools() -> None:
+    driver = Launcher([4, 1, 2, 8])
+    kinds = (np.float32, np.bool_, np.uint16, np.float64)
+    fields = tuple(Field(k, c, at) for k, c, at in zip(kinds, "f?Hd", (0, 4, 6, 8), strict=True))
+    given = tuple(kind(1) for kind in kinds)
+    assert bound(driver, fields)(given, 0) == 0
+    assert driver.seen[0][2] == [each.tobytes() for each in given]
+    assert bound(Launcher([8]), (Field(int, "d", 0),))((10**400,), 0) == NOT_FIT
+
+
+@compiled
+def test_an_error_of_what_is_called_comes_out() -> None:
+    def matches(*arrays: Any) -> bool:
+        raise KeyError("asked")
+
+    run = bound(Launcher([8]), (Field(Owned, "A", 0),), matches=matches)
+    with pytest.raises(KeyError, match="asked"):
+        run((Owned(8),), 0)
+    run = bound(Launcher([8]), (Field(int, "A", 0),))
+    with pytest.raises(AttributeError, match="data"):
+        run((8,), 0)
+    with pytest.raises(OverflowError):
+        bound(Launcher([8]), (Field(Owned, "A", 0),))((Owned(-8),), 0)
+
+
+@compiled
+def test_a_list_may_change_while_its_arrays_are_compared() -> None:
+    driver, args = Launcher([8, 4]), [Owned(8), 7]
+
+    def matches(*arrays: Any) -> bool:
+        args.clear()
+        return True
+
+    run = bound(driver, (Field(Owned, "A", 0), Field(int, "i", 8)), matches=matches)
+    assert run(args, 0) == 0
+    assert driver.seen[0][2] == [struct.pack("Q", 8), struct.pack("i", 7)]
+
+
+@compiled
+def test_threads_do_not_mix_their_arguments() -> None:
+    driver = Launcher([8, 8])
+    run = bound(driver, (Field(int, "q", 0), Field(int, "q", 8)))
+
+    def work(number: int) -> None:
+        for _ in range(300):
+            assert run((number, number), number) == 0
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(driver.seen) == 1200
+    assert all(values[0] == values[1] == config[STREAM_AT : STREAM_AT + 8] for config, _, values in driver.seen)
+
+
+@compiled
+def test_too_many_arguments_are_left_to_python() -> None:
+    driver = Launcher([])
+    assert (
+        driver_calls.bind_launch(
+            driver.address,
+            0,
+            CONFIG,
+            STREAM_AT,
+            bool,
+            driver_calls.ArrayAddress(()),
+            None,
+            (Field(int, "q", 0),) * 65,
+        )
+        is None
+    )
+    far = (Field(int, "q", 1 << 20),)
+    assert (
+        driver_calls.bind_launch(driver.address, 0, CONFIG, STREAM_AT, bool, driver_calls.ArrayAddress(()), None, far)
+        is None
+    )
+    with pytest.raises(ValueError, match="kind x"):
+        bound(driver, (Field(int, "x", 0),))

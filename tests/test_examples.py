@@ -102,7 +102,7 @@ def test_the_sample_package_passes_its_tests_on_every_backend() -> None:
     package = FOLDER / "sample_package"
     environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     environ["PYTHONPATH"] = os.pathsep.join([str(FOLDER.parent), str(package), environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "pytest", "-p", "xferlib._cli.pytest_plugin", "-p", "no:cacheprovider", "-rA"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA"]
     done = subprocess.run(command, cwd=package, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-5000:]
     usable = {name for name, status in xl.available_backends().items() if status.is_available}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools.peer_suites import __main__ as suites
+from tools.peer_suites import adapting, report
 
 CUPY = """
 import numpy
@@ -78,14 +79,30 @@ def test_pycudas_kernels(tmp_path: Path) -> None:
     (tmp_path / "test" / "test_gpuarray.py").write_text(PYCUDA, encoding="utf-8")
     outcomes = suites.run("pycuda", tmp_path, "numpy")
     assert [kind for kind, _ in outcomes.values()] == ["passed", "passed"]
-    text = suites.page({("pycuda", "numpy"): outcomes})
-    assert "| pycuda | numpy | 2 | 2 | 0 |" in text
+    counts = report.counted("pycuda", "numpy", outcomes)
+    assert "| pycuda | numpy | 2 | 2 | 0 |" in report.page([counts])
 
 
 def test_each_exception_has_a_reason() -> None:
-    assert suites.reasons()
-    assert suites.reason_of("test_stream.py::TestStream::test_mix_use_context[null]", suites.reasons())
-    assert not suites.reason_of("test_nothing_of_the_kind", suites.reasons())
+    known = report.reasons()
+    assert report.reason_of("test_stream.py::TestStream::test_mix_use_context[null]", known)
+    assert not report.reason_of("test_nothing_of_the_kind", known)
+
+
+def test_imports_and_names_in_texts_are_the_shims() -> None:
+    source = """import cupy.cuda, os
+def test():
+    from cupy import (
+        testing,
+    )
+    with mock.patch("cupy.cuda.compiler.cache"):
+        assert "text" in str(error.value)
+"""
+    assert adapting.adapted(source, {"cupy"}).splitlines() == [
+        "import peer_shim.cupy.cuda; import peer_shim.cupy as cupy; import os", "def test():",
+        "    from peer_shim.cupy import testing", "", "",
+        '    with mock.patch("peer_shim.cupy.cuda.compiler.cache"):', "        pass",
+    ]  # fmt: skip
 
 
 def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import signal
@@ -358,6 +359,35 @@ def test_a_dropped_prefetcher_ends_its_thread_and_its_source(how: str) -> None:
         pass
     gc.collect()
     assert ended.wait(60.0)
+
+
+@pytest.mark.parametrize("fault", ["batch", "transform", "device"])
+def test_a_prefetcher_dropped_after_an_error_ends_its_thread_without_a_collection(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def source() -> Iterator[Any]:
+        yield array(0)
+        for _ in itertools.count():
+            yield np.array([None]) if fault == "batch" else np.zeros(600_000, np.float32)
+
+    def fails(*_: Any, **__: Any) -> Any:
+        raise e.DeviceError("lost")
+
+    others = threading.enumerate()
+    prefetcher = xl.prefetch(source(), transform=fails if fault == "transform" else None)
+    (thread,) = (each for each in threading.enumerate() if each.name == "xferlib-feed" and each not in others)
+    if fault == "device":
+        monkeypatch.setattr(xl.get_backend(), "event_synchronize", fails)
+    for _ in range(4):
+        with contextlib.suppress(e.XferError):
+            next(prefetcher)
+    gc.disable()
+    try:
+        del prefetcher
+        thread.join(60.0)
+        assert not thread.is_alive()
+    finally:
+        gc.enable()
 
 
 def test_close_does_not_wait_for_a_source_that_waits_itself() -> None:

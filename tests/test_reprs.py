@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -62,6 +63,8 @@ WORDS: list[tuple[Callable[[], Any], str]] = [
     (lambda: begun(xl.prefetch(iter([X, X]))), "<Prefetcher over list_iterator, 1 batch taken>"),
     (lambda: closed(xl.prefetch([X])), "<Prefetcher over list, closed>"),
     (lambda: xl.raw_module(SOURCE), "<RawModule of 2 lines of CUDA source, not loaded>"),
+    (lambda: xl.raw_module("__global__ void k(float *x) {}"), "<RawModule of 1 line of CUDA source, not loaded>"),
+    (lambda: xl.explain(X), "to device: 262144 bytes, path 'staged', expected time unknown(.|\n)*"),
     (lambda: xl.raw_module(SOURCE).get_function("k"), r"<RawKernel k\(x\)>"),
     (lambda: xl.elementwise("T x", "T y", "y = x", name="same"), r"<ElementwiseKernel same\(x, y\)>"),
     (lambda: xl.pin(X), "<pin of 262144 bytes for sim, not page-locked>"),
@@ -153,6 +156,11 @@ def test_a_trace_is_its_timeline_in_a_notebook() -> None:
     assert {"H2D, default stream", "kernels, default stream"} <= set(titles)
     assert not picture.getElementsByTagName("b")
     assert html.count("% overlap") == 1
+    assert {"call", "to the device", "kernel", "range"} <= set(titles)  # the legend
+    times = [float(match[1]) for title in titles if (match := re.fullmatch(r"([\d.]+)( [µm]?s)?", title))]
+    steps = {round((two - one) / (times[1] - times[0]), 6) for one, two in itertools.pairwise(times)}
+    assert steps == {1.0}
+    assert f"{times[1]:.0e}"[0] in "125"
 
 
 def test_a_trace_without_operations_says_so_in_a_notebook() -> None:

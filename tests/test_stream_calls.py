@@ -107,6 +107,23 @@ stream.call(print, "called")
     assert done.stdout == "called\n"
 
 
+def test_functions_of_a_graph_are_called_before_the_program_ends(backend: str) -> None:
+    if backend == "fake":
+        pytest.skip("it is not there in another process")
+    program = f"""
+import xferlib as xl
+stream = xl.Stream({str(xl.get_device())!r})
+with stream.capture() as graph:
+    stream.call(print, "called")
+for _ in range(3):
+    graph.launch(stream)
+del graph
+{"stream.synchronize()" if backend == "sim" else ""}
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "called\n" * 3
+
+
 # --- current for good
 
 

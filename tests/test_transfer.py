@@ -582,3 +582,15 @@ def test_many_copies_that_are_all_in_flight_are_all_held(
         later = [dropped(other) for _ in range(200)]
         assert not any(each() is not None for each in sent)
         assert all(each() is not None for each in later)
+
+
+def test_to_host_gives_a_numpy_array_itself_if_a_copy_is_not_asked_for() -> None:
+    host = np.arange(6.0)[::2]
+    assert xl.to_host(host, copy=None) is host
+    assert xl.to_host(host, copy=False) is host
+    assert xl.to_host(host, dtype="float64", copy=False) is host
+    assert xl.to_host(host) is not host
+    for options in ({"dtype": "int8"}, {"out": np.empty(3)}):
+        assert xl.to_host(host, copy=None, **options).tolist() == [0, 2, 4]
+        with pytest.raises(xl.errors.LayoutError, match="copy=False"):
+            xl.to_host(host, copy=False, **options)

@@ -169,6 +169,29 @@ def test_many_leaves_are_there_when_the_call_returns(odd: str) -> None:
         _same(xl.to_host(found), wanted)
 
 
+SIZES = (1, 3, 700, 5000, 65_537, 262_143, 262_145, 600_000, 2_097_151, 2_097_153)
+"""In bytes, about those at which leaves change their way."""
+
+
+@pytest.mark.parametrize("is_pinned", [False, True])
+@pytest.mark.parametrize("count", [2, 3, 5, 9, 40])
+def test_leaves_of_any_sizes_come_back(count: int, is_pinned: bool) -> None:
+    chance = np.random.default_rng(count)
+    leaves = [bits_of(int(chance.choice(SIZES)), np.uint8, seed=n) for n in range(count)]
+    leaves += [leaf[: leaf.size // 8 * 8].view(np.float64) for leaf in leaves if leaf.size > 8]
+    there = xl.tree.to_device(leaves)
+    for _ in range(2):  # the second time memory is recycled
+        back = xl.tree.to_host(there, pinned=is_pinned)
+        for found, leaf in zip(back, leaves, strict=True):
+            _same(found, leaf)
+            assert found.flags.writeable
+            found[...] = 0  # and none shares bytes with another
+        kept = xl.tree.to_host(there, pinned=is_pinned)[-1]
+        del back
+        xl.tree.to_host(there, pinned=is_pinned)
+        _same(kept, leaves[-1])  # while one leaf lives, so does the memory that it shares
+
+
 def test_an_interrupted_tree_leaves_nothing_that_reads_its_arrays(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     leaves = [bits_of(4096, np.uint8, seed=n) for n in range(300)]
     xl.tree.to_device(leaves, backend="fake")
@@ -210,3 +233,34 @@ def test_trees_are_a_module_of_their_own() -> None:
     import xferlib.tree
 
     assert xferlib.tree is xl.tree
+
+
+def test_what_is_there_stays_itself_if_copies_are_not_asked_for() -> None:
+    there, host = xl.to_device(np.arange(3.0)), np.arange(4)
+    sent = xl.tree.to_device({"there": there, "again": there, "host": host, "none": None}, copy=None)
+    assert sent["there"] is there
+    assert sent["again"] is there
+    assert sent["none"] is None
+    _same(xl.to_host(sent["host"]), host)
+    converted = xl.tree.to_device([host, host], dtype="float32", copy=None)
+    assert converted[0] is converted[1]
+    _same(xl.to_host(converted[0]), np.arange(4, dtype="float32"))
+
+
+def test_a_tree_that_must_be_copied_is_refused_if_copies_are_ruled_out() -> None:
+    there = xl.to_device(np.arange(3.0))
+    assert xl.tree.to_device([there, "text"], copy=False)[0] is there
+    with pytest.raises(xl.errors.LayoutError, match="copy=False"):
+        xl.tree.to_device([there], dtype="int8", copy=False)
+
+
+def test_numpy_arrays_of_a_tree_stay_themselves_on_the_host() -> None:
+    there, host = xl.to_device(np.arange(3.0)), np.arange(4)
+    fetched = xl.tree.to_host((there, host, host), copy=None)
+    assert fetched[1] is host
+    assert fetched[2] is host
+    _same(fetched[0], np.arange(3.0))
+    assert xl.tree.to_host([host], copy=False)[0] is host
+    if type(there) is not np.ndarray:
+        with pytest.raises(xl.errors.LayoutError, match="copy=None"):
+            xl.tree.to_host([there, host], copy=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -262,3 +264,83 @@ def test_explain_knows_that_a_cpu_was_calibrated(tmp_path: Path) -> None:
     assert found.expected_ms is not None
     assert found.expected_ms > 0
     assert "calibrate" not in str(found)
+
+
+def test_a_transfer_given_to_a_kernel_names_result() -> None:
+    double = xl.elementwise("float32 x", "float32 y", "y = 2 * x")
+    with pytest.raises(e.KernelTypeError, match=r"write transfer\.result\(\)"):
+        double(xl.to_device_async(X))
+
+
+def test_a_value_in_a_kernel_says_that_it_is_one_element() -> None:
+    shown = []
+
+    @xl.elementwise
+    def printing(a: Any) -> Any:
+        shown.append(repr(a))
+        return a.sum()
+
+    with pytest.raises(AttributeError, match="no 'sum': it is one element"):
+        printing(xl.to_device(X))
+    assert shown == ["<a float32 in a kernel>"]
+
+
+def test_arguments_of_a_raw_kernel_without_their_tuple_are_told_apart() -> None:
+    fill = xl.raw_module("__global__ void fill(float *x) { x[threadIdx.x] = 1; }").get_function("fill")
+    with pytest.raises(e.KernelTypeError, match=r"args is an array.*\(x,\) for one"):
+        fill(1, 12, xl.to_device(X))  # type: ignore[arg-type]
+
+
+# --- names
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: xl.to_device(X, dtype="flaot32"), "did you mean 'float32'"),
+        (lambda: xl.zeros(3, 4), "extents of a shape stand in one tuple"),
+        (lambda: xl.to_device(X, device="gpu"), "GPUs are devices 'cuda:0'"),
+        (lambda: xl.elementwise("flaot32 x", "float32 y", "y = x"), "did you mean 'float32'"),
+    ],
+)
+def test_a_misspelt_name_is_recognised(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises(e.XferError, match=said):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "said"),
+    [
+        (xl, "asnumpy", r"xferlib\.to_host\(x\) does that"),
+        (xl, "array", r"xferlib\.to_device\(x\) does that"),
+        (xl, "cumsum", r"xferlib\.get_array_module\(x\)\.cumsum$"),
+        (xl, "to_devcie", "no attribute 'to_devcie'$"),
+        (xl.random, "normal", r"xferlib\.random\.default_rng\(\)\.normal$"),
+        (xl.random, "randint", r"xferlib\.random\.default_rng\(\)\.integers$"),
+        (xl.random, "nromal", "no attribute 'nromal'$"),
+    ],
+)
+def test_a_missing_name_leads_to_the_right_one(module: Any, name: str, said: str) -> None:
+    with pytest.raises(AttributeError, match=said):
+        getattr(module, name)
+
+
+def test_pythons_traceback_adds_the_name_that_was_meant() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import xferlib as xl; xl.to_devcie(3)"], capture_output=True, text=True, check=False
+    )
+    assert "Did you mean: 'to_device'?" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["get", "cpu", "numpy", "to_host"])
+def test_a_simulated_array_names_the_way_to_the_host(name: str) -> None:
+    x = xl.to_device(X, backend="sim")
+    with pytest.raises(AttributeError, match=rf"no attribute '{name}'; xferlib\.to_host\(x\)"):
+        getattr(x, name)
+    assert not hasattr(x, "__cuda_array_interface__")
+
+
+@pytest.mark.parametrize("name", ["ImplicitCopyError", "RaceError", "SimError", "WrongDeviceError"])
+def test_a_report_of_the_simulator_has_the_name_that_a_program_catches(name: str) -> None:
+    found = getattr(xl.sim, name)
+    assert f"{found.__module__}.{found.__qualname__}" == f"xferlib.sim.{name}"

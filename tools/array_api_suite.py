@@ -3,7 +3,8 @@
 Usage: python tools/array_api_suite.py PATH [--backend sim] [--markdown] [arguments for pytest]
 
 PATH is a checkout of data-apis/array-api-tests with its submodule; its requirements are pytest-json-report, ndindex
-and Hypothesis. ``--markdown`` prints the table of docs/reference/simulator.md, or of docs/reference/namespaces.md.
+and Hypothesis. ``--markdown`` prints the table of docs/reference/simulator.md, or of docs/reference/namespaces.md. With
+pytest-xdist the tests run in several processes: ``-n 12``.
 
 The suite reads results with ``float(x)``, ``bool(x)`` and their kin, which `sim` refuses because on a GPU they copy and
 wait. Here they are given a meaning, ``xferlib.to_host(x).item()``, for the suite to read with, and the tests of these
@@ -16,7 +17,7 @@ import importlib
 import os
 import sys
 from collections import Counter
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,10 @@ SIM = MADE | {
 }
 REFUSED = {"sim": SIM, "torch": TORCH}
 """Tests of what is refused on purpose or is not ours, by backend and the beginning of their name."""
+ROOT = Path(__file__).resolve().parents[1]
 MODULES = {"torch": "xferlib.backends.torch.namespace"}
+OTHERS = "tools.array_api_namespace"
+"""The module of the suite, by backend, and that of the others."""
 
 
 class Suite:
@@ -121,6 +125,26 @@ def prepared(backend: str) -> AbstractContextManager[Any]:
     return nullcontext()
 
 
+# --- the plug-in, which each of pytest-xdist's processes loads by the name of this module
+
+
+def pytest_addoption(parser: Any) -> None:
+    parser.addoption("--markdown", action="store_true", help="print a table of the results")
+
+
+def pytest_configure(config: Any) -> None:
+    backend = os.environ["XFERLIB_BACKEND"]
+    stack = ExitStack()
+    stack.enter_context(prepared(backend))
+    config.add_cleanup(stack.close)
+    config.pluginmanager.register(Suite(backend), "xferlib-suite")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
+    if config.getoption("--markdown"):
+        terminalreporter.write_line(config.pluginmanager.get_plugin("xferlib-suite").table())
+
+
 def main(arguments: list[str]) -> int:
     """Run the suite; returns pytest's exit status."""
     if not arguments or arguments[0].startswith("-"):
@@ -130,29 +154,19 @@ def main(arguments: list[str]) -> int:
     if not (suite / "array_api_tests").is_dir():
         print(f"{suite} is no checkout of array-api-tests", file=sys.stderr)
         return 2
-    wants_table = "--markdown" in arguments
     backend = "sim"
     if "--backend" in arguments:
         position = arguments.index("--backend")
         backend = arguments[position + 1]
         del arguments[position : position + 2]
-    xl.use_backend(backend)
-    if backend not in MODULES:  # a module that no file holds
-        MODULES[backend] = "xferlib_made_namespace"
-        sys.modules[MODULES[backend]] = xl.get_array_module(xl.zeros(1))
-    os.environ["ARRAY_API_TESTS_MODULE"] = MODULES[backend]
+    os.environ["XFERLIB_BACKEND"] = backend
+    os.environ["ARRAY_API_TESTS_MODULE"] = MODULES.get(backend, OTHERS)
     os.chdir(suite)
-    sys.path.insert(0, str(suite))
-    plugin = Suite(backend)
-    options = ["-p", "no:cacheprovider", "--disable-deadline", "-q"]
+    sys.path[:0] = [str(suite), str(ROOT)]
+    options = ["-p", "tools.array_api_suite", "-p", "no:cacheprovider", "--disable-deadline", "-q"]
     if not any(each.startswith("array_api_tests") for each in arguments):
         options.append("array_api_tests")
-    options += [each for each in arguments if each != "--markdown"]
-    with prepared(backend):
-        status = pytest.main(options, plugins=[plugin])
-    if wants_table:
-        print(plugin.table())
-    return int(status)
+    return int(pytest.main([*options, *arguments]))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE = ROOT / "xferlib" / "_native"
-SOURCES = ("staging.c", "ring.c", "strided.c", "calls.c", "lease.c")
+SOURCES = ("staging.c", "ring.c", "strided.c", "calls.c", "front.c", "launch.c", "lease.c", "leaves.c")
 LIBRARY = ("staging.c", "ring.c", "strided.c")
 COMMON = ["-std=c11", "-pthread", "-fPIC", "-fno-trapping-math", "-ffp-contract=off"]
 STRICT = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]

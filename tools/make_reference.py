@@ -159,10 +159,10 @@ def split_parameters(text: str) -> list[str]:
 
 def attributes(cls: type) -> Iterator[str]:
     """The public fields of a class, with the strings that stand below them."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
-    assert isinstance(body, ast.ClassDef)
     if not is_dataclass(cls):
         return
+    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    assert isinstance(body, ast.ClassDef)
     for index, node in enumerate(body.body):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_":
             after = body.body[index + 1] if index + 1 < len(body.body) else None

@@ -189,7 +189,11 @@ _ROOMS = ("distributed", "kernels", "random", "sim", "tree")
 # Type checkers read `__init__.pyi`, which tools/make_stub.py writes from the names and signatures here.
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
-        raise AttributeError(f"module 'xferlib' has no attribute {name!r}")
+        if name.startswith("_"):  # a package that `import` is about to look for
+            raise AttributeError(f"module 'xferlib' has no attribute {name!r}")
+        from xferlib._api.missing import missing
+
+        raise missing(name)
     import importlib
 
     module = importlib.import_module(_LAZY[name])

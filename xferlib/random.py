@@ -28,8 +28,8 @@ from xferlib._transfer import ends
 from xferlib.errors import ArgumentError, LayoutError, shown
 from xferlib.kernels import autograd
 from xferlib.kernels.random import distributions, permuting, seeding
+from xferlib.kernels.random import normal as gaussian
 from xferlib.kernels.random.drawing import Draw
-from xferlib.kernels.random.normal import normal
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device, DeviceSpec
@@ -173,7 +173,7 @@ class Generator:
         mean, deviation = checks.finite("normal", "loc", loc, wanted), checks.finite("normal", "scale", scale, wanted)
         if deviation < 0:
             raise ArgumentError(f"normal: scale={shown(scale)} is negative; give a standard deviation from 0 on")
-        return self._filled(Draw(normal, wanted, numbers=(mean, deviation)), size, dtype)
+        return self._filled(Draw(gaussian.normal, wanted, numbers=(mean, deviation)), size, dtype)
 
     def permutation(self, x: int | Array) -> Array:
         """The numbers below ``x`` in random order, as int64, or the rows of an array in random order, in a new array.
@@ -328,6 +328,15 @@ def default_rng(
             f"default_rng: {seed!r} keeps its backend and device; give no backend= and device= with a generator"
         )
     return seed
+
+
+if not TYPE_CHECKING:  # or any name would pass a type checker
+
+    def __getattr__(name: str) -> Any:
+        method = {"rand": "random", "randn": "normal", "randint": "integers"}.get(name, name)
+        is_method = not name.startswith("_") and hasattr(Generator, method)
+        remedy = f"; a generator has it: xferlib.random.default_rng().{method}" if is_method else ""
+        raise AttributeError(f"module 'xferlib.random' has no attribute {name!r}{remedy}", name=name)
 
 
 def _restored(state: dict[str, Any], backend: str | None, device: Device | None) -> Generator:

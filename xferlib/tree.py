@@ -1,7 +1,7 @@
 """Whole trees of arrays: nested dicts, lists, tuples, named tuples, dataclasses, registered classes.
 
-A thousand small copies cost a thousand launches. Small leaves are copied together: packed into one
-pinned slab, sent with one DMA, and cut into views of one device slab; each large leaf is copied alone.
+A thousand copies cost a thousand beginnings, and waits. So the leaves of one call are one transfer: on the device the
+small ones are views of one slab, and each large one has memory of its own.
 """
 
 from __future__ import annotations
@@ -18,29 +18,33 @@ from xferlib._core import registry
 from xferlib._core.array import check_dtype
 from xferlib._core.containers import flatten, register
 from xferlib._core.ordering import capture
-from xferlib._core.thresholds import PACKED_DOWN_FROM, PACKED_LEAF_MOST, PACKED_UP_FROM, TOGETHER_FROM
+from xferlib._core.thresholds import PACKED_UP_FROM
 from xferlib._runtime.checks import refuse_no_flag
-from xferlib._transfer import ends, many, one_step, packing
+from xferlib._transfer import copies, ends, host_copy, many, packing, plan
+from xferlib._transfer.many_download import ManyDownload
 
 if TYPE_CHECKING:
     import os
 
-    from xferlib._core.array import ArrayInfo
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, DeviceSpec
+    from xferlib._core.raw import RawStream
 
 __all__ = ["load", "register", "save", "to_device", "to_host"]
 
 
 def to_device(
-    tree: Any, *, backend: str | None = None, device: DeviceSpec = None, dtype: Any = None, stream: Any = None
-) -> Any:
+    tree: Any, *, backend: str | None = None, device: DeviceSpec = None, dtype: Any = None, stream: Any = None,
+    copy: bool | None = True,
+) -> Any:  # fmt: skip
     """Copy every array of a tree to a device; other leaves stay as they are.
 
     Args:
         tree: Arrays in nested dicts, lists, tuples, named tuples, dataclasses and registered nodes.
         backend, device, dtype, stream: As for `xferlib.to_device`. Small leaves of one call share a
             device allocation, which lives as long as any of them.
+        copy: True: copy every array. None: an array that is on the device with the dtype stays itself. False: all
+            arrays do, or nothing is copied.
 
     Returns:
         A tree of the same structure with device arrays. An array object that stands in several places is sent once,
@@ -50,116 +54,111 @@ def to_device(
         As `xferlib.to_device`, before anything is copied.
     """
     leaves, rebuild = flatten(tree)
+    if copy is not True:
+        wanted_at = ends.target_of(backend, device, stream, None)
+        moving = [n for n, leaf in enumerate(leaves) if not ends.stays(leaf, wanted_at, dtype, copy=copy)]
+        sent = to_device([leaves[n] for n in moving], backend=backend, device=device, dtype=dtype, stream=stream)
+        return rebuild(_with(leaves, moving, sent))
     if len(leaves) == 1 and type(leaves[0]) is np.ndarray:  # nothing to travel with
         sent = transfers.to_device(leaves[0], backend=backend, device=device, dtype=dtype, stream=stream)
         return rebuild([sent])
     target, place, order, *_ = ends.target_of(backend, device, stream, None)
     capture.refuse_current("tree.to_device", target, place)
-    results = list(leaves)
-    # A simulated device takes as long as the contract allows: a leaf alone is complete earlier.
-    least = PACKED_UP_FROM if target.capabilities.small_at_once else 2
-    packed, alone = packing.chosen(leaves, dtype, place, least=least)
-    wanted = None if dtype is None else check_dtype(dtype, what="dtype")
-    if place.kind == "cpu" and dtype is None and stream is None:
-        alone = one_step.to_cpu(leaves, alone, target, results)
-    elif packed or len(alone) > 1:
-        target.attach(place)
-        current = order if order is not None else target.stream_current(place)
-
-        def send_small() -> None:
-            if packed:
-                packing.send(leaves, results, packed, target, current)
-
-        if many.is_worth(leaves, alone, target, place):
-            together = many.to_device(leaves, alone, wanted, target, place, current, send_small)
-            for number, array in together.items():
-                results[number] = array
-            alone = [number for number in alone if number not in together]
-        else:
-            send_small()
+    if target.name == "numpy" and dtype is None and stream is None and plan.may_skip():
+        results, others = host_copy.copied_each(leaves)
+        alone = [number for number in others if registry.backend_of(leaves[number]) is not None]
+    else:
+        results, alone = _sent(leaves, dtype, target, place, order)
     for number in alone:
         results[number] = transfers.to_device(leaves[number], device=place, dtype=dtype, stream=stream)
     return rebuild(results)
 
 
-def to_host(tree: Any, *, stream: Any = None, pinned: bool = False) -> Any:
+def _sent(
+    leaves: list[Any], dtype: Any, target: Backend, place: Device, order: RawStream | None
+) -> tuple[list[Any], list[int]]:
+    """Copy leaves to a device together; returns the results, and the numbers of those that are to go alone."""
+    results = list(leaves)
+    # A simulated device takes as long as the contract allows: a leaf alone is complete earlier.
+    least = PACKED_UP_FROM if target.capabilities.small_at_once else 2
+    packed, alone = packing.chosen(leaves, dtype, place, least=least)
+    if place.kind == "cpu" or (not packed and len(alone) < 2):
+        return results, alone
+    target.attach(place)
+    current = order if order is not None else target.stream_current(place)
+    wanted = None if dtype is None else check_dtype(dtype, what="dtype")
+    return results, many.to_device(leaves, results, packed, alone, wanted, target, current)
+
+
+def _with(leaves: list[Any], numbers: list[int], new: list[Any]) -> list[Any]:
+    """The leaves, with ``new`` ones at these numbers."""
+    results = list(leaves)
+    for number, array in zip(numbers, new, strict=True):
+        results[number] = array
+    return results
+
+
+def to_host(tree: Any, *, stream: Any = None, pinned: bool = False, copy: bool | None = True) -> Any:
     """Copy every array of a tree to host memory; other leaves stay as they are; complete on return.
 
     Args:
         tree: As for `to_device`.
         stream: The stream after whose pending work the copies run; the current one if omitted.
-            Small leaves of one call share a host allocation, which lives as long as any of them.
+            Leaves of up to 2 MiB of one call share host allocations, each of which lives as long as any of its leaves.
         pinned: Return arrays in page-locked memory of the pool: for a tree that is sent back, or kept for a while and
-            its memory used again.
+            its memory used again. Leaves of any size share its blocks, which are as large as half the tree.
+        copy: True: copy every array. None: a NumPy array stays itself. False: all arrays do, or nothing is copied.
 
     Returns:
         A tree of the same structure with NumPy arrays; what stands in several places is copied once, as above.
     """
     refuse_no_flag(pinned, "tree.to_host: pinned")
     leaves, rebuild = flatten(tree)
+    if copy is not True:
+        foreign = [n for n, leaf in enumerate(leaves) if type(leaf) is not np.ndarray and registry.backend_of(leaf)]
+        if copy is False and foreign:
+            raise copies.to_host_needs_a_copy(leaves[foreign[0]], None, None)
+        got = to_host([leaves[n] for n in foreign], stream=stream, pinned=pinned)
+        return rebuild(_with(leaves, foreign, got))
     if len(leaves) == 1 and registry.backend_of(leaves[0]) is not None:
         return rebuild([transfers.to_host(leaves[0], stream=stream, pinned=pinned)])
-    results = list(leaves)
-    small: dict[tuple[Backend, Any], list[_Leaf]] = {}
-    large: dict[tuple[Backend, Any], list[_Leaf]] = {}
-    for number, leaf in enumerate(leaves):
-        owner = registry.backend_of(leaf)
-        if owner is None:
-            continue
-        if owner.fast is None and not owner.capabilities.streams:  # a CPU's: nothing travels together
-            results[number] = transfers.to_host(leaf, stream=stream, pinned=pinned)
-            continue
-        info = owner.view(leaf)
-        nbytes, device = info.nbytes, info.device
-        is_plain = nbytes > 0 and info.is_writable and info.is_c_contiguous
-        if is_plain and device.kind == "cuda" and nbytes <= PACKED_LEAF_MOST:
-            small.setdefault((owner, device), []).append((number, leaf, info))
-        elif is_plain and device.kind != "cpu" and owner.resolved(leaf) is leaf:
-            large.setdefault((owner, device), []).append((number, leaf, info))
-        else:
-            results[number] = transfers.to_host(leaf, stream=stream, pinned=pinned)
-    for owner, place in dict.fromkeys((*large, *small)):
-        capture.refuse_current("tree.to_host", owner.at(place), place)
-        key, backend = (owner, place), owner.at(place)
-        _fetch(results, large.get(key, []), small.get(key, []), backend, place, stream, is_pinned=pinned)
+    results, numbers = list(leaves), list(range(len(leaves)))
+    if stream is None and not pinned and plan.may_skip():
+        results, numbers = host_copy.copied_each(leaves)
+    alone: list[int] = []
+    downloads: dict[Device, ManyDownload] = {}
+    try:
+        for number in numbers:
+            leaf = leaves[number]
+            if (owner := registry.backend_of(leaf)) is None:
+                continue
+            place = owner.device_of(leaf)
+            if (found := downloads.get(place)) is None:
+                if place.kind == "cpu":
+                    alone.append(number)
+                    continue
+                found = downloads[place] = _begun(results, owner.at(place), place, stream, is_pinned=pinned)
+            found.add(number, leaf)
+        for each in downloads.values():
+            each.finish_adding()
+            alone += each.alone
+        for number in alone:
+            results[number] = transfers.to_host(leaves[number], stream=stream, pinned=pinned)
+        for each in downloads.values():
+            each.finish()
+    except BaseException:
+        for each in downloads.values():
+            each.abort()
+        raise
     return rebuild(results)
 
 
-_Leaf = tuple[int, Any, "ArrayInfo"]
-"""An array on a device: its number, itself, its location and layout."""
-
-
-def _fetch(
-    results: list[Any], large: list[_Leaf], small: list[_Leaf], backend: Backend, device: Device, stream: Any, *,
-    is_pinned: bool,
-) -> None:  # fmt: skip
-    """Copy the leaves that are on one device to the host."""
+def _begun(results: list[Any], backend: Backend, device: Device, stream: Any, *, is_pinned: bool) -> ManyDownload:
+    """The download of the leaves that are on one device."""
+    capture.refuse_current("tree.to_host", backend, device)
     backend.attach(device)
     order = ends.raw_stream(stream, device) if stream is not None else backend.stream_current(device)
-
-    def put(members: list[_Leaf], arrays: list[Any]) -> None:
-        for (number, _, _), array in zip(members, arrays, strict=True):
-            results[number] = array
-
-    def fetch_alone(members: list[_Leaf]) -> None:
-        put(members, [transfers.to_host(leaf, stream=stream, pinned=is_pinned) for _, leaf, _ in members])
-
-    def fetch_small() -> None:
-        if len(small) >= PACKED_DOWN_FROM:
-            put(small, packing.receive([info for _, _, info in small], backend, order, is_pinned=is_pinned))
-        else:
-            fetch_alone(small)
-
-    infos = [info for _, _, info in large]
-    is_worth = len(infos) > 1 and sum(info.nbytes for info in infos) >= TOGETHER_FROM
-    if is_worth and not is_pinned and many.can_stage(backend, device):
-        put(large, many.to_host(infos, backend, order, [leaf for _, leaf, _ in large], fetch_small))
-        return
-    if is_worth and is_pinned:
-        put(large, many.to_pinned(infos, backend, order, fetch_small))
-        return
-    fetch_alone(large)
-    fetch_small()
+    return ManyDownload(results, backend, order, is_pinned=is_pinned)
 
 
 def save(path: str | os.PathLike[str], tree: Any) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from tests.arrays.conftest import Space, same
 from xferlib.backends.cuda.libraries import load_bindings
-from xferlib.errors import DeviceMemoryError, KernelError, UnsupportedError
+from xferlib.errors import DeviceMemoryError, KernelError, LayoutError, UnsupportedError
 from xferlib.testing import backend_named
 
 ROOT = Path(__file__).parents[2]
@@ -159,6 +159,47 @@ def test_tensordot_and_float16(vendor: Space) -> None:
     assert calls("cublas") == ["gemm"]
 
 
+REPEATED: list[tuple[str, tuple[int, ...], tuple[int, ...], Callable[[Any, Any, Any], Any]]] = [
+    ("matmul", (3, 4), (4, 5), lambda xp, x, y: xp.matmul(x, y)),
+    ("operator", (2, 3, 4), (4, 5), lambda xp, x, y: x @ y),
+    ("vectors", (4,), (4,), lambda xp, x, y: xp.matmul(x, y)),
+    ("row", (4,), (2, 4, 3), lambda xp, x, y: xp.matmul(x, y)),
+    ("column", (3, 4), (4,), lambda xp, x, y: xp.matmul(x, y)),
+    ("tensordot", (3, 4, 5), (5, 4, 2), lambda xp, x, y: xp.tensordot(x, y, axes=((2,), (0,)))),
+    ("all axes", (3, 4), (3, 4), lambda xp, x, y: xp.tensordot(x, y, axes=2)),
+]
+
+
+@pytest.mark.parametrize(("one", "two", "function"), [c[1:] for c in REPEATED], ids=[c[0] for c in REPEATED])
+def test_a_repeated_product_asks_for_no_layout(
+    vendor: Space, monkeypatch: pytest.MonkeyPatch, one: Any, two: Any, function: Any
+) -> None:
+    x, y = whole_numbers(one, "float32"), whole_numbers(two, "float32")
+    first = function(vendor.xp, vendor.put(x), vendor.put(y))
+    same(vendor.get(first), function(np, x, y))
+    d, e = vendor.put(x + 1), vendor.put(y * 2)
+    with monkeypatch.context() as patch:
+        patch.setattr("xferlib._api.arrays.extensions.layouts.products", None)
+        found = function(vendor.xp, d, e)
+    same(vendor.get(found), function(np, x + 1, y * 2))
+    same(vendor.get(first), function(np, x, y))
+    assert calls("cublas") == calls("cublas")[:1] * 2
+
+
+def test_products_of_other_layouts_dtypes_and_axes_are_told_apart(vendor: Space) -> None:
+    for dtype in ("float32", "float64", "complex64"):
+        x = whole_numbers((4, 4), dtype)
+        d = vendor.put(x)
+        for one, two, left, right in ((d, d, x, x), (d.T, d, x.T, x), (d, d[::2].T, x, x[::2].T), (d, d[0], x, x[0])):
+            same(vendor.get(one @ two), left @ right)
+        for axes in (1, 2, ((0,), (0,)), ([1], [0]), ((0, 1), (1, 0))):
+            same(vendor.get(vendor.xp.tensordot(d, d, axes=axes)), np.tensordot(x, x, axes=axes))
+    with pytest.raises(LayoutError, match="do not fit"):
+        d @ d[:3]
+    with pytest.raises(LayoutError, match="do not fit"):
+        vendor.xp.tensordot(d, d[:3], axes=((0,), (0,)))
+
+
 # --- factorisations
 
 
@@ -169,6 +210,70 @@ def test_many_small_systems_are_one_operation(vendor: Space, count: int, rows: i
     x = np.eye(rows) + np.zeros((count, 1, 1))
     same(vendor.get(vendor.xp.linalg.det(vendor.put(x))), np.ones(count))
     assert calls("cusolverDn") + calls("cublas") == expected
+
+
+MANY: list[tuple[str, Callable[[Any, Any], Any], list[str], list[str]]] = [
+    ("cholesky", lambda xp, x: xp.cholesky(x), ["potrf_batched"], ["xpotrf"]),
+    ("eigh", lambda xp, x: xp.eigh(x), ["xsyev_batched"], ["xsyevd"]),
+    ("eigvalsh", lambda xp, x: xp.eigvalsh(x), ["xsyev_batched"], ["xsyevd"]),
+    ("qr", lambda xp, x: xp.qr(x), ["getrf_batched", "getrs_batched", "geqrf_batched"], ["xgeqrf", "orgqr"]),
+    ("inv", lambda xp, x: xp.inv(x), ["getrf_batched", "getrs_batched"], ["xgetrf", "xgetrs"]),
+    ("svd", lambda xp, x: xp.svd(x), ["gesvdj_batched"], ["xgesvd"]),
+    ("svdvals", lambda xp, x: xp.svdvals(x), ["gesvdj_batched"], ["xgesvd"]),
+]
+
+
+@pytest.mark.parametrize(("function", "at_once", "alone"), [case[1:] for case in MANY], ids=[case[0] for case in MANY])
+def test_a_stack_of_small_matrices_is_as_many_operations_as_one_is(
+    vendor: Space, function: Any, at_once: list[str], alone: list[str]
+) -> None:
+    x = np.eye(3) * [1, 2, 3]
+    for count, names, times in ((1, alone, 1), (7, at_once, 1)):
+        for library in bindings().values():
+            library.calls.clear()
+        function(vendor.xp.linalg, vendor.put(x + np.zeros((count, 1, 1))))
+        asked = [name for name in calls("cublas") + calls("cusolverDn") if not name.startswith("gemm")]
+        assert sorted(asked) == sorted(names * times)
+    for library in bindings().values():
+        library.calls.clear()
+    function(vendor.xp.linalg, vendor.put(np.eye(257) + np.zeros((2, 1, 1))))
+    assert sorted(calls("cublas") + calls("cusolverDn")) == sorted(alone * 2)
+
+
+@settings(max_examples=60)
+@given(
+    shape=st.tuples(st.integers(1, 3), st.integers(1, 6), st.integers(1, 6)),
+    dtype=st.sampled_from(["float32", "float64", "complex64", "complex128"]),
+    mode=st.sampled_from(["reduced", "complete"]),
+    seed=st.integers(0, 99),
+)
+def test_factors_of_any_stack(plugins: object, shape: tuple[int, ...], dtype: str, mode: Any, seed: int) -> None:
+    """Columns of zeros among them, which no reflection changes."""
+    random = np.random.default_rng(seed)
+    x = random.standard_normal(shape) + (1j * random.standard_normal(shape) if dtype.startswith("c") else 0)
+    x = (x * random.integers(0, 2, (shape[0], 1, shape[2]))).astype(dtype)
+    bound = 100 * float(np.finfo(dtype).eps)  # six columns, each off by a few units in the last place
+    with xl.use_backend("vendor"):
+        xp = xl.get_array_module(xl.zeros(1)).linalg
+        q, r = map(xl.to_host, xp.qr(xl.to_device(x), mode=mode))
+        expected = np.linalg.qr(x, mode=mode)
+        assert (q.dtype, q.shape, r.shape) == (x.dtype, expected[0].shape, expected[1].shape)
+        np.testing.assert_allclose(q @ r, x, atol=bound * 10)
+        np.testing.assert_allclose(np.conj(np.swapaxes(q, 1, 2)) @ q, np.eye(q.shape[2]) + 0 * q[:, :1, :1], atol=bound)
+        np.testing.assert_array_equal(r, np.triu(r))
+        u, s, vh = map(xl.to_host, xp.svd(xl.to_device(x), full_matrices=mode == "complete"))
+        wanted = np.linalg.svd(x, full_matrices=mode == "complete")
+        assert [each.shape for each in (u, s, vh)] == [each.shape for each in wanted]
+        np.testing.assert_allclose(s, wanted[1], atol=bound * 10)
+        np.testing.assert_allclose((u[..., : s.shape[1]] * s[:, None]) @ vh[:, : s.shape[1]], x, atol=bound * 10)
+
+
+def test_parameters_of_the_library_do_not_outlive_a_call(vendor: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    solver = bindings()["cusolverDn"]
+    monkeypatch.setattr(solver, "fail", "EXECUTION_FAILED (13)")
+    with pytest.raises(KernelError, match="svd: cuSOLVER failed"):
+        vendor.xp.linalg.svdvals(vendor.put(np.ones((2, 3, 3))))
+    assert solver.infos == 0
 
 
 def test_the_sign_of_exchanged_rows(vendor: Space) -> None:
@@ -308,8 +413,10 @@ def test_products_and_factorisations_are_recorded(vendor: Space) -> None:
 
 def test_the_benchmark_compares_libraries() -> None:
     command = [sys.executable, "-m", "benchmarks", "arrays", "--rounds", "1", "--sizes", "8", "--counts", "9"]
+    command += ["--stacks", "3x4"]
     done = subprocess.run(
         [*command, "--backends", "sim", "numpy"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert "sim, us" in done.stdout
-    assert "argsort float32 9" in done.stdout
+    for case in ("argsort float32 9", "matmul float16 8 transposed", "svd float32 3 x 4"):
+        assert case in done.stdout

@@ -59,6 +59,8 @@ def test_a_function_of_two_arrays_has_numpys_dtypes(space: Space, name: str) -> 
     kernel = xl.elementwise(lambda x, y: getattr(np, name)(x, y), name=name)
     for one in strategies.DTYPES:
         for two in strategies.DTYPES:
+            if space.name == "sim" and two not in (one, "float32"):
+                continue  # the namespace is that of `bare`, and tests/test_namespace.py has every pair on sim
             x, y = np.array([[0, 1, 2], [3, 100, 7]]).astype(one), np.array([3, 1, 2]).astype(two)
             expected, found = tried(getattr(np, name), x, y), tried(getattr(space.xp, name), space.put(x), space.put(y))
             if name in ORDERS and "complex" in one + two:

@@ -89,13 +89,13 @@ def test_each_return_is_converted_to_what_the_function_returns():
     ("source", "preamble", "words"),
     [
         ("for (int a = 0; a < 100; a++) z = f(x + a)",
-         "T f(T v) { for (int k = 0; k < 4000; k++) v = v * v + k; return v; }", "more than 60000 expressions"),
+         "T f(T v) { for (int k = 0; k < 4000; k++) v = v * v + k; return v; }", "more than 6000 expressions"),
         ("z = f4(x)", "".join(f"T f{n}(T v) {{ return {' + '.join(f'f{n - 1}(v + {k})' for k in range(30))}; }}"
-                              if n else "T f0(T v) { return v; }" for n in range(5)), "more than 60000 expressions"),
+                              if n else "T f0(T v) { return v; }" for n in range(5)), "more than 6000 expressions"),
     ],
 )  # fmt: skip
 def test_unrolling_has_a_limit(source, preamble, words, monkeypatch):
-    monkeypatch.setattr(cloops, "MOST_STEPS", 60_000)
+    monkeypatch.setattr(cloops, "MOST_STEPS", 6_000)
     with pytest.raises(KernelSyntaxError, match=words):
         elementwise("T x", "T z", source, preamble=preamble)(np.ones(2))
 
@@ -330,3 +330,30 @@ def test_intrinsics_of_float_are_the_accurate_functions(name, dtype, target):
 def test_an_intrinsic_names_itself_in_its_errors():
     with pytest.raises(KernelTypeError, match=r"__powf\(\) takes 2"):
         elementwise("T x", "T z", "z = __powf(x)")(np.ones(1))
+
+
+def test_after_loop_follows_each_element_with_what_loop_prep_has_declared(target):
+    x = np.array([3, -1, 4, -1, 5], np.int32)
+    texts = {"loop_prep": "int least = 0;", "after_loop": "atomicAdd(&total[0], least);"}
+    operation = "int d = 2 * x; if (d > 0) least = d; y = least"
+    kernel = elementwise("int32 x", "int32 y, raw int32 total", operation, **texts)
+    y, total = target.put(np.zeros(5, np.int32)), target.put(np.zeros(1, np.int32))
+    kernel(target.put(x), y, total)
+    assert target.get(y).tolist() == [6, 0, 8, 0, 10]
+    assert target.get(total).tolist() == [24]
+
+
+def test_after_loop_runs_after_continue_and_not_after_return():
+    x = np.array([1.0, 2.0, 3.0])
+    texts = {"loop_prep": "T k = 1;", "after_loop": "if (k > 0) y = y + k;"}
+    for jump, expected in (("continue", [11, 2, 3]), ("return", [10, 2, 3])):
+        kernel = elementwise("T x", "T y", f"y = 10; if (x < 2) {jump}; y = x - 1;", **texts)
+        assert kernel(x).tolist() == expected
+
+
+def test_after_loop_knows_no_variable_of_the_snippet():
+    with pytest.raises(KernelSyntaxError, match="after_loop, line 1, column 5: 'd' is not declared"):
+        elementwise("T x", "T y", "T d = x; y = d", after_loop="y = d;")(np.ones(2))
+    with pytest.raises(KernelTypeError, match="after_loop= is for C snippets"):
+        elementwise(lambda x: x, after_loop="int k = 0;")
+    assert pickle.loads(pickle.dumps(elementwise("T x", "T y", "y = x", after_loop="y = 2 * y;")))(np.ones(1)) == 2

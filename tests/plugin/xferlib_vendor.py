@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import json
 import math
+import threading
 from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -127,6 +129,15 @@ class Cublas(Library):
         for i in range(count):
             codes[i] = factor(by_columns(int(addresses[i]), n, n, lda, dtype), pivots[i])
 
+    def _geqrf_batched(
+        self, dtype: str, handle: int, m: int, n: int, a: int, lda: int, tau: int, info: int, count: int
+    ) -> None:  # fmt: skip
+        self.note("geqrf_batched", handle, m, n, count)
+        one, two = (memory(each, (count,), (1,), "int64") for each in (a, tau))
+        memory(info, (1,), (1,), "int32")[0] = 0
+        for i in range(count):
+            reflect(by_columns(int(one[i]), m, n, lda, dtype), memory(int(two[i]), (min(m, n),), (1,), dtype))
+
     def _getrs_batched(
         self, dtype: str, handle: int, trans: int, n: int, sides: int, a: int, lda: int, p: int, b: int, ldb: int,
         info: int, count: int,
@@ -161,6 +172,23 @@ def factor(a: Any, pivots: Any) -> int:
     return code
 
 
+def reflect(a: Any, tau: Any) -> None:
+    """Replace a matrix by a triangle and reflections, as ``geqrf``."""
+    reflections, factors = np.linalg.qr(a, mode="raw")
+    a[...], tau[...] = reflections.T, factors
+
+
+def root(a: Any, uplo: int) -> int:
+    """Replace one triangle of a matrix by its Cholesky factor, as ``potrf``; the other one stays."""
+    keep, code = np.triu if uplo else np.tril, 0
+    try:
+        found = np.linalg.cholesky(a, upper=bool(uplo))
+    except np.linalg.LinAlgError:
+        found, code = keep(a), 1
+    a[...] = found + a - keep(a)
+    return code
+
+
 def back(a: Any, pivots: Any, b: Any) -> None:
     """Replace right sides by solutions, as ``getrs``."""
     for at, pivot in enumerate(pivots):
@@ -174,6 +202,8 @@ def back(a: Any, pivots: Any, b: Any) -> None:
 
 
 class Cusolver(Library):
+    infos = 0
+    """Parameters of Jacobi's method that are alive."""
     WORKSPACE = (48, 16)
     """Bytes on the device and on the host."""
 
@@ -216,14 +246,15 @@ class Cusolver(Library):
     ) -> None:  # fmt: skip
         self._check("xpotrf", handle, params, rest[:4])
         assert kind == compute
-        matrix, code = by_columns(a, n, n, lda, DTYPES[kind]), 0
-        keep = np.triu if uplo else np.tril
-        try:
-            found = np.linalg.cholesky(matrix, upper=bool(uplo))
-        except np.linalg.LinAlgError:
-            found, code = keep(matrix), 1
-        matrix[...] = found + matrix - keep(matrix)  # the other triangle stays
-        memory(rest[4], (1,), (1,), "int32")[0] = code
+        memory(rest[4], (1,), (1,), "int32")[0] = root(by_columns(a, n, n, lda, DTYPES[kind]), uplo)
+
+    def _potrf_batched(
+        self, dtype: str, handle: int, uplo: int, n: int, a: int, lda: int, info: int, count: int
+    ) -> None:
+        self.note("potrf_batched", handle, n, count)
+        addresses, codes = memory(a, (count,), (1,), "int64"), memory(info, (count,), (1,), "int32")
+        for i in range(count):
+            codes[i] = root(by_columns(int(addresses[i]), n, n, lda, dtype), uplo)
 
     def xgeqrf(
         self, handle: int, params: int, m: int, n: int, kind: int, a: int, lda: int, kind_tau: int, tau: int,
@@ -231,10 +262,7 @@ class Cusolver(Library):
     ) -> None:  # fmt: skip
         self._check("xgeqrf", handle, params, rest[:4])
         assert kind == compute == kind_tau
-        matrix = by_columns(a, m, n, lda, DTYPES[kind])
-        reflections, factors = np.linalg.qr(matrix, mode="raw")
-        matrix[...] = reflections.T
-        memory(tau, (min(m, n),), (1,), DTYPES[kind])[...] = factors
+        reflect(by_columns(a, m, n, lda, DTYPES[kind]), memory(tau, (min(m, n),), (1,), DTYPES[kind]))
         memory(rest[4], (1,), (1,), "int32")[0] = 0
 
     def _orgqr(
@@ -260,11 +288,32 @@ class Cusolver(Library):
         self._check("xsyevd", handle, params, rest[:4])
         assert uplo == 0
         assert kind == compute
+        self._diagonalize(job, n, kind, a, lda, kind_w, w, rest[4])
+
+    def _diagonalize(
+        self, job: int, n: int, kind: int, a: int, lda: int, kind_w: int, w: int, info: int
+    ) -> None:  # fmt: skip
         matrix = by_columns(a, n, n, lda, DTYPES[kind])
         values, vectors = np.linalg.eigh(matrix)
         memory(w, (n,), (1,), DTYPES[kind_w])[...] = values
         matrix[...] = vectors if job else np.nan
-        memory(rest[4], (1,), (1,), "int32")[0] = 0
+        memory(info, (1,), (1,), "int32")[0] = 0
+
+    def xsyev_batched_buffer_size(self, *args: Any) -> tuple[int, int]:
+        assert args[-1] > 1
+        return self.WORKSPACE
+
+    def xsyev_batched(
+        self, handle: int, params: int, job: int, uplo: int, n: int, kind: int, a: int, lda: int, kind_w: int, w: int,
+        compute: int, *rest: int,
+    ) -> None:  # fmt: skip
+        self._check("xsyev_batched", handle, params, rest[:4])
+        assert uplo == 0
+        assert kind == compute
+        info, count = rest[4:]
+        size, step = np.dtype(DTYPES[kind]).itemsize, np.dtype(DTYPES[kind_w]).itemsize
+        for i in range(count):
+            self._diagonalize(job, n, kind, a + i * lda * n * size, lda, kind_w, w + i * n * step, info + 4 * i)
 
     def xgesvd(
         self, handle: int, params: int, jobu: int, jobvt: int, m: int, n: int, kind: int, a: int, lda: int,
@@ -286,10 +335,38 @@ class Cusolver(Library):
 
     def __getattr__(self, name: str) -> Any:
         dtype = dict(zip("sdcz", ("float32", "float64", "complex64", "complex128"), strict=True))[name[0]]
-        assert name[1:].startswith("orgqr" if name[0] in "sd" else "ungqr")
         if name.endswith("_buffer_size"):
             return lambda *args: 5
+        if name[1:] == "potrf_batched":
+            return lambda *args: self._potrf_batched(dtype, *args)
+        if name[1:] == "gesvdj_batched":
+            return lambda *args: self._gesvdj_batched(dtype, *args)
+        assert name[1:].startswith("orgqr" if name[0] in "sd" else "ungqr")
         return lambda *args: self._orgqr(dtype, *args)
+
+    def create_gesvdj_info(self) -> int:
+        self.infos += 1
+        return 78
+
+    def destroy_gesvdj_info(self, info: int) -> None:
+        self.infos -= 1
+
+    def _gesvdj_batched(
+        self, dtype: str, handle: int, job: int, m: int, n: int, a: int, lda: int, s: int, u: int, ldu: int, v: int,
+        ldv: int, work: int, size: int, info: int, params: int, count: int,
+    ) -> None:  # fmt: skip
+        self.note("gesvdj_batched", handle, m, n, count)
+        assert max(m, n) <= 32, "cuSOLVER takes no other matrices"
+        assert (params, self.infos, size) == (78, 1, 5)
+        memory(work, (size,), (1,), dtype)[...] = np.nan
+        k, itemsize = min(m, n), np.dtype(dtype).itemsize
+        for i in range(count):
+            left, values, right = np.linalg.svd(by_columns(a + i * lda * n * itemsize, m, n, lda, dtype))
+            memory(s, (count, k), (k, 1), values.dtype)[i] = values
+            memory(info, (count,), (1,), "int32")[i] = 0
+            if job:
+                by_columns(u + i * ldu * m * itemsize, m, m, ldu, dtype)[...] = left
+                by_columns(v + i * ldv * n * itemsize, n, n, ldv, dtype)[...] = right.conj().T
 
 
 class Cufft(Library):
@@ -342,9 +419,27 @@ class Compute:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int, bool]] = []
+        self.compiled: list[tuple[str | None, str | None, int]] = []
 
-    def make_radix_sort(self, *, order: int, **arrays: Any) -> Any:
-        kinds = {name: None if each is None else each.dtype for name, each in arrays.items()}
+    def ProxyArray(self, dtype: Any) -> Any:
+        return SimpleNamespace(dtype=np.dtype(dtype))
+
+    def make_radix_sort(self, *, order: int, compute_capability: tuple[int, int], **arrays: Any) -> Any:
+        assert compute_capability == VendorBackend.ARCHITECTURE
+        kinds = {name: None if each is None else each.dtype.str for name, each in arrays.items()}
+        self.compiled.append((kinds["d_in_keys"], kinds["d_in_values"], order))
+        return json.dumps([order, kinds])
+
+    def serialize(self, made: str) -> bytes:
+        return made.encode()
+
+    def deserialize(self, code: bytes) -> Any:
+        """Make a sort of machine code; other bytes are refused."""
+        if not code.startswith(b"["):
+            raise ValueError("serialization blob: bad magic")
+        order, named = json.loads(code)
+        thread = threading.get_ident()
+        kinds = {name: None if each is None else np.dtype(each) for name, each in named.items()}
         assert kinds["d_in_keys"] == kinds["d_out_keys"]
         assert kinds["d_in_values"] == kinds["d_out_values"]
 
@@ -353,6 +448,7 @@ class Compute:
         ) -> int:
             assert {name: None if each is None else each.dtype for name, each in given.items()} == kinds
             assert stream.__cuda_stream__()[0] == 0
+            assert threading.get_ident() == thread, "a sorter keeps the arguments of its call"
             if temp_storage is None:
                 return self.TEMPORARY
             over(temp_storage)[...] = 0xFF
@@ -397,6 +493,7 @@ class VendorBackend(BareBackend):
     array_types = ("xferlib_vendor.VendorArray",)
     capabilities = Capabilities(strided=True, namespace=True, why=WHY_HOST)
     array_class = VendorArray
+    ARCHITECTURE = (9, 0)
 
     def __init__(self) -> None:
         super().__init__()
@@ -414,6 +511,12 @@ class VendorBackend(BareBackend):
 
     def consumed(self, array: VendorArray, stream: RawStream) -> None:
         self.consumptions.append((array, stream))
+
+    def compute_capability(self, device: Device) -> tuple[int, int]:
+        return self.ARCHITECTURE
+
+    def compiler_version(self) -> str:
+        return "13.0"
 
     def inside(self, device: Device) -> AbstractContextManager[None]:
         self.entered.append(device)

@@ -12,8 +12,8 @@ from xferlib.sim.detect.detector import Detector
 from xferlib.sim.detect.reports import Hazard, Race
 from xferlib.sim.model.pool import Pool
 
-PROGRAMS = 2400
-SHARDS = 8
+PROGRAMS = 1200
+SHARDS = 4
 MOST_SCHEDULES = 200
 
 

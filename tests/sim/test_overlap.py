@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -19,7 +20,7 @@ from xferlib.sim.backend import SimBackend
 from xferlib.sim.machine import current
 from xferlib.testing import cores
 
-N = 600_000  # more than 2 MiB, so that batches travel on streams of their own where there are few cores
+N = 530_000  # more than 2 MiB, so that batches travel on streams of their own where there are few cores
 ITEMS = [np.full(N, number, np.float32) for number in range(7)]
 MEDIUM = [np.full(70_000, number, np.float32) for number in range(7)]
 SMALL = [np.full(100, number, np.float32) for number in range(7)]
@@ -357,6 +358,9 @@ def persistent(prefetcher: xl.Prefetcher, errors: tuple[type[BaseException], ...
                 continue
 
 
+FEW = 5
+"""Batches of a program that is struck at each of its points: the three slots, and two of them again."""
+
 STRIKES: dict[str, tuple[type[BaseException], ...]] = {
     "out of memory": (DeviceMemoryError, TransferError),
     "out of pinned memory": (PinnedMemoryError, TransferError),
@@ -397,7 +401,8 @@ def test_a_fault_at_any_point_loses_no_batch_and_an_interrupt_one_at_most(source
 
     def run() -> list[float]:
         batches = given if given is not None else source()
-        return persistent(xl.prefetch(batches, transform=transform), STRIKES[fault])
+        few = batches[:FEW] if isinstance(batches, list) else itertools.islice(batches, FEW)
+        return persistent(xl.prefetch(few, transform=transform), STRIKES[fault])
 
     count = points(fault, run)
     for at in range(0, count, max(1, count // 60)):
@@ -405,7 +410,7 @@ def test_a_fault_at_any_point_loses_no_batch_and_an_interrupt_one_at_most(source
         with sim.faults(fault, at=at) as plan:
             found = run()
         assert found == sorted(set(found))
-        assert len(found) >= 7 - (fault == "interrupt" and bool(plan.struck))
+        assert len(found) >= FEW - (fault == "interrupt" and bool(plan.struck))
     assert_nothing_runs()
 
 

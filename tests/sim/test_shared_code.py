@@ -253,3 +253,31 @@ def test_another_thread_may_act_on_a_transfer_as_soon_as_its_event_is_recorded(
         monkeypatch.undo()
     assert len(finishing) == len(acted) == 1
     assert errors == []
+
+
+def test_a_transfer_is_ordered_though_the_thread_that_began_it_is_not_the_last_to_leave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where a consumer looks at what the thread of a prefetcher stages."""
+    inside, may_leave = threading.Event(), threading.Event()
+
+    def stay() -> bool:
+        inside.set()
+        return may_leave.wait(60.0)
+
+    def help_beside_another(job: Any) -> None:
+        job.run_slice = stay
+        other = threading.Thread(target=job.help_a_little)
+        other.start()
+        assert inside.wait(60.0)
+        help_alone(job)
+        may_leave.set()
+
+    with xl.use_backend("sim"), sim.check("raise"):
+        transfer = xl.to_device_async(X)
+        kind: Any = type(transfer._job)
+        help_alone = kind.help
+        monkeypatch.setattr(kind, "help", help_beside_another)
+        device = transfer.result()
+        monkeypatch.undo()
+        assert float(xl.to_host(device + 1.0)[-1]) == N

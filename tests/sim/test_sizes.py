@@ -11,7 +11,7 @@ import pytest
 import xferlib as xl
 from xferlib import sim
 
-SIZES = [4, 512, 64 << 10, (64 << 10) + 1, 128 << 10, 1 << 20, 16 << 20]
+SIZES = [4, 512, 64 << 10, (64 << 10) + 1, 128 << 10, 1 << 20, 9 << 20]
 Array = np.ndarray[Any, Any]
 Make = Callable[[int], Array]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tools.kernel_harvest.trying import Taken
 from xferlib.kernels.engines.cuda.ops import C_NAMES
-from xferlib.kernels.frontends.cfunctions import FLOAT_FUNCTIONS
+from xferlib.kernels.frontends.calls.cfunctions import FLOAT_FUNCTIONS
 from xferlib.kernels.frontends.signature import CParam
 from xferlib.kernels.ir.formulas import special_functions
 from xferlib.kernels.ir.types import C_TYPES
@@ -100,12 +100,14 @@ def _elementwise(taken: Taken, number: int) -> str:
     arguments = ["i", *(["m[0]"] if count else []), "xf_indexer(m, i)"]
     arguments += [_argument(taken, each, k) for k, each in enumerate(params)]
     prepared, operation = _statements(texts.get("loop_prep", "")), _statements(texts["operation"])
+    ended = _statements(texts.get("after_loop", ""))
     return f"""{_opening(taken, number)}
 static void element({", ".join(["ptrdiff_t i", *count, "xf_indexer _ind", *names])}) {{
   {{ {prepared}
     for (bool xf_once = true; xf_once; xf_once = false) {{
 {operation}
     }}
+    {ended}
   }}
 }}
 extern "C" void xf_run_{number}(void** p, const long long* m, unsigned char* undefined) {{

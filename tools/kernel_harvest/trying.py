@@ -89,12 +89,17 @@ def _is_indexed(name: str, texts: dict[str, str]) -> bool:
 def _kernel(found: Found, math: str) -> Any:
     texts = found.texts
     preamble = texts.get("preamble", "")
-    if "after_loop" in texts:
-        raise XferError("after_loop= does not exist in xferlib; put its statements into the operation")
     if not found.is_reduction:
         lists: list[Any] = [texts[each] for each in ("in_params", "out_params") if each in texts]
         make: Any = elementwise  # of two texts or three
-        return make(*lists, texts["operation"], preamble=preamble, loop_prep=texts.get("loop_prep", ""), math=math)
+        return make(
+            *lists,
+            texts["operation"],
+            preamble=preamble,
+            loop_prep=texts.get("loop_prep", ""),
+            after_loop=texts.get("after_loop", ""),
+            math=math,
+        )
     return reduction(
         texts["in_params"], texts.get("out_params"), map_expr=texts["map_expr"], reduce_expr=texts["reduce_expr"],
         post_map_expr=texts.get("post_map_expr"), identity=texts.get("identity"), dtype=texts.get("reduce_type"),

@@ -1,15 +1,15 @@
 """Run the peers' own tests on xferlib: `python -m tools.peer_suites cupy=../cupy pycuda=../pycuda --backend sim`.
 
-Each argument is a peer and a checkout of its sources, of which nothing is kept or changed. The tests run as they are,
-in a process for each peer and backend, on a shim of the peer's names over xferlib (`cupy_names`, `pycuda_names`).
-A test that uses a name without a counterpart is not applicable; one that fails is an exception, for which
-``exceptions.txt`` has the reason. ``--page`` writes the counts to the documentation.
+Each argument is a peer and a checkout of its sources, of which nothing is kept. The tests run in a process for each
+peer and backend, on a shim of the peer's names over xferlib: `adapting` writes copies whose imports name the shim, and
+`cupy_names`, `pycuda_names`, ... say which of the peer's names are which of xferlib's. ``--record`` notes the counts
+in ``results.json``, from which ``--page`` writes the page of the documentation; ``--merge`` takes the lines of counts
+that another machine printed.
 """
 
 from __future__ import annotations
 
 import argparse
-import collections
 import importlib
 import json
 import os
@@ -17,105 +17,84 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+from tools.peer_suites import adapting, report
+from tools.peer_suites.report import Outcomes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "reference" / "peer-suites.md"
-REASONS = Path(__file__).with_name("exceptions.txt")
-
-Outcomes = dict[str, tuple[str, str]]
 
 
-def reasons() -> list[tuple[str, str]]:
-    """Parts of the names of tests, and why those fail."""
-    lines = REASONS.read_text(encoding="utf-8").splitlines()
-    pairs = [line.split(" | ", 1) for line in lines if " | " in line]
-    return [(pattern.strip(), reason.strip()) for pattern, reason in pairs]
+def run(peer: str, checkout: Path, backend: str, extra: Sequence[str] = (), limit_s: float | None = None) -> Outcomes:
+    """The outcome of each test of a peer on a backend.
 
-
-def reason_of(name: str, known: list[tuple[str, str]]) -> str:
-    return next((reason for pattern, reason in known if pattern in name), "")
-
-
-def run(peer: str, checkout: Path, backend: str) -> Outcomes:
-    """The outcome of each test of a peer on a backend."""
-    files = importlib.import_module(f"tools.peer_suites.{peer}_names").FILES
-    present = [str(checkout / each) for each in files if (checkout / each).is_file()]
+    Args:
+        peer, checkout, backend: As in the module's first line.
+        extra: Options of pytest's.
+        limit_s: What has not run by then has no outcome; no limit if omitted.
+    """
+    names = importlib.import_module(f"tools.peer_suites.{peer}_names")
+    present = [checkout / each for each in names.FILES if (checkout / each).is_file()]
     if not present:
-        raise SystemExit(f"{checkout} has none of {', '.join(files)}; give a checkout of {peer}")
+        raise SystemExit(f"{checkout} has none of {', '.join(names.FILES)}; give a checkout of {peer}")
+    roots = {name.partition(".")[0] for name in names.NAMES}
     with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "results.json"
+        files = adapting.adapt(present, checkout, Path(folder), roots)
+        target = Path(folder) / "results.jsonl"
         environ = {**os.environ, "PEER_SUITE": peer, "PEER_BACKEND": backend, "PEER_RESULTS": str(target)}
+        environ.setdefault("XFERLIB_SIM_MEMORY", "64 GiB")
         environ["PYTHONPATH"] = os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", "")))
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.peer_suites.plugin", "-p", "no:cacheprovider"]
-        command += [
-            "--noconftest",
-            "--continue-on-collection-errors",
-            "-c",
-            os.devnull,
-            f"--rootdir={checkout}",
-            "-W",
-            "ignore",
-            "--tb=line",
-            *present,
-        ]
-        done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
+        command = [
+            sys.executable, "-m", "pytest", "-q", "-p", "tools.peer_suites.plugin", "-p", "no:cacheprovider",
+            "--noconftest", "--continue-on-collection-errors", "--import-mode=importlib", "-c", os.devnull,
+            f"--rootdir={folder}", "-W", "ignore", "--tb=line", *extra, *map(str, files),
+        ]  # fmt: skip
+        said = ""
+        try:
+            done = subprocess.run(
+                command, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=limit_s
+            )
+            if done.returncode not in (0, 1):
+                print(f"{peer} on {backend}: pytest ended with {done.returncode}\n{done.stderr[-2500:]}")
+            said = f"{done.stdout[-3000:]}{done.stderr[-3000:]}"
+        except subprocess.TimeoutExpired:
+            print(f"{peer} on {backend}: not all in {limit_s:g} s")
         if not target.is_file():
-            raise SystemExit(f"pytest did not run:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-        found: dict[str, Any] = json.loads(target.read_text(encoding="utf-8"))
-    return {name: (kind, reason) for name, (kind, reason) in found.items()}
-
-
-def page(results: dict[tuple[str, str], Outcomes]) -> str:
-    """The counts, and the exceptions with their reasons."""
-    known = reasons()
-    lines = [
-        "# The peers' own tests", "",
-        "Tests of CuPy and PyCUDA, run as they are on xferlib by a thin shim of their names:", "",
-        "```sh",
-        "python -m tools.peer_suites cupy=../cupy pycuda=../pycuda --backend numpy,torch,sim --page",
-        "```", "",
-        "A test that uses a name without a counterpart is not applicable. Texts of errors are not compared.", "",
-        "| suite | backend | passed | of | not applicable |", "|---|---|---:|---:|---:|",
-    ]  # fmt: skip
-    for (peer, backend), outcomes in results.items():
-        counts = collections.Counter(kind for kind, _ in outcomes.values())
-        of = counts["passed"] + counts["failed"]
-        lines.append(f"| {peer} | {backend} | {counts['passed']} | {of} | {len(outcomes) - of} |")
-    failed: dict[str, set[str]] = {}
-    skipped: collections.Counter[str] = collections.Counter()
-    for (_, backend), outcomes in results.items():
-        for name, (kind, reason) in outcomes.items():
-            if kind == "failed":
-                failed.setdefault(name.rpartition("/")[2], set()).add(backend)
-            elif kind != "passed":
-                skipped[reason] += 1
-    lines += ["", "## Exceptions", "", "| test | backends | why |", "|---|---|---|"]
-    for name, where in sorted(failed.items()):
-        lines.append(f"| `{name}` | {', '.join(sorted(where))} | {reason_of(name, known) or 'to be looked at'} |")
-    lines += ["", "## Not applicable", "", "| because of | tests |", "|---|---:|"]
-    lines += [f"| {reason} | {count} |" for reason, count in skipped.most_common()]
-    return "\n".join([*lines, "", "<!-- Written by tools/peer_suites. -->", ""])
+            raise SystemExit(f"pytest did not run:\n{said}")
+        lines = target.read_text(encoding="utf-8").splitlines()
+    return {name: (kind, reason) for name, kind, reason in map(json.loads, lines)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.peer_suites", description=__doc__.splitlines()[0])
-    parser.add_argument("checkouts", nargs="+", metavar="PEER=PATH")
+    parser.add_argument("checkouts", nargs="*", metavar="PEER=PATH")
     parser.add_argument("--backend", default="numpy", help="names of backends, with commas between them")
-    parser.add_argument("--page", action="store_true", help="write the counts to the documentation")
+    parser.add_argument("--pytest", default="", help="options of pytest's, as one argument")
+    parser.add_argument("--limit", type=float, metavar="SECONDS", help="end the tests of a peer on a backend then")
+    parser.add_argument("--lines", action="store_true", help="print the counts as lines for --merge")
+    parser.add_argument("--merge", type=Path, metavar="FILE", help="note the lines of counts in a file")
+    parser.add_argument("--record", action="store_true", help="note the counts")
+    parser.add_argument("--page", action="store_true", help="write the page of the documentation from what is noted")
     given = parser.parse_args()
-    results = {}
+    found: list[report.Counts] = []
     for each in given.checkouts:
         peer, _, path = each.partition("=")
         for backend in given.backend.split(","):
-            outcomes = results[peer, backend] = run(peer, Path(path).resolve(), backend)
-            print(peer, backend, dict(collections.Counter(kind for kind, _ in outcomes.values())))
-            for name, (kind, reason) in outcomes.items():
-                if kind == "failed" and not given.page:
-                    print(f"  {name.rpartition('/')[2]}: {reason[:150]}")
+            outcomes = run(peer, Path(path).resolve(), backend, given.pytest.split(), given.limit)
+            counts = report.counted(peer, backend, outcomes)
+            found.append(counts)
+            print(json.dumps(counts._asdict()) if given.lines else report.told(counts), flush=True)
+    if given.merge is not None:
+        lines = given.merge.read_text(encoding="utf-8").splitlines()
+        found += [report.Counts(**json.loads(line)) for line in lines if line.startswith('{"peer":')]
+    if given.record or given.merge is not None:
+        report.note(found)
     if given.page:
-        PAGE.write_text(page(results), encoding="utf-8")
-        print(f"wrote {PAGE.relative_to(ROOT)}")
+        report.PAGE.write_text(report.page(report.noted()), encoding="utf-8")
+        print(f"wrote {report.PAGE.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -1,280 +1,366 @@
-"""CuPy's names, as far as its tests of kernels, reductions, streams and arrays use them."""
+"""CuPy's names, as far as its tests of kernels, reductions, streams, memory and arrays use them."""
 
 from __future__ import annotations
 
 import functools
-import itertools
 import sys
-from collections.abc import Callable, Sequence
+import types
 from typing import Any
 
 import numpy as np
 
 import xferlib as xl
-from tools.peer_suites.arrays import PeerArray, bare, calling, dressed, namespaced, uploaded
+from tools.peer_suites import cupy_testing
+from tools.peer_suites.adapting import SHIM
+from tools.peer_suites.arrays import (
+    PeerArray,
+    adopted,
+    axes_of,
+    bare,
+    calling,
+    checked,
+    dressed,
+    host,
+    namespaced,
+    order_of,
+    uploaded,
+    wrap,
+)
+from tools.peer_suites.cupy_kernels import (
+    ElementwiseKernel,
+    RawKernel,
+    RawModule,
+    ReductionKernel,
+    create_reduction_func,
+)
+from tools.peer_suites.memory import MemoryPointer, PinnedPointer, UnownedMemory, allocated
 from tools.peer_suites.missing import Missing, skip
-from tools.peer_suites.streams import Device, Event, Stream, current_stream
-
-ALL = "?bBhHiIlLqQefdFD"
+from tools.peer_suites.streams import Device, Event, NullStream, Stream, current_stream
 
 
-class ElementwiseKernel:
-    """`xl.elementwise` by CuPy's constructor."""
-
-    def __init__(self, in_params: str, out_params: str, operation: str, name: str = "kernel", **options: Any) -> None:
-        for each in ("reduce_dims", "return_tuple", "no_return", "after_loop"):
-            if options.pop(each, None):
-                skip(f"ElementwiseKernel({each}=)")
-        self._own = xl.elementwise(in_params, out_params, operation, name=name, **options)
-
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        options.pop("stream", None)
-        return dressed(self._own(*map(bare, args), **options))
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        skip(f"ElementwiseKernel.{name}")
+def made(
+    shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None, order: Any = "C", **others: Any
+) -> Any:
+    """The array that CuPy's class makes: uninitialized elements, or a view of memory."""
+    if others or strides is not None:
+        skip("arrays by their strides")
+    extents = shape_of(shape)
+    if memptr is not None:
+        return memptr.over(extents, checked(dtype))
+    return xl.empty(extents, checked(dtype), order=_letter(order))
 
 
-class ReductionKernel:
-    """`xl.reduction` by CuPy's constructor."""
-
-    def __init__(
-        self, in_params: str, out_params: str, map_expr: str, reduce_expr: str, post_map_expr: str, identity: Any,
-        name: str = "reduce_kernel", reduce_type: Any = None, preamble: str = "", options: Sequence[str] = (), **_: Any,
-    ) -> None:  # fmt: skip
-        self._own = xl.reduction(
-            in_params, out_params, map_expr=map_expr, reduce_expr=reduce_expr, post_map_expr=post_map_expr,
-            identity=None if identity is None else str(identity), name=name, dtype=reduce_type, preamble=preamble,
-            options=options,
-        )  # fmt: skip
-
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        options.pop("stream", None)
-        return dressed(self._own(*map(bare, args), **{name: bare(value) for name, value in options.items()}))
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        skip(f"ReductionKernel.{name}")
+def shape_of(shape: Any) -> Any:
+    return shape if isinstance(shape, (int, np.integer)) else tuple(shape)
 
 
-def create_reduction_func(name: str, ops: Sequence[str], routine: Any, identity: Any = None, preamble: str = "") -> Any:
-    """CuPy's own maker of reductions: an expression for each dtype."""
-    mapping, combining, finishing, kind = routine
-    made = {}
-    for each in ops:
-        given, result = each.split("->")
-        made[given] = ReductionKernel(
-            f"{np.dtype(given).name} in0", f"{np.dtype(result).name} out0", mapping, combining,
-            finishing.replace("out0 =", "out0 ="), identity, name, kind, preamble,
-        )  # fmt: skip
+def _letter(order: Any) -> str:
+    """The order of a new array."""
+    chosen = {"CONTIGUOUS": "C", "FORTRAN": "F", "": "C", "NONE": "C", "K": "C", "A": "C"}
+    return chosen.get(str(order).upper(), str(order).upper())
 
-    def call(x: Any, **options: Any) -> Any:
-        kernel = made.get(x.dtype.char) if isinstance(x, PeerArray) else None
-        if kernel is None:
-            skip("create_reduction_func for other arguments")
-        return kernel(x, **options)
+
+def _filled(function: Any) -> Any:
+    return lambda shape, dtype=float, order="C", **_: wrap(
+        function(shape_of(shape), checked(dtype or float), order=_letter(order))
+    )
+
+
+def kind_of(x: Any, dtype: Any) -> Any:
+    return checked(x.dtype if dtype is None else dtype)
+
+
+def arranged_like(x: Any, order: Any, shape: tuple[int, ...], make: Any, dress: Any = wrap) -> Any:
+    """A new array in the order of an existing one; if that is to be kept, only where it has as many axes."""
+    keeps = order is None or str(order).upper() == "K"
+    wanted = "C" if keeps and len(shape) != x.ndim else order_of(x, order)
+    if wanted != "K":
+        return dress(make(shape, wanted))
+    axes = axes_of(x)
+    return dress(make(tuple(shape[axis] for axis in axes), "C")).transpose(*np.argsort(axes).tolist())
+
+
+def _like(function: Any) -> Any:
+    def call(x: Any, dtype: Any = None, order: Any = "K", subok: Any = None, shape: Any = None, **_: Any) -> Any:
+        if subok or str(order).upper() not in ("C", "F", "A", "K", "NONE"):
+            raise TypeError if subok else ValueError
+        extents = x.shape if shape is None else tuple(np.atleast_1d(shape).tolist())
+        return arranged_like(x, order, extents, lambda form, letter: function(form, kind_of(x, dtype), order=letter))
 
     return call
 
 
-# --- cupy.testing
+def array(
+    values: Any, dtype: Any = None, copy: Any = True, order: Any = "K", subok: bool = False, ndmin: int = 0, **_: Any
+) -> PeerArray:
+    """`cupy.array`."""
+    if hasattr(values, "__cupy_get_ndarray__"):
+        skip("__cupy_get_ndarray__, CuPy's own protocol")
+    values = dressed(adopted(values)) if hasattr(values, "__cuda_array_interface__") else values
+    if isinstance(values, PeerArray):
+        found = values.astype(values.dtype if dtype is None else dtype, order=order, copy=copy is True)
+        if copy is False and found is not values:
+            raise ValueError("a copy is needed")
+    else:
+        found = uploaded(values, dtype, order)
+    return found.reshape(*(1,) * (ndmin - found.ndim), *found.shape) if ndmin > found.ndim else found
 
 
-def parameterize(*sets: dict[str, Any]) -> Callable[[type], type]:
-    """One class for each set of attributes, in the module of the class."""
-
-    def make(cls: type) -> Any:
-        namespace = vars(sys.modules[cls.__module__])
-        for number, attributes in enumerate(sets):
-            name = f"{cls.__name__}_{number}"
-            namespace[name] = type(name, (cls,), {**attributes, "__test__": True})
-        cls.__test__ = False  # type: ignore[attr-defined]
-        return cls
-
-    return make
+def asarray(values: Any, dtype: Any = None, order: Any = "K", **_: Any) -> PeerArray:
+    return array(values, dtype, None, order)
 
 
-def product(choices: Any) -> list[dict[str, Any]]:
-    if isinstance(choices, dict):
-        return [dict(zip(choices, each, strict=True)) for each in itertools.product(*choices.values())]
-    return [{key: value for part in each for key, value in part.items()} for each in itertools.product(*choices)]
+def asnumpy(x: Any, stream: Any = None, order: Any = "C", out: Any = None, **_: Any) -> Any:
+    x = dressed(adopted(x)) if hasattr(x, "__cuda_array_interface__") else x
+    if not isinstance(x, PeerArray):
+        return np.asarray(x, order=order)
+    return x.get(stream=stream, out=out, order=order)
 
 
-def for_each(values: Sequence[Any], name: str) -> Callable[[Any], Any]:
-    def decorate(test: Any) -> Any:
-        @functools.wraps(test)
-        def run(*args: Any, **options: Any) -> None:
-            for each in values:
-                test(*args, **{**options, name: each})
-
-        del run.__wrapped__  # pytest would take its arguments for fixtures
-        return run
-
-    return decorate
+def from_dlpack(x: Any, *, device: Any = None, copy: Any = None) -> PeerArray:
+    if type(x).__name__ == "PyCapsule":
+        skip("capsules of DLPack without the array")
+    if copy is not None or device is not None:
+        raise NotImplementedError if copy is None else BufferError
+    return wrap(xl.get_backend().namespace().from_dlpack(x))
 
 
-def dtypes(codes: str) -> Callable[..., Any]:
-    def decorate(
-        name: str = "dtype", no_float16: bool = False, no_bool: bool = False, no_complex: bool = False, **_: Any
-    ) -> Any:
-        chosen = [
-            each for each in codes
-            if not (each == "e" and no_float16) and not (each == "?" and no_bool) and not (each in "FD" and no_complex)
-        ]  # fmt: skip
-        return for_each([np.dtype(each).type for each in chosen], name)
-
-    return decorate
+def scan(x: PeerArray, out: Any = None) -> PeerArray:
+    """The inclusive sum that CuPy's tests call `scan`."""
+    return wrap(xl.scan("a + b")(x.native, out=bare(out)))
 
 
-def comparing(check: Callable[[Any, Any], None]) -> Callable[..., Any]:
-    """The results of a test for NumPy and for CuPy are compared."""
-
-    def options(name: str = "xp", accept_error: Any = False, type_check: bool = True, **given: Any) -> Any:
-        def decorate(test: Any) -> Any:
-            @functools.wraps(test)
-            def run(*args: Any, **others: Any) -> None:
-                with np.errstate(all="ignore"):
-                    ours = test(*args, **{**others, name: sys.modules["cupy"]})
-                    theirs = test(*args, **{**others, name: np})
-                pairs = zip(ours, theirs, strict=True) if isinstance(theirs, (tuple, list)) else [(ours, theirs)]
-                for mine, other in pairs:
-                    check(np.asarray(mine), np.asarray(other))
-
-            del run.__wrapped__
-            return run
-
-        return decorate
-
-    return options
-
-
-def assert_allclose(mine: Any, other: Any, rtol: float = 1e-3, atol: float = 0, **_: Any) -> None:
-    np.testing.assert_allclose(np.asarray(mine), np.asarray(other), rtol=rtol, atol=atol)
-
-
-def assert_array_equal(mine: Any, other: Any, *_: Any, **__: Any) -> None:
-    np.testing.assert_array_equal(np.asarray(mine), np.asarray(other))
-
-
-def shaped_arange(shape: Any, xp: Any = None, dtype: Any = np.float32, order: str = "C") -> Any:
-    made = np.arange(1, int(np.prod(shape)) + 1)
-    host = (made % 2 == 0 if np.dtype(dtype) == np.bool_ else made).astype(dtype).reshape(shape)
-    if np.dtype(dtype).kind == "c":
-        host = host + host * 1j
-    return host if xp is np else uploaded(host)
-
-
-def shaped_random(
-    shape: Any, xp: Any = None, dtype: Any = np.float32, scale: float = 10, seed: int = 0, **_: Any
-) -> Any:
-    host = np.random.RandomState(seed).rand(*shape) * scale
-    host = (host > scale / 2 if np.dtype(dtype) == np.bool_ else host).astype(dtype)
-    return host if xp is np else uploaded(host)
-
-
-def multi_gpu(count: int) -> Callable[[Any], Any]:
-    def decorate(test: Any) -> Any:
-        def run(*args: Any, **options: Any) -> None:
-            skip("several devices")
-
-        run.__name__ = test.__name__
-        return run
-
-    return decorate
-
-
-def identity(*_: Any, **__: Any) -> Callable[[Any], Any]:
-    return lambda test: test
+def size(x: Any, axis: int | None = None) -> Any:
+    return x.size if axis is None else x.shape[axis]
 
 
 def _random(*shape: Any, **options: Any) -> PeerArray:
-    return PeerArray(xl.random.default_rng(0).random(shape, options.get("dtype", "float64")))
+    return wrap(xl.random.default_rng(0).random(shape, options.get("dtype", "float64")))
 
 
-_FUNCTIONS = ("sin", "cos", "exp", "log", "sqrt", "where", "maximum", "minimum", "concat", "matmul", "argmin", "argmax")
+def _integers(low: int, high: int | None = None, size: Any = None, **_: Any) -> PeerArray:
+    return wrap(xl.random.default_rng(0).integers(low, high, () if size is None else size))
+
+
+def _module_of(*arrays: Any) -> Any:
+    return sys.modules[f"{SHIM}.cupy"] if any(isinstance(x, PeerArray) for x in arrays) else np
+
+
+class DiskCache:
+    """CuPy's cache of kernels; xferlib has its own."""
+
+    def __init__(self, path: str) -> None:
+        if type(self) is not DiskCache:
+            skip("CuPy's cache of kernels")
+
+
+def _version_of_nvcc(command: Any, *_: Any) -> str:
+    return "release 13.0" if "--version" in command else skip("nvcc")
+
+
+def _arguments(code: str, **_: Any) -> Any:
+    module = RawModule(code=code)
+    return types.SimpleNamespace(get_function=module.get_function)
+
+
+def _pinned(function: Any) -> Any:
+    def call(shape: Any, dtype: Any = float, order: Any = "C") -> Any:
+        extents = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(shape)
+        if _letter(order) not in ("C", "F"):
+            raise ValueError(f"order {order!r}")
+        is_fortran = _letter(order) == "F"
+        block = function(tuple(reversed(extents)) if is_fortran else extents, checked(dtype))
+        return np.asarray(PinnedPointer(block.T if is_fortran else block))
+
+    return call
+
+
+def _pinned_like(function: Any) -> Any:
+    def call(x: Any, dtype: Any = None, order: Any = "K", subok: Any = None, shape: Any = None) -> Any:
+        if subok:
+            raise TypeError
+        extents = x.shape if shape is None else tuple(np.atleast_1d(shape).tolist())
+
+        def made(form: Any, letter: str) -> Any:
+            return function(form, kind_of(x, dtype)) if letter == "C" else function(form[::-1], kind_of(x, dtype)).T
+
+        return np.asarray(PinnedPointer(arranged_like(x, order, extents, made, dress=lambda block: block)))
+
+    return call
+
+
+def _alloc_pinned(nbytes: int) -> Any:
+    return xl.pinned_empty(int(nbytes), "uint8")
+
+
+def _compute_capability() -> str:
+    device = xl.get_device()
+    return "{}{}".format(*device.properties.compute_capability) if device.kind == "cuda" else "90"
+
+
+AXIS_ERRORS = (np.exceptions.AxisError, xl.errors.KernelShapeError)
+"""NumPy's, and those of reductions."""
+_FUNCTIONS = (
+    "sin", "cos", "exp", "log", "sqrt", "maximum", "minimum", "matmul", "argmin", "argmax", "add", "subtract",
+    "multiply", "conj", "abs", "isnan", "stack", "moveaxis", "broadcast_to", "expand_dims", "squeeze", "flip", "roll",
+)  # fmt: skip
 NUMPY = {
     name: getattr(np, name)
     for name in (
         "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-        "bool_", "complex64", "complex128", "dtype", "pi", "inf", "nan", "newaxis",
+        "bool_", "complex64", "complex128", "dtype", "pi", "inf", "nan", "newaxis", "issubdtype", "integer",
+        "floating", "unsignedinteger", "signedinteger", "complexfloating", "iinfo", "finfo", "result_type", "ndindex",
     )
 }  # fmt: skip
+_ARRAYS: dict[str, Any] = {
+    **NUMPY,
+    "ndarray": PeerArray,
+    "ElementwiseKernel": ElementwiseKernel,
+    "ReductionKernel": ReductionKernel,
+    "RawKernel": RawKernel,
+    "RawModule": RawModule,
+    "array": array,
+    "asarray": asarray,
+    "asanyarray": asarray,
+    "ascontiguousarray": lambda x, dtype=None: asarray(x, dtype, "C"),
+    "asfortranarray": lambda x, dtype=None: asarray(x, dtype, "F"),
+    "asnumpy": asnumpy,
+    "from_dlpack": from_dlpack,
+    "arange": lambda *args, **options: uploaded(np.arange(*args, **options)),
+    "linspace": lambda *args, **options: uploaded(np.linspace(*args, **options)),
+    "eye": lambda *args, **options: uploaded(np.eye(*args, **options)),
+    "empty": _filled(xl.empty),
+    "zeros": _filled(xl.zeros),
+    "ones": _filled(xl.ones),
+    "full": lambda shape, value, dtype=None, order="C", **_: uploaded(np.full(shape, host(value), dtype), order=order),
+    "empty_like": _like(xl.empty),
+    "zeros_like": _like(xl.zeros),
+    "ones_like": _like(xl.ones),
+    "full_like": lambda x, value, dtype=None, **options: _like(xl.empty)(x, dtype, **options).fill(value),
+    "copy": lambda x, order="K": x.copy(order),
+    "copyto": lambda target, source: target.__setitem__(Ellipsis, source),
+    "size": size,
+    "sum": calling(xl.kernels.reductions.sum),
+    "allclose": lambda x, y, **options: np.allclose(host(x), host(y), **options),
+    "array_equal": lambda x, y: np.array_equal(host(x), host(y)),
+    "may_share_memory": lambda x, y: x.data.ptr == y.data.ptr,
+    "concatenate": lambda arrays, axis=0: namespaced("concat")(arrays, axis=axis),
+    "swapaxes": lambda x, first, second: x.swapaxes(first, second),
+    "transpose": lambda x, axes=None: x.transpose(*(axes or ())),
+    "ravel": lambda x, order="C": x.ravel(order),
+    "reshape": lambda x, shape, order="C": x.reshape(shape, order=order),
+    "get_array_module": _module_of,
+    "get_default_pinned_memory_pool": lambda: _POOL,
+    "where": lambda *args: namespaced("where")(*args) if len(args) == 3 else skip("cupy.where of one argument"),
+    **{name: namespaced(name) for name in _FUNCTIONS},
+}
+_STREAMS: dict[str, Any] = {
+    "Stream": Stream, "Event": Event, "get_current_stream": current_stream,
+    "get_elapsed_time": lambda start, end: start.time_till(end),
+    "ExternalStream": Missing("cupy.cuda.ExternalStream"),
+}  # fmt: skip
+_MEMORY: dict[str, Any] = {
+    "alloc": allocated, "MemoryPointer": MemoryPointer, "UnownedMemory": UnownedMemory,
+    "_malloc": functools.partial(allocated), "malloc_async": functools.partial(allocated),
+}  # fmt: skip
+
+
+class PinnedPool:
+    """CuPy's pool of pinned memory: xferlib's own, which a limit closes where an allocator would have nothing."""
+
+    malloc = staticmethod(_alloc_pinned)
+
+    def n_free_blocks(self) -> int:
+        skip("free blocks of the pinned pool, counted")
+
+    def free_all_blocks(self) -> None:
+        xl.trim()
+
+
+_POOL: Any = PinnedPool()
+
+
+def set_pinned_memory_allocator(allocate: Any = _alloc_pinned) -> None:
+    xl.configure(pinned_limit=0 if allocate is _alloc_pinned else 1)
+
+
+_RUNTIME: dict[str, Any] = {
+    "is_hip": False, "runtimeGetVersion": lambda: 13000, "driverGetVersion": lambda: 13000,
+    "getDevice": lambda: xl.get_device().index, "streamLegacy": 1, "streamPerThread": 2,
+    "getDeviceCount": lambda: len(xl.get_backend().devices()), "CUDARuntimeError": xl.errors.XferError,
+    "deviceSynchronize": xl.synchronize, "deviceGetAttribute": lambda *_: 1, "cudaDevAttrMemoryPoolsSupported": 115,
+}  # fmt: skip
 NAMES: dict[str, dict[str, Any]] = {
-    "cupy": {
-        **NUMPY,
-        "ndarray": PeerArray,
-        "ElementwiseKernel": ElementwiseKernel,
-        "ReductionKernel": ReductionKernel,
-        "array": lambda values, dtype=None, **_: uploaded(values, dtype),
-        "asarray": lambda values, dtype=None, **_: uploaded(values, dtype),
-        "asnumpy": lambda x, **_: np.asarray(x),
-        "arange": lambda *args, dtype=None: uploaded(np.arange(*args, dtype=dtype)),
-        "zeros": lambda shape, dtype=float, **_: PeerArray(xl.zeros(shape, dtype)),
-        "ones": lambda shape, dtype=float, **_: PeerArray(xl.ones(shape, dtype)),
-        "full": lambda shape, value, dtype=None, **_: uploaded(np.full(shape, value, dtype)),
-        "empty": lambda shape, dtype=float, **_: PeerArray(xl.empty(shape, dtype)),
-        "empty_like": lambda x, **_: PeerArray(xl.empty_like(x.native)),
-        "zeros_like": lambda x, **_: PeerArray(xl.zeros_like(x.native)),
-        "copy": lambda x, order="K": x.copy() if order in "CK" else skip("order="),
-        "sum": calling(xl.kernels.reductions.sum),
-        "get_array_module": lambda *args: sys.modules["cupy"] if any(isinstance(x, PeerArray) for x in args) else np,
-        **{name: namespaced(name) for name in _FUNCTIONS},
-    },
-    "cupy.testing": {
-        "parameterize": parameterize,
-        "product": product,
-        "for_all_dtypes": dtypes(ALL),
-        "for_float_dtypes": dtypes("efd"),
-        "for_int_dtypes": dtypes("?bBhHiIlLqQ"),
-        "for_complex_dtypes": dtypes("FD"),
-        "for_signed_dtypes": dtypes("bhilqefd"),
-        "for_dtypes": lambda given, name="dtype": for_each([np.dtype(each).type for each in given], name),
-        "for_orders": lambda given, name="order": for_each(list(given), name),
-        "numpy_cupy_array_equal": comparing(assert_array_equal),
-        "numpy_cupy_allclose": comparing(assert_allclose),
-        "assert_array_equal": assert_array_equal,
-        "assert_allclose": assert_allclose,
-        "shaped_arange": shaped_arange,
-        "shaped_random": shaped_random,
-        "multi_gpu": multi_gpu,
-        "with_requires": identity,
-        "slow": multi_gpu(0),
-    },
-    "cupy.testing._protocol_helpers": {},
+    "cupy": _ARRAYS,
+    "cupy.testing": cupy_testing.NAMES,
+    "cupy.testing._loops": cupy_testing.LOOPS,
+    "cupy.testing._protocol_helpers": cupy_testing.PROTOCOLS,
     "cupy.random": {
         "random": lambda shape=(), dtype=float: _random(*np.atleast_1d(shape), dtype=dtype),
         "rand": _random,
-        "uniform": lambda low, high, size, **_: PeerArray(xl.random.default_rng(0).uniform(low, high, size)),
+        "randint": _integers,
+        "random_integers": lambda low, high, size: _integers(low, high + 1, size),
+        "uniform": lambda low, high, size, **_: wrap(xl.random.default_rng(0).uniform(low, high, size)),
     },
-    "cupy.exceptions": {"AxisError": np.exceptions.AxisError, "ComplexWarning": np.exceptions.ComplexWarning},
+    "cupy.exceptions": {"AxisError": AXIS_ERRORS, "ComplexWarning": np.exceptions.ComplexWarning},
     "cupy.cuda": {
-        "Stream": Stream,
-        "Event": Event,
-        "Device": Device,
-        "get_current_stream": current_stream,
-        "get_elapsed_time": lambda start, end: start.time_till(end),
-        "ExternalStream": Missing("cupy.cuda.ExternalStream"),
+        **_STREAMS, "Device": Device, "alloc": allocated, "alloc_pinned_memory": _alloc_pinned,
+        "get_nvcc_path": lambda: "nvcc",
+        "set_pinned_memory_allocator": set_pinned_memory_allocator, "MemoryPointer": MemoryPointer,
+        "PinnedMemoryPointer": PinnedPointer,
+        "UnownedMemory": UnownedMemory, "get_local_runtime_version": lambda: 13000,
+        "get_device_id": lambda: xl.get_device().index, "is_available": lambda: True,
     },
-    "cupy.cuda.stream": {"Stream": Stream, "Event": Event, "get_current_stream": current_stream},
-    "cupy.cuda.runtime": {"is_hip": False, "runtimeGetVersion": lambda: 13000, "driverGetVersion": lambda: 13000},
-    "cupy._core": {"create_reduction_func": create_reduction_func},
-    "cupy._creation": {},
-    "cupy._creation.from_data": {"array": lambda values, dtype=None, **_: uploaded(values, dtype)},
-    "cupyx": {},
-}
+    "cupy.cuda.stream": _STREAMS,
+    "cupy.cuda.runtime": _RUNTIME,
+    "cupy.cuda.device": {"Device": Device, "get_compute_capability": _compute_capability},
+    "cupy.cuda.memory": _MEMORY,
+    "cupy.cuda.pinned_memory": {},
+    "cupy.cuda.driver": {
+        "CUDADriverError": (xl.errors.XferError, OSError), "get_build_version": lambda: 13000,
+        "_is_cuda_python": lambda: True,
+    },
+    "cupy.cuda.compiler": {
+        "CompileException": xl.errors.KernelCompileError, "_run_cc": _version_of_nvcc,
+        "_get_bool_env_variable": lambda name, default: default, "_compile_module_with_cache": _arguments,
+        "_kernel_cache_backend": None, "_empty_file_preprocess_cache": {},
+    },
+    "cupy.cuda._compiler_cache": {"DiskKernelCacheBackend": DiskCache},
+    "cupy._util": {"clear_memo": lambda: None, "ENABLE_SLICE_COPY": True, "CUDA_ARRAY_INTERFACE_EXPORT_VERSION": 3},
+    "cupy._core": {
+        "create_reduction_func": create_reduction_func, "ReductionKernel": ReductionKernel, "ndarray": PeerArray,
+        "array": array,
+    },
+    "cupy._core.core": {"ndarray": PeerArray, "array": array},
+    "cupy._core._accelerator": {"ACCELERATOR_CUB": 1, "get_reduction_accelerators": list},
+    "cupy._core._routines_math": {"_scan_for_test": scan},
+    "cupy._creation.from_data": {"array": array},
+    "cupyx": {
+        "empty_pinned": _pinned(xl.pinned_empty), "zeros_pinned": _pinned(xl.pinned_zeros),
+        "empty_like_pinned": _pinned_like(xl.pinned_empty), "zeros_like_pinned": _pinned_like(xl.pinned_zeros),
+    },
+    "cupy_tests.core_tests": {},
+    "cupy_backends.cuda.stream": {"get_default_stream_ptr": lambda: 1},
+    "cupy_backends.cuda.api.runtime": _RUNTIME,
+    "cupy_backends.cuda.api.driver": {"get_build_version": lambda: 13000},
+    "cupy_backends.cuda.libs.nvrtc": {"getVersion": lambda: (13, 0)},
+}  # fmt: skip
+_TESTS = "tests/cupy_tests"
 FILES = [
-    "tests/cupy_tests/core_tests/test_userkernel.py",
-    "tests/cupy_tests/core_tests/test_reduction.py",
-    "tests/cupy_tests/core_tests/test_elementwise.py",
-    "tests/cupy_tests/cuda_tests/test_stream.py",
-    "tests/cupy_tests/cuda_tests/test_graph.py",
-]
+    *(f"{_TESTS}/core_tests/test_{name}.py" for name in (
+        "userkernel", "reduction", "elementwise", "raw", "scan", "function", "ndarray", "ndarray_copy_and_view",
+        "ndarray_get", "ndarray_indexing", "ndarray_conversion", "ndarray_contiguity",
+        "ndarray_owndata", "ndarray_cuda_array_interface",
+        "dlpack", "flags", "iter", "core",
+    )),
+    *(f"{_TESTS}/cuda_tests/test_{name}.py" for name in ("stream", "graph", "device", "memory", "pinned_memory")),
+    *(f"{_TESTS}/creation_tests/test_{name}.py" for name in ("from_data", "basic")),
+    "tests/cupyx_tests/test_pinned_array.py",
+]  # fmt: skip
 
 
 def prepare() -> None:
-    Stream.null = Stream(null=True)
+    PeerArray.made = staticmethod(made)
+    Stream.null = NullStream(null=True)
     if xl.get_backend().capabilities.streams:
         Stream.ptds = Stream(ptds=True)

@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 
 import pytest
 
+from tools.peer_suites.adapting import SHIM
+
 PREFIX = "not applicable: "
 
 
@@ -43,6 +45,12 @@ class Missing:
     def __bool__(self) -> bool:
         return False
 
+    def __instancecheck__(self, value: object) -> bool:
+        skip(self._name)
+
+    def __subclasscheck__(self, cls: type) -> bool:
+        skip(self._name)
+
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         return ()
 
@@ -61,7 +69,7 @@ class Shim(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Missing(f"{self.__name__}.{name}")
+        return Missing(f"{self.__name__.removeprefix(SHIM + '.')}.{name}")
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -72,11 +80,10 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """
 
     def __init__(self, known: dict[str, dict[str, Any]]) -> None:
-        self._known = known
-        self._roots = {name.split(".")[0] for name in known}
+        self._known = {SHIM: {}, **{f"{SHIM}.{name}": names for name, names in known.items()}}
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
-        if name.split(".", maxsplit=1)[0] not in self._roots:
+        if name.split(".", maxsplit=1)[0] != SHIM:
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 

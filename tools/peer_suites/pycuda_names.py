@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 import xferlib as xl
-from tools.peer_suites.arrays import PeerArray, bare, calling, dressed, namespaced, uploaded
+from tools.peer_suites import pycuda_driver
+from tools.peer_suites.arrays import PeerArray, bare, calling, dressed, namespaced, order_of, uploaded, wrap
 from tools.peer_suites.missing import skip
-from tools.peer_suites.streams import Event, Stream
+from tools.peer_suites.streams import NullStream, Stream
 
 reductions = xl.kernels.reductions
 
@@ -76,13 +78,21 @@ def _without_allocator(function: Any) -> Any:
     return call
 
 
+def _like(function: Any) -> Any:
+    def call(x: PeerArray, dtype: Any = None, order: str = "K", **_: Any) -> PeerArray:
+        kind = x.dtype if dtype is None else np.dtype(dtype)
+        return wrap(function(x.shape, kind, order="F" if order_of(x, order) == "F" else "C"))
+
+    return call
+
+
 def rand(shape: Any, dtype: Any = np.float32, stream: Any = None) -> PeerArray:
     kind = np.dtype(dtype)
     rng = xl.random.default_rng(0)
     if kind.kind == "f":
-        return PeerArray(rng.random(shape, kind.name))
+        return wrap(rng.random(shape, kind.name))
     if kind.kind in "iu":
-        return PeerArray(rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, kind.name))
+        return wrap(rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, kind.name))
     return uploaded((np.random.rand(*shape) + 1j * np.random.rand(*shape)).astype(kind))
 
 
@@ -90,44 +100,35 @@ def fixture() -> Iterator[None]:
     yield
 
 
-class SourceModule:
-    """`xl.raw_module` by PyCUDA's constructor, which needs a GPU."""
+def cumath(name: str) -> Any:
+    """A function of `pycuda.cumath`: `out` and `stream` may be given by position."""
 
-    def __init__(self, source: str, **_: Any) -> None:
-        if xl.get_device().kind != "cuda":
-            skip("CUDA source without a GPU")
-        self._own = xl.raw_module(source.replace("__global__", 'extern "C" __global__'))
+    def call(x: PeerArray, *places: Any, out: Any = None, stream: Any = None, stream_or_out: Any = None) -> Any:
+        for each in (*places, stream_or_out):
+            out, stream = (each, stream) if isinstance(each, PeerArray) else (out, each)
+        with contextlib.nullcontext() if stream is None else stream:
+            result = namespaced(name)(x)
+        if out is None:
+            return result
+        xl.to_device(result.native, out=out.native)
+        return out
 
-    def get_function(self, name: str) -> Any:
-        kernel = self._own.get_function(name)
-        return lambda *args, block, grid=(1, 1), **_: kernel(tuple(grid), tuple(block), [*map(bare, args)])
-
-
-class Context:
-    @staticmethod
-    def synchronize() -> None:
-        xl.synchronize()
-
-    @staticmethod
-    def get_device() -> Any:
-        """Its memory; little where the arrays are the host's, so that tests of the largest ones are left out."""
-        nbytes = xl.get_device().total_memory if xl.get_device().kind == "cuda" else 1 << 30
-        return type("D", (), {"total_memory": staticmethod(lambda: nbytes)})
+    return call
 
 
 _SUBSETS = ("subset_sum", "subset_dot", "subset_min", "subset_max")
 NAMES: dict[str, dict[str, Any]] = {
     "pycuda": {},
     "pycuda.gpuarray": {
-        "GPUArray": PeerArray,
-        "to_gpu": lambda x, *_, **__: uploaded(x),
-        "to_gpu_async": lambda x, *_, **__: uploaded(x),
-        "empty": lambda shape, dtype, *_, **__: PeerArray(xl.empty(shape, np.dtype(dtype))),
-        "zeros": lambda shape, dtype=np.float64, *_, **__: PeerArray(xl.zeros(shape, np.dtype(dtype))),
-        "ones": lambda shape, dtype=np.float64, *_, **__: PeerArray(xl.ones(shape, np.dtype(dtype))),
-        "empty_like": lambda x, *_, **__: PeerArray(xl.empty_like(x.native)),
-        "zeros_like": lambda x, *_, **__: PeerArray(xl.zeros_like(x.native)),
-        "ones_like": lambda x, *_, **__: PeerArray(xl.ones_like(x.native)),
+        "GPUArray": PeerArray, "vec": pycuda_driver.VEC,
+        "to_gpu": lambda x, *_, **__: uploaded(x, order="K"),
+        "to_gpu_async": lambda x, *_, **__: uploaded(x, order="K"),
+        "empty": lambda shape, dtype, *_, **__: wrap(xl.empty(shape, np.dtype(dtype))),
+        "zeros": lambda shape, dtype=np.float64, *_, **__: wrap(xl.zeros(shape, np.dtype(dtype))),
+        "ones": lambda shape, dtype=np.float64, *_, **__: wrap(xl.ones(shape, np.dtype(dtype))),
+        "empty_like": _like(xl.empty),
+        "zeros_like": _like(xl.zeros),
+        "ones_like": _like(xl.ones),
         "arange": lambda *args, dtype=None, **_: uploaded(np.arange(*args, dtype=dtype)),
         "sum": _without_allocator(reductions.sum),
         "dot": _without_allocator(reductions.dot),
@@ -144,23 +145,31 @@ NAMES: dict[str, dict[str, Any]] = {
         "minimum": namespaced("minimum"),
         **{name: _without_allocator(getattr(reductions, name)) for name in _SUBSETS},
     },
-    "pycuda.driver": {
-        "Context": Context, "Stream": Stream, "Event": Event, "get_driver_version": lambda: 13000,
-        "get_version": lambda: (13, 0, 0),
-    },
+    "pycuda.driver": pycuda_driver.NAMES,
     "pycuda.elementwise": {"ElementwiseKernel": ElementwiseKernel},
     "pycuda.reduction": {"ReductionKernel": ReductionKernel},
     "pycuda.scan": {"InclusiveScanKernel": _scan(exclusive=False), "ExclusiveScanKernel": _scan(exclusive=True)},
-    "pycuda.compiler": {"SourceModule": SourceModule},
+    "pycuda.compiler": {"SourceModule": pycuda_driver.SourceModule},
     "pycuda.curandom": {"rand": rand},
     "pycuda.characterize": {"has_double_support": lambda: True},
-    "pycuda.tools": {"init_cuda_context_fixture": fixture, "mark_cuda_test": lambda test: test},
-    "pycuda.cumath": {name: namespaced(name) for name in ("log10", "sin", "cos", "exp", "log", "sqrt", "fabs")},
+    "pycuda.tools": {
+        "init_cuda_context_fixture": fixture, "mark_cuda_test": lambda test: test,
+        "dtype_to_ctype": lambda dtype: np.dtype(dtype).name, "bitlog2": lambda number: number.bit_length() - 1,
+    },
+    "pycuda.cumath": {
+        **{name: cumath(name) for name in (
+            "log10", "sin", "cos", "exp", "log", "sqrt", "ceil", "floor", "tan", "sinh", "cosh", "tanh",
+        )},
+        "fabs": cumath("abs"), "asin": cumath("asin"), "acos": cumath("acos"), "atan": cumath("atan"),
+        "fmod": lambda x, y, **_: dressed(xl.elementwise("T x, T y", "T z", "z = fmod(x, y)")(x.native, y.native)),
+    },
 }  # fmt: skip
-FILES = ["test/test_gpuarray.py"]
+FILES = ["test/test_gpuarray.py", "test/test_driver.py", "test/test_cumath.py"]
 
 
 def prepare() -> None:
-    Stream.null = Stream(null=True)
+    PeerArray.default_order, PeerArray.owner = "K", "pycuda"
+    PeerArray.made = staticmethod(pycuda_driver.made)
+    Stream.null = NullStream(null=True)
     if xl.get_backend().capabilities.streams:
         Stream.ptds = Stream(ptds=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any
 
@@ -85,11 +86,10 @@ class Stream:
     def begin_capture(self, mode: Any = None) -> None:
         if not xl.get_backend().capabilities.streams:
             skip("captures of a library's own operations on a CPU")
-        self._block = self.own.capture()
-        self._graph = self._block.__enter__()
+        self._graph = begin_capture(self.own)
 
     def end_capture(self) -> Any:
-        self._block.__exit__(None, None, None)
+        end_capture()
         return PeerGraph(self._graph)
 
     def is_capturing(self) -> bool:
@@ -121,6 +121,43 @@ class Stream:
         skip(f"Stream.{name}")
 
 
+_open: list[Any] = []
+"""The blocks of the captures that have begun."""
+
+
+def begin_capture(stream: xl.Stream) -> xl.Graph:
+    """Enter the block of a capture, which the peers have as two calls."""
+    block = stream.capture()
+    graph = block.__enter__()
+    _open.append(block)
+    return graph
+
+
+def end_capture() -> None:
+    """Leave the block of the last capture."""
+    if not _open:
+        raise xl.errors.StreamError("no capture has begun")
+    _open.pop().__exit__(None, None, None)
+
+
+def end_captures() -> None:
+    """End what a test that failed has left open."""
+    while _open:
+        with contextlib.suppress(xl.errors.XferError):
+            end_capture()
+
+
+class NullStream(Stream):
+    """The default stream of whichever device is current, which CuPy has as one object."""
+
+    @property
+    def own(self) -> xl.Stream:
+        return _default_of(xl.get_device()) or xl.current_stream()
+
+    @own.setter
+    def own(self, _: xl.Stream) -> None: ...
+
+
 class PeerGraph:
     """CuPy's graph over xferlib's."""
 
@@ -132,6 +169,11 @@ class PeerGraph:
 
     def upload(self, stream: Any = None) -> None:
         """Nothing: the first launch does it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        skip(f"Graph.{name}")
 
 
 class Event:
@@ -168,7 +210,14 @@ class Device:
     """CuPy's device over xferlib's."""
 
     def __init__(self, index: Any = None) -> None:
+        index = index.id if isinstance(index, Device) else index
         self.own = xl.get_device() if index is None else _numbered(int(index))
+
+    @classmethod
+    def over(cls, own: xl.Device) -> Device:
+        made = cls.__new__(cls)
+        made.own = own
+        return made
 
     id = property(lambda self: self.own.index)
 
@@ -178,8 +227,31 @@ class Device:
     def synchronize(self) -> None:
         self.own.synchronize()
 
-    def use(self) -> None:
+    @staticmethod
+    def from_pci_bus_id(text: str) -> Device:
+        for each in xl.get_backend().devices():
+            if each.kind != "cuda":
+                skip("PCI on a CPU")
+            if each.pci_bus_id == text:
+                return Device.over(each)
+        raise xl.errors.DeviceNotFoundError(text)
+
+    @property
+    def pci_bus_id(self) -> Any:
+        if self.own.kind != "cuda":
+            skip("PCI on a CPU")
+        return self.own.pci_bus_id
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, Device):
+            return NotImplemented
+        return skip("an order of devices")
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def use(self) -> Device:
         self.own.use()
+        return self
 
     def __enter__(self) -> Device:
         self.own.__enter__()
@@ -217,6 +289,15 @@ def _is_on_cpu() -> bool:
 
 
 def current_stream(device: Any = None) -> Stream:
-    own = xl.current_stream(None if device is None else Device(device).own)
+    place = xl.get_device() if device is None else Device(device).own
+    own = xl.current_stream(place)
     known = [Stream.null, *getattr(_used, "objects", [])]
-    return next((each for each in reversed(known) if each.own == own), None) or Stream.over(own)
+    found = next((each for each in reversed(known) if each.own == own), None)
+    if found is None and own == _default_of(place):
+        return Stream.null
+    return found or Stream.over(own)
+
+
+def _default_of(place: xl.Device) -> xl.Stream | None:
+    """The default stream of a device, which CuPy has as one object for all of them."""
+    return xl.Stream.from_any(1, device=place) if xl.get_backend().capabilities.streams else None

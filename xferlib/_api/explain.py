@@ -24,9 +24,9 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Explanation:
-    """The path and cost of a transfer; printed, it reads as sentences.
+    """The path and cost of a transfer; shown or printed, it reads as sentences.
 
     Attributes:
         direction: ``"to device"`` or ``"to host"``.
@@ -46,7 +46,7 @@ class Explanation:
     reason: str
     advice: str
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         cost = "unknown: run xferlib.calibrate()" if self.expected_ms is None else f"{self.expected_ms:.3g} ms"
         lines = [
             f"{self.direction}: {self.nbytes} bytes, path {self.path!r}, expected time {cost}",

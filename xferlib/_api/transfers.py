@@ -6,11 +6,13 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from xferlib import _native
+from xferlib._api import front
 from xferlib._api import order as in_order
 from xferlib._api.order import IN_C, is_fortran
 from xferlib._core import devices
 from xferlib._core.array import Array
 from xferlib._core.device import DeviceSpec
+from xferlib._runtime import torch_compile
 from xferlib._runtime.checks import refuse_no_flag, refuse_positional
 from xferlib._transfer import copies, ends, one_step, one_step_download
 from xferlib._transfer.handle import Transfer
@@ -138,9 +140,10 @@ def to_device_async(
 
 
 def to_host(
-    d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None, pinned: bool = False
-) -> HostArray:
-    """Copy an array to host memory; complete on return, and never an alias of ``d``.
+    d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None, pinned: bool = False,
+    copy: bool | None = True,
+) -> HostArray:  # fmt: skip
+    """Copy an array to host memory; complete on return, and an alias of ``d`` only where ``copy`` allows it.
 
     Args:
         d: An array of any backend, shape S. Host arrays are copied too.
@@ -149,16 +152,24 @@ def to_host(
         out: Host array of shape S to fill, of any strides; a new one if omitted.
         pinned: Return the new array in page-locked memory of the pool, which the device fills by itself: for a
             result that is sent back, or kept for a while and its memory used again.
+        copy: True: always copy. None: return ``d`` itself where it is a NumPy array of the dtype. False: only that.
 
     Returns:
-        ``out``, or a new array of shape S in C order.
+        ``out``, or a new array of shape S in C order, or ``d``.
 
     Raises:
         UnsupportedArrayError: ``d`` is no array.
-        LayoutError: ``out`` differs in shape or dtype, or is read-only; or ``pinned`` is given with it.
+        LayoutError: ``out`` differs in shape or dtype, or is read-only; or ``pinned`` is given with it; or
+            ``copy=False`` cannot be met.
         PinnedMemoryError: The pool has no room, or the system refuses more page-locked memory.
         StreamError: ``stream`` is of another device.
     """
+    if copy is not True:
+        if out is None and pinned is False and copies.is_host_array(d, dtype):
+            kept: HostArray = d
+            return kept
+        if copy is False:
+            raise copies.to_host_needs_a_copy(d, dtype, out)
     if pinned is not False:
         refuse_no_flag(pinned, "to_host: pinned")
         if stream is out is None and (done := one_step_download.to_host(d, None, dtype, is_pinned=True)) is not None:
@@ -167,6 +178,14 @@ def to_host(
     if stream is None and (done := one_step_download.to_host(d, out, dtype)) is not None:
         return done
     return copies.to_host(d, dtype, stream, out)
+
+
+_to_device, _to_host = to_device, to_host
+if not TYPE_CHECKING:  # those in C have no annotations
+    to_device, to_host = front.bind(to_device, to_host)
+    if to_device is not _to_device:
+        torch_compile.show_python(to_device, _to_device)
+        torch_compile.show_python(to_host, _to_host)
 
 
 def to_host_async(

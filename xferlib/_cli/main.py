@@ -41,6 +41,9 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
         name = " ".join(arguments[:words])
         if name in COMMANDS:
             return name, arguments[words:]
+    if not arguments:
+        _parser().print_help(sys.stderr)
+        raise SystemExit(2)
     if len(arguments) == 2 and arguments[1] in ("-h", "--help") and _group(arguments[0]):
         _group_parser(arguments[0]).parse_args(["--help"])
     parser = _parser()

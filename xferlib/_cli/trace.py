@@ -10,7 +10,7 @@ from pathlib import Path
 
 from xferlib._api.trace.trace import PICTURES, checked_path, trace
 from xferlib._cli.demo.report import require_matplotlib
-from xferlib.errors import ArgumentError
+from xferlib.errors import ArgumentError, nearest
 
 
 def main(argv: list[str]) -> int:
@@ -35,7 +35,13 @@ def main(argv: list[str]) -> int:
 def _parsed(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """Separate our options, wherever they stand, from the script's; everything after ``--`` is the script's."""
     ours, after = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
-    options, arguments = parser().parse_known_args(ours)
+    made = parser()
+    options, arguments = made.parse_known_args(ours)
+    known = [each for action in made._actions for each in action.option_strings if each.startswith("--")]
+    for each in arguments:
+        name = each.partition("=")[0]
+        if name.startswith("--") and (near := nearest(name, known)) is not None:
+            made.error(f"{name} is no option (did you mean {near}?); an option of the script's own stands after --")
     return options, arguments + after
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib.errors import LayoutError, UnsupportedArrayError, UnsupportedDTypeError, shown
+from xferlib.errors import LayoutError, UnsupportedArrayError, UnsupportedDTypeError, did_you_mean, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -154,8 +154,11 @@ def _resolve(dtype: Any, what: str) -> np.dtype[Any]:
         return resolved
     if type(dtype).__module__.partition(".")[0] == "torch" and (name := str(dtype).rpartition(".")[2]) in DTYPES:
         return np.dtype(name)
+    near = did_you_mean(dtype, DTYPES) if isinstance(dtype, str) else ""
+    if type(dtype) is int:  # zeros(3, 4)
+        near = ", and the extents of a shape stand in one tuple"
     raise UnsupportedDTypeError(
-        f"{what}: {shown(dtype)} is not a dtype; give a NumPy dtype or its name (supported: {', '.join(DTYPES)})"
+        f"{what}: {shown(dtype)} is not a dtype{near}; give a NumPy dtype or its name (supported: {', '.join(DTYPES)})"
     )
 
 

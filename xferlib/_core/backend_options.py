@@ -7,16 +7,15 @@
 from __future__ import annotations
 
 import functools
-import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from xferlib._core.array import matching
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from xferlib._core.array import Array, ArrayInfo
     from xferlib._core.device import Device
@@ -31,6 +30,45 @@ def _scatter(value: Any, *indices: Any) -> None:
     indices[-1][indices[:-1]] = value
 
 
+class PlainArrays(NamedTuple):
+    """The arrays of a library whose memory is all that there is to them, for the C that looks at them by itself."""
+
+    array_type: type
+    """Theirs, exactly."""
+    exchange: Any = None
+    """The capsule of DLPack's C exchange API, which describes an array; None: `FastCopies.whole` does."""
+    is_negated: Callable[[Array], bool] | None = None
+    """Whether an array stands for the negative of its memory."""
+    is_conjugate: Callable[[Array], bool] | None = None
+    """Whether an array stands for the conjugate of its memory."""
+    recording: Callable[[], Any] | None = None
+    """The recorder of the library's operations; its result is None where nothing records them."""
+
+
+class DirectCopies(NamedTuple):
+    """How C copies between plain memory and arrays of a device, synchronously and on its default stream."""
+
+    send: int
+    """The address of ``int send(uint64_t dst, uint64_t src, size_t nbytes)``; ``src`` has been read on return."""
+    fetch: int
+    """The same to the host, complete on return."""
+    current: int
+    """Of ``int current(void **context)``: the thread's."""
+    query: int
+    """Of ``int query(void *stream)``, which returns 0 for an idle one."""
+    attribute: int
+    """Of ``int attribute(void *answer, unsigned name, uint64_t pointer)`` as CUDA has it; 0: nothing is pinned."""
+    context: int
+    """Of the device."""
+    empty: Callable[[tuple[int, ...], np.dtype[Any]], Array]
+    """A new array on the device, which is current, on its default stream."""
+    pointer: Callable[[Array], int]
+    stream: Callable[[], int]
+    """The handle of the device's current stream; not asked where the library's arrays have an exchange API."""
+    is_current: Callable[[], bool] | None
+    """Whether the device is the thread's; None where that follows from the context."""
+
+
 class LibraryHooks:
     """Methods beyond the primitives; the defaults suit a library that computes at once and keeps no history."""
 
@@ -41,6 +79,8 @@ class LibraryHooks:
     survives_fork: bool = False
     """Whether a part of the backend works in a forked child; the other part raises ForkError by itself."""
 
+    plain_arrays: PlainArrays | None = None
+    """Those that C may look at; None: none of the library's."""
     other_dtypes: tuple[str, ...] = ()
     """Dtypes that NumPy has not: see `as_bits`."""
 
@@ -137,12 +177,9 @@ class LibraryHooks:
         """The device of ``array``, which may be of any kind that `view` takes; what `view` refuses may have one too."""
         return self.view(array).device
 
-    def subarrays(
-        self, slab: Array, offset: int, count: int, shape: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> list[Array]:
-        """``count`` arrays of one shape and dtype, one behind the other in ``slab``."""
-        nbytes = math.prod(shape) * dtype.itemsize
-        return [self.subarray(slab, offset + index * nbytes, shape, dtype) for index in range(count)]
+    def subarrays(self, slab: Array, forms: Iterable[tuple[int, tuple[int, ...], np.dtype[Any]]]) -> list[Array]:
+        """Arrays in ``slab``, an allocation of its own, by their places in bytes, shapes and dtypes."""
+        return [self.subarray(slab, place, shape, dtype) for place, shape, dtype in forms]
 
     def signature(self, array: Array) -> Hashable:
         """All of an array that a prepared kernel call depends on, its type too, but not its address."""
@@ -168,16 +205,9 @@ class FastCopies:
         return None
 
     def copy_behind(
-        self,
-        dst: int,
-        src: int,
-        nbytes: int,
-        *,
-        behind: RawStream,
-        stream: RawStream,
-        event: RawEvent,
+        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream, event: RawEvent,
         copied: RawEvent | None = None,
-    ) -> RawEvent | None:
+    ) -> RawEvent | None:  # fmt: skip
         """`Backend.copy` on ``stream`` after the work enqueued so far on ``behind``, a stream of the same device.
 
         Args:
@@ -191,6 +221,10 @@ class FastCopies:
             ``copied``, or the new one.
         """
         return None
+
+    def copy_each(self, dsts: list[int], srcs: list[int], sizes: list[int], *, stream: RawStream) -> bool:
+        """`Backend.copy` of many, in their order: addresses, and sizes in bytes."""
+        return False
 
     def takes_pageable(self, stream: RawStream, *, idle: bool) -> bool:
         """Whether `copy_to_device` and `copy_to_host` are ordered on ``stream``; with ``idle``, at once."""
@@ -212,33 +246,18 @@ class FastCopies:
         """
         return False
 
+    def direct(self, device: Device) -> DirectCopies | None:
+        """Whole copies of small arrays by C alone; None where Python makes them, by the methods below."""
+        return None
+
     def whole(self, array: Array) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
         """Address, shape and dtype of an array that lies on a device as it is, in C order; None of any other."""
         return None
 
-    def send_whole(self, src: np.ndarray[Any, Any], dst: Array, pointer: int, most: int) -> bool:
-        """Do a whole blocking upload of at most ``most`` bytes in one step; ``src`` has been read on return.
-
-        Args:
-            src: On the host.
-            dst: As many bytes in C order, on a device.
-            pointer: Of ``dst``.
-            most: The limit in bytes.
-
-        Returns:
-            False where that cannot be: ``src`` is not in C order, the stream is busy or another than the driver's
-            default, or the device is not the current one.
-        """
-        return False
-
-    def fetch_whole(self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int) -> bool:
-        """Do a whole blocking download in one step; as `send_whole`, but the stream may be busy."""
-        return False
-
     def send_gathered(
         self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int
     ) -> bool:
-        """As `send_whole`, of an array of any layout, converted on the way.
+        """Do a whole blocking upload of an array of any layout, converted on the way; ``src`` has been read on return.
 
         Args:
             src: On the host, at least one element.
@@ -247,13 +266,17 @@ class FastCopies:
             pointer: Of ``dst``.
             nbytes: Of ``dst``.
             memory: The address of as many bytes of pinned memory, which is free again on return.
+
+        Returns:
+            False where that cannot be: the stream is busy or another than the driver's default, or the device is not
+            the current one.
         """
         return False
 
     def fetch_scattered(
         self, dst: np.ndarray[Any, Any], layout: int, src: Array, pointer: int, nbytes: int, memory: int
     ) -> bool:
-        """As `fetch_whole`, into an array of any layout; arguments as for `send_gathered`."""
+        """Do a whole blocking download, complete on return; as `send_gathered`, but the stream may be busy."""
         return False
 
 
@@ -282,6 +305,19 @@ class DeviceKernels(ABC):
         shared_nbytes: int = 0,
     ) -> None:
         """Enqueue a kernel; ``params`` is the address of an array of pointers to its arguments."""
+
+    def repeat_launch(
+        self,
+        kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], arrays: Sequence[Any], fields: Any, *,
+        device: Device, shared_nbytes: int = 0, cooperative: bool = False,
+    ) -> Callable[[Any, int], bool] | None:  # fmt: skip
+        """A function that repeats a checked launch; None, as by default, where Python must do it step by step.
+
+        It takes the arguments and a stream's handle, and returns False, with nothing done, where they must be checked
+        anew. ``arrays`` are those among the checked ones; later ones must be like them. Each of the ``fields`` is a
+        `LaunchField` of `xferlib._native.driver_calls`.
+        """
+        return None
 
     def engine(self) -> Any:
         """A `kernels.calls.backend_engine.BackendEngine` in place of the compiler; None, as usual: the three above."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from xferlib._core import registry
+from xferlib._native import driver_calls
 
 NAMESPACE = "xferlib"
 """Namespace of `optree` in which xferlib looks for custom nodes, besides the global one."""
@@ -35,7 +36,8 @@ def flatten(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
     An object that stands in several places, such as a weight that two layers share, is still one after its journey.
     """
     leaves, rebuild = _flatten(tree)
-    if len(set(map(id, leaves))) == len(leaves):
+    find_out = driver_calls.distinguisher()
+    if find_out(leaves) if find_out is not None else len(set(map(id, leaves))) == len(leaves):
         return leaves, rebuild
     numbers: dict[int, int] = {}
     places = [numbers.setdefault(id(leaf), len(numbers)) for leaf in leaves]

@@ -7,6 +7,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from xferlib._runtime import circumstances
 from xferlib._runtime import config as _config
 from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import (
@@ -55,6 +56,7 @@ class use_backend:  # noqa: N801 - reads as a verb: `use_backend("torch")`, `wit
                 before._before = None  # a plain call that stayed one: nothing can undo it any more
             self._before = before
             _process_choice = self
+        circumstances.changed()
 
     def __enter__(self) -> Backend:
         global _process_choice
@@ -65,7 +67,9 @@ class use_backend:  # noqa: N801 - reads as a verb: `use_backend("torch")`, `wit
             self._is_scope = True
             while _process_choice is not None and _process_choice._is_scope:
                 _process_choice = _process_choice._before
+        circumstances.changed()
         self._tokens.append(_scope.set(self.name))
+        _note_scope()
         return get(self.name)
 
     def __exit__(
@@ -78,6 +82,8 @@ class use_backend:  # noqa: N801 - reads as a verb: `use_backend("torch")`, `wit
 
 
 _scope: ContextVar[str | None] = ContextVar("xferlib_backend", default=None)
+scope = _scope.get
+"""Returns the default backend of this context; None outside any block."""
 _process_choice: use_backend | None = None
 
 
@@ -129,14 +135,15 @@ def environment_choice() -> str:
     return _config.get().backend or _from_device() or _first_usable()
 
 
-def scope() -> str | None:
-    """The default backend of this context; None outside any block."""
-    return _scope.get()
+def _note_scope() -> None:
+    if not circumstances.scopes:
+        circumstances.scopes.append(None)
 
 
 def set_scope(name: str | None) -> None:
     """Make ``name`` the default backend of this context from now on."""
     _scope.set(name)
+    _note_scope()
 
 
 def _from_device() -> str | None:

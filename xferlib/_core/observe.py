@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from xferlib._runtime import callsite
+from xferlib._runtime import callsite, circumstances
 from xferlib._runtime.fork import reset_in_child
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def activate(recorder: Recorder | None) -> None:
         for each in classes:
             owner = getattr(owner, each)
         setattr(owner, name, function if recorder is None else noted)
+    circumstances.changed()
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

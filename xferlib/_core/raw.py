@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from xferlib._runtime import circumstances
 from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import StreamError, TransferError
 
@@ -58,6 +59,7 @@ class Capture:
         self.is_open = True
         self.join(origin)
         opened.append(self)
+        circumstances.changed()
 
     @property
     def origin(self) -> RawStream:
@@ -77,6 +79,7 @@ class Capture:
         for stream in self.streams:
             stream.capture = None
         self.postponed.clear()
+        circumstances.changed()
 
 
 opened: list[Capture] = []

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xferlib._core import observe
-from xferlib._runtime import leak, shutdown
+from xferlib._runtime import circumstances, leak, shutdown
 from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import (
     BackendNotFoundError,
@@ -147,9 +147,9 @@ def _factory(name: str) -> Any:
     if spec is None:
         point = _entry_points().get(name)
         if point is None:
+            near = "; GPUs are devices 'cuda:0', 'cuda:1', ..." if name == "gpu" else did_you_mean(name, names())
             raise BackendNotFoundError(
-                f"there is no backend {shown(name)}{did_you_mean(name, names())}; "
-                f"the registered ones are {', '.join(names())}"
+                f"there is no backend {shown(name)}{near}; the registered ones are {', '.join(names())}"
             )
         try:
             return point.load()
@@ -195,7 +195,9 @@ def _entry_points() -> dict[str, Any]:
     if _plugins is None:
         from importlib.metadata import entry_points  # 34 ms: only when a name or type is not built in
 
-        _plugins = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+        found = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+        if _plugins is None:  # else another thread was faster, and what it found may be in use
+            _plugins = found
     return _plugins
 
 
@@ -233,12 +235,19 @@ def is_array_type(cls: type) -> bool:
     return (by_type[cls] if cls in by_type else _match(cls)) is not None
 
 
+forgotten = 0
+"""How often types were forgotten."""
+
+
 def forget_types(belongs: Callable[[Backend | None], bool]) -> None:
     """Match the types of some backends anew, when they are next seen."""
+    global forgotten
     for cls, found in list(by_type.items()):
         if belongs(found):
             by_type.pop(cls, None)
             namespaces.pop(cls, None)
+    forgotten += 1
+    circumstances.changed()
 
 
 def _match(cls: type) -> Backend | None:
@@ -250,8 +259,9 @@ def _match(cls: type) -> Backend | None:
             found = get(name)
         else:
             found = next((each for each in _plugin_backends(cls) if _is_declared(cls, each.array_types)), None)
-    if found is not None or count == len(_loaded):  # else one was loaded meanwhile, which this may be an array of
-        by_type[cls] = found
+    with _lock:  # which the thread holds that loads a backend and forgets these types
+        if found is not None or count == len(_loaded):  # else one was loaded meanwhile, which this may be an array of
+            by_type[cls] = found
     return found
 
 

@@ -32,6 +32,10 @@ an H100's host 118 instead of 169 us for 1.04 MiB, after a pause 257 instead of 
 a loop of 2 MiB on an H200's 174 where staging takes 100."""
 DRIVER_MOST_DOWN = 1 << 20
 """The same to the host: 125 instead of 138 us for 1 MiB, 232 instead of 213 for 2 MiB."""
+THROUGH_FROM = 32 << 10
+"""From here on a synchronous copy of memory that is not pinned passes through pinned memory of the thread: on an H100's
+host the driver takes 18 us for 64 KiB to the host, 44 for 256 KiB and 121 for 1 MiB, and 9, 14 and 27 to pinned memory,
+up 19, 31 and 110, and 11, 15 and 28."""
 DRIVER_MOST_OF_ALL = 24 << 20
 """The same in both directions where the threads stage in Python; and for an upload from the pinned pool."""
 PINNED_QUERY_FROM = 256 << 10
@@ -53,18 +57,21 @@ PARALLEL_HOST_FROM = 8 << 20
 # --- many arrays as one
 
 PACKED_LEAF_MOST = 256 << 10
-"""Leaves of a tree of up to this size travel together."""
-PACKED_UP_FROM = 4
-"""Small leaves are packed from this number on: on an H200's host to begin a slab takes 70 us, a copy of one leaf 15."""
-PACKED_DOWN_FROM = 3
+"""Leaves of a tree of up to this size share an allocation."""
+PACKED_UP_FROM = 3
+"""Small leaves are packed from this number on: to begin a slab takes as long as the copies of two leaves."""
+PACKED_DOWN_FROM = 2
 """The same to the host."""
-GATHERED_LEAVES_MOST = 48
-"""More leaves are gathered on the device before they are copied: that takes 150 us, to enqueue a copy 3."""
+GATHERED_LEAVES_MOST = 5
+"""More leaves are gathered by a kernel: on an H100's host that takes 14 us for 10 leaves of 4 KiB and 21 for 100, from
+the launch until they are in pinned memory; copies that are enqueued 23 and 177, and 12 for four of them."""
 GROUP_NBYTES = 1 << 20
 """Large leaves are described in groups, the first of this size, each later one twice as large: the link carries one
 while Python describes the next."""
 TOGETHER_FROM = 2 << 20
-"""Large leaves are staged together from this sum on: two transfers of less take as long as to begin one."""
+"""From here on a tree is staged by a transfer that is open while its leaves are described."""
+ONE_CALL_MOST = 8 << 20
+"""Less of an upload is staged by one call of C, when all is described: an open transfer takes Python 35 us more."""
 SCATTERED_FROM = 256 << 10
 """From here on threads of C collect packed leaves: less is copied by one thread in the time that it takes to begin."""
 
@@ -126,8 +133,7 @@ takes Python 200 us on an H200's host, and its threads as long to come. From 8 M
 WAITING_MOST = 24 << 20
 """Data that is cut into no more blocks than `LENT_CHUNKS`: see `staging.c`."""
 PYTHON_LEAF_FROM = 4 << 20
-"""A smaller leaf is staged by the thread that begins the tree: waking another of Python's takes as long."""
-C_LEAF_FROM = 512 << 10
-"""The same where the threads need no GIL."""
+"""A smaller leaf that no threads of C stage is copied by the thread that begins the tree: waking another of Python's
+takes as long."""
 RESULT_BEGUN_FROM = 8 << 20
 """From here on the copy of a chunk's result is begun ahead: less is copied in the time that it takes to begin it."""

@@ -129,6 +129,10 @@ class PinnedPool:
             return np.empty(shape, dtype)
         return np.ndarray(shape, dtype, lease)
 
+    def lending(self) -> tuple[Any, dict[int, list[PooledBlock]], deque[Any], PinnedPool]:
+        """Type of leases, free blocks by bytes, dead ones, the pool: for C that lends and counts as `empty` does."""
+        return self._leases.compiled_lease_type(), self._free, self._dead, self
+
     def _lease(self, size: int) -> Any:
         """The lease of a block of this size; None: the array is to be staged."""
         free = self._free.setdefault(size, [])

@@ -96,12 +96,17 @@ def fingerprint(source: bytes) -> int:
     return zlib.crc32(source)
 
 
-def _sources() -> bytes:
+def contents(*paths: str) -> bytes:
+    """The bytes of some files, one behind the other."""
     found = []
-    for path in (SOURCE, *(f"{_FOLDER}{os.sep}{part}" for part in PARTS)):
+    for path in paths:
         with open(path, "rb") as file:
             found.append(file.read())
     return b"".join(found)
+
+
+def _sources() -> bytes:
+    return contents(SOURCE, *(f"{_FOLDER}{os.sep}{part}" for part in PARTS))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -136,6 +141,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_marks", number, pointer, ctypes.POINTER(ctypes.POINTER(Mark))),
         ("xf_close", number, pointer, size),
         ("xf_copy", number, pointer, pointer, number, ctypes.POINTER(pointer)),
+        ("xf_collect", None, pointer, number, number, pointer),
         ("xf_fill", None, *filling),
         ("xf_fill_begin", pointer, *filling),
         ("xf_fill_end", None, pointer),

@@ -9,18 +9,21 @@
    holds the GIL waits for ever. Every call of the driver therefore releases it, except those that read what belongs to the
    calling thread or is constant. */
 
+#include "copier.h"
+#include "front.h"
+#include "launch.h"
 #include "lease.h"
+#include "leaves.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #define MOST_ARGUMENTS 4
-
-typedef uint64_t word;
 
 extern const unsigned int xf_fingerprint; /* of this source: the build adds it */
 
@@ -86,15 +89,7 @@ static PyObject *ask(PyObject *self, PyObject *ignored)
 
 /* --- one whole copy */
 
-typedef struct {
-    int (*copy)(word, word, size_t); /* destination, source, bytes */
-    int (*current)(void **);         /* the thread's context */
-    int (*query)(void *);            /* whether a stream is idle; NULL: not asked */
-    int is_upward;
-    unsigned in_vain; /* calls since a wait for the stream was in vain; 0: none was */
-} copier;
-
-enum { NOT_ASKED = -1, PATIENCE_NS = 10000, IMPATIENT_CALLS = 16 };
+enum { PATIENCE_NS = 10000, IMPATIENT_CALLS = 16 };
 
 /* How long the next call may wait for the default stream. The driver returns from a small upload a few microseconds
    before its last bytes arrive. A call in that time would find the stream busy and take the way by the staging buffer,
@@ -139,52 +134,79 @@ static void learn(copier *c, int64_t patience_ns, int is_idle)
         c->in_vain = 1;
 }
 
-/* (array, address on the device, context, most bytes) -> the driver's result, or NOT_ASKED with nothing done: the array
-   is not plain bytes in C order, or empty, or larger; another context is current; or the default stream is busy. */
-static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t count)
+/* Copy between memory and the device, whose context is current: the driver's result, or NOT_ASKED where the default stream
+   is busy. Called with the GIL held. */
+int xf_copy(copier *c, word device, word memory, size_t nbytes)
 {
-    copier *c = PyCapsule_GetPointer(self, NULL);
-    word device, context, most;
-    void *current = NULL;
+    int64_t patience_ns = patience(c);
     int result = NOT_ASKED, is_idle;
-    Py_buffer host;
-    if (!c)
-        return NULL;
-    if (count != 4)
-        return PyErr_Format(PyExc_TypeError, "a copy takes 4 arguments, not %zd", count);
-    if (!is_word(given[1], &device) || !is_word(given[2], &context) || !is_word(given[3], &most))
-        return NULL;
-    if (PyObject_GetBuffer(given[0], &host, c->is_upward ? PyBUF_SIMPLE : PyBUF_WRITABLE)) {
-        if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError))
-            return NULL;
-        PyErr_Clear();
-        return PyLong_FromLong(NOT_ASKED);
-    }
-    if (host.len > 0 && (word)host.len <= most && c->current(&current) == 0 && (word)(uintptr_t)current == context) {
-        word memory = (word)(uintptr_t)host.buf;
-        int64_t patience_ns = patience(c);
-        Py_BEGIN_ALLOW_THREADS /* around the query too: see "Blocking" above */
-        is_idle = becomes_idle(c, patience_ns);
-        if (is_idle)
-            result = c->is_upward ? c->copy(device, memory, (size_t)host.len) : c->copy(memory, device, (size_t)host.len);
-        Py_END_ALLOW_THREADS
-        learn(c, patience_ns, is_idle);
-    }
-    PyBuffer_Release(&host);
-    return PyLong_FromLong(result);
+    Py_BEGIN_ALLOW_THREADS /* around the query too: see "Blocking" above */
+    is_idle = becomes_idle(c, patience_ns);
+    if (is_idle)
+        result = c->is_upward ? c->copy(device, memory, nbytes) : c->copy(memory, device, nbytes);
+    Py_END_ALLOW_THREADS
+    learn(c, patience_ns, is_idle);
+    return result;
 }
 
 /* --- one copy of an array of any layout */
 
-typedef struct {
-    copier copier;
-    union {
-        void (*gather)(const void *, const char *, int64_t, int64_t, char *, int);
-        void (*scatter)(const void *, char *, int64_t, int64_t, const char *);
-    } c; /* of strided.c */
-} spreader;
-
 enum { SPREAD = 7 };
+
+enum { MEMORY_TYPE = 2, HOST_MEMORY = 1 }; /* of CUDA's driver: CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_MEMORYTYPE_HOST */
+
+static int is_pinned(const copier *c, const char *host)
+{
+    unsigned kind = 0;
+    return c->attribute && c->attribute(&kind, MEMORY_TYPE, (word)(uintptr_t)host) == 0 && kind == HOST_MEMORY;
+}
+
+/* Copy plain bytes between host memory and the device: as xf_copy. The driver stages ordinary memory in pieces, one after
+   the other, at half the speed of one copy to or from pinned memory and one by the processor. Memory that is pinned already
+   goes straight. */
+int xf_through(spreader *s, char *host, word device, size_t nbytes, word memory)
+{
+    copier *c = &s->copier;
+    int64_t patience_ns = patience(c);
+    char *pinned = (char *)(uintptr_t)memory;
+    int result = NOT_ASKED, is_idle;
+    Py_BEGIN_ALLOW_THREADS
+    is_idle = becomes_idle(c, patience_ns);
+    if (is_idle && is_pinned(c, host))
+        pinned = host;
+    if (is_idle && c->is_upward) {
+        if (pinned != host)
+            memcpy(pinned, host, nbytes);
+        result = c->copy(device, (word)(uintptr_t)pinned, nbytes);
+    } else if (is_idle) {
+        result = c->copy((word)(uintptr_t)pinned, device, nbytes);
+        if (!result && pinned != host)
+            memcpy(host, pinned, nbytes);
+    }
+    Py_END_ALLOW_THREADS
+    learn(c, patience_ns, is_idle);
+    return result;
+}
+
+/* Copy `count` elements between a host array of any layout and the device, by way of pinned memory of as many bytes as they
+   have there: as xf_copy. */
+int xf_spread(spreader *s, const void *layout, char *host, word count, word device, size_t nbytes, word memory)
+{
+    int64_t patience_ns = patience(&s->copier);
+    int result = NOT_ASKED, is_idle = 1;
+    Py_BEGIN_ALLOW_THREADS
+    if (!s->copier.is_upward) {
+        result = s->copier.copy(memory, device, nbytes);
+        if (!result)
+            s->c.scatter(layout, host, 0, (int64_t)count, (const char *)(uintptr_t)memory);
+    } else if ((is_idle = becomes_idle(&s->copier, patience_ns))) {
+        s->c.gather(layout, host, 0, (int64_t)count, (char *)(uintptr_t)memory, 0);
+        result = s->copier.copy(device, memory, nbytes);
+    }
+    Py_END_ALLOW_THREADS
+    learn(&s->copier, patience_ns, is_idle);
+    return result;
+}
 
 /* (array, its layout for strided.c, elements, address on the device, bytes there, context, pinned memory of as many bytes)
    -> the driver's result, or NOT_ASKED with nothing done: another context is current, the default stream is busy, or the
@@ -194,7 +216,7 @@ static PyObject *copy_spread(PyObject *self, PyObject *const *given, Py_ssize_t 
     spreader *s = PyCapsule_GetPointer(self, NULL);
     word a[SPREAD];
     void *current = NULL;
-    int result = NOT_ASKED, is_idle = 1;
+    int result = NOT_ASKED;
     Py_buffer host;
     if (!s)
         return NULL;
@@ -209,22 +231,8 @@ static PyObject *copy_spread(PyObject *self, PyObject *const *given, Py_ssize_t 
         PyErr_Clear();
         return PyLong_FromLong(NOT_ASKED);
     }
-    if (s->copier.current(&current) == 0 && (word)(uintptr_t)current == a[5]) {
-        const void *layout = (const void *)(uintptr_t)a[1];
-        char *memory = (char *)(uintptr_t)a[6];
-        int64_t patience_ns = patience(&s->copier);
-        Py_BEGIN_ALLOW_THREADS
-        if (!s->copier.is_upward) {
-            result = s->copier.copy(a[6], a[3], (size_t)a[4]);
-            if (!result)
-                s->c.scatter(layout, host.buf, 0, (int64_t)a[2], memory);
-        } else if ((is_idle = becomes_idle(&s->copier, patience_ns))) {
-            s->c.gather(layout, host.buf, 0, (int64_t)a[2], memory, 0);
-            result = s->copier.copy(a[3], a[6], (size_t)a[4]);
-        }
-        Py_END_ALLOW_THREADS
-        learn(&s->copier, patience_ns, is_idle);
-    }
+    if (s->copier.current(&current) == 0 && (word)(uintptr_t)current == a[5])
+        result = xf_spread(s, (const void *)(uintptr_t)a[1], host.buf, a[2], a[3], (size_t)a[4], a[6]);
     PyBuffer_Release(&host);
     return PyLong_FromLong(result);
 }
@@ -266,45 +274,6 @@ static PyObject *copy_behind(PyObject *self, PyObject *const *given, Py_ssize_t 
 }
 
 /* --- where arrays lie */
-
-typedef struct {
-    const void *host;
-    int64_t place, nbytes;
-    const void *layout;
-} part; /* as in staging.c */
-
-/* (list of arrays, address of as many parts, place of the first, bytes of each) -> whether all are plain bytes in C order,
-   so many each; then the parts say where they lie, and their places follow one another. */
-static PyObject *locate(PyObject *module, PyObject *const *given, Py_ssize_t count)
-{
-    word address, place, nbytes;
-    part *parts;
-    Py_ssize_t length;
-    (void)module;
-    if (count != 4 || !PyList_Check(given[0]))
-        return PyErr_Format(PyExc_TypeError, "locate takes a list and 3 numbers");
-    if (!is_word(given[1], &address) || !is_word(given[2], &place) || !is_word(given[3], &nbytes))
-        return NULL;
-    parts = (part *)(uintptr_t)address;
-    length = PyList_Size(given[0]);
-    for (Py_ssize_t i = 0; i < length; ++i) {
-        Py_buffer host;
-        if (PyObject_GetBuffer(PyList_GetItem(given[0], i), &host, PyBUF_SIMPLE)) {
-            if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError))
-                return NULL;
-            PyErr_Clear();
-            Py_RETURN_FALSE;
-        }
-        parts[i].host = host.buf;
-        parts[i].place = (int64_t)(place + (word)i * nbytes);
-        parts[i].nbytes = host.len;
-        parts[i].layout = NULL;
-        PyBuffer_Release(&host);
-        if ((word)parts[i].nbytes != nbytes)
-            Py_RETURN_FALSE;
-    }
-    Py_RETURN_TRUE;
-}
 
 /* An array -> the address of its bytes, or 0 where they are not plain bytes in C order. */
 static PyObject *address(PyObject *module, PyObject *array)
@@ -461,9 +430,9 @@ static void freed(PyObject *capsule)
 
 static PyMethodDef one_call = {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL};
 static PyMethodDef one_question = {"ask", ask, METH_NOARGS, NULL};
-static PyMethodDef one_copy = {"copy", (PyCFunction)(void (*)(void))copy_whole, METH_FASTCALL, NULL};
 static PyMethodDef one_spread = {"copy", (PyCFunction)(void (*)(void))copy_spread, METH_FASTCALL, NULL};
 static PyMethodDef one_courier = {"copy_behind", (PyCFunction)(void (*)(void))copy_behind, METH_FASTCALL, NULL};
+static PyMethodDef many_copies = {"copy_each", (PyCFunction)(void (*)(void))xf_copy_each, METH_FASTCALL, NULL};
 
 static PyObject *bound(PyMethodDef *method, const void *content, size_t nbytes)
 {
@@ -510,21 +479,6 @@ static PyObject *bind_question(PyObject *module, PyObject *arguments)
     return bound(&one_question, &f, sizeof f);
 }
 
-static PyObject *bind_copy(PyObject *module, PyObject *arguments)
-{
-    unsigned long long copy, current, query;
-    copier c = {0};
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "KKKp", &copy, &current, &query, &c.is_upward))
-        return NULL;
-    if (!copy || !current)
-        return PyErr_Format(PyExc_ValueError, "a copy needs the addresses of two functions");
-    c.copy = (int (*)(word, word, size_t))(uintptr_t)copy;
-    c.current = (int (*)(void **))(uintptr_t)current;
-    c.query = (int (*)(void *))(uintptr_t)query;
-    return bound(&one_copy, &c, sizeof c);
-}
-
 static PyObject *bind_spread(PyObject *module, PyObject *arguments)
 {
     unsigned long long copy, current, query, spread;
@@ -559,25 +513,50 @@ static PyObject *bind_copy_behind(PyObject *module, PyObject *arguments)
     return bound(&one_courier, &c, sizeof c);
 }
 
+static PyObject *bind_copy_each(PyObject *module, PyObject *arguments)
+{
+    unsigned long long copy;
+    CopyEach c;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "K", &copy))
+        return NULL;
+    if (!copy)
+        return PyErr_Format(PyExc_ValueError, "copies need the address of a function");
+    c.copy = (int (*)(uint64_t, uint64_t, uint64_t, uint64_t))(uintptr_t)copy;
+    return bound(&many_copies, &c, sizeof c);
+}
+
 static PyMethodDef methods[] = {
     {"bind", bind, METH_VARARGS,
      "bind(address, count, keeps_lock): call the C function there, of `count` 64-bit arguments, that returns an int."},
     {"bind_question", bind_question, METH_VARARGS,
      "bind_question(address): call `int f(void **)` there; returns what it writes, or 0 where it fails."},
-    {"bind_copy", bind_copy, METH_VARARGS,
-     "bind_copy(copy, current, query, is_upward): a whole copy of a buffer, where the driver does it in one call."},
     {"bind_spread", bind_spread, METH_VARARGS,
      "bind_spread(copy, current, query, spread, is_upward): a copy of an array of any layout, by way of pinned memory."},
     {"bind_copy_behind", bind_copy_behind, METH_VARARGS,
      "bind_copy_behind(record, wait, copy): a copy on one stream behind another one's work, and an event after it."},
-    {"locate", (PyCFunction)(void (*)(void))locate, METH_FASTCALL,
-     "locate(arrays, parts, place, nbytes): write where arrays of `nbytes` lie; whether they are plain bytes."},
+    {"is_distinct", xf_is_distinct, METH_O, "is_distinct(list): whether no object is in it twice."},
+    {"copied", (PyCFunction)(void (*)(void))xf_copied, METH_FASTCALL,
+     "copied(list, copy, type, dtypes, most): the list, with copies of the small arrays in it; how many are none."},
+    {"locate", (PyCFunction)(void (*)(void))xf_locate, METH_FASTCALL,
+     "locate(arrays, places, parts): write where arrays lie; how many are not plain bytes."},
+    {"bind_copy_each", bind_copy_each, METH_VARARGS,
+     "bind_copy_each(copy): many copies on one stream, in one call."},
     {"address", address, METH_O,
      "address(array): where its bytes lie; 0 where they are not plain bytes in C order."},
     {"bind_namespaces", bind_namespaces, METH_VARARGS,
      "bind_namespaces(by_type, namespaces, look_up, module, doc): get_array_module, by two tables of exact types."},
+    {"bind_front", xf_bind_front, METH_VARARGS,
+     "bind_front(functions, lists, types, limits, elements, numpy, module, docs): to_device and to_host."},
+    {"add_library", xf_add_library, METH_VARARGS,
+     "add_library(type, is_known, exchange, whole, is_negated, is_conjugate, recording, note_write): its number."},
+    {"add_end", xf_add_end, METH_VARARGS,
+     "add_end(device, library, index, kind, functions, pool, addresses, context): its number."},
+    {"forget_ends", xf_forget_ends, METH_NOARGS, "forget_ends(): know no library and no device any more."},
     {"lend", (PyCFunction)(void (*)(void))xf_lend, METH_FASTCALL,
      "lend(type, free, dead): a lease of the last free block of the pinned pool; None where none is free."},
+    {"bind_launch", xf_bind_launch, METH_VARARGS,
+     "bind_launch(launch, kernel, config, stream_at, matches, names, is_method, note, fields): a checked launch, repeated."},
     {"guard_thread", guard_thread, METH_NOARGS,
      "guard_thread(): a thread that ends after end_threads() stops instead; whether that can be done here."},
     {"end_threads", end_threads, METH_NOARGS, "end_threads(): guarded threads, but this one, do not end any more; none ends the process."},

@@ -8,18 +8,21 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from xferlib import _native
 
-SOURCE = Path(__file__).with_name("calls.c")
-PARTS = ("lease.c", "lease.h")
+_FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a fifth of what importing xferlib does
+SOURCE = f"{_FOLDER}{os.sep}calls.c"
+PARTS = (
+    "copier.h", "front.c", "front.h", "launch.c", "launch.h", "lease.c", "lease.h", "leaves.c", "leaves.h", "strided.h",
+)  # fmt: skip
 """Other files that the module is made from."""
-LIBRARY = Path(__file__).with_name("_calls.abi3.so")
+LIBRARY = f"{_FOLDER}{os.sep}_calls.abi3.so"
 MODULE = f"{__package__}._calls"
 
 NOT_ASKED = -1
@@ -33,15 +36,15 @@ def load(name: str) -> Any:
         ImportError: It cannot be loaded, or was made from another source.
     """
     module = importlib.import_module(name)
-    sources = (SOURCE, *(SOURCE.with_name(part) for part in PARTS))
-    if module.fingerprint != _native.fingerprint(b"".join(path.read_bytes() for path in sources)):
+    made_from = _native.contents(SOURCE, *(f"{_FOLDER}{os.sep}{part}" for part in PARTS))
+    if module.fingerprint != _native.fingerprint(made_from):
         raise ImportError(f"{name} was compiled from another calls.c; run python -m xferlib._native.build")
     return module
 
 
 @functools.cache
 def _loaded() -> tuple[Any, str]:
-    if not LIBRARY.exists():
+    if not os.access(LIBRARY, os.F_OK):
         return None, "not compiled; run python -m xferlib._native.build where Python's headers are installed"
     try:
         return load(MODULE), ""
@@ -58,11 +61,27 @@ def _module() -> Any:
     return _loaded()[0] if _native.is_wanted() else None
 
 
-def locator() -> Callable[[list[Any], int, int, int], bool] | None:
-    """A function that writes the addresses of arrays; None where it is not compiled.
+def distinguisher() -> Callable[[list[Any]], bool] | None:
+    """A function that tells whether no object is twice in a list; None where it is not compiled."""
+    module = _module()
+    return None if module is None else module.is_distinct
 
-    It takes a list of arrays, the address of as many `xferlib._native.Part`, the offset of the first, and the bytes
-    of each, which follow one another. It returns False where an array is not that many plain bytes in C order.
+
+def copier() -> Callable[[list[Any], Callable[[Any], Any], type, frozenset[Any], int], Any] | None:
+    """A function that copies the small arrays of a list; None where it is not compiled.
+
+    It takes the list, a function that copies an array, the exact type of the arrays, the dtypes that are copied, and
+    the most bytes of an array. It returns a new list, in which all other objects are as they were, and their number.
+    """
+    module = _module()
+    return None if module is None else module.copied
+
+
+def locator() -> Callable[[list[Any], list[int], int], int] | None:
+    """A function that writes where arrays lie; None where it is not compiled.
+
+    It takes a list of arrays, a list of their offsets in a region, and the address of as many `xferlib._native.Part`.
+    It returns how many are not plain bytes in C order: those parts have no address.
     """
     module = _module()
     return None if module is None else module.locate
@@ -72,6 +91,11 @@ def addresser() -> Callable[[Any], int] | None:
     """A function that returns the address of an array, 0 if not in C order; None where it is not compiled."""
     module = _module()
     return None if module is None else module.address
+
+
+def front() -> Any:
+    """The functions of `front.c`; None where it is not compiled, or not wanted while xferlib is imported."""
+    return _loaded()[0] if _native.is_wanted_at_import() else None
 
 
 def bind_namespaces(
@@ -177,36 +201,19 @@ class _Answers(threading.local):
         self.reference = ctypes.byref(self.pointer)
 
 
-def bind_copy(copy: int, current: int, query: int, *, is_upward: bool) -> Callable[[Any, int, int, int], int] | None:
-    """A function that does a whole copy from or to a buffer in one step; None where that is not compiled.
-
-    It takes the buffer, an address on the device, a context and the most bytes that may be copied, and returns the
-    driver's result. It returns `NOT_ASKED`, with nothing done, where the buffer is not plain bytes in C order, is
-    empty, larger or, for a download, read-only; where another context is current in the thread; or where the stream has
-    work.
-
-    Args:
-        copy: The address of ``int copy(uint64_t destination, uint64_t source, size_t nbytes)``.
-        current: Of ``int current(void **context)``.
-        query: Of ``int query(void *stream)``, which returns 0 for an idle stream; 0: the stream is not asked.
-        is_upward: To the device.
-    """
-    if (module := _module()) is None:
-        return None
-    made: Callable[[Any, int, int, int], int] = module.bind_copy(copy, current, query, is_upward)
-    return made
-
-
 def bind_spread(copy: int, current: int, query: int, *, is_upward: bool) -> Callable[..., int] | None:
     """A function that copies an array of any layout in one step, converted; None where that is not compiled.
 
     It takes the array, the address of its `xferlib._native.StridedLayout`, the number of its elements, an address on
     the device, the bytes there, a context, and the address of as many bytes of pinned memory, through which they pass.
-    It returns as the function of `bind_copy` does. The GIL is released meanwhile.
+    It returns the driver's result, or `NOT_ASKED`, with nothing done, where the array is read-only and to be filled,
+    where another context is current in the thread, or where the stream has work. The GIL is released meanwhile.
 
     Args:
-        copy, current, is_upward: As for `bind_copy`.
-        query: As for `bind_copy`; a download asks no stream.
+        copy: The address of ``int copy(uint64_t destination, uint64_t source, size_t nbytes)``.
+        current: Of ``int current(void **context)``.
+        query: Of ``int query(void *stream)``, which returns 0 for an idle stream; a download asks no stream.
+        is_upward: To the device.
     """
     library = _native.library()
     if (module := _module()) is None or library is None:
@@ -232,3 +239,83 @@ def bind_copy_behind(record: int, wait: int, copy: int) -> Callable[..., int] | 
         return None
     made: Callable[..., int] = module.bind_copy_behind(record, wait, copy)
     return made
+
+
+def bind_copy_each(copy: int) -> Callable[[list[int], list[int], list[int], int], int] | None:
+    """A function that enqueues many copies on one stream, in one call; None where that is not compiled.
+
+    It takes lists of destinations, sources and sizes in bytes, and the stream, and returns the driver's first result
+    that is not 0. The GIL is released meanwhile.
+
+    Args:
+        copy: The address of ``int copy(uint64_t destination, uint64_t source, size_t nbytes, void *stream)``.
+    """
+    if (module := _module()) is None:
+        return None
+    made: Callable[[list[int], list[int], list[int], int], int] = module.bind_copy_each(copy)
+    return made
+
+
+def bind_launch(
+    launch: int,
+    kernel: int,
+    config: bytes,
+    stream_at: int,
+    matches: Callable[..., bool],
+    address: ArrayAddress,
+    note: Callable[[Any, str], None] | None,
+    fields: tuple[LaunchField, ...],
+) -> Callable[[Any, int], int] | None:
+    """A function that repeats a checked launch; None where that is not compiled, or the arguments are too many.
+
+    It takes the arguments, a tuple or a list, and the handle of a stream, and returns the driver's result. It returns
+    `NOT_FIT`, with nothing done, where the arguments must be checked anew: a type is another, ``matches`` says so, an
+    address is not aligned, or a number is out of range. Threads may call it at the same time; the GIL is released while
+    the driver launches.
+
+    Args:
+        launch: The address of ``int launch(const void *config, void *kernel, void **arguments, void **more)``.
+        kernel: Its second argument.
+        config: What its first one points to.
+        stream_at: Where in ``config`` the stream is written, in bytes.
+        matches: Called with the arrays.
+        address: How an array tells its address.
+        note: Called with each array that is written and its label, before the launch.
+        fields: The parameters.
+    """
+    if (module := _module()) is None:
+        return None
+    if len(fields) > _MOST_PARAMETERS or any(field.offset > _MOST_OFFSET for field in fields):
+        return None
+    made: Callable[[Any, int], int] = module.bind_launch(
+        launch, kernel, config, stream_at, matches, address.names, address.is_method, note, fields
+    )
+    return made
+
+
+class ArrayAddress(NamedTuple):
+    """The attributes that lead from an array to the address of its memory, or to an object that `int` makes one of."""
+
+    names: tuple[str, ...]
+    is_method: bool = False
+    """The last attribute is called."""
+
+
+class LaunchField(NamedTuple):
+    """A parameter of a launch that is repeated."""
+
+    type: type
+    """Of the argument, exactly."""
+    code: str
+    """``A`` for an array, else that of `struct`: one of ``?bhiqBHIQfd``."""
+    offset: int
+    """In the block of arguments, in bytes."""
+    mask: int = 0
+    """The bits of an array's address that must be 0."""
+    label: str | None = None
+    """The name of an array that is written, for the library's books."""
+
+
+NOT_FIT = -1
+"""The result of a repeated launch whose arguments must be checked anew."""
+_MOST_PARAMETERS, _MOST_OFFSET = 64, 1016

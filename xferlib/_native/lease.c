@@ -121,6 +121,11 @@ static int is_word(PyObject *block, const char *name, unsigned long long *found)
     return !PyErr_Occurred();
 }
 
+void *xf_leased_memory(PyObject *lease)
+{
+    return ((Lease *)lease)->memory;
+}
+
 /* (a subclass of Lease, list of free blocks, list-like of the dead) -> a lease of the last free block, which names it as
    its user; None where none is free. Where there is no memory for it the block stays free. */
 PyObject *xf_lend(PyObject *module, PyObject *const *given, Py_ssize_t count)

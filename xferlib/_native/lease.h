@@ -9,5 +9,6 @@
 
 int xf_add_lease(PyObject *module);
 PyObject *xf_lend(PyObject *module, PyObject *const *given, Py_ssize_t count);
+void *xf_leased_memory(PyObject *lease);
 
 #endif

@@ -871,6 +871,12 @@ EXPORT int64_t xf_copy(const Setup *setup, const Region *regions, int64_t count,
     return error;
 }
 
+/* Collect parts, whose places end with `nbytes`, in the calling thread. */
+EXPORT void xf_collect(const Part *parts, int64_t count, int64_t nbytes, char *memory) {
+    Region region = {.nbytes = nbytes, .part = parts, .parts = count};
+    if (count) move_parts(1, 0, &region, memory, 0, nbytes);
+}
+
 /* --- memory that one thread sends by itself, filled by it and by spinning helpers */
 
 #define FILL_PIECE (128 << 10)

@@ -63,6 +63,7 @@ class Prefetcher(Iterator[Any]):
             self._has_ended = isinstance(error, StopIteration)
             if self._feed.has_ended:  # nothing is left to close, and an error that the caller keeps would keep the feed
                 self._finalizer.detach()
+            del self  # the error may be part of a cycle, and its traceback keeps this frame
             raise
         self._taken += 1
         return batch
@@ -117,4 +118,8 @@ class _Iteration(Iterator[Any]):
             raise ClosedError(
                 "a later iteration of this prefetcher has begun anew; make one with prefetch for each loop"
             )
-        return next(self._prefetcher)
+        try:
+            return next(self._prefetcher)
+        except BaseException:
+            del self  # as in `Prefetcher.__next__`
+            raise

@@ -40,7 +40,7 @@ from xferlib._core.thresholds import (
 from xferlib._memory import pinned_ranges
 from xferlib._runtime import thread_budget
 from xferlib._transfer import plan
-from xferlib._transfer.packing import Alike
+from xferlib._transfer.many import Alike
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend

@@ -37,13 +37,13 @@ from xferlib._core.array import as_host_array
 from xferlib._core.convert import copy_into
 from xferlib._core.layout import address, address_in_order
 from xferlib._core.observe import Kind
+from xferlib._core.ordering.copy_streams import copy_behind
 from xferlib._memory import in_flight, pinned
 from xferlib._pipeline.staged_array import PinnedBuffer, StagedArray
 from xferlib._runtime.handoff import Handed
 from xferlib._transfer import ends, plan
 from xferlib._transfer import staged as _staged
 from xferlib._transfer.compiled_copies import Filling, fill
-from xferlib._transfer.copy_streams import copy_behind
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.plan import Path
 from xferlib.errors import PinnedMemoryError
@@ -103,7 +103,7 @@ class Conveyor:
         host = as_host_array(host)
         end = HostEnd(host, ends.wanted_dtype(None, host.dtype), backend)
         found = plan.plan(end, may_permute=False)
-        plan.refuse_slow(found, end, "prefetch")
+        plan.refuse_slow(found, end.array.nbytes, "prefetch")
         backend.attach(self._device)
         is_staged = found.path is Path.STAGED and found.may_shorten and end.is_plain and _native.is_on()
         ahead = self._staging(end) if is_staged else None

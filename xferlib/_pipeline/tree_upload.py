@@ -11,12 +11,11 @@ from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
-from xferlib._core.thresholds import C_LEAF_FROM, PYTHON_LEAF_FROM
+from xferlib._core.thresholds import PYTHON_LEAF_FROM
 from xferlib._memory import in_flight
-from xferlib._transfer import copies, ends, many, packing, staged
+from xferlib._transfer import copies, ends, many, packing
 from xferlib._transfer.ends import CopyTarget
 from xferlib._transfer.handle import Transfer
-from xferlib._transfer.host_end import HostEnd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +39,7 @@ class Arriving:
         As `xferlib.to_device`: nothing that was begun is left behind.
     """
 
-    __slots__ = ("_backend", "_event", "_owned", "_rebuild", "_results", "_stream", "_together", "_transfers")
+    __slots__ = ("_backend", "_event", "_owned", "_rebuild", "_results", "_stream", "_transfers")
 
     def __init__(self, tree: Any, backend: Backend, device: Device, stream: RawStream) -> None:
         self._backend = backend
@@ -53,56 +52,35 @@ class Arriving:
         self._results: list[Any] = list(leaves)
         self._transfers: list[tuple[Transfer, int | None]] = []
         """The transfers of leaves that other threads stage, with the numbers of the leaves; None of several leaves."""
-        self._together: list[Array] = []
-        """Arrays of transfers of several leaves."""
         self._owned: list[Array] = []
-        """Arrays whose copies are enqueued, one for each allocation."""
+        """Arrays that no transfer hands out, one for each allocation."""
         self._event: RawEvent | None = None
-        """Recorded after the copies of those."""
+        """Recorded after the copies that are of no transfer."""
         packed, alone = packing.chosen(leaves, None, device)
         backend.attach(device)
         try:
-            self._begin(leaves, packed, alone, device)
+            self._begin(leaves, packing.SlabLayout(packed), alone, device)
         except BaseException:
             self.cancel()
             raise
 
-    def _begin(self, leaves: list[Any], packed: list[packing.LeafKind], alone: list[int], device: Device) -> None:
+    def _begin(self, leaves: list[Any], small: packing.SlabLayout, alone: list[int], device: Device) -> None:
         order = Stream._of(self._stream, self._backend)
-        together = self._begin_together(leaves, alone, device)
-        for number in alone:
-            if number in together:
-                continue
+        begun = lambda transfer: self._transfers.append((transfer, None))
+        found = many.begin(leaves, self._results, small, alone, self._backend, self._stream, begun)
+        self._owned += found.owned
+        is_enqueued = found.is_enqueued
+        for number in found.alone:
             leaf = leaves[number]
-            if self._is_left_to_threads(leaf, device):
+            if not many.can_stage(self._backend, device) and _nbytes(leaf) >= PYTHON_LEAF_FROM:
                 target = CopyTarget(self._backend, device, self._stream)
                 self._transfers.append((copies.begin(ends.source_of(leaf), target, is_awaited=True), number))
             else:
                 self._results[number] = transfers.to_device(leaf, device=device, stream=order)
                 self._owned.append(self._results[number])
-        if packed:
-            self._owned.append(packing.send(leaves, self._results, packed, self._backend, self._stream))
-        if self._owned:
+                is_enqueued = True
+        if is_enqueued:
             self._event = in_flight.record(self._backend, self._stream)
-
-    def _begin_together(self, leaves: list[Any], numbers: list[int], device: Device) -> set[int]:
-        """Begin the transfers of large leaves that are staged together; returns their numbers."""
-        if not many.is_worth(leaves, numbers, self._backend, device):
-            return set()
-        begun = lambda transfer: self._transfers.append((transfer, None))
-        found = many.begin(leaves, numbers, self._backend, device, self._stream, begun)
-        self._together = list(found.values())
-        for number, array in found.items():
-            self._results[number] = array
-        return set(found)
-
-    def _is_left_to_threads(self, leaf: Any, device: Device) -> bool:
-        nbytes = _nbytes(leaf)
-        if nbytes >= PYTHON_LEAF_FROM or nbytes < C_LEAF_FROM:
-            return nbytes >= PYTHON_LEAF_FROM
-        if not isinstance(leaf, np.ndarray):
-            return False
-        return staged.stages_alone(HostEnd(leaf, ends.wanted_dtype(None, leaf.dtype), self._backend), device)
 
     @property
     def is_sent(self) -> bool:
@@ -159,12 +137,12 @@ class Arriving:
             value = transfer.result()
             if number is not None:
                 results[number] = value
-        if self._event is not None or self._together:
+        if self._owned:
             current = self._backend.stream_current(self._stream.device)
             if current.handle != self._stream.handle:
                 if self._event is not None:
                     self._backend.event_wait(current, self._event)
-                for array in (*self._owned, *self._together):
+                for array in self._owned:
                     self._backend.consumed(array, current)
         return results[0] if self._rebuild is None else self._rebuild(results)
 

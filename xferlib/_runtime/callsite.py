@@ -33,6 +33,8 @@ class Site(NamedTuple):
 CodeLocation = Site | tuple[CodeType, int]
 """A line of code: resolved, or as a code object and an offset in its instructions."""
 
+_AS_CALLED = {"_Iteration.__next__": "prefetch", "Prefetcher.__next__": "prefetch"}
+"""Names of methods that the program does not call by them: the loop over a prefetcher."""
 NOWHERE = Site("<outside the program>", 0, "?")
 inherited = threading.local()
 """``inherited.site``: for one of xferlib's own threads, the line that it works for."""
@@ -61,7 +63,7 @@ def user_call() -> tuple[CodeLocation, str]:
         if not ours:
             if file == threading.__file__:
                 break
-            return (code, frame.f_lasti), called
+            return (code, frame.f_lasti), _AS_CALLED.get(called, called)
         called = code.co_qualname
         frame = frame.f_back
     site: Site = getattr(inherited, "site", NOWHERE)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
+from xferlib._runtime import circumstances
 from xferlib.errors import ConfigError, did_you_mean, nearest, shown
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
@@ -186,6 +187,7 @@ def _load() -> Config:
     with _lock:
         if _config is None:
             _config = _read(os.environ)
+            circumstances.changed()
         return _config
 
 
@@ -207,6 +209,7 @@ def configure(**settings: Any) -> Config:
     checked = {name: _checked(known[name], value) for name, value in settings.items()}
     with _lock:
         _config = replace(before, **checked)
+        circumstances.changed()
     return before
 
 

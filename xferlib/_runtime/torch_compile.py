@@ -51,7 +51,7 @@ def _substitute(tracer: ModuleType, compiled: Callable[..., Any], function: Call
     substitute: Any = getattr(tracer, "substitute_in_graph", None)
     if substitute is not None:
         # From none of xferlib's files, or the tracer would refuse to look into it.
-        code = compile("lambda *args: function(*args)", "<called by xferlib>", "eval")
+        code = compile("lambda *args, **options: function(*args, **options)", "<called by xferlib>", "eval")
         substitute(compiled, skip_signature_check=True)(eval(code, {"function": function}))  # noqa: S307 - the line above
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core import defaults
-from xferlib._core.array import Array
+from xferlib._core.array import Array, check_dtype
 from xferlib._core.observe import Kind
 from xferlib._core.ordering import capture
 from xferlib._memory import host as _host
@@ -28,13 +28,25 @@ def copy(source: CopySource, target: CopyTarget, dtype: Any = None, *, copy: boo
     """`to_device` between two ends; ``dtype`` and ``copy`` as there."""
     wanted = ends.arriving_dtype(source, dtype)
     if copy is not True:
-        if target.out is None and source.device is target.device and wanted == source.dtype:
+        if ends.fits(source, target, wanted):
             return source.given
         if copy is False:
             raise ends.copy_needed(source, target, wanted)
     ends.claim_out(target, source.shape, wanted)
     staged.captured_stream("to_device", target.backend, target.device, target.stream)
     return _EXECUTORS[source.host is not None, target.device.kind == "cpu"](source, target, wanted)
+
+
+def is_host_array(d: Any, dtype: Any) -> bool:
+    """Whether `to_host` may return ``d`` itself: a NumPy array, of that dtype if one is asked for."""
+    return type(d) is np.ndarray and (dtype is None or check_dtype(dtype, what="dtype") == d.dtype)
+
+
+def to_host_needs_a_copy(d: Any, dtype: Any, out: Any) -> LayoutError:
+    """The error of ``to_host(copy=False)``."""
+    wanted = "" if dtype is None else f" of dtype {np.dtype(dtype)}"
+    why = "out is given" if out is not None else f"{type(d).__name__} is no NumPy array{wanted}"
+    return LayoutError(f"to_host: copy=False, but {why}; allow a copy: copy=None")
 
 
 def begin(source: CopySource, target: CopyTarget, dtype: Any = None, *, is_awaited: bool = False) -> Transfer:
@@ -179,6 +191,8 @@ def _on_cpu(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> Arr
 
 def _empty_on_cpu(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> Array:
     backend = target.backend
+    if backend.name == "numpy":  # which has no pool of its own
+        return _host.host_cache.empty(source.shape, dtype)
     return backend.empty(source.shape, dtype, device=target.device, stream=backend.stream_current(target.device))
 
 

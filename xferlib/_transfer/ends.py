@@ -10,7 +10,7 @@ from xferlib._core import array, convert, devices, mixing, registry
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.layout import HostArray
 from xferlib._core.stream import Stream
-from xferlib.errors import LayoutError, MixedDevicesError, StreamError, UnsupportedArrayError
+from xferlib.errors import LayoutError, LayoutTypeError, MixedDevicesError, StreamError, UnsupportedArrayError
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -133,6 +133,23 @@ def wanted_dtype(dtype: Any, given: np.dtype[Any]) -> np.dtype[Any]:
     return array.check_dtype(dtype, what="dtype")
 
 
+def fits(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> bool:
+    """Whether an array may stand for its own copy."""
+    return target.out is None and source.device is target.device and dtype == source.dtype
+
+
+def stays(x: Any, target: CopyTarget, dtype: Any, *, copy: bool | None) -> bool:
+    """Whether a leaf of a tree stays itself, where ``copy`` is None or False."""
+    if registry.backend_of(x) is None:
+        return True
+    source = source_of(x)
+    wanted = arriving_dtype(source, dtype)
+    is_there = fits(source, target, wanted)
+    if copy is False and not is_there:
+        raise copy_needed(source, target, wanted)
+    return is_there
+
+
 def copy_needed(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> LayoutError:
     """The error of a copy that the caller ruled out."""
     if target.out is not None:
@@ -172,6 +189,8 @@ def _check_fit(
     if has_shape != shape:
         raise LayoutError(f"out has shape {has_shape}, but the source has shape {shape}; reshape one of them")
     if has_dtype != dtype:
-        raise LayoutError(f"out has dtype {has_dtype}, but {dtype} arrives; pass dtype={str(has_dtype)!r} to convert")
+        raise LayoutTypeError(
+            f"out has dtype {has_dtype}, but {dtype} arrives; pass dtype={str(has_dtype)!r} to convert"
+        )
     if not is_writable:
         raise LayoutError("out is read-only; pass an array that may be written")

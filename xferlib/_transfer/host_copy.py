@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from xferlib._core.layout import HostArray
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import HOST_PIECE_MOST, PARALLEL_HOST_FROM
 from xferlib._memory import host
+from xferlib._native import driver_calls
 from xferlib._runtime.jobs import Computation
 from xferlib._runtime.threads import workers
 from xferlib._transfer import partition
@@ -50,6 +51,27 @@ def copied(src: HostArray, out: HostArray | None) -> HostArray | None:
         return None
     copy_on_host(out, src)
     return out
+
+
+def copied_each(leaves: list[Any]) -> tuple[list[Any], list[int]]:
+    """Copy the small host arrays among some objects.
+
+    Returns:
+        The objects, with the copies in place of those arrays, and the numbers of the other objects.
+    """
+    copy_all = driver_calls.copier()
+    others = 1
+    if copy_all is not None:
+        made, others = copy_all(leaves, np.ndarray.copy, np.ndarray, SUPPORTED, PARALLEL_HOST_FROM - 1)
+    else:
+        made = [leaf.copy() if _is_small(leaf) else leaf for leaf in leaves]
+    if not others:
+        return made, []
+    return made, [number for number, (one, leaf) in enumerate(zip(made, leaves, strict=True)) if one is leaf]
+
+
+def _is_small(leaf: Any) -> bool:
+    return type(leaf) is np.ndarray and leaf.nbytes < PARALLEL_HOST_FROM and leaf.dtype in SUPPORTED
 
 
 def copy_on_host(dst: HostArray, src: HostArray) -> None:

@@ -1,28 +1,35 @@
-"""The large arrays of a tree, each in memory of its own, in one staged transfer: the link does not idle between them.
+"""Many arrays to a device: one transfer, whatever their number, sizes and layouts.
 
 The obvious way, one transfer after the other, begins and ends each: its threads come, its first block is small, its
-last one is waited for. For arrays of a megabyte that takes as long as the copy. And a transfer of all of them that
-begins only when the last one has been described begins late. So arrays are added in groups of some MiB to a transfer
-that is on its way: threads of C stage one group while Python allocates and describes the next.
+last one is waited for. For arrays of a megabyte that takes as long as the copy, for a thousand small ones a thousand
+times as long. And a transfer of all of them that begins only when the last one has been described begins late.
+
+So small arrays share one slab on the device: they are one region of the transfer, whose parts threads of C collect
+from where they lie, and the results are views of the slab. The large ones, each in memory of its own, follow in groups
+that double in size: threads stage one group while Python allocates and describes the next, and cuts the slab into views
+last of all. Up to some MiB all are described before one call of C copies them, which begins in less time. Where they
+are a few KiB, or C cannot stage, this thread packs the slab's bytes for one copy, and the large ones go alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from xferlib._core import observe
-from xferlib._core.array import SUPPORTED, Array, ArrayInfo
-from xferlib._core.observe import Kind
-from xferlib._core.thresholds import GROUP_NBYTES, TOGETHER_FROM
-from xferlib._memory import host, pinned
+from xferlib._core.array import SUPPORTED, Array
+from xferlib._core.thresholds import GROUP_NBYTES, ONE_CALL_MOST, SCATTERED_FROM, TOGETHER_FROM
+from xferlib._memory import pinned_ranges
+from xferlib._native import driver_calls
 from xferlib._runtime import config
-from xferlib._transfer import compiled_staging, plan, regions, staged
+from xferlib._transfer import compiled_staging, packing, plan, regions, staged
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
+from xferlib._transfer.packing import LeafKind, PackedLeaves, SlabLayout
 from xferlib._transfer.plan import Path
+from xferlib._transfer.regions import PlainCopy
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -30,9 +37,7 @@ if TYPE_CHECKING:
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
     from xferlib._transfer.compiled_staging import OpenTransfer
-
-
-_Member = TypeVar("_Member")
+    from xferlib._transfer.regions import Regions
 
 
 def can_stage(backend: Backend, device: Device) -> bool:
@@ -40,44 +45,49 @@ def can_stage(backend: Backend, device: Device) -> bool:
     return plan.forced() is None and compiled_staging.calls_of(backend, device) is not None
 
 
-def is_worth(leaves: Sequence[Any], numbers: Sequence[int], backend: Backend, device: Device) -> bool:
-    """Whether `to_device` takes less time than one transfer after the other.
+class Alike:
+    """Arrays of one shape and dtype that travel in groups, one after the other: the layout of a group is computed once.
 
     Args:
-        leaves, numbers: The leaves, and the numbers of those to copy.
-        backend, device: The target.
+        first: One of them.
     """
-    if len(numbers) < 2 or not can_stage(backend, device):
-        return False
-    arrays = (leaves[number] for number in numbers)
-    return sum(array.nbytes for array in arrays if type(array) is np.ndarray) >= TOGETHER_FROM
+
+    __slots__ = ("_dtype", "_layouts", "_shape")
+
+    def __init__(self, first: HostArray) -> None:
+        self._shape = first.shape
+        self._dtype = first.dtype
+        self._layouts: dict[int, SlabLayout] = {}
+
+    @classmethod
+    def of(cls, array: Any, place: Device) -> Alike | None:
+        """Create for arrays like ``array``; None where it travels in another way."""
+        if type(array) is not np.ndarray:
+            return None
+        kinds, _ = packing.chosen([array, array], None, place)
+        return cls(array) if kinds and kinds[0].given == kinds[0].wanted else None
+
+    def send(self, arrays: Sequence[Any], backend: Backend, stream: RawStream) -> list[Array] | None:
+        """Copy the arrays to the device as one; None, a no-op, where one is different.
+
+        Raises:
+            As `xferlib.to_device`: nothing has been copied.
+        """
+        shape, dtype, count = self._shape, self._dtype, len(arrays)
+        for array in arrays:
+            if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
+                return None
+        layout = self._layouts.get(count)
+        if layout is None:
+            layout = self._layouts[count] = SlabLayout([LeafKind(shape, dtype, dtype, list(range(count)))])
+        backend.attach(stream.device)
+        results: list[Any] = [None] * count
+        _to_device(arrays, results, layout, [], None, backend, stream)
+        return results
 
 
-def _staged_ends(
-    leaves: Sequence[Any], numbers: Sequence[int], dtype: np.dtype[Any] | None, backend: Backend, *, may_permute: bool
-) -> Iterator[tuple[int, HostEnd]]:
-    """The leaves that C threads stage, by number, as they are asked for; the others go another way."""
-    for number in numbers:
-        if (end := _staged_end(leaves[number], dtype, backend, may_permute=may_permute)) is not None:
-            yield number, end
-
-
-def _staged_end(leaf: Any, dtype: np.dtype[Any] | None, backend: Backend, *, may_permute: bool) -> HostEnd | None:
-    """The host's end of an upload of a leaf that C threads stage; None where it goes another way."""
-    if type(leaf) is not np.ndarray:
-        return None
-    native = leaf.dtype if leaf.dtype.isnative else leaf.dtype.newbyteorder("=")
-    wanted = native if dtype is None else dtype
-    if native not in SUPPORTED or native.itemsize < wanted.itemsize:  # the device widens
-        return None
-    end = HostEnd(leaf, wanted, backend)
-    if plan.plan(end, may_permute=may_permute).path is not Path.STAGED:
-        return None
-    return end if regions.can_describe(end) else None
-
-
-class _Tree:
-    """The transfer of several arrays: groups of them are added while others are on their way.
+class Shipment:
+    """The transfer of several arrays in one direction: some are added while others are on their way.
 
     Args:
         nbytes: Of all arrays.
@@ -103,13 +113,12 @@ class _Tree:
         transfer.start(staging.job(transfer.finish), None, keep=(), is_awaited=True)
         return staging
 
-    def add(self, ends: Sequence[HostEnd], pointers: Sequence[int], keep: Any) -> None:
-        """Copy arrays between the host's ends and addresses on the device; ``keep`` lives until that is enqueued.
+    def add(self, described: Regions, keep: Any) -> None:
+        """Copy arrays between the host and the device; ``keep`` lives until that is enqueued.
 
         New arrays need not outlive their copies: they are of the stream that carries these, and are freed in its order.
         To hold them until the copies are complete would keep the memory of a tree that has been dropped.
         """
-        described = regions.of_many(ends, pointers)
         described = described._replace(keep=(described.keep, keep))
         while not self._staging.add(described):  # a thread that settled it took it for complete
             self._staging = self._begin()
@@ -119,140 +128,140 @@ class _Tree:
         self._staging.close()
 
 
+def settle(transfers: list[Transfer]) -> None:
+    """Wait until every copy is enqueued (upload), or has arrived (download).
+
+    Raises:
+        TransferError: A copy failed.
+    """
+    for transfer in transfers:
+        transfer.settle()
+        transfer.check()
+
+
+def abort(transfers: list[Transfer]) -> None:
+    """Wait until no thread works on the transfers any more."""
+    for transfer in transfers:
+        transfer.abort()
+
+
+# --- uploads
+
+
 def to_device(
-    leaves: Sequence[Any], numbers: Sequence[int], dtype: np.dtype[Any] | None, backend: Backend, device: Device,
-    stream: RawStream, meanwhile: Callable[[], Any],
-) -> dict[int, Array]:  # fmt: skip
-    """Upload leaves to new arrays; the sources have been read on return.
+    leaves: Sequence[Any], results: list[Any], kinds: Sequence[LeafKind], alone: Sequence[int],
+    dtype: np.dtype[Any] | None, backend: Backend, stream: RawStream,
+) -> list[int]:  # fmt: skip
+    """Upload leaves to new arrays, in ``results``; they have been read on return.
 
     Args:
-        leaves, numbers: The leaves, and the numbers of those to copy.
+        leaves: Of a tree.
+        results: Filled in.
+        kinds, alone: As `packing.chosen` has sorted them.
         dtype: That arrives; each leaf's own if None.
-        backend, device, stream: Where they go.
-        meanwhile: Runs while they are on their way.
+        backend, stream: The target's.
 
     Returns:
-        The arrays by number, but for leaves that are better copied alone.
+        The numbers of those that are better copied alone, which is left to the caller.
 
     Raises:
         SlowPathError: Strict mode refuses it; nothing has been copied.
         DeviceMemoryError, TransferError: As `xferlib.to_device`.
     """
+    return _to_device(leaves, results, SlabLayout(kinds), alone, dtype, backend, stream)
+
+
+def _to_device(
+    leaves: Sequence[Any], results: list[Any], layout: SlabLayout, alone: Sequence[int],
+    dtype: np.dtype[Any] | None, backend: Backend, stream: RawStream,
+) -> list[int]:  # fmt: skip
     transfers: list[Transfer] = []
     try:
-        results = begin(leaves, numbers, backend, device, stream, transfers.append, dtype=dtype, call="to_device")
-        meanwhile()
-        _settle(transfers)
+        begun = begin(leaves, results, layout, alone, backend, stream, transfers.append, dtype=dtype, call="to_device")
+        settle(transfers)
     except BaseException:
-        _abort(transfers)
+        abort(transfers)
         raise
-    return results
+    return begun.alone
+
+
+class Begun(NamedTuple):
+    """The arrays of transfers that have been begun."""
+
+    owned: list[Array]
+    """One for each allocation."""
+    alone: list[int]
+    """The numbers of leaves that are left to the caller."""
+    is_enqueued: bool
+    """Copies are enqueued that are of none of the transfers."""
 
 
 @observe.user_call(
-    lambda leaves, numbers, backend, *_, **__: (backend, sum(leaves[number].nbytes for number in numbers))
+    lambda leaves, results, layout, alone, backend, *_, **__: (
+        backend,
+        layout.nbytes + sum(leaves[number].nbytes for number in alone),
+    )
 )
 def begin(
-    leaves: Sequence[Any], numbers: Sequence[int], backend: Backend, device: Device, stream: RawStream,
-    begun: Callable[[Transfer], None], *, dtype: np.dtype[Any] | None = None, call: str = "prefetch",
-) -> dict[int, Array]:  # fmt: skip
-    """Start uploading leaves to new arrays.
+    leaves: Sequence[Any], results: list[Any], layout: SlabLayout, alone: Sequence[int], backend: Backend,
+    stream: RawStream, begun: Callable[[Transfer], None], *, dtype: np.dtype[Any] | None = None, call: str = "prefetch",
+) -> Begun:  # fmt: skip
+    """Start uploading leaves to new arrays, in ``results``.
 
     Args:
-        leaves, numbers, backend, device, stream, dtype: As for `to_device`.
+        leaves, results, alone, dtype, backend, stream: As for `to_device`.
+        layout: Of the small ones.
         begun: Called with each transfer, before it starts; the caller settles or cancels it. It has no result.
         call: The function that the user called.
-
-    Returns:
-        As `to_device`.
     """
-    ends = _staged_ends(leaves, numbers, dtype, backend, may_permute=call == "to_device")
-    arrays = [leaf for leaf in map(leaves.__getitem__, numbers) if type(leaf) is np.ndarray]
-    nbytes = sum(leaf.nbytes if dtype is None else leaf.size * dtype.itemsize for leaf in arrays)
+    can = can_stage(backend, stream.device)
+    arrays = [leaves[number] for number in alone if type(leaves[number]) is np.ndarray]
+    nbytes = sum(each.nbytes if dtype is None else each.size * dtype.itemsize for each in arrays)
+    is_together = can and nbytes + layout.nbytes >= SCATTERED_FROM
+    large = _large(leaves, alone if is_together else (), dtype, backend, may_permute=call == "to_device")
     if observe.active is not None or config.get().strict:  # which ask for all of them before the first is copied
-        known = list(ends)
-        nbytes = sum(end.nbytes for _, end in known)
-        for _, end in known:
-            plan.refuse_slow(plan.STAGED, end, call)
-        ends = iter(known)
-    results: dict[int, Array] = {}
-    tree = _Tree(nbytes, backend, stream, begun, is_upload=True)
-    for group in _groups(ends, lambda member: member[1].nbytes):
-        some = [end for _, end in group]
-        made = [backend.empty(end.array.shape, end.dtype, device=device, stream=stream) for end in some]
-        tree.add(some, backend.operands(made), made)
-        results.update(zip((number for number, _ in group), made, strict=True))
-    tree.close()
-    return results
+        known = list(large)
+        nbytes = sum(each.nbytes for each in known)
+        for each in known:
+            plan.refuse_slow(plan.STAGED, each.array.nbytes, call)
+        large = iter(known)
+    slab = PackedLeaves(leaves, layout, backend, stream) if layout.members else None
+    owned: list[Array] = [slab.memory] if slab is not None else []
+    most = ONE_CALL_MOST if call == "to_device" else TOGETHER_FROM
+    is_open = is_together and (layout.nbytes + nbytes >= most or observe.active is not None)
+    if is_open:
+        shipment = Shipment(layout.nbytes + nbytes, backend, stream, begun, is_upload=True)
+        if slab is not None:
+            shipment.add(slab.region(), slab.memory)
+        for group in _groups(large):
+            shipment.add(_described(group, results, owned, backend, stream), None)
+        shipment.close()
+    elif is_together:
+        described = _described(list(large), results, owned, backend, stream)
+        _in_one_call(described if slab is None else regions.joined(slab.region(), described), backend, stream)
+    elif slab is not None:
+        slab.send()
+    if slab is not None:
+        slab.cut(results)  # which takes as long as the copying
+    left = [number for number in alone if results[number] is leaves[number]]
+    return Begun(owned, left, is_enqueued=bool(owned) and not is_open)
 
 
-@observe.user_call(lambda infos, backend, stream, keep, meanwhile: (backend, sum(info.nbytes for info in infos)))
-def to_host(
-    infos: Sequence[ArrayInfo], backend: Backend, stream: RawStream, keep: Sequence[Array],
-    meanwhile: Callable[[], Any],
-) -> list[HostArray]:  # fmt: skip
-    """Download arrays in C order, after the work on ``stream``; complete on return.
-
-    Args:
-        infos: Of arrays on one device.
-        backend, stream: Of that device.
-        keep: The arrays, which outlive the copies.
-        meanwhile: Runs while they are on their way.
-    """
-    results: list[HostArray] = []
-    transfers: list[Transfer] = []
-    try:
-        tree = _Tree(sum(info.nbytes for info in infos), backend, stream, transfers.append, is_upload=False)
-        for group in _groups(zip(infos, keep, strict=True), lambda member: member[0].nbytes):
-            arrays = [host.host_cache.empty(info.shape, info.dtype) for info, _ in group]
-            ends = [HostEnd(array, array.dtype, backend) for array in arrays]
-            tree.add(ends, [info.pointer for info, _ in group], (arrays, group))
-            results += arrays
-        tree.close()
-        meanwhile()
-        _settle(transfers)
-    except BaseException:
-        _abort(transfers)
-        raise
-    return results
+def _in_one_call(described: Regions, backend: Backend, stream: RawStream) -> None:
+    """Stage arrays in this thread, with helpers; they have been read on return."""
+    setup = compiled_staging.setup_of(backend, stream, is_upward=True)
+    assert setup is not None
+    if described.number:
+        compiled_staging.copy(described, setup, backend, stream)
 
 
-@observe.user_call(lambda infos, backend, stream, meanwhile: (backend, sum(info.nbytes for info in infos)))
-def to_pinned(
-    infos: Sequence[ArrayInfo], backend: Backend, stream: RawStream, meanwhile: Callable[[], Any]
-) -> list[HostArray]:
-    """Download arrays in C order into the pinned pool, after the work on ``stream``; complete on return.
-
-    The pool may give ordinary memory, if it is set up to do so when it is full: that is staged. ``meanwhile`` runs
-    while the copies are on their way.
-
-    Raises:
-        PinnedMemoryError: The pool has no room.
-    """
-    pool = pinned.pools.of(backend)
-    results: list[HostArray] = []
-    try:
-        for info in infos:
-            array = pool.empty(info.shape, info.dtype)
-            results.append(array)
-            end = HostEnd(array, info.dtype, backend)
-            if pool.find(end.pointer) is not None:
-                observe.copy(Kind.D2H, end.pointer, info.pointer, info.nbytes, backend, stream)
-            else:
-                staged.download(info, end, stream, plan.STAGED)
-        meanwhile()
-    finally:
-        staged.await_copy(backend, stream)  # the memory of what has been enqueued must outlive its copies
-    return results
-
-
-def _groups(members: Iterable[_Member], nbytes_of: Callable[[_Member], int]) -> Iterator[list[_Member]]:
-    """Members that are described together: the first group is small, so that the link starts early."""
-    group: list[_Member] = []
+def _groups(members: Iterable[_Large]) -> Iterator[list[_Large]]:
+    """Arrays that are described together: the first group is small, so that the link starts early."""
+    group: list[_Large] = []
     nbytes, most = 0, GROUP_NBYTES
     for member in members:
         group.append(member)
-        nbytes += nbytes_of(member)
+        nbytes += member.nbytes
         if nbytes >= most:
             yield group
             group, nbytes, most = [], 0, 2 * most
@@ -260,12 +269,67 @@ def _groups(members: Iterable[_Member], nbytes_of: Callable[[_Member], int]) -> 
         yield group
 
 
-def _settle(transfers: list[Transfer]) -> None:
-    for transfer in transfers:
-        transfer.settle()
-        transfer.check()
+class _Large(NamedTuple):
+    """An array with memory of its own on the device."""
+
+    number: int
+    array: HostArray
+    dtype: np.dtype[Any]
+    """That arrives."""
+    nbytes: int
+    """On the device."""
+    pointer: int
+    """The address of bytes that stay as they are; 0: `end` says how they lie."""
+    end: HostEnd | None = None
 
 
-def _abort(transfers: list[Transfer]) -> None:
-    for transfer in transfers:
-        transfer.abort()
+def _described(
+    group: list[_Large], results: list[Any], owned: list[Array], backend: Backend, stream: RawStream
+) -> Regions:
+    """Describe arrays for C, and the new ones on the device, which are ``results``."""
+    device = stream.device
+    made = [backend.empty(each.array.shape, each.dtype, device=device, stream=stream) for each in group]
+    owned += made
+    for (number, *_), array in zip(group, made, strict=True):
+        results[number] = array
+    located = list(zip(group, backend.operands(made), strict=True))
+    found = regions.of_plain(
+        [PlainCopy(each.pointer, pointer, each.nbytes) for each, pointer in located if each.end is None]
+    )
+    if others := [(each.end, pointer) for each, pointer in located if each.end is not None]:
+        found = regions.joined(found, regions.of_many([end for end, _ in others], [pointer for _, pointer in others]))
+    return found._replace(keep=(found.keep, made, group))
+
+
+def _large(
+    leaves: Sequence[Any], numbers: Sequence[int], dtype: np.dtype[Any] | None, backend: Backend, *, may_permute: bool
+) -> Iterator[_Large]:
+    """The leaves that C threads stage, as they are asked for; the others go another way."""
+    find_address = driver_calls.addresser()
+    is_pinned = pinned_ranges.tester(backend)
+    for number in numbers:
+        leaf = leaves[number]
+        if type(leaf) is not np.ndarray:
+            continue
+        given, nbytes = leaf.dtype, leaf.nbytes
+        if find_address is not None and (dtype is None or dtype == given) and given in SUPPORTED and nbytes:
+            pointer = find_address(leaf)
+            if pointer:
+                if not is_pinned(pointer, nbytes):
+                    yield _Large(number, leaf, given, nbytes, pointer)
+                continue
+        end = _staged_end(leaf, dtype, backend, may_permute=may_permute)
+        if end is not None:
+            yield _Large(number, leaf, end.dtype, end.nbytes, 0, end)
+
+
+def _staged_end(leaf: HostArray, dtype: np.dtype[Any] | None, backend: Backend, *, may_permute: bool) -> HostEnd | None:
+    """The host's end of an upload of a leaf that C threads stage; None where it goes another way."""
+    native = leaf.dtype if leaf.dtype.isnative else leaf.dtype.newbyteorder("=")
+    wanted = native if dtype is None else dtype
+    if native not in SUPPORTED or native.itemsize < wanted.itemsize:  # the device widens
+        return None
+    end = HostEnd(leaf, wanted, backend)
+    if plan.plan(end, may_permute=may_permute).path is not Path.STAGED:
+        return None
+    return end if regions.can_describe(end) else None

@@ -1,9 +1,11 @@
-"""Small leaves of a tree, packed: one pinned slab, one DMA, one device slab, cut into views."""
+"""Small arrays of a tree, as one: which they are, their places in a slab, and how its bytes are collected."""
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,64 +13,29 @@ import numpy as np
 from xferlib import _native
 from xferlib._core import array as _array
 from xferlib._core import convert, observe, registry
-from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.observe import Kind
-from xferlib._core.thresholds import GATHERED_LEAVES_MOST, MEDIUM_NBYTES, PACKED_LEAF_MOST
-from xferlib._memory import in_flight, pinned
+from xferlib._core.thresholds import MEDIUM_NBYTES, PACKED_LEAF_MOST
+from xferlib._memory import pinned
 from xferlib._memory.slab import slab_of
-from xferlib._transfer import download, regions, relayout, upload
+from xferlib._native import driver_calls
+from xferlib._transfer import compiled_copies, regions, upload
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.upload import Upload
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
     from xferlib._transfer.regions import Regions
 
-_THREADS = 256
-"""Of a block that gathers one leaf."""
-
-_GATHER = """
-typedef long long i64;
-struct Piece { const char* from; i64 offset; i64 nbytes; };
-
-extern "C" __global__ void gather_pieces(char* dst, const Piece* pieces) {
-    Piece piece = pieces[blockIdx.x];
-    char* to = dst + piece.offset;
-    i64 done = 0;
-    if (!(((i64)piece.from | (i64)to) & 15)) {
-        i64 words = piece.nbytes / 16;
-        for (i64 i = threadIdx.x; i < words; i += blockDim.x) ((uint4*)to)[i] = ((const uint4*)piece.from)[i];
-        done = words * 16;
-    }
-    for (i64 i = done + threadIdx.x; i < piece.nbytes; i += blockDim.x) to[i] = piece.from[i];
-}
-"""
-
-_ALIGNMENT = 256
-_VECTOR_NBYTES = 16
-_BYTE = np.dtype(np.uint8)
-
-
-def check_leaf(dtype_given: Any, dtype: Any) -> np.dtype[Any]:
-    """The dtype that a leaf arrives in."""
-    given = _array.check_dtype(dtype_given)
-    if dtype is None:
-        return given
-    wanted = _array.check_dtype(dtype, what="dtype")
-    convert.check_conversion(given, wanted)
-    return wanted
-
-
-# --- host to device
+ALIGNMENT = 64
+"""Bytes at a multiple of which each array begins: vector loads want 16, a line of a cache holds 64."""
+BYTE = np.dtype(np.uint8)
 
 
 class LeafKind(NamedTuple):
-    """Leaves of one shape and dtype."""
+    """Arrays of one shape and dtype."""
 
     shape: tuple[int, ...]
     given: np.dtype[Any]
@@ -76,38 +43,14 @@ class LeafKind(NamedTuple):
     members: list[int]
 
 
-class _Group(NamedTuple):
-    """Leaves that are contiguous in the slab, one after the other."""
-
-    offset: int
-    kind: LeafKind
-    members: list[int]
-
-
-def _layout_of(kinds: list[LeafKind]) -> tuple[list[_Group], int]:
-    """Lay the leaves out in a slab; returns the groups and the slab's size in bytes.
-
-    Every leaf is aligned for 16-byte loads: one whose size is no multiple of that is a group of its own.
-    """
-    groups: list[_Group] = []
-    offset = 0
-    for kind in kinds:
-        nbytes = math.prod(kind.shape) * kind.wanted.itemsize
-        is_aligned = nbytes % _VECTOR_NBYTES == 0
-        for part in [kind.members] if is_aligned else [[member] for member in kind.members]:
-            groups.append(_Group(offset, kind, part))
-            offset += -(-nbytes * len(part) // _ALIGNMENT) * _ALIGNMENT
-    return groups, offset
-
-
 def chosen(leaves: Sequence[Any], dtype: Any, place: Device, *, least: int = 2) -> tuple[list[LeafKind], list[int]]:
-    """Sort arrays: those that travel together by kind, and the numbers of those copied alone; skip other leaves.
+    """Sort arrays: the small ones, which share a slab, by kind, and the numbers of the others; skip other leaves.
 
     Args:
         leaves: Of a tree.
         dtype: That arrives; each leaf's own if None.
         place: The target.
-        least: Fewer small leaves are copied alone.
+        least: Fewer small arrays share none.
 
     Raises:
         UnsupportedDTypeError: A leaf cannot be held by a device, or not be converted to ``dtype``.
@@ -122,179 +65,135 @@ def chosen(leaves: Sequence[Any], dtype: Any, place: Device, *, least: int = 2) 
                 add = kinds.setdefault((shape, given), []).append
             add(number)
         elif registry.backend_of(leaf) is not None:
-            check_leaf(leaf.dtype, dtype)
+            _arriving(leaf.dtype, dtype)
             alone.append(number)
     packed: list[LeafKind] = []
     for (extents, arrives), members in kinds.items():
-        wanted = check_leaf(arrives, dtype)
+        wanted = arrives if dtype is None and arrives in _array.SUPPORTED else _arriving(arrives, dtype)
         if place.kind != "cpu" and 0 < math.prod(extents) * wanted.itemsize <= PACKED_LEAF_MOST:
             packed.append(LeafKind(extents, arrives, wanted, members))
         else:
             alone += members
-    if sum(len(kind.members) for kind in packed) >= least:
-        return packed, alone
-    return [], alone + [member for kind in packed for member in kind.members]
+    if sum(len(kind.members) for kind in packed) < least:  # nothing to travel with
+        alone += [number for kind in packed for number in kind.members]
+        packed = []
+    return packed, sorted(alone)
 
 
-def send(
-    leaves: Sequence[Any], results: list[Any], kinds: list[LeafKind], backend: Backend, stream: RawStream
-) -> Array:
-    """Copy leaves as one slab, and put views of it into ``results``; returns the slab."""
-    return _send(leaves, results, *_layout_of(kinds), backend, stream)
+def _arriving(given: Any, dtype: Any) -> np.dtype[Any]:
+    """The dtype that a leaf arrives in."""
+    known = _array.check_dtype(given)
+    if dtype is None:
+        return known
+    wanted = _array.check_dtype(dtype, what="dtype")
+    convert.check_conversion(known, wanted)
+    return wanted
 
 
-class Alike:
-    """Arrays of one shape and dtype that travel in groups, one after the other: the layout of a group is computed once.
+class SlabLayout:
+    """Places of arrays in a slab.
 
     Args:
-        first: One of them.
+        kinds: Of the arrays, which follow one another kind by kind.
     """
 
-    __slots__ = ("_dtype", "_layouts", "_shape")
+    __slots__ = ("is_plain", "kinds", "members", "nbytes", "places")
 
-    def __init__(self, first: HostArray) -> None:
-        self._shape = first.shape
-        self._dtype = first.dtype
-        self._layouts: dict[int, tuple[list[_Group], int]] = {}
+    def __init__(self, kinds: Sequence[LeafKind]) -> None:
+        self.kinds = kinds
+        self.members: list[int] = []
+        """Their numbers among the leaves."""
+        self.places: list[int] = []
+        """Where each begins, in bytes."""
+        self.nbytes = 0
+        self.is_plain = all(kind.given == kind.wanted for kind in kinds)
+        """The bytes stay as they are, of what is in C order."""
+        for kind in kinds:
+            step = -(-math.prod(kind.shape) * kind.wanted.itemsize // ALIGNMENT) * ALIGNMENT
+            end = self.nbytes + step * len(kind.members)
+            self.members += kind.members
+            self.places += range(self.nbytes, end, step)
+            self.nbytes = end
 
-    @classmethod
-    def of(cls, array: Any, place: Device) -> Alike | None:
-        """Create for arrays like ``array``; None where it travels in another way."""
-        if type(array) is not np.ndarray:
-            return None
-        kinds, _ = chosen([array, array], None, place)
-        return cls(array) if kinds and kinds[0].given == kinds[0].wanted else None
-
-    def send(self, arrays: Sequence[Any], backend: Backend, stream: RawStream) -> list[Array] | None:
-        """Copy the arrays to the device as one; None, a no-op, where one is different.
-
-        Raises:
-            As `xferlib.to_device`: nothing has been copied.
-        """
-        shape, dtype, count = self._shape, self._dtype, len(arrays)
-        for array in arrays:
-            if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
-                return None
-        layout = self._layouts.get(count)
-        if layout is None:
-            layout = self._layouts[count] = _layout_of([LeafKind(shape, dtype, dtype, list(range(count)))])
-        backend.attach(stream.device)
-        results: list[Any] = [None] * count
-        _send(arrays, results, *layout, backend, stream)
-        return results
+    def forms(self) -> Iterator[tuple[int, tuple[int, ...], np.dtype[Any]]]:
+        """Place, shape and dtype of each array."""
+        places = iter(self.places)
+        for kind in self.kinds:
+            for place in itertools.islice(places, len(kind.members)):
+                yield place, kind.shape, kind.wanted
 
 
-def _send(
-    leaves: Sequence[Any], results: list[Any], groups: list[_Group], nbytes: int, backend: Backend, stream: RawStream
-) -> Array:
-    slab = backend.empty((nbytes,), _BYTE, device=stream.device, stream=stream)
+class PackedLeaves:
+    """Small arrays on their way, and the memory on the device that they share.
 
-    def fill(staged: HostArray) -> None:
-        for group in groups:
-            _fill(_block(staged, group), group, leaves)
+    Args:
+        leaves, layout: The arrays, and their places.
+        backend, stream: They carry the copy.
+    """
 
-    locate = lambda pointer: _located(groups, leaves, nbytes, pointer)
-    transfer = upload.packed_to_device(fill, locate, nbytes, slab, backend, stream)
-    try:
-        for group in groups:  # which takes as long as the copying
-            arrays = backend.subarrays(slab, group.offset, len(group.members), group.kind.shape, group.kind.wanted)
-            for number, array in zip(group.members, arrays, strict=True):
-                results[number] = array
-        if transfer is not None:
-            transfer.settle()
-            transfer.check()
-    except BaseException:
-        if transfer is not None:
-            transfer.abort()
-        raise
-    return slab
+    def __init__(self, leaves: Sequence[Any], layout: SlabLayout, backend: Backend, stream: RawStream) -> None:
+        self._sources = [leaves[number] for number in layout.members]
+        self._layout = layout
+        self._backend = backend
+        self._stream = stream
+        self.nbytes = layout.nbytes
+        self.memory = backend.empty((layout.nbytes,), BYTE, device=stream.device, stream=stream)
 
+    def cut(self, results: list[Any]) -> None:
+        """Put views of the slab into ``results``."""
+        arrays = self._backend.subarrays(self.memory, self._layout.forms())
+        for number, view in zip(self._layout.members, arrays, strict=True):
+            results[number] = view
 
-def _located(groups: list[_Group], leaves: Sequence[Any], nbytes: int, pointer: int) -> Regions | None:
-    """Addresses of leaves whose bytes stay as they are; None where one is converted or gathered, or without the C."""
-    from xferlib._native import driver_calls
+    def region(self) -> Regions:
+        """Describe the arrays, for threads of C that collect them."""
+        parts, keep = self._parts()
+        return regions.of_parts(parts, self.nbytes, self._backend.view(self.memory).pointer, keep)
 
-    locate = driver_calls.locator()
-    if locate is None or any(group.kind.given != group.kind.wanted for group in groups):
-        return None
-    members = [[leaves[member] for member in group.members] for group in groups]
-    parts = (_native.Part * sum(map(len, members)))()
-    address = ctypes.addressof(parts)
-    for group, arrays in zip(groups, members, strict=True):
-        if not locate(arrays, address, group.offset, math.prod(group.kind.shape) * group.kind.wanted.itemsize):
-            return None
-        address += len(arrays) * ctypes.sizeof(_native.Part)
-    return regions.of_parts(parts, nbytes, pointer, members)
+    def _parts(self) -> tuple[Any, Any]:
+        """The arrays as C takes them, and what must outlive the copy."""
+        sources, layout = self._sources, self._layout
+        parts = (_native.Part * len(sources))()
+        locate = driver_calls.locator() if layout.is_plain else None
+        if locate is not None and not locate(sources, layout.places, ctypes.addressof(parts)):
+            return parts, sources
+        kept: list[Any] = []
+        for part, source, (place, shape, wanted) in zip(parts, sources, layout.forms(), strict=True):
+            if not part.host:
+                part.place = place
+                kept.append(_describe(part, source, shape, wanted))
+        return parts, (sources, kept)
 
+    def send(self) -> None:
+        """Pack the arrays in this thread, and enqueue one copy; the arrays have been read on return."""
+        backend, stream, nbytes = self._backend, self._stream, self.nbytes
+        info = backend.view(self.memory)
+        if nbytes > MEDIUM_NBYTES:
+            memory = pinned.pools.of(backend).empty(info.shape, info.dtype)
+            self._pack(memory, memory.ctypes.data)
+            upload.send(Upload(HostEnd(memory, BYTE, backend), self.memory, info, stream, is_blocking=False))
+        else:
+            memory, pointer = slab_of(backend, nbytes).take(nbytes, stream)
+            self._pack(memory, pointer)
+            observe.copy(Kind.H2D, info.pointer, pointer, nbytes, backend, stream)
 
-def _fill(block: HostArray, group: _Group, leaves: Sequence[Any]) -> None:
-    shape, given, wanted, _ = group.kind
-    if shape and given == wanted and len(group.members) > 1:
-        np.concatenate([leaves[member] for member in group.members], axis=0, out=block.reshape(-1, *shape[1:]))
-        return
-    for index, member in enumerate(group.members):
-        convert.copy_into(block[index, ...], leaves[member])
-
-
-def _block(slab: HostArray, group: _Group) -> HostArray:
-    """A group's bytes in a host slab as an array of shape (members, *shape)."""
-    return np.ndarray((len(group.members), *group.kind.shape), group.kind.wanted, slab, group.offset)
-
-
-# --- device to host
-
-
-def receive(infos: list[ArrayInfo], backend: Backend, stream: RawStream, *, is_pinned: bool = False) -> list[HostArray]:
-    """Copy arrays of one device to the host, as one; into pinned memory with ``is_pinned``."""
-    by_kind: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
-    for number, info in enumerate(infos):
-        by_kind.setdefault((info.shape, info.dtype), []).append(number)
-    groups, nbytes = _layout_of([LeafKind(shape, dtype, dtype, members) for (shape, dtype), members in by_kind.items()])
-    backend.attach(stream.device)
-    pieces = [
-        (infos[member].pointer, group.offset + index * infos[member].nbytes, infos[member].nbytes)
-        for group in groups
-        for index, member in enumerate(group.members)
-    ]
-    if len(pieces) <= GATHERED_LEAVES_MOST and nbytes <= MEDIUM_NBYTES and not is_pinned:
-        host = _fetched(pieces, nbytes, backend, stream)
-    else:
-        slab = backend.empty((nbytes,), _BYTE, device=stream.device, stream=stream)
-        _gather(backend.view(slab), pieces, backend, stream)
-        out = pinned.pools.of(backend).empty((nbytes,), _BYTE) if is_pinned else None
-        host = download.device_to_host(slab, backend.view(slab), backend, _BYTE, stream=stream, out=out)
-    results: list[Any] = [None] * len(infos)
-    for group in groups:
-        block = _block(host, group)
-        for index, member in enumerate(group.members):
-            results[member] = block[index, ...]
-    return results
+    def _pack(self, memory: HostArray, pointer: int) -> None:
+        if _native.is_on():
+            parts, _kept = self._parts()
+            _native.library().xf_collect(parts, len(self._sources), self.nbytes, pointer)
+            return
+        for source, (place, shape, wanted) in zip(self._sources, self._layout.forms(), strict=True):
+            convert.copy_into(np.ndarray(shape, wanted, memory, place), source)
 
 
-def _fetched(pieces: list[tuple[int, int, int]], nbytes: int, backend: Backend, stream: RawStream) -> HostArray:
-    """Copy ``(pointer, offset, nbytes)`` pieces one by one into the thread's slab, and all of it from there."""
-    own = slab_of(backend, nbytes)
-    memory, start = own.take(nbytes, stream)
-    try:
-        for pointer, offset, size in pieces:
-            observe.copy(Kind.D2H, start + offset, pointer, size, backend, stream)
-        backend.stream_synchronize(stream)
-    except BaseException:  # the slab's bytes may be taken again, so even an interrupted copy must be waited for
-        in_flight.abandon(backend, stream)
-        raise
-    host = memory.copy()
-    own.emptied()
-    return host
-
-
-def _gather(dst: ArrayInfo, pieces: list[tuple[int, int, int]], backend: Backend, stream: RawStream) -> None:
-    """Enqueue copies of ``(pointer, offset, nbytes)`` pieces into ``dst``, all in one launch."""
-    table = np.array(pieces, dtype=np.int64)
-    on_device = backend.empty(table.shape, table.dtype, device=stream.device, stream=stream)
-    info = backend.view(on_device)
-    upload.send(Upload(HostEnd(table, table.dtype, backend), on_device, info, stream, is_blocking=False))
-    code = relayout.kernel("gather_pieces", _GATHER, (0, 0), backend, stream.device)
-    args = (dst.pointer, info.pointer)
-    relayout.launch(
-        code, len(pieces), (_THREADS, 1, 1), args, backend, stream, name="gather_pieces", nbytes=2 * dst.nbytes
-    )
+def _describe(part: Any, source: HostArray, shape: tuple[int, ...], wanted: np.dtype[Any]) -> Any:
+    """Say where an array lies, and how; returns what must outlive the part."""
+    form = compiled_copies.form(shape, source.strides, source.dtype, wanted)
+    if form is None:  # it has too many axes
+        plain = np.empty(shape, wanted)
+        convert.copy_into(plain, source)
+        part.host, part.nbytes = plain.ctypes.data, plain.nbytes
+        return plain
+    part.host, part.nbytes = source.ctypes.data, source.size * wanted.itemsize
+    part.layout = ctypes.pointer(form.layout)
+    return form

@@ -11,11 +11,8 @@ import numpy as np
 
 from xferlib._core import observe, staging_hooks
 from xferlib._core.array import Array, ArrayInfo, c_strides
-from xferlib._core.observe import Kind
-from xferlib._core.thresholds import MEDIUM_NBYTES, SCATTERED_FROM
-from xferlib._memory import in_flight, pinned
-from xferlib._memory import slab as _slab
-from xferlib._transfer import compiled_staging, plan, relayout, staged
+from xferlib._memory import in_flight
+from xferlib._transfer import plan, relayout, staged
 from xferlib._transfer.ends import CopyTarget
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
-    from xferlib._transfer.regions import Regions
 
 
 class Upload(NamedTuple):
@@ -74,13 +70,13 @@ def send(upload: Upload) -> Path:
 
 def _send_as_it_is(upload: Upload) -> Path:
     found = plan.plan(upload.end, may_permute=True, is_blocking=upload.is_blocking)
-    plan.refuse_slow(found, upload.end, "to_device")
+    plan.refuse_slow(found, upload.end.array.nbytes, "to_device")
     return _EXECUTORS[found.path](upload, found)
 
 
 def _send_and_spread(upload: Upload) -> Path:
     found = plan.plan(upload.end, may_permute=False, is_blocking=upload.is_blocking)
-    plan.refuse_slow(found, upload.end, "to_device")
+    plan.refuse_slow(found, upload.end.array.nbytes, "to_device")
     return _spread(upload, found)
 
 
@@ -188,7 +184,7 @@ def host_to_device_async(
     """Start an upload; only pinned and staged ones outlast the call. ``is_awaited``: see `Transfer.start`."""
     backend, device, order, dst, info = target
     if order is None:
-        from xferlib._transfer.copy_streams import copy_stream  # here, for programs that only wait
+        from xferlib._core.ordering.copy_streams import copy_stream  # here, for programs that only wait
 
         order = copy_stream(backend, device, "up")
         if dst is not None:
@@ -198,7 +194,7 @@ def host_to_device_async(
         info = backend.view(dst)
     end = HostEnd(src, dtype, backend)
     found = plan.plan(end, may_permute=False, is_blocking=False)
-    plan.refuse_slow(found, end, "to_device_async")
+    plan.refuse_slow(found, end.array.nbytes, "to_device_async")
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=True)
     is_flat = info.is_c_contiguous
     if found.path is Path.STAGED and is_flat:
@@ -212,58 +208,6 @@ def host_to_device_async(
         except BaseException:
             in_flight.abandon(backend, order)
             raise
-    return transfer
-
-
-# --- many arrays as one
-
-
-@observe.user_call(lambda fill, locate, nbytes, slab, backend, stream: (backend, nbytes))
-def packed_to_device(
-    fill: Callable[[HostArray], None],
-    locate: Callable[[int], Regions | None],
-    nbytes: int,
-    slab: Array,
-    backend: Backend,
-    stream: RawStream,
-) -> Transfer | None:
-    """Fill a device slab of ``nbytes`` on ``stream``.
-
-    Args:
-        fill: Writes the bytes into pinned memory.
-        locate: Describes them and the slab's address, if C threads could collect them.
-
-    Returns:
-        None where the sources have been read; else the transfer, which the caller settles or cancels.
-    """
-    info = backend.view(slab)
-    transfer = _scattered(locate, info, slab, backend, stream)
-    if transfer is not None:
-        return transfer
-    if nbytes > MEDIUM_NBYTES:
-        memory = pinned.pools.of(backend).empty(info.shape, info.dtype)
-        fill(memory)
-        send(Upload(HostEnd(memory, info.dtype, backend), slab, info, stream, is_blocking=False))
-    else:
-        memory, pointer = _slab.slab_of(backend, nbytes).take(nbytes, stream)
-        fill(memory)
-        observe.copy(Kind.H2D, info.pointer, pointer, nbytes, backend, stream)
-    return None
-
-
-def _scattered(
-    locate: Callable[[int], Regions | None], info: ArrayInfo, slab: Array, backend: Backend, stream: RawStream
-) -> Transfer | None:
-    """Begin to fill a slab from scattered memory; None where only Python could."""
-    if info.nbytes < SCATTERED_FROM or plan.forced() is not None:
-        return None
-    if compiled_staging.calls_of(backend, info.device) is None or (regions := locate(info.pointer)) is None:
-        return None
-    transfer = Transfer(slab, backend, stream, nbytes=info.nbytes, path=Path.STAGED.value, is_upload=True)
-    staging = staged.begin(backend, stream, info.nbytes, is_upward=True)
-    staging.add(regions)
-    staging.close()
-    transfer.start(staging.job(transfer.finish), info, keep=(regions,), is_awaited=True)
     return transfer
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from xferlib._core.array import Array, ArrayInfo, c_strides, matching
 from xferlib._core.backend import Arrays, Backend, Copies, Streams
-from xferlib._core.backend_options import DeviceKernels, FastCopies, LibraryHooks
+from xferlib._core.backend_options import DeviceKernels, DirectCopies, FastCopies, LibraryHooks, PlainArrays
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device, DeviceProperties, make_device
 from xferlib._core.namespaces import make_namespace
@@ -44,12 +44,14 @@ __all__ = [
     "DeviceMath",
     "DeviceProperties",
     "DeviceSorting",
+    "DirectCopies",
     "FastCopies",
     "HostBackend",
     "LibraryHooks",
     "Matrices",
     "OperationListener",
     "PinnedBlock",
+    "PlainArrays",
     "Product",
     "RawEvent",
     "RawKernel",

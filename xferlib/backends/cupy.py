@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from types import ModuleType
 from typing import Any
@@ -14,9 +14,11 @@ import numpy as np
 from cupy.cuda import runtime
 
 from xferlib._core.array import Array, ArrayInfo, matching
+from xferlib._core.backend_options import PlainArrays
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.raw import RawStream
+from xferlib._native.driver_calls import ArrayAddress
 from xferlib._runtime.interrupts import deferred
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.memory import Guard
@@ -78,6 +80,13 @@ class CupyBackend(CudaBackend):
             return matching(_contiguous, arrays)
         return super().matcher(arrays)
 
+    address = ArrayAddress(("data", "ptr"))
+    plain_arrays = PlainArrays(cupy.ndarray)
+    pointer_of = staticmethod(attrgetter("data.ptr"))
+
+    def whole(self, array: Array) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
+        return (array.data.ptr, array.shape, array.dtype) if array.flags.c_contiguous else None
+
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [each.data.ptr for each in arrays]
 
@@ -128,14 +137,11 @@ class CupyBackend(CudaBackend):
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         return make(shape, dtype.char, slab.data + offset)
 
-    def subarrays(
-        self, slab: Array, offset: int, count: int, shape: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> list[Array]:
+    def subarrays(self, slab: Array, forms: Iterable[tuple[int, tuple[int, ...], np.dtype[Any]]]) -> list[Array]:
         # Each from its address: at a quarter of the time that CuPy takes to index an array.
-        kind, nbytes = dtype.char, math.prod(shape) * dtype.itemsize
-        memory, start = slab.data.mem, slab.data.ptr - slab.data.mem.ptr + offset
+        memory, start = slab.data.mem, slab.data.ptr - slab.data.mem.ptr
         pointer = cupy.cuda.MemoryPointer
-        return [make(shape, kind, pointer(memory, start + index * nbytes)) for index in range(count)]
+        return [make(shape, dtype.char, pointer(memory, start + place)) for place, shape, dtype in forms]
 
     @contextlib.contextmanager
     def _own_memory(self, device: Device) -> Iterator[Any]:

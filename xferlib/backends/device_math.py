@@ -7,19 +7,25 @@ the operands, so that each method is a few calls of a library.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
+    from xferlib._core.device import Device
     from xferlib._core.raw import RawStream
 
 
-class Matrices(NamedTuple):
-    """Matrices in memory, each row by row; distances are in elements."""
+MOST_SMALL = 32
+"""The rows of the matrices of which `DeviceMath.small_svd` finds the singular values."""
 
-    pointer: int
+
+class Matrices(NamedTuple):
+    """Matrices in an array, each row by row; distances are in elements."""
+
+    offset: int
+    """Of the first one, in bytes from the array's address."""
     leading: int
     """From one row to the next; from one column to the next where ``is_transposed``."""
     step: int
@@ -42,6 +48,12 @@ class Product(NamedTuple):
     out: Matrices
 
 
+class Multiply(Protocol):
+    """Multiplies the matrices of arrays, which are given by their addresses."""
+
+    def __call__(self, left: int, right: int, out: int, *, stream: RawStream) -> None: ...
+
+
 class DeviceMath(ABC):
     """Linear algebra and Fourier transforms by a vendor's libraries, enqueued on ``stream``.
 
@@ -50,8 +62,8 @@ class DeviceMath(ABC):
     """
 
     @abstractmethod
-    def multiply(self, product: Product, *, stream: RawStream) -> None:
-        """Multiply matrices."""
+    def multiplier(self, product: Product) -> Multiply:
+        """Prepare the multiplication of matrices that lie so in three arrays."""
 
     @abstractmethod
     def lu(
@@ -81,19 +93,41 @@ class DeviceMath(ABC):
         """
 
     @abstractmethod
-    def cholesky(self, a: ArrayInfo, codes: ArrayInfo, *, is_upper: bool, stream: RawStream) -> None:
-        """Replace one triangle of positive-definite matrices by its factor."""
+    def cholesky(
+        self, a: ArrayInfo, each: ArrayInfo | None, codes: ArrayInfo, *, is_upper: bool, stream: RawStream
+    ) -> None:
+        """Replace one triangle of positive-definite matrices by its factor; ``each`` as for `lu`."""
 
     @abstractmethod
-    def qr(self, a: ArrayInfo, tau: ArrayInfo, codes: ArrayInfo, *, stream: RawStream) -> None:
-        """Factor matrices into a triangle and reflections, with their factors ``tau`` (count, least extent)."""
+    def qr(
+        self,
+        a: ArrayInfo,
+        tau: ArrayInfo,
+        each: tuple[ArrayInfo, ArrayInfo] | None,
+        codes: ArrayInfo,
+        *,
+        stream: RawStream,
+    ) -> None:
+        """Factor matrices into a triangle and reflections, with their factors ``tau`` (count, least extent).
+
+        With ``each``, the addresses of the matrices and of their factors, it is one operation, for small ones.
+        """
 
     @abstractmethod
     def orthonormal(self, a: ArrayInfo, tau: ArrayInfo, codes: ArrayInfo, *, stream: RawStream) -> None:
         """Make the reflections in the first columns of ``a`` the orthonormal columns of all of it."""
 
     @abstractmethod
-    def eigh(self, a: ArrayInfo, values: ArrayInfo, codes: ArrayInfo, *, with_vectors: bool, stream: RawStream) -> None:
+    def eigh(
+        self,
+        a: ArrayInfo,
+        values: ArrayInfo,
+        codes: ArrayInfo,
+        *,
+        with_vectors: bool,
+        is_one_operation: bool,
+        stream: RawStream,
+    ) -> None:
         """Find ascending eigenvalues of symmetric matrices, from the lower triangle, and their vectors in ``a``."""
 
     @abstractmethod
@@ -113,6 +147,22 @@ class DeviceMath(ABC):
         """
 
     @abstractmethod
+    def small_svd(
+        self,
+        a: ArrayInfo,
+        values: ArrayInfo,
+        codes: ArrayInfo,
+        vectors: tuple[ArrayInfo, ArrayInfo] | None,
+        *,
+        stream: RawStream,
+    ) -> None:
+        """The same in one operation, of matrices of at most `MOST_SMALL` rows.
+
+        ``vectors``: all left ones (count, rows, rows), and the right ones (count, columns, columns) as columns; both
+        lie column by column.
+        """
+
+    @abstractmethod
     def transform(
         self, x: ArrayInfo, out: ArrayInfo, sizes: tuple[int, ...], *, is_inverse: bool, stream: RawStream
     ) -> None:
@@ -123,8 +173,40 @@ class DeviceMath(ABC):
         """
 
 
+class SortKind(NamedTuple):
+    """The sorts for which there is one machine code."""
+
+    keys: np.dtype[Any]
+    values: np.dtype[Any] | None
+    """Of an array that is permuted likewise."""
+    is_descending: bool
+
+
 class DeviceSorting(ABC):
-    """Sorting by a vendor's library, enqueued on ``stream``."""
+    """Sorting by a vendor's library, enqueued on ``stream``.
+
+    Shared code keeps what `compile` gives, and loads it before a sort of its kind.
+    """
+
+    @abstractmethod
+    def fingerprint(self, device: Device) -> str:
+        """All that machine code depends on besides the kind of the sort: the device's architecture, and versions."""
+
+    @abstractmethod
+    def is_loaded(self, kind: SortKind, device: Device) -> bool:
+        """Whether `sort` may be called, in any thread."""
+
+    @abstractmethod
+    def compile(self, kind: SortKind, device: Device) -> bytes:
+        """Machine code, after seconds."""
+
+    @abstractmethod
+    def load(self, kind: SortKind, code: bytes, device: Device) -> None:
+        """Make `sort` possible.
+
+        Raises:
+            KernelError: The library refuses the code.
+        """
 
     @abstractmethod
     def sort(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from xferlib._core.array import Array, ArrayInfo
+from xferlib._core.backend_options import PlainArrays
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.layout import address
@@ -32,6 +33,7 @@ class NumpyBackend(HostBackend):
     ) -> np.ndarray[Any, Any]:
         return np.empty(shape, dtype)
 
+    plain_arrays = PlainArrays(np.ndarray)
     copied_on_host = staticmethod(np.ndarray.copy)  # type: ignore[assignment]
 
     def over(

@@ -97,6 +97,7 @@ def elementwise(
     math: str = "exact",
     preamble: str = "",
     loop_prep: str = "",
+    after_loop: str = "",
     options: Sequence[str] = (),
 ) -> ElementwiseKernel: ...
 @overload
@@ -109,6 +110,7 @@ def elementwise(
     math: str = "exact",
     preamble: str = "",
     loop_prep: str = "",
+    after_loop: str = "",
     options: Sequence[str] = (),
 ) -> ElementwiseKernel: ...
 
@@ -119,6 +121,7 @@ def elementwise(
     math: str = "exact",
     preamble: str = "",
     loop_prep: str = "",
+    after_loop: str = "",
     options: Sequence[str] = (),
 ) -> Any:
     """Make an element-wise kernel.
@@ -136,6 +139,7 @@ def elementwise(
 
         preamble: C functions that a snippet may call.
         loop_prep: C statements before the snippet: values that are the same for every element, which it may read.
+        after_loop: C statements after the snippet, which know the variables of ``loop_prep`` and not the snippet's own.
         options: Of a CUDA compiler, for C snippets: ``-DNAME=VALUE`` replaces a word of the snippet, and
             ``--use_fast_math`` is ``math="fast"``; those that change no result are taken.
 
@@ -145,8 +149,8 @@ def elementwise(
     """
     if math not in ("exact", "fast"):
         raise KernelTypeError(f"math={shown(math)} is neither 'exact' nor 'fast'")
-    if (preamble or loop_prep or options) and len(definition) < 2:
-        what = "preamble" if preamble else "loop_prep" if loop_prep else "options"
+    given = {"preamble": preamble, "loop_prep": loop_prep, "after_loop": after_loop, "options": options}
+    if len(definition) < 2 and (what := next((each for each, value in given.items() if value), None)):
         raise KernelTypeError(f"{what}= is for C snippets; a Python kernel calls Python functions")
     if not definition:
         return lambda function: elementwise(function, name=name, math=math)
@@ -171,6 +175,7 @@ def elementwise(
         math=compiled.math,
         preamble=compiled.applied(preamble),
         loop_prep=compiled.applied(loop_prep),
+        after_loop=compiled.applied(after_loop),
     )
     check_definition(inputs, outputs, found.specialize)
     return ElementwiseKernel(found)

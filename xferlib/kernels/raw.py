@@ -20,7 +20,7 @@ from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls.backend_engine import engine_of
 from xferlib.kernels.calls.foreign_arrays import Adopted, is_foreign
-from xferlib.kernels.calls.raw import RawCall, codes_of
+from xferlib.kernels.calls.raw import repeated
 from xferlib.kernels.calls.raw_arguments import check_block, check_shared, extents_of, passed
 from xferlib.kernels.engines.cuda.engine import ParameterBlock
 from xferlib.kernels.pickling import check_function
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from xferlib.kernels.frontends.raw.signature import RawParameter
 
 Extents = int | tuple[int, ...]
+Repeated = Callable[[Sequence[Any]], bool]
 
 _MOST_CALLS = 16
 
@@ -83,7 +84,7 @@ class RawKernel:
         self._sizes = [each.nbytes for each in parameters]
         self._lock = threading.Lock()
         self._block: ParameterBlock | None = None
-        self._calls: dict[tuple[Extents, Extents, int, bool], RawCall] = {}
+        self._calls: dict[tuple[Extents, Extents, int, bool], Repeated] = {}
         """Checked launches, by extents, shared memory and whether they are cooperative."""
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -172,9 +173,19 @@ class RawKernel:
             KernelCompileError: NVRTC refused the source.
         """
         form = (grid, block, shared_nbytes, cooperative)
-        if stream is None and observe.active is None and self._run_again(form, args):
-            return
+        if stream is None and observe.active is None:
+            try:
+                call = self._calls.get(form)
+            except TypeError:  # extents that no launch can have
+                call = None
+            if call is not None and call(args):
+                return
         if len(args) != len(self.parameters):
+            if checks.is_array(args):
+                raise KernelTypeError(
+                    f"{self.name}(): args is an array, and each of its elements would be an argument; give a tuple of "
+                    "the arguments: (x,) for one"
+                )
             raise KernelTypeError(
                 f"{self.name}() takes {len(self.parameters)} argument(s) "
                 f"({', '.join(each.name for each in self.parameters)}), {len(args)} were given"
@@ -212,13 +223,11 @@ class RawKernel:
             if not self.parameters[number].is_const:
                 owner.note_write(args[number], self._label(number))
         kernel = self._launch(owner, device, extents, values, target, shared_nbytes, is_cooperative=cooperative)
-        is_kept = kernel is not None and infos and adopted is None and not autograd.requires_gradient(args)
-        if is_kept and (codes := codes_of(self.parameters, args)) is not None:
-            prepare = lambda params: owner.prepare_launch(
-                kernel, *extents, params, device=device, shared_nbytes=shared_nbytes, cooperative=cooperative
-            )
-            call = RawCall(self.name, owner, device, self.parameters, args, [*infos], prepare, codes)
-            self._keep(form, call)
+        if kernel is not None and infos and adopted is None and not autograd.requires_gradient(args):
+            options = {"shared_nbytes": shared_nbytes, "cooperative": cooperative}
+            call = repeated(self.name, owner, device, kernel, extents, self.parameters, args, [*infos], **options)
+            if call is not None:
+                self._keep(form, call)
         for number in infos:  # arrays allocated on another stream must outlast the work on this one
             owner.consumed(args[number], target)
 
@@ -230,15 +239,7 @@ class RawKernel:
         ]
         return checks.common_device(self.name, self._names, given)
 
-    def _run_again(self, form: tuple[Extents, Extents, int, bool], args: Sequence[Any]) -> bool:
-        """Repeat an earlier launch with these arguments; False, and nothing done, if they must be checked."""
-        try:
-            call = self._calls.get(form)
-        except TypeError:  # extents that no launch can have
-            return False
-        return call is not None and call.run(args)
-
-    def _keep(self, form: tuple[Extents, Extents, int, bool], call: RawCall) -> None:
+    def _keep(self, form: tuple[Extents, Extents, int, bool], call: Repeated) -> None:
         """Remember a checked launch of this form."""
         if len(self._calls) >= _MOST_CALLS:
             self._calls.clear()

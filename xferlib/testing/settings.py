@@ -13,7 +13,7 @@ from xferlib._core import defaults, registry
 from xferlib._core.backend import Backend
 from xferlib._memory import mmap_advice, slab, staging_ring
 from xferlib._pipeline import chunk_ledger
-from xferlib._runtime import config, thread_budget, threads
+from xferlib._runtime import circumstances, config, thread_budget, threads
 from xferlib._runtime.jobs import Job
 from xferlib._transfer import compiled_staging, partition, plan
 from xferlib._transfer.plan import Path
@@ -24,10 +24,12 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Replace an attribute for a block."""
     before = getattr(owner, name)
     setattr(owner, name, value)
+    circumstances.changed()
     try:
         yield
     finally:
         setattr(owner, name, before)
+        circumstances.changed()
 
 
 @contextmanager
@@ -157,6 +159,7 @@ def forced(path: str | None, *, chunk_nbytes: int | None = None, helpers: int | 
     """
     chosen = None if path is None else Path(path)
     tokens = plan._forced.set(chosen), _chunk.set(chunk_nbytes), _helpers.set(helpers)
+    circumstances.changed()
     try:
         with _standing_in:
             yield
@@ -164,6 +167,7 @@ def forced(path: str | None, *, chunk_nbytes: int | None = None, helpers: int | 
         plan._forced.reset(tokens[0])
         _chunk.reset(tokens[1])
         _helpers.reset(tokens[2])
+        circumstances.changed()
 
 
 _chunk: ContextVar[int | None] = ContextVar("xferlib_forced_chunk", default=None)

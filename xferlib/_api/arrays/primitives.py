@@ -7,7 +7,7 @@ read. Slicing or transposing it gives the shape, strides and offset of the view,
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +69,8 @@ class Primitives:
     def __init__(self, backend: Backend, array_type: type) -> None:
         self.backend = backend
         self.array_type = array_type
+        self.plans: dict[Hashable, Any] = {}
+        """Calls that can be repeated, by all that they depend on."""
 
     # --- arguments
 
@@ -124,6 +126,10 @@ class Primitives:
 
     def info(self, array: Array) -> ArrayInfo:
         return self.backend.view(array)
+
+    def pointers(self, arrays: Sequence[Array]) -> list[int]:
+        """The addresses of arrays."""
+        return [self.backend.view(each).pointer for each in arrays]
 
     def device(self, given: Any) -> Device:
         """A ``device=`` argument; the current device if it is None."""

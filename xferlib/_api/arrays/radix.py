@@ -1,11 +1,15 @@
 """Sorting by a vendor's library, which sorts one row of numbers by their bits.
 
+Its machine code is compiled for each dtype, for seconds, and kept on disk beside the kernels. Until there is some,
+short arrays are merged by a few kernels instead.
+
 Several rows are one: their elements are sorted together, and then by the numbers of their rows, which keeps the order
 within a row. Of floats each NaN becomes the one that counts as the greatest, so a sorted array has that one alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from typing import Any
@@ -18,14 +22,22 @@ from xferlib._api.arrays.primitives import Primitives, Shape
 from xferlib._api.arrays.selecting import INDEX, gather
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.device import Device
+from xferlib.backends.device_math import DeviceSorting, SortKind
+from xferlib.errors import KernelError
 from xferlib.kernels import ElementwiseKernel, elementwise
+from xferlib.kernels.engines.cuda import cache
 
 _SHORT_ROWS = 256
 """The elements up to which several rows are merged by a few kernels instead."""
+_WORTH_COMPILING = 1 << 14
+"""The elements from which a sort waits for the library to be compiled; fewer are merged in a fraction of a second."""
 _MOST_NARROW = 1 << 31
 """Positions below it are int32, which move faster."""
 _KEYS = {"bool": "uint8", "float16": "float32"}
 """The dtype that is sorted instead, which holds every value."""
+
+_ROWS = np.dtype("uint32")
+"""Of the numbers of rows."""
 
 DType = np.dtype[Any]
 
@@ -53,19 +65,50 @@ def numbered(lib: Primitives, shape: Shape, device: Device, dtype: DType = INDEX
     return out
 
 
-def suits(lib: Primitives, info: ArrayInfo) -> bool:
-    """Whether the library sorts such an array along its last axis."""
-    if info.dtype.kind == "c" or lib.sorting(info.device) is None:
+def suits(lib: Primitives, info: ArrayInfo, *, descending: bool, is_indexed: bool) -> bool:
+    """Whether the library sorts such an array along its last axis; it may be compiled for that."""
+    library = lib.sorting(info.device)
+    if library is None or info.dtype.kind == "c":
         return False
-    is_one_row = info.size == info.shape[-1]
-    return is_one_row or (info.shape[-1] > _SHORT_ROWS and info.size // info.shape[-1] < 1 << 32)
+    rows = info.size // info.shape[-1]
+    if rows > 1 and (info.shape[-1] <= _SHORT_ROWS or rows >= 1 << 32):
+        return False
+    place = _place(info) if is_indexed or rows > 1 else None
+    kinds = [SortKind(_keys(info), place, descending)]
+    if rows > 1:
+        kinds.append(SortKind(_ROWS, place, False))
+    return all(_is_ready(library, kind, info.device, compiles=info.size >= _WORTH_COMPILING) for kind in kinds)
+
+
+def _is_ready(library: DeviceSorting, kind: SortKind, device: Device, *, compiles: bool) -> bool:
+    if library.is_loaded(kind, device):
+        return True
+    name = cache.key("sort", library.fingerprint(device), *map(str, kind))
+    code = cache.read(name)
+    if code is not None:
+        with contextlib.suppress(KernelError):  # of another version, whatever the fingerprint says
+            library.load(kind, code, device)
+            return True
+    if compiles:
+        code = library.compile(kind, device)
+        library.load(kind, code, device)
+        cache.write(name, code)
+    return compiles
+
+
+def _keys(info: ArrayInfo) -> DType:
+    return np.dtype(_KEYS.get(info.dtype.name, info.dtype))
+
+
+def _place(info: ArrayInfo) -> DType:
+    return np.dtype("int32") if info.size < _MOST_NARROW else INDEX
 
 
 def sort(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) -> tuple[Array, Array | None]:
     """The elements in order along the last axis, and the positions from which they come."""
     info = lib.info(x)
     extent, rows = info.shape[-1], info.size // info.shape[-1]
-    dtype = np.dtype(_KEYS.get(info.dtype.name, info.dtype))
+    dtype = _keys(info)
     flat = shaping.reshape(lib, x, -1)
     keys = flat if info.dtype == dtype else lib.copy(flat, dtype)
     if dtype.kind == "f":
@@ -75,8 +118,8 @@ def sort(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) -> tu
     if rows == 1 and not is_indexed:
         found, _ = _by_library(lib, keys, None, descending=descending)
         return _result(lib, found, info), None
-    place = np.dtype("int32") if info.size < _MOST_NARROW else INDEX
-    found, places = _by_library(lib, keys, numbered(lib, (info.size,), info.device, place), descending=descending)
+    numbers = numbered(lib, (info.size,), info.device, _place(info))
+    found, places = _by_library(lib, keys, numbers, descending=descending)
     assert places is not None
     if rows > 1:
         numbers = _row()(places, extent)

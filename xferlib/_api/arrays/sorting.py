@@ -97,7 +97,7 @@ def _sorted(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) ->
     sort_rows = functools.partial(_sort_on_host, descending=descending)
     if not info.size or lib.on_host("sort", sort_rows, [x], targets):
         return targets[0], targets[1] if is_indexed else None
-    if radix.suits(lib, info):
+    if radix.suits(lib, info, descending=descending, is_indexed=is_indexed):
         return radix.sort(lib, x, descending=descending, is_indexed=is_indexed)
     extent, width = info.shape[-1], 1
     rows, order = lib.copy(x), radix.numbered(lib, info.shape, info.device) if is_indexed else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from html import escape
 
@@ -10,10 +11,11 @@ from xferlib._api.trace.timeline import COMPUTING, COPIES, Numbers, Recorded, Tr
 from xferlib._api.trace.timeline_rows import TimelineRow, rows_of
 from xferlib._core.observe import Kind
 
-_WIDTH, _LEFT, _ROW, _BAR, _AXIS = 900, 150, 22, 16, 30
-"""Pixels: the picture, its column of titles, a row, a bar, the axis below."""
+_WIDTH, _LEFT, _ROW, _BAR, _AXIS, _LEGEND = 900, 150, 22, 16, 30, 18
+"""Pixels: the picture, its column of titles, a row, a bar, the axis below, a line of the legend."""
 _CHARACTER = 6.5
 _TICKS = 6
+"""At most."""
 
 
 def html(found: Recorded) -> str:
@@ -27,10 +29,12 @@ def html(found: Recorded) -> str:
 def _svg(operations: Sequence[TraceOperation]) -> str:
     first, last = picture.extent(operations, None, None)
     rows = picture.drawn_rows(rows_of(operations))
-    height = _ROW * len(rows) + _AXIS
     scale = (_WIDTH - _LEFT - 10) / (last - first)
     devices = {row.device for row in rows} - {"host"}
-    parts = [*_shades(operations, first, scale, _ROW * len(rows)), *_axis(first, last, scale, _ROW * len(rows))]
+    shades = [*_shades(operations, first, scale, _ROW * len(rows))]
+    legend = [*_legend(picture.legend_of(rows, picture.BOTH_COLOUR if shades else None), _ROW * len(rows) + _AXIS)]
+    height = max(bottom for bottom, _ in legend)
+    parts = [*shades, *_axis(first, last, scale, _ROW * len(rows)), *(part for _, part in legend)]
     for position, row in enumerate(rows):
         title = f"{row.device} {row.title}" if len(devices) > 1 and row.device != "host" else row.title
         middle = position * _ROW + _ROW / 2
@@ -77,10 +81,32 @@ def _shades(operations: Sequence[TraceOperation], first: float, scale: float, he
 
 def _axis(first: float, last: float, scale: float, y: int) -> Iterator[str]:
     factor, unit = next((factor, unit) for limit, factor, unit in picture.UNITS if last - first < limit)
-    for number in range(_TICKS + 1):
-        time_s = (last - first) * number / _TICKS
-        x = _LEFT + time_s * scale
-        text = f"{time_s * factor:.4g}{' ' + unit if number == _TICKS else ''}"
+    step = _step((last - first) * factor / _TICKS)
+    for number in range(int((last - first) * factor / step) + 1):
+        x = _LEFT + number * step / factor * scale
+        text = f"{number * step:.4g}{'' if number else ' ' + unit}"
         yield f'<path d="M{x:.1f} 0V{y + 4}" stroke="currentColor" stroke-opacity="0.2" fill="none"/>'
-        anchor = "end" if number == _TICKS else "middle"
-        yield f'<text x="{x:.1f}" y="{y + 18}" text-anchor="{anchor}">{text}</text>'
+        yield f'<text x="{x:.1f}" y="{y + 18}" text-anchor="middle">{text}</text>'
+
+
+def _step(least: float) -> float:
+    """The next of 1, 2, 5, 10, ... and their tenths."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= least)
+
+
+def _legend(meanings: Sequence[tuple[str, str]], y: int) -> Iterator[tuple[int, str]]:
+    """Draw the meaning of each colour, in lines; with each where its line ends."""
+    x = _LEFT
+    for label, colour in meanings:
+        width = int(24 + len(label) * _CHARACTER)
+        if x > _LEFT and x + width > _WIDTH:
+            x, y = _LEFT, y + _LEGEND
+        yield (
+            y + _LEGEND,
+            (
+                f'<rect x="{x}" y="{y + 3}" width="12" height="10" fill="{colour}"/>'
+                f'<text x="{x + 17}" y="{y + 12}">{escape(label)}</text>'
+            ),
+        )
+        x += width

@@ -35,15 +35,38 @@ def _events(found: Recorded) -> Iterator[dict[str, Any]]:
             yield {"ph": "M", "name": "process_sort_index", "pid": process, "tid": 0, "args": {"sort_index": process}}
         yield _named("thread_name", process, number, row.title)
         yield {"ph": "M", "name": "thread_sort_index", "pid": process, "tid": number, "args": {"sort_index": number}}
-        for each in sorted(row.operations, key=lambda operation: (operation.start_s, -operation.end_s)):
-            yield _event(each, process, number)
+        for each, start_ns, end_ns in _nested(row.operations):
+            yield _event(each, process, number, start_ns, end_ns)
+
+
+def _nested(operations: list[TraceOperation]) -> Iterator[tuple[TraceOperation, int, int]]:
+    """The operations of a row with times in whole nanoseconds, in which each two are nested or apart.
+
+    Perfetto drops a slice that begins inside of another and ends behind it. The row allows for the resolution of
+    events' times, so that such ends are moved by that much here.
+    """
+    around: list[tuple[int, int]] = []
+    for each in sorted(operations, key=lambda operation: (operation.start_s, -operation.end_s)):
+        start, end = max(round(each.start_s * 1e9), 0), round(each.end_s * 1e9)
+        while around and end > around[-1][1]:
+            limit = around[-1][1]
+            if limit - start > end - limit:  # it ends a little too late, and else begins a little too early
+                end = limit
+            else:
+                start = max(start, limit)
+                around.pop()
+        if around:
+            start = max(start, around[-1][0])
+        end = max(start, end)
+        around.append((start, end))
+        yield each, start, end
 
 
 def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
 
 
-def _event(each: TraceOperation, process: int, thread: int) -> dict[str, Any]:
+def _event(each: TraceOperation, process: int, thread: int, start_ns: int, end_ns: int) -> dict[str, Any]:
     arguments: dict[str, Any] = {"source": f"{each.file}:{each.line} in {each.function}"}
     if each.nbytes:
         arguments |= {"nbytes": each.nbytes, "GB/s": round(each.gb_per_s, 3)}
@@ -53,5 +76,5 @@ def _event(each: TraceOperation, process: int, thread: int) -> dict[str, Any]:
             arguments["timed"] = False
     return {
         "ph": "X", "name": each.name, "cat": each.kind, "pid": process, "tid": thread,
-        "ts": round(each.start_s * 1e6, 3), "dur": round(max(each.seconds, 0.0) * 1e6, 3), "args": arguments,
+        "ts": start_ns / 1000, "dur": (end_ns - start_ns) / 1000, "args": arguments,
     }  # fmt: skip

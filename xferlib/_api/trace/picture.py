@@ -169,18 +169,22 @@ def _explain(figure: Any, rows: list[TimelineRow], has_shade: bool, names: list[
     """Draw the legend, below everything."""
     from matplotlib.patches import Patch
 
-    kinds = dict.fromkeys(row.kind for row in rows)
-    parts = [Patch(color=COLOURS[kind], label=LEGEND[kind]) for kind in kinds]
-    if any(each.kind == Kind.RANGE for row in rows for each in row.operations):
-        parts.append(Patch(color=RANGE_COLOUR, label="range"))
-    if has_shade:
-        parts.append(Patch(color=_BOTH_COLOUR_DARK if dark else BOTH_COLOUR, label="copy beside kernel"))
+    shade = (_BOTH_COLOUR_DARK if dark else BOTH_COLOUR) if has_shade else None
+    parts = [Patch(color=colour, label=label) for label, colour in legend_of(rows, shade)]
     if parts:
         made = figure.legend(
             handles=parts, loc="outside lower left", ncols=len(parts), fontsize=8, frameon=False, columnspacing=1.2,
             title="no room for: " + ";  ".join(names) if names else None, title_fontsize=8,
         )  # fmt: skip
         made.set_alignment("left")
+
+
+def legend_of(rows: Sequence[TimelineRow], shade: str | None) -> list[tuple[str, str]]:
+    """Return the meaning of each colour in these rows, and of ``shade`` if there is one."""
+    found = {LEGEND[row.kind]: COLOURS[row.kind] for row in rows}
+    if any(each.kind == Kind.RANGE for row in rows for each in row.operations):
+        found["range"] = RANGE_COLOUR
+    return [*found.items(), *([("copy beside kernel", shade)] if shade is not None else [])]
 
 
 def bars_of(members: Sequence[TraceOperation], pixel_s: float) -> list[Bar]:

@@ -12,10 +12,10 @@ from xferlib._api.trace.recorder import EventRecorder, closed, opened
 from xferlib._api.trace.timeline import Numbers, Recorded, TraceOperation
 from xferlib._core import observe, pending, raw, registry
 from xferlib._core.observe import Kind
+from xferlib._core.ordering import copy_streams
 from xferlib._core.stream import Stream, current_stream
 from xferlib._runtime.callsite import site_of
 from xferlib._runtime.checks import whole
-from xferlib._transfer import copy_streams
 from xferlib.errors import ArgumentError, ForkError, StreamError, shown
 
 if TYPE_CHECKING:

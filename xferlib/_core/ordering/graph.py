@@ -45,10 +45,11 @@ class _GraphWork:
 
     def launch(self, stream: RawStream) -> None:
         with self.lock:
-            if self.done is not None and self.last is not stream:
+            again = self.done if self.last is stream else None  # for which nothing waits
+            if self.done is not None and again is None:
                 self.backend.event_wait(stream, self.done)  # the launches share their memory
             self.run(stream)
-            self.done, self.last = self.backend.event_record(stream, timing=False), stream
+            self.done, self.last = self.backend.event_record(stream, timing=False, event=again), stream
 
     def is_over(self) -> bool:
         with contextlib.suppress(Exception):  # of a device that is lost nothing will be done
@@ -97,12 +98,17 @@ class Graph:
         Raises:
             StreamError: Its block has not ended, or failed; a stream of another device, or one that is captured.
         """
-        if self._work is None:
+        work = self._work
+        if type(stream) is self._streams and stream.device is self.device and work is not None:
+            if observe.active is None and stream._raw.capture is None:
+                self._enqueue(work, stream)
+                return
+        if work is None:
             why = "its block has not ended" if self._is_open else "its block raised an error"
             raise StreamError(
                 f"Graph.launch: the graph is not complete, because {why}; launch it after a block that ends"
             )
-        backend = self._work.backend
+        backend = work.backend
         if stream is None:
             stream = self._streams._of(backend.stream_current(self.device), backend)
         target = self._streams.from_any(stream, self.device)
@@ -114,16 +120,23 @@ class Graph:
             raise StreamError(
                 "Graph.launch: the stream is being captured, and a graph holds no other; launch one after the other"
             )
-        _sweep()
+        if (recorder := observe.active) is None:
+            self._enqueue(work, target)
+            return
         backend.attach(self.device)
         target._settle()
-        run = functools.partial(self._work.launch, target._raw)
-        if (recorder := observe.active) is None:
-            run()
-        elif backend.capabilities.streams:
+        run = functools.partial(work.launch, target._raw)
+        if backend.capabilities.streams:
             recorder.enqueue(Kind.KERNEL, "graph", 0, backend, target._raw, run)
         else:
             recorder.on_host(Kind.KERNEL, "graph", 0, backend, self.device, run)
+
+    def _enqueue(self, work: _GraphWork, stream: Any) -> None:
+        if _ending:
+            _sweep()
+        work.backend.attach(self.device)
+        stream._settle()
+        work.launch(stream._raw)
 
     def __repr__(self) -> str:
         state = "being captured" if self._is_open else "complete" if self._work is not None else "failed"

@@ -40,7 +40,7 @@ class CudaBackend(CudaGraphs, CudaCopies, CudaKernels):
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> Array:
         """Allocated by the library on ``stream``; guarded on any but the default stream."""
         try:
-            if len(self._devices) == 1:
+            if len(self._devices) == 1 or self.is_inside(device):
                 return self._empty_in_order(shape, dtype, device, stream)
             with Current(self, device):
                 return self._empty_in_order(shape, dtype, device, stream)
@@ -52,9 +52,6 @@ class CudaBackend(CudaGraphs, CudaCopies, CudaKernels):
             array = self._empty(shape, dtype, device)
             return self.guarded(array, stream) if stream.handle else array
         return self._empty_on(shape, dtype, device, stream, self.stream_current(device))
-
-    def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
-        raise NotImplementedError
 
     def _empty_on(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream, current: RawStream

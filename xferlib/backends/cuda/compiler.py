@@ -1,27 +1,24 @@
-"""CUDA source to cubin, cubin to kernel, kernel to launch: written once for the CUDA backends.
+"""CUDA source to cubin, and cubin to kernel: written once for the CUDA backends.
 
 The options are the caller's: what they mean for rounding is decided where the source is generated.
 """
 
 from __future__ import annotations
 
-import ctypes
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cuda.bindings import driver, nvrtc
 
-from xferlib._core.backend_options import DeviceKernels
+from xferlib.backends.cuda.launches import CudaLaunches, LoadedKernel
 from xferlib.errors import ArgumentError, KernelCompileError
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
-    from xferlib._core.raw import RawStream
 
 _SUCCESS = driver.CUresult.CUDA_SUCCESS
 _COMPILED = nvrtc.nvrtcResult.NVRTC_SUCCESS
-_NO_CONTEXT = (int(driver.CUresult.CUDA_ERROR_INVALID_CONTEXT), int(driver.CUresult.CUDA_ERROR_NOT_INITIALIZED))
 
 
 class Compiled(NamedTuple):
@@ -33,32 +30,6 @@ class Compiled(NamedTuple):
     """The compiler's messages: warnings, where there are any."""
 
 
-class _LaunchAttribute(ctypes.Structure):
-    """``CUlaunchAttribute`` of the driver API, for values that are one int."""
-
-    _fields_: ClassVar = [
-        ("id", ctypes.c_int),
-        ("padding", ctypes.c_int),
-        ("value", ctypes.c_int),
-        ("rest", ctypes.c_char * 60),
-    ]
-
-
-class _LaunchConfig(ctypes.Structure):
-    """``CUlaunchConfig`` of the driver API."""
-
-    _fields_: ClassVar = [
-        *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")),
-        ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.POINTER(_LaunchAttribute)),
-        ("attribute_count", ctypes.c_uint),
-    ]
-
-    def __repr__(self) -> str:
-        grid, block = (self.grid_x, self.grid_y, self.grid_z), (self.block_x, self.block_y, self.block_z)
-        return f"grid {grid}, block {block} and {self.shared} bytes of shared memory"
-
-
 _ATTRIBUTES = {
     "registers": "NUM_REGS", "max_threads": "MAX_THREADS_PER_BLOCK", "shared_nbytes": "SHARED_SIZE_BYTES",
     "constant_nbytes": "CONST_SIZE_BYTES", "local_nbytes": "LOCAL_SIZE_BYTES",
@@ -66,22 +37,6 @@ _ATTRIBUTES = {
     "binary_version": "BINARY_VERSION",
 }  # fmt: skip
 """The driver's names of a kernel's attributes, by ours."""
-_EARLY = int(driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
-_COOPERATIVE = int(driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
-_EARLY_FROM = (9, 0)
-"""Compute capability from which a kernel itself can wait for the one before it."""
-
-
-class LoadedKernel:
-    """A kernel of a loaded library; keeps the library, and so the code, loaded."""
-
-    __slots__ = ("_library", "function", "handle", "name")
-
-    def __init__(self, library: Library, name: str, handle: Any) -> None:
-        self._library = library
-        self.name = name
-        self.handle = int(handle)
-        self.function = driver.CUfunction(self.handle)
 
 
 class Library:
@@ -98,22 +53,8 @@ class Library:
             driver.cuLibraryUnload(self.handle)
 
 
-class CudaKernels(DeviceKernels):
-    """Compilation and launch, for `CudaBackend` to inherit beside its devices."""
-
-    _devices: tuple[Device, ...]
-    name: str
-
-    if TYPE_CHECKING:  # what it needs of the classes beside it, which may stand behind this one
-
-        def attach(self, device: Device) -> None:
-            raise NotImplementedError
-
-        def device_current(self) -> Device:
-            raise NotImplementedError
-
-        def device_use(self, device: Device) -> None:
-            raise NotImplementedError
+class CudaKernels(CudaLaunches):
+    """Compilation, for `CudaBackend` to inherit beside its devices."""
 
     def compile(
         self, source: str, *, device: Device, options: tuple[str, ...] = (), names: tuple[str, ...] = ()
@@ -131,6 +72,17 @@ class CudaKernels(DeviceKernels):
         """
         major, minor = self.compute_capability(device)
         return compile_source(source, arch=f"sm_{major}{minor}", options=options, names=names)
+
+    def link(self, pieces: Sequence[tuple[str, str, bytes]], *, device: Device) -> bytes:
+        """Machine code of several pieces of device code: the name, the kind and the content of each.
+
+        Raises:
+            KernelCompileError: nvJitLink is not installed, or refused them.
+        """
+        from xferlib.backends.cuda.linking import linked
+
+        major, minor = self.compute_capability(device)
+        return linked(pieces, arch=f"sm_{major}{minor}")
 
     def compute_capability(self, device: Device) -> tuple[int, int]:
         kind = driver.CUdevice_attribute
@@ -204,78 +156,6 @@ class CudaKernels(DeviceKernels):
             result, blocks = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel.function, threads, shared_nbytes)
         _check(result, f"asking for the occupancy of kernel {kernel.name!r} on {device}")
         return int(blocks)
-
-    def launch(
-        self,
-        kernel: Any,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        params: int,
-        *,
-        stream: RawStream,
-        shared_nbytes: int = 0,
-        cooperative: bool = False,
-    ) -> None:
-        """Enqueue ``kernel``. ``params`` is the address of the array of pointers to the arguments."""
-        launch = self.prepare_launch(
-            kernel, grid, block, params, device=stream.device, shared_nbytes=shared_nbytes, cooperative=cooperative
-        )
-        launch(stream.handle)
-
-    def prepare_launch(
-        self,
-        kernel: LoadedKernel,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        params: int,
-        *,
-        device: Device,
-        shared_nbytes: int = 0,
-        awaits: bool = False,
-        cooperative: bool = False,
-    ) -> Callable[[int], None]:
-        """A function that enqueues this launch on a stream of ``device``, given by its handle.
-
-        The arguments are what ``params`` then points to. One thread may call it at a time.
-
-        Args:
-            awaits: The kernel itself waits for the one before it on the stream, by ``griddepcontrol.wait``, and so may
-                be started early where the device knows that instruction (CUDA's programmatic dependent launch).
-            cooperative: All blocks run at a time, or the launch fails.
-        """
-        from xferlib.backends.cuda.driver import launch_kernel  # compiling needs no driver
-
-        config = _LaunchConfig(*grid, *block, shared_nbytes)
-        if awaits and self.compute_capability(device) >= _EARLY_FROM:
-            config.attributes = ctypes.pointer(_LaunchAttribute(_EARLY, value=1))
-            config.attribute_count = 1
-        if cooperative:
-            config.attributes = ctypes.pointer(_LaunchAttribute(_COOPERATIVE, value=1))
-            config.attribute_count = 1
-        arguments = (ctypes.addressof(config), kernel.handle, params, 0)
-        last = 0
-
-        def launch(handle: int) -> None:
-            nonlocal last
-            if handle != last:
-                config.stream = last = handle
-            result = launch_kernel(*arguments)  # four of them; cuLaunchKernel has eleven
-            if result in _NO_CONTEXT:  # a thread that has not used CUDA yet
-                self.attach(device)
-                result = launch_kernel(*arguments)
-            if result:
-                _check(result, f"launching kernel {kernel.name!r} with {config} on {device}")
-
-        if len(self._devices) == 1:
-            return launch
-
-        def launch_there(handle: int) -> None:
-            from xferlib.backends.cuda.contexts import Current
-
-            with Current(self, device):
-                launch(handle)
-
-        return launch_there
 
 
 def compile_source(source: str, *, arch: str, options: tuple[str, ...], names: tuple[str, ...]) -> Compiled:

@@ -45,6 +45,10 @@ class Inside:
             calls.context_use(self._before)
 
 
+HERE = Inside(0)
+"""For a block that is inside already."""
+
+
 class Current:
     """Make a device current for a block, and the one before it again afterwards."""
 

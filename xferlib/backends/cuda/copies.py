@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from cuda.bindings import driver
 
 from xferlib._core.array import Array
-from xferlib._core.backend_options import FastCopies
+from xferlib._core.backend_options import DirectCopies, FastCopies
 from xferlib._core.device import Device
 from xferlib._core.raw import RawStream, StagingCalls
 from xferlib.backends.cuda import driver as calls
@@ -23,6 +24,12 @@ _LEGACY = (0, 1)
 
 class CudaCopies(CudaStreams, FastCopies):
     """Copies by the driver's own functions."""
+
+    pointer_of: Callable[[Array], int] | None = None
+    """The address of an array; None: C does not make the library's arrays by itself."""
+
+    def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
+        raise NotImplementedError
 
     def __init__(self, count: int) -> None:
         super().__init__(count)
@@ -87,6 +94,16 @@ class CudaCopies(CudaStreams, FastCopies):
             raise failure(result, f"copying {nbytes} bytes behind another stream's work on {stream.device}")
         return copied  # type: ignore[no-any-return]
 
+    def copy_each(self, dsts: list[int], srcs: list[int], sizes: list[int], *, stream: RawStream) -> bool:
+        enqueue = calls.copy_each
+        if enqueue is None:
+            return False
+        refuse_fork("copying")
+        result = self._inside(stream.device, enqueue, dsts, srcs, sizes, stream.handle)
+        if result:
+            raise failure(result, f"copying {len(sizes)} arrays of {sum(sizes)} bytes on {stream.device}")
+        return True
+
     def staging_calls(self, device: Device) -> StagingCalls:
         found = self._staging.get(device.index)
         if found is None:
@@ -119,25 +136,24 @@ class CudaCopies(CudaStreams, FastCopies):
             raise failure(result, doing)
         return False
 
+    def direct(self, device: Device) -> DirectCopies | None:
+        if is_forked() or self.pointer_of is None:
+            return None
+        is_alone = len(self._devices) == 1
+        return DirectCopies(
+            **calls.DIRECT,
+            context=self._context(device.index),
+            empty=functools.partial(self._empty, device=device),
+            pointer=self.pointer_of,
+            stream=functools.partial(self.stream_handle, device),
+            is_current=None if is_alone else lambda: self.device_current() is device,
+        )
+
     def whole(self, array: Array) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
         # In half the time that a view takes: the libraries' arrays name these things as NumPy does.
         if not array.flags.c_contiguous:
             return None
         return self.operands((array,))[0], array.shape, array.dtype
-
-    def send_whole(self, src: np.ndarray[Any, Any], dst: Array, pointer: int, most: int) -> bool:
-        context = self._context_at_once(dst)
-        if context is None or calls.send_whole is None:
-            return False
-        result = calls.send_whole(src, pointer, context, most)
-        return result == calls.SUCCESS or self._is_done(result, src)
-
-    def fetch_whole(self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int) -> bool:
-        context = self._context_at_once(src)
-        if context is None or calls.fetch_whole is None:
-            return False
-        result = calls.fetch_whole(dst, pointer, context, most)
-        return result == calls.SUCCESS or self._is_done(result, dst)
 
     def send_gathered(
         self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int

@@ -30,14 +30,25 @@ class CudaGraph:
     Args:
         handle: Of the ``CUgraphExec``.
         inside: Makes a driver call in the context of a stream's device.
+        functions: The functions that it calls.
+        mark: Records an event on a stream.
         owned: What must live as long.
     """
 
-    __slots__ = ("_handle", "_inside", "_owned", "_pid")
+    __slots__ = ("_functions", "_handle", "_inside", "_mark", "_owned", "_pid")
 
-    def __init__(self, handle: int, inside: Callable[..., int], owned: tuple[Any, ...]) -> None:
+    def __init__(
+        self,
+        handle: int,
+        inside: Callable[..., int],
+        functions: host_functions.Kept,
+        mark: Callable[[RawStream], Any],
+        owned: Any,
+    ) -> None:
         self._handle = handle
         self._inside = inside
+        self._functions = functions
+        self._mark = mark
         self._owned = owned
         self._pid = os.getpid()
 
@@ -46,6 +57,9 @@ class CudaGraph:
         result = self._inside(stream.device, calls.graph_launch, self._handle, stream.handle)
         if result:
             raise failure(result, f"launching a graph on {stream.device}")
+        if self._functions:
+            host_functions.sweep()
+            self._functions.launched(self._mark(stream))
 
     def __del__(self, _destroy: Any = calls.graph_exec_destroy, _getpid: Any = os.getpid) -> None:
         if getattr(self, "_pid", 0) == _getpid():  # a forked child must not touch the driver
@@ -57,8 +71,8 @@ class CudaGraphs(CudaStreams):
 
     def __init__(self, count: int) -> None:
         super().__init__(count)
-        self._captures: dict[tuple[int, int], tuple[contextlib.ExitStack, tuple[Any, ...]]] = {}
-        """By device and stream: what ends with the capture, and what the graph must own."""
+        self._captures: dict[tuple[int, int], tuple[contextlib.ExitStack, host_functions.Kept, Any]] = {}
+        """By device and stream: what ends with the capture, the functions, and the memory that the graph must own."""
 
     @contextlib.contextmanager
     def _own_memory(self, device: Device) -> Iterator[Any]:
@@ -77,10 +91,13 @@ class CudaGraphs(CudaStreams):
             result = self._inside(stream.device, calls.capture_begin, stream.handle, calls.CAPTURE_RELAXED)
             if result:
                 raise failure(result, f"capturing a stream of {stream.device}")
-            self._captures[key] = (ends.pop_all(), (memory, host_functions.Kept(functions)))
+            self._captures[key] = (ends.pop_all(), host_functions.Kept(functions), memory)
+
+    def _mark_launch(self, stream: RawStream) -> Any:
+        return self.event_record(stream, timing=False)
 
     def capture_end(self, stream: RawStream) -> CudaGraph:
-        ends, owned = self._captures.pop((stream.device.index, stream.handle))
+        ends, functions, memory = self._captures.pop((stream.device.index, stream.handle))
         graph, made = ctypes.c_void_p(), ctypes.c_void_p()
         try:
             result = self._inside(stream.device, calls.capture_end, stream.handle, ctypes.addressof(graph))
@@ -96,4 +113,4 @@ class CudaGraphs(CudaStreams):
                 calls.graph_destroy(graph.value)
         if result:
             raise failure(result, f"capturing a stream of {stream.device}")
-        return CudaGraph(made.value or 0, self._inside, owned)
+        return CudaGraph(made.value or 0, self._inside, functions, self._mark_launch, memory)

@@ -28,13 +28,32 @@ _local = threading.local()
 reset_in_child(_captured.clear)
 
 
+_launched: dict[int, Kept] = {}
+"""The functions of graphs that have been launched, by identity, until they are found to be done."""
+reset_in_child(_launched.clear)
+
+
 class Kept:
     """Functions that a graph calls at each launch; forgotten when the object dies."""
 
-    __slots__ = ("_numbers",)
+    __slots__ = ("_numbers", "last")
 
     def __init__(self, numbers: list[int]) -> None:
         self._numbers = numbers
+        self.last: calls.CudaEvent | None = None
+        """After the last launch of the graph."""
+
+    def __bool__(self) -> bool:
+        return bool(self._numbers)
+
+    def launched(self, event: calls.CudaEvent) -> None:
+        """The functions run until ``event`` completes, and the interpreter must not end before."""
+        self.last = event
+        _launched[id(self)] = self
+
+    def is_done(self) -> bool:
+        """Whether no launch is on its way; what the driver cannot tell any more is over."""
+        return self.last is None or calls.event_query(self.last.handle) != calls.NOT_READY
 
     def __del__(self) -> None:
         for number in self._numbers:
@@ -49,6 +68,12 @@ def kept_in(numbers: list[int]) -> Iterator[None]:
         yield
     finally:
         _local.numbers = None
+
+
+def sweep() -> None:
+    """Forget the graphs that have done their work, so that they may die."""
+    if _launched:
+        _are_launched()
 
 
 def _run(number: int) -> None:
@@ -88,5 +113,13 @@ def enqueue_captured(handle: int, function: Callable[[], None]) -> int:
 def _await_all() -> None:
     """Wait for the functions on their way, for a bounded time: the driver cannot call into Python that has ended."""
     start_s = time.monotonic()
-    while _waiting and time.monotonic() - start_s < _LONGEST_S:
+    while (_waiting or _are_launched()) and time.monotonic() - start_s < _LONGEST_S:
         time.sleep(_LOOK_S)
+
+
+def _are_launched() -> bool:
+    """Whether a graph is on its way that calls functions."""
+    for number, each in tuple(_launched.items()):
+        if each.is_done():
+            _launched.pop(number, None)
+    return bool(_launched)

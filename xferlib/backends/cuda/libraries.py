@@ -56,6 +56,16 @@ class Handle:
                 return
 
 
+def failure(library: str, name: str, error: Exception) -> Exception:
+    """The error of a library as xferlib's; ``name`` says what was asked of it."""
+    told = f"{name}: {library} failed with {str(error) or type(error).__name__}"
+    if any(each in str(error) for each in _TOO_LITTLE):
+        return DeviceMemoryError(f"{told}; free device arrays, or compute with fewer at a time")
+    if isinstance(error, RuntimeError):  # nvmath found no library, or no such function in it
+        return UnsupportedError(f"{told}; install the library: {EXTRA}")
+    return KernelError(f"{told}; `xferlib info` shows the driver and the devices")
+
+
 class translated:  # noqa: N801 - read as a statement
     """Raise the errors of a library as xferlib's; ``name`` says what was asked of it."""
 
@@ -69,14 +79,8 @@ class translated:  # noqa: N801 - read as a statement
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if not isinstance(error, Exception) or isinstance(error, XferError):
-            return
-        told = f"{self._name}: {self._library} failed with {str(error) or type(error).__name__}"
-        if any(each in str(error) for each in _TOO_LITTLE):
-            raise DeviceMemoryError(f"{told}; free device arrays, or compute with fewer at a time") from error
-        if isinstance(error, RuntimeError):  # nvmath found no library, or no such function in it
-            raise UnsupportedError(f"{told}; install the library: {EXTRA}") from error
-        raise KernelError(f"{told}; `xferlib info` shows the driver and the devices") from error
+        if isinstance(error, Exception) and not isinstance(error, XferError):
+            raise failure(self._library, self._name, error) from error
 
 
 class Libraries(DeviceMath):
@@ -92,23 +96,35 @@ class Libraries(DeviceMath):
         self._bindings = bindings
         self._idle: dict[tuple[str, int], collections.deque[Handle]] = {}
 
-    def _call(self, library: str, name: str, stream: RawStream, function: Callable[[int], Any]) -> Any:
-        """``function`` of a handle that works on ``stream``."""
+    def _call(self, library: str, name: str, stream: RawStream, function: Callable[..., Any], *arguments: Any) -> Any:
+        """``function`` of a handle that works on ``stream``, and of ``arguments``."""
+        device = stream.device
+        idle = self._idle.get((library, device.index))
+        if idle is None:
+            idle = self._idle.setdefault((library, device.index), collections.deque())
+        try:
+            with self._backend.inside(device):
+                try:
+                    handle = idle.pop()
+                except IndexError:
+                    handle = self._made(library)
+                try:
+                    if handle.stream != stream.handle:
+                        self._bindings[library].set_stream(handle.number, stream.handle)
+                        handle.stream = stream.handle
+                    return function(handle.number, *arguments)
+                finally:
+                    idle.append(handle)
+        except XferError:
+            raise
+        except Exception as error:
+            raise failure(_LIBRARIES[library], name, error) from error
+
+    def _made(self, library: str) -> Handle:
         binding = self._bindings[library]
-        idle = self._idle.setdefault((library, stream.device.index), collections.deque())
-        with translated(_LIBRARIES[library], name), self._backend.inside(stream.device):
-            try:
-                handle = idle.pop()
-            except IndexError:
-                handle = Handle(binding.create(), binding.destroy)
-                self._prepare(library, handle.number)
-            try:
-                if handle.stream != stream.handle:
-                    binding.set_stream(handle.number, stream.handle)
-                    handle.stream = stream.handle
-                return function(handle.number)
-            finally:
-                idle.append(handle)
+        handle = Handle(binding.create(), binding.destroy)
+        self._prepare(library, handle.number)
+        return handle
 
     def _prepare(self, library: str, handle: int) -> None:
         if library == "cublas":

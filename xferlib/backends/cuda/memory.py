@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import ctypes
 import os
 import sys
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +21,7 @@ from xferlib.errors import PinnedMemoryError
 if TYPE_CHECKING:
     from xferlib._core.device import Device
     from xferlib._core.raw import RawStream
-    from xferlib.backends.cuda.devices import CudaDevices
+    from xferlib.backends.cuda.streams import CudaStreams
 
 
 class CudaPinned:
@@ -47,39 +50,147 @@ class PoolMemory:
     """Memory from one of CUDA's stream-ordered pools, given back in the order of the stream that it was allocated on.
 
     Args:
-        pool: The pool's handle.
-        nbytes: More than 0.
-        stream: Of the pool's device, whose context is current.
-
-    Raises:
-        MemoryError: The device has too little memory.
+        pointer: The address.
+        stream: That stream, of the pool's device.
     """
 
     __slots__ = ("_stream", "pointer")
 
-    def __init__(self, pool: int, nbytes: int, stream: RawStream) -> None:
-        pointer = ctypes.c_uint64()
-        result = calls.pool_allocate(ctypes.addressof(pointer), nbytes, pool, stream.handle)
-        if result == calls.OUT_OF_MEMORY:
-            raise MemoryError(calls.error_name(result))
-        check(result, f"allocating {nbytes} bytes on {stream.device}")
-        self.pointer = pointer.value
+    def __init__(self, pointer: int, stream: RawStream) -> None:
+        self.pointer = pointer
         self._stream = stream
 
     def __del__(self, _free: Any = calls.pool_free) -> None:
-        if not hasattr(self, "_stream"):  # there was too little memory
+        if not hasattr(self, "_stream"):  # Ctrl-C struck while it was made
             return
         if self._stream.capture is not None:  # each launch of the graph would free it again
-            self._stream.capture.postponed.append(_freed_later(self.pointer, self._stream))
+            self._stream.capture.postponed.append(PoolMemory(self.pointer, self._stream))
         else:
             _free(self.pointer, self._stream.handle)
 
 
-def _freed_later(pointer: int, stream: RawStream) -> PoolMemory:
-    """The same memory as an object that gives it back when it dies."""
-    memory = object.__new__(PoolMemory)
-    memory.pointer, memory._stream = pointer, stream
-    return memory
+_MOST_RECYCLED, _MOST_FINE = 1 << 20, 1 << 16
+_STEPS = (1 << 9, 1 << 15)
+"""To which sizes of recycled blocks are rounded up, below and above `_MOST_FINE`."""
+_MOST_IDLE = 8
+"""Blocks of one size, so that all of them together are at most 100 MiB."""
+
+
+class DriverPool:
+    """One of CUDA's stream-ordered pools, and small blocks that the default stream may use again.
+
+    The driver takes 2 us to give out memory, and as much to take it back: as long as a kernel on a small array.
+    """
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+        self.idle: collections.defaultdict[int, list[int]] = collections.defaultdict(list)
+
+    def allocate(self, nbytes: int, stream: RawStream) -> int:
+        """The address of new memory in the order of ``stream``.
+
+        Raises:
+            MemoryError: The device has too little.
+        """
+        result = calls.pool_allocate(_answer.address, nbytes, self.handle, stream.handle)
+        if result == calls.OUT_OF_MEMORY:
+            self.trim()
+            result = calls.pool_allocate(_answer.address, nbytes, self.handle, stream.handle)
+        if result == calls.OUT_OF_MEMORY:
+            raise MemoryError(calls.error_name(result))
+        if result:
+            check(result, f"allocating {nbytes} bytes on {stream.device}")
+        return _answer.pointer.value
+
+    def trim(self) -> None:
+        """Give idle blocks back."""
+        for blocks in [*self.idle.values()]:
+            while blocks:
+                with contextlib.suppress(IndexError):  # another thread has taken it meanwhile
+                    calls.pool_free(blocks.pop(), 0)
+
+
+class DeviceAddress(int):
+    """The address of device memory, which is given back when the last array over it dies.
+
+    A `Guard` does that where another stream than the memory's own may have to be waited for. Most arrays die where they
+    were made, after a few microseconds of work, and have none.
+    """
+
+    stream: RawStream
+    """The one that the memory was allocated on."""
+    device: Device
+    _backend: CudaStreams
+    _idle: list[int] | None = None
+    """Where blocks of this size wait for the next use."""
+    _guard: Guard | None = None
+    _pid = 0
+    """Of the process, if this object gives the memory back."""
+
+    @classmethod
+    def from_pool(cls, backend: CudaStreams, pool: DriverPool, nbytes: int, stream: RawStream) -> DeviceAddress:
+        """Allocate more than 0 bytes on a stream of the pool's device, whose context is current.
+
+        Raises:
+            MemoryError: The device has too little.
+        """
+        idle, pointer = None, 0
+        if nbytes <= _MOST_RECYCLED and not stream.handle:
+            step = _STEPS[nbytes > _MOST_FINE]
+            nbytes = -(-nbytes // step) * step
+            idle = pool.idle[nbytes]
+            try:
+                pointer = idle.pop()
+            except IndexError:
+                pass
+        self = cls(pointer or pool.allocate(nbytes, stream))
+        self._backend, self.stream, self.device, self._idle = backend, stream, stream.device, idle
+        self._pid = os.getpid()
+        return self
+
+    @classmethod
+    def of(cls, memory: GraphMemory, backend: CudaStreams, stream: RawStream) -> DeviceAddress:
+        """That of memory which a guard keeps."""
+        self = cls(memory.pointer)
+        self.stream, self.device, self._guard = stream, stream.device, Guard(backend, memory, stream)
+        return self
+
+    def used_on(self, stream: RawStream) -> None:
+        """Note that the memory must outlive the work enqueued so far on ``stream``."""
+        if self._guard is None and stream.handle == self.stream.handle:
+            return
+        (self._guard or self._set_guard()).used_on(stream)
+
+    def _set_guard(self) -> Guard:
+        self._guard = Guard(self._backend, PoolMemory(int(self), self.stream), self.stream)
+        return self._guard
+
+    def __del__(
+        self, _free: Any = calls.pool_free, _getpid: Any = os.getpid, _is_finalizing: Any = sys.is_finalizing
+    ) -> None:
+        # A forked child must not free the parent's memory; at its end the process gives back all of it.
+        if self._guard is not None or self._pid != _getpid() or _is_finalizing():
+            return
+        stream, backend, idle = self.stream, self._backend, self._idle
+        if stream.capture is not None or backend.stream_handle(self.device) != stream.handle:
+            self._set_guard()  # dies with this object, and gives the memory back
+        elif idle is not None and len(idle) < _MOST_IDLE:
+            idle.append(int(self))  # later work on the default stream may use it
+        elif backend.is_inside(self.device):
+            _free(self, stream.handle)
+        else:
+            self._set_guard()
+
+
+class _Answer(threading.local):
+    """Memory in which the driver writes an address for the calling thread."""
+
+    def __init__(self) -> None:
+        self.pointer = ctypes.c_uint64()
+        self.address = ctypes.addressof(self.pointer)
+
+
+_answer = _Answer()
 
 
 class GraphMemory:
@@ -118,7 +229,7 @@ class Guard:
 
     __slots__ = ("allocation", "backend", "pid", "stream", "users")
 
-    def __init__(self, backend: CudaDevices, allocation: Any, stream: RawStream) -> None:
+    def __init__(self, backend: CudaStreams, allocation: Any, stream: RawStream) -> None:
         self.backend = backend
         self.allocation = allocation
         self.stream = stream

@@ -30,7 +30,7 @@ def _at(info: ArrayInfo, number: int) -> int:
 
 
 class Solver(Libraries):
-    """One call for each matrix, all with one workspace: they run one after the other on the stream."""
+    """One call for many small matrices where there is one; else one for each, with one workspace, on the stream."""
 
     @functools.cached_property
     def _params(self) -> int:
@@ -107,10 +107,20 @@ class Solver(Libraries):
 
         self._call("cusolverDn", "solve", stream, run)
 
-    def cholesky(self, a: ArrayInfo, codes: ArrayInfo, *, is_upper: bool, stream: RawStream) -> None:
+    def cholesky(
+        self, a: ArrayInfo, each: ArrayInfo | None, codes: ArrayInfo, *, is_upper: bool, stream: RawStream
+    ) -> None:
         """See `DeviceMath.cholesky`."""
         solver, kind = self._bindings["cusolverDn"], DATA_TYPES[a.dtype.name]
         count, rows, _ = a.shape
+        if each is not None:
+            batched, triangle = (
+                getattr(solver, f"{_LETTERS[a.dtype.name]}potrf_batched"),
+                _UPPER if is_upper else _LOWER,
+            )
+            run = lambda handle: batched(handle, triangle, rows, each.pointer, rows, codes.pointer, count)
+            self._call("cusolverDn", "cholesky", stream, run)
+            return
         matrix: Callable[[int], tuple[Any, ...]] = lambda i: (
             self._params,
             _UPPER if is_upper else _LOWER,
@@ -128,10 +138,25 @@ class Solver(Libraries):
             stream,
         )
 
-    def qr(self, a: ArrayInfo, tau: ArrayInfo, codes: ArrayInfo, *, stream: RawStream) -> None:
+    def qr(
+        self,
+        a: ArrayInfo,
+        tau: ArrayInfo,
+        each: tuple[ArrayInfo, ArrayInfo] | None,
+        codes: ArrayInfo,
+        *,
+        stream: RawStream,
+    ) -> None:
         """See `DeviceMath.qr`."""
         solver, kind = self._bindings["cusolverDn"], DATA_TYPES[a.dtype.name]
         count, columns, rows = a.shape
+        if each is not None:
+            batched = getattr(self._bindings["cublas"], f"{_LETTERS[a.dtype.name]}geqrf_batched")
+            wrong = np.zeros(1, "int32")  # the number of a wrong argument, on the host
+            one, two = (every.pointer for every in each)
+            run = lambda handle: batched(handle, rows, columns, one, rows, two, wrong.ctypes.data, count)
+            self._call("cublas", "qr", stream, run)
+            return
         matrix: Callable[[int], tuple[Any, ...]] = lambda i: (
             self._params,
             rows,
@@ -168,20 +193,29 @@ class Solver(Libraries):
             stream,
         )  # fmt: skip
 
-    def eigh(self, a: ArrayInfo, values: ArrayInfo, codes: ArrayInfo, *, with_vectors: bool, stream: RawStream) -> None:
+    def eigh(
+        self,
+        a: ArrayInfo,
+        values: ArrayInfo,
+        codes: ArrayInfo,
+        *,
+        with_vectors: bool,
+        is_one_operation: bool,
+        stream: RawStream,
+    ) -> None:
         """See `DeviceMath.eigh`."""
         solver, kind, real = self._bindings["cusolverDn"], DATA_TYPES[a.dtype.name], DATA_TYPES[values.dtype.name]
         count, rows, _ = a.shape
         matrix: Callable[[int], tuple[Any, ...]] = lambda i: (
             self._params, int(with_vectors), _LOWER, rows, kind, _at(a, i), rows, real, _at(values, i), kind
         )  # fmt: skip
-        self._each(
-            "eigh",
-            count,
-            lambda handle: solver.xsyevd_buffer_size(handle, *matrix(0)),
-            lambda handle, i, *work: solver.xsyevd(handle, *matrix(i), *work, _at(codes, i)),
-            stream,
-        )
+        if is_one_operation:
+            size = lambda handle: solver.xsyev_batched_buffer_size(handle, *matrix(0), count)
+            solve = lambda handle, i, *work: solver.xsyev_batched(handle, *matrix(i), *work, codes.pointer, count)
+        else:
+            size = lambda handle: solver.xsyevd_buffer_size(handle, *matrix(0))
+            solve = lambda handle, i, *work: solver.xsyevd(handle, *matrix(i), *work, _at(codes, i))
+        self._each("eigh", 1 if is_one_operation else count, size, solve, stream)
 
     def svd(
         self,
@@ -211,3 +245,32 @@ class Solver(Libraries):
             lambda handle, i, *work: solver.xgesvd(handle, *matrix(i), *work, _at(codes, i)),
             stream,
         )
+
+    def small_svd(
+        self,
+        a: ArrayInfo,
+        values: ArrayInfo,
+        codes: ArrayInfo,
+        vectors: tuple[ArrayInfo, ArrayInfo] | None,
+        *,
+        stream: RawStream,
+    ) -> None:
+        """See `DeviceMath.small_svd`."""
+        solver, name = self._bindings["cusolverDn"], f"{_LETTERS[a.dtype.name]}gesvdj_batched"
+        find, size = getattr(solver, name), getattr(solver, f"{name}_buffer_size")
+        count, columns, rows = a.shape
+        left, right = (0, 0) if vectors is None else (each.pointer for each in vectors)
+        matrices = (
+            int(vectors is not None), rows, columns, a.pointer, rows, values.pointer, left, rows, right, columns
+        )  # fmt: skip
+
+        def run(handle: int) -> None:
+            params = solver.create_gesvdj_info()
+            try:
+                elements = size(handle, *matrices, params, count)
+                _memory, pointer = self._workspace(elements * a.dtype.itemsize, stream)
+                find(handle, *matrices, pointer, elements, codes.pointer, params, count)
+            finally:
+                solver.destroy_gesvdj_info(params)
+
+        self._call("cusolverDn", "svd", stream, run)

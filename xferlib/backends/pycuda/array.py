@@ -14,7 +14,11 @@ import numpy as np
 import pycuda.driver
 from pycuda.gpuarray import GPUArray, splay
 
+from xferlib._core.array import c_strides, viewed
+
 Shape = tuple[int, ...]
+
+_MOST_LAYOUTS = 1024
 
 
 class PycudaArray(GPUArray):  # type: ignore[misc]
@@ -26,9 +30,12 @@ class PycudaArray(GPUArray):  # type: ignore[misc]
     _find_stream: ClassVar[Any]
     """A function that gives the backend, and the current stream of an array's device; set by the backend."""
 
-    size: int = 0  # which each array sets: no property may stand here
-
-    # PyCUDA computes these for each array, at 2 us; they are read by PyCUDA's own kernels alone.
+    # PyCUDA computes these for each array, at some us; most arrays die before they are read.
+    size = functools.cached_property(lambda self: math.prod(self.shape))
+    mem_size = functools.cached_property(lambda self: self.size)
+    itemsize = functools.cached_property(lambda self: self.dtype.itemsize)
+    nbytes = functools.cached_property(lambda self: self.size * self.dtype.itemsize)
+    allocator = staticmethod(pycuda.driver.mem_alloc)
     _grid = functools.cached_property(lambda self: splay(self.mem_size)[0])
     _block = functools.cached_property(lambda self: splay(self.mem_size)[1])
 
@@ -59,9 +66,14 @@ class PycudaArray(GPUArray):  # type: ignore[misc]
         return self
 
     def view(self, dtype: Any = None) -> PycudaArray:
-        """The same memory as another dtype."""
-        found = super().view(dtype)
-        return over(found.shape, found.strides, found.dtype, found.gpudata, self)
+        """The same memory as another dtype; the last axis grows or shrinks where the sizes differ.
+
+        Raises:
+            LayoutError: The last axis has gaps, or its bytes are no multiple of the new size.
+        """
+        kind = self.dtype if dtype is None else np.dtype(dtype)
+        shape, strides = viewed(self._find_stream(self)[0].view(self), kind)
+        return strided_view(self, 0, shape, strides, kind)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -82,13 +94,14 @@ def over(shape: Shape, strides: Shape, dtype: np.dtype[Any], gpudata: Any, base:
         base: The array that keeps the memory alive, if ``gpudata`` does not.
     """
     self = PycudaArray.__new__(PycudaArray)
-    size = math.prod(shape)
     self.shape, self.strides, self.dtype, self.base, self.gpudata = shape, strides, dtype, base, gpudata
-    self.size = self.mem_size = size
-    self.itemsize = dtype.itemsize
-    self.nbytes = size * dtype.itemsize
-    self.allocator = pycuda.driver.mem_alloc
     return self
+
+
+@functools.lru_cache(_MOST_LAYOUTS)
+def packed(shape: Shape, itemsize: int) -> tuple[Shape, int]:
+    """The strides and the bytes of an array in C order."""
+    return c_strides(shape, itemsize), math.prod(shape) * itemsize
 
 
 def strided_view(array: GPUArray, offset: int, shape: Shape, strides: Shape, dtype: np.dtype[Any]) -> PycudaArray:

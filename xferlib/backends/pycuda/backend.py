@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import math
 import sys
 import threading
 from collections.abc import Callable, Hashable, Sequence
@@ -19,6 +18,7 @@ from cuda import core
 from cuda.bindings import driver
 
 from xferlib._core.array import Array, ArrayInfo, Lent, c_strides, repeats
+from xferlib._core.backend_options import DirectCopies, PlainArrays
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.namespaces import make_namespace
@@ -31,35 +31,13 @@ from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.errors import check
 from xferlib.backends.cuda.libraries import load_bindings
 from xferlib.backends.cuda.math import CudaMath
-from xferlib.backends.cuda.memory import GraphMemory, Guard, PoolMemory
+from xferlib.backends.cuda.memory import DeviceAddress, GraphMemory, DriverPool
 from xferlib.backends.cuda.sorting import CudaSorting, load_compute
 from xferlib.backends.cuda.streams import Made
 from xferlib.backends.pycuda import array as arrays
 from xferlib.backends.pycuda.array import PycudaArray
 
 _layout: Callable[[Any], Hashable] = attrgetter("__class__", "dtype", "shape", "strides")
-
-
-class _Allocation(pycuda.driver.PointerHolderBase):  # type: ignore[misc]
-    """Device memory for a GPUArray, from CUDA's stream-ordered pool.
-
-    PyCUDA's own pool knows no streams and its frees fail from another thread; this one is ordered
-    on the stream, and safe from any thread.
-    """
-
-    def __init__(self, pointer: int, guard: Guard) -> None:
-        super().__init__()
-        self._pointer = pointer
-        self.guard = guard
-
-    def get_pointer(self) -> int:
-        return self._pointer
-
-    def __int__(self) -> int:
-        return self._pointer
-
-    def __index__(self) -> int:
-        return self._pointer
 
 
 class _Pushed:
@@ -133,7 +111,7 @@ class PycudaBackend(CudaBackend):
     def __init__(self) -> None:
         super().__init__(pycuda.driver.Device.count())
         self._local = threading.local()
-        self._pools: dict[int, int] = {}
+        self._pools: dict[int, DriverPool] = {}
         self._default_index = _ordinal(pycuda.autoprimaryctx.device)
         self._shared = {self._default_index: pycuda.autoprimaryctx.context}
         self._main_thread = threading.get_ident()
@@ -161,7 +139,20 @@ class PycudaBackend(CudaBackend):
     signature = staticmethod(_layout)  # type: ignore[assignment]
 
     def _signature_with_device(self, array: Array) -> Hashable:
-        return _layout(array), self._device_at(array)
+        memory = array.gpudata
+        return _layout(array), memory.device if type(memory) is DeviceAddress else self._device_at(array)
+
+    address = driver_calls.ArrayAddress(("gpudata",))
+
+    plain_arrays = PlainArrays(PycudaArray)
+    pointer_of = staticmethod(lambda array: int(array.gpudata))
+
+    def direct(self, device: Device) -> DirectCopies | None:
+        found = super().direct(device)
+        return found and found._replace(
+            empty=lambda shape, dtype: self._empty_in_order(shape, dtype, device, self._default_stream(device)),
+            is_current=lambda: self._is_pushed() and self.device_current() is device,
+        )
 
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [0 if (memory := each.gpudata) is None else int(memory) for each in arrays]
@@ -208,25 +199,26 @@ class PycudaBackend(CudaBackend):
         return threading.get_ident() == self._main_thread or getattr(self._local, "pushed", None) is not None
 
     def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
-        self._push(device)
-        nbytes = math.prod(shape) * dtype.itemsize
-        strides = c_strides(shape, dtype.itemsize)
+        if threading.get_ident() != self._main_thread:
+            self._push(device)
+        strides, nbytes = arrays.packed(shape, dtype.itemsize)
         if not nbytes:
             return arrays.over(shape, strides, dtype, None)
         if stream.capture is None:
-            memory: Any = PoolMemory(self._pools.get(device.index) or self._pool(device), nbytes, stream)
+            pool = self._pools.get(device.index) or self._pool(device)
+            memory = DeviceAddress.from_pool(self, pool, nbytes, stream)
         else:
-            memory = GraphMemory(nbytes, device)
-            stream.capture.keep(memory)
-        guard = Guard(self, memory, stream)
+            graph_memory = GraphMemory(nbytes, device)
+            stream.capture.keep(graph_memory)
+            memory = DeviceAddress.of(graph_memory, self, stream)
         if stream.handle:
-            guard.used_on(self._default_stream(device))  # where PyCUDA's own operations on the array run
-        return arrays.over(shape, strides, dtype, _Allocation(memory.pointer, guard))
+            memory.used_on(self._default_stream(device))  # where PyCUDA's own operations on the array run
+        return arrays.over(shape, strides, dtype, memory)
 
-    def _pool(self, device: Device) -> int:
-        """The handle of the device's memory pool, which keeps what is given back for later allocations."""
-        found = self._pools[device.index] = int(self.core_device(device).memory_resource.handle)
-        return found
+    def _pool(self, device: Device) -> DriverPool:
+        """The device's memory pool, which keeps what is given back for later allocations."""
+        handle = int(self.core_device(device).memory_resource.handle)
+        return self._pools.setdefault(device.index, DriverPool(handle))
 
     def _default_stream(self, device: Device) -> RawStream:
         key = (device.index, 0)
@@ -244,8 +236,8 @@ class PycudaBackend(CudaBackend):
         if len(self._devices) == 1 or array.gpudata is None:
             return self._devices[0]
         owner = arrays.owner_of(array)
-        if isinstance(owner.gpudata, _Allocation):  # of CUDA's pool, of which the driver does not tell the device
-            return owner.gpudata.guard.stream.device
+        if isinstance(owner.gpudata, DeviceAddress):  # of CUDA's pool, of which the driver does not tell the device
+            return owner.gpudata.device
         result, index = driver.cuPointerGetAttribute(
             driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, int(array.gpudata)
         )
@@ -269,8 +261,8 @@ class PycudaBackend(CudaBackend):
             stream.capture.keep(array)
             return
         owner = arrays.owner_of(array)
-        if isinstance(owner.gpudata, _Allocation):
-            owner.gpudata.guard.used_on(stream)
+        if isinstance(owner.gpudata, DeviceAddress):
+            owner.gpudata.used_on(stream)
         elif isinstance(owner.base, Lent):
             owner.base.used_on(stream)
 
@@ -281,6 +273,10 @@ class PycudaBackend(CudaBackend):
         native = pycuda.driver.Stream(int(non_blocking))
         handle = int(native.handle)
         return Made(handle, native, core.Stream.from_handle(handle))
+
+    def stream_current(self, device: Device) -> RawStream:
+        current: dict[int, RawStream] = self._attached.__dict__.get("current", {})
+        return super().stream_current(device) if device.index in current else self._default_stream(device)
 
     def stream_handle(self, device: Device) -> int:
         current: dict[int, RawStream] = self._attached.__dict__.get("current", {})

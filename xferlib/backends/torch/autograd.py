@@ -19,7 +19,7 @@ _functorch: Any = getattr(torch._C, "_functorch", None)
 _is_wrapped: Callable[[torch.Tensor], bool] = getattr(_functorch, "is_functorch_wrapped_tensor", lambda tensor: False)
 _levels = vars(forward_ad)
 """Holds the number of the innermost level of forward mode, -1 outside of any; private to torch, which may drop it."""
-_tracing_state: Callable[[], Any] = getattr(torch._C, "_get_tracing_state", lambda: None)
+tracing_state: Callable[[], Any] = getattr(torch._C, "_get_tracing_state", lambda: None)
 _PLAIN = {torch.Tensor.__torch_dispatch__, torch.nn.Parameter.__torch_dispatch__}
 
 
@@ -43,7 +43,7 @@ def refuse_recorders() -> None:
 
 def is_recording() -> bool:
     """Whether ``torch.jit.trace`` is at work."""
-    return _tracing_state() is not None
+    return tracing_state() is not None
 
 
 def has_tangent(tensor: torch.Tensor) -> bool:
@@ -74,7 +74,7 @@ def is_plain(tensor: torch.Tensor) -> bool:
     """Whether the tensor has memory of its own and nothing records what is done: each small copy asks, in one call."""
     if type(tensor) is not torch.Tensor and is_memoryless(tensor):
         return False
-    return not _is_wrapped(tensor) and _tracing_state() is None
+    return not _is_wrapped(tensor) and tracing_state() is None
 
 
 def is_followed(tensor: torch.Tensor) -> bool:
@@ -102,7 +102,7 @@ def plain_only(check: Callable[..., bool]) -> Callable[..., bool]:
     """``check``, and False while tensors may have tangents or are recorded, of which it does not know."""
 
     def matches(*tensors: torch.Tensor) -> bool:
-        return _levels.get("_current_level", 0) < 0 and _tracing_state() is None and check(*tensors)
+        return _levels.get("_current_level", 0) < 0 and tracing_state() is None and check(*tensors)
 
     return matches
 

@@ -17,6 +17,7 @@ from xferlib.backends.host import WHY_HOST, HostBackend, over
 from xferlib.backends.torch import autograd
 from xferlib.backends.torch.tensors import (
     OTHER_DTYPES,
+    PLAIN_ARRAYS,
     TO_TORCH,
     as_bits,
     check,
@@ -46,11 +47,20 @@ class TorchCpu(HostBackend):
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> torch.Tensor:
         return torch.empty(shape, dtype=TO_TORCH[dtype])
 
+    def copied_on_host(self, x: np.ndarray[Any, Any]) -> torch.Tensor | None:
+        if not x.flags.carray or not x.dtype.isnative:
+            return None
+        try:
+            return torch.from_numpy(x).clone()
+        except ValueError:  # a stride of an axis of one element is negative
+            return None
+
     def over(
         self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any
     ) -> torch.Tensor:
         return torch.from_numpy(over(pointer, shape, dtype, owner))
 
+    plain_arrays = PLAIN_ARRAYS
     other_dtypes = OTHER_DTYPES
     as_bits = staticmethod(as_bits)
     of_bits = staticmethod(of_bits)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from xferlib._core.array import ArrayInfo
+from xferlib._core.array import ArrayInfo, c_strides
+from xferlib._core.backend_options import PlainArrays
 from xferlib._core.device import Device
 from xferlib.backends.torch import autograd
 from xferlib.errors import UnsupportedArrayError, UnsupportedDTypeError
@@ -110,6 +111,16 @@ def whole(tensor: torch.Tensor) -> tuple[int, tuple[int, ...], np.dtype[Any]] | 
         return None
 
 
+PLAIN_ARRAYS = PlainArrays(
+    torch.Tensor,
+    getattr(torch.Tensor, "__dlpack_c_exchange_api__", None),
+    torch.Tensor.is_neg,
+    torch.Tensor.is_conj,
+    autograd.tracing_state,
+)
+"""As `LibraryHooks.plain_arrays`; tensors within transforms have no address, and the exchange API refuses them."""
+
+
 def signature(tensor: torch.Tensor) -> Hashable:
     """As `Backend.signature`: whether a gradient is required makes another call, too."""
     autograd.refuse_recorders()
@@ -178,23 +189,34 @@ def subarray(slab: torch.Tensor, offset: int, shape: tuple[int, ...], dtype: np.
     return slab[offset : offset + nbytes].view(TO_TORCH[dtype]).view(shape)
 
 
-def parted(block: torch.Tensor) -> list[torch.Tensor]:
-    """The parts of a tensor along its first axis, each of which counts its changes for itself.
+_steps = functools.lru_cache(maxsize=1024)(c_strides)
+
+
+def cut(slab: torch.Tensor, forms: Iterable[tuple[int, tuple[int, ...], np.dtype[Any]]]) -> list[torch.Tensor]:
+    """Tensors in a slab that is an allocation of its own, each of which counts its changes for itself.
 
     Ordinary views count them together, so that changing one would spoil the gradients of the others.
     """
-    if _parts_apart():
-        with torch._C._AutoDispatchBelowADInplaceOrView():
-            return list(block.unbind(0))
-    return [part.data for part in block.unbind(0)]
+    if not _views_apart():
+        return [subarray(slab, place, shape, dtype).data for place, shape, dtype in forms]
+    flat: dict[np.dtype[Any], torch.Tensor] = {}
+    with torch._C._AutoDispatchBelowADInplaceOrView():
+        made = []
+        for place, shape, dtype in forms:
+            whole = flat.get(dtype)
+            if whole is None:
+                whole = flat[dtype] = slab.view(TO_TORCH[dtype])
+            made.append(whole.as_strided(shape, _steps(shape, 1), place // dtype.itemsize))
+        return made
 
 
 @functools.cache
-def _parts_apart() -> bool:
-    """Whether views made without autograd's bookkeeping, in half the time, count their changes apart."""
+def _views_apart() -> bool:
+    """Whether views made without autograd's bookkeeping, in a tenth of the time, count their changes apart."""
     try:  # it is private, and may change
         with torch._C._AutoDispatchBelowADInplaceOrView():
-            first, second = torch.zeros(2, 1).unbind(0)
+            slab = torch.zeros(2)
+            first, second = (slab.as_strided((1,), (1,), place) for place in range(2))
         first.add_(1)
     except Exception:
         return False

@@ -11,6 +11,7 @@ import numpy as np
 
 from xferlib._core import mixing, registry
 from xferlib._core.array import DTYPES, SUPPORTED, ArrayInfo, check_dtype
+from xferlib._core.pending import RESULT_REMEDY, PendingTransfer
 from xferlib.errors import KernelRangeError, KernelTypeError, LayoutError
 from xferlib.kernels.ir import types
 from xferlib.kernels.ir.aliasing import is_self_overlapping, share_memory
@@ -89,9 +90,12 @@ def common_device(
             )
         found = registry.backend_of(value)
         if found is None:
+            remedy = (
+                RESULT_REMEDY if isinstance(value, PendingTransfer) else "pass it through xferlib.to_device() first"
+            )
             raise KernelTypeError(
                 f"{call}: argument {names[number]!r} is {type(value).__name__}, neither an array of a backend nor a "
-                "Python number; pass it through xferlib.to_device() first"
+                f"Python number; {remedy}"
             )
         info = found.view(value)
         if backend is None:

@@ -13,6 +13,7 @@ arguments until the launch returns; a second thread would otherwise launch with 
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -257,6 +258,7 @@ class CudaCall(Prepared):
         lock = threading.Lock()
         self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
         self._bound: list[Any] | None = None
+        self._numbers: list[Any] = []
         self._launch: Callable[[int], None]
 
     def run_again(self, given: Sequence[Any], pointers: list[Any]) -> Any:
@@ -264,9 +266,7 @@ class CudaCall(Prepared):
         backend = self.backend
         stream = backend.stream_current(self.device) if self._new or backend.has_made_streams else None
         handle = stream.handle if stream is not None else backend.stream_handle(self.device)
-        scalars: Sequence[np.generic] = ()
-        if self._scalars:
-            scalars = [self._scalar(number, given[number]) for number in self._scalars]
+        numbers = [given[number] for number in self._scalars]
         results = given
         if self._new:  # new outputs follow the given arguments
             assert stream is not None
@@ -275,8 +275,9 @@ class CudaCall(Prepared):
             pointers = [*pointers, *backend.operands(new)]
         self._acquire()  # the driver copies the arguments during the launch
         try:
-            if scalars or pointers != self._bound:
-                self._bind(pointers, scalars, results)
+            # The very objects, as constants of a program are: equal numbers may differ, as 0.0 and -0.0 do.
+            if pointers != self._bound or any(map(operator.is_not, numbers, self._numbers)):
+                self._bind(pointers, numbers, results)
             if (recorder := observe.active) is None:
                 self._launch(handle)
             else:
@@ -292,14 +293,16 @@ class CudaCall(Prepared):
         run = lambda: self._launch(stream.handle)
         recorder.enqueue(Kind.KERNEL, self.name, nbytes, self.backend, stream, run)
 
-    def _bind(self, pointers: list[Any], scalars: Sequence[np.generic], results: Sequence[Any]) -> None:
-        """Check these addresses, and make `_launch` use them."""
+    def _bind(self, pointers: list[Any], numbers: list[Any], results: Sequence[Any]) -> None:
+        """Check these addresses and numbers, and make `_launch` use them."""
+        scalars = [self._scalar(number, value) for number, value in zip(self._scalars, numbers, strict=True)]
+        self._bound = None  # an error from here on leaves the block of arguments half written
         for number in self._omitted:
             if number not in self._infos:
                 self._infos[number] = self.backend.view(results[number])
         plan = self._plan({number: pointers[number] for number in self._everything})
         plan.bind([pointers[number] for number in plan.array_order], scalars)
-        self._launch, self._bound = plan.launch, pointers
+        self._launch, self._numbers, self._bound = plan.launch, numbers, pointers
 
     def _keep_alive(self, given: Sequence[Any], stream: RawStream) -> None:
         """Tell the backend of the use: another stream's pool must not recycle the arrays before this one is done."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core import registry
+from xferlib._native.driver_calls import LaunchField
 from xferlib.kernels.engines.cuda.engine import ParameterBlock
 
 if TYPE_CHECKING:
@@ -50,6 +51,77 @@ def codes_of(parameters: Sequence[RawParameter], args: Sequence[Any]) -> list[st
     return known if len(known) == len(codes) else None
 
 
+def repeated(
+    name: str,
+    owner: Any,
+    device: Device,
+    kernel: Any,
+    extents: tuple[tuple[int, int, int], tuple[int, int, int]],
+    parameters: Sequence[RawParameter],
+    args: Sequence[Any],
+    arrays: Sequence[int],
+    **options: Any,
+) -> Callable[[Sequence[Any]], bool] | None:
+    """A function that repeats a checked launch on the current stream; None where each call must be checked.
+
+    It returns False, with nothing done, where its arguments must be checked anew.
+
+    Args:
+        name, owner, device, parameters, args, arrays: As for `RawCall`.
+        kernel, extents: The loaded kernel, its grid and block.
+        **options: ``shared_nbytes`` and ``cooperative``.
+    """
+    codes = codes_of(parameters, args)
+    if codes is None:
+        return None
+    labels = _labels(name, owner, parameters, arrays)
+    launch = None
+    if "e" not in codes:
+        offsets = ParameterBlock(0, [each.nbytes for each in parameters]).offsets
+        given = [args[number] for number in arrays]
+        fields = tuple(
+            LaunchField(type(args[number]), "A", offset, _mask(parameters[number]), labels.get(number))
+            if number in arrays
+            else LaunchField(type(args[number]), codes[number], offset)
+            for number, offset in enumerate(offsets)
+        )
+        launch = owner.repeat_launch(kernel, *extents, given, fields, device=device, **options)
+    if launch is None:
+        prepare = lambda params: owner.prepare_launch(kernel, *extents, params, device=device, **options)
+        return RawCall(name, owner, device, parameters, args, arrays, prepare, codes).run
+    stream_handle, numbers = owner.stream_handle, tuple(arrays)
+
+    def run(args: Sequence[Any]) -> bool:
+        handle = stream_handle(device)
+        if not launch(args, handle):
+            return False
+        if handle or owner.has_made_streams:
+            _keep_alive(owner, device, [args[number] for number in numbers])
+        return True
+
+    return run
+
+
+def _labels(name: str, owner: Any, parameters: Sequence[RawParameter], arrays: Sequence[int]) -> dict[int, str]:
+    """The names of the arrays whose writes their library wants to know."""
+    if not owner.follows_writes:
+        return {}
+    written = [number for number in arrays if not parameters[number].is_const]
+    return {number: f"{name}(): argument {parameters[number].name!r}" for number in written}
+
+
+def _mask(parameter: RawParameter) -> int:
+    """The bits of an address that are 0 where elements are aligned."""
+    return 0 if parameter.dtype is None else parameter.dtype.itemsize - 1
+
+
+def _keep_alive(owner: Any, device: Device, arrays: Sequence[Any]) -> None:
+    """Arrays allocated on another stream must outlast the work on this one."""
+    stream = owner.stream_current(device)
+    for array in arrays:
+        owner.consumed(array, stream)
+
+
 class RawCall:
     """A launch with arrays of certain dtypes, shapes, strides and device, and numbers of certain types.
 
@@ -83,17 +155,12 @@ class RawCall:
         self._owner = owner
         self._device = device
         self._types = [*map(type, args)]
-        sizes_of = [1 if (dtype := parameters[number].dtype) is None else dtype.itemsize for number in arrays]
-        self._numbers = [(number, itemsize - 1) for number, itemsize in zip(arrays, sizes_of, strict=True)]
+        self._numbers = [(number, _mask(parameters[number])) for number in arrays]
         """The arrays, and the bits of an address that are 0 where elements are aligned."""
         self._arrays: Callable[[Sequence[Any]], Any] = itemgetter(*arrays) if len(arrays) > 1 else _only(arrays[0])
         self._matches = owner.matcher(self._arrays(args))
         self._operands = owner.operands
-        self._written = [
-            (number, f"{name}(): argument {parameters[number].name!r}")
-            for number in arrays
-            if owner.follows_writes and not parameters[number].is_const
-        ]
+        self._written = [*_labels(name, owner, parameters, arrays).items()]
         sizes = [each.nbytes for each in parameters]
         self._block = ParameterBlock(0, sizes)  # which the launch knows by its address alone
         self._pack = self._block.packer(codes)
@@ -124,12 +191,8 @@ class RawCall:
             return False
         finally:
             self._release()
-        if (
-            handle or self._owner.has_made_streams
-        ):  # arrays allocated on another stream must outlast the work on this one
-            stream = self._owner.stream_current(self._device)
-            for array in arrays:
-                self._owner.consumed(array, stream)
+        if handle or self._owner.has_made_streams:
+            _keep_alive(self._owner, self._device, arrays)
         return True
 
 

@@ -112,6 +112,7 @@ class SnippetDefinition:
         math: str,
         preamble: str = "",
         loop_prep: str = "",
+        after_loop: str = "",
         step: int | None = None,
     ) -> None:
         """``step``: for a part of the elements, every ``step``-th from a number that the call gives last."""
@@ -125,23 +126,25 @@ class SnippetDefinition:
             self.params += (CParam(name="first element", dtype=INT64, generic=None),)
             self.names += ("first element",)
         self._outputs = range(len(inputs), len(inputs) + len(outputs))
-        self._made_from = (tuple(inputs), tuple(outputs), operation, preamble, loop_prep)
+        texts: Any = {"preamble": preamble, "loop_prep": loop_prep, "after_loop": after_loop}
+        self._made_from = functools.partial(
+            SnippetDefinition, tuple(inputs), tuple(outputs), operation, name=name, math=math, **texts
+        )
         check_names(self.name, self.names)
         generics = frozenset(param.generic for param in self.params if param.generic)
         self._preamble = preambles.read(preamble, generics)
         macros, aliases = self._preamble.macros, self._preamble.aliases
-        self._text = SnippetText(operation, generics, "operation", macros, aliases)
+        structs = frozenset(self._preamble.structs)
+        self._text = SnippetText(operation, generics, "operation", macros, aliases, structs)
         self._statements = csnippet.parse(self._text)
-        self._preparation = SnippetText(loop_prep, generics, "loop_prep", macros, aliases)
+        self._preparation = SnippetText(loop_prep, generics, "loop_prep", macros, aliases, structs)
         self._prepared = csnippet.parse(self._preparation)
-        self._raw = indexed_otherwise([*self._prepared, *self._statements])
+        self._end = SnippetText(after_loop, generics, "after_loop", macros, aliases, structs)
+        self._ended = csnippet.parse(self._end)
+        self._raw = indexed_otherwise([*self._prepared, *self._statements, *self._ended])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        inputs, outputs, operation, preamble, loop_prep = self._made_from
-        make = functools.partial(
-            SnippetDefinition, name=self.name, math=self.math, preamble=preamble, loop_prep=loop_prep, step=self.step
-        )
-        return make, (inputs, outputs, operation)
+        return functools.partial(self._made_from, step=self.step), ()
 
     def specialize(
         self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
@@ -161,6 +164,7 @@ class SnippetDefinition:
         """The program; ``ordered`` are the arrays whose reads and writes stay in the order of the source."""
         b = Builder(math=self.math)
         scope = Scope(b, ordered)
+        csnippet.begin(b, scope, bound, self._preamble)
         variables: dict[str, Variable] = {}
         for number, param in enumerate(self.params):
             dtype = param.dtype or bound[str(param.generic)]
@@ -172,8 +176,11 @@ class SnippetDefinition:
         if self.step is not None:
             shift = b.op("mul", b.index(), b.const(self.step, INT64))
             scope.number = b.op("add", shift, b.load(len(self.params) - 1))
-        csnippet.Translator(b, scope, self._preparation, bound, self._preamble.functions).run(self._prepared)
-        csnippet.Translator(b, scope, self._text, bound, self._preamble.functions).run(self._statements)
+        csnippet.Translator(b, scope, self._preparation, bound, self._preamble).run(self._prepared)
+        operation = csnippet.Translator(b, scope, self._text, bound, self._preamble)
+        after = csnippet.Translator(b, scope, self._end, bound, self._preamble)
+        operation.run_apart(self._statements)
+        after.run_unless_returned(self._ended)
         scope.check_order(self.names)
         program = b.program(scope.stores(variables), scope.effects())
         self._check_outputs(program)
@@ -185,22 +192,12 @@ class SnippetDefinition:
         Raises:
             KernelTypeError: Its parameters are not PyCUDA's.
         """
-        inputs, outputs, operation, preamble, loop_prep = self._made_from
-        if outputs or not any(param.is_pointer for param in inputs):
+        if self.first_output is not None or not any(param.is_pointer for param in self.params):
             raise KernelTypeError(
                 f"{self.name}(): range= and slice= are for kernels in PyCUDA's notation, such as 'float *x'; give the "
                 "arrays' own parts: kernel(x[2:4])"
             )
-        return SnippetDefinition(
-            inputs,
-            outputs,
-            operation,
-            name=self.name,
-            math=self.math,
-            preamble=preamble,
-            loop_prep=loop_prep,
-            step=step,
-        )
+        return self._made_from(step=step)
 
     def _variable(self, number: int, param: CParam, dtype: DType, is_raw: bool, is_scalar: bool) -> Variable:
         is_output = number in self._outputs
@@ -220,7 +217,7 @@ class SnippetDefinition:
                 f"{self.name}: two elements of a call write the same element of {self.names[number]!r}, so that the "
                 "result would depend on their order; write each element once"
             )
-        if all(type(each).__name__ == "EmptyStatement" for each in self._statements):
+        if all(type(each).__name__ == "EmptyStatement" for each in (*self._statements, *self._ended)):
             return  # CuPy's kernel that does nothing
         if not program.writes:
             raise KernelSyntaxError(f"{self.name}: the operation writes no parameter; assign to an output")

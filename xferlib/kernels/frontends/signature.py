@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from xferlib.errors import KernelSyntaxError
+from xferlib.errors import KernelSyntaxError, did_you_mean
 from xferlib.kernels.frontends.source_lines import caret
 from xferlib.kernels.ir.nodes import DType
 from xferlib.kernels.ir.types import C_TYPES
@@ -127,7 +127,10 @@ def _parse_one(piece: str, text: str, column: int, what: str) -> CParam:
     generic = None
     if dtype is None:
         if not _GENERIC.match(type_name):
-            raise fail(f"unknown type {type_name!r}; use a C or NumPy type name, or one letter for a generic type")
+            raise fail(
+                f"unknown type {type_name!r}{did_you_mean(type_name, C_TYPES)}; use a C or NumPy type name, or one "
+                "letter for a generic type"
+            )
         generic = type_name
     if is_raw and is_pointer:
         raise fail("'raw' and '*' are two notations for the same; use one")

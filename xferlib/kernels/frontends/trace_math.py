@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from xferlib.kernels.frontends.composites import FUNCTIONS, UFUNCS
 from xferlib.kernels.frontends.traced import Traced, apply, astype, clip, where
 from xferlib.kernels.ir.functions import ALIASES, TABLE
 
-__all__ = ["astype", "clip", "where"]
+__all__ = ["FUNCTIONS", "UFUNCS", "astype", "clip", "where"]
 
 
 def _function(name: str) -> Callable[..., Traced]:
@@ -26,4 +27,8 @@ def _function(name: str) -> Callable[..., Traced]:
 
 for _name in (*TABLE, *ALIASES):
     globals()[_name] = _function(_name)
+    __all__ += [_name]  # noqa: PLE0604 - the table is the list of names
+
+for _name, _composite in UFUNCS.items():
+    globals()[_name] = _composite
     __all__ += [_name]  # noqa: PLE0604 - the table is the list of names

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -45,6 +45,17 @@ class Traced(Value):
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 1000.0
 
+    def __repr__(self) -> str:
+        return f"<a {self.dtype} in a kernel>"
+
+    if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
+
+        def __getattr__(self, name: str) -> NoReturn:
+            remedy = ""
+            if not name.startswith("_") and hasattr(np.ndarray, name):
+                remedy = ": it is one element, seen by itself; call that on the array, or see xferlib.reduction"
+            raise AttributeError(f"a value in a kernel has no {name!r}{remedy}", name=name, obj=self)
+
     @property
     def real(self) -> Traced:
         return apply("real", (self,))
@@ -70,6 +81,12 @@ class Traced(Value):
 
     def __abs__(self) -> Traced:
         return apply("absolute", (self,))
+
+    def __divmod__(self, other: Any) -> tuple[Traced, Traced]:
+        return apply("floor_divide", (self, other)), apply("remainder", (self, other))
+
+    def __rdivmod__(self, other: Any) -> tuple[Traced, Traced]:
+        return apply("floor_divide", (other, self)), apply("remainder", (other, self))
 
     def __invert__(self) -> Traced:
         return apply("invert", (self,))
@@ -118,6 +135,8 @@ class Traced(Value):
             _refuse(self, f"numpy.{ufunc.__name__}.{method} with {sorted(options)}", "call the plain ufunc")
         # A NumPy scalar on the left of a comparison comes as an array without dimensions.
         plain = (each[()] if isinstance(each, np.ndarray) and each.ndim == 0 else each for each in inputs)
+        if (composite := _namespace.UFUNCS.get(ufunc.__name__)) is not None:
+            return composite(*plain, ufunc=ufunc)  # type: ignore[no-any-return]
         return apply(ufunc.__name__, tuple(plain))
 
     def __array_function__(self, function: Callable[..., Any], kinds: Any, args: Any, options: Any) -> Traced:
@@ -125,7 +144,7 @@ class Traced(Value):
             (np.where, where), (np.clip, clip), (np.real, _real), (np.imag, _imag), (np.round, rounded),
             (np.around, rounded),
         ]  # fmt: skip
-        found = next((ours for theirs, ours in supported if theirs is function), None)
+        found = next((ours for theirs, ours in supported if theirs is function), _namespace.FUNCTIONS.get(function))
         if found is None:
             _refuse(self, f"numpy.{function.__name__}", "call only element-wise functions")
         return found(*args, **options)

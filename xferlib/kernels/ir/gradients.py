@@ -16,8 +16,8 @@ Rule = Callable[[Builder, Node, Nodes, Node], tuple[Node | None, ...]]
 """From the node, its operands and the gradient of its value to the gradients of the operands."""
 
 _UNKNOWN = (
-    "the derivative of an operation on the bits of a float is not known (copysign, signbit, nextafter, remainder and "
-    "floor_divide of floats use them); compute that part under torch.no_grad(), or write it with where()"
+    "the derivative of an operation on the bits of a float is not known (copysign, signbit, nextafter, frexp, "
+    "remainder and floor_divide of floats use them); compute that part under torch.no_grad(), or write it with where()"
 )
 
 _FLAT = frozenset({"floor", "ceil", "trunc", "rint"})

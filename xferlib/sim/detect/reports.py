@@ -103,9 +103,13 @@ class Race:
 class SimError(XferError, RuntimeError):
     """The simulated accelerator found a fault in the program."""
 
+    __module__ = "xferlib.sim"  # tracebacks show the name that a program can use
+
 
 class RaceError(SimError):
     """Two accesses to the same memory are not ordered; ``race`` has the details."""
+
+    __module__ = "xferlib.sim"
 
     def __init__(self, race: Race) -> None:
         super().__init__(str(race))
@@ -114,6 +118,8 @@ class RaceError(SimError):
 
 class WrongDeviceError(SimError, DeviceError, ValueError):
     """An operation was given memory of one device and a stream of another."""
+
+    __module__ = "xferlib.sim"
 
 
 def race_between(hazard: Hazard, first: Action, second: Action, memory: str) -> Race:

@@ -158,7 +158,8 @@ class Lifetimes:
             stream.pool = Pool()  # its entries refer to streams that ended before
             machine.streams[stream.device].remove(stream)
         machine.participants.leave(keys)
-        pending = (each for postponed in self._postponed for each in postponed.participants())
+        late = list(self._postponed)  # in one step: other threads postpone transfers without the lock
+        pending = (each for postponed in late for each in postponed.participants())
         for participant in (*machine.hosts, *pending, *(s for each in machine.streams.values() for s in each.every)):
             participant.forget(keys)
         for each in machine.streams.values():

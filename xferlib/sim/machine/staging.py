@@ -106,10 +106,13 @@ class PostponedStaging:
         machine, stager = self._machine, self.stager
         try:
             is_changed = is_watched and _checksum(ends.host) != self._checksum
-            stager.finishing = job, functools.partial(self._complete, is_upload=ends.is_upload)
-            with machine.hosts.acting(stager):
-                job.help()
-            stager.finishing = None
+            machine.hosts.completions[id(job)] = functools.partial(self._complete, is_upload=ends.is_upload)
+            try:
+                with machine.hosts.acting(stager):
+                    job.help()
+                    job.wait()  # for a thread that has come to help, and leaves last
+            finally:
+                machine.hosts.completions.pop(id(job), None)
             if job.error is None:
                 with machine.lock:
                     machine.hosts.over += [stager, stager.copies]

@@ -42,11 +42,9 @@ class Stager(HostThread):
             stream nor the staging is ordered behind them.
         stream: Carries them.
         location, call: The line that requested the transfer, and the function called there.
-        finishing: Its job, and the function to call when the last copy is enqueued or has arrived, just before other
-            threads can see the end of the job.
     """
 
-    __slots__ = ("call", "copies", "finishing", "location", "stream")
+    __slots__ = ("call", "copies", "location", "stream")
 
     def __init__(self, participants: ParticipantKeys, stream: SimStream, location: CodeLocation, call: str) -> None:
         super().__init__(participants.enter(), "a thread of xferlib")
@@ -54,7 +52,6 @@ class Stager(HostThread):
         self.stream = stream
         self.location = location
         self.call = call
-        self.finishing: tuple[Job, Callable[[], None]] | None = None
 
 
 class TransferCopies(Participant):
@@ -97,6 +94,9 @@ class Hosts:
         self._ended = HostThread(participants.enter(), "host threads that have ended")
         self.over: list[Participant] = []
         """Threads that have ended and still have a key."""
+        self.completions: dict[int, Callable[[], None]] = {}
+        """By the ``id`` of a job that is being staged: called when the last copy is enqueued or has arrived, just
+        before other threads can see the end of the job, by the thread that leaves last; another may have begun."""
         self._lock = threading.Lock()
 
     def __iter__(self) -> Iterator[HostThread]:
@@ -160,9 +160,9 @@ class Hosts:
 
     def finishing(self, job: Job) -> None:
         """Note that the calling thread has enqueued the last copy of a job, or that it has arrived."""
-        host = self.current()
-        if type(host) is Stager and host.finishing is not None and host.finishing[0] is job:
-            host.finishing[1]()
+        complete = self.completions.pop(id(job), None)
+        if complete is not None:
+            complete()
 
     def staged(self, nbytes: int) -> None:
         """Note that the calling thread has copied ``nbytes`` between ordinary and page-locked memory."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,14 +11,10 @@ from xferlib._api.arrays import indexing
 from xferlib._api.arrays.primitives import Primitives, Shape
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.layout import merged_axes
-from xferlib.backends.device_math import Matrices, Product
+from xferlib.backends.device_math import Matrices, Multiply, Product
 
 if TYPE_CHECKING:
     from xferlib._core.raw import RawStream
-
-Layout = tuple[Shape, Shape]
-"""A shape, and strides in bytes."""
-_MOST_TEMPLATES = 1024
 
 DTYPES = frozenset(map(np.dtype, ("float16", "float32", "float64", "complex64", "complex128")))
 """Those that the libraries multiply; integers have no order of sums, and kernels do for them."""
@@ -39,32 +34,30 @@ def multiply(lib: Primitives, left: Array, right: Array, out: Array) -> None:
     if _matrices(two) is None:
         right = lib.copy(right)
         two = lib.info(right)
-    # Those of a stack of one axis are one call, and are kept; of more axes they may be thousands.
-    find = _templates if len(three.shape) <= 3 else _templates.__wrapped__
-    calls = find(*((each.shape, each.strides) for each in (one, two, three)), three.dtype)
+    calls = prepared(lib, one, two, three)
 
     def run(a: ArrayInfo, b: ArrayInfo, c: ArrayInfo, *, stream: RawStream) -> None:
-        library = lib.math(stream.device)
-        assert library is not None
         for call in calls:
-            x, y, z = (
-                each._replace(pointer=each.pointer + info.pointer)
-                for each, info in zip((call.left, call.right, call.out), (a, b, c), strict=True)
-            )
-            library.multiply(call._replace(left=x, right=y, out=z), stream=stream)
+            call(a.pointer, b.pointer, c.pointer, stream=stream)
 
     lib.enqueue("matmul", [left, right, out], run, (one, two, three))
 
 
-@functools.lru_cache(_MOST_TEMPLATES)
-def _templates(left: Layout, right: Layout, out: Layout, dtype: np.dtype[Any]) -> tuple[Product, ...]:
-    """The calls for arrays of these layouts at address 0."""
-    return tuple(products(*(_at_zero(*each, dtype) for each in (left, right, out))))
+def prepared(lib: Primitives, left: ArrayInfo, right: ArrayInfo, out: ArrayInfo) -> list[Multiply]:
+    """The calls of the device's library for arrays of these layouts."""
+    library = lib.math(out.device)
+    assert library is not None
+    return [library.multiplier(each) for each in products(left, right, out)]
 
 
-def _at_zero(shape: Shape, strides: Shape, dtype: np.dtype[Any]) -> ArrayInfo:
-    nowhere: Any = None
-    return ArrayInfo(0, shape, strides, dtype, nowhere, True)
+def has_library(lib: Primitives, info: ArrayInfo) -> bool:
+    """Whether a library multiplies matrices of such a dtype on such a device."""
+    return info.dtype in DTYPES and lib.math(info.device) is not None
+
+
+def is_plain(info: ArrayInfo) -> bool:
+    """Whether a library takes the matrices of an array where they lie."""
+    return _matrices(info) is not None
 
 
 def products(left: ArrayInfo, right: ArrayInfo, out: ArrayInfo) -> list[Product]:
@@ -91,7 +84,7 @@ def products(left: ArrayInfo, right: ArrayInfo, out: ArrayInfo) -> list[Product]
     for index in itertools.product(*(range(extent) for extent, *_ in rest)):
         offsets = [sum(at * axis[number] for at, axis in zip(index, rest, strict=True)) for number in (1, 2, 3)]
         placed = [
-            each._replace(pointer=each.pointer + offset, step=step // itemsize)
+            each._replace(offset=offset, step=step // itemsize)
             for each, offset, step in zip((a, b, c), offsets, many[1:], strict=True)
         ]
         found.append(Product(out.dtype, many[0], rows, inner, columns, *placed))
@@ -113,7 +106,7 @@ def _matrices(info: ArrayInfo) -> Matrices | None:
         return None
     down, along = (stride // itemsize for stride in info.strides[-2:])
     if (columns == 1 or along == 1) and (rows == 1 or down >= columns):
-        return Matrices(info.pointer, max(columns, down if rows > 1 else 0), 0)
+        return Matrices(0, max(columns, down if rows > 1 else 0), 0)
     if (rows == 1 or down == 1) and (columns == 1 or along >= rows):
-        return Matrices(info.pointer, max(rows, along if columns > 1 else 0), 0, is_transposed=True)
+        return Matrices(0, max(rows, along if columns > 1 else 0), 0, is_transposed=True)
     return None

@@ -1,5 +1,7 @@
 """Factorisations by a vendor's library, for memory that the host cannot read.
 
+A stack of small matrices is one operation of the library wherever it has one for that.
+
 The libraries count by columns: a matrix is copied transposed, and a result that lies by columns is copied back. Where
 a matrix could not be factored its results are NaN, as where the host computes: the host never waits for the device.
 """
@@ -13,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._api.arrays import elementwise, indexing, manipulation, radix, reductions, shaping
+from xferlib._api.arrays import creation, elementwise, indexing, manipulation, radix, reductions, shaping
 from xferlib._api.arrays.extensions import products
 from xferlib._api.arrays.joining import part
 from xferlib._api.arrays.primitives import Primitives
 from xferlib._core.array import Array, ArrayInfo
-from xferlib.backends.device_math import DeviceMath
+from xferlib.backends.device_math import MOST_SMALL, DeviceMath
 from xferlib.kernels import ElementwiseKernel
 from xferlib.kernels import elementwise as make_kernel
 
@@ -30,6 +32,12 @@ _CODES, _INT64, _INT32 = np.dtype("int32"), np.dtype("int64"), np.dtype("int32")
 @functools.cache
 def _addresses() -> ElementwiseKernel:
     return make_kernel("int64 first, int64 step", "int64 y", "y = first + i * step;", name="addresses")
+
+
+@functools.cache
+def _fit() -> ElementwiseKernel:
+    statements = "if (codes[i / size] == 0) { y = x; } else { y = unfit; }"
+    return make_kernel("raw int32 codes, T x, int64 size, float64 unfit", "T y", statements, name="fit")
 
 
 @functools.cache
@@ -55,7 +63,6 @@ class _Stack:
         found = lib.copy(x if is_transposed else shaping.matrix_transpose(lib, x))
         self.data = shaping.reshape(lib, found, (self.count, columns, rows))
         self.codes = self.empty(dtype=_CODES)
-        indexing.assign(lib, self.codes, 0)
 
     def empty(self, *shape: int, dtype: np.dtype[Any] | None = None) -> Array:
         """A new array of that shape for each matrix."""
@@ -66,6 +73,18 @@ class _Stack:
         """The dtype of absolute values."""
         return np.empty(0, self.dtype).real.dtype
 
+    @property
+    def is_one_operation(self) -> bool:
+        """Whether the library takes all matrices at a time."""
+        return self.count > 1 and max(self.rows, self.columns) <= _MOST_AT_ONCE
+
+    def addresses(self, stack: Array) -> Array:
+        """Those of the parts of an array for each matrix, on the device."""
+        info = self.lib.info(stack)
+        found = self.empty(dtype=_INT64)
+        _addresses()(info.pointer, info.strides[0], found)
+        return found
+
     def call(self, method: str, arrays: list[Array], function: Callable[..., None]) -> None:
         """Enqueue ``function(library, *descriptions, stream=stream)``."""
         library = self.lib.math(self.device)
@@ -75,9 +94,8 @@ class _Stack:
         """A result in the shape of the stack; ``unfit`` where a matrix could not be factored."""
         lib = self.lib
         shape = lib.info(found).shape
-        is_unfit = elementwise.binary_kernel("not_equal")(self.codes, 0)
-        is_unfit = shaping.reshape(lib, is_unfit, (self.count, *(1,) * (len(shape) - 1)))
-        return shaping.reshape(lib, elementwise.where(lib, is_unfit, unfit, found), (*self.batch, *shape[1:]))
+        found = _fit()(self.codes, found, math.prod(shape[1:]), unfit)
+        return shaping.reshape(lib, found, (*self.batch, *shape[1:]))
 
     def by_rows(self, found: Array) -> Array:
         """Matrices that lie column by column, as a result."""
@@ -92,8 +110,8 @@ class _Factored(_Stack):
 
     def __init__(self, lib: Primitives, x: Array) -> None:
         super().__init__(lib, x)
-        is_one = self.count > 1 and self.rows <= _MOST_AT_ONCE
-        self.each = [self._addresses_of(self.data)] if is_one else []
+        is_one = self.is_one_operation
+        self.each = [self.addresses(self.data)] if is_one else []
         self.pivots = self.empty(self.rows, dtype=_INT32 if is_one else _INT64)
 
         def factor(
@@ -103,15 +121,9 @@ class _Factored(_Stack):
 
         self.call("lu", [self.data, self.pivots, self.codes, *self.each], factor)
 
-    def _addresses_of(self, stack: Array) -> Array:
-        info = self.lib.info(stack)
-        found = self.empty(dtype=_INT64)
-        _addresses()(info.pointer, info.strides[0], found)
-        return found
-
     def solutions(self, b: Array) -> Array:
         """Solve for right sides, shape (count, sides, rows), which are overwritten."""
-        each = [*self.each, self._addresses_of(b)] if self.each else []
+        each = [*self.each, self.addresses(b)] if self.each else []
         wrong = self.empty(dtype=_CODES)
 
         def solve(
@@ -179,10 +191,12 @@ def solve(lib: Primitives, x: Array, b: Array) -> Array:
 def cholesky(lib: Primitives, x: Array, *, upper: bool = False) -> Array:
     stack = _Stack(lib, x)
 
-    def factor(library: DeviceMath, a: ArrayInfo, codes: ArrayInfo, *, stream: Any) -> None:
-        library.cholesky(a, codes, is_upper=upper, stream=stream)
+    each = [stack.addresses(stack.data)] if stack.is_one_operation else []
 
-    stack.call("cholesky", [stack.data, stack.codes], factor)
+    def factor(library: DeviceMath, a: ArrayInfo, codes: ArrayInfo, *each: ArrayInfo, stream: Any) -> None:
+        library.cholesky(a, each[0] if each else None, codes, is_upper=upper, stream=stream)
+
+    stack.call("cholesky", [stack.data, stack.codes, *each], factor)
     matrices = shaping.matrix_transpose(lib, stack.data)
     return stack.result((manipulation.triu if upper else manipulation.tril)(lib, matrices))
 
@@ -192,19 +206,47 @@ def qr(lib: Primitives, x: Array, *, mode: str) -> tuple[Array, Array]:
     least = min(stack.rows, stack.columns)
     inner = stack.rows if mode == "complete" else least
     tau = stack.empty(least)
+    each = [stack.addresses(stack.data), stack.addresses(tau)] if stack.is_one_operation else []
+    if each:  # that operation tells of wrong arguments alone
+        indexing.assign(lib, stack.codes, 0)
 
-    def factor(library: DeviceMath, a: ArrayInfo, tau: ArrayInfo, codes: ArrayInfo, *, stream: Any) -> None:
-        library.qr(a, tau, codes, stream=stream)
+    def factor(
+        library: DeviceMath, a: ArrayInfo, tau: ArrayInfo, codes: ArrayInfo, *each: ArrayInfo, stream: Any
+    ) -> None:
+        library.qr(a, tau, (each[0], each[1]) if each else None, codes, stream=stream)
+
+    stack.call("qr", [stack.data, tau, stack.codes, *each], factor)
+    triangle = manipulation.triu(lib, part(lib, shaping.matrix_transpose(lib, stack.data), 1, 0, inner))
+    if each:
+        return stack.result(_reflected(stack, tau, inner)), stack.result(triangle)
+    columns = stack.empty(inner, stack.rows)
+    indexing.assign(lib, part(lib, columns, 1, 0, least), part(lib, stack.data, 1, 0, least))
 
     def expand(library: DeviceMath, a: ArrayInfo, tau: ArrayInfo, codes: ArrayInfo, *, stream: Any) -> None:
         library.orthonormal(a, tau, codes, stream=stream)
 
-    stack.call("qr", [stack.data, tau, stack.codes], factor)
-    triangle = manipulation.triu(lib, part(lib, shaping.matrix_transpose(lib, stack.data), 1, 0, inner))
-    columns = stack.empty(inner, stack.rows)
-    indexing.assign(lib, part(lib, columns, 1, 0, least), part(lib, stack.data, 1, 0, least))
     stack.call("qr", [columns, tau, stack.codes], expand)
     return stack.by_rows(columns), stack.result(triangle)
+
+
+def _reflected(stack: _Stack, tau: Array, inner: int) -> Array:
+    """The first columns of the products of all reflections of each matrix, for which there is no operation.
+
+    The product of ``1 - tau[i] v[i] v[i]*`` is ``1 - V T V*`` with a triangular T, the inverse of which has
+    ``1 / tau[i]`` on its diagonal and above it the elements of ``V* V`` (Joffrain et al., "Accumulating Householder
+    transformations, revisited", ACM TOMS 32, 2006). A ``tau`` may be 0, so both sides are multiplied by it.
+    """
+    lib, (rows, least) = stack.lib, (stack.rows, min(stack.rows, stack.columns))
+    add, multiply, subtract = map(elementwise.binary_kernel, ("add", "multiply", "subtract"))
+    one = functools.partial(creation.eye, lib, dtype=stack.dtype, device=stack.device)
+    lower = manipulation.tril(lib, part(lib, shaping.matrix_transpose(lib, stack.data), 2, 0, least), k=-1)
+    vectors = add(lower, one(rows, least))
+    adjoint = _adjoint(lib, vectors)
+    above = manipulation.triu(lib, products.matmul(lib, adjoint, vectors), k=1)
+    factors = shaping.expand_dims(lib, tau, -1)
+    triangle = solve(lib, add(multiply(factors, above), one(least)), multiply(factors, one(least)))
+    turned = products.matmul(lib, triangle, part(lib, adjoint, 2, 0, inner))
+    return subtract(one(rows, inner), products.matmul(lib, vectors, turned))
 
 
 def eigh(lib: Primitives, x: Array, *, with_vectors: bool = True) -> tuple[Array, Array]:
@@ -212,7 +254,9 @@ def eigh(lib: Primitives, x: Array, *, with_vectors: bool = True) -> tuple[Array
     values = stack.empty(stack.rows, dtype=stack.real)
 
     def factor(library: DeviceMath, a: ArrayInfo, values: ArrayInfo, codes: ArrayInfo, *, stream: Any) -> None:
-        library.eigh(a, values, codes, with_vectors=with_vectors, stream=stream)
+        library.eigh(
+            a, values, codes, with_vectors=with_vectors, is_one_operation=stack.is_one_operation, stream=stream
+        )
 
     stack.call("eigh", [stack.data, values, stack.codes], factor)
     return stack.result(values), stack.by_rows(stack.data) if with_vectors else stack.data
@@ -227,21 +271,28 @@ def svd(lib: Primitives, x: Array, *, full_matrices: bool, with_vectors: bool = 
     shape = lib.info(x).shape
     is_transposed = shape[-1] > shape[-2]
     stack = _Stack(lib, x, is_transposed=is_transposed)
+    is_small = stack.count > 1 and stack.rows <= MOST_SMALL
     values = stack.empty(stack.columns, dtype=stack.real)
     vectors: list[Array] = []
     if with_vectors:
-        left = stack.empty(stack.rows if full_matrices else stack.columns, stack.rows)
+        left = stack.empty(stack.rows if full_matrices or is_small else stack.columns, stack.rows)
         vectors = [left, stack.empty(stack.columns, stack.columns)]
 
     def factor(
         library: DeviceMath, a: ArrayInfo, values: ArrayInfo, codes: ArrayInfo, *found: ArrayInfo, stream: Any
     ) -> None:
-        library.svd(a, values, codes, (found[0], found[1]) if found else None, stream=stream)
+        find = library.small_svd if is_small else library.svd
+        find(a, values, codes, (found[0], found[1]) if found else None, stream=stream)
 
     stack.call("svd", [stack.data, values, stack.codes, *vectors], factor)
     singular = stack.result(values)
     if not with_vectors:
         return (singular,)
+    if is_small:  # which gives all left vectors, and the right ones as they are
+        vectors = [
+            vectors[0] if full_matrices else part(lib, vectors[0], 1, 0, stack.columns),
+            _adjoint(lib, vectors[1]),
+        ]
     if is_transposed:  # what lies by columns there, lies by rows here
         return stack.result(vectors[1]), singular, stack.result(vectors[0])
     return stack.by_rows(vectors[0]), singular, stack.by_rows(vectors[1])

@@ -11,10 +11,10 @@ import numpy as np
 
 from xferlib._api.arrays import shaping
 from xferlib._api.arrays.elementwise import binary_kernel, unary_kernel
-from xferlib._api.arrays.extensions import layouts
+from xferlib._api.arrays.extensions import layouts, plans
 from xferlib._api.arrays.joining import normalized
 from xferlib._api.arrays.primitives import Primitives
-from xferlib._core.array import Array, ArrayInfo
+from xferlib._core.array import Array
 from xferlib.errors import LayoutError
 from xferlib.kernels import ReductionKernel, reduction
 
@@ -36,7 +36,7 @@ def _products(lib: Primitives, left: Array, right: Array) -> Array:
     one, two = lib.info(left), lib.info(right)
     shape = (*shaping.common_shape("matmul", one.shape[:-2], two.shape[:-2]), one.shape[-2], two.shape[-1])
     out = lib.empty(shape, one.dtype, one.device)
-    if _has_library(lib, one):
+    if layouts.has_library(lib, one):
         layouts.multiply(lib, left, right, out)
         return out
     if lib.on_host("matmul", lambda a, b, found: np.matmul(a, b, out=found), [left, right], [out]):
@@ -44,10 +44,6 @@ def _products(lib: Primitives, left: Array, right: Array) -> Array:
     rows = shaping.expand_dims(lib, left, -2)
     columns = shaping.expand_dims(lib, shaping.matrix_transpose(lib, right), -3)
     return _sum_of_products()(rows, columns, axis=-1)
-
-
-def _has_library(lib: Primitives, info: ArrayInfo) -> bool:
-    return info.dtype in layouts.DTYPES and lib.math(info.device) is not None
 
 
 def _prepared(
@@ -69,15 +65,24 @@ def _finished(lib: Primitives, found: Array, dtype: np.dtype[Any]) -> Array:
     return found if lib.info(found).dtype == dtype else lib.copy(found, dtype)
 
 
+def _matrices(lib: Primitives, x1: Array, x2: Array) -> plans.Operands | None:
+    """The operands of `matmul`, if they fit."""
+    one, two = lib.info(x1).shape, lib.info(x2).shape
+    if not one or not two or one[-1] != two[-2 if len(two) > 1 else 0]:
+        return None
+    left = x1 if len(one) > 1 else shaping.expand_dims(lib, x1, 0)
+    right = x2 if len(two) > 1 else shaping.expand_dims(lib, x2, 1)
+    try:
+        batch = np.broadcast_shapes(one[:-2], two[:-2])
+    except ValueError:
+        return None
+    return plans.Operands(left, right, (*batch, *one[-2:-1], *(two[-1:] if len(two) > 1 else ())))
+
+
 def matmul(lib: Primitives, x1: Array, x2: Array, /) -> Array:
     """The product of matrices."""
-    if type(x1) is lib.array_type and type(x2) is lib.array_type:  # two plain matrices for a library, as most are
-        a, b = lib.info(x1), lib.info(x2)
-        is_plain = len(a.shape) == 2 == len(b.shape) and a.shape[1] == b.shape[0] and a.dtype == b.dtype
-        if is_plain and a.device is b.device and _has_library(lib, a):
-            out = lib.empty((a.shape[0], b.shape[1]), a.dtype, a.device)
-            layouts.multiply(lib, x1, x2, out)
-            return out
+    if (plan := plans.find(lib, x1, x2, "matmul", _matrices)) is not None:
+        return plan.run(x1, x2)
     left, right, dtype = _prepared(lib, "matmul", x1, x2)
     one, two = lib.info(left).shape, lib.info(right).shape
     if not one or not two:
@@ -99,7 +104,23 @@ def tensordot(
     lib: Primitives, x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Array:  # fmt: skip
     """Sums of products over several axes."""
+    how = ("tensordot", axes if isinstance(axes, int) else (*map(tuple, axes),))
+    operands = functools.partial(_contracted, axes=axes)
+    if (plan := plans.find(lib, x1, x2, how, operands)) is not None:
+        return plan.run(x1, x2)
     left, right, dtype = _prepared(lib, "tensordot", x1, x2)
+    rows, columns, shape = _contracted(lib, left, right, axes=axes)
+    return shaping.reshape(lib, _finished(lib, _products(lib, rows, columns), dtype), shape)
+
+
+def _contracted(
+    lib: Primitives, left: Array, right: Array, *, axes: int | tuple[Sequence[int], Sequence[int]]
+) -> plans.Operands:
+    """The operands of `tensordot` as two matrices.
+
+    Raises:
+        LayoutError: The axes do not fit.
+    """
     one, two = lib.info(left).shape, lib.info(right).shape
     if isinstance(axes, int):
         first, second = (*range(len(one) - axes, len(one)),), (*range(axes),)
@@ -118,7 +139,7 @@ def tensordot(
     shapes = tuple(one[axis] for axis in kept[0]), tuple(two[axis] for axis in kept[1])
     rows = shaping.reshape(lib, shaping.permute_dims(lib, left, (*kept[0], *first)), (math.prod(shapes[0]), count))
     columns = shaping.reshape(lib, shaping.permute_dims(lib, right, (*second, *kept[1])), (count, math.prod(shapes[1])))
-    return shaping.reshape(lib, _finished(lib, _products(lib, rows, columns), dtype), (*shapes[0], *shapes[1]))
+    return plans.Operands(rows, columns, (*shapes[0], *shapes[1]))
 
 
 def vecdot(lib: Primitives, x1: Array, x2: Array, /, *, axis: int = -1) -> Array:

@@ -62,6 +62,8 @@ class ParameterBlock:
         base = ctypes.addressof(self._memory)
         self._shift = -base % 16
         self._start = base + self._shift
+        self.offsets = tuple(offsets)
+        """Of the arguments, in bytes from the first one."""
         self._table = (ctypes.c_void_p * len(offsets))(*(self._start + offset for offset in offsets))
         self.address = ctypes.addressof(self._table)
         for start, tail in zip(starts, tails, strict=True):

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels.frontends import cfunctions
-from xferlib.kernels.frontends.calls import atomics
+from xferlib.kernels.frontends.calls import atomics, cfunctions, float_functions
 from xferlib.kernels.frontends.memory.contents import Place
+from xferlib.kernels.frontends.memory.structs import VECTORS, leaves
 from xferlib.kernels.frontends.preamble import MOST_DEPTH, Inliner, PreambleFunction
 from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, Builder, DType, Node
 
@@ -22,6 +22,8 @@ class Calls:
     types: dict[str, DType]
     fail: Callable[..., NoReturn]
     expression: Callable[[Any], Node]
+    any_value: Callable[[Any], Any]
+    made_record: Callable[..., Any]
     pointed: Callable[[Any], Place]
     _method: Callable[[Any], Node]
     _functions: Mapping[str, PreambleFunction]
@@ -29,7 +31,7 @@ class Calls:
     _depth: int
     within: Callable[[PreambleFunction, Mapping[str, DType]], Any]
 
-    def _eval_funccall(self, node: Any) -> Node:
+    def _eval_funccall(self, node: Any) -> Any:
         if type(node.name).__name__ == "StructRef":
             return self._method(node)
         if type(node.name).__name__ != "ID":
@@ -42,29 +44,65 @@ class Calls:
             return self.b.const(False, BOOL)  # as compiled with NDEBUG
         if (function := self._functions.get(name)) is not None:
             return self._inlined(node, function, given)
+        if (vector := VECTORS.get(name.removeprefix("make_"))) is not None and name.startswith("make_"):
+            if len(given) != len(vector.members):
+                count = f"{name}() takes {len(vector.members)} argument(s), {len(given)} were given"
+                self.fail(node, count, KernelTypeError)
+            return self.made_record(node, vector, given)
         if name in ("sincos", "sincosf"):
             return self._sine_and_cosine(node, given)
+        if (base := cfunctions.known_name(name, float_functions.PAIRS)) is not None:
+            return self._pair(node, float_functions.PAIRS[base], given)
+        if (base := cfunctions.known_name(name, float_functions.SPLITS)) is not None:
+            return self._split(node, float_functions.SPLITS[base], given, is_single=name != base)
         if name in atomics.KINDS:
             return atomics.call(self, node, given, is_used=True)
         args = [self.expression(each) for each in given]
         return cfunctions.call(self.b, name, args, lambda message, kind: self.fail(node.name, message, kind))
 
+    def _split(self, node: Any, split: float_functions.Split, given: list[Any], *, is_single: bool) -> Node:
+        """``frexp(x, &exponent)`` and its like: one part is the value, the other one goes behind the pointer."""
+        name, fail = node.name.name, lambda message, kind: self.fail(node.name, message, kind)
+        if len(given) != split.operands + 1:
+            count = f"{name}() takes {split.operands + 1} argument(s), {len(given)} were given"
+            self.fail(node, count, KernelTypeError)
+        args = [self.expression(each) for each in given[: split.operands]]
+        place = self.pointed(given[-1])
+        operands = cfunctions.real_operands(self.b, name, args, split.operands, is_single, fail)
+        value, other = split.make(self.b, *operands)
+        if place.variable.dtype != (split.second or value.dtype):  # C++ converts no pointers
+            what = f"a pointer to {split.second or value.dtype}, and one to {place.variable.dtype} is given"
+            self.fail(node, f"{name}() needs {what}", KernelTypeError)
+        self.scope.write_place(place, other, "*", lambda message: self.fail(node, message))
+        return value
+
+    def _pair(self, node: Any, make: Callable[..., tuple[Node, Node]], given: list[Any]) -> Node:
+        """``sincospi(x, &sine, &cosine)``."""
+        value, places = self._for_pair(node, given)
+        for part, place in zip(make(self.b, value), places, strict=True):
+            self.scope.write_place(place, part, "*", lambda message: self.fail(node, message))
+        return value
+
     def _sine_and_cosine(self, node: Any, given: list[Any]) -> Node:
         """``sincos(x, &sine, &cosine)``."""
-        if len(given) != 3:
-            self.fail(node, f"{node.name.name}() takes 3 argument(s), {len(given)} were given", KernelTypeError)
-        places = [self.pointed(each) for each in given[1:]]
-        dtype = places[0].variable.dtype  # C++ chooses the overload by the pointers
-        if dtype not in (FLOAT32, FLOAT64) or places[1].variable.dtype != dtype:
-            self.fail(node, f"{node.name.name}() needs two pointers to float or to double", KernelTypeError)
-        value = self.b.cast(self.expression(given[0]), dtype)
+        value, places = self._for_pair(node, given)
         fail = lambda message, kind: self.fail(node.name, message, kind)
         for name, place in zip(("sin", "cos"), places, strict=True):
             found = cfunctions.call(self.b, name, [value], fail)
             self.scope.write_place(place, found, "*", lambda message: self.fail(node, message))
         return value
 
-    def _inlined(self, node: Any, function: PreambleFunction, given: list[Any]) -> Node:
+    def _for_pair(self, node: Any, given: list[Any]) -> tuple[Node, list[Place]]:
+        """The operand and the two pointers, which say its type."""
+        if len(given) != 3:
+            self.fail(node, f"{node.name.name}() takes 3 argument(s), {len(given)} were given", KernelTypeError)
+        places = [self.pointed(each) for each in given[1:]]
+        dtype = places[0].variable.dtype  # C++ chooses the overload by the pointers
+        if dtype not in (FLOAT32, FLOAT64) or places[1].variable.dtype != dtype:
+            self.fail(node, f"{node.name.name}() needs two pointers to float or to double", KernelTypeError)
+        return self.b.cast(self.expression(given[0]), dtype), places
+
+    def _inlined(self, node: Any, function: PreambleFunction, given: list[Any]) -> Any:
         """The call of a function of the preamble."""
         if self._depth >= MOST_DEPTH:
             self.fail(node.name, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
@@ -72,10 +110,10 @@ class Calls:
         inliner = Inliner(self, function, lambda types: self.within(function, types))
         if function.has_places:
             return inliner.call(node, given, is_apart=False)
-        args = [self.expression(each) for each in given]
+        args = [self.any_value(each) for each in given]
         is_apart = not self._has_loops  # a loop must not run where it is not reached
-        key = (id(function.tree), id(None if is_apart else self.scope.path), *map(id, args))
+        numbers = [leaf for each in args for leaf in leaves(each)]
+        key = (id(function.tree), id(None if is_apart else self.scope.path), *map(id, numbers))
         if key not in self.work.results:  # a function has no effect but its result
             self.work.results[key] = inliner.call(node, args, is_apart=is_apart)
-        found: Node = self.work.results[key]
-        return found
+        return self.work.results[key]

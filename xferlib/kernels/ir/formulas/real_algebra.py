@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xferlib.kernels.ir.formulas import lower
 from xferlib.kernels.ir.nodes import FLOAT64, Builder, Node
 
@@ -77,6 +79,14 @@ class Real:
 
     def is_finite(self) -> Node:
         return lower.isfinite(self.b, self.node)
+
+
+def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
+    """The sum of ``coefficients[k] * x ** k``, by Horner's rule."""
+    total = x.of(coefficients[-1])
+    for each in coefficients[-2::-1]:
+        total = total * x + each
+    return total
 
 
 def two_sum(x: Real, y: Real) -> tuple[Real, Real]:

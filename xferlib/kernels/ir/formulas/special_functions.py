@@ -10,11 +10,12 @@ the inverses are those of Giles, "Approximating the erfinv function", GPU Comput
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
-from xferlib.kernels.ir.formulas.real_algebra import Real, two_product
+from xferlib.kernels.ir.formulas import gamma, half_turns
+from xferlib.kernels.ir.formulas.real_algebra import Real, polynomial, two_product
 from xferlib.kernels.ir.nodes import Builder, Node, is_float
 
 _ERF = (
@@ -97,25 +98,17 @@ _ROOT_HALF, _ROOT_HALF_REST = 0.7071067811865476, -4.833646656726457e-17
 """The root of 1/2, and what its rounding has left."""
 
 
-def _polynomial(x: Real, coefficients: Sequence[float]) -> Real:
-    """The sum of ``coefficients[k] * x ** k``, by Horner's rule."""
-    total = x.of(coefficients[-1])
-    for each in coefficients[-2::-1]:
-        total = total * x + each
-    return total
-
-
 def _call(name: str, x: Real) -> Real:
     return Real(x.b, x.b.call(name, x.node))
 
 
 def _small_erf(x: Real) -> Real:
-    return x * _polynomial(x * x, _ERF)
+    return x * polynomial(x * x, _ERF)
 
 
 def _scaled(x: Real) -> Real:
     """``exp(x * x) * erfc(x)`` of numbers that are not negative."""
-    near = _polynomial((x - 4.0) / (x + 4.0), _ERFCX) / (1.0 + (x + x))
+    near = polynomial((x - 4.0) / (x + 4.0), _ERFCX) / (1.0 + (x + x))
     return ((1 / _ROOT_PI) / x).where(x.compared("gt", 1e10), near)
 
 
@@ -160,10 +153,10 @@ def _inverse(x: Real, w: Real) -> Real:
     """``x * f(w)``, where ``f`` is ``erfinv(y) / y`` of ``w = -log(1 - y * y)``."""
     root = w.sqrt()
     inner = 1.0 / root
-    far = _polynomial((inner - _FAR_MIDDLE) / _FAR_HALF, _FAR) * root
-    tail = _polynomial((root - 5.125) / 1.125, _TAIL).where(w.compared("lt", 39.0625), far)
-    middle = _polynomial((root - 3.25) / 0.75, _MIDDLE).where(w.compared("lt", 16.0), tail)
-    return x * _polynomial(w / 3.125 - 1.0, _CENTRE).where(w.compared("lt", 6.25), middle)
+    far = polynomial((inner - _FAR_MIDDLE) / _FAR_HALF, _FAR) * root
+    tail = polynomial((root - 5.125) / 1.125, _TAIL).where(w.compared("lt", 39.0625), far)
+    middle = polynomial((root - 3.25) / 0.75, _MIDDLE).where(w.compared("lt", 16.0), tail)
+    return x * polynomial(w / 3.125 - 1.0, _CENTRE).where(w.compared("lt", 6.25), middle)
 
 
 def _erfinv(y: Real) -> Real:
@@ -181,22 +174,35 @@ def _normcdfinv(p: Real) -> Real:
 def _bessel_i0(x: Real) -> Real:
     size = abs(x).minimum(800.0)  # where it is infinite
     quarter = size * size * 0.25
-    small = 1.0 + quarter * _polynomial(quarter, _I0_SMALL)
+    small = 1.0 + quarter * polynomial(quarter, _I0_SMALL)
     half = _call("exp", size * 0.5)
-    large = half * (_polynomial(16.0 / size - 1.0, _I0_LARGE) / size.sqrt()) * half
+    large = half * (polynomial(16.0 / size - 1.0, _I0_LARGE) / size.sqrt()) * half
     return small.where(size.compared("lt", 8.0), large)
+
+
+def _power_of_ten(x: Real) -> Real:
+    return Real(x.b, x.b.call("power", x.of(10.0).node, x.node))
+
+
+def _inverse_cube_root(x: Real) -> Real:
+    return 1.0 / _call("cbrt", x)
 
 
 FORMULAS: dict[str, Callable[[Real], Real]] = {
     "erf": _erf, "erfc": _erfc, "erfcx": _erfcx, "erfinv": _erfinv, "erfcinv": _erfcinv, "normcdf": _normcdf,
-    "normcdfinv": _normcdfinv, "cyl_bessel_i0": _bessel_i0,
+    "normcdfinv": _normcdfinv, "cyl_bessel_i0": _bessel_i0, "tgamma": gamma.gamma, "lgamma": gamma.log_gamma,
+    "sinpi": half_turns.sine, "cospi": half_turns.cosine, "exp10": _power_of_ten, "rcbrt": _inverse_cube_root,
 }  # fmt: skip
 """The formulas, of float64 operands, by the names of CUDA."""
 
 BOUNDS: dict[str, float] = {
     "erf": 3, "erfc": 6, "erfcx": 5, "erfinv": 6, "erfcinv": 6, "normcdf": 8, "normcdfinv": 7, "cyl_bessel_i0": 6,
+    "tgamma": 9, "lgamma": 6, "sinpi": 2, "cospi": 2, "exp10": 2, "rcbrt": 1.5,
 }  # fmt: skip
-"""The largest distance of a float64 result from the exact one, in ulp; float32 results are those, rounded."""
+"""The largest distance of a float64 result from the exact one, in ulp; float32 results are those, rounded.
+
+``lgamma`` keeps to it from 0 on; of negative numbers it is the difference of two values that may be close.
+"""
 
 
 def lowered(b: Builder, name: str, x: Node) -> Node:

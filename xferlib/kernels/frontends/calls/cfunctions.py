@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
+import numpy as np
+
 from xferlib.errors import KernelTypeError, did_you_mean
-from xferlib.kernels.ir.formulas import bit_functions, lower, special_functions
+from xferlib.kernels.frontends.calls import float_functions
+from xferlib.kernels.ir.formulas import bit_functions, exponents, lower, special_functions
 from xferlib.kernels.ir.functions import CALLS, TABLE
-from xferlib.kernels.ir.nodes import FLOAT32, FLOAT64, Builder, Node, is_complex, is_float
+from xferlib.kernels.ir.nodes import FLOAT32, FLOAT64, INT32, INT64, Builder, DType, Node, is_complex, is_float
 from xferlib.kernels.ir.types import c_common, c_float, c_promoted
 
 FailAs = Callable[[str, type[Exception] | None], NoReturn]
@@ -27,9 +30,8 @@ FLOAT_FUNCTIONS: dict[str, str] = {
 _INTRINSICS = {f"__{name}f": f"{name}f" for name in ("exp", "log", "log2", "log10", "sin", "cos", "tan", "pow")}
 """CUDA's approximate functions of float, each by its accurate name: the same bits everywhere leave no room for them."""
 
-_MISSING = frozenset(f"{name}{suffix}" for name in ("tgamma", "lgamma") for suffix in ("", "f"))
 _COMMON = {"min": "fmin", "max": "fmax", "minimum": "minimum", "maximum": "maximum"}
-_PLAIN = ("abs", "round", "real", "imag", "conj", "norm", "polar")
+_PLAIN = ("abs", "labs", "llabs", "round", "real", "imag", "conj", "norm", "polar")
 _PREDICATES = ("isnan", "isinf", "isfinite", "signbit")
 
 
@@ -41,21 +43,24 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
         if is_complex(operand.dtype):
             fail(f"{name}() is not defined for {operand.dtype}; cast the operand", KernelTypeError)
         return lower.round_half_away(b, operand)
-    if (special := name.removesuffix("f")) in special_functions.FORMULAS or name in special_functions.FORMULAS:
-        _check_arity(name, args, 1, fail)
-        base = name if name in special_functions.FORMULAS else special
-        operand = _floats(b, args, name != base)[0]
-        if is_complex(operand.dtype):
-            fail(f"{name}() is not defined for {operand.dtype}; cast the operand", KernelTypeError)
+    if (base := known_name(name, special_functions.FORMULAS)) is not None:
+        (operand,) = real_operands(b, name, args, 1, name != base, fail)
         return special_functions.lowered(b, base, operand)
+    if (base := known_name(name, float_functions.FUNCTIONS)) is not None:
+        count, function = float_functions.FUNCTIONS[base]
+        return function(b, *real_operands(b, name, args, count, name != base, fail))
+    if (base := known_name(name, float_functions.SCALINGS)) is not None:
+        return _scaled(b, name, args, name != base, fail)
     if name in bit_functions.FUNCTIONS:
         _check_arity(name, args, 1, fail)
         if args[0].dtype.kind not in bit_functions.TAKES[name]:
             fail(f"{name}() is not defined for {args[0].dtype}; cast the operand", KernelTypeError)
         return bit_functions.FUNCTIONS[name](b, args[0])
+    if name.startswith("xf_limit_"):
+        return _limit(b, name.removeprefix("xf_limit_"), args[0].dtype, fail)
     if name == "polar":
         return _polar(b, args, fail)
-    if name in ("abs", "conj", "real", "imag", "norm"):
+    if name in ("abs", "labs", "llabs", "conj", "real", "imag", "norm"):
         return _plain(b, name, args, fail)
     if name in _COMMON:
         return _common(b, name, args, fail)
@@ -65,15 +70,60 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     c_name = _INTRINSICS.get(name, name)
     is_single = c_name.endswith("f") and c_name[:-1] in FLOAT_FUNCTIONS and c_name not in FLOAT_FUNCTIONS
     base = c_name[:-1] if is_single else c_name
-    if base in _MISSING:
-        problem = "tgamma and lgamma are left to raw_module: NumPy has none, and identical bits need one"
-        fail(f"{name}() is not among the kernel functions; {problem}", None)
     if base not in FLOAT_FUNCTIONS:
-        known = sorted({*FLOAT_FUNCTIONS, *_COMMON, *_PREDICATES, *special_functions.FORMULAS, *_PLAIN})
+        own = {*special_functions.FORMULAS, *float_functions.NAMES}
+        known = sorted({*FLOAT_FUNCTIONS, *_COMMON, *_PREDICATES, *_PLAIN, *own})
         fail(f"unknown function {name!r}{did_you_mean(name, known)}; known are {', '.join(known)}", None)
-    function = FLOAT_FUNCTIONS[base]
-    _check_arity(name, args, TABLE[function].arity, fail)
-    return _apply(b, name, function, _floats(b, args, is_single), fail)
+    named = FLOAT_FUNCTIONS[base]
+    _check_arity(name, args, TABLE[named].arity, fail)
+    return _apply(b, name, named, _floats(b, args, is_single), fail)
+
+
+def known_name(name: str, names: Collection[str]) -> str | None:
+    """The name among ``names`` of a function or of its form for float, which ends with ``f``; None if there is none."""
+    short = name.removesuffix("f")
+    return name if name in names else short if short in names else None
+
+
+def real_operands(b: Builder, name: str, args: list[Node], count: int, is_single: bool, fail: FailAs) -> list[Node]:
+    """The operands of a function of ``count`` real floats, in their common type."""
+    _check_arity(name, args, count, fail)
+    operands = _floats(b, args, is_single)
+    if is_complex(operands[0].dtype):
+        fail(f"{name}() is not defined for {operands[0].dtype}; cast the operand", KernelTypeError)
+    return operands
+
+
+def _scaled(b: Builder, name: str, args: list[Node], is_single: bool, fail: FailAs) -> Node:
+    """``ldexp(x, exponent)``."""
+    _check_arity(name, args, 2, fail)
+    (operand,) = real_operands(b, name, args[:1], 1, is_single, fail)
+    exponent = args[1]
+    if is_complex(exponent.dtype):
+        fail(f"{name}() needs an integer exponent, and {exponent.dtype} is given; cast it", KernelTypeError)
+    if exponent.dtype.kind not in "iu":  # C converts it to the declared type
+        exponent = b.cast(exponent, INT64 if name.startswith("scalbln") else INT32)
+    return exponents.ldexp(b, operand, exponent)
+
+
+_FLOAT_LIMITS = {
+    "max": "max", "lowest": "min", "min": "tiny", "epsilon": "eps", "denorm_min": "smallest_subnormal",
+    "infinity": np.inf, "quiet_NaN": np.nan, "signaling_NaN": np.nan,
+}  # fmt: skip
+"""The members of ``numeric_limits`` of floats, by their names in `numpy.finfo`, or their values."""
+
+
+def _limit(b: Builder, name: str, dtype: DType, fail: FailAs) -> Node:
+    """``numeric_limits<T>::max()`` and its like."""
+    if is_float(dtype) and name in _FLOAT_LIMITS:
+        found = _FLOAT_LIMITS[name]
+        return b.const(getattr(np.finfo(dtype), found) if isinstance(found, str) else found, dtype)
+    if dtype.kind in "iu" and name in ("max", "min", "lowest"):
+        limits = np.iinfo(dtype)
+        return b.const(limits.max if name == "max" else limits.min, dtype)
+    if dtype.kind == "b" and name in ("max", "min", "lowest"):
+        return b.const(name == "max", dtype)
+    return fail(f"numeric_limits of {dtype} have no {name}(); write the number", None)
 
 
 def _check_arity(name: str, args: list[Node], count: int, fail: FailAs) -> None:
@@ -98,11 +148,13 @@ def _plain(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
             fail(f"norm() is not defined for {operand.dtype}; it takes complex numbers", KernelTypeError)
         squares = [b.op("mul", part, part) for part in (b.real(operand), b.imag(operand))]
         return b.op("add", *squares)
-    if name == "abs":
+    if name in ("labs", "llabs"):
+        operand = b.cast(operand, INT64)
+    elif name == "abs":
         operand = b.cast(operand, c_promoted(operand.dtype))
     elif not is_complex(operand.dtype) and not is_float(operand.dtype):
         operand = b.cast(operand, c_float(operand.dtype))
-    return _apply(b, name, {"abs": "absolute"}.get(name, name), [operand], fail)
+    return _apply(b, name, "absolute" if name.endswith("abs") else name, [operand], fail)
 
 
 def _polar(b: Builder, args: list[Node], fail: FailAs) -> Node:

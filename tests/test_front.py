@@ -1,0 +1,506 @@
+"""Usual calls in C: those that are made there, with the results of the functions in Python, and those that are not."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import inspect
+import os
+import pickle
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import xferlib as xl
+from xferlib.backends.base import DirectCopies, PlainArrays
+from xferlib.errors import (
+    ArgumentError,
+    BackendNotFoundError,
+    DeviceNotFoundError,
+    LayoutError,
+    MixedBackendsError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+)
+from xferlib.testing import (
+    assert_same_bits,
+    backend_named,
+    configured,
+    forced,
+    fresh_registry,
+    in_python,
+    strategies,
+)
+from xferlib.testing.fake import FakeArray, FakeBackend
+from xferlib.testing.strategies import bits_of
+
+pytestmark = pytest.mark.skipif(not inspect.isbuiltin(xl.to_device), reason="the front is not compiled, or not wanted")
+
+to_device: Any = xl.to_device
+to_host: Any = xl.to_host
+HERE = "direct:sim:0"
+OWN = ("xferlib.testing.", "xferlib._core.array.")
+"""Modules that the double below is made of."""
+WORD = ctypes.c_uint64
+
+
+class DirectArray(FakeArray):
+    """An array of `Direct`."""
+
+
+class Direct(FakeBackend):
+    """The fake accelerator with functions of C that copy at once, as a driver's synchronous ones."""
+
+    name = "direct"
+    array_class = DirectArray
+    array_types = (f"{__name__}.DirectArray",)
+    pinned_domain = "direct"
+    plain_arrays = PlainArrays(DirectArray)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+        self.result = 0
+        self.from_pinned = False
+        """Whether the host's end of the last copy was pinned."""
+        self._functions = (
+            ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t)(self._send),
+            ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t)(self._fetch),
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(WORD))(self._context),
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda stream: int(not self.stream_done(self._here()))),
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint), ctypes.c_uint, WORD)(self._attribute),
+        )
+
+    def devices(self) -> Any:
+        return self._devices[:1]
+
+    def _here(self) -> Any:
+        return self._default[self._devices[0]]
+
+    def _send(self, dst: int, src: int, nbytes: int) -> int:
+        self.seen.append("send")
+        self.from_pinned = self.is_pinned(src)
+        if not self.result:
+            ctypes.memmove(dst, src, nbytes)
+        return self.result
+
+    def _fetch(self, dst: int, src: int, nbytes: int) -> int:
+        self.seen.append("fetch")
+        self.from_pinned = self.is_pinned(dst)
+        self.stream_synchronize(self._here())
+        if not self.result:
+            ctypes.memmove(dst, src, nbytes)
+        return self.result
+
+    def _context(self, context: Any) -> int:
+        context[0] = 7
+        return 0
+
+    def _attribute(self, answer: Any, name: int, pointer: int) -> int:
+        assert name == 2  # CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+        answer[0] = int(self.is_pinned(pointer))
+        return 0
+
+    def direct(self, device: Any) -> DirectCopies:
+        send, fetch, current, query, attribute = (
+            ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._functions
+        )
+        return DirectCopies(
+            send=send, fetch=fetch, current=current, query=query, attribute=attribute, context=7,
+            empty=lambda shape, dtype: self.empty(shape, dtype, device=device, stream=self._here()),
+            pointer=lambda array: array.pointer, stream=lambda: self.stream_current(device).handle,
+            is_current=lambda: self.device_current() is device,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def direct() -> Any:
+    with fresh_registry(direct=Direct):
+        found: Any = backend_named("direct")
+        yield found
+        found.machine.finish()
+        assert not found.machine.violations
+
+
+def frames_of(call: Callable[[], Any]) -> list[str]:
+    """The functions of xferlib that ``call`` enters, but for those of the double here."""
+    seen: list[str] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if (
+            event == "call"
+            and str(frame.f_globals.get("__name__")).startswith("xferlib.")
+            and "testing" not in (name := f"{frame.f_globals['__name__']}.{frame.f_code.co_name}")
+        ):
+            seen.append(name)
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+def test_they_are_functions_like_any_other() -> None:
+    for found, names in [
+        (to_device, ["x", "misplaced", "backend", "device", "dtype", "stream", "out", "copy", "order"]),
+        (to_host, ["d", "dtype", "stream", "out", "pinned", "copy"]),
+    ]:
+        own = in_python(found)
+        assert (found.__name__, found.__qualname__, found.__module__) == (
+            own.__name__,
+            own.__qualname__,
+            own.__module__,
+        )
+        assert inspect.getdoc(found) == inspect.getdoc(own)
+        assert list(inspect.signature(found).parameters) == names
+        assert [each.default for each in inspect.signature(found).parameters.values()] == [
+            each.default for each in inspect.signature(own).parameters.values()
+        ]
+        assert pickle.loads(pickle.dumps(found)) is found
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: to_device(), "x"),
+        (lambda x: to_device(x, "cpu"), "by position"),
+        (lambda x: to_device(x, devise=None), "devise"),
+        (lambda x: to_device(x, pinned=False), "pinned"),
+        (lambda x: to_host(x, device=None), "device"),
+        (lambda x: to_host(x, order="C"), "order"),
+        (lambda x: to_host(x, None), "positional"),
+        (lambda x: to_host(d=x, e=None), "e"),
+    ],
+)
+def test_arguments_that_there_are_not_are_refused(call: Callable[[Any], Any], words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        call(np.zeros(3))
+    for flag in (None, 1):
+        with pytest.raises(ArgumentError, match="pinned"):
+            to_host(np.zeros(3), pinned=flag)
+
+
+def test_names_that_are_made_at_run_time_are_the_same_names() -> None:
+    x = np.arange(3.0)
+    for name, value in [("out", np.zeros(3)), ("device", xl.Device("numpy:cpu")), ("dtype", np.float32)]:
+        options = {"".join(list(name)): value}
+        assert to_device(x, **options).dtype == (np.float32 if name == "dtype" else np.float64)
+    assert_same_bits(to_device(x=x), x)
+
+
+def test_usual_calls_enter_no_function_in_python(direct: Any) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    device, out = xl.get_device(HERE), np.zeros_like(x)
+    with device:
+        d = to_device(x)
+        for name, call in [
+            ("send", lambda: to_device(x)),
+            ("send", lambda: to_device(x, device=device)),
+            ("send", lambda: to_device(x, out=d)),
+            ("send", lambda: to_device(np.repeat(x, 2, axis=1)[:, ::2], out=d)),
+            ("send", lambda: to_device(x, backend=None, dtype=None, stream=None, copy=True, device=None)),
+            ("fetch", lambda: to_host(d)),
+            ("fetch", lambda: to_host(d, out=out, pinned=False, dtype=None)),
+        ]:
+            xl.synchronize(HERE)
+            call()
+            xl.synchronize(HERE)
+            direct.seen.clear()
+            assert not [each for each in frames_of(call) if not each.startswith(OWN)]
+            assert direct.seen == [name]
+        to_host(d, pinned=True)
+        direct.seen.clear()
+        assert_same_bits(to_host(d, pinned=True), x)
+        assert direct.seen == ["fetch"]
+    assert_same_bits(out, x)
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch"])
+def test_usual_calls_on_a_cpu_enter_no_function_but_that_which_notes_writes(name: str) -> None:
+    pytest.importorskip(name)
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    out = np.zeros_like(x)
+    with xl.use_backend(name), xl.get_device("cpu"):
+        d = to_device(x)
+        for call in (lambda: to_device(x, out=d), lambda: to_host(d), lambda: to_host(d, out=out)):
+            call()
+            assert not [each for each in frames_of(call) if not each.endswith("note_write")]
+    assert_same_bits(out, x)
+
+
+def test_devices_and_backends_are_named_in_any_way(direct: Any) -> None:
+    x = np.arange(12, dtype=np.float32)
+    to_device(x, device=HERE)
+    for options in ({"device": HERE}, {"backend": "direct"}, {"backend": "direct", "device": 0}):
+        xl.synchronize(HERE)
+        direct.seen.clear()
+        d = to_device(x, **options)
+        assert isinstance(d, DirectArray)
+        assert direct.seen == ["send"]
+        assert_same_bits(to_host(d), x)
+    for options in ({"device": 1, "backend": "direct"}, {"device": "cpu", "backend": "direct"}, {"backend": "direkt"}):
+        with pytest.raises((DeviceNotFoundError, BackendNotFoundError)):
+            to_device(x, **options)
+    with pytest.raises(MixedBackendsError):
+        to_device(x, backend="numpy", out=d)
+
+
+def test_the_driver_that_declines_leaves_the_call_to_python(direct: Any) -> None:
+    x = bits_of(1000, np.uint8, seed=1)
+    d = to_device(x, device=xl.get_device(HERE))
+    direct.result = 1
+    assert_same_bits(to_host(to_device(x[::-1].copy(), out=d)), x[::-1])
+    assert_same_bits(to_host(to_device(x, device=xl.get_device(HERE))), x)
+    assert {"send", "fetch"} <= set(direct.seen)
+
+
+@pytest.mark.parametrize("nbytes", [1000, 32 << 10, 300_001, 1 << 20])
+def test_more_than_some_bytes_pass_through_pinned_memory(direct: Any, nbytes: int) -> None:
+    x = bits_of(nbytes, np.uint8, seed=nbytes)
+    device = xl.get_device(HERE)
+    for source in (x, xl.pinned_array(x, backend="direct")):
+        xl.synchronize(HERE)
+        direct.seen.clear()
+        d = to_device(source, device=device)
+        assert direct.from_pinned == (source is not x or nbytes >= 32 << 10)
+        for out in (None, np.zeros_like(x), xl.pinned_empty(x.shape, x.dtype, backend="direct")):
+            found = to_host(d, out=out)
+            assert_same_bits(found, x)
+            assert direct.from_pinned == (nbytes >= 32 << 10 or direct.is_pinned(found.ctypes.data))
+        assert direct.seen == ["send"] + ["fetch"] * 3
+
+
+def test_a_busy_stream_is_not_waited_for(direct: Any) -> None:
+    pinned = xl.pinned_array(bits_of(100_000, np.uint8, seed=3), backend="direct")
+    d = to_device(pinned, device=HERE)
+    direct.machine.progresses_on_query = False
+    try:
+        to_device(pinned, device=HERE, stream=xl.current_stream(HERE))  # still pending
+        direct.seen.clear()
+        to_device(bits_of(100_000, np.uint8, seed=4), out=d)
+        assert direct.seen == []
+    finally:
+        direct.machine.progresses_on_query = True
+    assert_same_bits(to_host(d), bits_of(100_000, np.uint8, seed=4))
+
+
+def test_other_circumstances_are_left_to_python_and_end(direct: Any) -> None:
+    x = bits_of(1000, np.uint8, seed=5)
+    device = xl.get_device(HERE)
+    d = to_device(x, device=device)
+
+    def seen() -> list[str]:
+        xl.synchronize(HERE)
+        direct.seen.clear()
+        to_device(x, out=d)
+        assert_same_bits(to_host(d), x)
+        assert_same_bits(to_host(to_device(x, device=device)), x)
+        return direct.seen
+
+    usual = ["send", "fetch"] * 2
+    assert seen() == usual
+    with xl.trace() as t:
+        assert seen() == []
+    assert {each.kind for each in t.operations} >= {"h2d", "d2h"}
+    assert seen() == usual
+    with forced("staged"):
+        assert seen() == []
+    with configured(native="off"):
+        assert seen() == []
+    with configured(strict="pageable"):
+        assert seen() == []
+    with xl.Stream(HERE):
+        assert seen() == []
+    assert seen() == usual
+
+
+def test_each_task_and_thread_has_its_default(direct: Any) -> None:
+    x = np.arange(5.0)
+    kinds: list[str] = []
+
+    async def task(name: str) -> None:
+        with xl.use_backend(name):
+            for _ in range(3):
+                kinds.append(f"{name} {xl.device_of(to_device(x)).backend}")
+                await asyncio.sleep(0)
+
+    async def both() -> None:
+        await asyncio.gather(task("numpy"), task("direct"))
+
+    with configured(backend="numpy"):
+        asyncio.run(both())
+        with xl.use_backend("direct"):
+            thread = threading.Thread(target=lambda: kinds.append(f"thread {type(to_device(x)).__name__}"))
+            thread.start()
+            thread.join()
+            assert isinstance(to_device(x), DirectArray)
+        assert isinstance(to_device(x), np.ndarray)
+    assert sorted(set(kinds)) == ["direct direct", "numpy numpy", "thread ndarray"]
+
+
+def test_a_backend_that_is_found_anew_is_another_one(direct: Any) -> None:
+    x = np.arange(3.0)
+    d = to_device(x, device=HERE)
+    with fresh_registry(direct=Direct):
+        assert_same_bits(to_host(d), x)
+        e = to_device(x, device=HERE)
+    assert_same_bits(to_host(e), to_host(d))
+
+
+_LAYOUTS: list[Callable[[Any], Any]] = [
+    lambda a: a, lambda a: a[::-1], lambda a: a.T, lambda a: a[..., ::2], lambda a: a[1:], lambda a: a.reshape(-1),
+    lambda a: a.view(type("Sub", (np.ndarray,), {})), lambda a: a.astype(a.dtype.newbyteorder()),
+    lambda a: np.lib.stride_tricks.as_strided(a, (*a.shape, 2), (*a.strides, 0)), lambda a: a[:0],
+    lambda a: np.frombuffer(b"\0" + a.tobytes(), np.uint8)[1:].view(a.dtype).reshape(a.shape),
+]  # fmt: skip
+
+
+def _outcome(call: Callable[[], Any]) -> Any:
+    """The bits of a call's result, or its error."""
+    try:
+        found = call()
+    except Exception as error:
+        return type(error), str(error)
+    host = np.asarray(found) if isinstance(found, np.ndarray) else in_python(to_host)(found)
+    return type(found), host.dtype, host.shape, host.tobytes()
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch", "sim", "direct"])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(x=strategies.host_arrays(), layout=st.sampled_from(_LAYOUTS), other=st.sampled_from(_LAYOUTS), data=st.data())
+def test_it_does_as_python_does(
+    direct: Any, name: str, x: Any, layout: Callable[[Any], Any], other: Callable[[Any], Any], data: Any
+) -> None:
+    if name == "torch":
+        pytest.importorskip("torch")
+    shape = np.atleast_1d(x)
+    source, target = layout(shape), other(shape.copy())
+    up, down = in_python(to_device), in_python(to_host)
+    with xl.use_backend(name):
+        device = data.draw(st.sampled_from([None, xl.get_device()]))
+        assert _outcome(lambda: to_device(source, device=device)) == _outcome(lambda: up(source, device=device))
+        try:
+            d, there = up(source), up(target)
+        except UnsupportedDTypeError:
+            return
+        assert _outcome(lambda: to_host(d)) == _outcome(lambda: down(d))
+        assert _outcome(lambda: to_host(d, pinned=True)) == _outcome(lambda: down(d, pinned=True))
+        for into, call, own in [(target, to_host, down), (there, to_device, up)]:
+            start = down(into).copy()
+            given_ = d if own is down else source
+            found = _outcome(lambda call=call, given_=given_, into=into: call(given_, out=into))
+            if _outcome(lambda into=into, start=start: up(start, out=into))[0] != LayoutError:
+                assert found == _outcome(lambda own=own, given_=given_, into=into: own(given_, out=into))
+
+
+def test_memory_that_overlaps_is_copied_as_numpy_does() -> None:
+    base = np.arange(20.0)
+    with xl.use_backend("numpy"):
+        for dst, src in [(base[2:12], base[:10]), (base[:10], base[2:12]), (base[:10], base[:10])]:
+            expected = src.copy()
+            to_device(src, out=dst)
+            assert_same_bits(dst, expected)
+            expected = src.copy()
+            to_host(src, out=dst)
+            assert_same_bits(dst, expected)
+
+
+def test_read_only_targets_are_refused() -> None:
+    kept = np.zeros(3)
+    kept.flags.writeable = False
+    for call in (to_device, to_host):
+        with xl.use_backend("numpy"), pytest.raises(LayoutError, match="read-only"):
+            call(np.ones(3), out=kept)
+    assert not kept.any()
+
+
+# --- torch
+
+
+@pytest.fixture
+def torch() -> Any:
+    found = pytest.importorskip("torch")
+    with xl.use_backend("torch"), xl.get_device("cpu"):
+        yield found
+
+
+def test_tensors_that_stand_for_others_have_their_values(torch: Any) -> None:
+    z = torch.tensor([1 + 2j, 3 - 4j])
+    for t in (z.conj(), z.conj().imag, z.imag, torch.eye(2).T[1]):
+        assert_same_bits(to_host(t), t.resolve_conj().resolve_neg().clone().numpy())
+    target = z.conj()
+    with pytest.raises(LayoutError):
+        to_device(np.ones(2, np.complex128).astype(np.complex64), out=target)
+
+
+def test_writes_are_told_to_torch_and_refused_where_it_must(torch: Any) -> None:
+    x = np.ones(3, np.float32)
+    t = torch.zeros(3)
+    before = t._version
+    to_device(x, out=t)
+    assert t._version > before
+    assert t.tolist() == [1, 1, 1]
+    with pytest.raises(LayoutError, match="requires gradients"):
+        to_device(x, out=torch.zeros(3, requires_grad=True))
+    with torch.inference_mode():
+        made = torch.zeros(3)
+        to_device(x, out=made)
+    with pytest.raises(LayoutError, match="inference_mode"):
+        to_device(np.zeros(3, np.float32), out=made)
+    assert made.tolist() == [1, 1, 1]
+    w = torch.ones(3, requires_grad=True)
+    product = w * t
+    to_device(x, out=t)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_tensors_of_transforms_are_left_to_python(torch: Any) -> None:
+    def host(t: Any) -> Any:
+        to_host(t)
+        return t.sum()
+
+    for transform in (torch.func.vmap, torch.func.grad):
+        with pytest.raises(UnsupportedArrayError):
+            transform(host)(torch.ones(3))
+    with pytest.warns(torch.jit.TracerWarning):
+        torch.jit.trace(host, (torch.ones(3),))
+
+
+def test_parameters_and_subclasses_are_tensors_too(torch: Any) -> None:
+    p = torch.nn.Parameter(torch.arange(3.0))
+    assert_same_bits(to_host(p), p.detach().numpy())
+    q = torch.ones(3).as_subclass(type("Own", (torch.Tensor,), {}))
+    assert_same_bits(to_host(q), np.ones(3, np.float32))
+
+
+def test_results_are_ordinary_tensors(torch: Any) -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    x.flags.writeable = False
+    for source in (x, x.T, x.copy(), x[:, ::-1]):
+        t = to_device(source)
+        assert t.is_contiguous()
+        assert t._version == 0
+        assert_same_bits(np.array(t.tolist()), np.array(source))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_goes_on(torch: Any) -> None:
+    x = np.arange(3.0)
+    d = to_device(x)
+    pid = os.fork()
+    if not pid:
+        is_right = to_host(to_device(x, out=d)).tolist() == [0, 1, 2] and to_device(x).tolist() == [0, 1, 2]
+        os._exit(not is_right)
+    assert os.waitpid(pid, 0)[1] == 0

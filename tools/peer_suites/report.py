@@ -1,0 +1,133 @@
+"""The counts of the peers' tests: noted in `results.json`, written to the documentation from there."""
+
+from __future__ import annotations
+
+import collections
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "reference" / "peer-suites.md"
+RESULTS = Path(__file__).with_name("results.json")
+REASONS = Path(__file__).with_name("exceptions.txt")
+MOST_OF_ONE_KIND = 6
+"""Tests of one class that fail for one reason, which the page names; if there are more, it names the class."""
+
+Outcomes = dict[str, tuple[str, str]]
+"""By the name of a test: ``passed``, ``failed``, ``skipped`` or ``not applicable``, and why."""
+
+
+class Counts(NamedTuple):
+    """The outcomes of the tests of a peer on a backend, counted."""
+
+    peer: str
+    backend: str
+    passed: int
+    failed: dict[str, str]
+    """By the name of a test, the first line of its error."""
+    not_applicable: dict[str, int]
+    """By the reason."""
+
+    @property
+    def of(self) -> int:
+        return self.passed + len(self.failed)
+
+
+def counted(peer: str, backend: str, outcomes: Outcomes) -> Counts:
+    """The counts of the outcomes."""
+    failed = {name.rpartition("/")[2]: why[:200] for name, (kind, why) in outcomes.items() if kind == "failed"}
+    left_out = collections.Counter(why for kind, why in outcomes.values() if kind not in ("passed", "failed"))
+    passed = sum(kind == "passed" for kind, _ in outcomes.values())
+    return Counts(peer, backend, passed, failed, dict(left_out.most_common()))
+
+
+def told(counts: Counts) -> str:
+    """The counts as lines for a reader."""
+    left_out = sum(counts.not_applicable.values())
+    head = f"{counts.peer} on {counts.backend}: {counts.passed} of {counts.of} passed, {left_out} not applicable"
+    return "\n".join([head, *(f"  {name}: {why[:150]}" for name, why in counts.failed.items())])
+
+
+def noted() -> list[Counts]:
+    """All counts that are noted."""
+    return [Counts(**each) for each in json.loads(RESULTS.read_text(encoding="utf-8"))]
+
+
+def note(found: list[Counts]) -> None:
+    """Note counts, in the place of earlier ones of the same peer and backend."""
+    known = {(each.peer, each.backend): each for each in (noted() if RESULTS.is_file() else [])}
+    known.update({(each.peer, each.backend): each for each in found})
+    lines = [json.dumps(known[key]._asdict(), sort_keys=True) for key in sorted(known)]
+    RESULTS.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+
+
+def reasons() -> list[tuple[str, str]]:
+    """Parts of the names of tests, and why those fail."""
+    lines = REASONS.read_text(encoding="utf-8").splitlines()
+    pairs = [line.split(" | ", 1) for line in lines if " | " in line and not line.startswith("#")]
+    return [(pattern.strip(), reason.strip()) for pattern, reason in pairs]
+
+
+def reason_of(name: str, known: list[tuple[str, str]]) -> str:
+    """Why a test fails, or nothing."""
+    return next((reason for pattern, reason in known if pattern in name), "")
+
+
+HEAD = """# The peers' own tests
+
+Tests of CuPy, PyCUDA, PyTorch and Chainer, run on xferlib by a thin shim of their names:
+
+```sh
+python -m tools.peer_suites cupy=../cupy pycuda=../pycuda chainer=../chainer --backend numpy,torch,sim --record --page
+```
+
+The tests are fetched and adapted, and none is kept: their imports name the shim, and nothing else of them is changed,
+but that texts of errors are not compared. A test is **applicable** if everything that it uses has a counterpart: the
+[table of names](other-libraries.md) says which have one, and of arrays those members count that move, copy, view or
+describe memory, and what the Array API has. Not applicable is a test of the peer's internals, of a name that the
+table gives none for, of hardware that the backend has not (CUDA source on a CPU, a second device), and one that the
+peer itself leaves out. Layouts are compared where a test asks for it.
+
+"""
+
+
+def page(found: list[Counts]) -> str:
+    """The page: counts, exceptions with their reasons, and what is not applicable."""
+    known = reasons()
+    lines = [HEAD + "| suite | backend | passed | of | not applicable |", "|---|---|---:|---:|---:|"]
+    for each in found:
+        left_out = sum(each.not_applicable.values())
+        lines.append(f"| {each.peer} | {each.backend} | {each.passed} | {each.of} | {left_out} |")
+    passed, of = sum(each.passed for each in found), sum(each.of for each in found)
+    lines += ["", f"Together {passed} of {of}.", "", "## Exceptions", "", "| test | backends | why |", "|---|---|---|"]
+    for name, where in sorted(_grouped(found, known).items()):
+        why = reason_of(name, known) or "to be looked at"
+        lines.append(f"| `{name}` | {', '.join(sorted(where))} | {why} |")
+    skipped: collections.Counter[str] = collections.Counter()
+    for each in found:
+        skipped.update(each.not_applicable)
+    lines += ["", "## Not applicable", "", "| because of | tests |", "|---|---:|"]
+    lines += [f"| {reason} | {count} |" for reason, count in sorted(skipped.items(), key=lambda each: -each[1])]
+    return "\n".join([*lines, "", "<!-- Written by tools/peer_suites from its results.json. -->", ""])
+
+
+def _grouped(found: list[Counts], known: list[tuple[str, str]]) -> dict[str, set[str]]:
+    """The backends by the test that fails there; by its class alone, where many tests of it fail for one reason."""
+    failed: dict[str, set[str]] = {}
+    for each in found:
+        for name in each.failed:
+            failed.setdefault(name, set()).add(each.backend)
+    classes = collections.Counter((_class_of(name), reason_of(name, known)) for name in failed)
+    grouped: dict[str, set[str]] = {}
+    for name, where in failed.items():
+        many = classes[_class_of(name), reason_of(name, known)] > MOST_OF_ONE_KIND
+        grouped.setdefault(_class_of(name) if many else name, set()).update(where)
+    return grouped
+
+
+def _class_of(name: str) -> str:
+    """The file and the class of a test, without the number of a set of its parameters."""
+    head = name.partition("[")[0].rpartition("::")[0]
+    stem, _, number = head.rpartition("_")
+    return stem if number.isdigit() else head

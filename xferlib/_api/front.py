@@ -1,0 +1,179 @@
+"""The public `to_device` and `to_host` in C, and what `front.c` asks of the rest: circumstances, libraries and devices.
+
+The C does the usual call of a small array by itself; each other one goes to the function in Python of the same name. It
+keeps what it is told here, in tables and for each thread, until `xferlib._runtime.circumstances` has another number.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib import _native
+from xferlib._core import defaults, devices, registry
+from xferlib._core.array import DTYPES
+from xferlib._core.device import Device
+from xferlib._core.thresholds import (
+    DRIVER_MOST_UP,
+    GATHERED_ELEMENTS_MOST,
+    GATHERED_MOST,
+    PARALLEL_HOST_FROM,
+    THROUGH_FROM,
+)
+from xferlib._memory import pinned, slab
+from xferlib._native import driver_calls
+from xferlib._runtime import circumstances
+from xferlib._runtime.handoff import is_followed
+from xferlib._transfer import plan
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+
+_numpy: Any = np  # whose parts have no types
+_ON_CPU, _ON_DEVICE = 1, 2
+_LEFT_TO_PYTHON = 0
+_KINDS = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}
+"""DLPack's codes of dtypes, by NumPy's kinds."""
+
+_front: Any = None
+_known_of = -1
+"""The look-up of types that the tables in C are of: `registry.forgotten`."""
+_libraries: dict[type, int] = {}
+_ends: dict[Device, int] = {}
+
+
+def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Functions in C that do the usual calls of these two, and leave the others to them; themselves without the C."""
+    global _front
+    _front = driver_calls.front()
+    if _front is None:
+        return to_device, to_host
+    elements = [(dtype, _KINDS[dtype.kind], 8 * dtype.itemsize, dtype.itemsize) for dtype in map(np.dtype, DTYPES)]
+    functions = (_may_skip, _settle, _introduce, _resolve, defaults.scope, to_device, to_host)
+    limits = (DRIVER_MOST_UP, GATHERED_MOST, PARALLEL_HOST_FROM, THROUGH_FROM, GATHERED_MOST, GATHERED_ELEMENTS_MOST)
+    try:
+        found: tuple[Callable[..., Any], Callable[..., Any]] = _front.bind_front(
+            functions, (circumstances.number, circumstances.scopes), (np.ndarray, Device), limits, elements,
+            _numpy._core.multiarray._ARRAY_API, to_device.__module__, tuple(map(_documentation, (to_device, to_host))),
+        )  # fmt: skip
+    except RuntimeError:  # a NumPy of another ABI
+        return to_device, to_host
+    return found
+
+
+def _documentation(function: Any) -> str:
+    """A docstring from which `inspect.signature` reads the arguments of a function that is compiled from C."""
+    code, defaults_ = function.__code__, function.__kwdefaults__ or {}
+    count, by_name = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    names = code.co_varnames
+    star = f"*{names[by_name]}" if code.co_flags & 4 else "*"
+    options = [f"{name}={defaults_[name]!r}" for name in names[count:by_name]]
+    return f"{function.__name__}({', '.join([*names[:count], star, *options])})\n--\n\n{function.__doc__}"
+
+
+def _may_skip() -> bool:
+    """Whether the C may do a call by itself, until the circumstances change; the first of its questions."""
+    global _known_of
+    if _known_of != registry.forgotten:
+        _front.forget_ends()
+        _libraries.clear()
+        _ends.clear()
+        _known_of = registry.forgotten
+    return plan.may_skip() and _native.is_on()
+
+
+def _settle() -> int:
+    """The number of the end that a call of this thread means which names no device."""
+    owner = defaults.default_backend()
+    device = devices.current_device(owner)
+    owner.at(device).attach(device)
+    return _end(device)
+
+
+def _resolve(device: str | int | None, backend: str | None) -> Device:
+    """The device that a call names, or the current one of the backend that it names."""
+    return devices.resolve(device, backend=registry.get(backend) if backend is not None else None)
+
+
+def _introduce(thing: Any, index: int) -> None:
+    """Tell the C of a device, or of a type of arrays, that it has met.
+
+    Args:
+        thing: The device; or the type.
+        index: Of the device, not the CPU, that has been met with an array of the type; -1: of the type alone.
+    """
+    if isinstance(thing, Device):
+        _end(thing)
+    elif registry.is_array_type(thing) and (owner := registry.by_type[thing]) is not None:
+        _library(thing, owner)
+        for device in owner.devices() if index >= 0 else ():  # of the others a context would be made
+            if device.kind != "cpu" and device.index == index:
+                _end(device)
+
+
+def _library(cls: type, owner: Backend) -> int:
+    """The number of a type of arrays."""
+    found = _libraries.get(cls)
+    if found is None:
+        plain, fast = owner.plain_arrays, owner.fast
+        is_known = plain is not None and plain.array_type is cls
+        exchange = plain.exchange if plain is not None and is_known else None
+        is_alone = sum(device.kind != "cpu" for device in owner.devices()) == 1
+        whole = fast.whole if fast is not None and exchange is None and is_alone else None
+        questions = plain[2:] if plain is not None else (None, None, None)
+        writes = owner.note_write if owner.follows_writes else None
+        found = _libraries[cls] = _front.add_library(cls, is_known, exchange, whole, *questions, writes)
+    return found
+
+
+def _end(device: Device) -> int:
+    """The number of a device; of one that Python serves alone, too."""
+    found = _ends.get(device)
+    if found is None:
+        found = _ends[device] = _added(device)
+    return found
+
+
+def _added(device: Device) -> int:
+    part = devices.backend_of(device)
+    plain = part.plain_arrays if part is not None else None
+    if part is None or plain is None:
+        return _add(device, -1, 0, _LEFT_TO_PYTHON)
+    library = _library(plain.array_type, registry.get(device.backend))
+    if device.kind == "cpu":
+        return _add(device, library, 0, _ON_CPU, (part.copied_on_host, *(None,) * 6))
+    part.attach(device)
+    direct = part.fast.direct(device) if part.fast is not None else None
+    if direct is None:
+        return _add(device, library, device.index, _LEFT_TO_PYTHON)
+
+    pool, library_in_c = pinned.pools.of(part), _native.library()
+    spread = [
+        ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (library_in_c.xf_gather, library_in_c.xf_scatter)
+    ]
+    functions = (
+        None, direct.empty, direct.pointer, direct.stream, direct.is_current, pool.empty,
+        functools.partial(slab.scratch_of, part),
+    )  # fmt: skip
+    addresses = (direct.send, direct.fetch, direct.current, direct.query, direct.attribute, *spread)
+    return _add(
+        device, library, device.index, _ON_DEVICE, functions, (*pool.lending(), is_followed), addresses, direct.context
+    )
+
+
+def _add(
+    device: Device,
+    library: int,
+    index: int,
+    kind: int,
+    functions: tuple[Any, ...] = (None,) * 7,
+    pool: tuple[Any, ...] = (None,) * 5,
+    addresses: tuple[int, ...] = (0,) * 7,
+    context: int = 0,
+) -> int:
+    found: int = _front.add_end(device, library, index, kind, functions, pool, addresses, context)
+    return found

@@ -1,0 +1,35 @@
+/* Synchronous copies by the driver: see calls.c. */
+
+#ifndef XFERLIB_COPIER_H
+#define XFERLIB_COPIER_H
+
+#include "lease.h"
+
+#include <stdint.h>
+
+typedef uint64_t word;
+
+typedef struct {
+    int (*copy)(word, word, size_t); /* destination, source, bytes */
+    int (*current)(void **);         /* the thread's context */
+    int (*query)(void *);            /* whether a stream is idle; NULL: not asked */
+    int (*attribute)(void *, unsigned, word); /* of an address; NULL: no memory is pinned */
+    int is_upward;
+    unsigned in_vain; /* calls since a wait for the stream was in vain; 0: none was */
+} copier;
+
+typedef struct {
+    copier copier;
+    union {
+        void (*gather)(const void *, const char *, int64_t, int64_t, char *, int);
+        void (*scatter)(const void *, char *, int64_t, int64_t, const char *);
+    } c; /* of strided.c */
+} spreader;
+
+enum { NOT_ASKED = -1 };
+
+int xf_copy(copier *c, word device, word memory, size_t nbytes);
+int xf_through(spreader *s, char *host, word device, size_t nbytes, word memory);
+int xf_spread(spreader *s, const void *layout, char *host, word count, word device, size_t nbytes, word memory);
+
+#endif

@@ -1,0 +1,915 @@
+/* The usual calls of to_device and to_host, each in one call of C.
+
+   Most calls move one small array, and their time is that of the steps around the copy: some twenty frames of Python, and
+   a question to the array's library for each thing to be known of it. Here a call looks at the arrays' own memory (a
+   NumPy array's is laid out as its C API promises; torch's is described by DLPack's C exchange API), asks the library
+   for what that does not tell, and lets the driver copy. All else is left, with nothing done, to the functions in Python
+   (`general`), which know every case and raise every error: another keyword, a dtype to convert to, other layouts, a
+   larger array, a stream of the program's own, a recording, and whatever went wrong here.
+
+   What no call changes is asked once, and again after anything that could change it has replaced the number of
+   xferlib/_runtime/circumstances.py: whether short cuts are allowed, and where arrays go for which no device is named. Both
+   answers belong to a thread. xferlib/_api/front.py gives them, and describes libraries and devices. */
+
+#include "front.h"
+#include "copier.h"
+#include "strided.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_AXES = XF_MOST_AXES, MOST_TYPES = 16, MOST_ENTRIES = 32, MOST_INDEX = 16, GIL_KEPT_MOST = 64 << 10 };
+enum { C_ORDER = 0x1, ALIGNED = 0x100, WRITABLE = 0x400 }; /* NPY_ARRAY_... of NumPy's C API */
+enum { NUMPY_ABI = 0x02000000, ABI_VERSION = 0, NEW_COPY = 85, NEW_FROM_DTYPE = 94, SET_BASE = 282 }; /* its table */
+enum { ON_CPU = 1, ON_CUDA = 2 };                          /* kDLCPU and kDLCUDA of DLPack */
+
+typedef struct {
+    PyObject_HEAD
+    char *data;
+    int axes;
+    Py_ssize_t *extents, *strides;
+    PyObject *base, *dtype;
+    int flags;
+} ndarray; /* PyArrayObject_fields: a part of NumPy's ABI, as the places in its table of functions are */
+
+typedef struct {
+    void *data;
+    int32_t kind, index, axes;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *extents, *strides;
+    uint64_t offset;
+} DLTensor;
+
+typedef struct {
+    uint32_t major, minor;
+    void *previous;
+    void *functions[3];
+    int (*describe)(void *, DLTensor *);
+    int (*current_stream)(int32_t, int32_t, void **);
+} DLPackExchangeAPI;
+
+typedef struct {
+    PyObject *dtype; /* the one object that NumPy has for it */
+    uint8_t code, bits;
+    Py_ssize_t itemsize;
+} element;
+
+typedef struct {
+    PyObject *type; /* of arrays, exactly */
+    int is_known;   /* 0: its arrays are left to Python */
+    const DLPackExchangeAPI *exchange;
+    PyObject *whole;                    /* without that API: array -> (address, extents, dtype), or None */
+    PyObject *is_negated, *is_conjugate; /* of an array; NULL: it never is */
+    PyObject *recording;                /* () -> None where nothing is recorded; NULL: nothing ever is */
+    PyObject *note_write;               /* (array, name); NULL: writes are not followed */
+    struct end *ends[MOST_INDEX];       /* by the device's index; NULL: not known */
+} library;
+
+typedef struct end {
+    PyObject *device;
+    const library *library;
+    int kind, index;          /* as DLPack has them; kind 0: left to Python */
+    PyObject *copied;         /* on a CPU: array -> its copy there, or None */
+    PyObject *empty;          /* (extents, dtype) -> array */
+    PyObject *pointer;        /* array -> its address */
+    PyObject *stream;         /* () -> handle of the current stream, where the exchange API does not tell */
+    PyObject *is_current;     /* () -> whether the device is the thread's; NULL: it is the only one */
+    PyObject *pinned;         /* (extents, dtype) -> host array in pinned memory */
+    PyObject *scratch;        /* () -> the address of `most_spread` bytes of the thread's pinned memory */
+    PyObject *lease, *free, *dead; /* the type of the pool's leases, its free blocks by size, and the dead ones */
+    PyObject *pool, *is_followed;  /* it counts; () -> whether Python has to lend */
+    word context;
+    spreader up, down;
+} end;
+
+typedef struct {
+    char *data;
+    int axes, element;
+    int64_t extents[MOST_AXES];
+    Py_ssize_t count, nbytes;
+    const Py_ssize_t *strides; /* of a NumPy array, in bytes */
+    int is_c;      /* in C order */
+    int is_pinned; /* surely */
+    int kind, index; /* of the device */
+} description;
+
+static struct {
+    PyObject *number; /* list of the number of the circumstances */
+    PyObject *scopes; /* list that is empty while no block has ever chosen a backend */
+    PyObject *scope;  /* () -> the backend that a block chose, or None */
+    PyObject *may_skip, *settle, *introduce, *resolve;
+    PyObject *to_device, *to_host; /* the general ones */
+    PyObject *ndarray, *device;    /* types */
+    PyObject *(*new_copy)(PyObject *, int);
+    PyObject *(*new_array)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *);
+    int (*set_base)(PyObject *, PyObject *);
+    Py_ssize_t most_up, most_down, most_copied, least_through, most_spread, most_gathered; /* bytes; of the last, elements */
+    element elements[MOST_TYPES];
+    int element_count;
+    library *libraries[MOST_ENTRIES];
+    int library_count;
+    end *ends[MOST_ENTRIES];
+    int end_count;
+    PyMethodDef methods[2];
+} front; /* as long as the process; nothing in it is ever freed, as another thread may be using it */
+
+static _Thread_local struct {
+    unsigned long long asked, settled; /* the circumstances in which the answers were given */
+    int may_skip, end;
+    PyObject *scope;
+    unsigned long long found; /* likewise, of the memory */
+    word scratch;
+    const end *scratch_of;
+} mine;
+
+static PyObject *name_backend, *name_copy, *name_device, *name_dtype, *name_out, *name_pinned, *name_reuses, *name_stream;
+
+/* --- the circumstances */
+
+static unsigned long long circumstances(void)
+{
+    return PyLong_AsUnsignedLongLong(PyList_GetItem(front.number, 0));
+}
+
+static int may_skip(void)
+{
+    unsigned long long now = circumstances();
+    if (now != mine.asked) {
+        PyObject *answer = PyObject_CallNoArgs(front.may_skip);
+        if (!answer)
+            return 0;
+        mine.may_skip = answer == Py_True;
+        mine.asked = now;
+        Py_DECREF(answer);
+    }
+    return mine.may_skip;
+}
+
+static int is_answered(PyObject *question, int if_none)
+{
+    PyObject *answer;
+    int result;
+    if (!question)
+        return if_none;
+    answer = PyObject_CallNoArgs(question);
+    if (!answer)
+        return 0;
+    result = PyObject_IsTrue(answer);
+    Py_DECREF(answer);
+    return result > 0;
+}
+
+/* Whether the device is the thread's, by its context and to its library, and the current stream the default one. */
+static int is_at_hand(const end *e)
+{
+    const library *l = e->library;
+    void *context = NULL, *stream = NULL;
+    PyObject *handle;
+    if (e->up.copier.current(&context) || (word)(uintptr_t)context != e->context || !is_answered(e->is_current, 1))
+        return 0;
+    if (l->exchange)
+        return l->exchange->current_stream(ON_CUDA, e->index, &stream) == 0 && !stream;
+    handle = PyObject_CallNoArgs(e->stream);
+    if (!handle)
+        return 0;
+    stream = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(handle);
+    Py_DECREF(handle);
+    return !stream && !PyErr_Occurred();
+}
+
+/* The device of a call that names none; NULL where Python is to find it. */
+static end *default_end(void)
+{
+    unsigned long long now = circumstances();
+    PyObject *scope = NULL, *answer;
+    if (PyList_Size(front.scopes)) { /* each asynchronous task has its own */
+        scope = PyObject_CallNoArgs(front.scope);
+        if (!scope)
+            return NULL;
+        Py_DECREF(scope); /* the context variable, or `mine`, holds it */
+    }
+    if (now != mine.settled || scope != mine.scope) {
+        answer = PyObject_CallNoArgs(front.settle);
+        if (!answer)
+            return NULL;
+        mine.end = (int)PyLong_AsLong(answer);
+        Py_DECREF(answer);
+        Py_XDECREF(mine.scope);
+        mine.scope = Py_XNewRef(scope);
+        mine.settled = now;
+    }
+    return mine.end < 0 || mine.end >= front.end_count ? NULL : front.ends[mine.end];
+}
+
+static int introduce(PyObject *thing, int index)
+{
+    PyObject *done = PyObject_CallFunction(front.introduce, "Oi", thing, index);
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
+static end *find_end(PyObject *device)
+{
+    for (int twice = 0; twice < 2; ++twice) {
+        for (int i = 0; i < front.end_count; ++i)
+            if (front.ends[i]->device == device)
+                return front.ends[i]->kind ? front.ends[i] : NULL;
+        if (twice || (PyObject *)Py_TYPE(device) != front.device || !introduce(device, 0))
+            break;
+    }
+    return NULL;
+}
+
+/* The device that is named by a specification, or as a backend's; NULL where Python is to find it. */
+static end *resolved_end(PyObject *device, PyObject *backend)
+{
+    PyObject *found;
+    end *e;
+    if (device && !backend && (PyObject *)Py_TYPE(device) == front.device)
+        return find_end(device);
+    if ((device && !PyUnicode_CheckExact(device) && !PyLong_CheckExact(device)) || (backend && !PyUnicode_CheckExact(backend)))
+        return NULL;
+    found = PyObject_CallFunctionObjArgs(front.resolve, device ? device : Py_None, backend ? backend : Py_None, NULL);
+    e = found ? find_end(found) : NULL;
+    Py_XDECREF(found);
+    return e;
+}
+
+static const library *find_library(PyObject *array)
+{
+    PyObject *type = (PyObject *)Py_TYPE(array);
+    for (int twice = 0; twice < 2; ++twice) {
+        for (int i = 0; i < front.library_count; ++i)
+            if (front.libraries[i]->type == type)
+                return front.libraries[i]->is_known ? front.libraries[i] : NULL;
+        if (twice || !introduce(type, -1))
+            break;
+    }
+    return NULL;
+}
+
+/* --- arrays */
+
+static int is_shape(description *d, int axes, const int64_t *extents)
+{
+    if (axes < 0 || axes > MOST_AXES)
+        return 0;
+    d->axes = axes;
+    d->count = 1;
+    d->strides = NULL;
+    for (int i = 0; i < axes; ++i) {
+        d->extents[i] = extents[i];
+        if (__builtin_mul_overflow(d->count, (Py_ssize_t)extents[i], &d->count))
+            return 0;
+    }
+    return !__builtin_mul_overflow(d->count, front.elements[d->element].itemsize, &d->nbytes);
+}
+
+/* Whether a NumPy array has a dtype that every device holds; then `d` describes it. */
+static int see_host(PyObject *array, description *d)
+{
+    const ndarray *a = (const ndarray *)array;
+    for (d->element = 0; d->element < front.element_count; ++d->element)
+        if (front.elements[d->element].dtype == a->dtype)
+            break;
+    if (d->element == front.element_count || !is_shape(d, a->axes, (const int64_t *)a->extents))
+        return 0;
+    d->data = a->data;
+    d->strides = a->strides;
+    d->is_c = a->flags & C_ORDER;
+    d->is_pinned = 0;
+    d->kind = ON_CPU;
+    d->index = 0;
+    return 1;
+}
+
+static int is_in_order(const DLTensor *t)
+{
+    int64_t step = 1;
+    if (!t->strides)
+        return 1;
+    for (int i = t->axes - 1; i >= 0; --i) {
+        if (t->extents[i] != 1 && t->strides[i] != step)
+            return 0;
+        step *= t->extents[i];
+    }
+    return 1;
+}
+
+/* Whether a question about an array is answered by True; also where it fails. */
+static int is_so(PyObject *question, PyObject *array)
+{
+    PyObject *answer;
+    int result;
+    if (!question)
+        return 0;
+    answer = PyObject_CallFunctionObjArgs(question, array, NULL);
+    result = answer != Py_False;
+    Py_XDECREF(answer);
+    return result;
+}
+
+static int is_recorded(const library *l)
+{
+    PyObject *answer;
+    if (!l->recording)
+        return 0;
+    answer = PyObject_CallNoArgs(l->recording);
+    Py_XDECREF(answer);
+    return answer != Py_None;
+}
+
+static int see_exchanged(const library *l, PyObject *array, description *d)
+{
+    DLTensor t;
+    if (is_so(l->is_negated, array) || is_recorded(l))
+        return 0;
+    if (l->exchange->describe(array, &t) || !t.data || t.lanes != 1 || t.index < 0 || t.index >= MOST_INDEX)
+        return 0;
+    for (d->element = 0; d->element < front.element_count; ++d->element)
+        if (front.elements[d->element].code == t.code && front.elements[d->element].bits == t.bits)
+            break;
+    if (d->element == front.element_count || !is_shape(d, t.axes, t.extents))
+        return 0;
+    d->data = (char *)t.data + t.offset;
+    d->is_c = is_in_order(&t);
+    d->kind = t.kind;
+    d->index = t.index;
+    return t.code != 5 || !is_so(l->is_conjugate, array); /* kDLComplex */
+}
+
+static int see_whole(const library *l, PyObject *array, description *d)
+{
+    PyObject *found = PyObject_CallFunctionObjArgs(l->whole, array, NULL), *extents, *dtype;
+    int64_t numbers[MOST_AXES];
+    Py_ssize_t axes;
+    int is_seen = 0;
+    if (found && PyTuple_Check(found) && PyTuple_Size(found) == 3) {
+        d->data = (char *)(uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(found, 0));
+        extents = PyTuple_GetItem(found, 1);
+        dtype = PyTuple_GetItem(found, 2);
+        axes = PyTuple_Check(extents) ? PyTuple_Size(extents) : MOST_AXES + 1;
+        for (Py_ssize_t i = 0; i < axes && axes <= MOST_AXES; ++i)
+            numbers[i] = PyLong_AsLongLong(PyTuple_GetItem(extents, i));
+        for (d->element = 0; d->element < front.element_count; ++d->element)
+            if (front.elements[d->element].dtype == dtype)
+                break;
+        d->is_c = 1;
+        d->kind = ON_CUDA;
+        d->index = 0; /* a library of several devices is not described so */
+        is_seen = axes <= MOST_AXES && d->element < front.element_count && is_shape(d, (int)axes, numbers);
+    }
+    Py_XDECREF(found);
+    return is_seen && !PyErr_Occurred();
+}
+
+/* Whether an array is memory like any other: then `d` describes it. */
+static int see(const library *l, PyObject *array, description *d)
+{
+    if (l->type == front.ndarray)
+        return see_host(array, d);
+    if (l->exchange)
+        return see_exchanged(l, array, d);
+    return l->whole && see_whole(l, array, d);
+}
+
+/* The device that an array is on; NULL where Python is to copy it. */
+static end *end_of(const library *l, const description *d)
+{
+    if (d->kind != ON_CUDA || (!l->ends[d->index] && !introduce(l->type, d->index)))
+        return NULL;
+    return l->ends[d->index] && l->ends[d->index]->kind ? l->ends[d->index] : NULL;
+}
+
+static int are_alike(const description *one, const description *other)
+{
+    return one->element == other->element && one->axes == other->axes &&
+           !memcmp(one->extents, other->extents, (size_t)one->axes * sizeof *one->extents);
+}
+
+/* Describe a NumPy array for strided.c: neighbouring axes that are one in memory become one. */
+static void lay_out(const description *d, Layout *layout)
+{
+    int last = -1;
+    for (int i = 0; i < d->axes; ++i) {
+        if (d->extents[i] == 1)
+            continue;
+        if (last >= 0 && layout->strides[last] == d->strides[i] * d->extents[i]) {
+            layout->extents[last] *= d->extents[i];
+        } else {
+            ++last;
+            layout->extents[last] = d->extents[i];
+        }
+        layout->strides[last] = d->strides[i];
+    }
+    if (last < 0) {
+        last = 0;
+        layout->extents[0] = 1;
+        layout->strides[0] = front.elements[d->element].itemsize;
+    }
+    layout->axes = last + 1;
+    layout->host_size = layout->device_size = front.elements[d->element].itemsize;
+    layout->host_type = layout->device_type = d->element;
+    layout->is_swapped = 0;
+}
+
+static word scratch_of(const end *e)
+{
+    unsigned long long now = circumstances();
+    if (mine.found != now || mine.scratch_of != e) {
+        PyObject *found = PyObject_CallNoArgs(e->scratch);
+        if (!found)
+            return 0;
+        mine.scratch = PyLong_AsUnsignedLongLong(found);
+        mine.scratch_of = e;
+        mine.found = now;
+        Py_DECREF(found);
+    }
+    return mine.scratch;
+}
+
+/* Copy between a host array and the device, whose context is current: whether that is done. */
+static int copy_at_once(end *e, spreader *s, const description *host, word device)
+{
+    Layout layout;
+    word scratch;
+    if (host->is_c && (host->nbytes < front.least_through || host->is_pinned || host->nbytes > front.most_spread))
+        return !xf_copy(&s->copier, device, (word)(uintptr_t)host->data, (size_t)host->nbytes);
+    scratch = scratch_of(e);
+    if (!scratch || PyErr_Occurred())
+        return 0;
+    if (host->is_c)
+        return !xf_through(s, host->data, device, (size_t)host->nbytes, scratch);
+    lay_out(host, &layout);
+    return !xf_spread(s, &layout, host->data, (word)host->count, device, (size_t)host->nbytes, scratch);
+}
+
+/* Whether a host array can be copied in one step, gathered on the way if that must be. */
+static int is_small(const description *host, Py_ssize_t most)
+{
+    if (host->nbytes <= 0)
+        return 0;
+    return host->is_c ? host->nbytes <= most : host->nbytes <= front.most_spread && host->count <= front.most_gathered;
+}
+
+/* An uninitialised NumPy array, in C order; over memory that `base`, whose reference it takes, keeps alive. */
+static PyObject *host_array(const description *d, void *memory, PyObject *base)
+{
+    PyObject *dtype = front.elements[d->element].dtype, *result;
+    Py_INCREF(dtype); /* taken by the next line */
+    result = front.new_array(front.ndarray, dtype, d->axes, d->extents, NULL, memory, memory ? C_ORDER | ALIGNED | WRITABLE : 0, NULL);
+    if (result && base && front.set_base(result, base)) {
+        Py_DECREF(result);
+        return NULL;
+    }
+    if (!result)
+        Py_XDECREF(base);
+    return result;
+}
+
+/* A new array, of a function that makes them. */
+static PyObject *made(PyObject *empty, const description *d)
+{
+    PyObject *extents = PyTuple_New(d->axes), *result;
+    if (!extents)
+        return NULL;
+    for (int i = 0; i < d->axes; ++i) {
+        PyObject *extent = PyLong_FromLongLong(d->extents[i]);
+        if (!extent) {
+            Py_DECREF(extents);
+            return NULL;
+        }
+        PyTuple_SetItem(extents, i, extent);
+    }
+    result = PyObject_CallFunctionObjArgs(empty, extents, front.elements[d->element].dtype, NULL);
+    Py_DECREF(extents);
+    return result;
+}
+
+/* Copy bytes between two host arrays; 0, with nothing done, where they share memory. */
+static int copy_bytes(char *dst, const char *src, Py_ssize_t nbytes)
+{
+    if ((uintptr_t)dst < (uintptr_t)src + (size_t)nbytes && (uintptr_t)src < (uintptr_t)dst + (size_t)nbytes)
+        return 0;
+    if (nbytes <= GIL_KEPT_MOST) {
+        memcpy(dst, src, (size_t)nbytes);
+        return 1;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    memcpy(dst, src, (size_t)nbytes);
+    Py_END_ALLOW_THREADS
+    return 1;
+}
+
+/* --- to a device: NULL, with or without an error set, where Python is to do it */
+
+static PyObject *send_to_new(PyObject *x, const description *src, end *e)
+{
+    PyObject *result, *address;
+    word pointer;
+    if (e->kind == ON_CPU) {
+        if (src->nbytes >= front.most_copied)
+            return NULL;
+        if (e->library->type == front.ndarray)
+            return front.new_copy(x, 0);
+        result = src->is_c ? PyObject_CallFunctionObjArgs(e->copied, x, NULL) : NULL;
+        if (result != Py_None)
+            return result;
+        Py_DECREF(result);
+        return NULL;
+    }
+    if (!is_small(src, front.most_up) || !is_at_hand(e))
+        return NULL;
+    result = made(e->empty, src);
+    address = result ? PyObject_CallFunctionObjArgs(e->pointer, result, NULL) : NULL;
+    if (!address) {
+        Py_XDECREF(result);
+        return NULL;
+    }
+    pointer = PyLong_AsUnsignedLongLong(address);
+    Py_DECREF(address);
+    if (PyErr_Occurred() || !copy_at_once(e, &e->up, src, pointer)) {
+        Py_DECREF(result);
+        return NULL;
+    }
+    return result;
+}
+
+static int note_write(const library *l, PyObject *array)
+{
+    PyObject *done;
+    if (!l->note_write)
+        return 1;
+    done = PyObject_CallFunctionObjArgs(l->note_write, array, name_out, NULL);
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
+static PyObject *send_to_existing(const description *src, PyObject *out)
+{
+    const library *l = find_library(out);
+    description dst;
+    end *e;
+    if (!l || !see(l, out, &dst) || !dst.is_c || !are_alike(src, &dst) || src->nbytes <= 0)
+        return NULL;
+    if (dst.kind == ON_CPU) {
+        if (!src->is_c || src->nbytes >= front.most_copied || (l->type == front.ndarray && !(((ndarray *)out)->flags & WRITABLE)))
+            return NULL;
+        return note_write(l, out) && copy_bytes(dst.data, src->data, src->nbytes) ? Py_NewRef(out) : NULL;
+    }
+    e = is_small(src, front.most_up) ? end_of(l, &dst) : NULL;
+    if (!e || !is_at_hand(e) || !note_write(l, out))
+        return NULL;
+    return copy_at_once(e, &e->up, src, (word)(uintptr_t)dst.data) ? Py_NewRef(out) : NULL;
+}
+
+static PyObject *sent(PyObject *x, PyObject *device, PyObject *backend, PyObject *out)
+{
+    description src;
+    end *e;
+    if ((PyObject *)Py_TYPE(x) != front.ndarray || !see_host(x, &src) || !may_skip())
+        return NULL;
+    if (out)
+        return device || backend ? NULL : send_to_existing(&src, out);
+    e = device || backend ? resolved_end(device, backend) : default_end();
+    if (!e || !e->kind)
+        return NULL;
+    return send_to_new(x, &src, e);
+}
+
+/* --- to the host, likewise */
+
+enum { STEPS = 3, SMALLEST = 9, LARGEST = 26 }; /* of the pool's sizes: see bin_nbytes() in pinned.py */
+
+/* The pool's size for a number of bytes; 0 where Python is to tell. */
+static unsigned long long bin_of(Py_ssize_t nbytes)
+{
+    int bits = 0, step;
+    if (nbytes > (Py_ssize_t)1 << LARGEST)
+        return 0;
+    if (nbytes <= (Py_ssize_t)1 << SMALLEST)
+        return 1ull << SMALLEST;
+    while ((nbytes - 1) >> bits)
+        ++bits;
+    step = bits - STEPS - 1;
+    return (((unsigned long long)nbytes + (1ull << step) - 1) >> step) << step;
+}
+
+/* Count a block that is used again, as the pool itself does. */
+static int count_reuse(PyObject *pool)
+{
+    PyObject *before = PyObject_GetAttr(pool, name_reuses), *after;
+    int result;
+    after = before ? PyLong_FromLong(PyLong_AsLong(before) + 1) : NULL;
+    result = after ? PyObject_SetAttr(pool, name_reuses, after) : -1;
+    Py_XDECREF(before);
+    Py_XDECREF(after);
+    return result;
+}
+
+/* A new array in pinned memory: of a free block, else as Python gives it. */
+static PyObject *pinned_array(const end *e, const description *d)
+{
+    PyObject *size, *blocks = NULL, *lease;
+    if (is_answered(e->is_followed, 1) || PyErr_Occurred() || !(size = PyLong_FromUnsignedLongLong(bin_of(d->nbytes))))
+        return PyErr_Occurred() ? NULL : made(e->pinned, d);
+    blocks = PyDict_GetItemWithError(e->free, size);
+    Py_DECREF(size);
+    if (!blocks)
+        return PyErr_Occurred() ? NULL : made(e->pinned, d);
+    lease = xf_lend(NULL, (PyObject *[]){e->lease, blocks, e->dead}, 3);
+    if (lease == Py_None) {
+        Py_DECREF(lease);
+        return made(e->pinned, d);
+    }
+    if (!lease || count_reuse(e->pool)) {
+        Py_XDECREF(lease);
+        return NULL;
+    }
+    return host_array(d, xf_leased_memory(lease), lease);
+}
+
+static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned)
+{
+    const library *l;
+    description src, dst;
+    PyObject *result;
+    end *e = NULL;
+    if (!may_skip() || !(l = find_library(d)) || !see(l, d, &src))
+        return NULL;
+    if (src.kind == ON_CPU && (is_pinned || src.nbytes >= front.most_copied))
+        return NULL;
+    if (src.kind == ON_CPU && !out && l->type == front.ndarray)
+        return front.new_copy(d, 0);
+    if (!src.is_c || src.nbytes <= 0)
+        return NULL;
+    if (src.kind != ON_CPU) {
+        e = is_pinned || src.nbytes <= front.most_down ? end_of(l, &src) : NULL;
+        if (!e || !is_at_hand(e))
+            return NULL;
+    }
+    if (out) {
+        if ((PyObject *)Py_TYPE(out) != front.ndarray || !see_host(out, &dst) || !are_alike(&src, &dst) ||
+            !(((ndarray *)out)->flags & WRITABLE) || !(e || dst.is_c) || !is_small(&dst, src.nbytes))
+            return NULL;
+        result = Py_NewRef(out);
+    } else {
+        result = is_pinned ? pinned_array(e, &src) : host_array(&src, NULL, NULL);
+        if (!result)
+            return NULL;
+        if ((PyObject *)Py_TYPE(result) != front.ndarray || (is_pinned && !((ndarray *)result)->base)) {
+            Py_DECREF(result); /* ordinary memory, from a pool that is full */
+            return NULL;
+        }
+        dst = src;
+        dst.data = ((ndarray *)result)->data;
+        dst.is_pinned = is_pinned;
+    }
+    if (!(e ? copy_at_once(e, &e->down, &dst, (word)(uintptr_t)src.data) : copy_bytes(dst.data, src.data, src.nbytes))) {
+        Py_DECREF(result);
+        return NULL;
+    }
+    return result;
+}
+
+/* --- calls */
+
+/* Read the arguments by keyword of a usual call: 0 where there are others, or not just one by position. */
+static int is_usual(PyObject *const *given, Py_ssize_t count, PyObject *names, int is_upward, PyObject **out, PyObject **other,
+                    PyObject **backend)
+{
+    Py_ssize_t length = names ? PyTuple_Size(names) : 0;
+    if (count != 1)
+        return 0;
+    for (Py_ssize_t i = 0; i < length; ++i) {
+        PyObject *name = PyTuple_GetItem(names, i), *value = given[count + i];
+        if (name == name_out)
+            *out = value == Py_None ? NULL : value;
+        else if (is_upward && name == name_device)
+            *other = value == Py_None ? NULL : value;
+        else if (is_upward && name == name_backend)
+            *backend = value == Py_None ? NULL : value;
+        else if (!is_upward && name == name_pinned && (value == Py_False || value == Py_True))
+            *other = value == Py_False ? NULL : value;
+        else if (name == name_copy ? value != Py_True : value != Py_None)
+            return 0;
+        else if (name != name_dtype && name != name_stream && name != name_copy)
+            return 0;
+    }
+    return 1;
+}
+
+/* The general function's result: nothing has been done here. An error is left for it to meet again, in its own words. */
+static PyObject *in_general(PyObject *function, PyObject *const *given, Py_ssize_t count, PyObject *names)
+{
+    Py_ssize_t length = names ? PyTuple_Size(names) : 0;
+    PyObject *arguments, *options = NULL, *result = NULL;
+    if (PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) /* Ctrl-C */
+            return NULL;
+        PyErr_Clear();
+    }
+    arguments = PyTuple_New(count);
+    if (!arguments)
+        return NULL;
+    for (Py_ssize_t i = 0; i < count; ++i)
+        PyTuple_SetItem(arguments, i, Py_NewRef(given[i]));
+    if (!length || (options = PyDict_New()) != NULL) {
+        for (Py_ssize_t i = 0; i < length; ++i)
+            if (PyDict_SetItem(options, PyTuple_GetItem(names, i), given[count + i]))
+                goto done;
+        result = PyObject_Call(function, arguments, options);
+    }
+done:
+    Py_XDECREF(options);
+    Py_DECREF(arguments);
+    return result;
+}
+
+static PyObject *to_device(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)
+{
+    PyObject *out = NULL, *device = NULL, *backend = NULL, *done;
+    (void)self;
+    if (is_usual(given, count, names, 1, &out, &device, &backend) && (done = sent(given[0], device, backend, out)))
+        return done;
+    return in_general(front.to_device, given, count, names);
+}
+
+static PyObject *to_host(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)
+{
+    PyObject *out = NULL, *pinned = NULL, *done;
+    (void)self;
+    if (is_usual(given, count, names, 0, &out, &pinned, NULL) && !(pinned && out) &&
+        (done = fetched(given[0], out, pinned != NULL)))
+        return done;
+    return in_general(front.to_host, given, count, names);
+}
+
+/* --- what Python tells */
+
+static int takes_numpy(PyObject *capsule)
+{
+    void **table = PyCapsule_GetPointer(capsule, NULL);
+    if (!table)
+        return 0;
+    if (((unsigned (*)(void))table[ABI_VERSION])() >> 24 != NUMPY_ABI >> 24) {
+        PyErr_SetString(PyExc_RuntimeError, "this NumPy has another ABI");
+        return 0;
+    }
+    front.new_copy = (PyObject * (*)(PyObject *, int)) table[NEW_COPY];
+    front.new_array = (PyObject * (*)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *))
+        table[NEW_FROM_DTYPE];
+    front.set_base = (int (*)(PyObject *, PyObject *))table[SET_BASE];
+    return 1;
+}
+
+static int intern(PyObject **name, const char *text)
+{
+    if (!*name)
+        *name = PyUnicode_InternFromString(text);
+    return *name != NULL;
+}
+
+static PyObject *function_of(int number, PyObject *general, const char *name, PyCFunction code, PyObject *module, PyObject *doc)
+{
+    const char *text = PyUnicode_AsUTF8AndSize(doc, NULL);
+    if (!text)
+        return NULL;
+    Py_INCREF(doc);
+    Py_INCREF(general);
+    front.methods[number] = (PyMethodDef){name, code, METH_FASTCALL | METH_KEYWORDS, text};
+    return PyCFunction_NewEx(&front.methods[number], NULL, module);
+}
+
+/* (functions, lists, types, limits, elements, NumPy's C API, module, documentation) -> the two functions */
+PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
+{
+    PyObject *elements, *numpy, *module, *doc_up, *doc_down, *up = NULL, *down = NULL;
+    (void)ignored;
+    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnnnnn)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
+                          &front.scope, &front.to_device, &front.to_host, &PyList_Type, &front.number,
+                          &PyList_Type, &front.scopes, &front.ndarray, &front.device, &front.most_up, &front.most_down,
+                          &front.most_copied, &front.least_through, &front.most_spread, &front.most_gathered, &PyList_Type, &elements, &numpy, &module, &doc_up, &doc_down))
+        return NULL;
+    Py_INCREF(arguments); /* and so all that it holds */
+    front.element_count = 0;
+    for (Py_ssize_t i = 0; i < PyList_Size(elements) && i < MOST_TYPES; ++i) {
+        element *each = &front.elements[i];
+        if (!PyArg_ParseTuple(PyList_GetItem(elements, i), "Obbn", &each->dtype, &each->code, &each->bits, &each->itemsize))
+            return NULL;
+        Py_INCREF(each->dtype);
+        front.element_count = (int)i + 1;
+    }
+    if (!takes_numpy(numpy))
+        return NULL;
+    if (!intern(&name_backend, "backend") || !intern(&name_copy, "copy") || !intern(&name_device, "device") ||
+        !intern(&name_dtype, "dtype") || !intern(&name_out, "out") ||
+        !intern(&name_pinned, "pinned") || !intern(&name_reuses, "_reuses") || !intern(&name_stream, "stream"))
+        return NULL;
+    up = function_of(0, front.to_device, "to_device", (PyCFunction)(void (*)(void))to_device, module, doc_up);
+    down = up ? function_of(1, front.to_host, "to_host", (PyCFunction)(void (*)(void))to_host, module, doc_down) : NULL;
+    if (!down) {
+        Py_XDECREF(up);
+        return NULL;
+    }
+    return Py_BuildValue("(NN)", up, down);
+}
+
+static void *kept(const void *entry, size_t size)
+{
+    void *copy = malloc(size);
+    if (!copy)
+        return PyErr_NoMemory();
+    return memcpy(copy, entry, size);
+}
+
+static PyObject *or_null(PyObject *given)
+{
+    return given == Py_None ? NULL : Py_NewRef(given);
+}
+
+/* (type of arrays, whether they are known here, exchange API, whole, is_negated, is_conjugate, recording, note_write) -> its
+   number, -1 where there is no room */
+PyObject *xf_add_library(PyObject *ignored, PyObject *arguments)
+{
+    PyObject *type, *exchange, *whole, *negated, *conjugate, *recording, *writes;
+    library l = {0};
+    (void)ignored;
+    if (!PyArg_ParseTuple(arguments, "OpOOOOOO", &type, &l.is_known, &exchange, &whole, &negated, &conjugate, &recording, &writes))
+        return NULL;
+    if (front.library_count == MOST_ENTRIES)
+        return PyLong_FromLong(-1);
+    if (exchange != Py_None) {
+        l.exchange = PyCapsule_GetPointer(exchange, "dlpack_exchange_api");
+        if (!l.exchange)
+            return NULL;
+        if (l.exchange->major != 1 || !l.exchange->describe || !l.exchange->current_stream)
+            l.exchange = NULL;
+    }
+    l.type = Py_NewRef(type);
+    l.whole = or_null(whole);
+    l.is_negated = or_null(negated);
+    l.is_conjugate = or_null(conjugate);
+    l.recording = or_null(recording);
+    l.note_write = or_null(writes);
+    front.libraries[front.library_count] = kept(&l, sizeof l);
+    return front.libraries[front.library_count] ? PyLong_FromLong(front.library_count++) : NULL;
+}
+
+/* (device, library, index, kind, functions, pool, addresses, context) -> its number, -1 where there is no room; `kind` as in
+   DLPack, 0 for a device that is left to Python */
+PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
+{
+    PyObject *device, *copied, *empty, *pointer, *stream, *is_current, *pinned, *scratch, *lease, *blocks, *dead, *pool, *followed;
+    unsigned long long send, receive, current, query, attribute, gather, scatter;
+    int number;
+    end e = {0};
+    (void)ignored;
+    if (!PyArg_ParseTuple(arguments, "Oiii(OOOOOOO)(OOOOO)(KKKKKKK)K", &device, &number, &e.index, &e.kind, &copied, &empty,
+                          &pointer, &stream, &is_current, &pinned, &scratch, &lease, &blocks, &dead, &pool, &followed, &send,
+                          &receive, &current, &query, &attribute, &gather, &scatter, &e.context))
+        return NULL;
+    if (front.end_count == MOST_ENTRIES || e.index < 0 || e.index >= MOST_INDEX || number >= front.library_count)
+        return PyLong_FromLong(-1);
+    if (number < 0 || !front.libraries[number]->is_known)
+        e.kind = 0;
+    else
+        e.library = front.libraries[number];
+    e.device = Py_NewRef(device);
+    e.copied = or_null(copied);
+    e.empty = or_null(empty);
+    e.pointer = or_null(pointer);
+    e.stream = or_null(stream);
+    e.is_current = or_null(is_current);
+    e.pinned = or_null(pinned);
+    e.scratch = or_null(scratch);
+    e.lease = or_null(lease);
+    e.free = or_null(blocks);
+    e.dead = or_null(dead);
+    e.pool = or_null(pool);
+    e.is_followed = or_null(followed);
+    e.up.copier.copy = (int (*)(word, word, size_t))(uintptr_t)send;
+    e.down.copier.copy = (int (*)(word, word, size_t))(uintptr_t)receive;
+    e.up.copier.current = (int (*)(void **))(uintptr_t)current;
+    e.up.copier.query = (int (*)(void *))(uintptr_t)query;
+    e.up.copier.attribute = e.down.copier.attribute = (int (*)(void *, unsigned, word))(uintptr_t)attribute;
+    e.up.copier.is_upward = 1;
+    e.up.c.gather = (void (*)(const void *, const char *, int64_t, int64_t, char *, int))(uintptr_t)gather;
+    e.down.c.scatter = (void (*)(const void *, char *, int64_t, int64_t, const char *))(uintptr_t)scatter;
+    front.ends[front.end_count] = kept(&e, sizeof e);
+    if (!front.ends[front.end_count])
+        return NULL;
+    if (e.kind != ON_CPU && number >= 0)
+        front.libraries[number]->ends[e.index] = front.ends[front.end_count];
+    return PyLong_FromLong(front.end_count++);
+}
+
+/* Know no library and no device any more: some are gone, or other ones now. */
+PyObject *xf_forget_ends(PyObject *module, PyObject *ignored)
+{
+    (void)module;
+    (void)ignored;
+    front.library_count = front.end_count = 0;
+    Py_RETURN_NONE;
+}

@@ -1,0 +1,13 @@
+/* The usual calls of to_device and to_host in one call of C: see front.c. */
+
+#ifndef XFERLIB_FRONT_H
+#define XFERLIB_FRONT_H
+
+#include "lease.h"
+
+PyObject *xf_bind_front(PyObject *module, PyObject *arguments);
+PyObject *xf_add_library(PyObject *module, PyObject *arguments);
+PyObject *xf_add_end(PyObject *module, PyObject *arguments);
+PyObject *xf_forget_ends(PyObject *module, PyObject *ignored);
+
+#endif
