@@ -31,7 +31,7 @@ from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.errors import check
 from xferlib.backends.cuda.libraries import load_bindings
 from xferlib.backends.cuda.math import CudaMath
-from xferlib.backends.cuda.memory import DeviceAddress, GraphMemory, DriverPool
+from xferlib.backends.cuda.memory import DeviceAddress, DriverPool, GraphMemory
 from xferlib.backends.cuda.sorting import CudaSorting, load_compute
 from xferlib.backends.cuda.streams import Made
 from xferlib.backends.pycuda import array as arrays
