@@ -178,7 +178,7 @@ def _plain(driver: Driver, host: Any, device: Any) -> Callable[[], int]:
     memory, layout = np.zeros(host.nbytes, np.uint8), described(host, "int16")
     copy = driver.bound(is_upward=True)
     arguments = (ctypes.addressof(layout), host.size, device.ctypes.data, host.nbytes, CONTEXT, memory.ctypes.data)
-    return lambda _keep=(memory, layout): copy(host, *arguments)  # type: ignore[misc]
+    return lambda _keep=(memory, layout): copy(host, *arguments)
 
 
 @compiled

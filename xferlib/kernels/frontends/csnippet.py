@@ -208,7 +208,8 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             return self.b.const(3.141592653589793, FLOAT64)
         if node.name in ("NAN", "INFINITY"):
             return self.b.const(float(node.name[:3]), FLOAT32)
-        return self.scope.read(node.name, lambda message: self.fail(node, message))
+        found: Node = self.scope.read(node.name, lambda message: self.fail(node, message))
+        return found
 
     def _eval_cast(self, node: Any) -> Any:
         if type(node.to_type.type).__name__ != "TypeDecl":
@@ -238,7 +239,8 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             before = self.expression(node.expr)
             after = self._binary(node, node.op.lstrip("p")[0], before, self.b.const(1, INT32))
             assigned = self.assign(node.expr, after)
-            return before if node.op.startswith("p") else assigned
+            changed: Node = before if node.op.startswith("p") else assigned
+            return changed
         if node.op == "*":
             return self._read(node)
         if node.op == "&":

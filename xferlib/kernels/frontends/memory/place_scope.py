@@ -123,7 +123,7 @@ class PlaceScope(ArrayElements, LocalArrays):
             fail(f"{name!r} is read-only here; update an output")
         if variable.kind == "raw" and index is not None:
             return self.update_element(variable, index, kind, value, compared, is_used=is_used)
-        before = self.read_place(place, name, fail)  # no other element knows it
+        before: Node = self.read_place(place, name, fail)  # no other element knows it
         after = value
         if compared is not None:
             after = self.b.select(self.b.op("eq", before, compared), value, before)

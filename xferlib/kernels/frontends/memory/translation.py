@@ -30,7 +30,8 @@ class Places:
     entry: Callable[..., Node]
 
     def _eval_arrayref(self, node: Any) -> Node:
-        return self._read(node)
+        found: Node = self._read(node)
+        return found
 
     def _read(self, node: Any) -> Any:
         place = self.place(node)
