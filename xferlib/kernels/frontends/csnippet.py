@@ -239,10 +239,10 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             before = self.expression(node.expr)
             after = self._binary(node, node.op.lstrip("p")[0], before, self.b.const(1, INT32))
             assigned = self.assign(node.expr, after)
-            changed: Node = before if node.op.startswith("p") else assigned
-            return changed
+            return before if node.op.startswith("p") else assigned
         if node.op == "*":
-            return self._read(node)
+            found: Node = self._read(node)
+            return found
         if node.op == "&":
             self.fail(node, "an address is no number; pass it to a function, or declare a pointer by it")
         if node.op == "sizeof":
