@@ -1,5 +1,6 @@
 # Each target makes its own virtual environment and installs what it needs: Python 3.11+ and make are enough.
 #
+#   make environment  install what the checks need, at once
 #   make demo     train on handwritten digits on every backend that this machine can run
 #   make quick    the heart of the test suite, in under a minute: the files in tests/quick.txt
 #   make test     the test suite
@@ -22,7 +23,7 @@ ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Left out of test-sim: what gives every schedule by itself, and values of functions on one stream, where none has a choice.
 NOT_AGAIN = crosscheck or mutations or advice or every_schedule or test_namespace or bench_sweep
-ON_SIM = "(sim and not ($(NOT_AGAIN))) or raw or cli or messages or device or config or scopes"
+ON_SIM = "(sim and not ($(NOT_AGAIN))) or _raw or test_cli or messages or device or config or scopes"
 
 # Tests start hundreds of programs: without bytecode each would compile the library anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -32,10 +33,14 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: $(VENV)/.demo
 	$(BIN)/xferlib demo $(ARGS)
 
-environment: $(VENV)/.lint $(VENV)/.test
+environment: $(VENV)/.made pyproject.toml
+	@echo "installing the packages of lint, types and the tests into $(VENV): some minutes"
+	$(BIN)/python -m pip install --quiet --editable '.[lint,test]'
+	$(BIN)/python tools/install_cpu_torch.py
+	@touch $(VENV)/.lint $(VENV)/.test
 
 quick: $(VENV)/.test
-	@echo "the heart of the test suite, on two processes: a minute or more"
+	@echo "the heart of the test suite, on two processes: a minute or less on two free cores"
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q @tests/quick.txt $(ARGS)
 
 test: $(VENV)/.test
