@@ -1,6 +1,5 @@
 # Each target makes its own virtual environment and installs what it needs: Python 3.11+ and make are enough.
 #
-#   make environment  install what the checks need, at once
 #   make demo     train on handwritten digits on every backend that this machine can run
 #   make quick    the heart of the test suite, in under a minute: the files in tests/quick.txt
 #   make test     the test suite
@@ -28,16 +27,10 @@ ON_SIM = "(sim and not ($(NOT_AGAIN))) or _raw or test_cli or messages or device
 # Tests start hundreds of programs: without bytecode each would compile the library anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo environment quick test test-sim coverage lint types native installed docs reference check clean
+.PHONY: demo quick test test-sim coverage lint types native installed docs reference check clean
 
 demo: $(VENV)/.demo
 	$(BIN)/xferlib demo $(ARGS)
-
-environment: $(VENV)/.made pyproject.toml
-	@echo "installing the packages of lint, types and the tests into $(VENV): some minutes"
-	$(BIN)/python -m pip install --quiet --editable '.[lint,test]'
-	$(BIN)/python tools/install_cpu_torch.py
-	@touch $(VENV)/.lint $(VENV)/.test
 
 quick: $(VENV)/.test
 	@echo "the heart of the test suite, on two processes: a minute or less on two free cores"
