@@ -81,24 +81,24 @@ $(VENV)/.made:
 
 $(VENV)/.demo: $(VENV)/.made pyproject.toml
 	@echo "installing the packages of the demo into $(VENV): some minutes"
-	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	$(BIN)/python tools/install_packages.py --editable '.[demo]'
 	$(BIN)/python tools/install_cpu_torch.py
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.made pyproject.toml
 	@echo "installing the packages of the tests into $(VENV): some minutes"
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	$(BIN)/python tools/install_packages.py --editable '.[test]'
 	$(BIN)/python tools/install_cpu_torch.py
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.made pyproject.toml
 	@echo "installing the packages of lint and types into $(VENV): some minutes"
-	$(BIN)/python -m pip install --quiet --editable '.[lint]'
+	$(BIN)/python tools/install_packages.py --editable '.[lint]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.made pyproject.toml
 	@echo "installing the packages of the documentation into $(VENV): some minutes"
-	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(BIN)/python tools/install_packages.py --editable '.[docs]'
 	@touch $@
 
 clean:

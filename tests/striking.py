@@ -25,7 +25,6 @@ OURS = tuple(
         "_native",
         "_pipeline",
         "_runtime",
-        "_trace",
         "_transfer",
         "backends",
         "kernels",

@@ -200,3 +200,16 @@ def test_a_message_shows_simple_values_and_names_the_type_of_others() -> None:
     assert shown(np.float32(2.5)) == "np.float32(2.5)"
     assert shown(1 << 20000) == "an int of 20001 bits"
     assert len(shown("x" * 10_000)) < 100
+
+
+def test_an_object_of_the_wrong_kind_is_a_type_error_as_in_numpy(backend: str) -> None:
+    no_shape: Any = (1.0,)
+    with pytest.raises(TypeError, match="is no shape"):
+        xl.empty(no_shape)
+    with pytest.raises(ValueError, match="negative"):
+        xl.empty((-1,))
+    out = xl.zeros(3, "float32")
+    with pytest.raises(TypeError, match="out has dtype float32"):
+        xl.to_device(np.arange(3), out=out)
+    with pytest.raises(xl.errors.LayoutTypeError, match="pass dtype"):
+        xl.to_host(out, out=np.empty(3))

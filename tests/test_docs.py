@@ -107,6 +107,11 @@ def test_every_page_has_its_place_in_the_navigation() -> None:
     assert sorted(listed) == [str(page.relative_to(ROOT / "docs")) for page in PAGES[1:]]
 
 
+def test_the_front_page_leads_to_every_page() -> None:
+    linked = {match[1] for match in LINK.finditer((ROOT / "docs" / "index.md").read_text())}
+    assert {str(page.relative_to(ROOT / "docs")) for page in PAGES[1:]} - linked == {"index.md"}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     missing = [target for target, _ in LINK.findall(page.read_text()) if not (page.parent / target).exists()]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from xferlib import _native
 from xferlib._native import build, driver_calls
-from xferlib.testing import assert_same_bits, strategies
+from xferlib.testing import assert_same_bits
 from xferlib.testing.strategies import bits_of
 
 pytestmark = pytest.mark.usefixtures("compiled_parts")
@@ -83,11 +83,9 @@ def test_a_function_that_cannot_be_bound_is_refused(address: int, count: int) ->
 
 
 @compiled
-def test_a_question_and_a_copy_need_functions() -> None:
+def test_a_question_needs_a_function() -> None:
     with pytest.raises(ValueError, match="address of a function"):
         driver_calls.bind_question(0)
-    with pytest.raises(ValueError, match="two functions"):
-        driver_calls.bind_copy(0, 0, 0, is_upward=True)
 
 
 @pytest.mark.parametrize(("fails", "expected"), [(0, LARGEST - 1), (1, 0)])
@@ -150,81 +148,13 @@ class Driver:
         context[0] = self.context
         return 0
 
-    def bound(self, *, is_upward: bool, is_whole: bool = True) -> Callable[..., int]:
+    def bound(self, *, is_upward: bool) -> Callable[..., int]:
         addresses = [address_of(each) for each in (self._copy, self._current, self._query)]
         if not is_upward:
             addresses[2] = 0
-        bind = driver_calls.bind_copy if is_whole else driver_calls.bind_spread
-        made = bind(*addresses, is_upward=is_upward)
+        made = driver_calls.bind_spread(*addresses, is_upward=is_upward)
         assert made is not None
         return made
-
-
-@compiled
-@given(layout=strategies.layouts(), is_upward=st.booleans(), is_writable=st.booleans())
-def test_plain_bytes_are_copied_and_nothing_else_is_touched(
-    layout: strategies.Layout, is_upward: bool, is_writable: bool
-) -> None:
-    driver = Driver()
-    buffer = bits_of(layout.nbytes, np.uint8, seed=1)
-    before = buffer.copy()
-    host = layout.over(buffer)
-    host.flags.writeable = is_writable
-    device = np.full(max(host.nbytes, 1), 0xA5, np.uint8)
-    is_plain = host.flags.c_contiguous and host.nbytes > 0 and (is_upward or is_writable)
-    result = driver.bound(is_upward=is_upward)(host, device.ctypes.data, CONTEXT, host.nbytes)
-    assert result == (0 if is_plain else driver_calls.NOT_ASKED)
-    assert driver.copies == is_plain
-    if is_plain and is_upward:
-        assert device.tobytes() == host.tobytes()
-    elif is_plain:
-        before[layout.offset : layout.offset + host.nbytes] = 0xA5
-    else:
-        assert np.all(device == 0xA5)
-    assert_same_bits(buffer, before)
-
-
-@compiled
-@pytest.mark.parametrize("is_upward", [True, False])
-def test_a_copy_that_may_not_be_done_is_not_asked_for(is_upward: bool) -> None:
-    driver, host, device = Driver(), np.ones(8, np.uint8), np.zeros(8, np.uint8)
-    copy = driver.bound(is_upward=is_upward)
-    assert copy(host, device.ctypes.data, CONTEXT, 7) == driver_calls.NOT_ASKED
-    assert copy(host, device.ctypes.data, CONTEXT + 1, 8) == driver_calls.NOT_ASKED
-    driver.busy = 600
-    assert copy(host, device.ctypes.data, CONTEXT, 8) == (driver_calls.NOT_ASKED if is_upward else 0)
-    assert driver.copies == (not is_upward)
-    driver.busy, driver.result = 0, 700
-    assert copy(host, device.ctypes.data, CONTEXT, 8) == 700
-    with pytest.raises(TypeError):
-        copy(object(), device.ctypes.data, CONTEXT, 8)
-    with pytest.raises(TypeError, match="4 arguments, not 3"):
-        copy(host, device.ctypes.data, CONTEXT)
-
-
-@compiled
-def test_a_copy_waits_a_moment_for_the_stream() -> None:
-    driver, host, device = Driver(), np.ones(8, np.uint8), np.zeros(8, np.uint8)
-    driver.answers = [600, 0]
-    assert driver.bound(is_upward=True)(host, device.ctypes.data, CONTEXT, 8) == 0
-    assert driver.queries == 2
-    assert device.all()
-
-
-@compiled
-def test_a_copy_that_waited_in_vain_waits_seldom() -> None:
-    driver, host, device = Driver(), np.ones(8, np.uint8), np.zeros(8, np.uint8)
-    copy = driver.bound(is_upward=True)
-
-    def queries(busy: int) -> int:
-        before, driver.busy = driver.queries, busy
-        assert copy(host, device.ctypes.data, CONTEXT, 8) == (driver_calls.NOT_ASKED if busy else 0)
-        return driver.queries - before
-
-    asked = [queries(600) for _ in range(18)]
-    assert [number > 1 for number in asked] == [True, *[False] * 15, True, False]
-    assert queries(0) == 1
-    assert queries(600) > 1  # the stream was idle meanwhile
 
 
 INT16, FLOAT32 = 2, 10  # their places among the dtypes
@@ -241,6 +171,41 @@ def described(host: Any, wire: str) -> _native.StridedLayout:
 
 
 spread = pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")
+
+
+def _plain(driver: Driver, host: Any, device: Any) -> Callable[[], int]:
+    """An upload of int16 in C order."""
+    memory, layout = np.zeros(host.nbytes, np.uint8), described(host, "int16")
+    copy = driver.bound(is_upward=True)
+    arguments = (ctypes.addressof(layout), host.size, device.ctypes.data, host.nbytes, CONTEXT, memory.ctypes.data)
+    return lambda _keep=(memory, layout): copy(host, *arguments)
+
+
+@compiled
+@spread
+def test_a_copy_waits_a_moment_for_the_stream() -> None:
+    driver, host, device = Driver(), np.ones(8, np.int16), np.zeros(8, np.int16)
+    driver.answers = [600, 0]
+    assert _plain(driver, host, device)() == 0
+    assert driver.queries == 2
+    assert device.all()
+
+
+@compiled
+@spread
+def test_a_copy_that_waited_in_vain_waits_seldom() -> None:
+    driver, host, device = Driver(), np.ones(8, np.int16), np.zeros(8, np.int16)
+    copy = _plain(driver, host, device)
+
+    def queries(busy: int) -> int:
+        before, driver.busy = driver.queries, busy
+        assert copy() == (driver_calls.NOT_ASKED if busy else 0)
+        return driver.queries - before
+
+    asked = [queries(600) for _ in range(18)]
+    assert [number > 1 for number in asked] == [True, *[False] * 15, True, False]
+    assert queries(0) == 1
+    assert queries(600) > 1  # the stream was idle meanwhile
 
 
 @compiled
@@ -270,7 +235,7 @@ def test_an_array_of_any_layout_is_copied_in_one_step(
         host[...] = -1
     memory, layout = np.empty(device.nbytes, np.uint8), described(host, wire)
     driver = Driver()
-    copy = driver.bound(is_upward=is_upward, is_whole=False)
+    copy = driver.bound(is_upward=is_upward)
     arguments = (ctypes.addressof(layout), host.size, device.ctypes.data, device.nbytes, CONTEXT, memory.ctypes.data)
     assert copy(host, *arguments) == 0
     assert driver.copies == 1
@@ -284,7 +249,7 @@ def test_an_array_of_any_layout_is_copied_in_one_step(
 def test_an_array_of_any_layout_is_not_copied_where_it_may_not_be(is_upward: bool) -> None:
     driver, host = Driver(), np.arange(8, dtype=np.int16)[::2]
     device, memory, layout = np.zeros(4, np.int16), np.zeros(4, np.int16), described(host, "int16")
-    copy = driver.bound(is_upward=is_upward, is_whole=False)
+    copy = driver.bound(is_upward=is_upward)
     arguments = [ctypes.addressof(layout), host.size, device.ctypes.data, device.nbytes, CONTEXT, memory.ctypes.data]
     arguments[4] = CONTEXT + 1
     assert copy(host, *arguments) == driver_calls.NOT_ASKED
@@ -307,17 +272,19 @@ def test_an_array_of_any_layout_is_not_copied_where_it_may_not_be(is_upward: boo
 
 
 @compiled
+@spread
 def test_an_array_can_be_dropped_after_its_copy() -> None:
-    driver, device = Driver(), np.zeros(8, np.uint8)
+    driver, device = Driver(), np.zeros(4, np.int16)
     host = bytearray(8)
-    assert driver.bound(is_upward=True)(host, device.ctypes.data, CONTEXT, 8) == 0
+    memory, layout = np.zeros(8, np.uint8), described(device, "int16")
+    arguments = (ctypes.addressof(layout), 4, device.ctypes.data, 8, CONTEXT, memory.ctypes.data)
+    assert driver.bound(is_upward=True)(host, *arguments) == 0
     host += b"longer"  # a buffer that were still held could not grow
     assert len(host) == 14
 
 
 def test_whole_copies_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "is_wanted", lambda: False)
-    assert driver_calls.bind_copy(1, 1, 1, is_upward=True) is None
     assert driver_calls.bind_spread(1, 1, 1, is_upward=True) is None
 
 
@@ -345,7 +312,7 @@ def test_the_module_is_compiled_where_there_is_a_compiler() -> None:
 @compiled
 def test_a_module_of_another_source_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     include = Path(sysconfig.get_paths()["include"])
-    assert not build.build(driver_calls.SOURCE, tmp_path / driver_calls.LIBRARY.name, 12345, include)
+    assert not build.build(Path(driver_calls.SOURCE), tmp_path / _name(driver_calls.LIBRARY), 12345, include)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ImportError, match=r"another calls\.c; run python -m xferlib\._native\.build"):
         driver_calls.load("_calls")
@@ -354,12 +321,12 @@ def test_a_module_of_another_source_is_not_used(tmp_path: Path, monkeypatch: pyt
 
 def test_without_the_headers_of_python_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "_compiler", lambda: ["cc"])
-    assert "python3-dev" in build.build(driver_calls.SOURCE, tmp_path / "_calls.abi3.so", 1, tmp_path)
+    assert "python3-dev" in build.build(Path(driver_calls.SOURCE), tmp_path / "_calls.abi3.so", 1, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_without_the_module_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_calls, "LIBRARY", tmp_path / "absent")
+    monkeypatch.setattr(driver_calls, "LIBRARY", str(tmp_path / "absent"))
     monkeypatch.setattr(driver_calls, "_loaded", driver_calls._loaded.__wrapped__)
     assert "python -m xferlib._native.build" in driver_calls.why_absent()
 
@@ -463,7 +430,6 @@ def test_a_copy_between_streams_asks_for_nothing_where_an_argument_is_wrong() ->
 def test_without_the_module_no_function_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "is_wanted", lambda: False)
     assert driver_calls.bind_copy_behind(1, 1, 1) is None
-    assert driver_calls.bind_copy(1, 1, 1, is_upward=True) is None
     assert driver_calls.bind_spread(1, 1, 1, is_upward=True) is None
 
 
@@ -553,7 +519,7 @@ RANGES |= {code: (0, (1 << bits) - 1) for code, bits in zip("BHIQ", (8, 16, 32, 
 
 
 class Owned:
-    """A library's array as the C code sees it: something that leads to an address."""
+    """A library's array, as the C code sees it: something that leads to an address."""
 
     def __init__(self, pointer: Any) -> None:
         self.data = SimpleNamespace(ptr=pointer)

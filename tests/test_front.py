@@ -20,7 +20,15 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib.backends.base import DirectCopies, PlainArrays
-from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError, UnsupportedDTypeError
+from xferlib.errors import (
+    ArgumentError,
+    BackendNotFoundError,
+    DeviceNotFoundError,
+    LayoutError,
+    MixedBackendsError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+)
 from xferlib.testing import (
     assert_same_bits,
     backend_named,
@@ -144,7 +152,7 @@ def frames_of(call: Callable[[], Any]) -> list[str]:
 def test_they_are_functions_like_any_other() -> None:
     for found, names in [
         (to_device, ["x", "misplaced", "backend", "device", "dtype", "stream", "out", "copy", "order"]),
-        (to_host, ["d", "dtype", "stream", "out", "pinned"]),
+        (to_host, ["d", "dtype", "stream", "out", "pinned", "copy"]),
     ]:
         own = in_python(found)
         assert (found.__name__, found.__qualname__, found.__module__) == (
@@ -168,7 +176,7 @@ def test_they_are_functions_like_any_other() -> None:
         (lambda x: to_device(x, devise=None), "devise"),
         (lambda x: to_device(x, pinned=False), "pinned"),
         (lambda x: to_host(x, device=None), "device"),
-        (lambda x: to_host(x, copy=True), "copy"),
+        (lambda x: to_host(x, order="C"), "order"),
         (lambda x: to_host(x, None), "positional"),
         (lambda x: to_host(d=x, e=None), "e"),
     ],
@@ -198,6 +206,7 @@ def test_usual_calls_enter_no_function_in_python(direct: Any) -> None:
             ("send", lambda: to_device(x)),
             ("send", lambda: to_device(x, device=device)),
             ("send", lambda: to_device(x, out=d)),
+            ("send", lambda: to_device(np.repeat(x, 2, axis=1)[:, ::2], out=d)),
             ("send", lambda: to_device(x, backend=None, dtype=None, stream=None, copy=True, device=None)),
             ("fetch", lambda: to_host(d)),
             ("fetch", lambda: to_host(d, out=out, pinned=False, dtype=None)),
@@ -226,6 +235,23 @@ def test_usual_calls_on_a_cpu_enter_no_function_but_that_which_notes_writes(name
             call()
             assert not [each for each in frames_of(call) if not each.endswith("note_write")]
     assert_same_bits(out, x)
+
+
+def test_devices_and_backends_are_named_in_any_way(direct: Any) -> None:
+    x = np.arange(12, dtype=np.float32)
+    to_device(x, device=HERE)
+    for options in ({"device": HERE}, {"backend": "direct"}, {"backend": "direct", "device": 0}):
+        xl.synchronize(HERE)
+        direct.seen.clear()
+        d = to_device(x, **options)
+        assert isinstance(d, DirectArray)
+        assert direct.seen == ["send"]
+        assert_same_bits(to_host(d), x)
+    for options in ({"device": 1, "backend": "direct"}, {"device": "cpu", "backend": "direct"}, {"backend": "direkt"}):
+        with pytest.raises((DeviceNotFoundError, BackendNotFoundError)):
+            to_device(x, **options)
+    with pytest.raises(MixedBackendsError):
+        to_device(x, backend="numpy", out=d)
 
 
 def test_the_driver_that_declines_leaves_the_call_to_python(direct: Any) -> None:

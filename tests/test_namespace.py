@@ -10,7 +10,6 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import hypothesis.extra.numpy as hnp
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -35,6 +34,7 @@ from tests.comparing import (
     quiet,
     report,
 )
+from tests.drawing import laid_out, operands
 from tools import namespace_table
 from xferlib.errors import XferError
 
@@ -212,60 +212,13 @@ def test_arrays_are_joined_as_numpy_promotes_them(backend: str, xp: Any, entries
     report(wrong)
 
 
-REAL_VALUES = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 7.0, 1e4, -1e4, 6e-8, np.inf, -np.inf, np.nan)
-COMPLEX_VALUES = (1 + 1j, 0.5 - 1j, -2 + 3j, -1 - 0.5j)  # libraries differ in infinite ones
-SMALL = ("pow", "bitwise_left_shift", "bitwise_right_shift", "reciprocal")
-"""Functions that get small integers: powers overflow, shifts have as many bits, and 0 has no reciprocal."""
-LAYOUTS: dict[str, Callable[[Any, Any], Any]] = {
-    "whole": lambda xp, x: x,
-    "every other": lambda xp, x: x[..., ::2] if x.ndim else x,
-    "axes reversed": lambda xp, x: xp.permute_dims(x, tuple(range(x.ndim))[::-1]),
-    "broadcast": lambda xp, x: xp.broadcast_to(x, (2, *x.shape)),
-}
-
-
-def _elements(dtype: str, name: str) -> st.SearchStrategy[Any]:
-    kind = np.dtype(dtype).kind
-    if kind in "fc":
-        return st.sampled_from(REAL_VALUES if kind == "f" else COMPLEX_VALUES)
-    if kind == "b" or name in SMALL:
-        return st.integers(int(name == "reciprocal"), 1 if kind == "b" else 7)
-    return hnp.from_dtype(np.dtype(dtype))
-
-
-@st.composite
-def operands(draw: Any, name: str, count: int) -> tuple[list[Any], str]:
-    """Arrays of shapes that broadcast, with the name of their layout; NumPy's and Python's numbers among them."""
-    shapes = draw(hnp.mutually_broadcastable_shapes(num_shapes=count, max_dims=3, max_side=4)).input_shapes
-    given_: list[Any] = []
-    for shape in shapes:
-        dtype = draw(st.sampled_from(DTYPES))
-        elements = _elements(dtype, name)
-        kinds = ["array"] if not given_ else ["array", "array", "NumPy's number", "number"]
-        kind = draw(st.sampled_from(kinds))
-        if kind == "array":
-            given_.append(draw(hnp.arrays(dtype, shape, elements=elements)))
-        else:
-            number = draw(hnp.arrays(dtype, (), elements=elements))[()]
-            given_.append(number if kind == "NumPy's number" else number.item())
-    if draw(st.booleans()):
-        given_.reverse()
-    return given_, draw(st.sampled_from(sorted(LAYOUTS) if count == 1 else ["whole", "every other"]))
-
-
-def _laid_out(call: Callable[..., Any], xp: Any, layout: str) -> Callable[..., Any]:
-    """A call whose arrays get their layout after they have come to the device."""
-    change = LAYOUTS[layout]
-    return lambda *args: call(*(change(xp, x) if hasattr(x, "__dlpack__") else x for x in args))
-
-
 @pytest.mark.parametrize("name", [*OF_TWO, *OF_ONE])
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_drawn_arrays_of_any_shape_and_layout(xp: Any, entries: Any, name: str, data: Any) -> None:
     args, layout = data.draw(operands(name, 2 if name in OF_TWO else 1))
-    found = ours(_laid_out(getattr(xp, name), xp, layout), *args)
-    expected = numpys(_laid_out(getattr(np, name), np, layout), *args)
+    found = ours(laid_out(getattr(xp, name), xp, layout), *args)
+    expected = numpys(laid_out(getattr(np, name), np, layout), *args)
     wrong = difference(entries, name, found, expected, refuses=promoted(*args))
     report([(f"{name}({', '.join(map(label, args))}), {layout}: {args}", wrong)])
 

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import xferlib as xl
 
 ROOT = Path(__file__).parents[1]
 PATH = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
-PLUGIN = "xferlib._cli.pytest_plugin"
+PLUGIN = "xferlib.testing.plugin"
 
 PRETEND = """
 import sys
@@ -296,7 +297,7 @@ def test_workers_of_xdist_report_to_one_summary(tmp_path: Path) -> None:
 
 
 def test_a_run_that_does_not_use_it_pays_for_no_library(tmp_path: Path) -> None:
-    """Some 4 ms: `python -X importtime -c "import pytest, xferlib._cli.pytest_plugin"`."""
+    """Some 3 ms, `xferlib` itself among them: `python -X importtime -c "import pytest, xferlib.testing.plugin"`."""
     script = f"import sys, pytest; before = set(sys.modules); import {PLUGIN}; print(*set(sys.modules) - before)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert {name for name in done.stdout.split() if not name.startswith("xferlib")} == set()
@@ -307,6 +308,24 @@ import sys
 @pytest.mark.other
 def test_loads_nothing():
     assert not [name for name in sys.modules if name.startswith("xferlib.sim")]
-    assert "xferlib._cli.pytest_plugin.choice" not in sys.modules
+    assert "xferlib.testing.plugin.choice" not in sys.modules
 """
     assert "1 passed" in run(tmp_path, program)
+
+
+def test_other_projects_do_not_load_it() -> None:
+    """An entry point would make pytest look at each file of xferlib: 20 ms and more in every run, on Python 3.12."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert "pytest11" not in project.get("entry-points", {})
+
+
+def test_a_conftest_loads_it(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(f'pytest_plugins = ["{PLUGIN}"]\n')
+    (tmp_path / "test_program.py").write_text(f"{WITHOUT_TORCH}import xferlib as xl\n{EVERYWHERE}")
+    command = [sys.executable, "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "-c", os.devnull]
+    done = subprocess.run(
+        [*command, "--rootdir", str(tmp_path), "--xferlib-backend=numpy,sim", "test_program.py"],
+        capture_output=True, text=True, cwd=tmp_path, check=False,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": PATH},
+    )  # fmt: skip
+    assert "2 passed" in done.stdout, done.stdout + done.stderr

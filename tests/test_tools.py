@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -128,3 +129,42 @@ def test_a_case_that_one_tree_refuses_is_told_and_not_compared() -> None:
     told = script.report([*ratios, {"case": "torch tree", "problem": "AttributeError: none"}])
     assert "1 of 1 cases are more than 3 % slower" in told
     assert "- not compared: torch tree: AttributeError: none" in told
+
+
+# Runs until it is told that a line about it was printed.
+PATIENT = """
+import pathlib, sys, time
+print("Collecting numpy", flush=True)
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.01)
+print("ERROR: no room", flush=True)
+sys.exit(3)
+"""
+
+
+def test_an_installation_is_never_silent_and_its_output_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = load("install_packages")
+    told = tmp_path / "told"
+    lines: list[str] = []
+
+    def listen(line: str, **_: Any) -> None:
+        lines.append(line)
+        if "Collecting numpy" in line:
+            told.touch()
+
+    monkeypatch.setattr(script, "print", listen, raising=False)
+    status, output = script.run([sys.executable, "-c", PATIENT, str(told)], every_s=0.01)
+    assert status == 3
+    assert output == "Collecting numpy\nERROR: no room\n"
+    assert all(" s: starting" in line or " s: Collecting numpy" in line for line in lines)
+
+
+def test_a_failed_installation_tells_what_pip_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = load("install_packages")
+    monkeypatch.setattr(sys, "argv", ["install_packages.py", "--no-index", "xferlib-does-not-exist"])
+    assert script.main() == 1
+    assert "xferlib-does-not-exist" in capsys.readouterr().err

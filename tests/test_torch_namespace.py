@@ -133,6 +133,15 @@ def test_memory_is_shared_where_that_is_asked_for_and_possible(xp: Any) -> None:
     assert xp.full(2, F32[0]).tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("code", ["q", "Q", "l", "L"])
+def test_both_of_numpys_types_of_64_bits_are_taken(xp: Any, code: str) -> None:
+    host = np.array([3, 5], code)
+    found = xp.asarray(host, device="cpu")
+    assert found.dtype == (torch.int64 if code.islower() else torch.uint64)
+    assert found.data_ptr() == host.ctypes.data
+    assert xp.asarray([1 << 63], dtype=xp.uint64).tolist() == [1 << 63]
+
+
 def test_unique_elements_come_with_their_first_index(xp: Any) -> None:
     host = np.array([[3, 1, 3], [2, 1, 0]], np.uint64)
     found, expected = xp.unique_all(xl.to_device(host, backend="torch")), np.unique_all(host)

@@ -19,8 +19,8 @@ NAMESPACE = "array-api-compat>=1.12"
 
 
 def pip(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, str(Path(__file__).with_name("install_packages.py")), *arguments]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
 
 
 def refusal() -> str:

@@ -30,6 +30,7 @@ except OSError:
     sys.exit(1)'
 }
 
+echo "making an environment in $1 for $("$chosen" --version): some seconds"
 "$chosen" -m venv --clear "$1"
 if has_gpu; then
     # The packages of the chosen interpreter stay visible, also when it is itself in an environment.

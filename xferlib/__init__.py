@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from xferlib._api.device_array import DeviceArray
     from xferlib._api.dispatch import common, get_array_module, get_backend
     from xferlib._api.explain import Explanation, explain
+    from xferlib._api.trace.timeline import TraceOperation
+    from xferlib._api.trace.trace import trace
     from xferlib._api.transfers import copy_to, to_device, to_device_async, to_host, to_host_async
     from xferlib._core.defaults import use_backend
     from xferlib._core.device import Device
@@ -51,8 +53,6 @@ if TYPE_CHECKING:
     from xferlib._pipeline.prefetcher import Prefetcher
     from xferlib._pipeline.stream_map import stream_map
     from xferlib._runtime.config import configure
-    from xferlib._trace.timeline import TraceOperation
-    from xferlib._trace.trace import trace
     from xferlib._transfer.handle import Transfer, TransferStats
     from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
     from xferlib.kernels.raw import KernelAttributes, RawKernel
@@ -167,8 +167,8 @@ _LAZY = {
         "xferlib._pipeline.prefetcher": ("Prefetcher",),
         "xferlib._pipeline.stream_map": ("stream_map",),
         "xferlib._runtime.config": ("configure",),
-        "xferlib._trace.timeline": ("TraceOperation",),
-        "xferlib._trace.trace": ("trace",),
+        "xferlib._api.trace.timeline": ("TraceOperation",),
+        "xferlib._api.trace.trace": ("trace",),
         "xferlib._transfer.handle": ("Transfer", "TransferStats"),
         "xferlib.kernels": (
             "ElementwiseKernel", "KernelAttributes", "RawKernel", "RawModule", "ReductionKernel", "elementwise",

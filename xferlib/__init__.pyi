@@ -30,6 +30,8 @@ from xferlib._api.dispatch import get_array_module as get_array_module
 from xferlib._api.dispatch import get_backend as get_backend
 from xferlib._api.explain import Explanation as Explanation
 from xferlib._api.explain import explain as explain
+from xferlib._api.trace.timeline import TraceOperation as TraceOperation
+from xferlib._api.trace.trace import trace as trace
 from xferlib._api.transfers import to_host as to_host
 from xferlib._api.transfers import to_host_async as to_host_async
 from xferlib._core.defaults import use_backend as use_backend
@@ -49,8 +51,6 @@ from xferlib._pipeline.prefetch import prefetch as prefetch
 from xferlib._pipeline.prefetcher import Prefetcher as Prefetcher
 from xferlib._pipeline.stream_map import stream_map as stream_map
 from xferlib._runtime.config import configure as configure
-from xferlib._trace.timeline import TraceOperation as TraceOperation
-from xferlib._trace.trace import trace as trace
 from xferlib._transfer.handle import Transfer as Transfer
 from xferlib._transfer.handle import TransferStats as TransferStats
 from xferlib.kernels.elementwise import ElementwiseKernel as ElementwiseKernel

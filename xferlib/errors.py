@@ -20,6 +20,7 @@
     │   ├── UnsupportedArrayError (TypeError)        not an array that xferlib knows
     │   ├── UnsupportedDTypeError (TypeError)        a dtype that no device holds
     │   └── LayoutError (ValueError)                 shape, dtype, contiguity or writability of ``out``
+    │       └── LayoutTypeError (TypeError)              a shape that is none, or ``out`` of another dtype
     ├── OutOfMemoryError (MemoryError)
     │   ├── DeviceMemoryError
     │   └── PinnedMemoryError
@@ -173,6 +174,10 @@ class UnsupportedDTypeError(ArrayError, TypeError):
 
 class LayoutError(ArrayError, ValueError):
     """The shape, dtype, layout or writability of an array does not fit the call."""
+
+
+class LayoutTypeError(LayoutError, TypeError):
+    """An object that is no shape, or ``out`` of another dtype than what arrives."""
 
 
 class OutOfMemoryError(XferError, MemoryError):

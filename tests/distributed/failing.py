@@ -105,29 +105,38 @@ def fail_inside(way: str) -> None:
         driver.all_reduce = all_reduce  # type: ignore[assignment, method-assign]
 
 
-def forked(way: str, kind: str, port: int) -> dict[str, Any]:
-    """Run one way in two ranks; the exit code and the error output of the one that does not fail by itself."""
-    ranks: list[int] = []
-    with tempfile.TemporaryFile() as output:
-        code = _run_two(way, kind, port, output, ranks)
-        output.seek(0)
-        return {"code": code, "said": output.read().decode()}
+class Pair:
+    """Two forked ranks of one way."""
 
+    def __init__(self, way: str, kind: str, port: int) -> None:
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._ranks = [self._fork(way, kind, port, rank) for rank in (0, 1)]
 
-def _run_two(way: str, kind: str, port: int, output: Any, ranks: list[int]) -> int:
-    for rank in (0, 1):
+    def _fork(self, way: str, kind: str, port: int, rank: int) -> int:
         child = os.fork()
         if not child:
-            os.dup2(output.fileno() if rank == 0 else os.open(os.devnull, os.O_WRONLY), 2)
+            os.dup2(self._output.fileno() if rank == 0 else os.open(os.devnull, os.O_WRONLY), 2)
             os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
             run_and_end(way, kind)
-        ranks.append(child)
-    signal.alarm(_HANG_S)  # a rank that hangs ends the program, and fails the test
-    code = os.waitstatus_to_exitcode(os.waitpid(ranks[0], 0)[1])
-    signal.alarm(0)
-    os.kill(ranks[1], signal.SIGKILL)
-    os.waitpid(ranks[1], 0)
-    return code
+        return child
+
+    def result(self) -> dict[str, Any]:
+        """The exit code and the error output of the rank that does not fail by itself."""
+        signal.alarm(_HANG_S)  # a rank that hangs ends the program, and fails the test
+        code = os.waitstatus_to_exitcode(os.waitpid(self._ranks[0], 0)[1])
+        signal.alarm(0)
+        os.kill(self._ranks[1], signal.SIGKILL)
+        os.waitpid(self._ranks[1], 0)
+        self._output.seek(0)
+        return {"code": code, "said": self._output.read().decode()}
+
+
+def results(kind: str) -> dict[str, Any]:
+    """Run every way of a kind: one after the other, or side by side where there are cores enough."""
+    if len(os.sched_getaffinity(0)) < 2 * len(KINDS[kind]):
+        return {way: Pair(way, kind, free_port()).result() for way in KINDS[kind]}
+    pairs = {way: Pair(way, kind, free_port()) for way in KINDS[kind]}
+    return {way: pair.result() for way, pair in pairs.items()}
 
 
 def run_and_end(way: str, kind: str) -> None:
@@ -160,4 +169,4 @@ if __name__ == "__main__":
     else:
         import torch.distributed  # noqa: F401 - before the forks, once for all
 
-        print(json.dumps({way: forked(way, last, free_port()) for way in KINDS[last]}))
+        print(json.dumps(results(last)))

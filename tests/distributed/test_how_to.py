@@ -28,12 +28,18 @@ def lines() -> list[list[str]]:
     return [block.splitlines() for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)]
 
 
+def is_alone(block: list[str]) -> bool:
+    """Whether each line of a block is a job of its own."""
+    return "$FIRST" not in block[0] and not block[0].startswith("dask")
+
+
 def run_together(commands: list[str], folder: Path) -> list[str]:
     """Run lines at once, as on several hosts; the output of each."""
     bin_folder = folder / "bin"
     bin_folder.mkdir()
     named = {"python": sys.executable, "torchrun": f"{sys.executable} -m torch.distributed.run"}
-    for name, program in {**named, "mpiexec": launching.mpiexec()}.items():
+    named |= {"mpiexec": str(launching.mpiexec()), "dask": f"{sys.executable} -m dask"}
+    for name, program in named.items():
         script = bin_folder / name
         script.write_text(f'#!/bin/sh\nexec {program} "$@"\n')
         script.chmod(0o755)
@@ -46,11 +52,18 @@ def run_together(commands: list[str], folder: Path) -> list[str]:
     if FOR_OPEN_MPI in commands[0]:  # the line itself says what the variables say
         environ = {name: value for name, value in environ.items() if not name.startswith(("OMPI_", "PRTE_"))}
     started = [
-        subprocess.Popen(["sh", "-c", line], cwd=folder, env=environ, stdout=-1, stderr=-1, text=True)
+        subprocess.Popen(["sh", "-c", f"exec {line}"], cwd=folder, env=environ, stdout=-1, stderr=-1, text=True)
         for line in commands
     ]
-    said = [process.communicate(timeout=launching.HANG_S) for process in started]
-    assert [process.returncode for process in started] == [0] * len(started), said
+    servers = [process for process, line in zip(started, commands, strict=True) if line.startswith("dask")]
+    programs = [process for process in started if process not in servers]
+    try:
+        said = [process.communicate(timeout=launching.HANG_S) for process in programs]
+    finally:
+        for process in servers:
+            process.terminate()
+            process.communicate()
+    assert [process.returncode for process in programs] == [0] * len(programs), said
     return [output for output, _ in said]
 
 
@@ -58,7 +71,7 @@ def ranks_in(output: str) -> set[tuple[str, str, str]]:
     return set(re.findall(r"rank (\d) of (\d): checksum of the weights (\w{8})", output))
 
 
-@pytest.mark.parametrize("line", [line for block in lines() for line in block if "$FIRST" not in line])
+@pytest.mark.parametrize("line", [line for block in lines() for line in block if is_alone(block)])
 def test_a_line_for_one_launcher_starts_its_ranks(line: str, tmp_path: Path) -> None:
     launching.need("mpi" if line.startswith("mpiexec") else "torch" if line.startswith("torchrun") else "single")
     if FOR_OPEN_MPI in line and launching.mpi_kind() != "Open MPI":
@@ -73,6 +86,14 @@ def test_the_lines_for_two_hosts_join_their_ranks(tmp_path: Path) -> None:
     (pair,) = (block for block in lines() if "$FIRST" in block[0])
     found = set.union(*map(ranks_in, run_together(pair, tmp_path)))
     assert found == {("0", "2", CHECKSUM), ("1", "2", CHECKSUM)}
+
+
+def test_the_lines_for_dask_start_a_cluster(tmp_path: Path) -> None:
+    if not launching.has("distributed"):
+        pytest.skip("Dask is not installed")
+    (block,) = (block for block in lines() if block[0].startswith("dask"))
+    (output,) = run_together(block, tmp_path)
+    assert re.fullmatch(r"20000 rows on [12] workers; the elements sum to 650204\n", output)  # one may come late
 
 
 def test_the_page_has_lines() -> None:

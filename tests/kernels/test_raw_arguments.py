@@ -555,7 +555,7 @@ def test_a_module_is_of_source_or_of_a_file(tmp_path: Any) -> None:
     file.write_bytes(b"x")
     both: dict[str, Any] = {"source": "", "path": file}
     for options in ({}, both):
-        with pytest.raises(KernelSyntaxError, match="one of the two"):
+        with pytest.raises(KernelTypeError, match="one of the two"):
             raw_module(**options)
     with pytest.raises(ArgumentError, match="is not compiled"):
         raw_module(path=file, options=("-DN=3",))

@@ -307,3 +307,20 @@ def test_an_input_of_another_byte_order_and_an_output_with_gaps():
     for _ in range(2):
         reductions.sum(x, axis=1, out=out[:, 0])
         assert out.tolist() == [[6, 0], [22, 0], [38, 0]]
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_a_given_output_tells_a_type_that_no_input_tells(library):
+    target = targets.target(library)
+    texts = {"map_expr": "x", "reduce_expr": "a + b", "post_map_expr": "y = a / 2", "identity": "0"}
+    half = reduction("T x", "U y", **texts)
+    x = target.put(np.arange(6, dtype=np.float64))
+    for dtype, expected in (("float32", 7.5), ("int32", 7), ("float64", 7.5)):
+        out = target.put(np.zeros((), dtype))
+        assert half(x, out=out) is out
+        assert target.get(out).item() == expected
+        assert target.get(half(x, out)).item() == expected
+    with pytest.raises(KernelTypeError, match="type U of 'y' is not determined by any argument"):
+        half(x)
+    wide = reduction("T x", "U y", dtype="double", **texts)
+    assert target.get(wide(x, out=target.put(np.zeros((), np.int64)))).item() == 7

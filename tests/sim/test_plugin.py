@@ -51,7 +51,7 @@ def run(tmp_path: Path, **environ: str) -> str:
         "-m",
         "pytest",
         "-p",
-        "xferlib._cli.pytest_plugin",
+        "xferlib.testing.plugin",
         "-q",
         "-rA",
         "--rootdir",

@@ -57,6 +57,8 @@ def run(peer: str, checkout: Path, backend: str, extra: Sequence[str] = (), limi
             done = subprocess.run(
                 command, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=limit_s
             )
+            if done.returncode not in (0, 1):
+                print(f"{peer} on {backend}: pytest ended with {done.returncode}\n{done.stderr[-2500:]}")
             said = f"{done.stdout[-3000:]}{done.stderr[-3000:]}"
         except subprocess.TimeoutExpired:
             print(f"{peer} on {backend}: not all in {limit_s:g} s")

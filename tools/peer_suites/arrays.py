@@ -36,6 +36,8 @@ def adopted(value: Any) -> Any:
         return value
     if xl.get_device().kind != "cuda":
         skip("__cuda_array_interface__ of a CPU")
+    if not checked(value.__cuda_array_interface__["typestr"]).isnative:
+        skip("byte orders that devices do not hold")
     backend = xl.get_backend()
     return backend.namespace().from_dlpack(value) if backend.name == "pycuda" else backend.namespace().asarray(value)
 
@@ -225,7 +227,13 @@ class PeerArray:
 
         return arranged(self, order, converted)
 
-    def copy(self, order: Any = "C") -> PeerArray:
+    owner = "cupy"
+    """The backend whose arrays are the peer's own."""
+    default_order = "C"
+    """Of `copy`, in which the peers differ."""
+
+    def copy(self, order: Any = None) -> PeerArray:
+        order = self.default_order if order is None else order
         return arranged(self, order, lambda x, letter: xl.to_device(x.native, order=letter))
 
     __copy__ = copy
@@ -244,7 +252,33 @@ class PeerArray:
     def view(self, dtype: Any = None, *args: Any, **options: Any) -> PeerArray:
         if args or options or (isinstance(dtype, type) and issubclass(dtype, (np.ndarray, PeerArray))):
             skip("subclasses of arrays")
+        if dtype is not None and hasattr(self.native, "data_ptr"):
+            skip("Tensor.view, which is torch's own")
         return wrap(self.native[...] if dtype is None else self.native.view(native_dtype(self.native, dtype)))
+
+    def take(self, indices: Any, axis: int | None = None, out: Any = None, **_: Any) -> PeerArray:
+        found = np.asarray(indices) if not isinstance(indices, PeerArray) else indices
+        source = self.reshape(-1) if axis is None else self
+        place = 0 if axis is None else axis
+        source = source.reshape(1) if not source.ndim else source
+        if not -source.ndim <= place < source.ndim:
+            raise np.exceptions.AxisError(place, source.ndim)
+        place %= source.ndim
+        count = source.shape[place]
+        if found.size and not count:
+            raise IndexError("no elements")
+        flat = host(found).reshape(-1) % max(count, 1)
+        flat = uploaded(flat.astype(np.int64))
+        result = namespaced("take")(source, flat, axis=place)
+        kept = self.shape if self.ndim and axis is not None else (count,)
+        shaped: PeerArray = result.reshape(kept[:place] + found.shape + kept[place + 1 :])
+        if out is None:
+            return shaped
+        xl.to_device(shaped.native, out=out.native)
+        return out  # type: ignore[no-any-return]
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> PeerArray:
+        skip("ndarray.diagonal")
 
     def transpose(self, *axes: Any, **named: Any) -> PeerArray:
         axes = (tuple(named["axes"]),) if named.get("axes") is not None else axes
@@ -258,8 +292,9 @@ class PeerArray:
 
     def reshape(self, *shape: Any, order: str = "C", **_: Any) -> PeerArray:
         wanted = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-        if order != "C":
-            return self.transpose().reshape(*reversed(wanted)).transpose()
+        if order_of(self, order) == "F":
+            turned: PeerArray = self.transpose().reshape(*reversed(wanted)).transpose()
+            return turned.astype(self.dtype, order="F", copy=False)
         return namespaced("reshape")(self, wanted)  # type: ignore[no-any-return]
 
     def ravel(self, order: str = "C") -> PeerArray:
@@ -293,6 +328,8 @@ class PeerArray:
         backend = xl.get_backend(self.native)
         if backend.name == "sim":
             skip("simulated memory in another library")
+        if backend.name == "torch" and options:
+            skip("Tensor.__dlpack__, which is torch's own")
         if not backend.capabilities.streams and (options.get("stream") is not None or options.get("dl_device")):
             skip("streams and device memory of CUDA on a CPU")
         return self.native.__dlpack__(**options)
@@ -304,15 +341,23 @@ class PeerArray:
     def __cuda_array_interface__(self) -> Any:
         if not hasattr(self.native, "__cuda_array_interface__"):
             skip("__cuda_array_interface__ of a CPU")
+        if xl.get_backend(self.native).name != self.owner:
+            skip("what other libraries' arrays say of themselves by __cuda_array_interface__")
         return self.native.__cuda_array_interface__
 
     def __getitem__(self, key: Any) -> PeerArray:
         index = bare(key)
+        parts = index if isinstance(index, tuple) else (index,)
+        if hasattr(self.native, "data_ptr") and any(isinstance(each, slice) and (each.step or 1) < 0 for each in parts):
+            skip("negative steps, which tensors have not")
         if type(self.native) is np.ndarray and not (isinstance(index, tuple) and Ellipsis in index):
             index = (*index, ...) if isinstance(index, tuple) else (index, ...)  # else one element would be no array
         return wrap(self.native[index])
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        parts = key if isinstance(key, tuple) else (key,)
+        if hasattr(self.native, "data_ptr") and any(isinstance(each, slice) and (each.step or 1) < 0 for each in parts):
+            skip("negative steps, which tensors have not")
         if isinstance(value, np.ndarray):  # a copy to the device
             xl.to_device(value, out=bare(self[key]))
         else:

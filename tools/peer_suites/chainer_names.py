@@ -136,7 +136,26 @@ def _bare(value: Any) -> Any:
 # --- chainer.backend
 
 
-class CpuDevice:
+class PeerDevice:
+    """A device by Chainer's name, over xferlib's."""
+
+    own: xl.Device
+    name: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PeerDevice) and type(self) is type(other) and self.own == other.own
+
+    def __hash__(self) -> int:
+        return hash(self.own)
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+    def __repr__(self) -> str:
+        skip("texts of devices")
+
+
+class CpuDevice(PeerDevice):
     """`xl.Device("cpu")` by Chainer's name."""
 
     xp = np
@@ -159,24 +178,12 @@ class CpuDevice:
     def use(self) -> None:
         """Nothing."""
 
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.own == other.own
 
-    def __hash__(self) -> int:
-        return hash(self.own)
-
-    def __str__(self) -> str:
-        return self.name
-
-    def __repr__(self) -> str:
-        skip("texts of devices")
-
-
-class GpuDevice(CpuDevice):
+class GpuDevice(PeerDevice):
     """An `xl.Device` by Chainer's name."""
 
     xp = property(lambda self: cupy())
-    supported_array_types = (PeerArray,)  # type: ignore[assignment]
+    supported_array_types = (PeerArray,)
 
     def __init__(self, device: Any) -> None:
         self.device, self.own = device, device.own
@@ -205,7 +212,7 @@ class GpuDevice(CpuDevice):
 
 def backend_device(spec: Any) -> Any:
     """`chainer.get_device`: its own words for devices, translated."""
-    if isinstance(spec, CpuDevice):
+    if isinstance(spec, PeerDevice):
         return spec
     if isinstance(spec, Device):
         return GpuDevice(spec)
@@ -226,11 +233,9 @@ def device_from_array(*arrays: Any) -> Any:
     return CpuDevice()
 
 
-@contextlib.contextmanager
 def using_device(spec: Any) -> Any:
     device = backend_device(spec)
-    with device.device if isinstance(device, GpuDevice) else contextlib.nullcontext():
-        yield device
+    return device.device if isinstance(device, GpuDevice) else contextlib.nullcontext(device)
 
 
 def copyto(target: Any, source: Any) -> None:
@@ -300,7 +305,7 @@ def _repeated(test: Any, combined: list[list[dict[str, Any]]]) -> Any:
             try:
                 made = [BackendConfig(each) for each in configs]
                 named = {"backend_config": made[0]} if len(made) == 1 else {
-                    "backend_config2": made[0], "backend_config1": made[1],
+                    "backend_config1": made[0], "backend_config2": made[1],
                 }  # fmt: skip
                 test(self, **named)
                 ran = True

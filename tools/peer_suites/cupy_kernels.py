@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import xferlib as xl
-from tools.peer_suites.arrays import PeerArray, bare, dressed
+from tools.peer_suites.arrays import PeerArray, adopted, bare, dressed
 from tools.peer_suites.missing import skip
 
 OPTIONS = ("reduce_dims", "return_tuple", "no_return")
@@ -73,7 +73,11 @@ def create_reduction_func(name: str, ops: Sequence[str], routine: Any, identity:
             name, kind, preamble,
         )  # fmt: skip
 
-    def call(x: Any, **options: Any) -> Any:
+    def call(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        options = {"axis": axis, "out": bare(out), "keepdims": keepdims}
+        x = dressed(adopted(x)) if hasattr(x, "__cuda_array_interface__") else x
+        if dtype is not None:
+            skip("create_reduction_func for other arguments")
         kernel = made.get(x.dtype.char) if isinstance(x, PeerArray) else None
         if kernel is None:
             skip("create_reduction_func for other arguments")

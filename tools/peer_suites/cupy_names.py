@@ -35,7 +35,7 @@ from tools.peer_suites.cupy_kernels import (
 )
 from tools.peer_suites.memory import MemoryPointer, PinnedPointer, UnownedMemory, allocated
 from tools.peer_suites.missing import Missing, skip
-from tools.peer_suites.streams import Device, Event, Stream, current_stream
+from tools.peer_suites.streams import Device, Event, NullStream, Stream, current_stream
 
 
 def made(
@@ -66,19 +66,26 @@ def _filled(function: Any) -> Any:
     )
 
 
+def kind_of(x: Any, dtype: Any) -> Any:
+    return checked(x.dtype if dtype is None else dtype)
+
+
+def arranged_like(x: Any, order: Any, shape: tuple[int, ...], make: Any, dress: Any = wrap) -> Any:
+    """A new array in the order of an existing one; if that is to be kept, only where it has as many axes."""
+    keeps = order is None or str(order).upper() == "K"
+    wanted = "C" if keeps and len(shape) != x.ndim else order_of(x, order)
+    if wanted != "K":
+        return dress(make(shape, wanted))
+    axes = axes_of(x)
+    return dress(make(tuple(shape[axis] for axis in axes), "C")).transpose(*np.argsort(axes).tolist())
+
+
 def _like(function: Any) -> Any:
     def call(x: Any, dtype: Any = None, order: Any = "K", subok: Any = None, shape: Any = None, **_: Any) -> Any:
         if subok or str(order).upper() not in ("C", "F", "A", "K", "NONE"):
             raise TypeError if subok else ValueError
-        kind = checked(x.dtype if dtype is None else dtype)
-        if shape is not None and np.ndim(shape) + (not np.ndim(shape)) and len(np.atleast_1d(shape)) != x.ndim:
-            return wrap(function(shape_of(shape), kind, order="F" if order_of(x, order) == "F" else "C"))
         extents = x.shape if shape is None else tuple(np.atleast_1d(shape).tolist())
-        wanted = order_of(x, order)
-        if wanted != "K":
-            return wrap(function(extents, kind, order=wanted))
-        axes = axes_of(x)
-        return wrap(function(tuple(extents[axis] for axis in axes), kind)).transpose(*np.argsort(axes).tolist())
+        return arranged_like(x, order, extents, lambda form, letter: function(form, kind_of(x, dtype), order=letter))
 
     return call
 
@@ -111,6 +118,8 @@ def asnumpy(x: Any, stream: Any = None, order: Any = "C", out: Any = None, **_: 
 
 
 def from_dlpack(x: Any, *, device: Any = None, copy: Any = None) -> PeerArray:
+    if type(x).__name__ == "PyCapsule":
+        skip("capsules of DLPack without the array")
     if copy is not None or device is not None:
         raise NotImplementedError if copy is None else BufferError
     return wrap(xl.get_backend().namespace().from_dlpack(x))
@@ -135,6 +144,14 @@ def _integers(low: int, high: int | None = None, size: Any = None, **_: Any) -> 
 
 def _module_of(*arrays: Any) -> Any:
     return sys.modules[f"{SHIM}.cupy"] if any(isinstance(x, PeerArray) for x in arrays) else np
+
+
+class DiskCache:
+    """CuPy's cache of kernels; xferlib has its own."""
+
+    def __init__(self, path: str) -> None:
+        if type(self) is not DiskCache:
+            skip("CuPy's cache of kernels")
 
 
 def _version_of_nvcc(command: Any, *_: Any) -> str:
@@ -162,14 +179,12 @@ def _pinned_like(function: Any) -> Any:
     def call(x: Any, dtype: Any = None, order: Any = "K", subok: Any = None, shape: Any = None) -> Any:
         if subok:
             raise TypeError
-        kind = x.dtype if dtype is None else dtype
-        wanted = order_of(x, order)
         extents = x.shape if shape is None else tuple(np.atleast_1d(shape).tolist())
-        if wanted != "K" or len(extents) != x.ndim:
-            return _pinned(function)(extents, kind, "F" if wanted == "F" else "C")
-        axes = axes_of(x)
-        block = function(tuple(extents[axis] for axis in axes), checked(kind)).transpose(*np.argsort(axes))
-        return np.asarray(PinnedPointer(block))
+
+        def made(form: Any, letter: str) -> Any:
+            return function(form, kind_of(x, dtype)) if letter == "C" else function(form[::-1], kind_of(x, dtype)).T
+
+        return np.asarray(PinnedPointer(arranged_like(x, order, extents, made, dress=lambda block: block)))
 
     return call
 
@@ -235,6 +250,7 @@ _ARRAYS: dict[str, Any] = {
     "ravel": lambda x, order="C": x.ravel(order),
     "reshape": lambda x, shape, order="C": x.reshape(shape, order=order),
     "get_array_module": _module_of,
+    "get_default_pinned_memory_pool": lambda: _POOL,
     "where": lambda *args: namespaced("where")(*args) if len(args) == 3 else skip("cupy.where of one argument"),
     **{name: namespaced(name) for name in _FUNCTIONS},
 }
@@ -247,6 +263,27 @@ _MEMORY: dict[str, Any] = {
     "alloc": allocated, "MemoryPointer": MemoryPointer, "UnownedMemory": UnownedMemory,
     "_malloc": functools.partial(allocated), "malloc_async": functools.partial(allocated),
 }  # fmt: skip
+
+
+class PinnedPool:
+    """CuPy's pool of pinned memory: xferlib's own, which a limit closes where an allocator would have nothing."""
+
+    malloc = staticmethod(_alloc_pinned)
+
+    def n_free_blocks(self) -> int:
+        skip("free blocks of the pinned pool, counted")
+
+    def free_all_blocks(self) -> None:
+        xl.trim()
+
+
+_POOL: Any = PinnedPool()
+
+
+def set_pinned_memory_allocator(allocate: Any = _alloc_pinned) -> None:
+    xl.configure(pinned_limit=0 if allocate is _alloc_pinned else 1)
+
+
 _RUNTIME: dict[str, Any] = {
     "is_hip": False, "runtimeGetVersion": lambda: 13000, "driverGetVersion": lambda: 13000,
     "getDevice": lambda: xl.get_device().index, "streamLegacy": 1, "streamPerThread": 2,
@@ -268,7 +305,9 @@ NAMES: dict[str, dict[str, Any]] = {
     "cupy.exceptions": {"AxisError": AXIS_ERRORS, "ComplexWarning": np.exceptions.ComplexWarning},
     "cupy.cuda": {
         **_STREAMS, "Device": Device, "alloc": allocated, "alloc_pinned_memory": _alloc_pinned,
-        "get_nvcc_path": lambda: "nvcc", "MemoryPointer": MemoryPointer, "PinnedMemoryPointer": PinnedPointer,
+        "get_nvcc_path": lambda: "nvcc",
+        "set_pinned_memory_allocator": set_pinned_memory_allocator, "MemoryPointer": MemoryPointer,
+        "PinnedMemoryPointer": PinnedPointer,
         "UnownedMemory": UnownedMemory, "get_local_runtime_version": lambda: 13000,
         "get_device_id": lambda: xl.get_device().index, "is_available": lambda: True,
     },
@@ -278,16 +317,20 @@ NAMES: dict[str, dict[str, Any]] = {
     "cupy.cuda.memory": _MEMORY,
     "cupy.cuda.pinned_memory": {},
     "cupy.cuda.driver": {
-        "CUDADriverError": xl.errors.XferError, "get_build_version": lambda: 13000, "_is_cuda_python": lambda: True,
+        "CUDADriverError": (xl.errors.XferError, OSError), "get_build_version": lambda: 13000,
+        "_is_cuda_python": lambda: True,
     },
     "cupy.cuda.compiler": {
         "CompileException": xl.errors.KernelCompileError, "_run_cc": _version_of_nvcc,
         "_get_bool_env_variable": lambda name, default: default, "_compile_module_with_cache": _arguments,
         "_kernel_cache_backend": None, "_empty_file_preprocess_cache": {},
     },
-    "cupy.cuda._compiler_cache": {"DiskKernelCacheBackend": lambda path: None},
+    "cupy.cuda._compiler_cache": {"DiskKernelCacheBackend": DiskCache},
     "cupy._util": {"clear_memo": lambda: None, "ENABLE_SLICE_COPY": True, "CUDA_ARRAY_INTERFACE_EXPORT_VERSION": 3},
-    "cupy._core": {"create_reduction_func": create_reduction_func, "ndarray": PeerArray, "array": array},
+    "cupy._core": {
+        "create_reduction_func": create_reduction_func, "ReductionKernel": ReductionKernel, "ndarray": PeerArray,
+        "array": array,
+    },
     "cupy._core.core": {"ndarray": PeerArray, "array": array},
     "cupy._core._accelerator": {"ACCELERATOR_CUB": 1, "get_reduction_accelerators": list},
     "cupy._core._routines_math": {"_scan_for_test": scan},
@@ -296,6 +339,7 @@ NAMES: dict[str, dict[str, Any]] = {
         "empty_pinned": _pinned(xl.pinned_empty), "zeros_pinned": _pinned(xl.pinned_zeros),
         "empty_like_pinned": _pinned_like(xl.pinned_empty), "zeros_like_pinned": _pinned_like(xl.pinned_zeros),
     },
+    "cupy_tests.core_tests": {},
     "cupy_backends.cuda.stream": {"get_default_stream_ptr": lambda: 1},
     "cupy_backends.cuda.api.runtime": _RUNTIME,
     "cupy_backends.cuda.api.driver": {"get_build_version": lambda: 13000},
@@ -305,7 +349,8 @@ _TESTS = "tests/cupy_tests"
 FILES = [
     *(f"{_TESTS}/core_tests/test_{name}.py" for name in (
         "userkernel", "reduction", "elementwise", "raw", "scan", "function", "ndarray", "ndarray_copy_and_view",
-        "ndarray_get", "ndarray_conversion", "ndarray_contiguity", "ndarray_owndata", "ndarray_cuda_array_interface",
+        "ndarray_get", "ndarray_indexing", "ndarray_conversion", "ndarray_contiguity",
+        "ndarray_owndata", "ndarray_cuda_array_interface",
         "dlpack", "flags", "iter", "core",
     )),
     *(f"{_TESTS}/cuda_tests/test_{name}.py" for name in ("stream", "graph", "device", "memory", "pinned_memory")),
@@ -316,6 +361,6 @@ FILES = [
 
 def prepare() -> None:
     PeerArray.made = staticmethod(made)
-    Stream.null = Stream(null=True)
+    Stream.null = NullStream(null=True)
     if xl.get_backend().capabilities.streams:
         Stream.ptds = Stream(ptds=True)

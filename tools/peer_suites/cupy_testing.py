@@ -80,7 +80,7 @@ def dtypes(codes: str) -> Callable[..., Any]:
 
 
 def combined(codes: str) -> Callable[..., Any]:
-    """Pairs of dtypes: each occurs first and second, with another partner."""
+    """Pairs of dtypes: each occurs as either, with another partner."""
 
     def decorate(names: Any = ("dtyes",), full: Any = None, **refused: Any) -> Any:
         listed = [names] if isinstance(names, str) else list(names)

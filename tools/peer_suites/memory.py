@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import types
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,17 @@ class Pointer:
     """
 
     def __init__(self, address: Any, owner: Any, nbytes: int = 0) -> None:
-        self.ptr, self.mem, self.size = int(address), owner, nbytes
+        self.ptr, self.owner, self.size = int(address), owner, nbytes
+
+    mem = property(lambda self: types.SimpleNamespace(size=self.size))
+
+    @property
+    def device(self) -> xl.Device | None:
+        """The device of the memory; the current one where nothing tells it."""
+        kept = self.owner
+        while isinstance(kept, (Pointer, UnownedMemory)):
+            kept = kept.owner
+        return xl.device_of(kept) if hasattr(kept, "dtype") else None
 
     def __int__(self) -> int:
         return self.ptr
@@ -26,7 +37,7 @@ class Pointer:
     __index__ = __int__
 
     def __add__(self, offset: int) -> Pointer:
-        return Pointer(self.ptr + offset, self.mem, self.size - offset)
+        return Pointer(self.ptr + offset, self.owner, self.size - offset)
 
     __radd__ = __add__
 
@@ -35,11 +46,11 @@ class Pointer:
 
     def over(self, shape: Any, dtype: Any) -> Any:
         """A native array over the memory."""
-        return xl.array_over(self.ptr, shape, dtype, owner=self.mem)
+        return xl.array_over(self.ptr, shape, dtype, owner=self.owner, device=self.device)
 
     def free(self) -> None:
         """Let go of the memory."""
-        self.mem = None
+        self.owner = None
 
     # --- CuPy's copies
 
@@ -96,7 +107,8 @@ class UnownedMemory:
     """Memory that another library allocated, for `xl.array_over`."""
 
     def __init__(self, ptr: int, size: int, owner: Any, device_id: int = 0) -> None:
-        self.ptr, self.size, self.device_id, self._owner = ptr, size, device_id, owner
+        self.ptr, self.size, self.owner = ptr, size, owner
+        self.device_id = owner.device.index if isinstance(owner, Pointer) and owner.device is not None else device_id
 
 
 class PinnedPointer:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import xferlib as xl
-from tools.peer_suites.arrays import PeerArray, bare
+from tools.peer_suites.arrays import PeerArray, bare, checked
 from tools.peer_suites.memory import Pointer, allocated
 from tools.peer_suites.missing import skip
 from tools.peer_suites.streams import Event, Stream
@@ -125,6 +125,8 @@ class SourceModule:
             skip("CUDA source without a GPU")
         if "pycuda-" in source:
             skip("PyCUDA's own headers")
+        if "stdio" in source:
+            skip("headers of the host's C library, which NVRTC has not")
         text = (
             source if options.get("no_extern_c") else re.sub(r"(?<!extern )__global__", 'extern "C" __global__', source)
         )
@@ -212,6 +214,7 @@ def made(
     order: str = "C",
 ) -> Any:  # fmt: skip
     """The array that PyCUDA's class makes."""
+    checked(dtype)
     if allocator is not None or base is not None or strides is not None:
         skip("arrays by their strides, and allocators")
     if isinstance(gpudata, (Pointer, PointerHolderBase)):

@@ -10,9 +10,9 @@ import numpy as np
 
 import xferlib as xl
 from tools.peer_suites import pycuda_driver
-from tools.peer_suites.arrays import PeerArray, bare, calling, dressed, namespaced, uploaded, wrap
+from tools.peer_suites.arrays import PeerArray, bare, calling, dressed, namespaced, order_of, uploaded, wrap
 from tools.peer_suites.missing import skip
-from tools.peer_suites.streams import Stream
+from tools.peer_suites.streams import NullStream, Stream
 
 reductions = xl.kernels.reductions
 
@@ -78,6 +78,14 @@ def _without_allocator(function: Any) -> Any:
     return call
 
 
+def _like(function: Any) -> Any:
+    def call(x: PeerArray, dtype: Any = None, order: str = "K", **_: Any) -> PeerArray:
+        kind = x.dtype if dtype is None else np.dtype(dtype)
+        return wrap(function(x.shape, kind, order="F" if order_of(x, order) == "F" else "C"))
+
+    return call
+
+
 def rand(shape: Any, dtype: Any = np.float32, stream: Any = None) -> PeerArray:
     kind = np.dtype(dtype)
     rng = xl.random.default_rng(0)
@@ -113,14 +121,14 @@ NAMES: dict[str, dict[str, Any]] = {
     "pycuda": {},
     "pycuda.gpuarray": {
         "GPUArray": PeerArray, "vec": pycuda_driver.VEC,
-        "to_gpu": lambda x, *_, **__: uploaded(x),
-        "to_gpu_async": lambda x, *_, **__: uploaded(x),
+        "to_gpu": lambda x, *_, **__: uploaded(x, order="K"),
+        "to_gpu_async": lambda x, *_, **__: uploaded(x, order="K"),
         "empty": lambda shape, dtype, *_, **__: wrap(xl.empty(shape, np.dtype(dtype))),
         "zeros": lambda shape, dtype=np.float64, *_, **__: wrap(xl.zeros(shape, np.dtype(dtype))),
         "ones": lambda shape, dtype=np.float64, *_, **__: wrap(xl.ones(shape, np.dtype(dtype))),
-        "empty_like": lambda x, *_, **__: wrap(xl.empty_like(x.native)),
-        "zeros_like": lambda x, *_, **__: wrap(xl.zeros_like(x.native)),
-        "ones_like": lambda x, *_, **__: wrap(xl.ones_like(x.native)),
+        "empty_like": _like(xl.empty),
+        "zeros_like": _like(xl.zeros),
+        "ones_like": _like(xl.ones),
         "arange": lambda *args, dtype=None, **_: uploaded(np.arange(*args, dtype=dtype)),
         "sum": _without_allocator(reductions.sum),
         "dot": _without_allocator(reductions.dot),
@@ -160,7 +168,8 @@ FILES = ["test/test_gpuarray.py", "test/test_driver.py", "test/test_cumath.py"]
 
 
 def prepare() -> None:
+    PeerArray.default_order, PeerArray.owner = "K", "pycuda"
     PeerArray.made = staticmethod(pycuda_driver.made)
-    Stream.null = Stream(null=True)
+    Stream.null = NullStream(null=True)
     if xl.get_backend().capabilities.streams:
         Stream.ptds = Stream(ptds=True)

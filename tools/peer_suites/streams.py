@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any
 
@@ -85,11 +86,10 @@ class Stream:
     def begin_capture(self, mode: Any = None) -> None:
         if not xl.get_backend().capabilities.streams:
             skip("captures of a library's own operations on a CPU")
-        self._block = self.own.capture()
-        self._graph = self._block.__enter__()
+        self._graph = begin_capture(self.own)
 
     def end_capture(self) -> Any:
-        self._block.__exit__(None, None, None)
+        end_capture()
         return PeerGraph(self._graph)
 
     def is_capturing(self) -> bool:
@@ -119,6 +119,43 @@ class Stream:
         if name.startswith("__") or name == "own":
             raise AttributeError(name)
         skip(f"Stream.{name}")
+
+
+_open: list[Any] = []
+"""The blocks of the captures that have begun."""
+
+
+def begin_capture(stream: xl.Stream) -> xl.Graph:
+    """Enter the block of a capture, which the peers have as two calls."""
+    block = stream.capture()
+    graph = block.__enter__()
+    _open.append(block)
+    return graph
+
+
+def end_capture() -> None:
+    """Leave the block of the last capture."""
+    if not _open:
+        raise xl.errors.StreamError("no capture has begun")
+    _open.pop().__exit__(None, None, None)
+
+
+def end_captures() -> None:
+    """End what a test that failed has left open."""
+    while _open:
+        with contextlib.suppress(xl.errors.XferError):
+            end_capture()
+
+
+class NullStream(Stream):
+    """The default stream of whichever device is current, which CuPy has as one object."""
+
+    @property
+    def own(self) -> xl.Stream:
+        return _default_of(xl.get_device()) or xl.current_stream()
+
+    @own.setter
+    def own(self, _: xl.Stream) -> None: ...
 
 
 class PeerGraph:

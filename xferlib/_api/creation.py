@@ -14,7 +14,7 @@ from xferlib._core import convert, defaults, devices, registry
 from xferlib._core.array import Array, as_host_array, check_dtype
 from xferlib._memory import host, pinned, registration, slab, staging_ring
 from xferlib._transfer import ends, upload
-from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError, shown
+from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -32,7 +32,7 @@ def shape_of(shape: Any, *, what: str = "shape") -> tuple[int, ...]:
         is_one = not hasattr(shape, "__iter__") or getattr(shape, "ndim", 1) == 0
         extents = (int(shape.__index__()),) if is_one else tuple(int(n.__index__()) for n in shape)
     except Exception:  # a foreign object may raise anything; it is not a shape
-        raise LayoutError(f"{what}={shown(shape)} is no shape; give an int or a sequence of ints") from None
+        raise LayoutTypeError(f"{what}={shown(shape)} is no shape; give an int or a sequence of ints") from None
     if any(extent < 0 for extent in extents):
         raise LayoutError(f"{what}={shown(extents)} has a negative extent; extents are 0 or more")
     if len(extents) > _MOST_DIMENSIONS or math.prod(filter(None, extents)) > _MOST_ELEMENTS:
@@ -57,7 +57,7 @@ def empty(
 
     Raises:
         ArgumentError: ``order`` is neither.
-        LayoutError: ``shape`` is no shape.
+        LayoutTypeError: ``shape`` is no shape.
         DeviceMemoryError: The device has too little memory.
     """
     if is_fortran(order, "empty"):

@@ -12,14 +12,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy._core._multiarray_umath import _ARRAY_API  # type: ignore[import-not-found]  # the capsule that every extension module asks NumPy for
 
 from xferlib import _native
 from xferlib._core import defaults, devices, registry
 from xferlib._core.array import DTYPES
 from xferlib._core.device import Device
 from xferlib._core.thresholds import (
-    DRIVER_MOST_DOWN,
     DRIVER_MOST_UP,
     GATHERED_ELEMENTS_MOST,
     GATHERED_MOST,
@@ -35,6 +33,7 @@ from xferlib._transfer import plan
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
 
+_numpy: Any = np  # whose parts have no types
 _ON_CPU, _ON_DEVICE = 1, 2
 _LEFT_TO_PYTHON = 0
 _KINDS = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}
@@ -54,12 +53,12 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     if _front is None:
         return to_device, to_host
     elements = [(dtype, _KINDS[dtype.kind], 8 * dtype.itemsize, dtype.itemsize) for dtype in map(np.dtype, DTYPES)]
-    functions = (_may_skip, _settle, _introduce, defaults.scope, to_device, to_host)
-    limits = (DRIVER_MOST_UP, DRIVER_MOST_DOWN, PARALLEL_HOST_FROM, THROUGH_FROM, GATHERED_MOST, GATHERED_ELEMENTS_MOST)
+    functions = (_may_skip, _settle, _introduce, _resolve, defaults.scope, to_device, to_host)
+    limits = (DRIVER_MOST_UP, GATHERED_MOST, PARALLEL_HOST_FROM, THROUGH_FROM, GATHERED_MOST, GATHERED_ELEMENTS_MOST)
     try:
         found: tuple[Callable[..., Any], Callable[..., Any]] = _front.bind_front(
             functions, (circumstances.number, circumstances.scopes), (np.ndarray, Device), limits, elements,
-            _ARRAY_API, to_device.__module__, (_documentation(to_device), _documentation(to_host)),
+            _numpy._core.multiarray._ARRAY_API, to_device.__module__, tuple(map(_documentation, (to_device, to_host))),
         )  # fmt: skip
     except RuntimeError:  # a NumPy of another ABI
         return to_device, to_host
@@ -93,6 +92,11 @@ def _settle() -> int:
     device = devices.current_device(owner)
     owner.at(device).attach(device)
     return _end(device)
+
+
+def _resolve(device: str | int | None, backend: str | None) -> Device:
+    """The device that a call names, or the current one of the backend that it names."""
+    return devices.resolve(device, backend=registry.get(backend) if backend is not None else None)
 
 
 def _introduce(thing: Any, index: int) -> None:

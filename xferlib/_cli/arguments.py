@@ -6,8 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
+from xferlib._api.trace.trace import PICTURES
 from xferlib._runtime.config import parse_nbytes
-from xferlib._trace.trace import PICTURES
 
 
 def output_file(text: str) -> Path:

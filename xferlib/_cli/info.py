@@ -16,10 +16,9 @@ from importlib import metadata, util
 from typing import Any, NamedTuple
 
 from xferlib import __version__, _native
-from xferlib._cli import cuda_driver
 from xferlib._cli.columns import terminal_columns, wrapped
 from xferlib._core import defaults, registry
-from xferlib._native import driver_calls
+from xferlib._native import cuda_driver, driver_calls
 from xferlib._runtime import config
 from xferlib.errors import ConfigError
 

@@ -8,8 +8,8 @@ import sys
 import traceback
 from pathlib import Path
 
+from xferlib._api.trace.trace import PICTURES, checked_path, trace
 from xferlib._cli.demo.report import require_matplotlib
-from xferlib._trace.trace import PICTURES, checked_path, trace
 from xferlib.errors import ArgumentError, nearest
 
 

@@ -205,16 +205,9 @@ class FastCopies:
         return None
 
     def copy_behind(
-        self,
-        dst: int,
-        src: int,
-        nbytes: int,
-        *,
-        behind: RawStream,
-        stream: RawStream,
-        event: RawEvent,
+        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream, event: RawEvent,
         copied: RawEvent | None = None,
-    ) -> RawEvent | None:
+    ) -> RawEvent | None:  # fmt: skip
         """`Backend.copy` on ``stream`` after the work enqueued so far on ``behind``, a stream of the same device.
 
         Args:
@@ -261,29 +254,10 @@ class FastCopies:
         """Address, shape and dtype of an array that lies on a device as it is, in C order; None of any other."""
         return None
 
-    def send_whole(self, src: np.ndarray[Any, Any], dst: Array, pointer: int, most: int) -> bool:
-        """Do a whole blocking upload of at most ``most`` bytes in one step; ``src`` has been read on return.
-
-        Args:
-            src: On the host.
-            dst: As many bytes in C order, on a device.
-            pointer: Of ``dst``.
-            most: The limit in bytes.
-
-        Returns:
-            False where that cannot be: ``src`` is not in C order, the stream is busy or another than the driver's
-            default, or the device is not the current one.
-        """
-        return False
-
-    def fetch_whole(self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int) -> bool:
-        """Do a whole blocking download in one step; as `send_whole`, but the stream may be busy."""
-        return False
-
     def send_gathered(
         self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int
     ) -> bool:
-        """As `send_whole`, of an array of any layout, converted on the way.
+        """Do a whole blocking upload of an array of any layout, converted on the way; ``src`` has been read on return.
 
         Args:
             src: On the host, at least one element.
@@ -292,13 +266,17 @@ class FastCopies:
             pointer: Of ``dst``.
             nbytes: Of ``dst``.
             memory: The address of as many bytes of pinned memory, which is free again on return.
+
+        Returns:
+            False where that cannot be: the stream is busy or another than the driver's default, or the device is not
+            the current one.
         """
         return False
 
     def fetch_scattered(
         self, dst: np.ndarray[Any, Any], layout: int, src: Array, pointer: int, nbytes: int, memory: int
     ) -> bool:
-        """As `fetch_whole`, into an array of any layout; arguments as for `send_gathered`."""
+        """Do a whole blocking download, complete on return; as `send_gathered`, but the stream may be busy."""
         return False
 
 

@@ -133,8 +133,7 @@ takes Python 200 us on an H200's host, and its threads as long to come. From 8 M
 WAITING_MOST = 24 << 20
 """Data that is cut into no more blocks than `LENT_CHUNKS`: see `staging.c`."""
 PYTHON_LEAF_FROM = 4 << 20
-"""A smaller leaf is staged by the thread that begins the tree: waking another of Python's takes as long."""
-C_LEAF_FROM = 512 << 10
-"""The same where the threads need no GIL."""
+"""A smaller leaf that no threads of C stage is copied by the thread that begins the tree: waking another of Python's
+takes as long."""
 RESULT_BEGUN_FROM = 8 << 20
 """From here on the copy of a chunk's result is begun ahead: less is copied in the time that it takes to begin it."""

@@ -8,6 +8,8 @@ from xferlib._core.thresholds import PINNED_QUERY_FROM
 from xferlib._memory import pinned, registration
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xferlib._core.backend import Backend
     from xferlib._memory.lease import Lease
 
@@ -38,3 +40,26 @@ def find(pointer: int, nbytes: int, backend: Backend) -> PinnedRanges | None:
     if nbytes >= PINNED_QUERY_FROM and backend.is_pinned(pointer) and backend.is_pinned(pointer + nbytes - 1):
         return PinnedRanges(((pointer, nbytes),))
     return None
+
+
+def tester(backend: Backend) -> Callable[[int, int], bool]:
+    """A function that tells of one array of a tree after the other, by address and bytes, whether `find` finds it.
+
+    The driver is asked no more when it has said no once: a query for each of a hundred arrays takes as long as to copy
+    some of them, and memory of another library that is missed so is copied all the same.
+    """
+    pool, known = pinned.pools.of(backend), registration.registrations.of(backend)
+    asks = True
+
+    def is_pinned(pointer: int, nbytes: int) -> bool:
+        nonlocal asks
+        if pool.find(pointer) is not None:
+            return True
+        if (spans := known.spans(pointer, nbytes)) is not None:
+            return bool(spans)
+        if not asks or nbytes < PINNED_QUERY_FROM:
+            return False
+        asks = backend.is_pinned(pointer) and backend.is_pinned(pointer + nbytes - 1)
+        return asks
+
+    return is_pinned

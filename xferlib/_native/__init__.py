@@ -96,12 +96,17 @@ def fingerprint(source: bytes) -> int:
     return zlib.crc32(source)
 
 
-def _sources() -> bytes:
+def contents(*paths: str) -> bytes:
+    """The bytes of some files, one behind the other."""
     found = []
-    for path in (SOURCE, *(f"{_FOLDER}{os.sep}{part}" for part in PARTS)):
+    for path in paths:
         with open(path, "rb") as file:
             found.append(file.read())
     return b"".join(found)
+
+
+def _sources() -> bytes:
+    return contents(SOURCE, *(f"{_FOLDER}{os.sep}{part}" for part in PARTS))
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -21,18 +21,10 @@ LIBRARIES = {"staging.c": "staging.so", "calls.c": "_calls.abi3.so"}
 PARTS = {
     "staging.c": ("ring.c", "ring.h", "strided.c", "strided.h", "loops.h"),
     "calls.c": (
-        "copier.h",
-        "front.c",
-        "front.h",
-        "launch.c",
-        "launch.h",
-        "lease.c",
-        "lease.h",
-        "leaves.c",
-        "leaves.h",
+        "copier.h", "front.c", "front.h", "launch.c", "launch.h", "lease.c", "lease.h", "leaves.c", "leaves.h",
         "strided.h",
     ),
-}
+}  # fmt: skip
 """Other files that a library is made from."""
 EXTENSIONS = frozenset({"calls.c"})
 """Those that are extension modules of CPython."""

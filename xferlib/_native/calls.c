@@ -149,33 +149,6 @@ int xf_copy(copier *c, word device, word memory, size_t nbytes)
     return result;
 }
 
-/* (array, address on the device, context, most bytes) -> the driver's result, or NOT_ASKED with nothing done: the array
-   is not plain bytes in C order, or empty, or larger; another context is current; or the default stream is busy. */
-static PyObject *copy_whole(PyObject *self, PyObject *const *given, Py_ssize_t count)
-{
-    copier *c = PyCapsule_GetPointer(self, NULL);
-    word device, context, most;
-    void *current = NULL;
-    int result = NOT_ASKED;
-    Py_buffer host;
-    if (!c)
-        return NULL;
-    if (count != 4)
-        return PyErr_Format(PyExc_TypeError, "a copy takes 4 arguments, not %zd", count);
-    if (!is_word(given[1], &device) || !is_word(given[2], &context) || !is_word(given[3], &most))
-        return NULL;
-    if (PyObject_GetBuffer(given[0], &host, c->is_upward ? PyBUF_SIMPLE : PyBUF_WRITABLE)) {
-        if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError))
-            return NULL;
-        PyErr_Clear();
-        return PyLong_FromLong(NOT_ASKED);
-    }
-    if (host.len > 0 && (word)host.len <= most && c->current(&current) == 0 && (word)(uintptr_t)current == context)
-        result = xf_copy(c, device, (word)(uintptr_t)host.buf, (size_t)host.len);
-    PyBuffer_Release(&host);
-    return PyLong_FromLong(result);
-}
-
 /* --- one copy of an array of any layout */
 
 enum { SPREAD = 7 };
@@ -457,7 +430,6 @@ static void freed(PyObject *capsule)
 
 static PyMethodDef one_call = {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL};
 static PyMethodDef one_question = {"ask", ask, METH_NOARGS, NULL};
-static PyMethodDef one_copy = {"copy", (PyCFunction)(void (*)(void))copy_whole, METH_FASTCALL, NULL};
 static PyMethodDef one_spread = {"copy", (PyCFunction)(void (*)(void))copy_spread, METH_FASTCALL, NULL};
 static PyMethodDef one_courier = {"copy_behind", (PyCFunction)(void (*)(void))copy_behind, METH_FASTCALL, NULL};
 static PyMethodDef many_copies = {"copy_each", (PyCFunction)(void (*)(void))xf_copy_each, METH_FASTCALL, NULL};
@@ -505,21 +477,6 @@ static PyObject *bind_question(PyObject *module, PyObject *arguments)
         return PyErr_Format(PyExc_ValueError, "a question needs the address of a function");
     f.address = (void *)(uintptr_t)address;
     return bound(&one_question, &f, sizeof f);
-}
-
-static PyObject *bind_copy(PyObject *module, PyObject *arguments)
-{
-    unsigned long long copy, current, query;
-    copier c = {0};
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "KKKp", &copy, &current, &query, &c.is_upward))
-        return NULL;
-    if (!copy || !current)
-        return PyErr_Format(PyExc_ValueError, "a copy needs the addresses of two functions");
-    c.copy = (int (*)(word, word, size_t))(uintptr_t)copy;
-    c.current = (int (*)(void **))(uintptr_t)current;
-    c.query = (int (*)(void *))(uintptr_t)query;
-    return bound(&one_copy, &c, sizeof c);
 }
 
 static PyObject *bind_spread(PyObject *module, PyObject *arguments)
@@ -574,8 +531,6 @@ static PyMethodDef methods[] = {
      "bind(address, count, keeps_lock): call the C function there, of `count` 64-bit arguments, that returns an int."},
     {"bind_question", bind_question, METH_VARARGS,
      "bind_question(address): call `int f(void **)` there; returns what it writes, or 0 where it fails."},
-    {"bind_copy", bind_copy, METH_VARARGS,
-     "bind_copy(copy, current, query, is_upward): a whole copy of a buffer, where the driver does it in one call."},
     {"bind_spread", bind_spread, METH_VARARGS,
      "bind_spread(copy, current, query, spread, is_upward): a copy of an array of any layout, by way of pinned memory."},
     {"bind_copy_behind", bind_copy_behind, METH_VARARGS,

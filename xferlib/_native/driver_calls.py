@@ -8,29 +8,21 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from xferlib import _native
 
-SOURCE = Path(__file__).with_name("calls.c")
+_FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a fifth of what importing xferlib does
+SOURCE = f"{_FOLDER}{os.sep}calls.c"
 PARTS = (
-    "copier.h",
-    "front.c",
-    "front.h",
-    "launch.c",
-    "launch.h",
-    "lease.c",
-    "lease.h",
-    "leaves.c",
-    "leaves.h",
-    "strided.h",
-)
+    "copier.h", "front.c", "front.h", "launch.c", "launch.h", "lease.c", "lease.h", "leaves.c", "leaves.h", "strided.h",
+)  # fmt: skip
 """Other files that the module is made from."""
-LIBRARY = Path(__file__).with_name("_calls.abi3.so")
+LIBRARY = f"{_FOLDER}{os.sep}_calls.abi3.so"
 MODULE = f"{__package__}._calls"
 
 NOT_ASKED = -1
@@ -44,15 +36,15 @@ def load(name: str) -> Any:
         ImportError: It cannot be loaded, or was made from another source.
     """
     module = importlib.import_module(name)
-    sources = (SOURCE, *(SOURCE.with_name(part) for part in PARTS))
-    if module.fingerprint != _native.fingerprint(b"".join(path.read_bytes() for path in sources)):
+    made_from = _native.contents(SOURCE, *(f"{_FOLDER}{os.sep}{part}" for part in PARTS))
+    if module.fingerprint != _native.fingerprint(made_from):
         raise ImportError(f"{name} was compiled from another calls.c; run python -m xferlib._native.build")
     return module
 
 
 @functools.cache
 def _loaded() -> tuple[Any, str]:
-    if not LIBRARY.exists():
+    if not os.access(LIBRARY, os.F_OK):
         return None, "not compiled; run python -m xferlib._native.build where Python's headers are installed"
     try:
         return load(MODULE), ""
@@ -209,36 +201,19 @@ class _Answers(threading.local):
         self.reference = ctypes.byref(self.pointer)
 
 
-def bind_copy(copy: int, current: int, query: int, *, is_upward: bool) -> Callable[[Any, int, int, int], int] | None:
-    """A function that does a whole copy from or to a buffer in one step; None where that is not compiled.
-
-    It takes the buffer, an address on the device, a context and the most bytes that may be copied, and returns the
-    driver's result. It returns `NOT_ASKED`, with nothing done, where the buffer is not plain bytes in C order, is
-    empty, larger or, for a download, read-only; where another context is current in the thread; or where the stream has
-    work.
-
-    Args:
-        copy: The address of ``int copy(uint64_t destination, uint64_t source, size_t nbytes)``.
-        current: Of ``int current(void **context)``.
-        query: Of ``int query(void *stream)``, which returns 0 for an idle stream; 0: the stream is not asked.
-        is_upward: To the device.
-    """
-    if (module := _module()) is None:
-        return None
-    made: Callable[[Any, int, int, int], int] = module.bind_copy(copy, current, query, is_upward)
-    return made
-
-
 def bind_spread(copy: int, current: int, query: int, *, is_upward: bool) -> Callable[..., int] | None:
     """A function that copies an array of any layout in one step, converted; None where that is not compiled.
 
     It takes the array, the address of its `xferlib._native.StridedLayout`, the number of its elements, an address on
     the device, the bytes there, a context, and the address of as many bytes of pinned memory, through which they pass.
-    It returns as the function of `bind_copy` does. The GIL is released meanwhile.
+    It returns the driver's result, or `NOT_ASKED`, with nothing done, where the array is read-only and to be filled,
+    where another context is current in the thread, or where the stream has work. The GIL is released meanwhile.
 
     Args:
-        copy, current, is_upward: As for `bind_copy`.
-        query: As for `bind_copy`; a download asks no stream.
+        copy: The address of ``int copy(uint64_t destination, uint64_t source, size_t nbytes)``.
+        current: Of ``int current(void **context)``.
+        query: Of ``int query(void *stream)``, which returns 0 for an idle stream; a download asks no stream.
+        is_upward: To the device.
     """
     library = _native.library()
     if (module := _module()) is None or library is None:

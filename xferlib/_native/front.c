@@ -98,7 +98,7 @@ static struct {
     PyObject *number; /* list of the number of the circumstances */
     PyObject *scopes; /* list that is empty while no block has ever chosen a backend */
     PyObject *scope;  /* () -> the backend that a block chose, or None */
-    PyObject *may_skip, *settle, *introduce;
+    PyObject *may_skip, *settle, *introduce, *resolve;
     PyObject *to_device, *to_host; /* the general ones */
     PyObject *ndarray, *device;    /* types */
     PyObject *(*new_copy)(PyObject *, int);
@@ -160,13 +160,13 @@ static int is_answered(PyObject *question, int if_none)
     return result > 0;
 }
 
-/* Whether the thread's context is the device's, and its current stream the default one. */
+/* Whether the device is the thread's, by its context and to its library, and the current stream the default one. */
 static int is_at_hand(const end *e)
 {
     const library *l = e->library;
     void *context = NULL, *stream = NULL;
     PyObject *handle;
-    if (e->up.copier.current(&context) || (word)(uintptr_t)context != e->context)
+    if (e->up.copier.current(&context) || (word)(uintptr_t)context != e->context || !is_answered(e->is_current, 1))
         return 0;
     if (l->exchange)
         return l->exchange->current_stream(ON_CUDA, e->index, &stream) == 0 && !stream;
@@ -219,6 +219,21 @@ static end *find_end(PyObject *device)
             break;
     }
     return NULL;
+}
+
+/* The device that is named by a specification, or as a backend's; NULL where Python is to find it. */
+static end *resolved_end(PyObject *device, PyObject *backend)
+{
+    PyObject *found;
+    end *e;
+    if (device && !backend && (PyObject *)Py_TYPE(device) == front.device)
+        return find_end(device);
+    if ((device && !PyUnicode_CheckExact(device) && !PyLong_CheckExact(device)) || (backend && !PyUnicode_CheckExact(backend)))
+        return NULL;
+    found = PyObject_CallFunctionObjArgs(front.resolve, device ? device : Py_None, backend ? backend : Py_None, NULL);
+    e = found ? find_end(found) : NULL;
+    Py_XDECREF(found);
+    return e;
 }
 
 static const library *find_library(PyObject *array)
@@ -549,16 +564,16 @@ static PyObject *send_to_existing(const description *src, PyObject *out)
     return copy_at_once(e, &e->up, src, (word)(uintptr_t)dst.data) ? Py_NewRef(out) : NULL;
 }
 
-static PyObject *sent(PyObject *x, PyObject *device, PyObject *out)
+static PyObject *sent(PyObject *x, PyObject *device, PyObject *backend, PyObject *out)
 {
     description src;
     end *e;
     if ((PyObject *)Py_TYPE(x) != front.ndarray || !see_host(x, &src) || !may_skip())
         return NULL;
     if (out)
-        return device ? NULL : send_to_existing(&src, out);
-    e = device ? find_end(device) : default_end();
-    if (!e || !e->kind || (!device && !is_answered(e->is_current, 1)))
+        return device || backend ? NULL : send_to_existing(&src, out);
+    e = device || backend ? resolved_end(device, backend) : default_end();
+    if (!e || !e->kind)
         return NULL;
     return send_to_new(x, &src, e);
 }
@@ -661,7 +676,8 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned)
 /* --- calls */
 
 /* Read the arguments by keyword of a usual call: 0 where there are others, or not just one by position. */
-static int is_usual(PyObject *const *given, Py_ssize_t count, PyObject *names, int is_upward, PyObject **out, PyObject **other)
+static int is_usual(PyObject *const *given, Py_ssize_t count, PyObject *names, int is_upward, PyObject **out, PyObject **other,
+                    PyObject **backend)
 {
     Py_ssize_t length = names ? PyTuple_Size(names) : 0;
     if (count != 1)
@@ -672,11 +688,13 @@ static int is_usual(PyObject *const *given, Py_ssize_t count, PyObject *names, i
             *out = value == Py_None ? NULL : value;
         else if (is_upward && name == name_device)
             *other = value == Py_None ? NULL : value;
+        else if (is_upward && name == name_backend)
+            *backend = value == Py_None ? NULL : value;
         else if (!is_upward && name == name_pinned && (value == Py_False || value == Py_True))
             *other = value == Py_False ? NULL : value;
-        else if (is_upward && name == name_copy ? value != Py_True : value != Py_None)
+        else if (name == name_copy ? value != Py_True : value != Py_None)
             return 0;
-        else if (name != name_dtype && name != name_stream && !(is_upward && (name == name_backend || name == name_copy)))
+        else if (name != name_dtype && name != name_stream && name != name_copy)
             return 0;
     }
     return 1;
@@ -711,9 +729,9 @@ done:
 
 static PyObject *to_device(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
-    PyObject *out = NULL, *device = NULL, *done;
+    PyObject *out = NULL, *device = NULL, *backend = NULL, *done;
     (void)self;
-    if (is_usual(given, count, names, 1, &out, &device) && (done = sent(given[0], device, out)))
+    if (is_usual(given, count, names, 1, &out, &device, &backend) && (done = sent(given[0], device, backend, out)))
         return done;
     return in_general(front.to_device, given, count, names);
 }
@@ -722,7 +740,7 @@ static PyObject *to_host(PyObject *self, PyObject *const *given, Py_ssize_t coun
 {
     PyObject *out = NULL, *pinned = NULL, *done;
     (void)self;
-    if (is_usual(given, count, names, 0, &out, &pinned) && !(pinned && out) &&
+    if (is_usual(given, count, names, 0, &out, &pinned, NULL) && !(pinned && out) &&
         (done = fetched(given[0], out, pinned != NULL)))
         return done;
     return in_general(front.to_host, given, count, names);
@@ -769,7 +787,7 @@ PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
 {
     PyObject *elements, *numpy, *module, *doc_up, *doc_down, *up = NULL, *down = NULL;
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "(OOOOOO)(O!O!)(OO)(nnnnnn)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce,
+    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnnnnn)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
                           &front.scope, &front.to_device, &front.to_host, &PyList_Type, &front.number,
                           &PyList_Type, &front.scopes, &front.ndarray, &front.device, &front.most_up, &front.most_down,
                           &front.most_copied, &front.least_through, &front.most_spread, &front.most_gathered, &PyList_Type, &elements, &numpy, &module, &doc_up, &doc_down))

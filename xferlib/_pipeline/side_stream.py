@@ -103,7 +103,7 @@ class Conveyor:
         host = as_host_array(host)
         end = HostEnd(host, ends.wanted_dtype(None, host.dtype), backend)
         found = plan.plan(end, may_permute=False)
-        plan.refuse_slow(found, end, "prefetch")
+        plan.refuse_slow(found, end.array.nbytes, "prefetch")
         backend.attach(self._device)
         is_staged = found.path is Path.STAGED and found.may_shorten and end.is_plain and _native.is_on()
         ahead = self._staging(end) if is_staged else None

@@ -11,12 +11,11 @@ from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
-from xferlib._core.thresholds import C_LEAF_FROM, PYTHON_LEAF_FROM
+from xferlib._core.thresholds import PYTHON_LEAF_FROM
 from xferlib._memory import in_flight
-from xferlib._transfer import copies, ends, many, packing, staged
+from xferlib._transfer import copies, ends, many, packing
 from xferlib._transfer.ends import CopyTarget
 from xferlib._transfer.handle import Transfer
-from xferlib._transfer.host_end import HostEnd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,15 +66,13 @@ class Arriving:
 
     def _begin(self, leaves: list[Any], small: packing.SlabLayout, alone: list[int], device: Device) -> None:
         order = Stream._of(self._stream, self._backend)
-        is_enqueued = False
-        if small.members or len(alone) > 1:
-            begun = lambda transfer: self._transfers.append((transfer, None))
-            found = many.begin(leaves, self._results, small, alone, self._backend, self._stream, begun)
-            self._owned += found.owned
-            alone, is_enqueued = found.alone, found.is_enqueued
-        for number in alone:
+        begun = lambda transfer: self._transfers.append((transfer, None))
+        found = many.begin(leaves, self._results, small, alone, self._backend, self._stream, begun)
+        self._owned += found.owned
+        is_enqueued = found.is_enqueued
+        for number in found.alone:
             leaf = leaves[number]
-            if self._is_left_to_threads(leaf, device):
+            if not many.can_stage(self._backend, device) and _nbytes(leaf) >= PYTHON_LEAF_FROM:
                 target = CopyTarget(self._backend, device, self._stream)
                 self._transfers.append((copies.begin(ends.source_of(leaf), target, is_awaited=True), number))
             else:
@@ -84,14 +81,6 @@ class Arriving:
                 is_enqueued = True
         if is_enqueued:
             self._event = in_flight.record(self._backend, self._stream)
-
-    def _is_left_to_threads(self, leaf: Any, device: Device) -> bool:
-        nbytes = _nbytes(leaf)
-        if nbytes >= PYTHON_LEAF_FROM or nbytes < C_LEAF_FROM:
-            return nbytes >= PYTHON_LEAF_FROM
-        if not isinstance(leaf, np.ndarray):
-            return False
-        return staged.stages_alone(HostEnd(leaf, ends.wanted_dtype(None, leaf.dtype), self._backend), device)
 
     @property
     def is_sent(self) -> bool:

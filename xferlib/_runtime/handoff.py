@@ -14,10 +14,12 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
-from typing import Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from xferlib._runtime import happens_before
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
 
 T = TypeVar("T")
 
@@ -76,6 +78,8 @@ class HandoffQueue(Generic[T]):
     __slots__ = ("_entries",)
 
     def __init__(self) -> None:
+        from queue import SimpleQueue  # here, for programs that only copy
+
         self._entries: SimpleQueue[tuple[T, Handed]] = SimpleQueue()
 
     def put(self, item: T) -> None:
@@ -91,6 +95,8 @@ class HandoffQueue(Generic[T]):
 
     def clear(self) -> None:
         """Remove all that are there."""
+        from queue import Empty
+
         try:
             while True:
                 self._entries.get_nowait()

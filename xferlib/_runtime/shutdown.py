@@ -55,8 +55,8 @@ _LOCKING = {
         "_pipeline.batch", "_pipeline.chunk_ledger", "_pipeline.device_worker", "_pipeline.feed",
         "_pipeline.reader_feed", "_pipeline.rotation", "_pipeline.routing", "_pipeline.sequence_feed",
         "_pipeline.side_stream",
-        "_pipeline.tree_upload", "_runtime.handoff", "_runtime.jobs", "_runtime.threads", "_trace.notes",
-        "_trace.recorder", "_trace.staged_copy", "_trace.trace", "_transfer.compiled_staging",
+        "_pipeline.tree_upload", "_runtime.handoff", "_runtime.jobs", "_runtime.threads", "_api.trace.notes",
+        "_api.trace.recorder", "_api.trace.staged_copy", "_api.trace.trace", "_transfer.compiled_staging",
         "_transfer.compiled_copies", "_transfer.host_copy", "_transfer.partition",
         "_transfer.staged",
     )

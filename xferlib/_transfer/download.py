@@ -46,7 +46,7 @@ def device_to_host(
     end = HostEnd(dst, info.dtype, backend)
     found = plan.plan(end, may_permute=out is not None)
     if out is not None:
-        plan.refuse_slow(found, end, "to_host")
+        plan.refuse_slow(found, end.array.nbytes, "to_host")
     if found.path is Path.PERMUTED:
         end, info = _permuted(end, info, found)
         found = plan.plan(end, may_permute=False)
@@ -111,7 +111,7 @@ def device_to_host_async(
     end = HostEnd(dst, info.dtype, backend)
     found = plan.plan(end, may_permute=out is not None, is_blocking=False)
     if out is not None:
-        plan.refuse_slow(found, end, "to_host_async")
+        plan.refuse_slow(found, end.array.nbytes, "to_host_async")
     if found.path is Path.PERMUTED:
         end, info = _permuted(end, info, found)
         found = plan.plan(end, may_permute=False, is_blocking=False)

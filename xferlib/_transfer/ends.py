@@ -10,7 +10,7 @@ from xferlib._core import array, convert, devices, mixing, registry
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.layout import HostArray
 from xferlib._core.stream import Stream
-from xferlib.errors import LayoutError, MixedDevicesError, StreamError, UnsupportedArrayError
+from xferlib.errors import LayoutError, LayoutTypeError, MixedDevicesError, StreamError, UnsupportedArrayError
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -189,6 +189,8 @@ def _check_fit(
     if has_shape != shape:
         raise LayoutError(f"out has shape {has_shape}, but the source has shape {shape}; reshape one of them")
     if has_dtype != dtype:
-        raise LayoutError(f"out has dtype {has_dtype}, but {dtype} arrives; pass dtype={str(has_dtype)!r} to convert")
+        raise LayoutTypeError(
+            f"out has dtype {has_dtype}, but {dtype} arrives; pass dtype={str(has_dtype)!r} to convert"
+        )
     if not is_writable:
         raise LayoutError("out is read-only; pass an array that may be written")

@@ -14,19 +14,22 @@ are a few KiB, or C cannot stage, this thread packs the slab's bytes for one cop
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from xferlib._core import observe
 from xferlib._core.array import SUPPORTED, Array
 from xferlib._core.thresholds import GROUP_NBYTES, ONE_CALL_MOST, SCATTERED_FROM, TOGETHER_FROM
+from xferlib._memory import pinned_ranges
+from xferlib._native import driver_calls
 from xferlib._runtime import config
 from xferlib._transfer import compiled_staging, packing, plan, regions, staged
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.packing import LeafKind, PackedLeaves, SlabLayout
 from xferlib._transfer.plan import Path
+from xferlib._transfer.regions import PlainCopy
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -35,8 +38,6 @@ if TYPE_CHECKING:
     from xferlib._core.raw import RawStream
     from xferlib._transfer.compiled_staging import OpenTransfer
     from xferlib._transfer.regions import Regions
-
-_Member = TypeVar("_Member")
 
 
 def can_stage(backend: Backend, device: Device) -> bool:
@@ -144,20 +145,6 @@ def abort(transfers: list[Transfer]) -> None:
         transfer.abort()
 
 
-def groups(members: Iterable[_Member], nbytes_of: Callable[[_Member], int]) -> Iterator[list[_Member]]:
-    """Members that are described together: the first group is small, so that the link starts early."""
-    group: list[_Member] = []
-    nbytes, most = 0, GROUP_NBYTES
-    for member in members:
-        group.append(member)
-        nbytes += nbytes_of(member)
-        if nbytes >= most:
-            yield group
-            group, nbytes, most = [], 0, 2 * most
-    if group:
-        yield group
-
-
 # --- uploads
 
 
@@ -230,14 +217,14 @@ def begin(
     can = can_stage(backend, stream.device)
     arrays = [leaves[number] for number in alone if type(leaves[number]) is np.ndarray]
     nbytes = sum(each.nbytes if dtype is None else each.size * dtype.itemsize for each in arrays)
-    is_together = can and len(arrays) + len(layout.members) > 1 and nbytes + layout.nbytes >= SCATTERED_FROM
-    ends = _staged_ends(leaves, alone if is_together else (), dtype, backend, may_permute=call == "to_device")
+    is_together = can and nbytes + layout.nbytes >= SCATTERED_FROM
+    large = _large(leaves, alone if is_together else (), dtype, backend, may_permute=call == "to_device")
     if observe.active is not None or config.get().strict:  # which ask for all of them before the first is copied
-        known = list(ends)
-        nbytes = sum(end.nbytes for _, end in known)
-        for _, end in known:
-            plan.refuse_slow(plan.STAGED, end, call)
-        ends = iter(known)
+        known = list(large)
+        nbytes = sum(each.nbytes for each in known)
+        for each in known:
+            plan.refuse_slow(plan.STAGED, each.array.nbytes, call)
+        large = iter(known)
     slab = PackedLeaves(leaves, layout, backend, stream) if layout.members else None
     owned: list[Array] = [slab.memory] if slab is not None else []
     most = ONE_CALL_MOST if call == "to_device" else TOGETHER_FROM
@@ -246,11 +233,11 @@ def begin(
         shipment = Shipment(layout.nbytes + nbytes, backend, stream, begun, is_upload=True)
         if slab is not None:
             shipment.add(slab.region(), slab.memory)
-        for group in groups(ends, lambda member: member[1].nbytes):
+        for group in _groups(large):
             shipment.add(_described(group, results, owned, backend, stream), None)
         shipment.close()
     elif is_together:
-        described = _described(list(ends), results, owned, backend, stream)
+        described = _described(list(large), results, owned, backend, stream)
         _in_one_call(described if slab is None else regions.joined(slab.region(), described), backend, stream)
     elif slab is not None:
         slab.send()
@@ -268,32 +255,76 @@ def _in_one_call(described: Regions, backend: Backend, stream: RawStream) -> Non
         compiled_staging.copy(described, setup, backend, stream)
 
 
+def _groups(members: Iterable[_Large]) -> Iterator[list[_Large]]:
+    """Arrays that are described together: the first group is small, so that the link starts early."""
+    group: list[_Large] = []
+    nbytes, most = 0, GROUP_NBYTES
+    for member in members:
+        group.append(member)
+        nbytes += member.nbytes
+        if nbytes >= most:
+            yield group
+            group, nbytes, most = [], 0, 2 * most
+    if group:
+        yield group
+
+
+class _Large(NamedTuple):
+    """An array with memory of its own on the device."""
+
+    number: int
+    array: HostArray
+    dtype: np.dtype[Any]
+    """That arrives."""
+    nbytes: int
+    """On the device."""
+    pointer: int
+    """The address of bytes that stay as they are; 0: `end` says how they lie."""
+    end: HostEnd | None = None
+
+
 def _described(
-    group: list[tuple[int, HostEnd]], results: list[Any], owned: list[Array], backend: Backend, stream: RawStream
+    group: list[_Large], results: list[Any], owned: list[Array], backend: Backend, stream: RawStream
 ) -> Regions:
     """Describe arrays for C, and the new ones on the device, which are ``results``."""
-    ends = [end for _, end in group]
-    made = [backend.empty(end.array.shape, end.dtype, device=stream.device, stream=stream) for end in ends]
+    device = stream.device
+    made = [backend.empty(each.array.shape, each.dtype, device=device, stream=stream) for each in group]
     owned += made
-    for (number, _), array in zip(group, made, strict=True):
+    for (number, *_), array in zip(group, made, strict=True):
         results[number] = array
-    found = regions.of_many(ends, backend.operands(made))
-    return found._replace(keep=(found.keep, made))
+    located = list(zip(group, backend.operands(made), strict=True))
+    found = regions.of_plain(
+        [PlainCopy(each.pointer, pointer, each.nbytes) for each, pointer in located if each.end is None]
+    )
+    if others := [(each.end, pointer) for each, pointer in located if each.end is not None]:
+        found = regions.joined(found, regions.of_many([end for end, _ in others], [pointer for _, pointer in others]))
+    return found._replace(keep=(found.keep, made, group))
 
 
-def _staged_ends(
+def _large(
     leaves: Sequence[Any], numbers: Sequence[int], dtype: np.dtype[Any] | None, backend: Backend, *, may_permute: bool
-) -> Iterator[tuple[int, HostEnd]]:
-    """The leaves that C threads stage, by number, as they are asked for; the others go another way."""
+) -> Iterator[_Large]:
+    """The leaves that C threads stage, as they are asked for; the others go another way."""
+    find_address = driver_calls.addresser()
+    is_pinned = pinned_ranges.tester(backend)
     for number in numbers:
-        if (end := _staged_end(leaves[number], dtype, backend, may_permute=may_permute)) is not None:
-            yield number, end
+        leaf = leaves[number]
+        if type(leaf) is not np.ndarray:
+            continue
+        given, nbytes = leaf.dtype, leaf.nbytes
+        if find_address is not None and (dtype is None or dtype == given) and given in SUPPORTED and nbytes:
+            pointer = find_address(leaf)
+            if pointer:
+                if not is_pinned(pointer, nbytes):
+                    yield _Large(number, leaf, given, nbytes, pointer)
+                continue
+        end = _staged_end(leaf, dtype, backend, may_permute=may_permute)
+        if end is not None:
+            yield _Large(number, leaf, end.dtype, end.nbytes, 0, end)
 
 
-def _staged_end(leaf: Any, dtype: np.dtype[Any] | None, backend: Backend, *, may_permute: bool) -> HostEnd | None:
+def _staged_end(leaf: HostArray, dtype: np.dtype[Any] | None, backend: Backend, *, may_permute: bool) -> HostEnd | None:
     """The host's end of an upload of a leaf that C threads stage; None where it goes another way."""
-    if type(leaf) is not np.ndarray:
-        return None
     native = leaf.dtype if leaf.dtype.isnative else leaf.dtype.newbyteorder("=")
     wanted = native if dtype is None else dtype
     if native not in SUPPORTED or native.itemsize < wanted.itemsize:  # the device widens

@@ -35,6 +35,7 @@ from xferlib._memory import host, in_flight, pinned, slab
 from xferlib._transfer import compiled_staging, download, many, plan, regions, relayout, staged, upload
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.packing import ALIGNMENT, BYTE
+from xferlib._transfer.regions import PlainCopy
 from xferlib._transfer.upload import Upload
 
 if TYPE_CHECKING:
@@ -178,9 +179,23 @@ class ManyDownload:
         self._shipment.add(*self._described(group))
 
     def _described(self, group: list[_Leaf]) -> tuple[Regions, Any]:
-        """Describe copies of a group for C, and name what must outlive them."""
-        ends = [HostEnd(array, array.dtype, self._backend) for array in self._ordinary(group)]
-        return regions.of_many(ends, [leaf.pointer for leaf in group]), [leaf.array for leaf in group]
+        """Describe copies of a group into new arrays, the results, for C, and name what must outlive them."""
+        copies = []
+        few = [leaf for leaf in group if leaf.nbytes < host.RECYCLED_FROM]
+        if few:
+            places, nbytes = _places(few)
+            memory = host.host_cache.empty((nbytes,), BYTE)
+            self._cut(memory, few, places)
+            start, is_fresh = address(memory), host.is_fresh(memory)
+            copies = [
+                PlainCopy(start + place, leaf.pointer, leaf.nbytes, is_fresh)
+                for leaf, place in zip(few, places, strict=True)
+            ]
+        for leaf in group:
+            if leaf.nbytes >= host.RECYCLED_FROM:
+                made = self._results[leaf.number] = host.host_cache.empty(leaf.shape, leaf.dtype)
+                copies.append(PlainCopy(address(made), leaf.pointer, leaf.nbytes, host.is_fresh(made)))
+        return regions.of_plain(copies), (group, [self._results[leaf.number] for leaf in group])
 
     def _send_rest(self) -> None:
         """Copy the last arrays, and all small ones."""
@@ -209,17 +224,6 @@ class ManyDownload:
             setup = compiled_staging.setup_of(backend, stream, is_upward=False)
             assert setup is not None
             compiled_staging.copy(described, setup, backend, stream)
-
-    def _ordinary(self, group: list[_Leaf]) -> list[HostArray]:
-        """New arrays for the results of a group: the larger ones of their own memory."""
-        few = [leaf for leaf in group if leaf.nbytes < host.RECYCLED_FROM]
-        if len(few) > 1:
-            places, nbytes = _places(few)
-            self._cut(host.host_cache.empty((nbytes,), BYTE), few, places)
-        for leaf in group:
-            if len(few) <= 1 or leaf.nbytes >= host.RECYCLED_FROM:
-                self._results[leaf.number] = host.host_cache.empty(leaf.shape, leaf.dtype)
-        return [self._results[leaf.number] for leaf in group]
 
     def _cut(self, memory: HostArray, leaves: Sequence[_Leaf], places: list[int]) -> None:
         """Let views of memory be the results."""

@@ -22,7 +22,6 @@ from xferlib._core.device import Device
 from xferlib._core.layout import dense_order
 from xferlib._core.thresholds import (
     DRIVER_MOST_OF_ALL,
-    DRIVER_MOST_UP,
     GATHERED_ELEMENTS_MOST,
     GATHERED_MOST,
     PARALLEL_HOST_FROM,
@@ -97,7 +96,7 @@ def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any
         filled = backend.empty(x.shape, x.dtype, device=device, stream=backend.stream_current(device))
         host_copy.copy_on_host(backend.host_view(filled), x)
         return filled
-    if (fast := backend.fast) is None or not x.nbytes:
+    if backend.fast is None or not x.nbytes:
         return None
     if not is_same and plan.is_cast_after(HostEnd(x, wanted, backend), device):
         narrow = _to_new(x, backend, device, in_native_order(x.dtype))
@@ -105,10 +104,7 @@ def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any
     backend.attach(device)
     stream = backend.stream_current(device)
     out = backend.empty(x.shape, wanted, device=device, stream=stream)
-    if is_same and x.flags.c_contiguous:
-        if fast.send_whole(x, out, backend.operands((out,))[0], DRIVER_MOST_UP):
-            return out
-    elif _is_gathered(x, wanted):
+    if not (is_same and x.flags.c_contiguous) and _is_gathered(x, wanted):
         _gather_and_send(x, wanted, out, backend.operands((out,))[0], backend, stream)
         return out
     end = HostEnd(x, wanted, backend)
@@ -183,8 +179,6 @@ def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
         return _fills_from_gathered(x, out, pointer, wanted, owner)
     if owner.follows_writes:
         owner.note_write(out, "out")
-    if fast.send_whole(x, out, pointer, DRIVER_MOST_UP):
-        return True
     into = owner.view(out)
     backend = owner.at(into.device)
     backend.attach(into.device)

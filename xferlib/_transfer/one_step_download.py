@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
 
-_ANY = 1 << 62
-"""More bytes than an array has."""
-
 
 def to_host(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> HostArray | None:
     """Copy ``d`` to the host, complete on return. None, a no-op, in every case that is not this module's.
@@ -70,8 +67,6 @@ def to_host(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> 
     if dst is None:
         return None
     fills_pinned = is_pinned or (nbytes > DRIVER_MOST_DOWN and HostEnd(dst, given, owner).pinned is not None)
-    if fast.fetch_whole(dst, d, pointer, _ANY if fills_pinned else DRIVER_MOST_DOWN):
-        return dst
     if fills_pinned and not is_pinned:
         return None
     info = owner.view(d)

@@ -69,7 +69,7 @@ def chosen(leaves: Sequence[Any], dtype: Any, place: Device, *, least: int = 2) 
             alone.append(number)
     packed: list[LeafKind] = []
     for (extents, arrives), members in kinds.items():
-        wanted = _arriving(arrives, dtype)
+        wanted = arrives if dtype is None and arrives in _array.SUPPORTED else _arriving(arrives, dtype)
         if place.kind != "cpu" and 0 < math.prod(extents) * wanted.itemsize <= PACKED_LEAF_MOST:
             packed.append(LeafKind(extents, arrives, wanted, members))
         else:

@@ -161,7 +161,7 @@ def suits_driver(found: Plan, end: HostEnd, *, is_upward: bool) -> bool:
     return found.may_shorten and end.is_plain and is_drivers_size(end.nbytes, is_upward=is_upward)
 
 
-def refuse_slow(found: Plan, end: HostEnd, call: str) -> None:
+def refuse_slow(found: Plan, nbytes: int, call: str) -> None:
     """Enforce ``XFERLIB_STRICT=pageable``.
 
     Raises:
@@ -169,6 +169,6 @@ def refuse_slow(found: Plan, end: HostEnd, call: str) -> None:
     """
     if (found.path is Path.STAGED or found.path is Path.PERMUTED) and "pageable" in config.get().strict:
         raise SlowPathError(
-            f"{call}: {end.array.nbytes} bytes of pageable memory would be staged, and XFERLIB_STRICT=pageable refuses "
+            f"{call}: {nbytes} bytes of pageable memory would be staged, and XFERLIB_STRICT=pageable refuses "
             "that; make the array with pinned_empty() or pinned_array(x)"
         )

@@ -49,6 +49,26 @@ def of_many(ends: Sequence[HostEnd], pointers: Sequence[int]) -> Regions:
     return Regions(table, len(ends), sum(end.nbytes for end in ends), ([end.array for end in ends], forms))
 
 
+class PlainCopy(NamedTuple):
+    """A copy of bytes as they are."""
+
+    host: int
+    """The address there."""
+    device: int
+    nbytes: int
+    is_fresh: bool = False
+    """The host's pages were never touched, and filling them faults them in."""
+
+
+def of_plain(copies: Sequence[PlainCopy]) -> Regions:
+    """Describe copies of bytes as they are; the caller keeps their memory."""
+    table = (_native.ArrayRegion * len(copies))()
+    for region, (found, device, nbytes, is_fresh) in zip(table, copies, strict=True):
+        region.host, region.device, region.nbytes = found, device, nbytes
+        region.unit, region.is_fresh = _unit(is_fresh=is_fresh), is_fresh
+    return Regions(table, len(copies), sum(each.nbytes for each in copies), None)
+
+
 def joined(*some: Regions) -> Regions:
     """Regions of one transfer, as one table."""
     table = (_native.ArrayRegion * sum(each.number for each in some))()
@@ -78,7 +98,7 @@ def _describe(region: Any, end: HostEnd, pointer: int) -> HostForm | bool | None
     region.device, region.nbytes, region.host = pointer, end.nbytes, end.pointer
     if end.is_plain:
         region.is_fresh = is_fresh = host.is_fresh(end.array)
-        region.unit = host.HUGE if is_fresh else _LINE  # two threads that fault in one huge page both clear it
+        region.unit = _unit(is_fresh=is_fresh)
         return True
     form = _form(end)
     if form is None:
@@ -87,6 +107,11 @@ def _describe(region: Any, end: HostEnd, pointer: int) -> HostForm | bool | None
     region.unit = form.unit if form.unit <= most else end.dtype.itemsize
     region.layout = ctypes.pointer(form.layout)
     return form
+
+
+def _unit(*, is_fresh: bool) -> int:
+    """Where pieces of plain bytes may begin: two threads that fault in one huge page both clear it."""
+    return host.HUGE if is_fresh else _LINE
 
 
 def _form(end: HostEnd) -> HostForm | None:

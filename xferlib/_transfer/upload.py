@@ -70,13 +70,13 @@ def send(upload: Upload) -> Path:
 
 def _send_as_it_is(upload: Upload) -> Path:
     found = plan.plan(upload.end, may_permute=True, is_blocking=upload.is_blocking)
-    plan.refuse_slow(found, upload.end, "to_device")
+    plan.refuse_slow(found, upload.end.array.nbytes, "to_device")
     return _EXECUTORS[found.path](upload, found)
 
 
 def _send_and_spread(upload: Upload) -> Path:
     found = plan.plan(upload.end, may_permute=False, is_blocking=upload.is_blocking)
-    plan.refuse_slow(found, upload.end, "to_device")
+    plan.refuse_slow(found, upload.end.array.nbytes, "to_device")
     return _spread(upload, found)
 
 
@@ -194,7 +194,7 @@ def host_to_device_async(
         info = backend.view(dst)
     end = HostEnd(src, dtype, backend)
     found = plan.plan(end, may_permute=False, is_blocking=False)
-    plan.refuse_slow(found, end, "to_device_async")
+    plan.refuse_slow(found, end.array.nbytes, "to_device_async")
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=True)
     is_flat = info.is_c_contiguous
     if found.path is Path.STAGED and is_flat:

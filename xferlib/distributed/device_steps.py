@@ -142,7 +142,7 @@ def reduce_scatter(on: OnDevice, op: str) -> Iterator[Pending]:
     if not info.size:
         return
     part = count // on.size
-    if on.driver.reduces(dtype, op):
+    if on.driver.scatters(dtype, op):
         enqueued = on.driver.reduce_scatter(out.pointer, info.pointer, part, dtype, op, on.order)
         yield from _steps(enqueued, array, on.result.array)
         return

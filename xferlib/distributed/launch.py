@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _DRIVERS = ("auto", "single", "mpi", "torch", "nccl")
 
 
-def init(driver: str = "auto", timeout: float = 300.0, check: bool = True) -> Communicator:
+def init(driver: str = "auto", timeout: float = 300.0, check: bool = True, *, cuda_aware: bool = False) -> Communicator:
     """Join the other processes of the job; every process calls it.
 
     Args:
@@ -32,12 +32,14 @@ def init(driver: str = "auto", timeout: float = 300.0, check: bool = True) -> Co
         timeout: The longest wait within one call, in seconds.
         check: Compare each call with those of the other ranks before data move. Without it mismatched calls hang, fail
             somewhere else or give wrong numbers.
+        cuda_aware: Give MPI the addresses of device memory, in place of NCCL and of pinned host memory. The host waits
+            for each call. An MPI that was not built for CUDA crashes then, as those of the wheels do.
 
     Returns:
         The communicator of all processes. A second call makes another, independent one.
 
     Raises:
-        ArgumentError: There is no such driver, or ``timeout`` is no positive number.
+        ArgumentError: There is no such driver, or ``timeout`` is no positive number; ``cuda_aware`` with PyTorch.
         DriverUnavailableError: The driver's library is missing, or the program was not started for it.
         DistributedTimeoutError: Another process has not called it in time.
     """
@@ -48,18 +50,23 @@ def init(driver: str = "auto", timeout: float = 300.0, check: bool = True) -> Co
     if not is_number or not 0 < timeout < math.inf:
         raise ArgumentError(f"init: timeout={shown(timeout)} is no positive number of seconds; give one, such as 300.0")
     refuse_no_flag(check, "init: check")
-    made = _joined(driver, float(timeout))
+    refuse_no_flag(cuda_aware, "init: cuda_aware")
+    made = _joined(driver, float(timeout), is_cuda_aware=cuda_aware)
     return Communicator(Group(made, float(timeout), is_checked=check, name="world"))
 
 
-def _joined(driver: str, timeout_s: float) -> Driver:
+def _joined(driver: str, timeout_s: float, *, is_cuda_aware: bool) -> Driver:
     if driver == "nccl":
         nccl.check_installed()
     host = driver if driver in ("single", "mpi", "torch") else launched_for()
+    if is_cuda_aware and host == "torch":
+        raise ArgumentError(
+            "init: cuda_aware=True is for MPI, and this job is torchrun's; start it with mpiexec, or leave it away"
+        )
     if host == "torch":
         return torch.world(timeout_s)
     if host == "mpi":
-        return mpi.world(timeout_s, has_nccl=driver in ("nccl", "auto"))
+        return mpi.world(timeout_s, has_nccl=driver in ("nccl", "auto"), is_cuda_aware=is_cuda_aware)
     return SingleDriver()
 
 

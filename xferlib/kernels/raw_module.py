@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import threading
@@ -13,10 +14,11 @@ import numpy as np
 
 from xferlib._core import devices, registry
 from xferlib._core.array import SUPPORTED, check_dtype
-from xferlib.errors import ArgumentError, KernelSyntaxError, LayoutError, UnsupportedError, shown
+from xferlib.errors import ArgumentError, KernelSyntaxError, KernelTypeError, LayoutError, UnsupportedError, shown
 from xferlib.kernels.engines.cuda import cache
-from xferlib.kernels.frontends.raw import mangled
+from xferlib.kernels.frontends.raw import mangled, pieces
 from xferlib.kernels.frontends.raw import source as raw_source
+from xferlib.kernels.frontends.raw.pieces import Piece
 from xferlib.kernels.frontends.raw.signature import parse_signature
 from xferlib.kernels.frontends.raw.types import SourceTypes, checked_types
 from xferlib.kernels.raw import RawKernel
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from xferlib._core.array import Array
     from xferlib._core.device import Device, DeviceSpec
     from xferlib.kernels.ir.nodes import DType
-
-_SOURCES = frozenset({".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h"})
 
 
 class RawModule:
@@ -40,18 +40,20 @@ class RawModule:
         names: tuple[str, ...],
         types: Mapping[str, DType] | None = None,
         binary: bytes = b"",
+        pieces: tuple[Piece, ...] = (),
     ) -> None:
         self.source = source
         self._options = options
         self._names = names
         self._declared = dict(types or {})
         self._binary = binary
+        self._pieces = pieces
         self._loaded: dict[tuple[str, str], dict[str, Any]] = {}
         self._lock = threading.Lock()
         self._plain: tuple[str, dict[str, str], SourceTypes] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _module_of, (self.source, self._options, self._names, self._declared, self._binary)
+        return _module_of, (self.source, self._options, self._names, self._declared, self._binary, self._pieces)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RawModule:
         return self  # only its caches change
@@ -154,7 +156,8 @@ class RawModule:
     def _read(self) -> tuple[str, dict[str, str], SourceTypes]:
         """The plain source, its macros and its types; read once."""
         if self._plain is None:
-            source = raw_source.plain(self.source)
+            sources = [self.source, *(str(each.content) for each in self._pieces if each.kind == pieces.SOURCE)]
+            source = raw_source.plain("\n".join(sources))
             macros = raw_source.macros_of(source, self._options)
             self._plain = source, macros, SourceTypes(source, self._declared)
         return self._plain
@@ -202,14 +205,34 @@ class RawModule:
     def _compiled(self, backend: Any, device: Device, arch: str, log_stream: Any) -> tuple[bytes, dict[str, str]]:
         if self._binary:
             return self._binary, {}
-        options = (*self._options, *_include_options(self.source))
-        name = cache.key("raw", self.source, arch, "\0".join((*options, *self._names)), backend.compiler_version())
-        is_fixed = "#include" not in self.source and log_stream is None  # a header may change under the same source
+        sources = [str(each.content) for each in self._pieces if each.kind == pieces.SOURCE]
+        options = (*self._options, *_include_options("".join([self.source, *sources])))
+        is_linked = bool(self._pieces) or any(map(pieces.is_relocatable, options))
+        if self._pieces and not any(map(pieces.is_relocatable, options)):
+            options = (*options, "--relocatable-device-code=true")
+        parts = [f"{each.kind} {hashlib.sha256(each.bytes()).hexdigest()}" for each in self._pieces]
+        name = cache.key(
+            "raw", self.source, arch, "\0".join((*options, *self._names, *parts)), backend.compiler_version()
+        )
+        has_headers = any("#include" in each for each in (self.source, *sources))
+        is_fixed = not has_headers and log_stream is None  # a header may change under the same source
         cached = cache.read(name) if is_fixed else None
         if cached is not None:
             head, _, cubin = cached.partition(b"\n")
             return cubin, dict(zip(self._names, head.decode().split("\t"), strict=True)) if self._names else {}
         compiled = backend.compile(self.source, device=device, options=options, names=self._names)
+        if is_linked:
+            given = [("the source", "CUBIN", compiled.cubin)]
+            logs = [compiled.log]
+            for each in self._pieces:
+                if each.kind == pieces.SOURCE:
+                    other = backend.compile(str(each.content), device=device, options=options)
+                    given.append((each.name, "CUBIN", other.cubin))
+                    logs.append(other.log)
+                else:
+                    given.append((each.name, each.kind, each.bytes()))
+            cubin = backend.link(given, device=device)
+            compiled = compiled._replace(cubin=cubin, log="\n".join(filter(None, logs)))
         if log_stream is not None:
             log_stream.write(compiled.log)
         head = "\t".join(compiled.names[each] for each in self._names).encode()
@@ -230,10 +253,15 @@ def _include_options(source: str) -> tuple[str, ...]:
 
 
 def _module_of(
-    source: str, options: tuple[str, ...], names: tuple[str, ...], types: Mapping[str, DType], binary: bytes
+    source: str,
+    options: tuple[str, ...],
+    names: tuple[str, ...],
+    types: Mapping[str, DType],
+    binary: bytes,
+    pieces: tuple[Piece, ...] = (),
 ) -> RawModule:
     """Restore a pickled module."""
-    return RawModule(source, options=options, names=names, types=types, binary=binary)
+    return RawModule(source, options=options, names=names, types=types, binary=binary, pieces=pieces)
 
 
 def raw_module(
@@ -243,6 +271,7 @@ def raw_module(
     options: Sequence[str] = (),
     names: Sequence[str] = (),
     types: Mapping[str, Any] | None = None,
+    link: Sequence[str | os.PathLike[str]] = (),
 ) -> RawModule:
     """Make a module of CUDA C++ source or machine code, whose kernels the program launches with explicit extents.
 
@@ -254,14 +283,18 @@ def raw_module(
         names: Template instances to compile, such as ``"scale<float>"``.
         types: NumPy dtypes of structs that kernels take by value, by their names in C, where the source does not show
             them plainly: ``{"Params": numpy.dtype([("x", "f4"), ("n", "i4")], align=True)}``.
+        link: Device code whose functions and variables the source uses, and declares ``extern``: further sources as
+            strings, and files as `pathlib.Path`, of source, cubin, PTX, fat binary, object, library or LTO-IR, compiled
+            with ``-rdc=true``. nvJitLink links them. ``options`` are for all sources.
 
     Raises:
-        KernelSyntaxError: Neither or both of ``source`` and ``path``, or a type that is no dtype.
+        KernelTypeError: Neither or both of ``source`` and ``path``.
+        KernelSyntaxError: A type that is no dtype.
         ArgumentError: ``options`` or ``names`` for machine code, which is not compiled.
         OSError: The file cannot be read.
     """
     if (source is None) is (path is None):
-        raise KernelSyntaxError("raw_module takes CUDA source or path=, one of the two")
+        raise KernelTypeError("raw_module takes CUDA source or path=, one of the two")
     compiler_options, instances = _texts(options, "options"), _texts(names, "names")
     binary = b""
     if path is not None:
@@ -269,7 +302,7 @@ def raw_module(
             raise ArgumentError(f"raw_module: path={shown(path)} is no path; give that of a .cu, .cubin or .ptx file")
         file = Path(path)
         content = file.read_bytes()
-        if file.suffix.lower() in _SOURCES:
+        if file.suffix.lower() in pieces.SOURCES:
             source = content.decode()
         else:
             source, binary = "", content + b"\0"  # PTX is text, which the driver reads up to a NUL
@@ -277,8 +310,12 @@ def raw_module(
         raise KernelSyntaxError("raw_module takes CUDA source as a string without NUL characters")
     if binary and (compiler_options or instances):
         raise ArgumentError(f"raw_module: {shown(str(path))} is not compiled; leave options= and names= out")
-    declared = checked_types(types)
-    return RawModule(source, options=compiler_options, names=instances, types=declared, binary=binary)
+    if binary and link:
+        raise ArgumentError(
+            f"raw_module: {shown(str(path))} is whole; give it in link=, beside the source that uses it"
+        )
+    declared, parts = checked_types(types), pieces.read(link)
+    return RawModule(source, options=compiler_options, names=instances, types=declared, binary=binary, pieces=parts)
 
 
 def _texts(given: Any, what: str) -> tuple[str, ...]:

@@ -37,6 +37,8 @@ class ReductionKernel:
         self.name = definition.name
         self._inputs: int = getattr(definition, "inputs", len(definition.names))  # outputs come behind them
         self._specs: dict[Any, ReductionSpec] = {}
+        self._open: frozenset[int] = getattr(definition, "open_outputs", frozenset())
+        """The outputs whose types no input tells."""
         self._plans: dict[Any, CudaReduction] = {}
         self._two_kernels: dict[int, IndexedReduction] = {}
         self._ready: dict[Hashable, _Call] = {}
@@ -73,7 +75,7 @@ class ReductionKernel:
             LayoutError: An output of another shape or dtype, or read-only.
             MixedBackendsError, MixedDevicesError: Arrays of two backends or devices.
         """
-        key = self._key(args, axis, keepdims)
+        key = None if self._open else self._key(args, axis, keepdims)  # the output's dtype may be another each time
         call = self._ready.get(key)
         if call is None:
             if out is None and len(args) > self._inputs and all(map(checks.is_array, args[self._inputs :])):
@@ -82,7 +84,7 @@ class ReductionKernel:
                 return self(*args[: self._inputs], axis=axis, keepdims=keepdims, out=out)
             if autograd.needs_gradient(args):
                 return self._with_gradient(args, axis, out, keepdims=keepdims)
-            call = self._prepare(args, axis, keepdims=keepdims)
+            call = self._prepare(args, axis, self._open_kinds(out), keepdims=keepdims)
             if key is not None and not autograd.requires_gradient(args):  # else no_grad() would hide a gradient later
                 if len(self._ready) >= MOST_PLANS:
                     self._ready.clear()
@@ -102,7 +104,15 @@ class ReductionKernel:
         except Exception:  # no array, or one that cannot be used
             return None
 
-    def _prepare(self, args: Sequence[Any], axis: Axis, *, keepdims: bool) -> _Call:
+    def _open_kinds(self, out: Any) -> tuple[ArgumentKind, ...]:
+        """The dtypes of given outputs that alone tell a type of the definition; no others."""
+        if not self._open or out is None:
+            return ()
+        given = list(out) if type(out) is tuple else [out]
+        _, _, infos = checks.common_device(self.name, ["out"] * len(given), given)
+        return tuple(info.dtype if number in self._open else None for number, info in sorted(infos.items()))
+
+    def _prepare(self, args: Sequence[Any], axis: Axis, outputs: tuple[ArgumentKind, ...], *, keepdims: bool) -> _Call:
         """Check a call of a new kind, all but its output."""
         names = self.definition.names
         if len(args) > len(names):
@@ -112,7 +122,7 @@ class ReductionKernel:
         backend, device, infos = checks.common_device(self.name, [*names, "out"], args)
         if backend is None or device is None:
             raise KernelTypeError(f"{self.name}(): no argument is an array; pass one")
-        spec = self._spec(args, infos)
+        spec = self._spec(args, infos, outputs)
         if spec.premap is not None:
             shapes = {number: info.shape for number, info in infos.items()}
             return self._indexed(spec).prepare(backend.at(device), device, shapes, axis, keepdims=keepdims)
@@ -160,7 +170,9 @@ class ReductionKernel:
             found.check()
         return autograd.apply(found, args)
 
-    def _spec(self, args: Sequence[Any], infos: dict[int, ArrayInfo]) -> ReductionSpec:
+    def _spec(
+        self, args: Sequence[Any], infos: dict[int, ArrayInfo], outputs: tuple[ArgumentKind, ...] = ()
+    ) -> ReductionSpec:
         kinds: list[ArgumentKind] = []
         for number, each in enumerate(args):
             if number in infos:
@@ -168,6 +180,8 @@ class ReductionKernel:
             else:
                 kinds.append(each.dtype if isinstance(each, np.generic) else type(each))
         scalars = frozenset(number for number in range(len(args)) if number not in infos)
+        if outputs and len(args) == self._inputs:
+            kinds += outputs
         key = (tuple(kinds), scalars)
         spec = self._specs.get(key)
         if spec is None:

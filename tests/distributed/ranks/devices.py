@@ -1,9 +1,9 @@
-"""Device memory from device to device: the steps around a driver that stands in for NCCL, on simulated devices."""
+"""Device memory from device to device: by NCCL, and by a driver that stands in for it on simulated devices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -11,10 +11,11 @@ import pytest
 import xferlib as xl
 from xferlib import distributed
 from xferlib.distributed import Communicator
+from xferlib.distributed.drivers import nccl
 from xferlib.distributed.drivers.device_driver import DeviceDriver, Enqueued, Order
 from xferlib.distributed.drivers.mpi import MpiDriver
 from xferlib.distributed.drivers.torch import GlooDriver
-from xferlib.errors import MismatchError, MixedDevicesError
+from xferlib.errors import ArgumentError, MismatchError, MixedDevicesError
 from xferlib.testing import assert_same_bits, backend_named
 
 
@@ -36,9 +37,9 @@ class StandIn(DeviceDriver):
 
     name = "stand-in"
 
-    def __init__(self, host: Any) -> None:
+    def __init__(self, host: Any, calls: list[str]) -> None:
         self._host = host
-        self.calls: list[str] = []
+        self.calls = calls
 
     def is_idle(self) -> bool:
         return True
@@ -95,23 +96,50 @@ class StandIn(DeviceDriver):
         return self._carry("all_to_all", out, x, (nbytes, nbytes), "uint8", order)
 
 
-@pytest.fixture
-def carried(comm: Communicator, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Communicator, xl.Device, list[str]]]:
-    """A communicator whose devices are the simulator's, this rank's device, and the names of what was carried."""
+class Carried(NamedTuple):
+    """A communicator whose arrays go from device to device."""
+
+    comm: Communicator
+    device: xl.Device
+    """This rank's."""
+    other: xl.Device
+    """The other rank's."""
+    calls: list[str]
+    """The names of what the driver of devices was asked for."""
+
+
+NAMES = ("all_reduce", "reduce_scatter", "broadcast", "all_gather", "all_to_all")
+
+
+@pytest.fixture(params=["sim", "torch", "cupy", "pycuda"])
+def carried(request: pytest.FixtureRequest, comm: Communicator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Carried]:
     if comm.size != 2:
         pytest.skip("the simulator has two devices")
+    status = xl.available_backends()[request.param]
+    places = [each for each in map(xl.Device, status.devices) if each.kind != "cpu"]
+    if len(places) < 2 or (request.param != "sim" and not nccl.is_installed()):
+        pytest.skip(status.reason or "two GPUs and NCCL are needed")
     calls: list[str] = []
+    if request.param == "sim":
+        for driver in (MpiDriver, GlooDriver):
+            monkeypatch.setattr(driver, "carries", lambda driver, backend: backend.name == "sim")
+            monkeypatch.setattr(driver, "for_device", lambda driver, device, exchange: StandIn(driver, calls))
+    else:
+        monkeypatch.setattr(nccl.Nccl, "reduces", StandIn.reduces)
+        for name in NAMES:
+            monkeypatch.setattr(nccl.Nccl, name, told(name, calls, getattr(nccl.Nccl, name)))
+    with distributed.init("auto", timeout=60.0) as made:
+        yield Carried(made, places[made.rank], places[1 - made.rank], calls)
 
-    def stand_in(driver: Any, device: xl.Device, exchange: Any) -> StandIn:
-        made = StandIn(driver)
-        made.calls = calls
-        return made
 
-    for driver in (MpiDriver, GlooDriver):
-        monkeypatch.setattr(driver, "carries", lambda driver, backend: backend.name == "sim")
-        monkeypatch.setattr(driver, "for_device", stand_in)
-    with distributed.init(comm.driver, timeout=60.0) as made:
-        yield made, xl.Device(f"sim:sim:{made.rank}"), calls
+def told(name: str, calls: list[str], method: Any) -> Any:
+    """A method that notes its calls."""
+
+    def noted(*given: Any) -> Any:
+        calls.append(name)
+        return method(*given)
+
+    return noted
 
 
 def of(rank: int, shape: tuple[int, ...], dtype: str = "float32") -> Any:
@@ -121,8 +149,8 @@ def of(rank: int, shape: tuple[int, ...], dtype: str = "float32") -> Any:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
 @pytest.mark.parametrize("in_order", [False, True])
 @pytest.mark.parametrize("shape", [(), (0,), (7,), (20, 31)])
-def test_reductions(carried: Any, shape: tuple[int, ...], in_order: bool, dtype: str) -> None:
-    comm, device, calls = carried
+def test_reductions(carried: Carried, shape: tuple[int, ...], in_order: bool, dtype: str) -> None:
+    comm, device, _, calls = carried
     x, expected = xl.to_device(of(comm.rank, shape, dtype), device=device), of(0, shape, dtype) + of(1, shape, dtype)
     found = comm.all_reduce(x, reproducible=in_order)
     assert xl.device_of(found) is device
@@ -135,8 +163,8 @@ def test_reductions(carried: Any, shape: tuple[int, ...], in_order: bool, dtype:
     assert ("all_gather" in calls) == (not is_whole and 0 not in shape)
 
 
-def test_the_other_collectives(carried: Any) -> None:
-    comm, device, calls = carried
+def test_the_other_collectives(carried: Carried) -> None:
+    comm, device, _, calls = carried
     both = [of(rank, (2, 5)) for rank in range(2)]
     x = xl.to_device(both[comm.rank], device=device)
     assert_same_bits(xl.to_host(comm.all_gather(x)), np.stack(both))
@@ -150,40 +178,101 @@ def test_the_other_collectives(carried: Any) -> None:
     assert {"all_gather", "all_to_all", "broadcast", "all_reduce"} <= set(calls)
 
 
-def test_a_stream_orders_the_call(carried: Any) -> None:
-    comm, device, _ = carried
+def test_a_stream_orders_the_call(carried: Carried) -> None:
+    comm, device, *_ = carried
     stream = xl.Stream(device)
-    x = xl.to_device(xl.pinned_array(of(comm.rank, (50_000,)), backend="sim"), device=device, stream=stream)
+    x = xl.to_device(xl.pinned_array(of(comm.rank, (50_000,)), backend=device.backend), device=device, stream=stream)
     for in_order in (False, True):
         found = comm.all_reduce(x, stream=stream, reproducible=in_order)
         assert_same_bits(xl.to_host(found, stream=stream), of(0, (50_000,)) + of(1, (50_000,)))
 
 
-def test_an_operation_beside_the_stream_is_there_after_wait(carried: Any) -> None:
-    comm, device, _ = carried
+def test_an_operation_beside_the_stream_is_there_after_wait(carried: Carried) -> None:
+    comm, device, *_ = carried
     arrays = [xl.to_device(of(comm.rank, (size,)), device=device) for size in (30, 40)]
     begun = [comm.all_reduce(x, async_op=True) for x in arrays]
-    assert not begun[0].is_done
+    assert not begun[0].is_done or device.backend != "sim"
     for size, each in zip((30, 40), begun, strict=True):
         assert_same_bits(xl.to_host(each.wait()), of(0, (size,)) + of(1, (size,)))
 
 
-def test_an_array_with_gaps_is_copied_first(carried: Any) -> None:
-    comm, device, _ = carried
+def test_an_array_with_gaps_is_copied_first(carried: Carried) -> None:
+    comm, device, *_ = carried
     x = xl.to_device(of(comm.rank, (6, 8)), device=device)
     assert_same_bits(xl.to_host(comm.all_reduce(x[:, ::2])), (of(0, (6, 8)) + of(1, (6, 8)))[:, ::2])
 
 
-def test_host_memory_in_one_rank_and_device_memory_in_another(carried: Any) -> None:
-    comm, device, _ = carried
+def test_host_memory_in_one_rank_and_device_memory_in_another(carried: Carried) -> None:
+    comm, device, *_ = carried
     x = of(0, (4,))
     with pytest.raises(MismatchError, match="through device"):
         comm.all_reduce(xl.to_device(x, device=device) if comm.rank else x)
 
 
-def test_one_device_for_each_rank(carried: Any) -> None:
-    comm, device, _ = carried
+def test_one_device_for_each_rank(carried: Carried) -> None:
+    comm, device, other, _ = carried
     comm.all_reduce(xl.ones(3, device=device))
     with pytest.raises(MixedDevicesError, match="one device for each rank"):
-        comm.all_reduce(xl.ones(3, device=f"sim:sim:{1 - comm.rank}"))
+        comm.all_reduce(xl.ones(3, device=other))
     comm.barrier()
+
+
+Asks = Callable[[Communicator, Any], Any]
+DIFFERENT: dict[str, tuple[Asks, Asks, str]] = {
+    "shape": (lambda c, x: c.all_reduce(x), lambda c, x: c.all_reduce(x[:2]), r"shape \(2,\), dtype float32"),
+    "dtype": (
+        lambda c, x: c.all_gather(x),
+        lambda c, x: c.all_gather(xl.to_device(x, dtype="float64", device=xl.device_of(x))),
+        "dtype float64",
+    ),
+    "operation": (lambda c, x: c.all_reduce(x), lambda c, x: c.all_reduce(x, "max"), "op='max'"),
+    "order": (lambda c, x: c.broadcast(x), lambda c, x: c.all_gather(x), "rank 1: all_gather"),
+}
+
+
+@pytest.mark.parametrize("what", DIFFERENT)
+def test_different_calls_are_found_before_the_device_has_them(carried: Carried, what: str) -> None:
+    comm, device, _, calls = carried
+    usual, differs, text = DIFFERENT[what]
+    x = xl.to_device(of(0, (4,)), device=device)
+    comm.all_reduce(x)
+    calls.clear()
+    with pytest.raises(MismatchError, match=f"{text}.*through device"):
+        (differs if comm.rank else usual)(comm, x)
+    assert not calls
+    assert_same_bits(xl.to_host(x), of(0, (4,)))
+
+
+def test_an_mpi_that_reads_device_memory_by_itself(
+    comm: Communicator, plugins: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the fake device, whose memory is the host's and whose copies come as late as they may."""
+    if comm.driver != "mpi" or comm.size != 2:
+        pytest.skip("of two ranks of MPI")
+    monkeypatch.setattr(MpiDriver, "carries", lambda driver, backend: backend.name == "fake")
+    both = [of(rank, (2, 5000)) for rank in range(2)]
+    with distributed.init(timeout=60.0, cuda_aware=True) as made:
+        device = xl.Device(f"fake:sim:{made.rank}")
+        stream = xl.Stream(device)
+
+        def given() -> Any:
+            pinned = xl.pinned_array(both[made.rank], backend="fake")
+            return xl.to_device_async(pinned, device=device, stream=stream).result()
+
+        def host(array: Any) -> Any:
+            return xl.to_host(array, stream=stream)
+
+        with stream:
+            assert_same_bits(host(made.all_reduce(given())), both[0] + both[1])
+            x = given()
+            assert_same_bits(host(made.all_reduce(x, "max", out=x, async_op=True).wait()), np.maximum(*both))
+            assert_same_bits(host(made.all_gather(given())), np.stack(both))
+            assert_same_bits(host(made.all_to_all(given())), np.stack([each[made.rank] for each in both]))
+            assert_same_bits(host(made.broadcast(given(), 1)), both[1])
+
+
+def test_cuda_aware_is_for_mpi(comm: Communicator) -> None:
+    if comm.driver != "torch":
+        pytest.skip("of ranks that torchrun has started")
+    with pytest.raises(ArgumentError, match="cuda_aware=True is for MPI"):
+        distributed.init(cuda_aware=True)

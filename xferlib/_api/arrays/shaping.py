@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from xferlib._api.arrays.elementwise import unary_kernel
 from xferlib._api.arrays.primitives import Primitives, Shape, checked_dtype
@@ -38,7 +39,11 @@ def squeeze(lib: Primitives, x: Array, /, axis: Axes) -> Array:
 def flip(lib: Primitives, x: Array, /, *, axis: Axes | None = None) -> Array:
     """Reverse the elements along axes."""
     shadow = lib.shadow(x)
-    return lib.viewed(x, np.flip(shadow, axis) if shadow.ndim else shadow)
+    if shadow.ndim:
+        return lib.viewed(x, np.flip(shadow, axis))
+    if axis is not None:
+        normalize_axis_tuple(axis, 0)
+    return lib.viewed(x, shadow)
 
 
 def moveaxis(lib: Primitives, x: Array, source: Axes, destination: Axes, /) -> Array:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib._api.trace.trace import PICTURES
 from xferlib._cli.arguments import output_file, picture_file
 from xferlib._cli.demo import program, report
 from xferlib._cli.demo.row import Row
@@ -16,7 +17,6 @@ from xferlib._cli.demo.timeline import LastEpoch, path_for
 from xferlib._core import registry
 from xferlib._core.devices import get_device, resolve
 from xferlib._runtime import config
-from xferlib._trace.trace import PICTURES
 from xferlib.errors import XferError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from xferlib._trace.trace import PICTURES, trace
+from xferlib._api.trace.trace import PICTURES, trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

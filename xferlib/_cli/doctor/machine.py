@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xferlib._cli import cuda_driver
 from xferlib._cli.doctor import child
+from xferlib._native import cuda_driver
 
 _DRIVER = str(Path(__file__).with_name("driver.py"))
 _SMI_S = 30

@@ -6,6 +6,7 @@ The options are the caller's: what they mean for rounding is decided where the s
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cuda.bindings import driver, nvrtc
@@ -71,6 +72,17 @@ class CudaKernels(CudaLaunches):
         """
         major, minor = self.compute_capability(device)
         return compile_source(source, arch=f"sm_{major}{minor}", options=options, names=names)
+
+    def link(self, pieces: Sequence[tuple[str, str, bytes]], *, device: Device) -> bytes:
+        """Machine code of several pieces of device code: the name, the kind and the content of each.
+
+        Raises:
+            KernelCompileError: nvJitLink is not installed, or refused them.
+        """
+        from xferlib.backends.cuda.linking import linked
+
+        major, minor = self.compute_capability(device)
+        return linked(pieces, arch=f"sm_{major}{minor}")
 
     def compute_capability(self, device: Device) -> tuple[int, int]:
         kind = driver.CUdevice_attribute

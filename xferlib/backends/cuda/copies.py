@@ -155,20 +155,6 @@ class CudaCopies(CudaStreams, FastCopies):
             return None
         return self.operands((array,))[0], array.shape, array.dtype
 
-    def send_whole(self, src: np.ndarray[Any, Any], dst: Array, pointer: int, most: int) -> bool:
-        context = self._context_at_once(dst)
-        if context is None or calls.send_whole is None:
-            return False
-        result = calls.send_whole(src, pointer, context, most)
-        return result == calls.SUCCESS or self._is_done(result, src)
-
-    def fetch_whole(self, dst: np.ndarray[Any, Any], src: Array, pointer: int, most: int) -> bool:
-        context = self._context_at_once(src)
-        if context is None or calls.fetch_whole is None:
-            return False
-        result = calls.fetch_whole(dst, pointer, context, most)
-        return result == calls.SUCCESS or self._is_done(result, dst)
-
     def send_gathered(
         self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int
     ) -> bool:

@@ -81,18 +81,13 @@ context_current = driver_calls.bind_question(_address("cuCtxGetCurrent"))
 """The address of this thread's current context; 0 if there is none. Keeps the GIL: it reads thread-local memory."""
 _error_name = driver_calls.bind(_address("cuGetErrorName"), 2, keeps_lock=True)
 
-send_whole = driver_calls.bind_copy(
-    _address("cuMemcpyHtoD_v2"), _address("cuCtxGetCurrent"), _address("cuStreamQuery"), is_upward=True
-)
-"""A synchronous copy to the device, where its context is current and its default stream idle; None: not compiled."""
-fetch_whole = driver_calls.bind_copy(_address("cuMemcpyDtoH_v2"), _address("cuCtxGetCurrent"), 0, is_upward=False)
-"""The same from the device, which waits for the default stream."""
 send_gathered = driver_calls.bind_spread(
     _address("cuMemcpyHtoD_v2"), _address("cuCtxGetCurrent"), _address("cuStreamQuery"), is_upward=True
 )
-"""As `send_whole`, of an array of any layout, gathered and converted on the way."""
+"""A synchronous copy of an array of any layout to the device, gathered and converted on the way, where its context is
+current and its default stream idle; None: not compiled."""
 fetch_scattered = driver_calls.bind_spread(_address("cuMemcpyDtoH_v2"), _address("cuCtxGetCurrent"), 0, is_upward=False)
-"""As `fetch_whole`, into an array of any layout."""
+"""The same from the device, scattered; it waits for the default stream."""
 copy_behind = driver_calls.bind_copy_behind(
     _address("cuEventRecord"), _address("cuStreamWaitEvent"), _address("cuMemcpyAsync")
 )

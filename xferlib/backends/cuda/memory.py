@@ -76,7 +76,7 @@ _MOST_IDLE = 8
 """Blocks of one size, so that all of them together are at most 100 MiB."""
 
 
-class Pool:
+class DriverPool:
     """One of CUDA's stream-ordered pools, and small blocks that the default stream may use again.
 
     The driver takes 2 us to give out memory, and as much to take it back: as long as a kernel on a small array.
@@ -128,7 +128,7 @@ class DeviceAddress(int):
     """Of the process, if this object gives the memory back."""
 
     @classmethod
-    def from_pool(cls, backend: CudaStreams, pool: Pool, nbytes: int, stream: RawStream) -> DeviceAddress:
+    def from_pool(cls, backend: CudaStreams, pool: DriverPool, nbytes: int, stream: RawStream) -> DeviceAddress:
         """Allocate more than 0 bytes on a stream of the pool's device, whose context is current.
 
         Raises:

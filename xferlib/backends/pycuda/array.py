@@ -14,7 +14,7 @@ import numpy as np
 import pycuda.driver
 from pycuda.gpuarray import GPUArray, splay
 
-from xferlib._core.array import c_strides
+from xferlib._core.array import c_strides, viewed
 
 Shape = tuple[int, ...]
 
@@ -66,9 +66,14 @@ class PycudaArray(GPUArray):  # type: ignore[misc]
         return self
 
     def view(self, dtype: Any = None) -> PycudaArray:
-        """The same memory as another dtype."""
-        found = super().view(dtype)
-        return over(found.shape, found.strides, found.dtype, found.gpudata, self)
+        """The same memory as another dtype; the last axis grows or shrinks where the sizes differ.
+
+        Raises:
+            LayoutError: The last axis has gaps, or its bytes are no multiple of the new size.
+        """
+        kind = self.dtype if dtype is None else np.dtype(dtype)
+        shape, strides = viewed(self._find_stream(self)[0].view(self), kind)
+        return strided_view(self, 0, shape, strides, kind)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from cuda import core
 from cuda.bindings import driver
 
 from xferlib._core.array import Array, ArrayInfo, Lent, c_strides, repeats
+from xferlib._core.backend_options import DirectCopies, PlainArrays
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.namespaces import make_namespace
@@ -30,7 +31,7 @@ from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.errors import check
 from xferlib.backends.cuda.libraries import load_bindings
 from xferlib.backends.cuda.math import CudaMath
-from xferlib.backends.cuda.memory import DeviceAddress, GraphMemory, Pool
+from xferlib.backends.cuda.memory import DeviceAddress, DriverPool, GraphMemory
 from xferlib.backends.cuda.sorting import CudaSorting, load_compute
 from xferlib.backends.cuda.streams import Made
 from xferlib.backends.pycuda import array as arrays
@@ -110,7 +111,7 @@ class PycudaBackend(CudaBackend):
     def __init__(self) -> None:
         super().__init__(pycuda.driver.Device.count())
         self._local = threading.local()
-        self._pools: dict[int, Pool] = {}
+        self._pools: dict[int, DriverPool] = {}
         self._default_index = _ordinal(pycuda.autoprimaryctx.device)
         self._shared = {self._default_index: pycuda.autoprimaryctx.context}
         self._main_thread = threading.get_ident()
@@ -142,6 +143,16 @@ class PycudaBackend(CudaBackend):
         return _layout(array), memory.device if type(memory) is DeviceAddress else self._device_at(array)
 
     address = driver_calls.ArrayAddress(("gpudata",))
+
+    plain_arrays = PlainArrays(PycudaArray)
+    pointer_of = staticmethod(lambda array: int(array.gpudata))
+
+    def direct(self, device: Device) -> DirectCopies | None:
+        found = super().direct(device)
+        return found and found._replace(
+            empty=lambda shape, dtype: self._empty_in_order(shape, dtype, device, self._default_stream(device)),
+            is_current=lambda: self._is_pushed() and self.device_current() is device,
+        )
 
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [0 if (memory := each.gpudata) is None else int(memory) for each in arrays]
@@ -204,10 +215,10 @@ class PycudaBackend(CudaBackend):
             memory.used_on(self._default_stream(device))  # where PyCUDA's own operations on the array run
         return arrays.over(shape, strides, dtype, memory)
 
-    def _pool(self, device: Device) -> Pool:
+    def _pool(self, device: Device) -> DriverPool:
         """The device's memory pool, which keeps what is given back for later allocations."""
         handle = int(self.core_device(device).memory_resource.handle)
-        return self._pools.setdefault(device.index, Pool(handle))
+        return self._pools.setdefault(device.index, DriverPool(handle))
 
     def _default_stream(self, device: Device) -> RawStream:
         key = (device.index, 0)

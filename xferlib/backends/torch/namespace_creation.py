@@ -181,7 +181,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     _check_shared(obj, copy, is_shared=host is obj and can_share)
     if not can_share:
         host = np.array(host, host.dtype.newbyteorder("="), order="C")
-    shared = torch.from_numpy(host)
+    shared = torch.from_numpy(host.view(host.dtype.name))  # of two types of 64 bits torch knows one
     return torch.asarray(shared, dtype=wanted, device=place_of(device), copy=copy if host is obj else None)
 
 

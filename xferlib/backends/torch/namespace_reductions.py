@@ -12,12 +12,25 @@ from torch import Tensor
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_unsigned as unsigned
 from xferlib.backends.torch.namespace_dtypes import SIGNED, WIDE
-from xferlib.errors import UnsupportedArrayError
+from xferlib.errors import LayoutError, UnsupportedArrayError
 
 
 def _check(name: str, x: Any) -> None:
     if not isinstance(x, Tensor):
         raise UnsupportedArrayError(f"{name}: {type(x).__name__} is no tensor; xp.asarray(x) makes a tensor of it")
+
+
+def _refuse_empty(name: str, x: Tensor, axis: Any) -> None:
+    """Refuse to look for an element where there is none.
+
+    Raises:
+        LayoutError: An axis has no elements.
+    """
+    axes = range(x.dim()) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    if any(not x.shape[each] for each in axes):
+        raise LayoutError(
+            f"{name}: shape {tuple(x.shape)} has no elements along axis {axis}; call it on arrays that have some"
+        )
 
 
 def total(name: str) -> Callable[..., Tensor]:
@@ -111,6 +124,8 @@ def extreme(name: str) -> Callable[..., Tensor]:
     def operate(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
         _check(name, x)
         dtypes.refuse_complex(name, x.dtype)
+        if not x.numel():
+            _refuse_empty(name, x, axis)
         return unordered(compute(ordered(x), axis=axis, keepdims=keepdims), x.dtype)
 
     return operate
@@ -123,6 +138,8 @@ def position(name: str) -> Callable[..., Tensor]:
     def operate(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
         _check(name, x)
         dtypes.refuse_complex(name, x.dtype)
+        if not x.numel():
+            _refuse_empty(name, x, axis)
         values = x.to(torch.uint8) if x.dtype is torch.bool else ordered(x)
         found: Tensor
         if axis is None:
@@ -140,7 +157,11 @@ def truth(name: str) -> Callable[..., Tensor]:
 
     def operate(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
         _check(name, x)
-        found: Tensor = compute(x.to(torch.bool) if x.dtype in SIGNED else x, axis=axis, keepdims=keepdims)
+        found: Tensor
+        if axis == () and name == "count_nonzero":  # over which torch counts all
+            found = x.to(torch.bool).to(torch.int64)
+            return found
+        found = compute(x.to(torch.bool) if x.dtype in SIGNED else x, axis=axis, keepdims=keepdims)
         return found
 
     return operate

@@ -45,7 +45,11 @@ class DeviceDriver(ABC):
 
     @abstractmethod
     def reduces(self, dtype: np.dtype[Any], op: str) -> bool:
-        """Whether `all_reduce` and `reduce_scatter` know the dtype and the operation, ``mean`` among them."""
+        """Whether `all_reduce` knows the dtype and the operation, ``mean`` among them."""
+
+    def scatters(self, dtype: np.dtype[Any], op: str) -> bool:
+        """Whether `reduce_scatter` knows them."""
+        return self.reduces(dtype, op)
 
     @abstractmethod
     def all_reduce(

@@ -14,6 +14,7 @@ import numpy as np
 from xferlib._runtime import leak
 from xferlib.distributed.drivers import nccl
 from xferlib.distributed.drivers.driver import Driver, Pending
+from xferlib.distributed.drivers.mpi_devices import MpiDevices
 from xferlib.errors import DriverUnavailableError
 
 if TYPE_CHECKING:
@@ -62,12 +63,13 @@ RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WOR
 """Set by the launchers of MPI in each process that they start."""
 
 
-def world(timeout_s: float, *, has_nccl: bool) -> MpiDriver:
+def world(timeout_s: float, *, has_nccl: bool, is_cuda_aware: bool) -> MpiDriver:
     """The group of all processes of the job.
 
     Args:
         timeout_s: For the start.
         has_nccl: Whether NCCL carries device memory.
+        is_cuda_aware: Whether MPI does, by itself.
 
     Raises:
         DriverUnavailableError: mpi4py or a library of MPI is missing.
@@ -86,7 +88,8 @@ def world(timeout_s: float, *, has_nccl: bool) -> MpiDriver:
     if not MPI.Is_initialized():
         with _guarded(timeout_s):
             MPI.Init_thread()
-    return MpiDriver(MPI.COMM_WORLD.Dup(), MPI.COMM_WORLD.Dup(), has_nccl=has_nccl)
+    comm, notice_comm = MPI.COMM_WORLD.Dup(), MPI.COMM_WORLD.Dup()
+    return MpiDriver(comm, notice_comm, has_nccl=has_nccl, is_cuda_aware=is_cuda_aware)
 
 
 class _Request:
@@ -126,13 +129,14 @@ class MpiDriver(Driver):
 
     name = "mpi"
 
-    def __init__(self, comm: Any, notice_comm: Any, *, has_nccl: bool) -> None:
+    def __init__(self, comm: Any, notice_comm: Any, *, has_nccl: bool, is_cuda_aware: bool) -> None:
         from mpi4py import MPI
 
         self._mpi = MPI
         self._comm = comm
         self._notice_comm = notice_comm
         self._has_nccl = has_nccl
+        self._is_cuda_aware = is_cuda_aware
         self._told: dict[int, str] = {}
         self._ops = {"sum": MPI.SUM, "prod": MPI.PROD, "min": MPI.MIN, "max": MPI.MAX}
         self.rank = comm.Get_rank()
@@ -161,15 +165,19 @@ class MpiDriver(Driver):
         return _Request(self._comm.Irecv(_known(out), source, tag), out)
 
     def carries(self, backend: Backend) -> bool:
+        if self._is_cuda_aware:
+            return backend.pinned_domain == "cuda"
         return self._has_nccl and nccl.carries(backend)
 
     def for_device(self, device: Device, exchange: Callable[[bytes], list[bytes]]) -> DeviceDriver:
+        if self._is_cuda_aware:
+            return MpiDevices(self)
         return nccl.Nccl(self.rank, self.size, device, exchange)
 
     def split(self, members: list[int], name: str) -> MpiDriver:
         group = self._comm.Get_group().Incl(members)
         comm = self._comm.Create_group(group)
-        return MpiDriver(comm, comm.Dup(), has_nccl=self._has_nccl)
+        return MpiDriver(comm, comm.Dup(), has_nccl=self._has_nccl, is_cuda_aware=self._is_cuda_aware)
 
     def notify(self, text: str) -> None:
         message = np.frombuffer(text.encode()[:_NOTICE_NBYTES], np.uint8)

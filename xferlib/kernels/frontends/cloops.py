@@ -39,9 +39,12 @@ class TranslationState:
     def __init__(self) -> None:
         self.steps = 0
         self.loops = 0
+        """Of loops and switches, to number them."""
+        self.switches: set[int] = set()
+        """The numbers of those that ``continue`` passes by."""
         self.known: dict[int, np.generic | None] = {}
         """By node identity, the value of a node that depends on constants alone."""
-        self.results: dict[tuple[int, ...], Node] = {}
+        self.results: dict[tuple[int, ...], Any] = {}
         """By function and arguments, the value that a call returns."""
 
 
@@ -79,12 +82,13 @@ class Loops:
         self._jump(node, "continue")
 
     def _jump(self, node: Any, kind: str) -> None:
-        if not self._inside and kind == "continue" and not self.is_function:
+        loops = [each for each in self._inside if each not in self.work.switches]
+        if not loops and kind == "continue" and not self.is_function:
             self.scope.jump(NEXT_ELEMENT)
             return
-        if not self._inside:
+        if not (self._inside if kind == "break" else loops):
             self.fail(node, f"{kind} stands outside of a loop; return ends the snippet for an element")
-        self.scope.jump((kind, self._inside[-1]))
+        self.scope.jump((kind, self._inside[-1] if kind == "break" else loops[-1]))
 
     def part(self, node: Any) -> None:
         """Translate the first or the last part of the head of a loop."""

@@ -14,18 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from xferlib.errors import did_you_mean
 from xferlib.kernels.frontends.control.loop_scope import LoopScope
 from xferlib.kernels.frontends.memory.contents import RESULT, Before, Branch, Contents, Fail, Variable
-from xferlib.kernels.frontends.memory.local_arrays import element_keys
 from xferlib.kernels.frontends.memory.place_scope import PlaceScope
-from xferlib.kernels.ir.nodes import BOOL, Builder, DType, Node, Store
+from xferlib.kernels.frontends.memory.structs import RETURNED, StructScope, StructType, StructValue, keys_of
+from xferlib.kernels.ir.nodes import BOOL, Builder, Node, Store
 
 
-class Scope(PlaceScope, LoopScope):
+class Scope(PlaceScope, LoopScope, StructScope):
     """Names, values and the condition under which the current statement runs."""
 
     def __init__(self, builder: Builder, ordered: frozenset[int] = frozenset()) -> None:
@@ -39,6 +41,8 @@ class Scope(PlaceScope, LoopScope):
         self._counter = 0
         self._known: dict[int, np.generic | None] = {}
         self.sizes = {"_ind": builder.size()}
+        self.constants: dict[str, Variable] = {}
+        """The constants of the preamble, which functions know too."""
         self.number = builder.index()
         """The value of ``i``."""
 
@@ -53,14 +57,27 @@ class Scope(PlaceScope, LoopScope):
         self._names[name] = Variable(key, value.dtype, is_writable=False)
         self._state[key] = Contents(value, self._true)
 
+    def keep_constants(self) -> None:
+        """Take the variables declared so far for constants, which functions know."""
+        self.constants = {name: replace(each, is_writable=False) for name, each in self._names.items()}
+        self._names, self._here = dict(self.constants), set()
+
+    def bind_record(self, name: str, value: StructValue) -> None:
+        """Declare a read-only name for a struct."""
+        self._names[name] = self.record_variable(("value", name), value.dtype, value, is_writable=False)
+
     def bind_sizes(self, in_size: Node, out_size: Node) -> None:
         """Set the values of ``_in_ind.size()`` and ``_out_ind.size()``, in a reduction."""
         self.sizes = {"_in_ind": in_size, "_out_ind": out_size}
 
-    def declare(self, name: str, dtype: DType, value: Node | None) -> None:
-        """Declare a local variable, possibly without a value yet."""
+    def declare(self, name: str, dtype: Any, value: Any) -> None:
+        """Declare a local variable, a number or a struct, possibly without a value yet."""
         self._counter += 1
         key = (self._counter, name)
+        if isinstance(dtype, StructType):
+            self._names[name] = self.record_variable(key, dtype, value)
+            self._here.add(name)
+            return
         self._names[name] = Variable(key, dtype)
         self._here.add(name)
         if value is not None:
@@ -80,7 +97,7 @@ class Scope(PlaceScope, LoopScope):
 
     def _forget(self, variables: Iterable[Variable]) -> None:
         for each in variables:
-            for key in element_keys(each) if each.kind == "array" else [each.key]:
+            for key in keys_of(each):
                 self._state.pop(key, None)
 
     @contextmanager
@@ -92,22 +109,24 @@ class Scope(PlaceScope, LoopScope):
             is_apart: The function may run under no condition, wherever it is called.
         """
         outside = self._names, self._here, self._path
-        jumps = {key: self._state.pop(key) for key in self._jumps()}
-        self._names, self._here = dict(names), set()
+        jumps = {key: self._state.pop(key) for key in (*self._jumps(), *self._returned())}
+        self._names, self._here = {**self.constants, **names}, set()
         if is_apart:
             self._path = None
         yield
         self._forget(self._names[name] for name in self._here)
         self._forget(each for each in names.values() if each.is_argument)
-        for key in self._jumps():
+        for key in (*self._jumps(), *self._returned()):
             del self._state[key]
         self._names, self._here, self._path = outside
         self._state.update(jumps)
 
-    def argument(self, name: str, dtype: DType, value: Node) -> Variable:
+    def argument(self, name: str, dtype: Any, value: Any) -> Variable:
         """A parameter of a function, with its value."""
         self._counter += 1
         key = (self._counter, name)
+        if isinstance(dtype, StructType):
+            return self.record_variable(key, dtype, value, is_argument=True)
         self._state[key] = Contents(value, self._true)
         return Variable(key, dtype, is_argument=True)
 
@@ -167,7 +186,8 @@ class Scope(PlaceScope, LoopScope):
         if yes == no:
             return yes
         value = self.b.select(condition, yes.value, no.value)
-        return Contents(value, self.b.select(condition, yes.written, no.written))
+        written = self._true if yes.written is condition else yes.written  # as where each case of a switch assigns
+        return Contents(value, self.b.select(condition, written, no.written))
 
     def _both(self, x: Node, y: Node) -> Node:
         return x if y is self._true else self.b.op("and", x, y)
@@ -178,9 +198,22 @@ class Scope(PlaceScope, LoopScope):
             self._state[key] = Contents(folded(slot.value), slot.written)
 
     # --- the result of a function
-    def set_result(self, value: Node) -> None:
+    def set_result(self, value: Any) -> None:
         """Set the value that the function returns on the current path."""
+        if isinstance(value, StructValue):
+            for number, leaf in enumerate(value.leaves()):
+                self._state[RETURNED, number] = Contents(leaf, self._true)
+            value = self._true
         self._state[RESULT] = Contents(value, self._true)
+
+    def returned(self, dtype: Any) -> Any:
+        """The value that the function returns, where every path has returned."""
+        if isinstance(dtype, StructType):
+            return dtype.of(self._state[RETURNED, number].value for number in range(len(dtype.leaves())))
+        return self._state[RESULT].value
+
+    def _returned(self) -> list[Hashable]:
+        return [key for key in self._state if isinstance(key, tuple) and key[0] == RETURNED]
 
     @property
     def result(self) -> Contents | None:
@@ -202,8 +235,8 @@ class Scope(PlaceScope, LoopScope):
             fail(f"{name!r} is not declared{did_you_mean(name, self._names)}; known here are {known}")
         return variable
 
-    def read(self, name: str, fail: Fail) -> Node:
-        """The value of a variable or of a parameter's element."""
+    def read(self, name: str, fail: Fail) -> Any:
+        """The value of a variable or of a parameter's element; a `StructValue` of a struct."""
         variable = self._find(name, fail)
         if variable.key == ("kernel", "i"):
             return self.number
@@ -213,6 +246,8 @@ class Scope(PlaceScope, LoopScope):
             return self.read_place(variable.place, name, fail)
         if variable.kind in ("raw", "array", "pointer") or variable.needs_index:
             fail(f"{name!r} is an array; index it, for instance {name}[i]")
+        if variable.kind == "record":
+            return self.read_record(variable)
         return self._current(variable, name, fail)
 
     def _current(self, variable: Variable, name: str, fail: Fail) -> Node:

@@ -15,8 +15,7 @@ A short snippet may expand to millions of nodes through its loops and functions;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
@@ -29,8 +28,9 @@ from xferlib.kernels.frontends.control import assigned
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.cstatements import Statements
 from xferlib.kernels.frontends.ctext import SnippetText
+from xferlib.kernels.frontends.memory.structs import Structs, StructType, StructValue
 from xferlib.kernels.frontends.memory.translation import Places
-from xferlib.kernels.frontends.preamble import PreambleFunction
+from xferlib.kernels.frontends.preamble import NO_PREAMBLE, Preamble, PreambleFunction
 from xferlib.kernels.ir.formulas import complex_division
 from xferlib.kernels.ir.formulas.lower_complex import complex_equal, complex_multiply, complex_not_equal, each_part
 from xferlib.kernels.ir.nodes import (
@@ -77,7 +77,13 @@ def parse(text: SnippetText) -> Any:
     return body.body.block_items or []
 
 
-class Translator(Statements, Calls, Methods, Places):
+def begin(b: Builder, scope: Scope, types: Mapping[str, DType], preamble: Preamble) -> None:
+    """Declare the constants of a preamble in a new scope."""
+    if preamble.text is not None and preamble.constants:
+        Translator(b, scope, preamble.text, types, preamble).declare_constants(preamble.constants)
+
+
+class Translator(Statements, Calls, Methods, Places, Structs):
     """Builds the nodes of one snippet for one binding of the generic types."""
 
     def __init__(
@@ -86,13 +92,15 @@ class Translator(Statements, Calls, Methods, Places):
         scope: Scope,
         text: SnippetText,
         types: Mapping[str, DType],
-        functions: Mapping[str, PreambleFunction] = MappingProxyType({}),
+        preamble: Preamble = NO_PREAMBLE,
         depth: int = 0,
         work: TranslationState | None = None,
     ) -> None:
         self.b = builder
         self.work = work or TranslationState()
-        self._functions = functions
+        self._preamble = preamble
+        self._functions = functions = preamble.functions
+        self.structs = preamble.structs
         self.assigning = float_functions.ASSIGNING.union(name for name, each in functions.items() if each.has_places)
         self._has_loops = any(assigned.has(("For", "While", "DoWhile"), each.tree) for each in functions.values())
         self._depth = depth
@@ -103,7 +111,7 @@ class Translator(Statements, Calls, Methods, Places):
     def within(self, function: PreambleFunction, types: Mapping[str, DType]) -> Translator:
         """The translator of a function's body; ``types`` are those of its template."""
         known = {**self.types, **types}
-        return Translator(self.b, self.scope, function.text, known, self._functions, self._depth + 1, self.work)
+        return Translator(self.b, self.scope, function.text, known, self._preamble, self._depth + 1, self.work)
 
     def run(self, statements: list[Any]) -> None:
         """Translate the statements, changing the scope."""
@@ -111,6 +119,20 @@ class Translator(Statements, Calls, Methods, Places):
             self._block(statements)
         except RecursionError:
             raise self.text.error("is nested too deeply; use local variables for parts of it", None) from None
+
+    def declare_constants(self, declarations: Iterable[Any]) -> None:
+        """Declare constants, tables and the numbers of enumerations, which nothing changes."""
+        for each in declarations:
+            if type(each.type).__name__ != "Enum":
+                self._do_decl(each)
+                continue
+            value = self.b.const(0, INT32)
+            for number in each.type.values.enumerators:
+                if number.value is not None:
+                    value = self.b.cast(self.expression(number.value), INT32)
+                self.scope.declare(number.name, INT32, value)
+                value = self.b.op("add", value, self.b.const(1, INT32))
+        self.scope.keep_constants()
 
     def run_apart(self, statements: list[Any]) -> None:
         """Translate the statements, whose variables end with them."""
@@ -128,12 +150,12 @@ class Translator(Statements, Calls, Methods, Places):
             self.run_apart(statements)
             self.scope.resume(returned, before)
 
-    def value(self, statements: list[Any]) -> Node:
-        """The value of a snippet that is one expression."""
+    def value(self, statements: list[Any], dtype: Any) -> Any:
+        """The value of a snippet that is one expression, as a number or a struct of this type."""
         if len(statements) != 1:
             raise self.text.error("must be one expression; it has several statements", None)
         try:
-            return self.expression(statements[0])
+            return self.converted(statements[0], dtype)
         except RecursionError:
             raise self.text.error("is nested too deeply; use local variables for parts of it", None) from None
 
@@ -150,12 +172,27 @@ class Translator(Statements, Calls, Methods, Places):
 
     # --- expressions
     def expression(self, node: Any) -> Node:
+        """The value of an expression that is a number."""
+        return self._number(node, self.any_value(node))
+
+    def _number(self, node: Any, value: Any) -> Node:
+        if isinstance(value, StructValue):
+            self.fail(node, f"a {value.dtype} is no number; take a member of it", KernelTypeError)
+        return value  # type: ignore[no-any-return]
+
+    def converted(self, node: Any, dtype: Any) -> Any:
+        """The value of an initializer or an expression, as a number or a struct of this type."""
+        if isinstance(dtype, StructType):
+            return self.made_record(node, dtype, node.exprs if type(node).__name__ == "InitList" else [node])
+        return self.b.cast(self.expression(node), dtype)
+
+    def any_value(self, node: Any) -> Any:
+        """The value of an expression: a number, or a struct."""
         self._step(node)
         handler = getattr(self, f"_eval_{type(node).__name__.lower()}", None)
         if handler is None:
             self.fail(node, f"{type(node).__name__} is not supported in a snippet; use raw_module")
-        result: Node = handler(node)
-        return result
+        return handler(node)
 
     def _eval_constant(self, node: Any) -> Node:
         try:
@@ -171,15 +208,23 @@ class Translator(Statements, Calls, Methods, Places):
             return self.b.const(3.141592653589793, FLOAT64)
         if node.name in ("NAN", "INFINITY"):
             return self.b.const(float(node.name[:3]), FLOAT32)
-        return self.scope.read(node.name, lambda message: self.fail(node, message))
+        found: Node = self.scope.read(node.name, lambda message: self.fail(node, message))
+        return found
 
-    def _eval_cast(self, node: Any) -> Node:
+    def _eval_cast(self, node: Any) -> Any:
         if type(node.to_type.type).__name__ != "TypeDecl":
             self.fail(node, "a cast to a pointer has no value; cast to a number")
         dtype = self.type_of(node.to_type.type.type)
-        if type(node.expr).__name__ == "ExprList":
+        is_list = type(node.expr).__name__ == "ExprList"
+        if isinstance(dtype, StructType):
+            return self.made_record(node, dtype, node.expr.exprs if is_list else [node.expr])
+        if is_list:
             return self._complex_of(node, dtype)
         return self.b.cast(self.expression(node.expr), dtype)
+
+    def _eval_compoundliteral(self, node: Any) -> Any:
+        """``(P){a, b}``."""
+        return self.converted(node.init, self.type_of(node.type.type.type))
 
     def _complex_of(self, node: Any, dtype: DType) -> Node:
         """``complex<T>(real, imag)``."""
@@ -189,24 +234,6 @@ class Translator(Statements, Calls, Methods, Places):
         real = FLOAT32 if dtype.itemsize == 8 else FLOAT64
         return self.b.complex(*(self.b.cast(self.expression(each), real) for each in parts))
 
-    def type_of(self, node: Any) -> DType:
-        if type(node).__name__ != "IdentifierType":
-            self.fail(node, "struct, union and enum are not supported; use numbers")
-        words = sorted((word for word in node.names if word != "signed" or len(node.names) == 1), reverse=True)
-        name = " ".join(words)
-        name = name.removesuffix(" int") if (name != "int" and "long" in name) or "short" in name else name
-        name = "int" if name == "signed" else name
-        dtype = self.types.get(name) or self.types.get(" ".join(node.names)) or self._alias(name)
-        if dtype is None:
-            self.fail(node, f"unknown type {' '.join(node.names)!r}; use a C or NumPy type name")
-        return dtype
-
-    def _alias(self, name: str) -> DType | None:
-        """The type to which the source gives a name."""
-        for _ in range(len(self.text.aliases)):
-            name = " ".join(self.text.aliases.get(name, name).split())
-        return self.types.get(name)
-
     def _eval_unaryop(self, node: Any) -> Node:
         if node.op in ("++", "--", "p++", "p--"):
             before = self.expression(node.expr)
@@ -214,7 +241,8 @@ class Translator(Statements, Calls, Methods, Places):
             assigned = self.assign(node.expr, after)
             return before if node.op.startswith("p") else assigned
         if node.op == "*":
-            return self._read(node)
+            found: Node = self._read(node)
+            return found
         if node.op == "&":
             self.fail(node, "an address is no number; pass it to a function, or declare a pointer by it")
         if node.op == "sizeof":
@@ -235,14 +263,14 @@ class Translator(Statements, Calls, Methods, Places):
         if node.op in ("&&", "||"):
             left = self.b.truth(self.expression(node.left))
             taken = left if node.op == "&&" else self.b.op("not", left)
-            right = self.b.truth(self._guarded(taken, node.right))
+            right = self.b.truth(self._number(node.right, self._guarded(taken, node.right)))
             return self.b.op("and" if node.op == "&&" else "or", left, right)
         return self._binary(node, node.op, self.expression(node.left), self.expression(node.right))
 
-    def _guarded(self, condition: Node, node: Any) -> Node:
+    def _guarded(self, condition: Node, node: Any) -> Any:
         """An operand that is evaluated only under ``condition``; it may not assign."""
         with self.scope.branch(condition) as branch:
-            value = self.expression(node)
+            value = self.any_value(node)
         if self.scope.has_changed(branch):
             self.fail(node, "an assignment inside && , || or ?: is not supported; use if")
         return value
@@ -280,15 +308,21 @@ class Translator(Statements, Calls, Methods, Places):
             count = self.b.select(is_inside, count, width)
         return self.b.op(_SHIFTS[op], value, self.b.cast(count, value.dtype))
 
-    def _eval_ternaryop(self, node: Any) -> Node:
+    def _eval_ternaryop(self, node: Any) -> Any:
         condition = self.b.truth(self.expression(node.cond))
         yes = self._guarded(condition, node.iftrue)
         no = self._guarded(self.b.op("not", condition), node.iffalse)
+        if isinstance(yes, StructValue) or isinstance(no, StructValue):
+            if yes.dtype != no.dtype:
+                self.fail(
+                    node, f"?: chooses between a {yes.dtype} and a {no.dtype}; make them one type", KernelTypeError
+                )
+            return self.chosen(condition, yes, no)
         dtype = yes.dtype if yes.dtype == no.dtype else c_common(yes.dtype, no.dtype)
         return self.b.select(condition, self.b.cast(yes, dtype), self.b.cast(no, dtype))
 
-    def _eval_assignment(self, node: Any) -> Node:
-        value = self.expression(node.rvalue)
+    def _eval_assignment(self, node: Any) -> Any:
+        value = self.any_value(node.rvalue)
         if node.op != "=":
-            value = self._binary(node, node.op[:-1], self.expression(node.lvalue), value)
+            value = self._binary(node, node.op[:-1], self.expression(node.lvalue), self._number(node.rvalue, value))
         return self.assign(node.lvalue, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from xferlib.errors import KernelTypeError
 from xferlib.kernels.frontends.calls import atomics
 from xferlib.kernels.frontends.cloops import Loops
 from xferlib.kernels.frontends.ctext import AUTO
@@ -15,9 +16,12 @@ from xferlib.kernels.ir.nodes import BOOL, DType, Node
 class Statements(Loops):
     """Translates statements, which change the scope."""
 
-    type_of: Callable[[Any], DType]
+    type_of: Callable[[Any], Any]
+    any_value: Callable[[Any], Any]
+    converted: Callable[[Any, Any], Any]
     _declare_pointer: Callable[[Any], None]
     _declare_array: Callable[[Any], None]
+    work: Any
     is_function = False
     returns: DType | None = None
     """The dtype that a function returns; None in a snippet."""
@@ -31,8 +35,8 @@ class Statements(Loops):
         elif name == "FuncCall" and getattr(node.name, "name", None) in atomics.KINDS:
             atomics.call(self, node, node.args.exprs if node.args else [], is_used=False)
         elif name in ("UnaryOp", "Assignment", "FuncCall"):
-            self.expression(node)
-        elif name in ("Goto", "Switch", "Label"):
+            self.any_value(node)
+        elif name in ("Goto", "Label"):
             self.fail(node, f"{name.lower()} is not supported in a snippet; use raw_module for such a kernel")
         else:
             self.fail(node, f"a statement without effect ({name}); assign its value")
@@ -66,7 +70,7 @@ class Statements(Loops):
             return
         if node.expr is None:
             self.fail(node, "return needs a value")
-        self.scope.set_result(self.b.cast(self.expression(node.expr), self.returns))
+        self.scope.set_result(self.converted(node.expr, self.returns))
 
     def _do_decllist(self, node: Any) -> None:
         for declaration in node.decls:
@@ -89,12 +93,63 @@ class Statements(Loops):
         if getattr(node.type.type, "names", None) == [AUTO]:
             if node.init is None:
                 self.fail(node, f"auto {node.name!r} has no value that says its type; give it one")
-            value = self.expression(node.init)
+            value = self.any_value(node.init)
             self.scope.declare(node.name, value.dtype, value)
             return
         dtype = self.type_of(node.type.type)
-        given = None if node.init is None else self.b.cast(self.expression(node.init), dtype)
+        given = None if node.init is None else self.converted(node.init, dtype)
         self.scope.declare(node.name, dtype, given)
+
+    def _do_switch(self, node: Any) -> None:
+        """Cases in order: each runs where its value was met, or the one before it has not ended with ``break``."""
+        self.work.loops += 1
+        number = self.work.loops
+        self.work.switches.add(number)
+        self._inside = (*self._inside, number)
+        value = self.expression(node.cond)
+        opened: list[tuple[Node, Before]] = []
+        with self.scope.nested():
+            for condition, statements in self._cases(node, value):
+                before = self.scope.jumped()
+                if before is not None and before.op == "const":
+                    break
+                if condition is None:
+                    self._block(statements)
+                    break
+                with self.scope.branch(condition) as yes:
+                    self._block(statements)
+                with self.scope.branch(self.b.op("not", condition)) as no:
+                    pass
+                self.scope.merge(condition, yes, no)
+                jumped = self.scope.jumped()
+                if jumped is not None and jumped is not before and jumped.op != "const":
+                    opened.append((jumped, self.scope.enter(self.b.op("not", jumped))))
+            for jumped, outside in reversed(opened):
+                self.scope.resume(jumped, outside)
+        self.scope.end_jump(("break", number))
+        self._inside = self._inside[:-1]
+
+    def _cases(self, node: Any, value: Node) -> list[tuple[Node | None, list[Any]]]:
+        """The groups of statements of a ``switch``, each with its condition; None of a ``default`` at the end."""
+        if value.dtype.kind not in "biu":
+            self.fail(node, f"switch needs an integer, not {value.dtype}; cast it", KernelTypeError)
+        body = node.stmt.block_items or [] if type(node.stmt).__name__ == "Compound" else [node.stmt]
+        is_met: dict[int, Node] = {}
+        for each in body:
+            if type(each).__name__ not in ("Case", "Default"):
+                self.fail(each, "a statement in a switch stands behind no case; move it, or add one")
+            if type(each).__name__ == "Case":
+                label = self.b.cast(self.expression(each.expr), value.dtype)
+                is_met[id(each)] = self.b.op("eq", value, label)
+        active = none = self.b.const(False, BOOL)
+        for each in is_met.values():
+            none = self.b.op("or", none, each)
+        found: list[tuple[Node | None, list[Any]]] = []
+        for each in body:
+            active = self.b.op("or", active, is_met.get(id(each), self.b.op("not", none)))
+            is_rest = each is body[-1] and type(each).__name__ == "Default"
+            found.append((None if is_rest else active, each.stmts or []))
+        return found
 
     def _do_if(self, node: Any) -> None:
         condition = self.b.truth(self.expression(node.cond))

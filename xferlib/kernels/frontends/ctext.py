@@ -7,7 +7,7 @@ every character remembers where it came from, so that an error points at what th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +21,9 @@ from xferlib.kernels.ir.types import C_TYPES
 
 _STATIC_CAST = re.compile(r"\b(?:static_cast|reinterpret_cast|const_cast)\s*<([^<>]*)>")
 _STD = re.compile(r"\b(?:std|thrust|cupy|pycuda)\s*::\s*")
+_LIMITS = re.compile(r"\bnumeric_limits\s*<([^<>]*)>\s*::\s*(\w+)\s*\(\s*\)")
 _LIST_INDEX = re.compile(r"\[\s*\{")
+_VECTOR = re.compile(r"\b(?:(?:u?(?:char|short|int|long|longlong))|float|double)[1-4]\b")
 AUTO = "xf_auto"
 """The name of the type ``auto`` in the text that is parsed."""
 _KEYWORDS = re.compile(r"\b(?:and|or|not)\b")
@@ -40,6 +42,7 @@ class SnippetText:
         what: ``"operation"``, ``"map_expr"`` or the like, for messages.
         macros: Those of the preamble.
         aliases: The names that the preamble gives to types.
+        structs: The names of its structs.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class SnippetText:
         what: str,
         macros: Macros = NONE,
         aliases: Mapping[str, str] = MappingProxyType({}),
+        structs: frozenset[str] = frozenset(),
     ) -> None:
         self.source = source
         self.what = what
@@ -61,18 +65,23 @@ class SnippetText:
         self._expand({**macros, **own})
         self._text, found = type_names.take_aliases(self._text)
         self.aliases = {**aliases, **found}
-        generics = generics | self.aliases.keys()
+        structs |= {match[0] for match in _VECTOR.finditer(self._text)}
+        structs |= {name for name, words in self.aliases.items() if words.split()[-1] in structs}
+        generics = generics | self.aliases.keys() | structs
+        if structs:
+            self._replace(re.compile(rf"\bstruct\s+(?=(?:{'|'.join(sorted(structs))})\b)"), lambda match: "")
         self._replace(_STATIC_CAST, lambda match: f"({match[1]})")
         names = sorted((set(C_TYPES) | generics) - {"_Bool"}, key=len, reverse=True)
         self._replace(_KEYWORDS, lambda match: _OPERATORS[match[0]])
         self._replace(_STD, lambda match: "")
+        self._replace(_LIMITS, lambda match: f"xf_limit_{match[2]}(({match[1]})0)")
         self._replace(re.compile(r"\bauto\b"), lambda match: AUTO)
         self._replace(_LIST_INDEX, lambda match: "[(long[]){")
         reference = re.compile(rf"\b({'|'.join(map(re.escape, names))})\s*&\s*(?=\w)")
         self._replace(reference, lambda match: f"{match[1]} *volatile ")
         empty = re.compile(rf"\b({'|'.join(map(re.escape, names))})\s*\(\s*\)")
         self._replace(empty, lambda match: f"({match[1]})(0)")
-        self._edit(_initializers(self._text, names, is_within_functions=what == "preamble"))
+        self._edit(_initializers(self._text, names, structs, is_within_functions=what == "preamble"))
         conversion = re.compile(rf"\b({'|'.join(map(re.escape, names))})\s*(?=\()")
         self._replace(conversion, lambda match: f"({match[1]})")
         typedefs = "".join(f"typedef int {name};" for name in [*names, AUTO] if not _BUILTIN & set(name.split()))
@@ -201,7 +210,9 @@ def _brackets(text: str) -> dict[int, _Bracket]:
     return found
 
 
-def _initializers(text: str, types: Sequence[str], *, is_within_functions: bool) -> list[Edit]:
+def _initializers(
+    text: str, types: Sequence[str], structs: Collection[str], *, is_within_functions: bool
+) -> list[Edit]:
     """C++'s initializers as C: ``T x{e}`` and ``T x(e)`` become ``T x=(e)``, and ``T{e}`` becomes ``(T)(e)``.
 
     A regular expression alone cannot do it: the expression between the brackets may hold further ones.
@@ -209,6 +220,7 @@ def _initializers(text: str, types: Sequence[str], *, is_within_functions: bool)
     Args:
         text: Without comments.
         types: The names of types, longer ones before their beginnings.
+        structs: Those whose values are lists.
         is_within_functions: Outside of all braces ``T f(...)`` declares a function.
 
     Returns:
@@ -221,7 +233,11 @@ def _initializers(text: str, types: Sequence[str], *, is_within_functions: bool)
     for match in pattern.finditer(text):
         at = match.start("open" if match["open"] else "next")
         bracket = brackets[at]
-        if bracket.end < 0 or bracket.has_statements or (bracket.is_list and not match["name"]):
+        if (
+            bracket.end < 0
+            or bracket.has_statements
+            or (bracket.is_list and not match["name"] and match["type"] not in structs)
+        ):
             continue
         is_value = match["type"] is not None and match["name"] is None
         is_empty = not text[at + 1 : bracket.end].strip()

@@ -134,11 +134,12 @@ class SnippetDefinition:
         generics = frozenset(param.generic for param in self.params if param.generic)
         self._preamble = preambles.read(preamble, generics)
         macros, aliases = self._preamble.macros, self._preamble.aliases
-        self._text = SnippetText(operation, generics, "operation", macros, aliases)
+        structs = frozenset(self._preamble.structs)
+        self._text = SnippetText(operation, generics, "operation", macros, aliases, structs)
         self._statements = csnippet.parse(self._text)
-        self._preparation = SnippetText(loop_prep, generics, "loop_prep", macros, aliases)
+        self._preparation = SnippetText(loop_prep, generics, "loop_prep", macros, aliases, structs)
         self._prepared = csnippet.parse(self._preparation)
-        self._end = SnippetText(after_loop, generics, "after_loop", macros, aliases)
+        self._end = SnippetText(after_loop, generics, "after_loop", macros, aliases, structs)
         self._ended = csnippet.parse(self._end)
         self._raw = indexed_otherwise([*self._prepared, *self._statements, *self._ended])
 
@@ -163,6 +164,7 @@ class SnippetDefinition:
         """The program; ``ordered`` are the arrays whose reads and writes stay in the order of the source."""
         b = Builder(math=self.math)
         scope = Scope(b, ordered)
+        csnippet.begin(b, scope, bound, self._preamble)
         variables: dict[str, Variable] = {}
         for number, param in enumerate(self.params):
             dtype = param.dtype or bound[str(param.generic)]
@@ -174,9 +176,9 @@ class SnippetDefinition:
         if self.step is not None:
             shift = b.op("mul", b.index(), b.const(self.step, INT64))
             scope.number = b.op("add", shift, b.load(len(self.params) - 1))
-        csnippet.Translator(b, scope, self._preparation, bound, self._preamble.functions).run(self._prepared)
-        operation = csnippet.Translator(b, scope, self._text, bound, self._preamble.functions)
-        after = csnippet.Translator(b, scope, self._end, bound, self._preamble.functions)
+        csnippet.Translator(b, scope, self._preparation, bound, self._preamble).run(self._prepared)
+        operation = csnippet.Translator(b, scope, self._text, bound, self._preamble)
+        after = csnippet.Translator(b, scope, self._end, bound, self._preamble)
         operation.run_apart(self._statements)
         after.run_unless_returned(self._ended)
         scope.check_order(self.names)

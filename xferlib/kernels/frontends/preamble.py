@@ -13,16 +13,20 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
+from xferlib.kernels.frontends.control import assigned
 from xferlib.kernels.frontends.cpp import directives, type_names
 from xferlib.kernels.frontends.cpp.directives import Macros
+from xferlib.kernels.frontends.cpp.structs import StructText, take_structs
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.memory.contents import Place, Variable
+from xferlib.kernels.frontends.memory.structs import StructType, StructValue
 from xferlib.kernels.frontends.memory.translation import REFERENCE
-from xferlib.kernels.ir.nodes import BOOL, Builder, DType, Node
+from xferlib.kernels.frontends.signature import COMMENT
+from xferlib.kernels.ir.nodes import BOOL, Builder, Node
 
 MOST_DEPTH = 32
 
-_QUALIFIERS = re.compile(r"__(?:device|host|forceinline|inline|noinline)__|\b(?:inline|static|constexpr)\b")
+_QUALIFIERS = re.compile(r"__(?:device|host|forceinline|inline|noinline|constant)__|\b(?:inline|static|constexpr)\b")
 
 
 class PreambleFunction(NamedTuple):
@@ -52,6 +56,14 @@ class Preamble:
     macros: Macros = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     """Names of types, each by the type's words."""
+    structs: dict[str, StructText] = field(default_factory=dict)
+    constants: tuple[Any, ...] = ()
+    """Declarations of constants, tables and enumerations, in order."""
+    text: SnippetText | None = None
+    """For errors of the constants."""
+
+
+NO_PREAMBLE = Preamble()
 
 
 def read(source: str, generics: frozenset[str]) -> Preamble:
@@ -61,13 +73,16 @@ def read(source: str, generics: frozenset[str]) -> Preamble:
         KernelSyntaxError: It is not C, or holds anything else.
     """
     if not source.strip():
-        return Preamble()
+        return NO_PREAMBLE
     from pycparser import c_parser
 
     blank, macros = directives.split(source, "preamble")
-    blank, templates = type_names.take_templates(_QUALIFIERS.sub(lambda match: " " * len(match[0]), blank))
+    blank = COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), blank)
+    blank, structs = take_structs(_QUALIFIERS.sub(lambda match: " " * len(match[0]), blank))
+    blank, enums = type_names.take_enums(blank)
+    blank, templates = type_names.take_templates(blank)
     letters = generics | {each for names in templates.values() for each in names}
-    text = SnippetText(blank, letters, "preamble", macros)
+    text = SnippetText(blank, letters, "preamble", macros, dict.fromkeys(enums, "int"), frozenset(structs))
     try:
         tree = c_parser.CParser().parse(text.unit(), filename="")
     except c_parser.ParseError as error:
@@ -75,13 +90,24 @@ def read(source: str, generics: frozenset[str]) -> Preamble:
     except RecursionError:
         raise text.error("is nested too deeply; use local variables for parts of it", None) from None
     functions: dict[str, PreambleFunction] = {}
+    constants: list[Any] = []
     for each in tree.ext:
         kind = type(each).__name__
         if kind == "FuncDef":
             functions[each.decl.name] = PreambleFunction(text, each, templates.get(each.decl.name, ()))
+        elif kind == "Decl" and (_is_constant(each) or type(each.type).__name__ == "Enum"):
+            constants.append(each)
         elif kind != "Typedef" and not (kind == "Decl" and type(each.type).__name__ == "FuncDecl"):
-            raise KernelSyntaxError(f"preamble: it holds a {kind}; write functions, macros and names of types alone")
-    return Preamble(functions, macros, text.aliases)
+            name = f" of {each.name!r}" if getattr(each, "name", None) else ""
+            raise KernelSyntaxError(
+                f"preamble: it holds a {kind}{name}; write functions, macros, structs, constants with their values, "
+                "and names of types"
+            )
+    return Preamble(functions, macros, text.aliases, structs, tuple(constants), text)
+
+
+def _is_constant(declaration: Any) -> bool:
+    return declaration.init is not None and type(declaration.type).__name__ in ("TypeDecl", "ArrayDecl")
 
 
 class Inliner:
@@ -93,13 +119,13 @@ class Inliner:
         make: Makes the translator of the function for its template's types.
     """
 
-    def __init__(self, caller: Any, function: PreambleFunction, make: Callable[[Mapping[str, DType]], Any]) -> None:
+    def __init__(self, caller: Any, function: PreambleFunction, make: Callable[[Mapping[str, Any]], Any]) -> None:
         self.b: Builder = caller.b
         self._caller = caller
         self._function = function
         self._make = make
 
-    def call(self, node: Any, given: list[Any], *, is_apart: bool) -> Node:
+    def call(self, node: Any, given: list[Any], *, is_apart: bool) -> Any:
         """The value that the function returns; false where it returns none.
 
         Args:
@@ -123,37 +149,37 @@ class Inliner:
         translator.returns = returned = None if is_void else translator.type_of(declaration.type.type)
         with scope.function(names, is_apart=is_apart):
             translator.run(function.tree.body.block_items or [])
-            found = scope.result
+            is_whole = any(map(_always_returns, function.tree.body.block_items or []))
+            found = scope.returned(returned) if is_whole and not is_void else None
         if is_void:
             return self.b.const(False, BOOL)
-        if not any(map(_always_returns, function.tree.body.block_items or [])):
+        if not is_whole:
             translator.fail(function.tree.decl, "a path through the function ends without return")
         assert found is not None
-        assert found.value.dtype == returned
-        value: Node = found.value
-        return value
+        assert found.dtype == returned
+        return found
 
-    def _argument(self, param: Any, given: Any) -> Node | Place:
-        if isinstance(given, Node):
+    def _argument(self, param: Any, given: Any) -> Node | StructValue | Place:
+        if isinstance(given, (Node, StructValue)):
             return given
         kind = type(param.type).__name__
         if kind == "TypeDecl":
-            return self._caller.expression(given)  # type: ignore[no-any-return]
+            return self._caller.any_value(given)  # type: ignore[no-any-return]
         if kind == "PtrDecl" and REFERENCE in param.type.quals:
             if _is_lvalue(given):
                 return self._caller.place(given)  # type: ignore[no-any-return]
-            return self._caller.expression(given)  # type: ignore[no-any-return]
+            return self._caller.any_value(given)  # type: ignore[no-any-return]
         return self._caller.pointed(given)  # type: ignore[no-any-return]
 
-    def _deduced(self, node: Any, params: list[Any], args: list[Node | Place]) -> dict[str, DType]:
+    def _deduced(self, node: Any, params: list[Any], args: list[Node | StructValue | Place]) -> dict[str, Any]:
         """The types of a template, by those of the arguments."""
-        found: dict[str, DType] = {}
+        found: dict[str, Any] = {}
         for param, each in zip(params, args, strict=True):
             kind = param.type if type(param.type).__name__ == "TypeDecl" else param.type.type
             names = getattr(getattr(kind, "type", None), "names", [])
             if len(names) != 1 or names[0] not in self._function.types:
                 continue
-            dtype = each.dtype if isinstance(each, Node) else each.variable.dtype
+            dtype = each.variable.dtype if isinstance(each, Place) else each.dtype
             if found.setdefault(names[0], dtype) != dtype:
                 problem = f"{names[0]} of the template is {found[names[0]]} by one argument and {dtype} by another"
                 self._caller.fail(node, f"{problem}; cast one", KernelTypeError)
@@ -161,13 +187,18 @@ class Inliner:
             self._caller.fail(node, f"no argument says what {min(missing)} of the template is", KernelTypeError)
         return found
 
-    def _bound(self, translator: Any, node: Any, param: Any, given: Node | Place) -> Variable:
+    def _bound(self, translator: Any, node: Any, param: Any, given: Node | StructValue | Place) -> Variable:
         """The variable that a parameter is."""
         scope = self._caller.scope
-        if isinstance(given, Node):
+        if not isinstance(given, Place):
             kind = param.type if type(param.type).__name__ == "TypeDecl" else param.type.type
             dtype = translator.type_of(kind.type)
-            return scope.argument(param.name, dtype, self.b.cast(given, dtype))  # type: ignore[no-any-return]
+            if (isinstance(given, StructValue) or isinstance(dtype, StructType)) and given.dtype != dtype:
+                self._caller.fail(
+                    node, f"argument {param.name!r} is a {given.dtype}, and must be {dtype}", KernelTypeError
+                )
+            value = given if isinstance(given, StructValue) else self.b.cast(given, dtype)
+            return scope.argument(param.name, dtype, value)  # type: ignore[no-any-return]
         if type(param.type.type).__name__ != "TypeDecl":
             translator.fail(param, "a parameter must be a number, or a pointer or reference to numbers")
         translator._check_pointed(node, param.type.type.type, given)
@@ -176,6 +207,8 @@ class Inliner:
 
 
 def _is_lvalue(node: Any) -> bool:
+    while type(node).__name__ == "StructRef":
+        node = node.name
     return type(node).__name__ in ("ID", "ArrayRef") or (type(node).__name__ == "UnaryOp" and node.op == "*")
 
 
@@ -186,7 +219,16 @@ def _always_returns(node: Any) -> bool:
         return any(map(_always_returns, node.block_items or []))
     if kind == "If":
         return node.iffalse is not None and _always_returns(node.iftrue) and _always_returns(node.iffalse)
+    if kind == "Switch":
+        return _always_returns_from(node)
     return kind == "Return"
+
+
+def _always_returns_from(switch: Any) -> bool:
+    """Whether no value passes a ``switch``: one of its cases takes each, none breaks, and the last one returns."""
+    cases = switch.stmt.block_items or [] if type(switch.stmt).__name__ == "Compound" else []
+    takes_all = any(type(each).__name__ == "Default" for each in cases)
+    return takes_all and not assigned.has(("Break",), switch) and any(map(_always_returns, cases[-1].stmts or []))
 
 
 def _is_void(param: Any) -> bool:

@@ -16,10 +16,10 @@ from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.definitions import ArgumentKind, bind_generics, check_definition, check_names
 from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
 from xferlib.kernels.frontends.memory.contents import Variable
+from xferlib.kernels.frontends.memory.structs import StructType, StructValue, leaves
 from xferlib.kernels.ir.constants import stored_value
 from xferlib.kernels.ir.nodes import Builder, DType, Node, Param, Program
 from xferlib.kernels.ir.reduction import Premap, ReductionSpec, build, storing
-from xferlib.kernels.ir.types import C_TYPES
 
 
 class ReductionDefinition(Protocol):
@@ -59,6 +59,11 @@ class SnippetReduction:
         self.names = tuple(param.name for param in (*self._inputs, *self._outputs))
         self.inputs = len(self._inputs)
         check_names(name, self.names)
+        told = {param.generic for param in self._inputs}
+        self.open_outputs = frozenset(
+            n for n, each in enumerate(self._outputs) if each.generic and each.generic not in told
+        )
+        """The outputs whose types no input tells, so that a given output must."""
         self._dtype = dtype
         if (raw := next((each for each in self._outputs if each.is_raw), None)) is not None:
             raise KernelSyntaxError(f"{name}: output {raw.name!r} is raw, but a reduction has one result; drop 'raw'")
@@ -83,7 +88,8 @@ class SnippetReduction:
         return self._made_from, ()
 
     def _parse(self, source: str, generics: frozenset[str], what: str) -> tuple[SnippetText, list[Any]]:
-        text = SnippetText(source, generics, what, self._preamble.macros, self._preamble.aliases)
+        structs = frozenset(self._preamble.structs)
+        text = SnippetText(source, generics, what, self._preamble.macros, self._preamble.aliases, structs)
         return text, csnippet.parse(text)
 
     def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec:
@@ -100,15 +106,21 @@ class SnippetReduction:
         outputs = resolved[len(self._inputs) :]
         accumulator = self._accumulator(types, outputs)
         premap = None
-        mapping = lambda b, nodes: [self._mapped(b, types, accumulator)]
+        whole = _whole(accumulator)
+        mapping = lambda b, nodes: leaves(self._mapped(b, types, accumulator))
         if any(param.is_raw for param in params):
+            if isinstance(accumulator, StructType):
+                raise KernelSyntaxError(
+                    f"{self.name}: the map indexes an array freely and gives a {accumulator}; compute its members "
+                    "with an element-wise kernel, and reduce those"
+                )
             premap = self._premap(params, types, accumulator)
             params, mapping = [Param(name="mapped", dtype=accumulator)], lambda b, nodes: [nodes[0]]
         spec = build(
             params,
             mapping,
-            lambda b, a, c: [self._value(b, self._reduce, types, accumulator, {"a": a[0], "b": c[0]})],
-            lambda b, a, n, m: self._finished(b, a[0], n, m, types, outputs),
+            lambda b, a, c: leaves(self._value(b, self._reduce, types, accumulator, {"a": whole(a), "b": whole(c)})),
+            lambda b, a, n, m: self._finished(b, whole(a), n, m, types, outputs),
             identity=self._identity_value(types, accumulator),
             math=self.math,
         )
@@ -129,67 +141,73 @@ class SnippetReduction:
         program = storing(b, "acc", [self._mapped(b, types, accumulator)])
         return Premap(program=program, inputs=len(params))
 
-    def _accumulator(self, types: dict[str, DType], outputs: list[DType]) -> DType:
+    def _accumulator(self, types: dict[str, DType], outputs: list[DType]) -> Any:
+        """The dtype of the accumulator, or the type of a struct."""
         if self._dtype is None:
             return outputs[0]
         name = str(self._dtype) if isinstance(self._dtype, str) else np.dtype(self._dtype).name
-        found = types.get(name) or C_TYPES.get(name)
+        b = Builder(math=self.math)
+        found = csnippet.Translator(b, Scope(b), self._reduce[0], types, self._preamble).named_type(name)
         if found is None:
             raise KernelTypeError(
                 f"{self.name}: dtype={shown(self._dtype)} is no type of a kernel; use a NumPy or C name"
             )
         return found
 
-    def _mapped(self, b: Builder, types: dict[str, DType], accumulator: DType) -> Node:
+    def _mapped(self, b: Builder, types: dict[str, DType], accumulator: Any) -> Any:
         scope = Scope(b)
+        csnippet.begin(b, scope, types, self._preamble)
         for number, param in enumerate(self._inputs):
             given = b.params[number]
             kind = "value" if given.is_scalar else "raw" if given.is_raw else "element"
             variable = Variable(param.name, given.dtype, number, kind, is_writable=False, needs_index=param.is_pointer)
             scope.bind(param.name, variable)
         text, statements = self._map
-        value = csnippet.Translator(b, scope, text, types, self._preamble.functions).value(statements)
-        return b.cast(value, accumulator)
+        return csnippet.Translator(b, scope, text, types, self._preamble).value(statements, accumulator)
 
     def _value(
         self,
         b: Builder,
         source: tuple[SnippetText, list[Any]],
         types: dict[str, DType],
-        dtype: DType,
-        names: dict[str, Node],
-    ) -> Node:
+        dtype: Any,
+        names: dict[str, Any],
+    ) -> Any:
         scope = Scope(b)
-        for name, node in names.items():
-            scope.bind_value(name, node)
+        csnippet.begin(b, scope, types, self._preamble)
+        for name, value in names.items():
+            _bind(scope, name, value)
         text, statements = source
-        return b.cast(csnippet.Translator(b, scope, text, types, self._preamble.functions).value(statements), dtype)
+        return csnippet.Translator(b, scope, text, types, self._preamble).value(statements, dtype)
 
     def _finished(
-        self, b: Builder, a: Node, in_size: Node, out_size: Node, types: dict[str, DType], outputs: list[DType]
+        self, b: Builder, a: Any, in_size: Node, out_size: Node, types: dict[str, DType], outputs: list[DType]
     ) -> list[Node]:
         if not self._outputs:
-            return [a]
+            return leaves(a)
         scope = Scope(b)
-        scope.bind_value("a", a)
+        csnippet.begin(b, scope, types, self._preamble)
+        _bind(scope, "a", a)
         scope.bind_sizes(in_size, out_size)
         for param, dtype in zip(self._outputs, outputs, strict=True):
             scope.declare(param.name, dtype, None)
         text, statements = self._post
-        csnippet.Translator(b, scope, text, types, self._preamble.functions).run(statements)
+        csnippet.Translator(b, scope, text, types, self._preamble).run(statements)
 
         def unwritten(message: str) -> Any:
             raise KernelSyntaxError(f"{self.name}: an output is never written by post_map_expr ({message})")
 
         return [scope.read(param.name, unwritten) for param in self._outputs]
 
-    def _identity_value(self, types: dict[str, DType], accumulator: DType) -> tuple[Any, ...] | None:
+    def _identity_value(self, types: dict[str, DType], accumulator: Any) -> tuple[Any, ...] | None:
         if self._identity is None:
             return None
         b = Builder(math=self.math)
-        program = storing(b, "out", [self._value(b, self._identity, types, accumulator, {})])
-        self._refuse_loops(program)
-        return (stored_value(program),)
+        numbers = leaves(self._value(b, self._identity, types, accumulator, {}))
+        programs = [storing(Builder(math=self.math), "out", [node]) for node in numbers]
+        for program in programs:
+            self._refuse_loops(program)
+        return tuple(map(stored_value, programs))
 
     def _refuse_loops(self, program: Program) -> None:
         if any(node.op == "fact" for node in program.nodes):
@@ -201,3 +219,17 @@ class SnippetReduction:
                 f"{self.name}: a function of its preamble has a loop that ends with the data, which a reduction's "
                 "expressions cannot run; compute an array with an element-wise kernel and reduce that"
             )
+
+
+def _whole(accumulator: Any) -> Any:
+    """A function that makes an accumulator of its numbers."""
+    return (
+        (lambda nodes: accumulator.of(iter(nodes))) if isinstance(accumulator, StructType) else (lambda nodes: nodes[0])
+    )
+
+
+def _bind(scope: Scope, name: str, value: Any) -> None:
+    if isinstance(value, StructValue):
+        scope.bind_record(name, value)
+    else:
+        scope.bind_value(name, value)

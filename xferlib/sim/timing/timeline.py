@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from xferlib._trace.timeline import length, overlap, union
+from xferlib._api.trace.timeline import length, overlap, union
 from xferlib.sim.timing.profile import Lane, Profile
 
 _MOST_KEPT = 1 << 17

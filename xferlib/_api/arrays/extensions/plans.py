@@ -115,4 +115,6 @@ def _made(
     if len(calls) > _MOST_CALLS:
         return None
     owner = lib.backend.at(device)
-    return ProductPlan(owner, device, dtype, found.shape, calls, owner.operands if device.kind == "cuda" else lib.pointers)
+    return ProductPlan(
+        owner, device, dtype, found.shape, calls, owner.operands if device.kind == "cuda" else lib.pointers
+    )

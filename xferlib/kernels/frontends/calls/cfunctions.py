@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
+import numpy as np
+
 from xferlib.errors import KernelTypeError, did_you_mean
 from xferlib.kernels.frontends.calls import float_functions
 from xferlib.kernels.ir.formulas import bit_functions, exponents, lower, special_functions
 from xferlib.kernels.ir.functions import CALLS, TABLE
-from xferlib.kernels.ir.nodes import FLOAT32, FLOAT64, INT32, INT64, Builder, Node, is_complex, is_float
+from xferlib.kernels.ir.nodes import FLOAT32, FLOAT64, INT32, INT64, Builder, DType, Node, is_complex, is_float
 from xferlib.kernels.ir.types import c_common, c_float, c_promoted
 
 FailAs = Callable[[str, type[Exception] | None], NoReturn]
@@ -54,6 +56,8 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
         if args[0].dtype.kind not in bit_functions.TAKES[name]:
             fail(f"{name}() is not defined for {args[0].dtype}; cast the operand", KernelTypeError)
         return bit_functions.FUNCTIONS[name](b, args[0])
+    if name.startswith("xf_limit_"):
+        return _limit(b, name.removeprefix("xf_limit_"), args[0].dtype, fail)
     if name == "polar":
         return _polar(b, args, fail)
     if name in ("abs", "labs", "llabs", "conj", "real", "imag", "norm"):
@@ -100,6 +104,26 @@ def _scaled(b: Builder, name: str, args: list[Node], is_single: bool, fail: Fail
     if exponent.dtype.kind not in "iu":  # C converts it to the declared type
         exponent = b.cast(exponent, INT64 if name.startswith("scalbln") else INT32)
     return exponents.ldexp(b, operand, exponent)
+
+
+_FLOAT_LIMITS = {
+    "max": "max", "lowest": "min", "min": "tiny", "epsilon": "eps", "denorm_min": "smallest_subnormal",
+    "infinity": np.inf, "quiet_NaN": np.nan, "signaling_NaN": np.nan,
+}  # fmt: skip
+"""The members of ``numeric_limits`` of floats, by their names in `numpy.finfo`, or their values."""
+
+
+def _limit(b: Builder, name: str, dtype: DType, fail: FailAs) -> Node:
+    """``numeric_limits<T>::max()`` and its like."""
+    if is_float(dtype) and name in _FLOAT_LIMITS:
+        found = _FLOAT_LIMITS[name]
+        return b.const(getattr(np.finfo(dtype), found) if isinstance(found, str) else found, dtype)
+    if dtype.kind in "iu" and name in ("max", "min", "lowest"):
+        limits = np.iinfo(dtype)
+        return b.const(limits.max if name == "max" else limits.min, dtype)
+    if dtype.kind == "b" and name in ("max", "min", "lowest"):
+        return b.const(name == "max", dtype)
+    return fail(f"numeric_limits of {dtype} have no {name}(); write the number", None)
 
 
 def _check_arity(name: str, args: list[Node], count: int, fail: FailAs) -> None:

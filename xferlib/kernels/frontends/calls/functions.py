@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.frontends.calls import atomics, cfunctions, float_functions
 from xferlib.kernels.frontends.memory.contents import Place
+from xferlib.kernels.frontends.memory.structs import VECTORS, leaves
 from xferlib.kernels.frontends.preamble import MOST_DEPTH, Inliner, PreambleFunction
 from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, Builder, DType, Node
 
@@ -21,6 +22,8 @@ class Calls:
     types: dict[str, DType]
     fail: Callable[..., NoReturn]
     expression: Callable[[Any], Node]
+    any_value: Callable[[Any], Any]
+    made_record: Callable[..., Any]
     pointed: Callable[[Any], Place]
     _method: Callable[[Any], Node]
     _functions: Mapping[str, PreambleFunction]
@@ -28,7 +31,7 @@ class Calls:
     _depth: int
     within: Callable[[PreambleFunction, Mapping[str, DType]], Any]
 
-    def _eval_funccall(self, node: Any) -> Node:
+    def _eval_funccall(self, node: Any) -> Any:
         if type(node.name).__name__ == "StructRef":
             return self._method(node)
         if type(node.name).__name__ != "ID":
@@ -41,6 +44,11 @@ class Calls:
             return self.b.const(False, BOOL)  # as compiled with NDEBUG
         if (function := self._functions.get(name)) is not None:
             return self._inlined(node, function, given)
+        if (vector := VECTORS.get(name.removeprefix("make_"))) is not None and name.startswith("make_"):
+            if len(given) != len(vector.members):
+                count = f"{name}() takes {len(vector.members)} argument(s), {len(given)} were given"
+                self.fail(node, count, KernelTypeError)
+            return self.made_record(node, vector, given)
         if name in ("sincos", "sincosf"):
             return self._sine_and_cosine(node, given)
         if (base := cfunctions.known_name(name, float_functions.PAIRS)) is not None:
@@ -94,7 +102,7 @@ class Calls:
             self.fail(node, f"{node.name.name}() needs two pointers to float or to double", KernelTypeError)
         return self.b.cast(self.expression(given[0]), dtype), places
 
-    def _inlined(self, node: Any, function: PreambleFunction, given: list[Any]) -> Node:
+    def _inlined(self, node: Any, function: PreambleFunction, given: list[Any]) -> Any:
         """The call of a function of the preamble."""
         if self._depth >= MOST_DEPTH:
             self.fail(node.name, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
@@ -102,10 +110,10 @@ class Calls:
         inliner = Inliner(self, function, lambda types: self.within(function, types))
         if function.has_places:
             return inliner.call(node, given, is_apart=False)
-        args = [self.expression(each) for each in given]
+        args = [self.any_value(each) for each in given]
         is_apart = not self._has_loops  # a loop must not run where it is not reached
-        key = (id(function.tree), id(None if is_apart else self.scope.path), *map(id, args))
+        numbers = [leaf for each in args for leaf in leaves(each)]
+        key = (id(function.tree), id(None if is_apart else self.scope.path), *map(id, numbers))
         if key not in self.work.results:  # a function has no effect but its result
             self.work.results[key] = inliner.call(node, args, is_apart=is_apart)
-        found: Node = self.work.results[key]
-        return found
+        return self.work.results[key]

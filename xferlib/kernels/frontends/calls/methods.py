@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
+from xferlib.kernels.frontends.memory.structs import StructValue
 from xferlib.kernels.ir.constants import constant_value
 from xferlib.kernels.ir.layout_facts import MOST_AXES, LayoutFact
 from xferlib.kernels.ir.nodes import INT64, Builder, Node, is_complex, part_dtype
@@ -22,7 +23,9 @@ class Methods:
     fail: Callable[..., NoReturn]
     error: Callable[..., Exception]
     expression: Callable[[Any], Node]
+    any_value: Callable[[Any], Any]
     assign: Callable[[Any, Node], Node]
+    _read: Callable[[Any], Any]
 
     def _method(self, node: Any) -> Node:
         """``_ind.size()``, ``x.size()`` of a raw parameter, ``z.real()``, ``z.real(x)``."""
@@ -52,11 +55,17 @@ class Methods:
         return self.assign(owner, self.b.complex(*parts))
 
     # --- layouts
-    def _eval_structref(self, node: Any) -> Node:
-        """``x.ndim`` and ``_ind.ndim``."""
-        if type(node.name).__name__ != "ID" or node.field.name != "ndim":
-            self.fail(node, "a number has no fields; of an array and of _ind there is .ndim")
+    def _eval_structref(self, node: Any) -> Any:
+        """``p.member``, ``f(x).member``, ``x.ndim`` and ``_ind.ndim``."""
+        if type(node.name).__name__ != "ID" or node.field.name != "ndim" or self.scope.is_record(node.name.name):
+            return self._read(node) if _is_place(node) else self._member_of_value(node)
         return self.b.fact(LayoutFact(self._owner(node.name), "rank", 0))
+
+    def _member_of_value(self, node: Any) -> Any:
+        value = self.any_value(node.name)
+        if not isinstance(value, StructValue) or node.field.name not in value.members:
+            self.fail(node.field, f"{value.dtype} has no member {node.field.name!r}")
+        return value.members[node.field.name]
 
     def _owner(self, node: Any) -> int | None:
         """The array that a name stands for; None for the call itself."""
@@ -92,3 +101,10 @@ class Methods:
             is_it = self.b.op("eq", axis, self.b.const(number, axis.dtype))
             found = self.b.select(is_it, self.b.fact(LayoutFact(array, what, number)), found)
         return found
+
+
+def _is_place(node: Any) -> bool:
+    """Whether a member's struct is a variable, and not what a function returns."""
+    while type(node).__name__ in ("StructRef", "ArrayRef"):
+        node = node.name
+    return type(node).__name__ == "ID" or (type(node).__name__ == "UnaryOp" and node.op == "*")

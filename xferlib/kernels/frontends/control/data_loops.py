@@ -34,6 +34,8 @@ def translate(translator: Any, loop: Loop) -> None:
     parts = (loop.condition, loop.body, loop.after)
     before = b.known()
     results = (translator.returns or BOOL) if assigned.has(("Return",), *parts) else None
+    if results is not None and results.kind == "V":
+        translator.fail(loop.node, "a loop that ends with the data cannot return a struct; break, and return behind it")
     carried = scope.carried(assigned.names(translator.assigning, *parts), results)
     outside = scope.enter_loop([(each, _leaves(translator, loop, n, each)) for n, each in enumerate(carried)])
     memory = {array: loops.leaf(b, (loop.number, "memory", array), scope.true) for array in scope.ordered}

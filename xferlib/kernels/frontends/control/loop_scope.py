@@ -52,6 +52,8 @@ class LoopScope(LocalArrays):
         return variable if variable.place is None else variable.place.variable
 
     def _parts(self, variable: Variable) -> list[Carried]:
+        if variable.kind == "record":
+            return [part for each in variable.members for part in self._parts(each)]
         if variable.kind != "array":
             return [self._carried(variable)]
         slots = [(key, self._state.get(key)) for key in element_keys(variable)]

@@ -8,6 +8,7 @@ from xferlib.errors import KernelSyntaxError
 
 _TYPEDEF = re.compile(r"\btypedef\s+([\w\s]+?)\s+(\w+)\s*;")
 _USING = re.compile(r"\busing\s+(\w+)\s*=\s*([\w\s]+?)\s*;")
+_ENUM = re.compile(r"\b(?:typedef\s+)?enum\s*(?P<name>\w*)\s*(?P<body>\{[^{}]*\})\s*(?P<alias>\w*)\s*;")
 _TEMPLATE = re.compile(r"\btemplate\s*<([^<>]*)>")
 _TYPE_PARAMETER = re.compile(r"\s*(?:typename|class)\s+([A-Za-z_]\w*)\s*\Z")
 _FUNCTION = re.compile(r"(\w+)\s*\(")
@@ -26,6 +27,20 @@ def take_aliases(text: str) -> tuple[str, dict[str, str]]:
         return _blank(match)
 
     return _USING.sub(using, _TYPEDEF.sub(typedef, text)), found
+
+
+def take_enums(text: str) -> tuple[str, list[str]]:
+    """The text with enumerations that have no names, and their names, each of which is a name for ``int``."""
+    found: list[str] = []
+
+    def plain(match: re.Match[str]) -> str:
+        found.extend(each for each in (match["name"], match["alias"]) if each)
+        head = f"enum {match['body']};"
+        return head + re.sub(r"[^\n]", " ", match[0][len(head) :])
+
+    text = _ENUM.sub(plain, text)
+    named = "|".join(map(re.escape, found))
+    return (re.sub(rf"\benum(?=\s+(?:{named})\b)", "    ", text) if found else text), found
 
 
 def take_templates(text: str) -> tuple[str, dict[str, tuple[str, ...]]]:

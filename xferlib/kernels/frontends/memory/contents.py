@@ -31,8 +31,8 @@ class Variable:
     dtype: DType
     param: int | None = None
     kind: str = "local"
-    """One of ``local``, ``array`` (local), ``value`` (a read-only parameter), ``element`` (of an array), ``raw`` (an
-    array), ``pointer`` and ``reference`` (to ``place``)."""
+    """One of ``local``, ``array`` and ``record`` (local), ``value`` (a read-only parameter), ``element`` (of an array),
+    ``raw`` (an array), ``pointer`` and ``reference`` (to ``place``)."""
     is_writable: bool = True
     needs_index: bool = False
     """An array declared with ``*``, whose element is written ``x[i]``."""
@@ -42,6 +42,8 @@ class Variable:
     """A function's parameter with a value of its own."""
     place: Place | None = None
     """The place to which a pointer or a reference leads."""
+    members: tuple[Variable, ...] = ()
+    """Of a struct."""
 
 
 class Place(NamedTuple):

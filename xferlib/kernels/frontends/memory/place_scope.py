@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from typing import Any
 
 from xferlib.kernels.frontends.memory.contents import Contents, Fail, Place, Variable
 from xferlib.kernels.frontends.memory.elements import ArrayElements
@@ -16,6 +17,8 @@ class PlaceScope(ArrayElements, LocalArrays):
 
     b: Builder
     number: Node
+    read_record: Callable[[Variable], Any]
+    write_record: Callable[[Variable, Any, str, Fail], Any]
     _find: Callable[[str, Fail], Variable]
     _current: Callable[[Variable, str, Fail], Node]
     _write: Callable[[Variable, Hashable, Node, str, Fail], Node]
@@ -74,10 +77,12 @@ class PlaceScope(ArrayElements, LocalArrays):
         variable = self._names.get(name)
         return variable.shape if variable is not None and variable.kind == "array" else None
 
-    def read_place(self, place: Place, name: str, fail: Fail) -> Node:
-        """The value at a place; ``name`` is for messages."""
+    def read_place(self, place: Place, name: str, fail: Fail) -> Any:
+        """The value at a place, a `StructValue` of a struct; ``name`` is for messages."""
         variable, index = place
         if index is None:
+            if variable.kind == "record":
+                return self.read_record(variable)
             if variable.kind in ("raw", "array"):
                 fail(f"{name!r} is an array; index it, for instance {name}[i]")
             return self._current(variable, name, fail)
@@ -85,9 +90,13 @@ class PlaceScope(ArrayElements, LocalArrays):
             return self._read_local(variable, index, fail)
         return self._read_element(variable, index, name, fail)
 
-    def write_place(self, place: Place, value: Node, name: str, fail: Fail) -> Node:
+    def write_place(self, place: Place, value: Any, name: str, fail: Fail) -> Any:
         """Assign to a place; returns the converted value."""
         variable, index = place
+        if variable.kind == "record":
+            return self.write_record(variable, value, name, fail)
+        if value.dtype.kind == "V":
+            fail(f"{name!r} is {variable.dtype}, and a struct is assigned; take a member")
         if index is None:
             if variable.kind in ("raw", "array", "pointer") or variable.key in (("kernel", "i"), ("kernel", "n")):
                 is_array = variable.kind in ("raw", "array")
@@ -98,6 +107,8 @@ class PlaceScope(ArrayElements, LocalArrays):
                 )
             return self._write(variable, variable.key, value, name, fail)
         if variable.kind == "array":
+            if not variable.is_writable:
+                fail(f"{name!r} is read-only here; assign to an output or a local variable")
             value = self.b.cast(value, variable.dtype)
             self._write_local(variable, index, value, fail)
             return value
@@ -112,7 +123,7 @@ class PlaceScope(ArrayElements, LocalArrays):
             fail(f"{name!r} is read-only here; update an output")
         if variable.kind == "raw" and index is not None:
             return self.update_element(variable, index, kind, value, compared, is_used=is_used)
-        before = self.read_place(place, name, fail)  # no other element knows it
+        before: Node = self.read_place(place, name, fail)  # no other element knows it
         after = value
         if compared is not None:
             after = self.b.select(self.b.op("eq", before, compared), value, before)

@@ -9,7 +9,7 @@ from xferlib.errors import KernelTypeError
 from xferlib.kernels.frontends.memory.contents import Place
 from xferlib.kernels.frontends.memory.local_arrays import MOST_ELEMENTS
 from xferlib.kernels.ir.constants import constant_value
-from xferlib.kernels.ir.nodes import INT64, UINT64, Builder, DType, Node, is_integer
+from xferlib.kernels.ir.nodes import INT64, UINT64, Builder, Node, is_integer
 
 REFERENCE = "volatile"
 """The qualifier of a pointer that marks a reference, which C does not have: see `ctext`."""
@@ -24,25 +24,25 @@ class Places:
     fail: Callable[..., NoReturn]
     error: Callable[..., Exception]
     expression: Callable[[Any], Node]
-    type_of: Callable[[Any], DType]
+    any_value: Callable[[Any], Any]
+    type_of: Callable[[Any], Any]
     layout_entry: Callable[[Any, Node], Node | None]
     entry: Callable[..., Node]
 
     def _eval_arrayref(self, node: Any) -> Node:
-        return self._read(node)
-
-    def _read(self, node: Any) -> Node:
-        place = self.place(node)
-        found: Node = self.scope.read_place(place, _name(node), lambda message: self.fail(node, message))
+        found: Node = self._read(node)
         return found
 
-    def assign(self, target: Any, value: Node) -> Node:
+    def _read(self, node: Any) -> Any:
+        place = self.place(node)
+        return self.scope.read_place(place, _name(node), lambda message: self.fail(node, message))
+
+    def assign(self, target: Any, value: Any) -> Any:
         """Assign to what ``target`` stands for; returns the converted value."""
-        if type(target).__name__ not in ("ID", "ArrayRef", "UnaryOp"):
+        if type(target).__name__ not in ("ID", "ArrayRef", "UnaryOp", "StructRef"):
             self.fail(target, "this cannot be assigned to; assign to a variable or an element")
         place = self.place(target)
-        found: Node = self.scope.write_place(place, value, _name(target), lambda message: self.fail(target, message))
-        return found
+        return self.scope.write_place(place, value, _name(target), lambda message: self.fail(target, message))
 
     def place(self, node: Any) -> Place:
         """The place that an expression stands for."""
@@ -53,9 +53,12 @@ class Places:
             return found
         if kind == "UnaryOp" and node.op == "*":
             return self.pointed(node.expr)
+        if kind == "StructRef":
+            owner = self.pointed(node.name) if node.type == "->" else self.place(node.name)
+            return self.scope.member(owner, node.field.name, lambda message: self.fail(node.field, message))  # type: ignore[no-any-return]
         if kind != "ArrayRef":
             self.fail(node, "this is no variable and no element, and has no address")
-        owner: Any = node
+        owner = node
         subscripts: list[Any] = []
         while type(owner).__name__ == "ArrayRef":
             subscripts.insert(0, owner.subscript)
@@ -144,7 +147,7 @@ class Places:
     def _size_of(self, node: Any) -> Node:
         """``sizeof(type)``, or of an expression."""
         is_type = type(node.expr).__name__ == "Typename"
-        dtype = self.type_of(node.expr.type.type) if is_type else self.expression(node.expr).dtype
+        dtype = self.type_of(node.expr.type.type) if is_type else self.any_value(node.expr).dtype
         return self.b.const(dtype.itemsize, UINT64)
 
     # --- declarations
@@ -171,6 +174,10 @@ class Places:
         if type(kind).__name__ != "TypeDecl":
             self.fail(node, f"{node.name!r} must be an array of numbers; pointers in arrays are not supported")
         dtype = self.type_of(kind.type)
+        if dtype.kind == "V":
+            self.fail(
+                node, f"{node.name!r} is an array of {dtype}, and arrays have numbers; declare one for each member"
+            )
         values = None if node.init is None else [self.b.cast(each, dtype) for each in self._listed(node.init)]
         shape = tuple(self._extent(node, each, values) for each in extents)
         count = 1

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import xferlib as xl
-from xferlib._cli.pytest_plugin.broken import BROKEN_BY
 from xferlib._core import registry
 from xferlib.errors import did_you_mean
+from xferlib.testing.plugin.broken import BROKEN_BY
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -92,7 +92,7 @@ def running(request: pytest.FixtureRequest) -> Iterator[Backend]:
         if name != "sim":
             yield backend
             return
-        from xferlib._cli.pytest_plugin import checks
+        from xferlib.testing.plugin import checks
 
         with checks.checked():
             yield backend

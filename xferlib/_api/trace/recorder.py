@@ -28,15 +28,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from xferlib._api.trace import nvtx
+from xferlib._api.trace.device_clock import DeviceClock
+from xferlib._api.trace.notes import HOST, Awaited, Note, Notes, RecordBuffer, now, settled
+from xferlib._api.trace.staged_copy import StagedCopy
 from xferlib._core import observe
 from xferlib._core.observe import Kind
 from xferlib._runtime import callsite
 from xferlib._runtime.callsite import CodeLocation
 from xferlib._runtime.fork import reset_in_child
-from xferlib._trace import nvtx
-from xferlib._trace.device_clock import DeviceClock
-from xferlib._trace.notes import HOST, Awaited, Note, Notes, RecordBuffer, now, settled
-from xferlib._trace.staged_copy import StagedCopy
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend

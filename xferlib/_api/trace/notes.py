@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from xferlib._api.trace.device_clock import DeviceClock, Reference
 from xferlib._runtime.callsite import CodeLocation
-from xferlib._trace.device_clock import DeviceClock, Reference
 
 HOST = ""
 """The domain of this machine's host clock; others are clocks of simulated machines."""

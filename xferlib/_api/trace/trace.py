@@ -7,22 +7,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from xferlib._api.trace import notes
+from xferlib._api.trace.recorder import EventRecorder, closed, opened
+from xferlib._api.trace.timeline import Numbers, Recorded, TraceOperation
 from xferlib._core import observe, pending, raw, registry
 from xferlib._core.observe import Kind
 from xferlib._core.ordering import copy_streams
 from xferlib._core.stream import Stream, current_stream
 from xferlib._runtime.callsite import site_of
 from xferlib._runtime.checks import whole
-from xferlib._trace import notes
-from xferlib._trace.recorder import EventRecorder, closed, opened
-from xferlib._trace.timeline import Numbers, Recorded, TraceOperation
 from xferlib.errors import ArgumentError, ForkError, StreamError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from xferlib._api.trace.notes import Record, RecordBuffer
     from xferlib._core.device import DeviceSpec
-    from xferlib._trace.notes import Record, RecordBuffer
 
 PICTURES = (".png", ".svg", ".pdf")
 _KINDS = (Kind.RANGE, Kind.KERNEL, Kind.H2D, Kind.D2H, Kind.D2D, Kind.PEER)
@@ -223,7 +223,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
 
     def summary(self) -> str:
         """The numbers as a table: a line for each kind of operation, and one for the whole."""
-        from xferlib._trace.summary import summary
+        from xferlib._api.trace.summary import summary
 
         return summary(self._recorded)
 
@@ -233,7 +233,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         Args:
             path: Where; times in it are in microseconds from the beginning of the block.
         """
-        from xferlib._trace.perfetto import write
+        from xferlib._api.trace.perfetto import write
 
         write(self._recorded, Path(path))
 
@@ -254,7 +254,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             start_s, end_s: What part of the block to show; from the first operation to the last if omitted.
             dark: Whether the picture is for a dark page.
         """
-        from xferlib._trace.picture import plot
+        from xferlib._api.trace.picture import plot
 
         plot(self._recorded, checked_path(path, PICTURES), title=title, start_s=start_s, end_s=end_s, dark=dark)
 
@@ -263,7 +263,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         if self._recording is None or self._is_open:
             return None
         try:
-            from xferlib._trace.inline_picture import html
+            from xferlib._api.trace.inline_picture import html
 
             return html(self._recorded)
         except Exception:  # a cell shows the object in words instead

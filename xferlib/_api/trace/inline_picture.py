@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from xferlib._api.trace import picture
+from xferlib._api.trace.timeline import COMPUTING, COPIES, Numbers, Recorded, TraceOperation, intersection
+from xferlib._api.trace.timeline_rows import TimelineRow, rows_of
 from xferlib._core.observe import Kind
-from xferlib._trace import picture
-from xferlib._trace.timeline import COMPUTING, COPIES, Numbers, Recorded, TraceOperation, intersection
-from xferlib._trace.timeline_rows import TimelineRow, rows_of
 
 _WIDTH, _LEFT, _ROW, _BAR, _AXIS, _LEGEND = 900, 150, 22, 16, 30, 18
 """Pixels: the picture, its column of titles, a row, a bar, the axis below, a line of the legend."""

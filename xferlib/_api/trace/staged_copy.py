@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
+from xferlib._api.trace.device_clock import DeviceClock
+from xferlib._api.trace.notes import HOST, Awaited, Notes, RecordBuffer, now
 from xferlib._core.observe import Kind, Step
 from xferlib._runtime import callsite
 from xferlib._runtime.callsite import CodeLocation
-from xferlib._trace.device_clock import DeviceClock
-from xferlib._trace.notes import HOST, Awaited, Notes, RecordBuffer, now
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend

@@ -10,11 +10,11 @@ from types import TracebackType
 import pytest
 
 from xferlib import sim
-from xferlib._cli import cuda_driver
-from xferlib._cli.pytest_plugin.broken import BROKEN_BY
 from xferlib._core import registry
+from xferlib._native import cuda_driver
 from xferlib._runtime.callsite import is_own
 from xferlib.errors import DeviceLostError, XferError
+from xferlib.testing.plugin.broken import BROKEN_BY
 
 
 def end_at_program(traceback: TracebackType | None) -> None:

@@ -1,7 +1,8 @@
 """The plug-in for pytest: fixtures that run a test on every backend, markers for GPUs, checks of every test.
 
-pytest loads it in every run of an environment that has xferlib, so this module imports nothing but pytest: the rest is
-imported by the first test or option that needs it.
+A project loads it by name. As an entry point it would slow down every run of pytest in the environment: pytest looks at
+each file of a package that has one. This module imports nothing but pytest: the rest is imported by the first test or
+option that needs it.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", line)
     option = config.getoption
     if option("xferlib_backend") or option("xferlib_sim_strict") or option("xferlib_cuda_sync"):
-        from xferlib._cli.pytest_plugin import checks, choice
+        from xferlib.testing.plugin import checks, choice
 
         if option("xferlib_backend"):
             choice.check_named(config)
@@ -60,14 +61,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "xl_backend" in metafunc.fixturenames:
-        from xferlib._cli.pytest_plugin import choice
+        from xferlib.testing.plugin import choice
 
         choice.parametrize(metafunc)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if any(True for name in MARKERS for _ in item.iter_markers(name)):
-        from xferlib._cli.pytest_plugin import choice
+        from xferlib.testing.plugin import choice
 
         choice.skip_without_gpu(item, MARKERS)
 
@@ -77,7 +78,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> None:
     """Let the traceback of a fault that the simulator found end at the program's own line."""
     found = call.excinfo
     if found is not None and f"{type(found.value).__module__}.".startswith("xferlib.sim.") and call.when == "call":
-        from xferlib._cli.pytest_plugin import checks
+        from xferlib.testing.plugin import checks
 
         if not item.config.getoption("fulltrace"):
             checks.end_at_program(found.value.__traceback__)
@@ -94,7 +95,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 def pytest_testnodedown(node: Any) -> None:
     """Take over what a worker of pytest-xdist says of its backends."""
     if said := getattr(node, "workeroutput", {}).get("xferlib"):
-        from xferlib._cli.pytest_plugin import choice
+        from xferlib.testing.plugin import choice
 
         node.config.stash[choice.ABSENT] = dict(said)
 
@@ -113,7 +114,7 @@ def xl_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
 
     ``--xferlib-backend`` chooses others.
     """
-    from xferlib._cli.pytest_plugin import choice
+    from xferlib.testing.plugin import choice
 
     with choice.running(request) as backend:
         yield backend
@@ -122,7 +123,7 @@ def xl_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
 @pytest.fixture
 def xp(xl_backend: Backend) -> ModuleType:
     """The Array-API namespace of `xl_backend`; a backend that has none skips the test."""
-    from xferlib._cli.pytest_plugin import choice
+    from xferlib.testing.plugin import choice
 
     return choice.namespace(xl_backend)
 
@@ -134,7 +135,7 @@ def xferlib_sim() -> Iterator[check]:
     ``XFERLIB_SIM_SCHEDULE=random`` makes every run take another order; the seed is in the failure.
     """
     import xferlib
-    from xferlib._cli.pytest_plugin import checks
+    from xferlib.testing.plugin import checks
 
     with xferlib.use_backend("sim"), checks.checked() as checked:
         yield checked

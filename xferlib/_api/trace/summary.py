@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from xferlib._api.trace.timeline import Recorded, TraceOperation, length, union
+from xferlib._api.trace.timeline_rows import TITLES, size_text
 from xferlib._core.observe import Kind
-from xferlib._trace.timeline import Recorded, TraceOperation, length, union
-from xferlib._trace.timeline_rows import TITLES, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from xferlib._core.observe import Kind
-from xferlib._trace.timeline import (
+from xferlib._api.trace.timeline import (
     COMPUTING,
     COPIES,
     ON_DEVICE,
@@ -18,7 +17,8 @@ from xferlib._trace.timeline import (
     intersection,
     union,
 )
-from xferlib._trace.timeline_rows import TITLES, TimelineRow, rows_of, size_text
+from xferlib._api.trace.timeline_rows import TITLES, TimelineRow, rows_of, size_text
+from xferlib._core.observe import Kind
 from xferlib.errors import UnsupportedError
 
 COLOURS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from xferlib._api.trace.timeline import COMPUTING, TraceOperation
 from xferlib._core.observe import Kind
-from xferlib._trace.timeline import COMPUTING, TraceOperation
 
 TITLES = {
     Kind.CALL: "calls", Kind.STAGING: "staging", Kind.H2D: "H2D", Kind.KERNEL: "kernels", Kind.D2H: "D2H",

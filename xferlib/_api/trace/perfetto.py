@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from xferlib._api.trace.timeline import Recorded, TraceOperation
+from xferlib._api.trace.timeline_rows import rows_of
 from xferlib._runtime.version import __version__
-from xferlib._trace.timeline import Recorded, TraceOperation
-from xferlib._trace.timeline_rows import rows_of
 
 _HOST_PROCESS = 1
 

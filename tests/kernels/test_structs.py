@@ -1,0 +1,207 @@
+"""Structs, constants, tables, enumerations, switch and numeric limits in snippets, and reductions over structs."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from tests.kernels import targets
+from tests.kernels.emulated import as_cuda
+from xferlib.errors import KernelSyntaxError, KernelTypeError
+from xferlib.kernels import elementwise, reduction
+
+pytestmark = pytest.mark.usefixtures("kernels_apart")
+
+PAIR = "struct Pair { double a; int b; };"
+X = np.array([0.5, -1.5, 3.25, 2.0])
+
+MINMAX = """
+struct minmax_collector
+{
+  float cur_min; float cur_max;  // as in PyCUDA's example
+  __device__ minmax_collector() { }
+  __device__ minmax_collector(float cmin, float cmax) : cur_min(cmin), cur_max(cmax) { }
+  __device__ minmax_collector(minmax_collector const &src) : cur_min(src.cur_min), cur_max(src.cur_max) { }
+  __device__ minmax_collector volatile &operator=(minmax_collector const &src) volatile
+  { cur_min = src.cur_min; cur_max = src.cur_max; return *this; }
+};
+__device__ minmax_collector agg_mmc(minmax_collector a, minmax_collector b)
+{ return minmax_collector(fminf(a.cur_min, b.cur_min), fmaxf(a.cur_max, b.cur_max)); }
+"""
+
+PROGRAMS = {
+    "members": ("Pair p; p.a = x; p.b = 2; y = p.a * p.b", "", 2 * X),
+    "a list": ("Pair p = {x, 2}; y = f(p)", "__device__ double f(Pair p) { return p.a * p.b; }", 2 * X),
+    "constructors": (
+        "Pair p(x, 2); Pair q{x, 3}; y = f(p) + f(Pair(x, 1)) + f(Pair{x, 10}) + q.b + f(Pair())",
+        "__device__ double f(const Pair& p) { return p.a * p.b; }",
+        13 * X + 3,
+    ),
+    "a result": (
+        "Pair p = g(x); y = p.a + g(x * 2).b",
+        "__device__ Pair g(double v) { Pair r; if (v > 1) { r.a = 1; r.b = 7; return r; } r.a = v; r.b = 1; return r; }",  # noqa: E501
+        [1.5, -0.5, 8, 8],
+    ),
+    "a pointer": ("Pair p(x, 2); h(&p); y = p.a", "__device__ void h(Pair* p) { p->a += p->b; }", X + 2),
+    "a reference": ("Pair p(x, 2); h(p); y = p.a", "__device__ void h(Pair& p) { p.a += p.b; }", X + 2),
+    "a loop": ("Pair p(x, 0); while (p.a < 10) { p.a += 1; p.b += 1; } y = p.b", "", [10, 12, 7, 8]),
+    "a choice": ("Pair p(x, 2); Pair q(1, 3); Pair r = x > 0 ? p : q; r.b += 1; y = r.a * r.b", "", [1.5, 4, 9.75, 6]),
+    "a branch": ("Pair p(x, 2); if (x > 0) { Pair q(7, 1); p = q; } y = p.a + p.b", "", [8, 0.5, 8, 8]),
+    "one within another": (
+        "Outer q; q.p.a = x; q.p.b = 1; Outer s = q; s.p.a = 9; s.c = 2; y = q.p.a + s.p.b * s.c",
+        "struct Outer { Pair p; float c; };",
+        X + 2,
+    ),
+    "a typedef": ("M m = {x, x}; m.lo -= 1; y = m.lo + m.hi", "typedef struct { float lo, hi; } M;", 2 * X - 1),
+    "a template": ("Pair p(x, 1); y = same(p).a", "template <typename U> __device__ U same(U u) { return u; }", X),
+    "auto and sizeof": ("auto p = Pair(x, 1); y = p.a + sizeof(Pair) + sizeof(p)", "", X + 32),
+    "struct as a word": ("struct Pair p = {x, 4}; y = p.b", "", [4, 4, 4, 4]),
+    "as PyCUDA has them": (
+        "minmax_collector m = agg_mmc(minmax_collector(x, x), minmax_collector(0, 1)); y = m.cur_max - m.cur_min",
+        MINMAX,
+        [1, 2.5, 3.25, 2],
+    ),
+    "vectors": (
+        "float3 v = make_float3(x, 2, 3); v.x += 1; y = dot(v, v) + make_int2(4, 5).y",
+        "__device__ float dot(float3 a, float3 b) { return a.x * b.x + a.y * b.y + a.z * b.z; }",
+        (X + 1) ** 2 + 18,
+    ),
+}
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_structs_in_snippets(library, name):
+    target = targets.target(library)
+    text, preamble, expected = PROGRAMS[name]
+    kernel = elementwise("T x", "T y", text, preamble=PAIR + preamble)
+    assert target.get(kernel(target.put(X))).tolist() == np.asarray(expected, float).tolist()
+
+
+@pytest.mark.parametrize("name", ["a result", "a loop", "as PyCUDA has them"])
+def test_the_cuda_source_computes_the_same(name):
+    text, preamble, expected = PROGRAMS[name]
+    found = np.zeros_like(X)
+    as_cuda(elementwise("T x", "T y", text, preamble=PAIR + preamble), X, found)
+    assert found.tolist() == np.asarray(expected, float).tolist()
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_a_reduction_over_structs(library):
+    target = targets.target(library)
+    x = np.random.default_rng(5).normal(size=(7, 3000)).astype(np.float32)
+    kinds = {"identity": "minmax_collector(10000, -10000)", "dtype": "minmax_collector", "preamble": MINMAX}
+    pair = reduction("float *x", map_expr="minmax_collector(x[i], x[i])", reduce_expr="agg_mmc(a, b)", **kinds)
+    least, most = map(target.get, pair(target.put(x.ravel())))
+    assert (least, most) == (x.min(), x.max())
+    text = "lo = a.cur_min; hi = 2 * a.cur_max"
+    named = reduction(
+        "T x", "T lo, T hi", map_expr="minmax_collector(x, x)", reduce_expr="agg_mmc(a, b)", post_map_expr=text, **kinds
+    )
+    low, high = map(target.get, pickle.loads(pickle.dumps(named))(target.put(x), axis=1))
+    assert (low.tolist(), high.tolist()) == (x.min(1).tolist(), (2 * x.max(1)).tolist())
+    empty = map(target.get, named(target.put(x[:, :0]), axis=1))
+    assert [each.tolist() for each in empty] == [[10000.0] * 7, [-20000.0] * 7]
+
+
+def test_a_sum_over_structs_is_one_over_each_member():
+    x = np.random.default_rng(6).normal(size=10_001)
+    preamble = "struct Moments { double s, q; }; __device__ Moments add(Moments a, Moments b) "
+    preamble += "{ return Moments{a.s + b.s, a.q + b.q}; }"
+    both = reduction("T x", map_expr="Moments(x, x * x)", reduce_expr="add(a, b)", dtype="Moments", preamble=preamble)
+    plain = [reduction("T x", "T y", map_expr=text, reduce_expr="a + b") for text in ("x", "x * x")]
+    assert [each.tolist() for each in both(x)] == [each(x).tolist() for each in plain]
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_constants_tables_and_enumerations(library):
+    target = targets.target(library)
+    preamble = """
+    __constant__ double K[3] = {1, 2, 3};
+    static const int N = 3;
+    typedef enum { A, B = 5, C } Kind;
+    enum Other { D = 3 };
+    __device__ Kind next(enum Other d) { return d == D ? C : A; }
+    __device__ double f(double v) { return K[2] + N * v; }
+    """
+    kernel = elementwise("T x, int32 k", "T y", "Kind c = next(D); y = x * K[k] + N + c + f(x)", preamble=preamble)
+    k = np.array([0, 1, 2, 1], np.int32)
+    expected = X * np.array([1.0, 2, 3, 2]) + 3 + 6 + 3 + 3 * X
+    assert target.get(kernel(target.put(X), target.put(k))).tolist() == expected.tolist()
+
+
+def test_constants_hide_behind_parameters_and_are_not_written():
+    assert elementwise("T x, T N", "T y", "y = x + N", preamble="const int N = 3;")(X, 1.0).tolist() == (X + 1).tolist()
+    for text in ("K[1] = 2; y = x", "N = 2; y = x", "N++; y = x"):
+        with pytest.raises(KernelSyntaxError, match="is read-only here"):
+            elementwise("T x", "T y", text, preamble="const double K[2] = {1, 2}; const int N = 3;")(X)
+    total = reduction(
+        "T x", "T y", map_expr="x * N", reduce_expr="a + b", identity="N - 3", preamble="const int N = 3;"
+    )
+    assert total(X) == 3 * X.sum()
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_switch(library):
+    target = targets.target(library)
+    text = "switch (n) { case 1: y = 10; break; case 2: case 3: y = 20; break; default: y = -n; }"
+    n = np.arange(-1, 5, dtype=np.int32)
+    assert target.get(elementwise("int32 n", "int32 y", text)(target.put(n))).tolist() == [1, 0, 10, 20, 20, -4]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("y = 0; switch (n) { case 1: y += 1; case 2: y += 2; break; case 3: y += 4; }", [0, 3, 2, 4, 0]),
+        ("y = 0; switch (n) { default: y += 8; case 2: y += 2; break; case 3: y += 4; }", [10, 10, 2, 4, 10]),
+        ("y = 7; switch (n) { case 0: return; case 1: y = 1; } y += 1;", [7, 2, 8, 8, 8]),
+        ("y = 0; for (int k = 0; k < n; ++k) switch (k) { case 1: continue; case 2: y += 9; break; default: ++y; }",
+         [0, 1, 1, 10, 11]),
+        ("y = 0; while (y < n) { switch (n) { case 4: break; default: y += 1; } y += 1; }", [0, 2, 2, 4, 4]),
+        ("y = f(n)", [5, 6, 7, 7, 7]),
+        ("switch (n > 2) { case true: { int k = 5; y = k; break; } default: y = 1; }", [1, 1, 1, 5, 5]),
+    ],
+)  # fmt: skip
+def test_cases_fall_through_and_jumps_leave_them(text, expected):
+    n = np.arange(5, dtype=np.int32)
+    f = "__device__ int f(int n) { switch (n) { case 0: return 5; case 1: return 6; default: return 7; } }"
+    assert elementwise("int32 n", "int32 y", text, preamble=f)(n).tolist() == expected
+
+
+def test_limits():
+    text = "a = std::numeric_limits<T>::max(); b = numeric_limits<int>::min(); c = numeric_limits<float>::infinity();"
+    a, b, c = elementwise("T x", "T a, int32 b, float32 c", text)(X)
+    assert (a[0], b[0], c[0]) == (np.finfo(float).max, -(2**31), np.inf)
+    for name, value in (("min", np.finfo("f4").tiny), ("lowest", np.finfo("f4").min), ("epsilon", np.finfo("f4").eps)):
+        assert elementwise("float32 x", "float32 y", f"y = numeric_limits<float>::{name}()")(X.astype("f4"))[0] == value
+    with pytest.raises(KernelSyntaxError, match=r"numeric_limits of float64 have no digits\(\)"):
+        elementwise("T x", "T y", "y = numeric_limits<T>::digits()")(X)
+
+
+WRONG = [
+    ("Pair p(x, 1); y = p + 1", "", KernelTypeError, "a Pair is no number; take a member of it"),
+    ("Pair p(x, 1); y = p", "", KernelSyntaxError, "'y' is float64, and a struct is assigned"),
+    ("Pair p(x, 1); y = p.c", "", KernelSyntaxError, "Pair has no member 'c'; its members are a, b"),
+    ("y = x.a", "", KernelSyntaxError, "a number has no members"),
+    ("Pair p(x, 1, 2); y = p.a", "", KernelTypeError, r"Pair has 2 member\(s\), 3 are given"),
+    ("Pair p(x, 1); Other q(1); p = q; y = p.a", "struct Other { double a; };", KernelSyntaxError, "is a Pair"),
+    ("y = f(x)", "__device__ double f(Pair p) { return p.a; }", KernelTypeError, "is a float64, and must be Pair"),
+    ("y = x", "struct Q { double v[3]; };", KernelSyntaxError, "is no number and no struct"),
+    ("y = x", "struct Q { int n; int twice() { return 2 * n; } };", KernelSyntaxError, "write functions outside of it"),
+    ("y = x", "struct Q { int a, b; Q(int u, int v) : a(v), b(u) {} };", KernelSyntaxError, "in their order"),
+    ("Q q; q.a = 1; y = x", "struct Q { foo a; };", KernelSyntaxError, "struct Q: unknown type 'foo' of member 'a'"),
+    ("y = x", "int n;", KernelSyntaxError, "it holds a Decl of 'n'"),
+    ("Pair p[2]; y = x", "", KernelSyntaxError, "'p' is an array of Pair, and arrays hold numbers"),
+    ("switch (x) { case 1: y = 1; }", "", KernelTypeError, "switch needs an integer, not float64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "preamble", "kind", "words"), WRONG)
+def test_mistakes_are_told(text, preamble, kind, words):
+    with pytest.raises(kind, match=words):
+        elementwise("T x", "T y", text, preamble=PAIR + preamble)(X)
+
+
+def test_a_map_that_indexes_freely_gives_no_struct():
+    with pytest.raises(KernelSyntaxError, match="the map indexes an array freely and gives a Pair"):
+        reduction("raw double x", map_expr="Pair(x[i], x[0])", reduce_expr="a", dtype="Pair", preamble=PAIR)(X)

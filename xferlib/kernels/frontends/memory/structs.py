@@ -1,0 +1,259 @@
+"""Structs in snippets: a struct is its members, each a value of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from xferlib.errors import KernelTypeError
+from xferlib.kernels.frontends.memory.contents import Contents, Fail, Place, Variable
+from xferlib.kernels.frontends.memory.local_arrays import element_keys
+from xferlib.kernels.ir.nodes import Builder, DType, Node
+
+RETURNED = "returned"
+"""The first part of the keys of the members that a function returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class StructType:
+    """The type of a struct: its members with their names."""
+
+    name: str
+    members: tuple[tuple[str, Any], ...]
+    """Dtypes, and types of structs."""
+    kind = "V"
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The dtype of such a struct in memory."""
+        fields = [(name, each.numpy if isinstance(each, StructType) else each) for name, each in self.members]
+        return np.dtype(fields, align=True)
+
+    @property
+    def itemsize(self) -> int:
+        return self.numpy.itemsize
+
+    def leaves(self) -> list[DType]:
+        """The dtypes of all numbers in it."""
+        return [
+            leaf for _, each in self.members for leaf in (each.leaves() if isinstance(each, StructType) else [each])
+        ]
+
+    def of(self, values: Iterator[Node]) -> StructValue:
+        """A struct of the next values, as many as it has numbers."""
+        return StructValue(
+            self,
+            {name: each.of(values) if isinstance(each, StructType) else next(values) for name, each in self.members},
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StructValue:
+    """The value of a struct."""
+
+    dtype: StructType
+    members: dict[str, Any]
+    """Nodes, and values of structs."""
+
+    def leaves(self) -> list[Node]:
+        """All numbers in it."""
+        return [leaf for each in self.members.values() for leaf in leaves(each)]
+
+
+def leaves(value: Node | StructValue) -> list[Node]:
+    """The numbers of a struct, or the one number."""
+    return value.leaves() if isinstance(value, StructValue) else [value]
+
+
+def _vectors() -> dict[str, StructType]:
+    kinds = {"char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32",
+             "long": "int64", "ulong": "uint64", "longlong": "int64", "ulonglong": "uint64", "float": "float32",
+             "double": "float64"}  # fmt: skip
+    return {
+        f"{name}{count}": StructType(f"{name}{count}", tuple((each, np.dtype(dtype)) for each in "xyzw"[:count]))
+        for name, dtype in kinds.items()
+        for count in (1, 2, 3, 4)
+    }
+
+
+VECTORS = _vectors()
+"""CUDA's vector types."""
+
+
+def keys_of(variable: Variable) -> list[Hashable]:
+    """The keys of a variable's contents: its own, those of its elements, or those of its members."""
+    if variable.kind == "array":
+        return element_keys(variable)
+    if variable.kind == "record":
+        return [key for each in variable.members for key in keys_of(each)]
+    return [variable.key]
+
+
+class StructScope:
+    """The part of a scope that knows of structs."""
+
+    b: Builder
+    _names: dict[str, Variable]
+    _state: dict[Hashable, Contents]
+    _true: Node
+    _write: Callable[[Variable, Hashable, Node, str, Fail], Node]
+
+    def record_variable(
+        self,
+        key: Hashable,
+        dtype: StructType,
+        value: StructValue | None,
+        *,
+        is_writable: bool = True,
+        is_argument: bool = False,
+    ) -> Variable:
+        """A new variable of a struct, with its value where it has one."""
+        members: list[Variable] = []
+        for name, kind in dtype.members:
+            own, content = (key, name), None if value is None else value.members[name]
+            if isinstance(kind, StructType):
+                members.append(self.record_variable(own, kind, content, is_writable=is_writable))
+                continue
+            members.append(Variable(own, kind, is_writable=is_writable))
+            if content is not None:
+                self._state[own] = Contents(content, self._true)
+        kind_of: Any = dtype
+        return Variable(
+            key, kind_of, kind="record", is_writable=is_writable, is_argument=is_argument, members=tuple(members)
+        )
+
+    def read_record(self, variable: Variable) -> StructValue:
+        """The value of a struct; members that have none are 0."""
+        dtype: Any = variable.dtype
+        values: dict[str, Any] = {}
+        for (name, kind), each in zip(dtype.members, variable.members, strict=True):
+            if isinstance(kind, StructType):
+                values[name] = self.read_record(each)
+            else:
+                slot = self._state.get(each.key)
+                values[name] = self.b.const(0, kind) if slot is None else slot.value
+        return StructValue(dtype, values)
+
+    def write_record(self, variable: Variable, value: Any, name: str, fail: Fail) -> StructValue:
+        """Assign a struct."""
+        if not isinstance(value, StructValue) or value.dtype != variable.dtype:
+            fail(f"{name!r} is a {variable.dtype}, and {value.dtype} is assigned")
+        for each, content in zip(variable.members, value.members.values(), strict=True):
+            if each.kind == "record":
+                self.write_record(each, content, name, fail)
+            else:
+                self._write(each, each.key, content, name, fail)
+        return value
+
+    def is_record(self, name: str) -> bool:
+        """Whether a name is that of a struct."""
+        variable = self._names.get(name)
+        return variable is not None and variable.kind == "record"
+
+    def member(self, place: Place, name: str, fail: Fail) -> Place:
+        """The place of a member of the struct at a place."""
+        variable = place.variable
+        if variable.kind != "record":
+            fail("a number has no members; of an array and of _ind there is .ndim")
+        dtype: Any = variable.dtype
+        names = [each for each, _ in dtype.members]
+        if name not in names:
+            fail(f"{dtype} has no member {name!r}; its members are {', '.join(names)}")
+        return Place(variable.members[names.index(name)], None)
+
+
+class Structs:
+    """Translates types, and structs."""
+
+    b: Builder
+    scope: Any
+    types: dict[str, DType]
+    structs: Any
+    fail: Callable[..., NoReturn]
+    any_value: Callable[[Any], Any]
+    text: Any
+
+    def type_of(self, node: Any) -> Any:
+        """The dtype that a type's words name, or the `StructType` of a struct."""
+        if type(node).__name__ != "IdentifierType":
+            self.fail(node, "union and enum are not supported, nor is a struct without a name; use numbers")
+        found = self._words(node.names) or self.record_type(node, self._resolved(node.names[-1]))
+        if found is None:
+            self.fail(node, f"unknown type {' '.join(node.names)!r}; use a C or NumPy type name")
+        return found
+
+    def _words(self, names: list[str]) -> DType | None:
+        words = sorted((word for word in names if word != "signed" or len(names) == 1), reverse=True)
+        name = " ".join(words)
+        name = name.removesuffix(" int") if (name != "int" and "long" in name) or "short" in name else name
+        name = "int" if name == "signed" else name
+        return self.types.get(name) or self.types.get(" ".join(names)) or self.types.get(self._resolved(name))
+
+    def _resolved(self, name: str) -> str:
+        """The name of the type to which the source gives a name."""
+        for _ in range(len(self.text.aliases)):
+            name = " ".join(self.text.aliases.get(name, name).split())
+        return name
+
+    def named_type(self, name: str) -> Any:
+        """The type of a name, a dtype or a `StructType`; None if there is none."""
+        return self._words(name.split()) or self.record_type(None, name)
+
+    def record_type(self, node: Any, name: str) -> StructType | None:
+        """The type of a struct of that name; None if there is none."""
+        struct = self.structs.get(name)
+        if struct is None:
+            return VECTORS.get(name)
+        members: list[tuple[str, Any]] = []
+        for words, member in struct.members:
+            plain = [each for each in words.split() if each not in ("const", "volatile", "struct")]
+            kind: Any = self._words(plain) or (self.record_type(node, plain[0]) if plain and plain[0] != name else None)
+            if kind is None:
+                self.fail(
+                    node, f"struct {name}: unknown type {words!r} of member {member!r}; use a C or NumPy type name"
+                )
+            members.append((member, kind))
+        return StructType(name, tuple(members))
+
+    def made_record(self, node: Any, dtype: StructType, given: list[Any]) -> StructValue:
+        """A struct from its members' expressions, or from one of its own type; what is missing is 0."""
+        if len(given) == 1 and type(given[0]).__name__ != "InitList":
+            value = self.any_value(given[0])
+            if isinstance(value, StructValue):
+                if value.dtype == dtype:
+                    return value
+                if not isinstance(dtype.members[0][1], StructType):
+                    self.fail(node, f"{value.dtype} cannot become {dtype}; set its members", KernelTypeError)
+            values = [value]
+        else:
+            values = [each if type(each).__name__ == "InitList" else self.any_value(each) for each in given]
+        if len(values) > len(dtype.members):
+            self.fail(node, f"{dtype} has {len(dtype.members)} member(s), {len(values)} are given", KernelTypeError)
+        found: dict[str, Any] = {}
+        for number, (name, kind) in enumerate(dtype.members):
+            value = values[number] if number < len(values) else None
+            found[name] = self._member_value(node, kind, value)
+        return StructValue(dtype, found)
+
+    def _member_value(self, node: Any, kind: Any, value: Any) -> Any:
+        if isinstance(kind, StructType):
+            if isinstance(value, StructValue) and value.dtype == kind:
+                return value
+            if value is None or type(value).__name__ == "InitList":
+                return self.made_record(node, kind, value.exprs if value is not None else [])
+            self.fail(node, f"a member is a {kind}, and {value.dtype} is given", KernelTypeError)
+        if isinstance(value, StructValue) or type(value).__name__ == "InitList":
+            self.fail(node, f"a member is {kind}, and a struct is given", KernelTypeError)
+        return self.b.const(0, kind) if value is None else self.b.cast(value, kind)
+
+    def chosen(self, condition: Node, yes: Any, no: Any) -> StructValue:
+        """``condition ? yes : no`` of structs of one type."""
+        kind: StructType = yes.dtype
+        pairs = zip(yes.leaves(), no.leaves(), strict=True)
+        return kind.of(iter([self.b.select(condition, one, other) for one, other in pairs]))
