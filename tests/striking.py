@@ -131,4 +131,4 @@ def struck_everywhere(
         found = held()
         assert found[1:] == before[1:], strike.struck
         assert all(now <= then for now, then in zip(found[0], before[0], strict=True)), strike.struck
-    assert times  # or nothing was tried
+    assert times or not count.passed  # no call in Python: C does all of it, and cannot be struck
