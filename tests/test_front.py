@@ -73,6 +73,7 @@ class Direct(FakeBackend):
         self._functions = (
             ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t)(self._send),
             ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t)(self._fetch),
+            ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t, ctypes.c_void_p)(self._enqueue),
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(WORD))(self._context),
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda stream: int(not self.stream_done(self._here()))),
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint), ctypes.c_uint, WORD)(self._attribute),
@@ -99,6 +100,13 @@ class Direct(FakeBackend):
             ctypes.memmove(dst, src, nbytes)
         return self.result
 
+    def _enqueue(self, dst: int, src: int, nbytes: int, stream: int | None) -> int:
+        assert not stream
+        self.seen.append("enqueue")
+        return int(
+            not self.copy_to_device(dst, src, nbytes, stream=self._here())
+        )  # which reads at once, and may write late
+
     def _context(self, context: Any) -> int:
         context[0] = 7
         return 0
@@ -109,11 +117,11 @@ class Direct(FakeBackend):
         return 0
 
     def direct(self, device: Any) -> DirectCopies:
-        send, fetch, current, query, attribute = (
+        send, fetch, enqueue, current, query, attribute = (
             ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._functions
         )
         return DirectCopies(
-            send=send, fetch=fetch, current=current, query=query, attribute=attribute, context=7,
+            send=send, fetch=fetch, enqueue=enqueue, current=current, query=query, attribute=attribute, context=7,
             empty=lambda shape, dtype: self.empty(shape, dtype, device=device, stream=self._here()),
             pointer=lambda array: array.pointer, stream=lambda: self.stream_current(device).handle,
             is_current=lambda: self.device_current() is device,
@@ -287,10 +295,19 @@ def test_a_busy_stream_is_not_waited_for(direct: Any) -> None:
         to_device(pinned, device=HERE, stream=xl.current_stream(HERE))  # still pending
         direct.seen.clear()
         to_device(bits_of(100_000, np.uint8, seed=4), out=d)
+        small = xl.zeros(1000, "uint8", device=HERE)
+        to_device(xl.pinned_array(np.ones(1000, np.uint8), backend="direct"), out=small)  # would be read late
         assert direct.seen == []
+        changing = np.full(1000, 2, np.uint8)
+        to_device(changing, out=small)
+        e = to_device(changing, device=xl.get_device(HERE))
+        changing[:] = 3
+        assert direct.seen == ["enqueue"] * 2
     finally:
         direct.machine.progresses_on_query = True
     assert_same_bits(to_host(d), bits_of(100_000, np.uint8, seed=4))
+    for found in (small, e):
+        assert_same_bits(to_host(found), np.full(1000, 2, np.uint8))
 
 
 def test_other_circumstances_are_left_to_python_and_end(direct: Any) -> None:

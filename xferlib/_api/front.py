@@ -159,7 +159,7 @@ def _added(device: Device) -> int:
         None, direct.empty, direct.pointer, direct.stream, direct.is_current, pool.empty,
         functools.partial(slab.scratch_of, part),
     )  # fmt: skip
-    addresses = (direct.send, direct.fetch, direct.current, direct.query, direct.attribute, *spread)
+    addresses = (direct.send, direct.fetch, direct.enqueue, direct.current, direct.query, direct.attribute, *spread)
     return _add(
         device, library, device.index, _ON_DEVICE, functions, (*pool.lending(), is_followed), addresses, direct.context
     )
@@ -172,7 +172,7 @@ def _add(
     kind: int,
     functions: tuple[Any, ...] = (None,) * 7,
     pool: tuple[Any, ...] = (None,) * 5,
-    addresses: tuple[int, ...] = (0,) * 7,
+    addresses: tuple[int, ...] = (0,) * 8,
     context: int = 0,
 ) -> int:
     found: int = _front.add_end(device, library, index, kind, functions, pool, addresses, context)

@@ -52,6 +52,9 @@ class DirectCopies(NamedTuple):
     """The address of ``int send(uint64_t dst, uint64_t src, size_t nbytes)``; ``src`` has been read on return."""
     fetch: int
     """The same to the host, complete on return."""
+    enqueue: int
+    """Of ``int enqueue(uint64_t dst, uint64_t src, size_t nbytes, void *stream)``, an upload behind the
+    stream's work of memory that is not pinned; ``src`` has been read on return. 0: there is none."""
     current: int
     """Of ``int current(void **context)``: the thread's."""
     query: int

@@ -134,16 +134,30 @@ static void learn(copier *c, int64_t patience_ns, int is_idle)
         c->in_vain = 1;
 }
 
+enum { MEMORY_TYPE = 2, HOST_MEMORY = 1 }; /* of CUDA's driver: CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_MEMORYTYPE_HOST */
+
+static int is_pinned(const copier *c, const char *host)
+{
+    unsigned kind = 0;
+    return c->attribute && c->attribute(&kind, MEMORY_TYPE, (word)(uintptr_t)host) == 0 && kind == HOST_MEMORY;
+}
+
+enum { ENQUEUED_MOST = 64 << 10 }; /* more bytes, and the driver waits for the stream */
+
 /* Copy between memory and the device, whose context is current: the driver's result, or NOT_ASKED where the default stream
-   is busy. Called with the GIL held. */
+   is busy. Little ordinary memory is enqueued there all the same: the driver has read it when it returns. Called with the
+   GIL held. */
 int xf_copy(copier *c, word device, word memory, size_t nbytes)
 {
-    int64_t patience_ns = patience(c);
+    int is_enqueued = c->is_upward && c->enqueue && nbytes <= ENQUEUED_MOST;
+    int64_t patience_ns = is_enqueued ? 0 : patience(c);
     int result = NOT_ASKED, is_idle;
     Py_BEGIN_ALLOW_THREADS /* around the query too: see "Blocking" above */
     is_idle = becomes_idle(c, patience_ns);
     if (is_idle)
         result = c->is_upward ? c->copy(device, memory, nbytes) : c->copy(memory, device, nbytes);
+    else if (is_enqueued && !is_pinned(c, (const char *)(uintptr_t)memory))
+        result = c->enqueue(device, memory, nbytes, NULL);
     Py_END_ALLOW_THREADS
     learn(c, patience_ns, is_idle);
     return result;
@@ -152,14 +166,6 @@ int xf_copy(copier *c, word device, word memory, size_t nbytes)
 /* --- one copy of an array of any layout */
 
 enum { SPREAD = 7 };
-
-enum { MEMORY_TYPE = 2, HOST_MEMORY = 1 }; /* of CUDA's driver: CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_MEMORYTYPE_HOST */
-
-static int is_pinned(const copier *c, const char *host)
-{
-    unsigned kind = 0;
-    return c->attribute && c->attribute(&kind, MEMORY_TYPE, (word)(uintptr_t)host) == 0 && kind == HOST_MEMORY;
-}
 
 /* Copy plain bytes between host memory and the device: as xf_copy. The driver stages ordinary memory in pieces, one after
    the other, at half the speed of one copy to or from pinned memory and one by the processor. Memory that is pinned already

@@ -14,6 +14,7 @@ typedef struct {
     int (*current)(void **);         /* the thread's context */
     int (*query)(void *);            /* whether a stream is idle; NULL: not asked */
     int (*attribute)(void *, unsigned, word); /* of an address; NULL: no memory is pinned */
+    int (*enqueue)(word, word, size_t, void *); /* reads ordinary memory before it returns; NULL: not tried */
     int is_upward;
     unsigned in_vain; /* calls since a wait for the stream was in vain; 0: none was */
 } copier;

@@ -636,12 +636,14 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned)
     description src, dst;
     PyObject *result;
     end *e = NULL;
-    if (!may_skip() || !(l = find_library(d)) || !see(l, d, &src))
+    if (!may_skip())
+        return NULL;
+    if ((PyObject *)Py_TYPE(d) == front.ndarray && !out && !is_pinned)
+        return see_host(d, &src) && src.nbytes < front.most_copied ? front.new_copy(d, 0) : NULL;
+    if (!(l = find_library(d)) || !see(l, d, &src))
         return NULL;
     if (src.kind == ON_CPU && (is_pinned || src.nbytes >= front.most_copied))
         return NULL;
-    if (src.kind == ON_CPU && !out && l->type == front.ndarray)
-        return front.new_copy(d, 0);
     if (!src.is_c || src.nbytes <= 0)
         return NULL;
     if (src.kind != ON_CPU) {
@@ -862,13 +864,13 @@ PyObject *xf_add_library(PyObject *ignored, PyObject *arguments)
 PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
 {
     PyObject *device, *copied, *empty, *pointer, *stream, *is_current, *pinned, *scratch, *lease, *blocks, *dead, *pool, *followed;
-    unsigned long long send, receive, current, query, attribute, gather, scatter;
+    unsigned long long send, receive, enqueue, current, query, attribute, gather, scatter;
     int number;
     end e = {0};
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "Oiii(OOOOOOO)(OOOOO)(KKKKKKK)K", &device, &number, &e.index, &e.kind, &copied, &empty,
+    if (!PyArg_ParseTuple(arguments, "Oiii(OOOOOOO)(OOOOO)(KKKKKKKK)K", &device, &number, &e.index, &e.kind, &copied, &empty,
                           &pointer, &stream, &is_current, &pinned, &scratch, &lease, &blocks, &dead, &pool, &followed, &send,
-                          &receive, &current, &query, &attribute, &gather, &scatter, &e.context))
+                          &receive, &enqueue, &current, &query, &attribute, &gather, &scatter, &e.context))
         return NULL;
     if (front.end_count == MOST_ENTRIES || e.index < 0 || e.index >= MOST_INDEX || number >= front.library_count)
         return PyLong_FromLong(-1);
@@ -892,6 +894,7 @@ PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
     e.up.copier.copy = (int (*)(word, word, size_t))(uintptr_t)send;
     e.down.copier.copy = (int (*)(word, word, size_t))(uintptr_t)receive;
     e.up.copier.current = (int (*)(void **))(uintptr_t)current;
+    e.up.copier.enqueue = (int (*)(word, word, size_t, void *))(uintptr_t)enqueue;
     e.up.copier.query = (int (*)(void *))(uintptr_t)query;
     e.up.copier.attribute = e.down.copier.attribute = (int (*)(void *, unsigned, word))(uintptr_t)attribute;
     e.up.copier.is_upward = 1;

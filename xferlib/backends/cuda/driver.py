@@ -98,6 +98,7 @@ copy_each = driver_calls.bind_copy_each(_address("cuMemcpyAsync"))
 DIRECT = {
     "send": _address("cuMemcpyHtoD_v2"),
     "fetch": _address("cuMemcpyDtoH_v2"),
+    "enqueue": _address("cuMemcpyHtoDAsync_v2"),
     "current": _address("cuCtxGetCurrent"),
     "query": _address("cuStreamQuery"),
     "attribute": _address("cuPointerGetAttribute"),
