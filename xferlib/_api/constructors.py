@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._api import joining, transfers
-from xferlib._core import convert, mixing, registry
+from xferlib._core import convert, devices, mixing, registry
 from xferlib._core.array import Array, check_dtype
 from xferlib._core.device import DeviceSpec
 from xferlib._transfer import ends
@@ -33,17 +33,23 @@ def asarray(x: Any, dtype: Any = None, *, backend: str | None = None, device: De
         xl.asarray([1, 2, 3])                  # int64, as NumPy has it, on every backend
 
     Args:
-        x: An array of any backend, a sequence or a scalar; shape S.
+        x: An array of any backend, a sequence or a scalar; shape S. Or, on a CUDA device, an object with
+            ``__cuda_array_interface__``, such as Numba's arrays.
         dtype: Converted to; floats saturate to integers. That of ``x``, or NumPy's for sequences, if omitted.
         backend: Registry name of the target; the default backend if omitted.
         device: Target device; the backend's current one if omitted.
 
     Returns:
-        ``x`` itself where it is on the device with that dtype, else a copy of shape S in C order.
+        ``x`` itself where it is on the device with that dtype, or an array over the memory of another library's
+        object; else a copy of shape S in C order.
 
     Raises:
         As `to_device`.
     """
+    if registry.backend_of(x) is None and hasattr(x, "__cuda_array_interface__"):
+        place = devices.resolve(device, backend=None if backend is None else registry.get(backend))
+        if place.kind == "cuda":
+            x = registry.get(place.backend).namespace().asarray(x)
     if backend is None and device is None and (owner := registry.backend_of(x)) is not None:
         place = owner.device_of(x)
         device = place if place.kind != "cpu" else None

@@ -19,7 +19,10 @@ Extents = int | tuple[int, ...]
 
 
 def asarray(lib: Primitives, obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
-    """An array from Python numbers, nested lists, a NumPy array or an array."""
+    """An array from Python numbers, nested lists, a NumPy array, an array, or another library's on the device."""
+    if registry.backend_of(obj) is None and hasattr(obj, "__cuda_array_interface__"):
+        found = dlpack.shared(lib, obj)
+        obj = obj if found is None else found
     if not lib.is_array(obj):
         if copy is False:
             raise ValueError("copy=False: host memory cannot become device memory without a copy; leave copy out")

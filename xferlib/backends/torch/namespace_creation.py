@@ -155,7 +155,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor from numbers, nested lists, a NumPy array or a tensor.
+    """A tensor from numbers, nested lists, a NumPy array, a tensor, or another library's array on a device.
 
     ``copy=None`` shares memory where torch can, which it cannot with NumPy's read-only arrays, negative strides and
     other byte orders.
@@ -174,6 +174,8 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
         return joined if wanted is None else joined.to(wanted)
     if not isinstance(obj, (np.ndarray, np.generic)) and hasattr(obj, "__dlpack__"):
         return torch.asarray(obj, dtype=wanted, device=place_of(device), copy=copy)
+    if hasattr(obj, "__cuda_array_interface__") and torch.cuda.is_available():
+        return asarray(_described(obj), dtype=dtype, device=device, copy=copy)
     host = as_host_array(obj, what="obj")
     if wanted is None and not isinstance(obj, (np.ndarray, np.generic)):
         wanted = by_default(TO_TORCH[host.dtype.newbyteorder("=")])
@@ -183,6 +185,16 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
         host = np.array(host, host.dtype.newbyteorder("="), order="C")
     shared = torch.from_numpy(host.view(host.dtype.name))  # of two types of 64 bits torch knows one
     return torch.asarray(shared, dtype=wanted, device=place_of(device), copy=copy if host is obj else None)
+
+
+def _described(obj: Any) -> Tensor:
+    """A tensor over memory that CUDA's array interface describes; the current stream waits for the object's."""
+    found = torch.as_tensor(obj, device="cuda")
+    handle = obj.__cuda_array_interface__.get("stream")
+    if handle is not None:
+        theirs = torch.cuda.ExternalStream(int(handle), device=found.device)
+        torch.cuda.current_stream(found.device).wait_stream(theirs)
+    return found
 
 
 def _check_shared(obj: Any, copy: bool | None, *, is_shared: bool) -> None:
