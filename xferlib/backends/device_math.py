@@ -152,14 +152,15 @@ class DeviceMath(ABC):
         a: ArrayInfo,
         values: ArrayInfo,
         codes: ArrayInfo,
-        vectors: tuple[ArrayInfo, ArrayInfo] | None,
+        vectors: tuple[ArrayInfo, ArrayInfo],
         *,
+        with_vectors: bool,
         stream: RawStream,
     ) -> None:
         """The same in one operation, of matrices of at most `MOST_SMALL` rows.
 
         ``vectors``: all left ones (count, rows, rows), and the right ones (count, columns, columns) as columns; both
-        lie column by column.
+        lie column by column. They are overwritten in any case.
         """
 
     @abstractmethod

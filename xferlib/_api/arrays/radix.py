@@ -83,7 +83,7 @@ def suits(lib: Primitives, info: ArrayInfo, *, descending: bool, is_indexed: boo
 def _is_ready(library: DeviceSorting, kind: SortKind, device: Device, *, compiles: bool) -> bool:
     if library.is_loaded(kind, device):
         return True
-    name = cache.key("sort", library.fingerprint(device), *map(str, kind))
+    name = cache.key("radix sort", library.fingerprint(device), *map(str, kind))
     code = cache.read(name)
     if code is not None:
         with contextlib.suppress(KernelError):  # of another version, whatever the fingerprint says

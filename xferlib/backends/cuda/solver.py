@@ -251,17 +251,18 @@ class Solver(Libraries):
         a: ArrayInfo,
         values: ArrayInfo,
         codes: ArrayInfo,
-        vectors: tuple[ArrayInfo, ArrayInfo] | None,
+        vectors: tuple[ArrayInfo, ArrayInfo],
         *,
+        with_vectors: bool,
         stream: RawStream,
     ) -> None:
         """See `DeviceMath.small_svd`."""
         solver, name = self._bindings["cusolverDn"], f"{_LETTERS[a.dtype.name]}gesvdj_batched"
         find, size = getattr(solver, name), getattr(solver, f"{name}_buffer_size")
         count, columns, rows = a.shape
-        left, right = (0, 0) if vectors is None else (each.pointer for each in vectors)
+        left, right = (each.pointer for each in vectors)
         matrices = (
-            int(vectors is not None), rows, columns, a.pointer, rows, values.pointer, left, rows, right, columns
+            int(with_vectors), rows, columns, a.pointer, rows, values.pointer, left, rows, right, columns
         )  # fmt: skip
 
         def run(handle: int) -> None:

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib._core.array import ArrayInfo
 from xferlib.backends.cuda.libraries import translated
 from xferlib.backends.device_math import DeviceSorting, SortKind
 
 if TYPE_CHECKING:
-    from xferlib._core.array import ArrayInfo
     from xferlib._core.device import Device
     from xferlib._core.raw import RawStream
+
+_NOWHERE = 256
+"""An address that nothing reads."""
 
 Architecture = tuple[int, int]
 """The compute capability."""
@@ -90,7 +93,11 @@ class CudaSorting(DeviceSorting):
     def compile(self, kind: SortKind, device: Device) -> bytes:
         """See `DeviceSorting.compile`."""
         compute = self._compute
-        keys, values = compute.ProxyArray(kind.keys), None if kind.values is None else compute.ProxyArray(kind.values)
+        # Its own ProxyArray has address 0, for which values are left out of the code.
+        keys, values = (
+            None if each is None else _Described(ArrayInfo(_NOWHERE, (1,), (each.itemsize,), each, device, True))
+            for each in (kind.keys, kind.values)
+        )
         order = compute.SortOrder.DESCENDING if kind.is_descending else compute.SortOrder.ASCENDING
         with translated("cuda-cccl", "sort"):
             made = compute.make_radix_sort(

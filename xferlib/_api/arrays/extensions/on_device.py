@@ -274,15 +274,17 @@ def svd(lib: Primitives, x: Array, *, full_matrices: bool, with_vectors: bool = 
     is_small = stack.count > 1 and stack.rows <= MOST_SMALL
     values = stack.empty(stack.columns, dtype=stack.real)
     vectors: list[Array] = []
-    if with_vectors:
+    if with_vectors or is_small:
         left = stack.empty(stack.rows if full_matrices or is_small else stack.columns, stack.rows)
         vectors = [left, stack.empty(stack.columns, stack.columns)]
 
     def factor(
         library: DeviceMath, a: ArrayInfo, values: ArrayInfo, codes: ArrayInfo, *found: ArrayInfo, stream: Any
     ) -> None:
-        find = library.small_svd if is_small else library.svd
-        find(a, values, codes, (found[0], found[1]) if found else None, stream=stream)
+        if is_small:
+            library.small_svd(a, values, codes, (found[0], found[1]), with_vectors=with_vectors, stream=stream)
+        else:
+            library.svd(a, values, codes, (found[0], found[1]) if found else None, stream=stream)
 
     stack.call("svd", [stack.data, values, stack.codes, *vectors], factor)
     singular = stack.result(values)
