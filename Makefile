@@ -22,20 +22,18 @@ ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Left out of test-sim: what gives every schedule by itself, and values of functions on one stream, where none has a choice.
 NOT_AGAIN = crosscheck or mutations or advice or every_schedule or test_namespace or bench_sweep
-ON_SIM = "(sim and not ($(NOT_AGAIN))) or raw or cli or messages or device or config or scopes"
+ON_SIM = "(sim and not ($(NOT_AGAIN))) or _raw or test_cli or messages or device or config or scopes"
 
 # Tests start hundreds of programs: without bytecode each would compile the library anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo environment quick test test-sim coverage lint types native installed docs reference check clean
+.PHONY: demo quick test test-sim coverage lint types native installed docs reference check clean
 
 demo: $(VENV)/.demo
 	$(BIN)/xferlib demo $(ARGS)
 
-environment: $(VENV)/.lint $(VENV)/.test
-
 quick: $(VENV)/.test
-	@echo "the heart of the test suite, on two processes: a minute or more"
+	@echo "the heart of the test suite, on two processes: a minute or less on two free cores"
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q @tests/quick.txt $(ARGS)
 
 test: $(VENV)/.test

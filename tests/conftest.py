@@ -19,7 +19,8 @@ from xferlib.testing import backend_named, configured, fresh_registry
 
 # How fast examples are drawn says how busy the machine is, and nothing about the library.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("repeatable", settings.get_profile("any-machine"), derandomize=True)
+# The same examples in each run find nothing new in the next: half as many hold what is known.
+settings.register_profile("repeatable", settings.get_profile("any-machine"), derandomize=True, max_examples=50)
 settings.load_profile("any-machine")
 
 

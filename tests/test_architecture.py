@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import functools
 import re
 from pathlib import Path
 
@@ -34,6 +35,7 @@ def _is_in(name: str, packages: tuple[str, ...]) -> bool:
     return any(name == each or name.startswith(f"{each}.") for each in packages)
 
 
+@functools.cache
 def _imports(name: str, *, lazy: bool = True) -> set[str]:
     """The modules that one imports: inside functions too, if ``lazy``, and for types."""
     tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))

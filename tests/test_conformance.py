@@ -10,6 +10,8 @@ import xferlib as xl
 from xferlib.testing import BackendConformance
 
 _NEGATIVE_STEPS = {"numpy", "cupy"}
+EXAMPLES = 30
+"""Of each property, off real GPUs: with as many, tests/test_mutants.py finds each backend that is wrong on purpose."""
 
 
 def _suites() -> dict[str, type]:
@@ -21,6 +23,7 @@ def _suites() -> dict[str, type]:
         for device in status.devices:
             kind = xl.Device(device).kind
             members = {"backend": name, "device": device, "negative_steps": name in _NEGATIVE_STEPS}
+            members |= {} if kind == "cuda" else {"max_examples": EXAMPLES}
             found.setdefault(f"Test_{name}_{kind}", type(f"Test_{name}_{kind}", (BackendConformance,), members))
     return found
 
@@ -39,15 +42,18 @@ globals().update(_suites())
 class TestFake(BackendConformance):
     backend = "fake"
     negative_steps = True
+    max_examples = EXAMPLES
 
 
 @pytest.mark.usefixtures("plugins")
 class TestTiny(BackendConformance):
     backend = "tiny"
     negative_steps = True
+    max_examples = EXAMPLES
 
 
 @pytest.mark.usefixtures("plugins")
 class TestBare(BackendConformance):
     backend = "bare"
     negative_steps = True
+    max_examples = EXAMPLES

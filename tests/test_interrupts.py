@@ -81,23 +81,29 @@ HOSTS: dict[str, Callable[[], np.ndarray[Any, Any]]] = {
 
 
 @pytest.mark.parametrize("host", HOSTS)
-@pytest.mark.parametrize("way", ["up", "down", "both ways, async", "into", "pinned"])
+@pytest.mark.parametrize(
+    "way",
+    ["up", "up, in Python", "down", "down, in Python", "both ways, async", "into", "into, in Python", "pinned"],
+)
 def test_a_transfer_is_made_again(backend: str, way: str, host: str) -> None:
     array = HOSTS[host]()
-    there = xl.to_device(array)
+    there, native = xl.to_device(array), array.dtype.newbyteorder("=")
     ways: dict[str, Callable[[], Any]] = {
         "up": lambda: xl.to_device(array),
         "down": lambda: xl.to_host(there),
+        "up, in Python": lambda: xl.to_device(array, dtype=native),
+        "down, in Python": lambda: xl.to_host(there, dtype=native),
         "both ways, async": lambda: xl.to_host_async(xl.to_device_async(array).result()).result(),
         "into": lambda: xl.to_device(array, out=there),
+        "into, in Python": lambda: xl.to_device(array, out=there, dtype=native),
         "pinned": lambda: xl.pinned_array(array),
     }
 
     def program(run: Callable[[Callable[[], Any]], Any]) -> None:
         found = run(ways[way])
-        assert_same_bits(xl.to_host(found), np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
+        assert_same_bits(xl.to_host(found), np.ascontiguousarray(array, native))
 
-    struck_everywhere(program)
+    struck_everywhere(program, may_be_whole=way in ("up", "down", "into"))
 
 
 def test_a_tree_is_sent_again(backend: str) -> None:

@@ -145,3 +145,29 @@ def test_views_of_another_dtype_are_numpys() -> None:
             wrong.view("int16")
     with pytest.raises(ValueError, match="pad it first"):
         there[:, :, :3].copy().view("int64")
+
+
+def address(d: Any) -> int:
+    return int(d.gpudata)
+
+
+def test_small_memory_is_used_again_once_its_last_view_is_gone() -> None:
+    d: Any = xl.empty(900)
+    first, part = address(d), d[3:5]
+    del d
+    kept = xl.empty(900)
+    assert address(kept) != first
+    del part
+    assert address(xl.empty(899)) == first  # rounded up, it is as large
+
+
+def test_addresses_are_numbers_that_pycuda_takes() -> None:
+    driver = pytest.importorskip("pycuda.driver")
+    d: Any = xl.to_device(x)
+    host = np.empty_like(x)
+    driver.memcpy_dtoh(host, d.gpudata)
+    check(host, x)
+    same: Any = pycuda.GPUArray(d.shape, d.dtype, gpudata=d.gpudata)
+    del d
+    xl.empty(x.shape, x.dtype)[...] = 7
+    check(same.get(), x)

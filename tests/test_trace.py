@@ -551,3 +551,13 @@ def test_the_loop_over_a_prefetcher_has_a_users_name() -> None:
         for _ in xl.prefetch([np.ones(1000)] * 3):
             pass
     assert {each.name for each in t.operations if each.kind == "call"} == {"prefetch"}
+
+
+def test_calls_in_threads_of_the_library_have_words() -> None:
+    with xl.use_backend("sim"), xl.trace() as t:
+        xl.stream_map(lambda x: x * 2, np.ones((40, 3000)), chunk_rows=10)
+        for _ in xl.prefetch(iter([np.ones(100_000)] * 3)):
+            pass
+    named = {each.name for each in t.operations if each.kind == "call"}
+    assert {"reading ahead", "stream_map"} <= named
+    assert not [name for name in named if "_" in (name[0], name.rpartition(".")[2][0])]

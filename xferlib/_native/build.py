@@ -61,7 +61,8 @@ def build(source: Path, target: Path, fingerprint: int, include: Path | None = N
         return "no C compiler (cc, gcc or clang); install one, or go without"
     if include is not None and not Path(include, "Python.h").exists():
         return f"no Python.h in {include}; install Python's headers (python3-dev), or go without"
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+    # Beside the target, to be moved there at once; hidden from whatever walks through the sources meanwhile.
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as folder:
         stamp, made = Path(folder, "stamp.c"), Path(folder, target.name)
         stamp.write_text(
             f'__attribute__((visibility("default"))) const unsigned int xf_fingerprint = {fingerprint}u;\n'

@@ -33,8 +33,11 @@ class Site(NamedTuple):
 CodeLocation = Site | tuple[CodeType, int]
 """A line of code: resolved, or as a code object and an offset in its instructions."""
 
-_AS_CALLED = {"_Iteration.__next__": "prefetch", "Prefetcher.__next__": "prefetch"}
-"""Names of methods that the program does not call by them: the loop over a prefetcher."""
+_AS_CALLED = {
+    "_Iteration.__next__": "prefetch", "Prefetcher.__next__": "prefetch", "Station._run": "stream_map",
+    "ThreadedFeed._run": "reading ahead",
+}  # fmt: skip
+"""Words for methods that no program calls by their names: the loop over a prefetcher, and what threads run."""
 NOWHERE = Site("<outside the program>", 0, "?")
 inherited = threading.local()
 """``inherited.site``: for one of xferlib's own threads, the line that it works for."""
@@ -67,7 +70,7 @@ def user_call() -> tuple[CodeLocation, str]:
         called = code.co_qualname
         frame = frame.f_back
     site: Site = getattr(inherited, "site", NOWHERE)
-    return site, called
+    return site, _AS_CALLED.get(called, called)
 
 
 def location() -> CodeLocation:

@@ -89,6 +89,8 @@ def end_job(groups: list[Group]) -> None:
 def abort(group: Group, error: BaseException) -> None:
     """End this process, with its message, and the job."""
     sys.stderr.write(f"{type(error).__name__}: {error}\n")
+    for each in list(_groups.values()):
+        each.leave_devices()
     _tell(error)
     group.control.say_last()
     end_job([group])

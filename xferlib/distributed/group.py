@@ -24,6 +24,7 @@ from xferlib.errors import (
     MismatchError,
     MixedDevicesError,
     PeerError,
+    XferError,
 )
 
 if TYPE_CHECKING:
@@ -271,7 +272,10 @@ class Group:
 
     def is_device_idle(self) -> bool:
         """Whether the device has completed every operation; asked by `watch`."""
-        return self._devices is None or self._devices.is_idle()
+        try:
+            return self._devices is None or self._devices.is_idle()
+        except XferError:  # a device that has failed waits for nothing
+            return True
 
     def device_failure(self) -> str:
         """The failure that the driver of devices has found; empty for none."""
@@ -317,13 +321,13 @@ class Group:
             follows = isinstance(error, PeerError)
             self.control.publish(RankState.FOLLOWED if follows else RankState.FAILED, self.cause)
             self.is_over.set()
-            if self._devices is not None and not self._devices.is_idle():
+            if self._devices is not None and self.watch is not None and not self.is_device_idle():
+                self.watch.close()
                 self._devices.abort()  # or a wait for the device, which the program may begin, would never end
 
-    def end(self, error: BaseException) -> None:
-        """End this process from another thread, while its own may be inside the driver of devices."""
+    def leave_devices(self) -> None:
+        """Call the driver of devices no more: the process ends, and another thread may be inside."""
         self._devices = None
-        self.end_process(error)
 
     def close(self, cause: str = "closed") -> None:
         if not self.cause:

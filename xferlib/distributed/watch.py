@@ -34,7 +34,7 @@ class Watched(Protocol):
 
     def device_failure(self) -> str: ...
 
-    def end(self, error: BaseException) -> None: ...
+    def end_process(self, error: BaseException) -> None: ...
 
 
 class DeviceWatch:
@@ -76,13 +76,14 @@ class DeviceWatch:
         if not failures and not device_failure:
             self._failed_s = 0.0
             if now_s - self._begun_s > group.timeout_s and self._is_busy(group):
-                text = f"{call} timed out after {group.timeout_s:g} s on the device; see the output of the other ranks"
-                group.end(DistributedTimeoutError(f"rank {group.rank}: {text}, or give init() a longer timeout"))
+                text = f"rank {group.rank}: {call} timed out after {group.timeout_s:g} s on the device"
+                remedy = "see the output of the other ranks, or give init() a longer timeout"
+                group.end_process(DistributedTimeoutError(f"{text}; {remedy}"))
             return
         self._failed_s = self._failed_s or now_s
         if now_s - self._failed_s > _GRACE_S and self._is_busy(group):
             why = f"rank {failures[0].rank} has failed: {failures[0].text}" if failures else f"NCCL: {device_failure}"
-            group.end(PeerError(f"rank {group.rank}: {call} cannot be completed on the device: {why}"))
+            group.end_process(PeerError(f"rank {group.rank}: {call} cannot be completed on the device: {why}"))
 
     def _is_busy(self, group: Watched) -> bool:
         return self._is_inside or not group.is_device_idle()

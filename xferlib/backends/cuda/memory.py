@@ -72,8 +72,8 @@ class PoolMemory:
 _MOST_RECYCLED, _MOST_FINE = 1 << 20, 1 << 16
 _STEPS = (1 << 9, 1 << 15)
 """To which sizes of recycled blocks are rounded up, below and above `_MOST_FINE`."""
-_MOST_IDLE = 8
-"""Blocks of one size, so that all of them together are at most 100 MiB."""
+_MOST_IDLE = 4
+"""Blocks of one size, so that all of them together are at most 82 MiB."""
 
 
 class DriverPool:

@@ -201,7 +201,7 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             self.fail(node, str(problem))
         return self.b.const(value, dtype)
 
-    def _eval_id(self, node: Any) -> Node:
+    def _eval_id(self, node: Any) -> Any:
         if node.name in ("true", "false"):
             return self.b.const(node.name == "true", BOOL)
         if node.name in ("M_PI", "CUDART_PI"):
@@ -234,7 +234,7 @@ class Translator(Statements, Calls, Methods, Places, Structs):
         real = FLOAT32 if dtype.itemsize == 8 else FLOAT64
         return self.b.complex(*(self.b.cast(self.expression(each), real) for each in parts))
 
-    def _eval_unaryop(self, node: Any) -> Node:
+    def _eval_unaryop(self, node: Any) -> Any:
         if node.op in ("++", "--", "p++", "p--"):
             before = self.expression(node.expr)
             after = self._binary(node, node.op.lstrip("p")[0], before, self.b.const(1, INT32))

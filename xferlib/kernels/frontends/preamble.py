@@ -21,7 +21,7 @@ from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.memory.contents import Place, Variable
 from xferlib.kernels.frontends.memory.structs import StructType, StructValue
 from xferlib.kernels.frontends.memory.translation import REFERENCE
-from xferlib.kernels.frontends.signature import COMMENT
+from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION
 from xferlib.kernels.ir.nodes import BOOL, Builder, Node
 
 MOST_DEPTH = 32
@@ -77,7 +77,7 @@ def read(source: str, generics: frozenset[str]) -> Preamble:
     from pycparser import c_parser
 
     blank, macros = directives.split(source, "preamble")
-    blank = COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), blank)
+    blank = _without_comments(blank)
     blank, structs = take_structs(_QUALIFIERS.sub(lambda match: " " * len(match[0]), blank))
     blank, enums = type_names.take_enums(blank)
     blank, templates = type_names.take_templates(blank)
@@ -104,6 +104,16 @@ def read(source: str, generics: frozenset[str]) -> Preamble:
                 "and names of types"
             )
     return Preamble(functions, macros, text.aliases, structs, tuple(constants), text)
+
+
+def _without_comments(text: str) -> str:
+    """The text with blanks for its comments, whose lines may be continued, and every line where it was."""
+    marked = COMMENT.sub(
+        lambda match: re.sub(r"[^\n\1]", " ", match[0]).replace("\1", "\2"),
+        CONTINUATION.sub(lambda match: "\1" * len(match[0]), text),
+    )
+    pairs = zip(marked, text, strict=True)
+    return "".join(own if mark == "\1" or own == "\n" else " " if mark == "\2" else mark for mark, own in pairs)
 
 
 def _is_constant(declaration: Any) -> bool:

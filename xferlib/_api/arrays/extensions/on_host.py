@@ -18,6 +18,9 @@ from xferlib.errors import LayoutError, UnsupportedError
 
 DType = np.dtype[Any]
 
+_MOST_KINDS = 256
+"""Functions and dtypes of operands, whose results' dtypes are remembered."""
+
 
 def computed(
     lib: Primitives,
@@ -77,6 +80,7 @@ def _compute_each(function: Callable[..., Any], cores: tuple[int, ...], operands
 
 
 @functools.cache
+@functools.lru_cache(_MOST_KINDS)
 def dtypes(function: Callable[..., Any], *given: DType) -> tuple[DType, ...]:
     """The dtypes of a function's results for operands of these dtypes, asked of NumPy with small matrices.
 

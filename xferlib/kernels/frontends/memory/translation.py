@@ -29,9 +29,8 @@ class Places:
     layout_entry: Callable[[Any, Node], Node | None]
     entry: Callable[..., Node]
 
-    def _eval_arrayref(self, node: Any) -> Node:
-        found: Node = self._read(node)
-        return found
+    def _eval_arrayref(self, node: Any) -> Any:
+        return self._read(node)
 
     def _read(self, node: Any) -> Any:
         place = self.place(node)
@@ -175,9 +174,7 @@ class Places:
             self.fail(node, f"{node.name!r} must be an array of numbers; pointers in arrays are not supported")
         dtype = self.type_of(kind.type)
         if dtype.kind == "V":
-            self.fail(
-                node, f"{node.name!r} is an array of {dtype}, and arrays have numbers; declare one for each member"
-            )
+            self.fail(node, f"{node.name!r} is an array of {dtype}, and arrays hold numbers; take one a member")
         values = None if node.init is None else [self.b.cast(each, dtype) for each in self._listed(node.init)]
         shape = tuple(self._extent(node, each, values) for each in extents)
         count = 1
