@@ -108,3 +108,27 @@ def test():
 def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="give a checkout of cupy"):
         suites.run("cupy", tmp_path, "numpy")
+
+
+def test_the_page_is_written_from_the_noted_counts() -> None:
+    assert report.PAGE.read_text(encoding="utf-8") == report.page(report.noted())
+
+
+def test_what_is_noted_covers_the_peers_and_every_exception_has_a_reason() -> None:
+    found, known = report.noted(), report.reasons()
+    backends = {"numpy", "sim", "cupy", "pycuda"}
+    assert {(each.peer, each.backend) for each in found} >= {
+        (peer, backend) for peer in ("chainer", "cupy", "pycuda", "torch") for backend in backends
+    }
+    assert [name for each in found for name in each.failed if not report.reason_of(name, known)] == []
+    assert sum(each.passed for each in found) >= 0.97 * sum(each.of for each in found)
+
+
+def test_noted_counts_take_the_place_of_earlier_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "RESULTS", tmp_path / "results.json")
+    outcomes = {"t.py::test_a": ("passed", ""), "t.py::test_b": ("skipped", "slow")}
+    report.note([report.counted("cupy", "sim", outcomes), report.counted("cupy", "numpy", outcomes)])
+    report.note([report.counted("cupy", "sim", {"t.py::test_a": ("failed", "no")})])
+    assert [(each.backend, each.passed, each.failed) for each in report.noted()] == [
+        ("numpy", 1, {}), ("sim", 0, {"t.py::test_a": "no"}),
+    ]  # fmt: skip

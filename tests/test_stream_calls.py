@@ -165,6 +165,18 @@ def test_use_is_for_one_thread(backend: str) -> None:
     assert len(seen) == 1
 
 
+def test_the_legacy_default_stream_can_be_made_current(backend: str) -> None:
+    if not xl.get_backend().capabilities.streams or backend == "fake":
+        pytest.skip("no streams, or none that CUDA made")
+    default = xl.Stream.from_any(1)
+    with xl.Stream():
+        with default:
+            sent = xl.to_device(np.arange(3))
+            assert xl.to_host(sent).tolist() == [0, 1, 2]
+        default.synchronize()
+    assert default.is_done
+
+
 # --- properties
 
 

@@ -7,12 +7,14 @@ function of the shim for an array, so that each call puts one around what xferli
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 import xferlib as xl
+from tools.peer_suites.adapting import SHIM
 from tools.peer_suites.memory import Flags, Pointer
 from tools.peer_suites.missing import skip
 
@@ -327,8 +329,8 @@ class PeerArray:
         backend = xl.get_backend(self.native)
         if backend.name == "sim":
             skip("simulated memory in another library")
-        if backend.name == "torch" and options:
-            skip("Tensor.__dlpack__, which is torch's own")
+        if options and backend.name in ("cupy", "torch") and backend.name != self.owner:
+            skip("what other libraries' arrays do by __dlpack__")
         if not backend.capabilities.streams and (options.get("stream") is not None or options.get("dl_device")):
             skip("streams and device memory of CUDA on a CPU")
         return self.native.__dlpack__(**options)
@@ -342,6 +344,8 @@ class PeerArray:
             skip("__cuda_array_interface__ of a CPU")
         if xl.get_backend(self.native).name != self.owner:
             skip("what other libraries' arrays say of themselves by __cuda_array_interface__")
+        if getattr(sys.modules.get(f"{SHIM}.cupy._util"), "CUDA_ARRAY_INTERFACE_EXPORT_VERSION", 3) != 3:
+            skip("an older version of __cuda_array_interface__")
         return self.native.__cuda_array_interface__
 
     def __getitem__(self, key: Any) -> PeerArray:

@@ -177,6 +177,8 @@ class RawModule:
             skip("jitify, which CuPy gives up")
         if code is not None and "cupy/" in code:
             skip("CuPy's own headers")
+        if translate_cucomplex:
+            skip("CuPy's translation of cuComplex")
         self.enable_cooperative_groups = enable_cooperative_groups
         self.own = xl.raw_module(code, path=path, options=tuple(options), names=tuple(name_expressions or ()))
 

@@ -79,15 +79,18 @@ HEAD = """# The peers' own tests
 Tests of CuPy, PyCUDA, PyTorch and Chainer, run on xferlib by a thin shim of their names:
 
 ```sh
-python -m tools.peer_suites cupy=../cupy pycuda=../pycuda chainer=../chainer --backend numpy,torch,sim --record --page
+python -m tools.peer_suites cupy=../cupy pycuda=../pycuda chainer=../chainer torch=../torch \\
+    --backend numpy,torch,sim --record --page
 ```
 
 The tests are fetched and adapted, and none is kept: their imports name the shim, and nothing else of them is changed,
 but that texts of errors are not compared. A test is **applicable** if everything that it uses has a counterpart: the
 [table of names](other-libraries.md) says which have one, and of arrays those members count that move, copy, view or
 describe memory, and what the Array API has. Not applicable is a test of the peer's internals, of a name that the
-table gives none for, of hardware that the backend has not (CUDA source on a CPU, a second device), and one that the
-peer itself leaves out. Layouts are compared where a test asks for it.
+table gives none for, of hardware that the backend has not (CUDA source on a CPU, a second device), of what another
+library's own arrays do, and one that the peer itself leaves out. Layouts are compared where a test asks for it.
+
+numpy, sim and torch ran on a CPU; cupy, pycuda and torch (CUDA) on one H100, where torch has run PyCUDA's tests alone.
 
 """
 

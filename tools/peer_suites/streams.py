@@ -300,4 +300,4 @@ def current_stream(device: Any = None) -> Stream:
 
 def _default_of(place: xl.Device) -> xl.Stream | None:
     """The default stream of a device, which CuPy has as one object for all of them."""
-    return xl.Stream.from_any(1, device=place) if xl.get_backend().capabilities.streams else None
+    return xl.Stream.from_any(0, device=place) if xl.get_backend().capabilities.streams else None

@@ -133,6 +133,7 @@ class Tensor(PeerArray):
     def __getitem__(self, key: Any) -> Tensor:
         return Tensor(PeerArray.__getitem__(self, key).native, self.is_host)
 
+    owner = "torch"
     grad = property(lambda self: skip("gradients"), lambda self, value: skip("gradients"))
 
     def sum(self, *args: Any, **options: Any) -> Any:

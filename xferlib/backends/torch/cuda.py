@@ -42,6 +42,8 @@ def _steps(shape: tuple[int, ...]) -> tuple[int, ...]:
     return c_strides(shape, 1)
 
 
+_LEGACY = 1
+"""The handle by which CUDA names the legacy default stream."""
 _recorded: weakref.WeakValueDictionary[int, torch.Tensor] = weakref.WeakValueDictionary()
 _held: list[torch.Tensor] = []
 
@@ -193,7 +195,7 @@ class TorchCuda(CudaBackend):
             index = stream.device.index
             stream.native = (
                 torch.cuda.ExternalStream(stream.handle, device=index)
-                if stream.handle
+                if stream.handle not in (0, _LEGACY)  # torch takes the legacy default stream by no other name
                 else torch.cuda.default_stream(index)
             )
         native: torch.cuda.Stream = stream.native

@@ -192,7 +192,12 @@ def _described(obj: Any) -> Tensor:
     found = torch.as_tensor(obj, device="cuda")
     handle = obj.__cuda_array_interface__.get("stream")
     if handle is not None:
-        theirs = torch.cuda.ExternalStream(int(handle), device=found.device)
+        is_legacy = int(handle) == 1
+        theirs = (
+            torch.cuda.default_stream(found.device)
+            if is_legacy
+            else torch.cuda.ExternalStream(int(handle), device=found.device)
+        )
         torch.cuda.current_stream(found.device).wait_stream(theirs)
     return found
 
