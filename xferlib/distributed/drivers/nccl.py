@@ -68,11 +68,12 @@ class Nccl(DeviceDriver):
 
     def __init__(self, rank: int, size: int, device: Device, exchange: Callable[[bytes], list[bytes]]) -> None:
         backend = registry.get(device.backend).at(device)
-        backend.attach(device)  # the communicator is of the current device
         self._library = nccl_library.load()
         self._size = size
-        identity = exchange(nccl_library.unique_id() if rank == 0 else b"")[0]
-        self._comm = nccl_library.join(size, rank, identity)
+        with device:  # the communicator is of the current device; `attach` is content with the context of another
+            backend.attach(device)
+            identity = exchange(nccl_library.unique_id() if rank == 0 else b"")[0]
+            self._comm = nccl_library.join(size, rank, identity)
         self._beside = backend.stream_create(device, non_blocking=True, priority=0)
         self._backend = backend
         self._own_event: Any = None
