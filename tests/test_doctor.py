@@ -14,6 +14,7 @@ import pytest
 
 import xferlib as xl
 from tests.console import main
+from xferlib.testing import configured
 
 GPU = "sys/bus/pci/devices/0000:17:00.0"
 SEVERITIES = ("problem", "slow", "note", "fine")
@@ -419,15 +420,15 @@ def test_a_check_that_fails_ends_no_other(
 def test_lines_keep_to_the_columns_of_a_terminal(
     width: int, machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XFERLIB_BACKED", "sim")
-    monkeypatch.setenv("XFERLIB_CACHE_DIR", str(machine / "cache"))  # other tests write into the usual one meanwhile
     arguments = ["doctor", "--quick", "--root", str(machine)]
-    assert main(arguments) == 1
-    whole = capsys.readouterr().out
-    monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    main(arguments)
-    narrow = capsys.readouterr().out
+    with configured(cache_dir=str(machine / "cache")):  # other tests write into the usual one meanwhile
+        monkeypatch.setenv("XFERLIB_BACKED", "sim")
+        assert main(arguments) == 1
+        whole = capsys.readouterr().out
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+        main(arguments)
+        narrow = capsys.readouterr().out
     assert max(len(line) for line in narrow.splitlines() if len(line.split()) > 1) <= width
     assert "".join(narrow.split()) == "".join(whole.split())
     assert "\x1b" not in narrow
