@@ -213,3 +213,8 @@ def test_an_object_of_the_wrong_kind_is_a_type_error_as_in_numpy(backend: str) -
         xl.to_device(np.arange(3), out=out)
     with pytest.raises(xl.errors.LayoutTypeError, match="pass dtype"):
         xl.to_host(out, out=np.empty(3))
+
+
+@pytest.mark.parametrize("code", ["q", "Q", "l", "L"])
+def test_both_names_of_the_integers_of_64_bits_are_taken(backend: str, code: str) -> None:
+    assert xl.to_host(xl.to_device(np.arange(3, dtype=code))).tolist() == [0, 1, 2]
