@@ -224,7 +224,7 @@ def test_drawn_arrays_of_any_shape_and_layout(xp: Any, entries: Any, name: str, 
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(number=st.one_of(st.integers(1, 1000), st.floats(-1e4, 1e4, width=32).filter(bool)))
+@given(number=st.one_of(st.integers(1, 1000), st.floats(0.125, 1e4, width=32)))
 def test_a_quotient_by_a_number_is_numpys(xp: Any, number: float) -> None:
     """Torch multiplies by the reciprocal on CUDA: 51 / 255 is 0.20000002 there in float32."""
     for dtype in ("float32", "float64"):
