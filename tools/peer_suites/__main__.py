@@ -44,7 +44,8 @@ def run(peer: str, checkout: Path, backend: str, extra: Sequence[str] = (), limi
     with tempfile.TemporaryDirectory() as folder:
         files = adapting.adapt(present, checkout, Path(folder), roots)
         target = Path(folder) / "results.jsonl"
-        environ = {**os.environ, "PEER_SUITE": peer, "PEER_BACKEND": backend, "PEER_RESULTS": str(target)}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+        environ = {**inherited, "PEER_SUITE": peer, "PEER_BACKEND": backend, "PEER_RESULTS": str(target)}
         environ.setdefault("XFERLIB_SIM_MEMORY", "64 GiB")
         environ["PYTHONPATH"] = os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", "")))
         command = [
