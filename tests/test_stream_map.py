@@ -252,8 +252,22 @@ def test_the_next_result_is_begun_while_one_is_received(monkeypatch: pytest.Monk
         return receive_late
 
     monkeypatch.setattr(chunk_ledger.Results, "begin", noted)
-    assert_same_bits(xl.stream_map(same, rows(28), chunk_rows=7), rows(28))
+    source = np.arange(28 * 40_000, dtype=np.float64).reshape(28, -1)  # small chunks take turns on a CPU
+    assert_same_bits(xl.stream_map(same, source, chunk_rows=7), source)
     assert sorted(begun) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("width", [100, 200_000])
+def test_threads_carry_the_chunks_of_a_cpu_only_where_they_are_large(width: int) -> None:
+    backend, started = xl.get_backend(), threading.active_count()
+    source, counts = np.ones((4, width)), []
+
+    def counted(chunk: Any) -> Any:
+        counts.append(threading.active_count() - started)
+        return chunk
+
+    xl.stream_map(counted, source, chunk_rows=1)
+    assert all(counts) is (width > 100 or xl.get_device().kind != "cpu"), (backend, counts)
 
 
 # --- reduction

@@ -135,5 +135,8 @@ WAITING_MOST = 24 << 20
 PYTHON_LEAF_FROM = 4 << 20
 """A smaller leaf that no threads of C stage is copied by the thread that begins the tree: waking another of Python's
 takes as long."""
+IN_TURN_MOST = 1 << 20
+"""A larger chunk of a `stream_map` on a CPU is copied by threads of its own: below, a hand-over takes as long as the
+copy."""
 RESULT_BEGUN_FROM = 8 << 20
 """From here on the copy of a chunk's result is begun ahead: less is copied in the time that it takes to begin it."""

@@ -72,6 +72,11 @@ class Results:
         number = self._next  # which another thread counts up
         return self.spans[number][0] if number < len(self.spans) else self._source.rows
 
+    @property
+    def waits(self) -> bool:
+        """Whether reading or storing may wait, for a disk or for the program."""
+        return self._source.waits or self._sink.waits
+
     def read(self, number: int) -> Any:
         """Read a chunk of the source."""
         return self._source.read(*self.spans[number])

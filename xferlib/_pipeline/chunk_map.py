@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from xferlib._api import transfers
+from xferlib._core import registry
 from xferlib._core.devices import resolve
+from xferlib._core.stream import current_stream
+from xferlib._core.thresholds import IN_TURN_MOST
 from xferlib._pipeline.device_worker import Station
 from xferlib.errors import ArgumentError, UnsupportedArrayError
 
@@ -50,6 +54,35 @@ def chunks_of(low: int, high: int, chunk_rows: int) -> list[tuple[int, int]]:
     return [(start, min(start + chunk_rows, high)) for start in range(low, high, chunk_rows)]
 
 
+class InTurn:
+    """A CPU, to which small chunks are copied, and their results from it, in the calling thread.
+
+    A hand-over between threads takes as long as the copy of a megabyte, and no link works meanwhile.
+
+    Args:
+        device, numbers, results: As for `Station`.
+    """
+
+    def __init__(self, device: Device, numbers: range, results: Results) -> None:
+        self.device = device
+        self._numbers: Iterator[int] = iter(numbers)
+        self._results = results
+
+    def next(self) -> Any:
+        """Return the next chunk on the device."""
+        return transfers.to_device(self._results.read(next(self._numbers)), device=self.device)
+
+    def give(self, number: int, value: Any) -> None:
+        """Store a result."""
+        self._results.store(number, self._results.begin(number, value, current_stream(self.device))())
+
+    def release(self) -> None:
+        """No-op: no thread waits."""
+
+    def close(self) -> None:
+        """No-op: there is no thread."""
+
+
 class ChunkMap:
     """A function over chunks, on the devices of this process.
 
@@ -65,7 +98,7 @@ class ChunkMap:
         self._results = results
         self._targets = targets
         self._depth = depth
-        self._stations: list[Station] = []
+        self._stations: list[Station | InTurn] = []
         results.on_stop = self._release
 
     def run(self) -> Any:
@@ -76,9 +109,12 @@ class ChunkMap:
         results, count = self._results, len(self._targets)
         try:
             results.report()
+            is_small = count == 1 and self._is_small()
             for index, device in enumerate(self._targets):
                 numbers = range(index, len(results.spans), count)
-                self._stations.append(Station(device, numbers, results, self._depth))
+                self._stations.append(
+                    InTurn(device, numbers, results) if is_small else Station(device, numbers, results, self._depth)
+                )
             for number in range(len(results.spans)):
                 if results.is_stopped:
                     break
@@ -96,11 +132,18 @@ class ChunkMap:
         results.report()
         return results.value
 
+    def _is_small(self) -> bool:
+        """Whether the chunks are small ones in memory, for a device without streams."""
+        results, device = self._results, self._targets[0]
+        if not results.spans or results.waits or registry.get(device.backend).at(device).capabilities.streams:
+            return False
+        return bool(results.read(0).nbytes <= IN_TURN_MOST)
+
     def _release(self) -> None:
         for station in self._stations:
             station.release()
 
-    def _compute(self, number: int, station: Station) -> None:
+    def _compute(self, number: int, station: Station | InTurn) -> None:
         try:
             chunk = station.next()
         except StopIteration:

@@ -26,6 +26,8 @@ class Sink(Protocol):
     """Whether `put` is called in the order of the rows, by one thread at a time."""
     is_reduction: bool
     """Whether results are trees of any shape, instead of arrays with as many rows."""
+    waits: bool
+    """Whether storing may wait, for a disk or for the program."""
 
     @property
     def value(self) -> Any:
@@ -47,6 +49,7 @@ class _Into:
         self.value = value
         self.out = out
         self._pages = pages
+        self.waits = pages is not None
 
     def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
         into: HostArray = self.out[start:stop]
@@ -62,7 +65,7 @@ class _Into:
 class _Assigned:
     """An object that takes slices. Two of our chunks may share one of its own, so they are written one by one."""
 
-    is_ordered = True
+    is_ordered = waits = True
     is_reduction = False
 
     def __init__(self, out: Any) -> None:
@@ -80,6 +83,8 @@ class _Assigned:
 class InPlace(_Assigned):
     """The memory of the source: rows are stored in their order, so that those not yet stored can be read again."""
 
+    waits = False
+
     def __init__(self, value: Any, out: HostArray) -> None:
         super().__init__(out)
         self.value = value
@@ -88,7 +93,7 @@ class InPlace(_Assigned):
 class _Collected:
     """A new array, allocated when the shape of the first result is known."""
 
-    is_ordered = is_reduction = False
+    is_ordered = is_reduction = waits = False
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -111,6 +116,7 @@ class Reduced:
     """The value into which every result is folded, in the order of the rows."""
 
     is_ordered = is_reduction = True
+    waits = False
 
     def __init__(self, function: Callable[[Any, Any], Any], initial: Any) -> None:
         self._function = function

@@ -22,6 +22,8 @@ class Source(Protocol):
     """Where rows come from."""
 
     rows: int
+    waits: bool
+    """Whether reading may wait, for a disk or for the program."""
 
     def read(self, start: int, stop: int) -> Any:
         """The rows as a host array, which stays as it is until they are `done` with."""
@@ -32,6 +34,8 @@ class Source(Protocol):
 
 class _Array:
     """A NumPy array, or anything with NumPy's memory."""
+
+    waits = False
 
     def __init__(self, array: HostArray) -> None:
         self._array = array
@@ -54,6 +58,8 @@ class _Mapped(_Array):
             one thread that reads in order the kernel reads ahead by itself, with less work.
     """
 
+    waits = True
+
     def __init__(self, array: HostArray, pages: Pages, *, is_staged: bool) -> None:
         super().__init__(array)
         self._pages = pages
@@ -74,6 +80,8 @@ class _Mapped(_Array):
 
 class _Sliced:
     """Takes slices, one at a time: zarr, h5py, and their kin."""
+
+    waits = True
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -97,6 +105,8 @@ class _Sliced:
 
 class _Filling:
     """Calls ``read_into`` with pinned memory, one chunk at a time, so that nothing has to be staged."""
+
+    waits = True
 
     def __init__(self, source: Any, most_rows: int, backend: str) -> None:
         self._source = source

@@ -41,6 +41,7 @@ class RangeSink:
         self._out = out
         self.is_reduction = sink is not None and sink.is_reduction
         self.is_ordered = sink is not None and sink.is_ordered
+        self.waits = True
 
     @property
     def value(self) -> Any:
