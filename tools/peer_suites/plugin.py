@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import unittest
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from tools.peer_suites.missing import PREFIX, install, skip
 
 _peer, _backend, _target = (os.environ[f"PEER_{name}"] for name in ("SUITE", "BACKEND", "RESULTS"))
 _raises = pytest.raises
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 def _without_text(expected: Any, *args: Any, match: Any = None, **options: Any) -> Any:
@@ -92,6 +94,7 @@ def _note(report: Any) -> None:
             reason = "the peer leaves it out"
         if "No module named 'pytools'" in reason:
             reason = PREFIX + "pytools, which is PyCUDA's"
+        reason = reason.replace(f"{_ROOT}{os.sep}", "")
         kind = "not applicable" if reason.startswith(PREFIX) else report.outcome
         note = json.dumps([report.nodeid, kind, reason.removeprefix(PREFIX)])
         with open(_target, "a", encoding="utf-8") as file:
