@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -80,8 +81,9 @@ def _is_ours(file: str) -> bool:
 
 
 def _is_ignored(frame: FrameType | None, event: str) -> bool:
-    if frame is not None and frame.f_code.co_name == "__exit__" and event == "call":
-        return True
+    if frame is not None and event == "call":  # a generator is entered when it is closed, too
+        if frame.f_code.co_name == "__exit__" or frame.f_code.co_flags & inspect.CO_GENERATOR:
+            return True
     while frame is not None:
         if frame.f_code.co_name in ("__del__", "<genexpr>"):
             return True
