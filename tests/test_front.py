@@ -7,10 +7,8 @@ import ctypes
 import inspect
 import os
 import pickle
-import sys
 import threading
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
+from tests.entered import functions_of
 from xferlib.backends.base import DirectCopies, PlainArrays
 from xferlib.errors import (
     ArgumentError,
@@ -138,23 +137,8 @@ def direct() -> Any:
 
 
 def frames_of(call: Callable[[], Any]) -> list[str]:
-    """The functions of xferlib that ``call`` enters, but for those of the double here."""
-    seen: list[str] = []
-
-    def note(frame: FrameType, event: str, _: object) -> None:
-        if (
-            event == "call"
-            and str(frame.f_globals.get("__name__")).startswith("xferlib.")
-            and "testing" not in (name := f"{frame.f_globals['__name__']}.{frame.f_code.co_name}")
-        ):
-            seen.append(name)
-
-    sys.setprofile(note)
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
-    return seen
+    """The functions of xferlib that ``call`` enters, with their modules."""
+    return [f"{module}.{name}" for module, name in functions_of(call)]
 
 
 def test_they_are_functions_like_any_other() -> None:

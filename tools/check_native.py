@@ -19,7 +19,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE = ROOT / "xferlib" / "_native"
-SOURCES = ("staging.c", "ring.c", "strided.c", "calls.c", "front.c", "launch.c", "lease.c", "leaves.c")
 LIBRARY = ("staging.c", "ring.c", "strided.c")
 COMMON = ["-std=c11", "-pthread", "-fPIC", "-fno-trapping-math", "-ffp-contract=off"]
 STRICT = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
@@ -37,7 +36,7 @@ def warnings(compiler: str) -> int:
     include = ["-isystem", sysconfig.get_paths()["include"]]
     analyzers = ["-fanalyzer"] if run(compiler, "-fanalyzer", "-E", "-x", "c", os.devnull).returncode == 0 else []
     failed = 0
-    for source in SOURCES:
+    for source in sorted(path.name for path in NATIVE.glob("*.c")):
         for extra in (["-O2"], ["-O1", *analyzers]):
             done = run(compiler, *COMMON, *STRICT, *extra, *include, "-c", "-o", os.devnull, str(NATIVE / source))
             if done.returncode:

@@ -49,7 +49,7 @@ class Pointer:
         return xl.array_over(self.ptr, shape, dtype, owner=self.owner, device=self.device)
 
     def free(self) -> None:
-        """Let go of the memory."""
+        """Free the memory."""
         self.owner = None
 
     # --- CuPy's copies

@@ -38,7 +38,7 @@ def copy(source: CopySource, target: CopyTarget, dtype: Any = None, *, copy: boo
 
 
 def is_host_array(d: Any, dtype: Any) -> bool:
-    """Whether `to_host` may return ``d`` itself: a NumPy array, of that dtype if one is asked for."""
+    """Whether `to_host` may return ``d`` itself: a NumPy array, of that dtype if one is given."""
     return type(d) is np.ndarray and (dtype is None or check_dtype(dtype, what="dtype") == d.dtype)
 
 

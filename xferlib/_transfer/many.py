@@ -1,4 +1,4 @@
-"""Many arrays to a device: one transfer, whatever their number, sizes and layouts.
+"""Many arrays to a device: one transfer for any number, sizes and layouts.
 
 The obvious way, one transfer after the other, begins and ends each: its threads come, its first block is small, its
 last one is waited for. For arrays of a megabyte that takes as long as the copy, for a thousand small ones a thousand

@@ -1,4 +1,4 @@
-"""Many arrays of one device to the host, whatever their number and sizes.
+"""Many arrays of one device to the host, of any number and sizes.
 
 The obvious way, one copy after the other, each into memory of its own, waits for each; and to describe all of them
 before the first is copied leaves the link idle for as long as a third of the copying takes.

@@ -86,7 +86,7 @@ def _is_ready(library: DeviceSorting, kind: SortKind, device: Device, *, compile
     name = cache.key("radix sort", library.fingerprint(device), *map(str, kind))
     code = cache.read(name)
     if code is not None:
-        with contextlib.suppress(KernelError):  # of another version, whatever the fingerprint says
+        with contextlib.suppress(KernelError):  # of another version, though the fingerprint is the same
             library.load(kind, code, device)
             return True
     if compiles:

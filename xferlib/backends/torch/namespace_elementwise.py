@@ -68,8 +68,11 @@ def _floor_divide(a: Tensor, b: Tensor) -> Tensor:
 
 def _divide(a: Any, b: Any, **options: Any) -> Tensor:
     """The quotient. On CUDA torch multiplies by the reciprocal of a number, which may differ in the last bit."""
-    if isinstance(a, Tensor) and a.is_cuda and (not isinstance(b, Tensor) or b.is_cpu):
-        b = b.to(a.device) if isinstance(b, Tensor) else torch.full((), b, dtype=a.dtype, device=a.device)
+    if isinstance(a, Tensor) and a.is_cuda:
+        if not isinstance(b, Tensor):
+            b = torch.full((), b, dtype=a.dtype, device=a.device)
+        elif b.is_cpu and b.dim() == 0:  # it counts as a number; an array of another device torch refuses
+            b = b.to(a.device)
     found: Tensor = torch.divide(a, b, **options)
     return found
 
