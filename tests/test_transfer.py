@@ -594,3 +594,13 @@ def test_to_host_gives_a_numpy_array_itself_if_a_copy_is_not_asked_for() -> None
         assert xl.to_host(host, copy=None, **options).tolist() == [0, 2, 4]
         with pytest.raises(xl.errors.LayoutError, match="copy=False"):
             xl.to_host(host, copy=False, **options)
+    with pytest.raises(xl.errors.LayoutError, match="pinned=True"):
+        xl.to_host(host, copy=False, pinned=True)
+
+
+def test_a_refused_copy_knows_torchs_names_of_dtypes() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(xl.errors.LayoutError, match="of dtype float32"):
+        xl.to_host(torch.zeros(3), dtype=torch.float32, copy=False)
+    with pytest.raises(xl.errors.UnsupportedDTypeError):
+        xl.to_host(torch.zeros(3), dtype="floaty", copy=False)

@@ -264,3 +264,26 @@ def test_numpy_arrays_of_a_tree_stay_themselves_on_the_host() -> None:
     if type(there) is not np.ndarray:
         with pytest.raises(xl.errors.LayoutError, match="copy=None"):
             xl.tree.to_host([there, host], copy=False)
+
+
+def test_pinned_results_of_a_tree_are_copies() -> None:
+    host = np.arange(4)
+    (found,) = xl.tree.to_host([host], copy=None, pinned=True)
+    assert found is not host
+    _same(found, host)
+    with pytest.raises(xl.errors.LayoutError, match="pinned=True"):
+        xl.tree.to_host([host], copy=False, pinned=True)
+
+
+@pytest.mark.usefixtures("plugins")
+@pytest.mark.parametrize("pinned", [False, True])
+def test_a_recording_has_each_trees_bytes_once(pinned: bool) -> None:
+    tree = [np.full(1 << 20, number, np.float32) for number in range(3)]
+    with xl.use_backend("sim"):
+        with xl.trace() as up:
+            sent = xl.tree.to_device(tree)
+        with xl.trace() as down:
+            xl.tree.to_host(sent, pinned=pinned)
+    for recording in (up, down):
+        calls = [each.nbytes for each in recording.operations if each.kind == "call"]
+        assert sum(calls) == sum(each.nbytes for each in tree)

@@ -1,7 +1,7 @@
 """Whole trees of arrays: nested dicts, lists, tuples, named tuples, dataclasses, registered classes.
 
-A thousand copies cost a thousand beginnings, and waits. So the leaves of one call are one transfer: on the device the
-small ones are views of one slab, and each large one has memory of its own.
+A thousand copies cost a thousand beginnings, and waits. So the leaves of one call that C can stage are one transfer: on
+the device the small ones are views of one slab, and each large one has memory of its own. The others follow alone.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _sent(
     # A simulated device takes as long as the contract allows: a leaf alone is complete earlier.
     least = PACKED_UP_FROM if target.capabilities.small_at_once else 2
     packed, alone = packing.chosen(leaves, dtype, place, least=least)
-    if place.kind == "cpu" or (not packed and len(alone) < 2):
+    if place.kind == "cpu" or (not packed and (len(alone) < 2 or not many.can_stage(target, place))):
         return results, alone
     target.attach(place)
     current = order if order is not None else target.stream_current(place)
@@ -115,11 +115,15 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False, copy: bool |
     refuse_no_flag(pinned, "tree.to_host: pinned")
     leaves, rebuild = flatten(tree)
     if copy is not True:
-        foreign = [n for n, leaf in enumerate(leaves) if type(leaf) is not np.ndarray and registry.backend_of(leaf)]
-        if copy is False and foreign:
-            raise copies.to_host_needs_a_copy(leaves[foreign[0]], None, None)
-        got = to_host([leaves[n] for n in foreign], stream=stream, pinned=pinned)
-        return rebuild(_with(leaves, foreign, got))
+        moving = [
+            n
+            for n, leaf in enumerate(leaves)
+            if registry.backend_of(leaf) is not None and (pinned or not copies.is_host_array(leaf, None))
+        ]
+        if copy is False and moving:
+            raise copies.to_host_needs_a_copy(leaves[moving[0]], pinned=pinned)
+        got = to_host([leaves[n] for n in moving], stream=stream, pinned=pinned)
+        return rebuild(_with(leaves, moving, got))
     if len(leaves) == 1 and registry.backend_of(leaves[0]) is not None:
         return rebuild([transfers.to_host(leaves[0], stream=stream, pinned=pinned)])
     results, numbers = list(leaves), list(range(len(leaves)))

@@ -169,7 +169,7 @@ def to_host(
             kept: HostArray = d
             return kept
         if copy is False:
-            raise copies.to_host_needs_a_copy(d, dtype, out)
+            raise copies.to_host_needs_a_copy(d, dtype, out, pinned=bool(pinned))
     if pinned is not False:
         refuse_no_flag(pinned, "to_host: pinned")
         if stream is out is None and (done := one_step_download.to_host(d, None, dtype, is_pinned=True)) is not None:

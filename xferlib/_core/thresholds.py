@@ -69,7 +69,8 @@ GROUP_NBYTES = 1 << 20
 """Large leaves are described in groups, the first of this size, each later one twice as large: the link carries one
 while Python describes the next."""
 TOGETHER_FROM = 2 << 20
-"""From here on a tree is staged by a transfer that is open while its leaves are described."""
+"""From here on `prefetch` stages a tree by a transfer that is open while its leaves are described; `to_device`
+does from `ONE_CALL_MOST` on."""
 ONE_CALL_MOST = 8 << 20
 """Less of an upload is staged by one call of C, when all is described: an open transfer takes Python 35 us more."""
 SCATTERED_FROM = 256 << 10

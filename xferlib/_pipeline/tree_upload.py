@@ -67,12 +67,16 @@ class Arriving:
     def _begin(self, leaves: list[Any], small: packing.SlabLayout, alone: list[int], device: Device) -> None:
         order = Stream._of(self._stream, self._backend)
         begun = lambda transfer: self._transfers.append((transfer, None))
-        found = many.begin(leaves, self._results, small, alone, self._backend, self._stream, begun)
+        can_stage = many.can_stage(self._backend, device)
+        if small.members or (alone and can_stage):
+            found = many.begin(leaves, self._results, small, alone, self._backend, self._stream, begun)
+        else:
+            found = many.Begun([], alone, is_enqueued=False)
         self._owned += found.owned
         is_enqueued = found.is_enqueued
         for number in found.alone:
             leaf = leaves[number]
-            if not many.can_stage(self._backend, device) and _nbytes(leaf) >= PYTHON_LEAF_FROM:
+            if not can_stage and _nbytes(leaf) >= PYTHON_LEAF_FROM:
                 target = CopyTarget(self._backend, device, self._stream)
                 self._transfers.append((copies.begin(ends.source_of(leaf), target, is_awaited=True), number))
             else:

@@ -42,10 +42,13 @@ def is_host_array(d: Any, dtype: Any) -> bool:
     return type(d) is np.ndarray and (dtype is None or check_dtype(dtype, what="dtype") == d.dtype)
 
 
-def to_host_needs_a_copy(d: Any, dtype: Any, out: Any) -> LayoutError:
+def to_host_needs_a_copy(d: Any, dtype: Any = None, out: Any = None, *, pinned: bool = False) -> LayoutError:
     """The error of ``to_host(copy=False)``."""
-    wanted = "" if dtype is None else f" of dtype {np.dtype(dtype)}"
-    why = "out is given" if out is not None else f"{type(d).__name__} is no NumPy array{wanted}"
+    wanted = "" if dtype is None else f" of dtype {check_dtype(dtype, what='dtype')}"
+    if out is not None or pinned:
+        why = "out is given" if out is not None else "pinned=True takes memory of the pool"
+    else:
+        why = f"{type(d).__name__} is no NumPy array{wanted}"
     return LayoutError(f"to_host: copy=False, but {why}; allow a copy: copy=None")
 
 

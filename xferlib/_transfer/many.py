@@ -113,13 +113,12 @@ class Shipment:
         transfer.start(staging.job(transfer.finish), None, keep=(), is_awaited=True)
         return staging
 
-    def add(self, described: Regions, keep: Any) -> None:
-        """Copy arrays between the host and the device; ``keep`` lives until that is enqueued.
+    def add(self, described: Regions) -> None:
+        """Copy arrays between the host and the device; what they keep lives until that is enqueued.
 
         New arrays need not outlive their copies: they are of the stream that carries these, and are freed in its order.
         To hold them until the copies are complete would keep the memory of a tree that has been dropped.
         """
-        described = described._replace(keep=(described.keep, keep))
         while not self._staging.add(described):  # a thread that settled it took it for complete
             self._staging = self._begin()
 
@@ -197,9 +196,9 @@ class Begun(NamedTuple):
 
 
 @observe.user_call(
-    lambda leaves, results, layout, alone, backend, *_, **__: (
+    lambda leaves, results, layout, alone, backend, stream, *_, **__: (
         backend,
-        layout.nbytes + sum(leaves[number].nbytes for number in alone),
+        layout.nbytes + sum(leaves[number].nbytes for number in alone if can_stage(backend, stream.device)),
     )
 )
 def begin(
@@ -232,9 +231,9 @@ def begin(
     if is_open:
         shipment = Shipment(layout.nbytes + nbytes, backend, stream, begun, is_upload=True)
         if slab is not None:
-            shipment.add(slab.region(), slab.memory)
+            shipment.add(slab.region())
         for group in _groups(large):
-            shipment.add(_described(group, results, owned, backend, stream), None)
+            shipment.add(_described(group, results, owned, backend, stream))
         shipment.close()
     elif is_together:
         described = _described(list(large), results, owned, backend, stream)

@@ -113,6 +113,10 @@ class ManyDownload:
         """Copies into pinned memory may be in flight."""
         self.alone: list[int] = []
         """The numbers of arrays that are left to the caller."""
+        self._carried = 0
+        """Bytes of the others."""
+        self._recorder = observe.active
+        self._since = self._recorder.begin(backend) if self._recorder is not None else None
 
     def add(self, number: int, array: Array) -> None:
         """Copy an array to the host; if that cannot be done here, its number is in `alone` when this ends."""
@@ -123,6 +127,7 @@ class ManyDownload:
             self.alone.append(number)
             return
         leaf = _Leaf(number, array, *found, nbytes)
+        self._carried += nbytes
         if self._gathers and nbytes <= PACKED_LEAF_MOST:
             self._small.append(leaf)
         elif self._is_pinned or self._can_stage:
@@ -132,11 +137,13 @@ class ManyDownload:
                 self._send_group()
         else:
             self.alone.append(number)
+            self._carried -= nbytes
 
     def finish_adding(self) -> None:
         """No array will be added: `alone` is complete, and all others are on their way, or there."""
         if len(self._small) + len(self._group) < PACKED_DOWN_FROM and self._most == self._first:
             self.alone += [leaf.number for leaf in (*self._small, *self._group)]
+            self._carried = 0
         elif self._is_pinned:
             if self._group:
                 self._send_group()
@@ -155,6 +162,8 @@ class ManyDownload:
         many.settle(self._transfers)
         if self._has_copies:
             staged.await_copy(self._backend, self._stream)
+        if self._carried and self._recorder is not None and self._recorder is observe.active:
+            self._recorder.called(self._since, self._backend, self._carried)
 
     def abort(self) -> None:
         """Wait until nothing uses the results' memory any more: they are of no use."""
@@ -176,10 +185,10 @@ class ManyDownload:
         if self._shipment is None:
             begun = self._transfers.append
             self._shipment = many.Shipment(self._most, self._backend, self._stream, begun, is_upload=False)
-        self._shipment.add(*self._described(group))
+        self._shipment.add(self._described(group))
 
-    def _described(self, group: list[_Leaf]) -> tuple[Regions, Any]:
-        """Describe copies of a group into new arrays, the results, for C, and name what must outlive them."""
+    def _described(self, group: list[_Leaf]) -> Regions:
+        """Describe copies of a group into new arrays, the results, for C."""
         copies = []
         few = [leaf for leaf in group if leaf.nbytes < host.RECYCLED_FROM]
         if few:
@@ -195,7 +204,7 @@ class ManyDownload:
             if leaf.nbytes >= host.RECYCLED_FROM:
                 made = self._results[leaf.number] = host.host_cache.empty(leaf.shape, leaf.dtype)
                 copies.append(PlainCopy(address(made), leaf.pointer, leaf.nbytes, host.is_fresh(made)))
-        return regions.of_plain(copies), (group, [self._results[leaf.number] for leaf in group])
+        return regions.of_plain(copies)._replace(keep=(group, [self._results[leaf.number] for leaf in group]))
 
     def _send_rest(self) -> None:
         """Copy the last arrays, and all small ones."""
@@ -213,13 +222,13 @@ class ManyDownload:
                 return
             group.append(_Leaf(len(self._results), memory, info.pointer, (nbytes,), BYTE, nbytes))
             self._results.append(None)
-        described, keep = self._described(group)
+        described = self._described(group)
         if small:
             self._cut(self._results.pop(), small, places)
         if self._shipment is None and observe.active is not None:
             self._shipment = many.Shipment(described.nbytes, backend, stream, self._transfers.append, is_upload=False)
         if self._shipment is not None:
-            self._shipment.add(described, keep)
+            self._shipment.add(described)
         elif group:
             setup = compiled_staging.setup_of(backend, stream, is_upward=False)
             assert setup is not None
@@ -238,6 +247,7 @@ class ManyDownload:
         try:
             self._copy_small(start, places, nbytes)
             backend.stream_synchronize(stream)
+            self._has_copies = False  # all that was enqueued is complete
         except BaseException:  # the slab's bytes may be taken again, so even an interrupted copy must be waited for
             in_flight.abandon(backend, stream)
             raise
@@ -263,11 +273,12 @@ class ManyDownload:
         self._copy_each(start, group, places)
 
     def _send_small_pinned(self) -> None:
+        if not self._small:
+            return
         places, nbytes = _places(self._small)
-        memory = pinned.pools.of(self._backend).empty((nbytes,), BYTE) if nbytes else None
-        if memory is None or memory.base is None:
-            if self._small or self._group:
-                self._send_rest()
+        memory = pinned.pools.of(self._backend).empty((nbytes,), BYTE)
+        if memory.base is None:
+            self._send_rest()
             return
         self._cut(memory, self._small, places)
         self._has_copies = True

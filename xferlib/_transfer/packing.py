@@ -136,7 +136,6 @@ class PackedLeaves:
         self._layout = layout
         self._backend = backend
         self._stream = stream
-        self.nbytes = layout.nbytes
         self.memory = backend.empty((layout.nbytes,), BYTE, device=stream.device, stream=stream)
 
     def cut(self, results: list[Any]) -> None:
@@ -148,7 +147,8 @@ class PackedLeaves:
     def region(self) -> Regions:
         """Describe the arrays, for threads of C that collect them."""
         parts, keep = self._parts()
-        return regions.of_parts(parts, self.nbytes, self._backend.view(self.memory).pointer, keep)
+        pointer = self._backend.view(self.memory).pointer
+        return regions.of_parts(parts, self._layout.nbytes, pointer, (keep, self.memory))
 
     def _parts(self) -> tuple[Any, Any]:
         """The arrays as C takes them, and what must outlive the copy."""
@@ -166,7 +166,7 @@ class PackedLeaves:
 
     def send(self) -> None:
         """Pack the arrays in this thread, and enqueue one copy; the arrays have been read on return."""
-        backend, stream, nbytes = self._backend, self._stream, self.nbytes
+        backend, stream, nbytes = self._backend, self._stream, self._layout.nbytes
         info = backend.view(self.memory)
         if nbytes > MEDIUM_NBYTES:
             memory = pinned.pools.of(backend).empty(info.shape, info.dtype)
@@ -180,7 +180,7 @@ class PackedLeaves:
     def _pack(self, memory: HostArray, pointer: int) -> None:
         if _native.is_on():
             parts, _kept = self._parts()
-            _native.library().xf_collect(parts, len(self._sources), self.nbytes, pointer)
+            _native.library().xf_collect(parts, len(self._sources), self._layout.nbytes, pointer)
             return
         for source, (place, shape, wanted) in zip(self._sources, self._layout.forms(), strict=True):
             convert.copy_into(np.ndarray(shape, wanted, memory, place), source)

@@ -100,7 +100,7 @@ class Graph:
         """
         work = self._work
         if type(stream) is self._streams and stream.device is self.device and work is not None:
-            if observe.active is None and stream._raw.capture is None:
+            if stream._raw.capture is None:
                 self._enqueue(work, stream)
                 return
         if work is None:
@@ -120,23 +120,22 @@ class Graph:
             raise StreamError(
                 "Graph.launch: the stream is being captured, and a graph holds no other; launch one after the other"
             )
-        if (recorder := observe.active) is None:
-            self._enqueue(work, target)
-            return
-        backend.attach(self.device)
-        target._settle()
-        run = functools.partial(work.launch, target._raw)
-        if backend.capabilities.streams:
-            recorder.enqueue(Kind.KERNEL, "graph", 0, backend, target._raw, run)
-        else:
-            recorder.on_host(Kind.KERNEL, "graph", 0, backend, self.device, run)
+        self._enqueue(work, target)
 
     def _enqueue(self, work: _GraphWork, stream: Any) -> None:
         if _ending:
             _sweep()
-        work.backend.attach(self.device)
+        backend, raw = work.backend, stream._raw
+        backend.attach(self.device)
         stream._settle()
-        work.launch(stream._raw)
+        if (recorder := observe.active) is None:
+            work.launch(raw)
+            return
+        run = functools.partial(work.launch, raw)
+        if backend.capabilities.streams:
+            recorder.enqueue(Kind.KERNEL, "graph", 0, backend, raw, run)
+        else:
+            recorder.on_host(Kind.KERNEL, "graph", 0, backend, self.device, run)
 
     def __repr__(self) -> str:
         state = "being captured" if self._is_open else "complete" if self._work is not None else "failed"
