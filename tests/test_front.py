@@ -7,8 +7,12 @@ import ctypes
 import inspect
 import os
 import pickle
+import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,7 +62,7 @@ class Direct(FakeBackend):
     """The fake accelerator with functions of C that copy at once, as a driver's synchronous ones."""
 
     name = "direct"
-    array_class = DirectArray
+    array_class: Any = DirectArray
     array_types = (f"{__name__}.DirectArray",)
     pinned_domain = "direct"
     plain_arrays = PlainArrays(DirectArray)
@@ -68,6 +72,8 @@ class Direct(FakeBackend):
         self.seen: list[str] = []
         self.result = 0
         self.from_pinned = False
+        self.managed = range(0)
+        """Addresses of memory that the driver knows, but has not pinned."""
         """Whether the host's end of the last copy was pinned."""
         self._functions = (
             ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t)(self._send),
@@ -82,7 +88,7 @@ class Direct(FakeBackend):
         return self._devices[:1]
 
     def _here(self) -> Any:
-        return self._default[self._devices[0]]
+        return self._default[self.device_current()]
 
     def _send(self, dst: int, src: int, nbytes: int) -> int:
         self.seen.append("send")
@@ -107,12 +113,15 @@ class Direct(FakeBackend):
         )  # which reads at once, and may write late
 
     def _context(self, context: Any) -> int:
-        context[0] = 7
+        context[0] = 7 + self.device_current().index
         return 0
 
     def _attribute(self, answer: Any, name: int, pointer: int) -> int:
         assert name == 2  # CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-        answer[0] = int(self.is_pinned(pointer))
+        if pointer in self.managed:
+            answer[0] = 2  # CU_MEMORYTYPE_DEVICE
+        else:
+            answer[0] = int(self.is_pinned(pointer))
         return 0
 
     def direct(self, device: Any) -> DirectCopies:
@@ -120,7 +129,8 @@ class Direct(FakeBackend):
             ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._functions
         )
         return DirectCopies(
-            send=send, fetch=fetch, enqueue=enqueue, current=current, query=query, attribute=attribute, context=7,
+            send=send, fetch=fetch, enqueue=enqueue, current=current, query=query, attribute=attribute,
+            context=7 + device.index,
             empty=lambda shape, dtype: self.empty(shape, dtype, device=device, stream=self._here()),
             pointer=lambda array: array.pointer, stream=lambda: self.stream_current(device).handle,
             is_current=lambda: self.device_current() is device,
@@ -131,6 +141,35 @@ class Direct(FakeBackend):
 def direct() -> Any:
     with fresh_registry(direct=Direct):
         found: Any = backend_named("direct")
+        yield found
+        found.machine.finish()
+        assert not found.machine.violations
+
+
+class PairedArray(FakeArray):
+    """An array of `Paired`."""
+
+
+class Paired(Direct):
+    """`Direct` with two devices."""
+
+    name = "paired"
+    array_class: Any = PairedArray
+    array_types = (f"{__name__}.PairedArray",)
+    pinned_domain = "paired"
+    plain_arrays = PlainArrays(PairedArray)
+
+    def devices(self) -> Any:
+        return self._devices
+
+    def direct(self, device: Any) -> DirectCopies:
+        return super().direct(device)._replace(stream=lambda: 0)  # the default one, which the fake numbers by device
+
+
+@pytest.fixture
+def paired() -> Any:
+    with fresh_registry(paired=Paired):
+        found: Any = backend_named("paired")
         yield found
         found.machine.finish()
         assert not found.machine.violations
@@ -281,6 +320,9 @@ def test_a_busy_stream_is_not_waited_for(direct: Any) -> None:
         to_device(bits_of(100_000, np.uint8, seed=4), out=d)
         small = xl.zeros(1000, "uint8", device=HERE)
         to_device(xl.pinned_array(np.ones(1000, np.uint8), backend="direct"), out=small)  # would be read late
+        managed = np.ones(1000, np.uint8)
+        direct.managed = range(managed.ctypes.data, managed.ctypes.data + managed.nbytes)
+        to_device(managed, out=small)  # too
         assert direct.seen == []
         changing = np.full(1000, 2, np.uint8)
         to_device(changing, out=small)
@@ -505,3 +547,95 @@ def test_a_forked_child_goes_on(torch: Any) -> None:
         is_right = to_host(to_device(x, out=d)).tolist() == [0, 1, 2] and to_device(x).tolist() == [0, 1, 2]
         os._exit(not is_right)
     assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_each_block_of_a_device_is_served_in_c(paired: Any) -> None:
+    x = np.arange(100.0)
+    for index in (0, 1, 0, 1):
+        with xl.get_device(f"paired:sim:{index}") as device:
+            paired.seen.clear()
+            found = to_device(x)
+            assert xl.device_of(found) is device
+            assert paired.seen == ["send"]
+            assert_same_bits(xl.to_host(found), x)
+
+
+FOREIGN = """
+#include <pthread.h>
+typedef void (*call)(int);
+static void *calls(void *made) { for (int i = 0; i < 3; i++) ((call)made)(i); return 0; }
+void run(call made) { pthread_t thread; pthread_create(&thread, 0, calls, (void *)made); pthread_join(thread, 0); }
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_thread_of_c_shares_no_scratch_with_another(direct: Any, tmp_path: Path) -> None:
+    """Python makes a new thread state for each of its calls, and gives what the one before held to others."""
+    (tmp_path / "foreign.c").write_text(FOREIGN)
+    library = tmp_path / "foreign.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-pthread", "-o", str(library), str(tmp_path / "foreign.c")], check=True)
+    device, x = xl.get_device(HERE), np.ones(100_000, np.uint8)
+    sources: list[int] = []
+    send = direct._send
+
+    def noted(dst: int, src: int, nbytes: int) -> int:
+        sources.append(src)
+        return int(send(dst, src, nbytes))
+
+    made = ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t)(noted)
+    direct._functions = (made, *direct._functions[1:])
+    sent, over = threading.Event(), threading.Event()
+
+    def other() -> None:
+        to_device(x, device=device)
+        sent.set()
+        over.wait(60)
+
+    thread = threading.Thread(target=other)
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_int)
+    def called(number: int) -> None:
+        if number == 1:
+            thread.start()
+            assert sent.wait(60)
+        xl.synchronize(device)
+        to_device(x, device=device)
+
+    ctypes.CDLL(str(library)).run(called)
+    over.set()
+    thread.join()
+    _, others, second, third = sources
+    assert others not in (second, third)
+
+
+ENDING = """
+import threading, time
+import numpy as np, xferlib as xl
+from tests.test_front import Direct, HERE
+from xferlib.testing import fresh_registry
+from xferlib._runtime import shutdown
+
+with fresh_registry(direct=Direct):
+    device, x = xl.get_device(HERE), np.ones(1000, np.uint8)
+    out, counts, begun = xl.to_device(x, device=device), [0], threading.Event()
+
+    def calls():
+        while True:
+            xl.to_device(x, out=out)
+            counts[0] += 1
+            begun.set()
+
+    threading.Thread(target=calls, daemon=True).start()
+    begun.wait()
+    shutdown.finish()
+    deadline = time.monotonic() + 30
+    while not shutdown._parked and time.monotonic() < deadline:
+        time.sleep(0.001)
+    print(len(shutdown._parked))
+"""
+
+
+def test_a_daemon_thread_parks_at_the_end() -> None:
+    command = [sys.executable, "-c", ENDING]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1])
+    assert done.stdout == "1\n"

@@ -598,6 +598,19 @@ def test_to_host_gives_a_numpy_array_itself_if_a_copy_is_not_asked_for() -> None
         xl.to_host(host, copy=False, pinned=True)
 
 
+@pytest.mark.parametrize("copy", [1, 0, "no", np.True_])
+def test_a_copy_is_asked_for_by_true_false_or_none(copy: Any) -> None:
+    host = np.arange(3.0)
+    calls: list[Callable[[], Any]] = [
+        lambda: xl.to_host(host, copy=copy), lambda: xl.to_device(host, copy=copy),
+        lambda: xl.copy_to(host, "cpu", copy=copy), lambda: xl.tree.to_host([host], copy=copy),
+        lambda: xl.tree.to_device([host], copy=copy),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(xl.errors.ArgumentError, match="copy="):
+            call()
+
+
 def test_a_refused_copy_knows_torchs_names_of_dtypes() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(xl.errors.LayoutError, match="of dtype float32"):

@@ -19,7 +19,7 @@ from xferlib._core.array import check_dtype
 from xferlib._core.containers import flatten, register
 from xferlib._core.ordering import capture
 from xferlib._core.thresholds import PACKED_UP_FROM
-from xferlib._runtime.checks import refuse_no_flag
+from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag
 from xferlib._transfer import copies, ends, host_copy, many, packing, plan
 from xferlib._transfer.many_download import ManyDownload
 
@@ -55,6 +55,7 @@ def to_device(
     """
     leaves, rebuild = flatten(tree)
     if copy is not True:
+        refuse_no_copy(copy, "tree.to_device")
         wanted_at = ends.target_of(backend, device, stream, None)
         moving = [n for n, leaf in enumerate(leaves) if not ends.stays(leaf, wanted_at, dtype, copy=copy)]
         sent = to_device([leaves[n] for n in moving], backend=backend, device=device, dtype=dtype, stream=stream)
@@ -115,6 +116,7 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False, copy: bool |
     refuse_no_flag(pinned, "tree.to_host: pinned")
     leaves, rebuild = flatten(tree)
     if copy is not True:
+        refuse_no_copy(copy, "tree.to_host")
         moving = [
             n
             for n, leaf in enumerate(leaves)

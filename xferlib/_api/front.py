@@ -26,7 +26,7 @@ from xferlib._core.thresholds import (
 )
 from xferlib._memory import pinned, slab
 from xferlib._native import driver_calls
-from xferlib._runtime import circumstances
+from xferlib._runtime import circumstances, shutdown
 from xferlib._runtime.handoff import is_followed
 from xferlib._transfer import plan
 
@@ -54,7 +54,7 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
         return to_device, to_host
     elements = [(dtype, _KINDS[dtype.kind], 8 * dtype.itemsize, dtype.itemsize) for dtype in map(np.dtype, DTYPES)]
     functions = (_may_skip, _settle, _introduce, _resolve, defaults.scope, to_device, to_host)
-    limits = (DRIVER_MOST_UP, GATHERED_MOST, PARALLEL_HOST_FROM, THROUGH_FROM, GATHERED_MOST, GATHERED_ELEMENTS_MOST)
+    limits = (DRIVER_MOST_UP, PARALLEL_HOST_FROM, THROUGH_FROM, GATHERED_MOST, GATHERED_ELEMENTS_MOST)
     try:
         found: tuple[Callable[..., Any], Callable[..., Any]] = _front.bind_front(
             functions, (circumstances.number, circumstances.scopes), (np.ndarray, Device), limits, elements,
@@ -83,7 +83,7 @@ def _may_skip() -> bool:
         _libraries.clear()
         _ends.clear()
         _known_of = registry.forgotten
-    return plan.may_skip() and _native.is_on()
+    return plan.may_skip() and _native.is_on() and not shutdown.has_begun()
 
 
 def _settle() -> int:

@@ -13,7 +13,7 @@ from xferlib._core import devices
 from xferlib._core.array import Array
 from xferlib._core.device import DeviceSpec
 from xferlib._runtime import torch_compile
-from xferlib._runtime.checks import refuse_no_flag, refuse_positional
+from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag, refuse_positional
 from xferlib._transfer import copies, ends, one_step, one_step_download
 from xferlib._transfer.handle import Transfer
 from xferlib.errors import ArgumentError
@@ -69,6 +69,8 @@ def to_device(
     """
     if misplaced:
         refuse_positional("to_device", misplaced)
+    if copy is not True:
+        refuse_no_copy(copy, "to_device")
     if order is not IN_C and is_fortran(order, "to_device"):
         if out is not None:
             raise ArgumentError("to_device: order='F' asks for a new array, but out is given; leave one of them out")
@@ -104,6 +106,8 @@ def copy_to(x: Any, device: Any, *, dtype: Any = None, stream: Any = None, copy:
     Raises:
         As `to_device`.
     """
+    if copy is not True:
+        refuse_no_copy(copy, "copy_to")
     return copies.copy(
         ends.source_of(x), ends.target_of(None, devices.for_array(device, x), stream, None), dtype, copy=copy
     )
@@ -165,11 +169,13 @@ def to_host(
         StreamError: ``stream`` is of another device.
     """
     if copy is not True:
-        if out is None and pinned is False and copies.is_host_array(d, dtype):
+        refuse_no_copy(copy, "to_host")
+        refuse_no_flag(pinned, "to_host: pinned")
+        if out is None and not pinned and copies.is_host_array(d, dtype):
             kept: HostArray = d
             return kept
         if copy is False:
-            raise copies.to_host_needs_a_copy(d, dtype, out, pinned=bool(pinned))
+            raise copies.to_host_needs_a_copy(d, dtype, out, pinned=pinned)
     if pinned is not False:
         refuse_no_flag(pinned, "to_host: pinned")
         if stream is out is None and (done := one_step_download.to_host(d, None, dtype, is_pinned=True)) is not None:

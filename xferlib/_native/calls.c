@@ -134,12 +134,13 @@ static void learn(copier *c, int64_t patience_ns, int is_idle)
         c->in_vain = 1;
 }
 
-enum { MEMORY_TYPE = 2, HOST_MEMORY = 1 }; /* of CUDA's driver: CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_MEMORYTYPE_HOST */
+enum { MEMORY_TYPE = 2 }; /* of CUDA's driver: CU_POINTER_ATTRIBUTE_MEMORY_TYPE */
 
-static int is_pinned(const copier *c, const char *host)
+/* Whether the driver knows the memory, pinned or managed: it may read it after its call has returned. */
+static int is_drivers(const copier *c, const char *host)
 {
     unsigned kind = 0;
-    return c->attribute && c->attribute(&kind, MEMORY_TYPE, (word)(uintptr_t)host) == 0 && kind == HOST_MEMORY;
+    return c->attribute && c->attribute(&kind, MEMORY_TYPE, (word)(uintptr_t)host) == 0 && kind != 0;
 }
 
 enum { ENQUEUED_MOST = 64 << 10 }; /* more bytes, and the driver waits for the stream */
@@ -156,7 +157,7 @@ int xf_copy(copier *c, word device, word memory, size_t nbytes)
     is_idle = becomes_idle(c, patience_ns);
     if (is_idle)
         result = c->is_upward ? c->copy(device, memory, nbytes) : c->copy(memory, device, nbytes);
-    else if (is_enqueued && !is_pinned(c, (const char *)(uintptr_t)memory))
+    else if (is_enqueued && !is_drivers(c, (const char *)(uintptr_t)memory))
         result = c->enqueue(device, memory, nbytes, NULL);
     Py_END_ALLOW_THREADS
     learn(c, patience_ns, is_idle);
@@ -168,8 +169,8 @@ int xf_copy(copier *c, word device, word memory, size_t nbytes)
 enum { SPREAD = 7 };
 
 /* Copy plain bytes between host memory and the device: as xf_copy. The driver stages ordinary memory in pieces, one after
-   the other, at half the speed of one copy to or from pinned memory and one by the processor. Memory that is pinned already
-   goes straight. */
+   the other, at half the speed of one copy to or from pinned memory and one by the processor. Memory that the
+   driver knows goes straight. */
 int xf_through(spreader *s, char *host, word device, size_t nbytes, word memory)
 {
     copier *c = &s->copier;
@@ -178,7 +179,7 @@ int xf_through(spreader *s, char *host, word device, size_t nbytes, word memory)
     int result = NOT_ASKED, is_idle;
     Py_BEGIN_ALLOW_THREADS
     is_idle = becomes_idle(c, patience_ns);
-    if (is_idle && is_pinned(c, host))
+    if (is_idle && is_drivers(c, host))
         pinned = host;
     if (is_idle && c->is_upward) {
         if (pinned != host)

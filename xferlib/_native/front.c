@@ -104,7 +104,7 @@ static struct {
     PyObject *(*new_copy)(PyObject *, int);
     PyObject *(*new_array)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *);
     int (*set_base)(PyObject *, PyObject *);
-    Py_ssize_t most_up, most_down, most_copied, least_through, most_spread, most_gathered; /* bytes; of the last, elements */
+    Py_ssize_t most_up, most_copied, least_through, most_spread, most_gathered; /* bytes; of the last, elements */
     element elements[MOST_TYPES];
     int element_count;
     library *libraries[MOST_ENTRIES];
@@ -114,13 +114,14 @@ static struct {
     PyMethodDef methods[2];
 } front; /* as long as the process; nothing in it is ever freed, as another thread may be using it */
 
-static _Thread_local struct {
+static _Thread_local struct { /* of a thread of the system */
     unsigned long long asked, settled; /* the circumstances in which the answers were given */
     int may_skip, end;
     PyObject *scope;
     unsigned long long found; /* likewise, of the memory */
     word scratch;
     const end *scratch_of;
+    uint64_t owner; /* the Python thread whose scratch it is: one of C's may be several of them, one after the other */
 } mine;
 
 static PyObject *name_backend, *name_copy, *name_device, *name_dtype, *name_out, *name_pinned, *name_reuses, *name_stream;
@@ -160,13 +161,19 @@ static int is_answered(PyObject *question, int if_none)
     return result > 0;
 }
 
+static int is_entered(const end *e)
+{
+    void *context = NULL;
+    return !e->up.copier.current(&context) && (word)(uintptr_t)context == e->context;
+}
+
 /* Whether the device is the thread's, by its context and to its library, and the current stream the default one. */
 static int is_at_hand(const end *e)
 {
     const library *l = e->library;
-    void *context = NULL, *stream = NULL;
+    void *stream = NULL;
     PyObject *handle;
-    if (e->up.copier.current(&context) || (word)(uintptr_t)context != e->context || !is_answered(e->is_current, 1))
+    if (!is_entered(e) || !is_answered(e->is_current, 1))
         return 0;
     if (l->exchange)
         return l->exchange->current_stream(ON_CUDA, e->index, &stream) == 0 && !stream;
@@ -176,6 +183,13 @@ static int is_at_hand(const end *e)
     stream = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(handle);
     Py_DECREF(handle);
     return !stream && !PyErr_Occurred();
+}
+
+/* Whether the device that was the thread's is no longer: the library has another now. */
+static int has_moved(void)
+{
+    const end *e = mine.end < 0 || mine.end >= front.end_count ? NULL : front.ends[mine.end];
+    return e && e->kind == ON_CUDA && !is_entered(e);
 }
 
 /* The device of a call that names none; NULL where Python is to find it. */
@@ -189,7 +203,7 @@ static end *default_end(void)
             return NULL;
         Py_DECREF(scope); /* the context variable, or `mine`, holds it */
     }
-    if (now != mine.settled || scope != mine.scope) {
+    if (now != mine.settled || scope != mine.scope || has_moved()) {
         answer = PyObject_CallNoArgs(front.settle);
         if (!answer)
             return NULL;
@@ -417,12 +431,14 @@ static void lay_out(const description *d, Layout *layout)
 static word scratch_of(const end *e)
 {
     unsigned long long now = circumstances();
-    if (mine.found != now || mine.scratch_of != e) {
+    uint64_t thread = PyThreadState_GetID(PyThreadState_Get());
+    if (mine.found != now || mine.scratch_of != e || mine.owner != thread) {
         PyObject *found = PyObject_CallNoArgs(e->scratch);
         if (!found)
             return 0;
         mine.scratch = PyLong_AsUnsignedLongLong(found);
         mine.scratch_of = e;
+        mine.owner = thread;
         mine.found = now;
         Py_DECREF(found);
     }
@@ -647,7 +663,7 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned)
     if (!src.is_c || src.nbytes <= 0)
         return NULL;
     if (src.kind != ON_CPU) {
-        e = is_pinned || src.nbytes <= front.most_down ? end_of(l, &src) : NULL;
+        e = is_pinned || src.nbytes <= front.most_spread ? end_of(l, &src) : NULL;
         if (!e || !is_at_hand(e))
             return NULL;
     }
@@ -789,9 +805,9 @@ PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
 {
     PyObject *elements, *numpy, *module, *doc_up, *doc_down, *up = NULL, *down = NULL;
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnnnnn)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
+    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnnnn)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
                           &front.scope, &front.to_device, &front.to_host, &PyList_Type, &front.number,
-                          &PyList_Type, &front.scopes, &front.ndarray, &front.device, &front.most_up, &front.most_down,
+                          &PyList_Type, &front.scopes, &front.ndarray, &front.device, &front.most_up,
                           &front.most_copied, &front.least_through, &front.most_spread, &front.most_gathered, &PyList_Type, &elements, &numpy, &module, &doc_up, &doc_down))
         return NULL;
     Py_INCREF(arguments); /* and so all that it holds */

@@ -33,6 +33,16 @@ def refuse_no_flag(value: Any, what: str) -> None:
         raise ArgumentError(f"{what}={shown(value)} is neither True nor False; give one of them")
 
 
+def refuse_no_copy(value: Any, call: str) -> None:
+    """Refuse a ``copy=`` that is not one of its three values: a true one of another type would be no request to copy.
+
+    Raises:
+        ArgumentError: It is not.
+    """
+    if value is not True and value is not False and value is not None:
+        raise ArgumentError(f"{call}: copy={shown(value)} is neither True, False nor None; give one of them")
+
+
 def refuse_positional(call: str, misplaced: tuple[Any, ...]) -> NoReturn:
     """Refuse what a call of one array was given by position, as Python would, and name the keyword.
 

@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any, TypeVar
 
-from xferlib._runtime import leak
+from xferlib._runtime import circumstances, leak
 from xferlib.errors import XferError
 
 T = TypeVar("T")
@@ -154,6 +154,11 @@ def _silence() -> None:
     threading.excepthook = hook
 
 
+def has_begun() -> bool:
+    """Whether the interpreter ends, so that every thread must pass the seam, which calls in C alone do not."""
+    return _finisher is not None
+
+
 @atexit.register
 def finish() -> None:
     """End everything; a second call is a no-op."""
@@ -167,6 +172,7 @@ def finish() -> None:
     _silence()
     for backend in {id(part): part for backends in _seams for part in backends()}.values():
         _close(backend)
+    circumstances.changed()
     while _steps:
         _steps.pop()()
 

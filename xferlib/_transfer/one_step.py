@@ -1,5 +1,5 @@
-"""Blocking uploads of one array, in as few steps as possible: most calls are of this kind; `one_step_download` is the
-other way.
+"""Blocking uploads of one array in few steps, for what `front.c` leaves to Python: another dtype or layout, more bytes,
+a busy stream, and all where it is not compiled; `one_step_download` is the other way.
 
 `xferlib._transfer.copies` knows every case. This module knows those in which one copy is the whole transfer, and
 leaves the others to it. To and from a CPU device NumPy copies. To and from a GPU it is one synchronous call of the

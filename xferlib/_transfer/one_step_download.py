@@ -1,4 +1,4 @@
-"""Blocking downloads of one array, in as few steps as possible; what `one_step` is for uploads.
+"""Blocking downloads of one array in few steps; what `one_step` is for uploads.
 
 Up to 1 MiB the driver copies, into whatever memory the result lies in; to the pinned pool it copies any size. A small
 array that is to lie otherwise, or to be converted, is fetched into the thread's slab and put in its places, in one call
