@@ -61,6 +61,16 @@ PROGRAMS = {
         MINMAX,
         [1, 2.5, 3.25, 2],
     ),
+    "structs of the same numbers": (
+        "y = f(Pair{x, 1}) - f(Swapped{x, 1})",
+        "struct Swapped { double b; int a; }; template <typename U> __device__ double f(U u) { return u.a - 2 * u.b; }",
+        3 * X - 3,
+    ),
+    "arguments of the same numbers": (
+        "y = f(make_double2(x, 1), x) - 10 * f(x, make_double2(1, x))",
+        "template <typename U, typename V> __device__ int f(U u, V v) { return sizeof(u) + 2 * sizeof(v); }",
+        [32 - 10 * 40] * 4,
+    ),
     "vectors": (
         "float3 v = make_float3(x, 2, 3); v.x += 1; y = dot(v, v) + make_int2(4, 5).y",
         "__device__ float dot(float3 a, float3 b) { return a.x * b.x + a.y * b.y + a.z * b.z; }",

@@ -113,7 +113,8 @@ class Calls:
         args = [self.any_value(each) for each in given]
         is_apart = not self._has_loops  # a loop must not run where it is not reached
         numbers = [leaf for each in args for leaf in leaves(each)]
-        key = (id(function.tree), id(None if is_apart else self.scope.path), *map(id, numbers))
+        types = (each.dtype for each in args)
+        key = (id(function.tree), id(None if is_apart else self.scope.path), *types, *map(id, numbers))
         if key not in self.work.results:  # a function has no effect but its result
             self.work.results[key] = inliner.call(node, args, is_apart=is_apart)
         return self.work.results[key]
