@@ -71,6 +71,14 @@ PROGRAMS = {
         "template <typename U, typename V> __device__ int f(U u, V v) { return sizeof(u) + 2 * sizeof(v); }",
         [32 - 10 * 40] * 4,
     ),
+    "constructors of every plain form": (
+        "Full p(x, 2); Full q(p); Full r; r = q; Full s(x); Full z = Full(); y = r.a * r.b + z.a + z.b + s.b",
+        """struct Full { double a; int b; public: Full() : a(0.0), b() { }
+        explicit Full(const double &a) { this->a = a; } Full(double v, int const b) : a(v) { this->b = b; }
+        Full(const Full &o) : b(o.b), a(o.a) { } Full &operator =(Full o) { a = o.a; this->b = o.b; return *this; } };
+        """,
+        2 * X,
+    ),
     "vectors": (
         "float3 v = make_float3(x, 2, 3); v.x += 1; y = dot(v, v) + make_int2(4, 5).y",
         "__device__ float dot(float3 a, float3 b) { return a.x * b.x + a.y * b.y + a.z * b.z; }",
@@ -204,6 +212,38 @@ WRONG = [
     ("Pair p[2]; y = x", "", KernelSyntaxError, "'p' is an array of Pair, and arrays hold numbers"),
     ("switch (x) { case 1: y = 1; }", "", KernelTypeError, "switch needs an integer, not float64"),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "Q(float u, float v) : a(u), b(v) { a = u * 100; }",
+        "Q(float u, float v) : a(u), b(v) { if (u > 0) b = u; }",
+        "Q(float u, float v) : a(u), b(v * 2) { }",
+        "Q(float u, float v) : a(u), b(v), a(v) { }",
+        "Q(float a, float b) { a = a; b = b; }",
+        "Q(int u) : a(u) { }",
+        "Q(float *u) : a(u) { }",
+        "Q(double u, double v) : a(u), b(v) { }",
+        "Q(float u, float v, float w) : a(u), b(v) { }",
+        "Q() { a = 5; b = 7; }",
+        "Q() : a(5), b(7) { }",
+        "Q() : a{5}, b{7} { }",
+        "Q() { count(); }",
+        "Q(const Q& o) : a(o.a * 2), b(o.b) { }",
+        "Q(const Q& o) : a(o.b), b(o.a) { }",
+        "Q(const Q& o) : a(o.a) { }",
+        "Q(const Q& o) { }",
+        "Q& operator=(const Q& o) { a = o.a * 2; b = o.b; return *this; }",
+        "Q& operator=(const Q& o) { a = o.a; return *this; b = o.b; }",
+        "Q& operator=(float v) { a = v; return *this; }",
+        "float dot(const Q& o) { return a * o.a + b * o.b; }",
+        "template <typename V> Q(V u) : a(u) { }",
+    ],
+)
+def test_functions_of_a_struct_that_compute_are_refused(function):
+    with pytest.raises(KernelSyntaxError, match="write functions outside of it"):
+        elementwise("T x", "T y", "y = x", preamble=f"struct Q {{ float a, b; {function} }};")
 
 
 @pytest.mark.parametrize(("text", "preamble", "kind", "words"), WRONG)
