@@ -153,6 +153,11 @@ def test_constants_hide_behind_parameters_and_are_not_written():
     for text in ("K[1] = 2; y = x", "N = 2; y = x", "N++; y = x"):
         with pytest.raises(KernelSyntaxError, match="is read-only here"):
             elementwise("T x", "T y", text, preamble="const double K[2] = {1, 2}; const int N = 3;")(X)
+    structs = PAIR + "struct Outer { Pair p; int c; }; const Pair Z = {4, 5}; const Outer O = {{4, 5}, 6};"
+    for text in ("Z.a = 3; y = Z.a * x", "O.p.b = 3; y = x", "O.c++; y = x", "Pair q; Z = q; y = x"):
+        with pytest.raises(KernelSyntaxError, match="is read-only here"):
+            elementwise("T x", "T y", text, preamble=structs)(X)
+    assert elementwise("T x", "T y", "Pair q = Z; q.a += O.c; y = q.a * x", preamble=structs)(X).tolist() == [*(10 * X)]
     total = reduction(
         "T x", "T y", map_expr="x * N", reduce_expr="a + b", identity="N - 3", preamble="const int N = 3;"
     )
@@ -184,6 +189,21 @@ def test_cases_fall_through_and_jumps_leave_them(text, expected):
     n = np.arange(5, dtype=np.int32)
     f = "__device__ int f(int n) { switch (n) { case 0: return 5; case 1: return 6; default: return 7; } }"
     assert elementwise("int32 n", "int32 y", text, preamble=f)(n).tolist() == expected
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_a_switch_promotes_its_value(library):
+    target = targets.target(library)
+    text = "switch (c) { case 300: z = 1; break; case -1: z = 2; break; case 2: z = 4; break; default: z = 3; }"
+    for dtype, values, expected in (
+        ("uint8", [44, 1, 255], [3, 3, 3]),
+        ("int8", [44, -1, 2], [3, 2, 4]),
+        ("bool", [False, True], [3, 3]),
+        ("uint32", [300, 2**32 - 1], [1, 2]),
+        ("uint64", [2**64 - 1, 2**32 - 1], [2, 3]),
+    ):
+        kernel = elementwise(f"{dtype} c", "int32 z", text)
+        assert target.get(kernel(target.put(np.array(values, dtype)))).tolist() == expected
 
 
 def test_limits():
