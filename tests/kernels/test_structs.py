@@ -43,6 +43,11 @@ PROGRAMS = {
         [1.5, -0.5, 8, 8],
     ),
     "a pointer": ("Pair p(x, 2); h(&p); y = p.a", "__device__ void h(Pair* p) { p->a += p->b; }", X + 2),
+    "an address": (
+        "Pair p(x, 2); h((&p)->a); y = (&p)->a + (&p)->b",
+        "__device__ void h(double& v) { v += 1; }",
+        X + 3,
+    ),
     "a reference": ("Pair p(x, 2); h(p); y = p.a", "__device__ void h(Pair& p) { p.a += p.b; }", X + 2),
     "a loop": ("Pair p(x, 0); while (p.a < 10) { p.a += 1; p.b += 1; } y = p.b", "", [10, 12, 7, 8]),
     "a choice": ("Pair p(x, 2); Pair q(1, 3); Pair r = x > 0 ? p : q; r.b += 1; y = r.a * r.b", "", [1.5, 4, 9.75, 6]),
