@@ -153,6 +153,18 @@ def test_constants_tables_and_enumerations(library):
     assert target.get(kernel(target.put(X), target.put(k))).tolist() == expected.tolist()
 
 
+def test_errors_behind_an_enumeration_are_of_their_lines():
+    for enum in (
+        "typedef enum\nKind\n{\n A\n}\nName;",
+        "enum\nKind {\n A, B\n}\n;\n",
+        "typedef\nenum {\n\n A }\nName;",
+    ):
+        preamble = f"{enum}\n__device__ int f(double v) {{ return w; }}"
+        line = preamble.count("\n") + 1
+        with pytest.raises(KernelSyntaxError, match=rf"preamble, line {line}, .*'w' is not declared"):
+            elementwise("T x", "T y", "y = f(x)", preamble=preamble)(X)
+
+
 def test_constants_hide_behind_parameters_and_are_not_written():
     assert elementwise("T x, T N", "T y", "y = x + N", preamble="const int N = 3;")(X, 1.0).tolist() == (X + 1).tolist()
     for text in ("K[1] = 2; y = x", "N = 2; y = x", "N++; y = x"):
@@ -233,6 +245,7 @@ WRONG = [
     ("y = x", "struct Q { int n; int twice() { return 2 * n; } };", KernelSyntaxError, "write functions outside of it"),
     ("y = x", "struct Q { int a, b; Q(int u, int v) : a(v), b(u) {} };", KernelSyntaxError, "in their order"),
     ("Q q; q.a = 1; y = x", "struct Q { foo a; };", KernelSyntaxError, "struct Q: unknown type 'foo' of member 'a'"),
+    ("union U { int a; } u; y = x", "", KernelSyntaxError, "union is not supported, nor enum outside of the preamble"),
     ("y = x", "int n;", KernelSyntaxError, "it holds a Decl of 'n'"),
     ("Pair p[2]; y = x", "", KernelSyntaxError, "'p' is an array of Pair, and arrays hold numbers"),
     ("switch (x) { case 1: y = 1; }", "", KernelTypeError, "switch needs an integer, not float64"),
