@@ -107,6 +107,33 @@ def test_functions_made_of_others_are_near():
     assert found.tolist() == [1, 2, -2]
 
 
+def _filled(x):
+    return np.nan_to_num(x, nan=np.float64(1.5), posinf=np.float64(2), neginf=-2)
+
+
+@pytest.mark.parametrize("function", [np.i0, np.angle, np.sinc, _filled])
+def test_dtypes_of_functions_made_of_others_are_numpys(function):
+    for dtype in DTYPES:
+        x = np.array([0, 1, 1], dtype)
+        expected = _outcome(function, x)
+        found = _outcome(_kernel(function, 1), x)
+        if isinstance(expected, Exception):
+            assert isinstance(found, KernelTypeError), dtype
+        else:
+            assert not isinstance(found, Exception), found
+            assert found[0].dtype == expected[0].dtype, dtype
+            rtol = 4 * np.finfo(expected[0].dtype).eps if expected[0].dtype.kind in "fc" else 0
+            np.testing.assert_allclose(found[0], expected[0], rtol=rtol, atol=rtol, err_msg=str(dtype))
+    assert elementwise(lambda x, n: function(n) + x)(np.zeros(1), 3).dtype == np.float64
+
+
+def test_a_number_that_replaces_nan_keeps_the_dtype():
+    x = np.array([np.nan, np.inf, -np.inf, 0.1], np.float32)
+    assert same_bits(elementwise(_filled)(x), _filled(x))
+    with pytest.raises(KernelTypeError, match="takes real numbers, and a complex one is given"):
+        elementwise(lambda x: np.nan_to_num(x, nan=1j))(x)
+
+
 SCIPY = ("erf", "erfc", "erfcx", "erfinv", "erfcinv", "ndtr", "ndtri", "gamma", "gammaln", "i0", "exp10", "expit",
          "logit")  # fmt: skip
 

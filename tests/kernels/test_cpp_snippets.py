@@ -67,6 +67,8 @@ KERNELS = {
     "reference": (SWAP, "T a = x, b = 1; order(a, b); y = 10 * a + b;", lambda v: 10 * min(v, 1) + max(v, 1)),
     "reference to the output": (SWAP, "T a = 1; y = x; order(a, y); y = 10 * a + y;",
                                 lambda v: 10 * min(v, 1) + max(v, 1)),
+    "reference behind a sum": (SWAP, "T a[] = {0, x, 1}, *p = a; order((p + 1)[0], (p + 1)[1]); y = 10 * a[1] + a[2]",
+                               lambda v: 10 * min(v, 1) + max(v, 1)),
     "references under conditions": (
         BOUNDS, "T p = x; int a, b; y = -100; if (bounds(p, 4, a, b)) { y = p * 100 + a * 10 + b; }", _bounds),
     "pointer": ("", "T a = x; T* p = &a; *p += 1; p[0] *= 2; y = a;", lambda v: 2 * v + 2),

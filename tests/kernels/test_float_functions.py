@@ -183,6 +183,13 @@ def test_wrong_arguments():
         elementwise("T x, complex128 z", "T y", "y = ldexp(x, z)")(x, x.astype(complex))
     with pytest.raises(KernelSyntaxError, match=r"unknown function 'frexq' \(did you mean 'frexp'"):
         elementwise("T x", "T y", "y = frexq(x)")(x)
+    with pytest.raises(KernelSyntaxError, match=r"did you mean 'sincos'"):
+        elementwise("T x", "T y", "y = sincoz(x)")(x)
+    for name in ("sincos", "sincospif"):
+        with pytest.raises(KernelTypeError, match=rf"{name}\(\) takes 3 argument\(s\), 2 were given"):
+            elementwise("T x", "T y", f"{name}(x, &y)")(x)
+        with pytest.raises(KernelTypeError, match=rf"{name}\(\) needs two pointers to float or to double"):
+            elementwise("T x", "T y", f"int k; {name}(x, &y, &k)")(x)
 
 
 def test_derivatives():

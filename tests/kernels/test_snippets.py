@@ -293,6 +293,17 @@ def test_each_element_begins_with_the_values_of_loop_prep(target):
     assert target.get(kernel(target.put(x))).tolist() == [7, 5, 9, 11]
 
 
+@pytest.mark.parametrize("after", ["", "z = -z;"])
+def test_loop_prep_may_return(target, after):
+    texts = {"loop_prep": "if (n > 3) return;", "after_loop": after}
+    kernel = elementwise("T x", "T z", "z = x; if (x < 0) return; z += 1", **texts)
+    x = np.array([1.0, -2.0, 3.0, 4.0])
+    for count, expected in ((3, [-2, -2, -4] if after else [2, -2, 4]), (4, [7] * 4)):
+        z = target.put(np.full(count, 7.0))
+        kernel(target.put(x[:count]), z)
+        assert target.get(z).tolist() == expected
+
+
 def test_a_variable_of_an_inner_block_hides_one_of_loop_prep():
     operation = "y = w; if (x > 1) { T w = x; w += 1; y = w; }"
     assert elementwise("T x", "T y", operation, loop_prep="T w = 7;")(np.array([1.0, 2.0])).tolist() == [7.0, 3.0]

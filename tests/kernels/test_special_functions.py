@@ -189,7 +189,7 @@ LIMITS = {
         -190.5: -0.0,
         NAN: NAN,
     },
-    "lgamma": {0.0: INF, -3.0: INF, INF: INF, -INF: INF, 1.0: 0, 2.0: 0, NAN: NAN},
+    "lgamma": {0.0: INF, -3.0: INF, -1e306: INF, INF: INF, -INF: INF, 1.0: 0, 2.0: 0, NAN: NAN},
     "sinpi": {0.0: 0.0, 1.0: 0.0, -2.0: -0.0, 0.5: 1, -2.5: -1, 1e300: 0.0, INF: NAN, NAN: NAN},
     "cospi": {0.0: 1, 1.0: -1, 0.5: 0.0, -1.5: 0.0, 9007199254740993.0: 1, INF: NAN, NAN: NAN},
     "exp10": {0.0: 1, 3.0: 1000, INF: INF, -INF: 0, 400.0: INF, NAN: NAN},

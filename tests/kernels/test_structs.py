@@ -43,6 +43,11 @@ PROGRAMS = {
         [1.5, -0.5, 8, 8],
     ),
     "a pointer": ("Pair p(x, 2); h(&p); y = p.a", "__device__ void h(Pair* p) { p->a += p->b; }", X + 2),
+    "an address": (
+        "Pair p(x, 2); h((&p)->a); y = (&p)->a + (&p)->b",
+        "__device__ void h(double& v) { v += 1; }",
+        X + 3,
+    ),
     "a reference": ("Pair p(x, 2); h(p); y = p.a", "__device__ void h(Pair& p) { p.a += p.b; }", X + 2),
     "a loop": ("Pair p(x, 0); while (p.a < 10) { p.a += 1; p.b += 1; } y = p.b", "", [10, 12, 7, 8]),
     "a choice": ("Pair p(x, 2); Pair q(1, 3); Pair r = x > 0 ? p : q; r.b += 1; y = r.a * r.b", "", [1.5, 4, 9.75, 6]),
@@ -60,6 +65,24 @@ PROGRAMS = {
         "minmax_collector m = agg_mmc(minmax_collector(x, x), minmax_collector(0, 1)); y = m.cur_max - m.cur_min",
         MINMAX,
         [1, 2.5, 3.25, 2],
+    ),
+    "structs of the same numbers": (
+        "y = f(Pair{x, 1}) - f(Swapped{x, 1})",
+        "struct Swapped { double b; int a; }; template <typename U> __device__ double f(U u) { return u.a - 2 * u.b; }",
+        3 * X - 3,
+    ),
+    "arguments of the same numbers": (
+        "y = f(make_double2(x, 1), x) - 10 * f(x, make_double2(1, x))",
+        "template <typename U, typename V> __device__ int f(U u, V v) { return sizeof(u) + 2 * sizeof(v); }",
+        [32 - 10 * 40] * 4,
+    ),
+    "constructors of every plain form": (
+        "Full p(x, 2); Full q(p); Full r; r = q; Full s(x); Full z = Full(); y = r.a * r.b + z.a + z.b + s.b",
+        """struct Full { double a; int b; public: Full() : a(0.0), b() { }
+        explicit Full(const double &a) { this->a = a; } Full(double v, int const b) : a(v) { this->b = b; }
+        Full(const Full &o) : b(o.b), a(o.a) { } Full &operator =(Full o) { a = o.a; this->b = o.b; return *this; } };
+        """,
+        2 * X,
     ),
     "vectors": (
         "float3 v = make_float3(x, 2, 3); v.x += 1; y = dot(v, v) + make_int2(4, 5).y",
@@ -130,11 +153,28 @@ def test_constants_tables_and_enumerations(library):
     assert target.get(kernel(target.put(X), target.put(k))).tolist() == expected.tolist()
 
 
+def test_errors_behind_an_enumeration_are_of_their_lines():
+    for enum in (
+        "typedef enum\nKind\n{\n A\n}\nName;",
+        "enum\nKind {\n A, B\n}\n;\n",
+        "typedef\nenum {\n\n A }\nName;",
+    ):
+        preamble = f"{enum}\n__device__ int f(double v) {{ return w; }}"
+        line = preamble.count("\n") + 1
+        with pytest.raises(KernelSyntaxError, match=rf"preamble, line {line}, .*'w' is not declared"):
+            elementwise("T x", "T y", "y = f(x)", preamble=preamble)(X)
+
+
 def test_constants_hide_behind_parameters_and_are_not_written():
     assert elementwise("T x, T N", "T y", "y = x + N", preamble="const int N = 3;")(X, 1.0).tolist() == (X + 1).tolist()
     for text in ("K[1] = 2; y = x", "N = 2; y = x", "N++; y = x"):
         with pytest.raises(KernelSyntaxError, match="is read-only here"):
             elementwise("T x", "T y", text, preamble="const double K[2] = {1, 2}; const int N = 3;")(X)
+    structs = PAIR + "struct Outer { Pair p; int c; }; const Pair Z = {4, 5}; const Outer O = {{4, 5}, 6};"
+    for text in ("Z.a = 3; y = Z.a * x", "O.p.b = 3; y = x", "O.c++; y = x", "Pair q; Z = q; y = x"):
+        with pytest.raises(KernelSyntaxError, match="is read-only here"):
+            elementwise("T x", "T y", text, preamble=structs)(X)
+    assert elementwise("T x", "T y", "Pair q = Z; q.a += O.c; y = q.a * x", preamble=structs)(X).tolist() == [*(10 * X)]
     total = reduction(
         "T x", "T y", map_expr="x * N", reduce_expr="a + b", identity="N - 3", preamble="const int N = 3;"
     )
@@ -168,6 +208,21 @@ def test_cases_fall_through_and_jumps_leave_them(text, expected):
     assert elementwise("int32 n", "int32 y", text, preamble=f)(n).tolist() == expected
 
 
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_a_switch_promotes_its_value(library):
+    target = targets.target(library)
+    text = "switch (c) { case 300: z = 1; break; case -1: z = 2; break; case 2: z = 4; break; default: z = 3; }"
+    for dtype, values, expected in (
+        ("uint8", [44, 1, 255], [3, 3, 3]),
+        ("int8", [44, -1, 2], [3, 2, 4]),
+        ("bool", [False, True], [3, 3]),
+        ("uint32", [300, 2**32 - 1], [1, 2]),
+        ("uint64", [2**64 - 1, 2**32 - 1], [2, 3]),
+    ):
+        kernel = elementwise(f"{dtype} c", "int32 z", text)
+        assert target.get(kernel(target.put(np.array(values, dtype)))).tolist() == expected
+
+
 def test_limits():
     text = "a = std::numeric_limits<T>::max(); b = numeric_limits<int>::min(); c = numeric_limits<float>::infinity();"
     a, b, c = elementwise("T x", "T a, int32 b, float32 c", text)(X)
@@ -190,10 +245,43 @@ WRONG = [
     ("y = x", "struct Q { int n; int twice() { return 2 * n; } };", KernelSyntaxError, "write functions outside of it"),
     ("y = x", "struct Q { int a, b; Q(int u, int v) : a(v), b(u) {} };", KernelSyntaxError, "in their order"),
     ("Q q; q.a = 1; y = x", "struct Q { foo a; };", KernelSyntaxError, "struct Q: unknown type 'foo' of member 'a'"),
+    ("union U { int a; } u; y = x", "", KernelSyntaxError, "union is not supported, nor enum outside of the preamble"),
     ("y = x", "int n;", KernelSyntaxError, "it holds a Decl of 'n'"),
     ("Pair p[2]; y = x", "", KernelSyntaxError, "'p' is an array of Pair, and arrays hold numbers"),
     ("switch (x) { case 1: y = 1; }", "", KernelTypeError, "switch needs an integer, not float64"),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "Q(float u, float v) : a(u), b(v) { a = u * 100; }",
+        "Q(float u, float v) : a(u), b(v) { if (u > 0) b = u; }",
+        "Q(float u, float v) : a(u), b(v * 2) { }",
+        "Q(float u, float v) : a(u), b(v), a(v) { }",
+        "Q(float a, float b) { a = a; b = b; }",
+        "Q(int u) : a(u) { }",
+        "Q(float *u) : a(u) { }",
+        "Q(double u, double v) : a(u), b(v) { }",
+        "Q(float u, float v, float w) : a(u), b(v) { }",
+        "Q() { a = 5; b = 7; }",
+        "Q() : a(5), b(7) { }",
+        "Q() : a{5}, b{7} { }",
+        "Q() { count(); }",
+        "Q(const Q& o) : a(o.a * 2), b(o.b) { }",
+        "Q(const Q& o) : a(o.b), b(o.a) { }",
+        "Q(const Q& o) : a(o.a) { }",
+        "Q(const Q& o) { }",
+        "Q& operator=(const Q& o) { a = o.a * 2; b = o.b; return *this; }",
+        "Q& operator=(const Q& o) { a = o.a; return *this; b = o.b; }",
+        "Q& operator=(float v) { a = v; return *this; }",
+        "float dot(const Q& o) { return a * o.a + b * o.b; }",
+        "template <typename V> Q(V u) : a(u) { }",
+    ],
+)
+def test_functions_of_a_struct_that_compute_are_refused(function):
+    with pytest.raises(KernelSyntaxError, match="write functions outside of it"):
+        elementwise("T x", "T y", "y = x", preamble=f"struct Q {{ float a, b; {function} }};")
 
 
 @pytest.mark.parametrize(("text", "preamble", "kind", "words"), WRONG)

@@ -44,7 +44,7 @@ class TranslationState:
         """The numbers of those that ``continue`` passes by."""
         self.known: dict[int, np.generic | None] = {}
         """By node identity, the value of a node that depends on constants alone."""
-        self.results: dict[tuple[int, ...], Any] = {}
+        self.results: dict[tuple[Any, ...], Any] = {}
         """By function and arguments, the value that a call returns."""
 
 

@@ -207,7 +207,8 @@ def _is_complex(x: Any) -> Any:
 
 
 def _angle(z: Any, deg: bool = False) -> Any:
-    found = _apply("arctan2", (_apply("imag", (z,)), _apply("real", (z,))))
+    parts = (_apply("imag", (z,)), _apply("real", (z,))) if z.dtype.kind == "c" else (0, z)
+    found = _apply("arctan2", parts)
     return found * (180 / np.pi) if deg else found
 
 
@@ -231,11 +232,18 @@ def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, n
     limits = np.finfo(x.dtype)
     found = _where(_apply("isnan", (x,)), nan, x)
     found = _where(_isposinf(x), limits.max if posinf is None else posinf, found)
-    return _where(_isneginf(x), limits.min if neginf is None else neginf, found)
+    found = _where(_isneginf(x), limits.min if neginf is None else neginf, found)
+    if found.dtype.kind == "c":
+        raise at_user_line(KernelTypeError(f"nan_to_num({x.dtype}) takes real numbers, and a complex one is given"))
+    return found.astype(x.dtype)
+
+
+def _i0(x: Any) -> Any:
+    return UFUNCS["i0"](x if x.dtype.kind in "fc" else x.astype(np.float64))
 
 
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     np.isposinf: _isposinf, np.isneginf: _isneginf, np.isreal: _is_real, np.iscomplex: _is_complex, np.angle: _angle,
-    np.fix: _fix, np.sinc: _sinc, np.nan_to_num: _nan_to_num, np.i0: UFUNCS["i0"],
+    np.fix: _fix, np.sinc: _sinc, np.nan_to_num: _nan_to_num, np.i0: _i0,
 }  # fmt: skip
 """By NumPy's function."""

@@ -59,7 +59,7 @@ class Scope(PlaceScope, LoopScope, StructScope):
 
     def keep_constants(self) -> None:
         """Take the variables declared so far for constants, which functions know."""
-        self.constants = {name: replace(each, is_writable=False) for name, each in self._names.items()}
+        self.constants = {name: _frozen(each) for name, each in self._names.items()}
         self._names, self._here = dict(self.constants), set()
 
     def bind_record(self, name: str, value: StructValue) -> None:
@@ -295,3 +295,8 @@ class Scope(PlaceScope, LoopScope, StructScope):
                     value = self.b.select(slot.written, value, self.b.load(variable.param))
                 result.append(Store(param=variable.param, value=value))
         return result
+
+
+def _frozen(variable: Variable) -> Variable:
+    """The variable, read-only like its members."""
+    return replace(variable, is_writable=False, members=tuple(map(_frozen, variable.members)))

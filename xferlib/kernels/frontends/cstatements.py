@@ -11,6 +11,7 @@ from xferlib.kernels.frontends.cloops import Loops
 from xferlib.kernels.frontends.ctext import AUTO
 from xferlib.kernels.frontends.memory.contents import Before
 from xferlib.kernels.ir.nodes import BOOL, DType, Node
+from xferlib.kernels.ir.types import c_promoted
 
 
 class Statements(Loops):
@@ -133,6 +134,7 @@ class Statements(Loops):
         """The groups of statements of a ``switch``, each with its condition; None of a ``default`` at the end."""
         if value.dtype.kind not in "biu":
             self.fail(node, f"switch needs an integer, not {value.dtype}; cast it", KernelTypeError)
+        value = self.b.cast(value, c_promoted(value.dtype))
         body = node.stmt.block_items or [] if type(node.stmt).__name__ == "Compound" else [node.stmt]
         is_met: dict[int, Node] = {}
         for each in body:

@@ -179,7 +179,7 @@ class SnippetDefinition:
         csnippet.Translator(b, scope, self._preparation, bound, self._preamble).run(self._prepared)
         operation = csnippet.Translator(b, scope, self._text, bound, self._preamble)
         after = csnippet.Translator(b, scope, self._end, bound, self._preamble)
-        operation.run_apart(self._statements)
+        operation.run_unless_returned(self._statements)
         after.run_unless_returned(self._ended)
         scope.check_order(self.names)
         program = b.program(scope.stores(variables), scope.effects())

@@ -20,7 +20,7 @@ from xferlib.kernels.frontends.cpp.structs import StructText, take_structs
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.memory.contents import Place, Variable
 from xferlib.kernels.frontends.memory.structs import StructType, StructValue
-from xferlib.kernels.frontends.memory.translation import REFERENCE
+from xferlib.kernels.frontends.memory.translation import REFERENCE, is_place
 from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION
 from xferlib.kernels.ir.nodes import BOOL, Builder, Node
 
@@ -176,7 +176,7 @@ class Inliner:
         if kind == "TypeDecl":
             return self._caller.any_value(given)  # type: ignore[no-any-return]
         if kind == "PtrDecl" and REFERENCE in param.type.quals:
-            if _is_lvalue(given):
+            if is_place(given):
                 return self._caller.place(given)  # type: ignore[no-any-return]
             return self._caller.any_value(given)  # type: ignore[no-any-return]
         return self._caller.pointed(given)  # type: ignore[no-any-return]
@@ -214,12 +214,6 @@ class Inliner:
         translator._check_pointed(node, param.type.type.type, given)
         is_reference = REFERENCE in getattr(param.type, "quals", ())
         return scope.leading(param.name, given, is_reference=is_reference)  # type: ignore[no-any-return]
-
-
-def _is_lvalue(node: Any) -> bool:
-    while type(node).__name__ == "StructRef":
-        node = node.name
-    return type(node).__name__ in ("ID", "ArrayRef") or (type(node).__name__ == "UnaryOp" and node.op == "*")
 
 
 def _always_returns(node: Any) -> bool:

@@ -83,10 +83,10 @@ class Traced(Value):
         return apply("absolute", (self,))
 
     def __divmod__(self, other: Any) -> tuple[Traced, Traced]:
-        return apply("floor_divide", (self, other)), apply("remainder", (self, other))
+        return _namespace.UFUNCS["divmod"](self, other)  # type: ignore[no-any-return]
 
     def __rdivmod__(self, other: Any) -> tuple[Traced, Traced]:
-        return apply("floor_divide", (other, self)), apply("remainder", (other, self))
+        return _namespace.UFUNCS["divmod"](other, self)  # type: ignore[no-any-return]
 
     def __invert__(self) -> Traced:
         return apply("invert", (self,))

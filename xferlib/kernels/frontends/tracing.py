@@ -29,7 +29,7 @@ def trace(
     numbers: dict[str, Any],
     math: str,
 ) -> tuple[Program, int, HostNumbers | None]:
-    """StructValue ``function`` for these dtypes as a program: its parameters are the inputs, the numbers, the outputs.
+    """Record ``function`` for these dtypes as a program: its parameters are the inputs, the numbers, the outputs.
 
     Args:
         function: What is recorded.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sized
 from typing import Any, NoReturn
 
 import numpy as np
@@ -38,7 +38,7 @@ _PREDICATES = ("isnan", "isinf", "isfinite", "signbit")
 def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     """Emit a call of C function ``name``; ``fail`` reports an unknown name, arity or dtype."""
     if name in ("round", "roundf"):
-        _check_arity(name, args, 1, fail)
+        check_arity(name, args, 1, fail)
         operand = _floats(b, args, name == "roundf")[0]
         if is_complex(operand.dtype):
             fail(f"{name}() is not defined for {operand.dtype}; cast the operand", KernelTypeError)
@@ -52,7 +52,7 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     if (base := known_name(name, float_functions.SCALINGS)) is not None:
         return _scaled(b, name, args, name != base, fail)
     if name in bit_functions.FUNCTIONS:
-        _check_arity(name, args, 1, fail)
+        check_arity(name, args, 1, fail)
         if args[0].dtype.kind not in bit_functions.TAKES[name]:
             fail(f"{name}() is not defined for {args[0].dtype}; cast the operand", KernelTypeError)
         return bit_functions.FUNCTIONS[name](b, args[0])
@@ -65,7 +65,7 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     if name in _COMMON:
         return _common(b, name, args, fail)
     if name in _PREDICATES:
-        _check_arity(name, args, 1, fail)
+        check_arity(name, args, 1, fail)
         return _apply(b, name, name, _floats(b, args, False), fail)
     c_name = _INTRINSICS.get(name, name)
     is_single = c_name.endswith("f") and c_name[:-1] in FLOAT_FUNCTIONS and c_name not in FLOAT_FUNCTIONS
@@ -75,7 +75,7 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
         known = sorted({*FLOAT_FUNCTIONS, *_COMMON, *_PREDICATES, *_PLAIN, *own})
         fail(f"unknown function {name!r}{did_you_mean(name, known)}; known are {', '.join(known)}", None)
     named = FLOAT_FUNCTIONS[base]
-    _check_arity(name, args, TABLE[named].arity, fail)
+    check_arity(name, args, TABLE[named].arity, fail)
     return _apply(b, name, named, _floats(b, args, is_single), fail)
 
 
@@ -85,9 +85,15 @@ def known_name(name: str, names: Collection[str]) -> str | None:
     return name if name in names else short if short in names else None
 
 
+def check_arity(name: str, args: Sized, count: int, fail: FailAs) -> None:
+    """Refuse a call of a function of ``count`` arguments with more or fewer."""
+    if len(args) != count:
+        fail(f"{name}() takes {count} argument(s), {len(args)} were given", KernelTypeError)
+
+
 def real_operands(b: Builder, name: str, args: list[Node], count: int, is_single: bool, fail: FailAs) -> list[Node]:
     """The operands of a function of ``count`` real floats, in their common type."""
-    _check_arity(name, args, count, fail)
+    check_arity(name, args, count, fail)
     operands = _floats(b, args, is_single)
     if is_complex(operands[0].dtype):
         fail(f"{name}() is not defined for {operands[0].dtype}; cast the operand", KernelTypeError)
@@ -96,7 +102,7 @@ def real_operands(b: Builder, name: str, args: list[Node], count: int, is_single
 
 def _scaled(b: Builder, name: str, args: list[Node], is_single: bool, fail: FailAs) -> Node:
     """``ldexp(x, exponent)``."""
-    _check_arity(name, args, 2, fail)
+    check_arity(name, args, 2, fail)
     (operand,) = real_operands(b, name, args[:1], 1, is_single, fail)
     exponent = args[1]
     if is_complex(exponent.dtype):
@@ -126,11 +132,6 @@ def _limit(b: Builder, name: str, dtype: DType, fail: FailAs) -> Node:
     return fail(f"numeric_limits of {dtype} have no {name}(); write the number", None)
 
 
-def _check_arity(name: str, args: list[Node], count: int, fail: FailAs) -> None:
-    if len(args) != count:
-        fail(f"{name}() takes {count} argument(s), {len(args)} were given", KernelTypeError)
-
-
 def _floats(b: Builder, args: list[Node], is_single: bool) -> list[Node]:
     """The operands in C++'s common floating type: an integer counts as double."""
     dtype = FLOAT32 if is_single else c_float(args[0].dtype)
@@ -141,7 +142,7 @@ def _floats(b: Builder, args: list[Node], is_single: bool) -> list[Node]:
 
 
 def _plain(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
-    _check_arity(name, args, 1, fail)
+    check_arity(name, args, 1, fail)
     operand = args[0]
     if name == "norm":
         if not is_complex(operand.dtype):
@@ -159,7 +160,7 @@ def _plain(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
 
 def _polar(b: Builder, args: list[Node], fail: FailAs) -> Node:
     """``polar(size, angle)``: the complex number ``size * cos(angle) + i size * sin(angle)``."""
-    _check_arity("polar", args, 2, fail)
+    check_arity("polar", args, 2, fail)
     size, angle = _floats(b, args, False)
     if size.dtype not in (FLOAT32, FLOAT64):
         fail(f"polar() is not defined for {size.dtype}; cast the operands to float or double", KernelTypeError)
@@ -167,7 +168,7 @@ def _polar(b: Builder, args: list[Node], fail: FailAs) -> Node:
 
 
 def _common(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
-    _check_arity(name, args, 2, fail)
+    check_arity(name, args, 2, fail)
     dtype = c_common(args[0].dtype, args[1].dtype)
     return _apply(b, name, _COMMON[name], [b.cast(each, dtype) for each in args], fail)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xferlib.kernels.ir.formulas import exponents, lower, special_functions
+from xferlib.kernels.ir.functions import TABLE
 from xferlib.kernels.ir.nodes import INT32, INT64, Builder, Node
 
 _rlength = exponents.inverse(exponents.length)
@@ -59,6 +60,10 @@ class Split(NamedTuple):
     """The dtype behind the pointer; None: that of the first result."""
 
 
+def _turns(b: Builder, x: Node) -> Parts:
+    return TABLE["sin"].lowering(b, x), TABLE["cos"].lowering(b, x)
+
+
 def _half_turns(b: Builder, x: Node) -> Parts:
     return special_functions.lowered(b, "sinpi", x), special_functions.lowered(b, "cospi", x)
 
@@ -70,10 +75,10 @@ SPLITS = {
 }
 """The functions whose result is one of the parts, the other one going behind the last argument."""
 
-PAIRS = {"sincospi": _half_turns}
+PAIRS = {"sincos": _turns, "sincospi": _half_turns}
 """The functions that give both parts behind pointers."""
 
 NAMES = frozenset({*FUNCTIONS, *SCALINGS, *SPLITS, *PAIRS})
 
-ASSIGNING = frozenset(f"{name}{suffix}" for name in ("sincos", *SPLITS, *PAIRS) for suffix in ("", "f"))
+ASSIGNING = frozenset(f"{name}{suffix}" for name in (*SPLITS, *PAIRS) for suffix in ("", "f"))
 """The functions that write behind pointers."""

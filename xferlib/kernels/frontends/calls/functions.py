@@ -45,12 +45,8 @@ class Calls:
         if (function := self._functions.get(name)) is not None:
             return self._inlined(node, function, given)
         if (vector := VECTORS.get(name.removeprefix("make_"))) is not None and name.startswith("make_"):
-            if len(given) != len(vector.members):
-                count = f"{name}() takes {len(vector.members)} argument(s), {len(given)} were given"
-                self.fail(node, count, KernelTypeError)
+            cfunctions.check_arity(name, given, len(vector.members), lambda *problem: self.fail(node, *problem))
             return self.made_record(node, vector, given)
-        if name in ("sincos", "sincosf"):
-            return self._sine_and_cosine(node, given)
         if (base := cfunctions.known_name(name, float_functions.PAIRS)) is not None:
             return self._pair(node, float_functions.PAIRS[base], given)
         if (base := cfunctions.known_name(name, float_functions.SPLITS)) is not None:
@@ -63,9 +59,7 @@ class Calls:
     def _split(self, node: Any, split: float_functions.Split, given: list[Any], *, is_single: bool) -> Node:
         """``frexp(x, &exponent)`` and its like: one part is the value, the other one goes behind the pointer."""
         name, fail = node.name.name, lambda message, kind: self.fail(node.name, message, kind)
-        if len(given) != split.operands + 1:
-            count = f"{name}() takes {split.operands + 1} argument(s), {len(given)} were given"
-            self.fail(node, count, KernelTypeError)
+        cfunctions.check_arity(name, given, split.operands + 1, fail)
         args = [self.expression(each) for each in given[: split.operands]]
         place = self.pointed(given[-1])
         operands = cfunctions.real_operands(self.b, name, args, split.operands, is_single, fail)
@@ -76,31 +70,18 @@ class Calls:
         self.scope.write_place(place, other, "*", lambda message: self.fail(node, message))
         return value
 
-    def _pair(self, node: Any, make: Callable[..., tuple[Node, Node]], given: list[Any]) -> Node:
-        """``sincospi(x, &sine, &cosine)``."""
-        value, places = self._for_pair(node, given)
+    def _pair(self, node: Any, make: Callable[..., float_functions.Parts], given: list[Any]) -> Node:
+        """``sincos(x, &sine, &cosine)``: the pointers say the type of the operand, as C++ chooses the overload."""
+        name = node.name.name
+        cfunctions.check_arity(name, given, 3, lambda *problem: self.fail(node, *problem))
+        places = [self.pointed(each) for each in given[1:]]
+        dtype = places[0].variable.dtype
+        if dtype not in (FLOAT32, FLOAT64) or places[1].variable.dtype != dtype:
+            self.fail(node, f"{name}() needs two pointers to float or to double", KernelTypeError)
+        value = self.b.cast(self.expression(given[0]), dtype)
         for part, place in zip(make(self.b, value), places, strict=True):
             self.scope.write_place(place, part, "*", lambda message: self.fail(node, message))
         return value
-
-    def _sine_and_cosine(self, node: Any, given: list[Any]) -> Node:
-        """``sincos(x, &sine, &cosine)``."""
-        value, places = self._for_pair(node, given)
-        fail = lambda message, kind: self.fail(node.name, message, kind)
-        for name, place in zip(("sin", "cos"), places, strict=True):
-            found = cfunctions.call(self.b, name, [value], fail)
-            self.scope.write_place(place, found, "*", lambda message: self.fail(node, message))
-        return value
-
-    def _for_pair(self, node: Any, given: list[Any]) -> tuple[Node, list[Place]]:
-        """The operand and the two pointers, which say its type."""
-        if len(given) != 3:
-            self.fail(node, f"{node.name.name}() takes 3 argument(s), {len(given)} were given", KernelTypeError)
-        places = [self.pointed(each) for each in given[1:]]
-        dtype = places[0].variable.dtype  # C++ chooses the overload by the pointers
-        if dtype not in (FLOAT32, FLOAT64) or places[1].variable.dtype != dtype:
-            self.fail(node, f"{node.name.name}() needs two pointers to float or to double", KernelTypeError)
-        return self.b.cast(self.expression(given[0]), dtype), places
 
     def _inlined(self, node: Any, function: PreambleFunction, given: list[Any]) -> Any:
         """The call of a function of the preamble."""
@@ -113,7 +94,8 @@ class Calls:
         args = [self.any_value(each) for each in given]
         is_apart = not self._has_loops  # a loop must not run where it is not reached
         numbers = [leaf for each in args for leaf in leaves(each)]
-        key = (id(function.tree), id(None if is_apart else self.scope.path), *map(id, numbers))
+        types = (each.dtype for each in args)
+        key = (id(function.tree), id(None if is_apart else self.scope.path), *types, *map(id, numbers))
         if key not in self.work.results:  # a function has no effect but its result
             self.work.results[key] = inliner.call(node, args, is_apart=is_apart)
         return self.work.results[key]

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.frontends.memory.structs import StructValue
+from xferlib.kernels.frontends.memory.translation import is_place
 from xferlib.kernels.ir.constants import constant_value
 from xferlib.kernels.ir.layout_facts import MOST_AXES, LayoutFact
 from xferlib.kernels.ir.nodes import INT64, Builder, Node, is_complex, part_dtype
@@ -58,7 +59,7 @@ class Methods:
     def _eval_structref(self, node: Any) -> Any:
         """``p.member``, ``f(x).member``, ``x.ndim`` and ``_ind.ndim``."""
         if type(node.name).__name__ != "ID" or node.field.name != "ndim" or self.scope.is_record(node.name.name):
-            return self._read(node) if _is_place(node) else self._member_of_value(node)
+            return self._read(node) if is_place(node) else self._member_of_value(node)
         return self.b.fact(LayoutFact(self._owner(node.name), "rank", 0))
 
     def _member_of_value(self, node: Any) -> Any:
@@ -101,10 +102,3 @@ class Methods:
             is_it = self.b.op("eq", axis, self.b.const(number, axis.dtype))
             found = self.b.select(is_it, self.b.fact(LayoutFact(array, what, number)), found)
         return found
-
-
-def _is_place(node: Any) -> bool:
-    """Whether a member's struct is a variable, and not what a function returns."""
-    while type(node).__name__ in ("StructRef", "ArrayRef"):
-        node = node.name
-    return type(node).__name__ == "ID" or (type(node).__name__ == "UnaryOp" and node.op == "*")

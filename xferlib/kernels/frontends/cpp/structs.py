@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from xferlib.errors import KernelSyntaxError
@@ -15,6 +15,11 @@ _FUNCTION = re.compile(
     r"(?P<name>~?\w+|operator\s*=)\s*\((?P<params>[^()]*)\)\s*(?:const|volatile|\s)*(?P<set>:.*)?\Z", re.DOTALL
 )
 _SET = re.compile(r"(\w+)\s*[({]\s*([\w.]*)\s*[)}]")
+_ASSIGNMENT = re.compile(r"(this->)?\b(\w+)\s*=\s*([\w.]+)\s*;")
+_RETURN = re.compile(r"\breturn\s*\*\s*this\s*;\s*\Z")
+_BEFORE = re.compile(r"(?:public\s*:|explicit|\s)*\Z")
+_ZERO = re.compile(r"(?:0+(?:\.0*)?[fF]?)?\Z")
+"""The text of a value that a member without one has too."""
 
 
 class StructText(NamedTuple):
@@ -70,7 +75,7 @@ def _read(name: str, body: str) -> StructText:
     if not members or len({member for _, member in members}) < len(members):
         raise KernelSyntaxError(f"preamble: struct {name} must have members, each with a name of its own")
     for head, inner in functions:
-        _check_function(name, [member for _, member in members], head, inner)
+        _check_function(name, members, head, inner)
     return StructText(tuple(members))
 
 
@@ -92,18 +97,51 @@ def _parts(body: str) -> Iterator[tuple[str, str | None]]:
             start = close + 1
 
 
-def _check_function(struct: str, members: list[str], head: str, body: str) -> None:
+def _check_function(struct: str, members: Sequence[tuple[str, str]], head: str, body: str) -> None:
     """Refuse a member function that is no constructor in the order of the members, and copies no struct."""
     match = _FUNCTION.search(head)
-    params = [each.strip() for each in match["params"].split(",") if each.strip()] if match is not None else []
-    is_copy = len(params) == 1 and re.search(rf"\b{struct}\b", params[0]) is not None
-    if match is not None and (is_copy or (match["name"] == struct and not params)):
-        return
-    names = [re.split(r"\W+", each)[-1] for each in params]
-    given = _SET.findall(match["set"] or "") if match is not None else []
-    given += re.findall(r"(?:this->)?(\w+)\s*=\s*(\w+)\s*;", body)
-    if match is None or match["name"] != struct or [*given] != [*zip(members, names, strict=False)]:
+    if match is None or not _is_plain(struct, members, match, body):
         raise KernelSyntaxError(
             f"preamble: struct {struct} has a function {head!r}; a struct of a snippet has members, and constructors "
-            "that set them in their order: write functions outside of it"
+            "that set them in their order, by parameters of their types, and do nothing else: write functions outside "
+            "of it"
         )
+
+
+def _is_plain(struct: str, members: Sequence[tuple[str, str]], match: re.Match[str], body: str) -> bool:
+    """Whether a function does what the translator does without it: copies, zeros, or values in their order."""
+    is_assignment = "".join(match["name"].split()) == "operator="
+    is_constructor = match["name"] == struct and _BEFORE.match(match.string[: match.start()]) is not None
+    params = [_words(each) for each in match["params"].split(",") if each.strip()]
+    if not (is_assignment or is_constructor) or not all(params):
+        return False
+    names = [each[-1] for each in params]
+    pairs = _pairs(match["set"] or "", body, names)
+    if pairs is None:
+        return False
+    if len(params) == 1 and params[0][:-1] == [struct]:
+        return sorted(pairs) == sorted((member, f"{names[0]}.{member}") for _, member in members)
+    if is_assignment:
+        return False
+    if not params:
+        own = {member for _, member in members}
+        return all(member in own and _ZERO.match(value) is not None for member, value in pairs)
+    taken = members[: len(params)]
+    sets = [*zip((member for _, member in taken), names, strict=False)]
+    return pairs == sets and [each[:-1] for each in params] == [_words(words) for words, _ in taken]
+
+
+def _words(text: str) -> list[str]:
+    """The words of a declaration; what is neither a word nor a reference is one by itself."""
+    return [each for each in re.findall(r"\w+|[^\w\s&]", text) if each not in ("const", "volatile", "struct")]
+
+
+def _pairs(listed: str, body: str, params: Sequence[str]) -> list[tuple[str, str]] | None:
+    """The members that a function sets, each with the text of its value; None where the function does more."""
+    body = _RETURN.sub("", body)
+    if re.sub(r"[:,\s]", "", _SET.sub("", listed)) or _ASSIGNMENT.sub("", body).strip():
+        return None
+    assigned = _ASSIGNMENT.findall(body)
+    if any(not this and member in params for this, member, _ in assigned):  # the parameter is set
+        return None
+    return [*_SET.findall(listed), *((member, value) for _, member, value in assigned)]

@@ -8,7 +8,7 @@ from xferlib.errors import KernelSyntaxError
 
 _TYPEDEF = re.compile(r"\btypedef\s+([\w\s]+?)\s+(\w+)\s*;")
 _USING = re.compile(r"\busing\s+(\w+)\s*=\s*([\w\s]+?)\s*;")
-_ENUM = re.compile(r"\b(?:typedef\s+)?enum\s*(?P<name>\w*)\s*(?P<body>\{[^{}]*\})\s*(?P<alias>\w*)\s*;")
+_ENUM = re.compile(r"\b(?:(?P<typedef>typedef)\s+)?enum\s*(?P<name>\w*)\s*(?P<body>\{[^{}]*\})\s*(?P<alias>\w*)\s*;")
 _TEMPLATE = re.compile(r"\btemplate\s*<([^<>]*)>")
 _TYPE_PARAMETER = re.compile(r"\s*(?:typename|class)\s+([A-Za-z_]\w*)\s*\Z")
 _FUNCTION = re.compile(r"(\w+)\s*\(")
@@ -35,8 +35,11 @@ def take_enums(text: str) -> tuple[str, list[str]]:
 
     def plain(match: re.Match[str]) -> str:
         found.extend(each for each in (match["name"], match["alias"]) if each)
-        head = f"enum {match['body']};"
-        return head + re.sub(r"[^\n]", " ", match[0][len(head) :])
+        start, text = match.start(), match[0]
+        for first, last in (match.span("typedef"), match.span("name"), match.span("alias")):
+            if first >= 0:
+                text = text[: first - start] + " " * (last - first) + text[last - start :]
+        return text
 
     text = _ENUM.sub(plain, text)
     named = "|".join(map(re.escape, found))

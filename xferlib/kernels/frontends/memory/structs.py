@@ -182,7 +182,10 @@ class Structs:
     def type_of(self, node: Any) -> Any:
         """The dtype that a type's words name, or the `StructType` of a struct."""
         if type(node).__name__ != "IdentifierType":
-            self.fail(node, "union and enum are not supported, nor is a struct without a name; use numbers")
+            self.fail(
+                node,
+                "union is not supported, nor enum outside of the preamble, nor a struct without a name; use numbers",
+            )
         found = self._words(node.names) or self.record_type(node, self._resolved(node.names[-1]))
         if found is None:
             self.fail(node, f"unknown type {' '.join(node.names)!r}; use a C or NumPy type name")

@@ -198,6 +198,15 @@ class Places:
         return [value for each in node.exprs for value in self._listed(each)]
 
 
+def is_place(node: Any) -> bool:
+    """Whether an expression stands for a variable, an element or a member, and not for what a function returns."""
+    while type(node).__name__ == "StructRef" and node.type == ".":
+        node = node.name
+    return type(node).__name__ in ("ID", "ArrayRef", "StructRef") or (
+        type(node).__name__ == "UnaryOp" and node.op == "*"
+    )
+
+
 def _name(node: Any) -> str:
     """The name of the variable that an expression is about, for messages."""
     while not isinstance(name := getattr(node, "name", None), str):

@@ -1,7 +1,7 @@
 """A float taken to pieces and put together: its exponent and fraction, its whole part, exact remainders.
 
-Every result is exact, or one rounding of the exact one, and comes from operations that have a derivative where the
-function has one.
+Every result is exact, or one rounding of the exact one, but for `length` and `inverse`, which round several times; it
+comes from operations that have a derivative where the function has one.
 """
 
 from __future__ import annotations

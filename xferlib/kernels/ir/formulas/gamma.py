@@ -100,7 +100,8 @@ def log_gamma(x: Real) -> Real:
     positive = (core - log).where(is_small, series.where(is_large, core + log))
     sine = abs(half_turns.sine(size))
     share = _call("log", sine.where(is_small, sine * size) / math.pi)
-    negative = -share - core.where(is_small, positive)
+    is_pole = share.compared("eq", -math.inf)  # of large numbers the other term is infinite too
+    negative = x.of(math.inf).where(is_pole, -share - core.where(is_small, positive))
     found = negative.where(x.compared("lt", 0.0), positive)
     return x.of(math.inf).where(x.is_infinite(), found)
 
