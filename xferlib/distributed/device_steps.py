@@ -41,18 +41,21 @@ class OnDevice(NamedTuple):
         """The call's stream, to make it current for kernels."""
         return Stream._of(self.order.stream, self.operand.source.backend)
 
-    def given(self) -> tuple[Any, ArrayInfo]:
-        """The array and its location; of one that has gaps, or that the result overlaps in part, a contiguous copy."""
+    def given(self, *, may_be_same: bool = True) -> tuple[Any, ArrayInfo]:
+        """The array and its location; of one that has gaps, or that the result overlaps in part, a contiguous copy.
+
+        Args:
+            may_be_same: Whether the driver may read and write the same array.
+        """
         source, out = self.operand.source, self.result.info
         info = source.info
         assert info is not None
         assert out is not None
-        if self.result.array is source.given and info.nbytes == out.nbytes:
-            return source.given, info
         begins_inside = info.pointer != out.pointer and (
             info.pointer < out.pointer + out.nbytes and out.pointer < info.pointer + info.nbytes
         )
-        if info.is_c_contiguous and not begins_inside and (info.pointer != out.pointer or info.nbytes == out.nbytes):
+        is_apart = info.pointer != out.pointer or (may_be_same and info.nbytes == out.nbytes)
+        if info.is_c_contiguous and not begins_inside and is_apart:
             return source.given, info
         copied = transfers.to_device(source.given, device=source.device, stream=self.operand.stream)
         return copied, source.backend.view(copied)
@@ -178,7 +181,7 @@ def all_gather(on: OnDevice) -> Iterator[Pending]:
 
 
 def all_to_all(on: OnDevice) -> Iterator[Pending]:
-    array, info = on.given()
+    array, info = on.given(may_be_same=False)
     out = on.result.info
     assert out is not None
     if info.nbytes:

@@ -93,6 +93,7 @@ class StandIn(DeviceDriver):
         return self._carry("all_gather", out, x, (nbytes * self._host.size, nbytes), "uint8", order)
 
     def all_to_all(self, out: int, x: int, nbytes: int, order: Order) -> Any:
+        assert out + nbytes <= x or x + nbytes <= out  # as NCCL and MPI have it
         return self._carry("all_to_all", out, x, (nbytes, nbytes), "uint8", order)
 
 
@@ -170,6 +171,9 @@ def test_the_other_collectives(carried: Carried) -> None:
     assert_same_bits(xl.to_host(comm.all_gather(x)), np.stack(both))
     assert_same_bits(xl.to_host(comm.all_to_all(x)), np.stack([each[comm.rank] for each in both]))
     assert_same_bits(xl.to_host(comm.reduce_scatter(x)), (both[0] + both[1])[comm.rank])
+    given = xl.to_device(both[comm.rank], device=device)
+    assert comm.all_to_all(given, out=given) is given
+    assert_same_bits(xl.to_host(given), np.stack([each[comm.rank] for each in both]))
     wide = xl.to_device(both[comm.rank].astype("float64"), device=device)
     assert_same_bits(xl.to_host(comm.reduce_scatter(wide)), (both[0].astype("f8") + both[1])[comm.rank])
     assert_same_bits(xl.to_host(comm.broadcast(x, 1)), both[1])
@@ -268,6 +272,8 @@ def test_an_mpi_that_reads_device_memory_by_itself(
             assert_same_bits(host(made.all_reduce(x, "max", out=x, async_op=True).wait()), np.maximum(*both))
             assert_same_bits(host(made.all_gather(given())), np.stack(both))
             assert_same_bits(host(made.all_to_all(given())), np.stack([each[made.rank] for each in both]))
+            x = given()
+            assert_same_bits(host(made.all_to_all(x, out=x)), np.stack([each[made.rank] for each in both]))
             assert_same_bits(host(made.broadcast(given(), 1)), both[1])
 
 
