@@ -29,6 +29,8 @@ class OnDevice(NamedTuple):
     operand: Operand
     result: Result
     is_beside: bool
+    made: list[Any]
+    """Arrays of intermediate data, which the driver may use until the call's end."""
 
     @property
     def order(self) -> Order:
@@ -58,12 +60,14 @@ class OnDevice(NamedTuple):
         if info.is_c_contiguous and not begins_inside and is_apart:
             return source.given, info
         copied = transfers.to_device(source.given, device=source.device, stream=self.operand.stream)
+        self.made.append(copied)
         return copied, source.backend.view(copied)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Any, int]:
         """An array for intermediate data on the stream, and its address."""
         backend, order = self.operand.source.backend, self.order
         array = backend.empty(shape, dtype, device=order.device, stream=order.stream)
+        self.made.append(array)
         return array, backend.view(array).pointer
 
 

@@ -264,9 +264,13 @@ class Group:
             assert place is not None
             identity = operand.source.backend.device_identity(place).uuid or f"{socket.gethostname()} {place.index}"
             if len(set(self.exchange(identity.encode(), call))) == self.size:
-                self.watch = DeviceWatch(self)
-                self.watch.enters(call)
-                self._devices = self.driver.for_device(place, lambda data: self.exchange(data, call))
+                self.watch = watch = DeviceWatch(self)
+                watch.enters(call)
+                self._devices = self.driver.for_device(
+                    place,
+                    lambda data: self.exchange(data, call),
+                    lambda pending: self.wait(pending, watch.hands_over()),
+                )
             self._place = place
         return self._devices
 

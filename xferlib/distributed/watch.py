@@ -61,6 +61,12 @@ class DeviceWatch:
         """The call is enqueued."""
         self._is_inside = False
 
+    def hands_over(self) -> Call:
+        """The call, for which the host waits from here as for one in host memory."""
+        assert self._call is not None
+        self._is_inside = False
+        return self._call
+
     def close(self) -> None:
         """Wait until the thread has ended, as it does when the group is over."""
         self._thread.join()

@@ -124,7 +124,7 @@ def carried(request: pytest.FixtureRequest, comm: Communicator, monkeypatch: pyt
     if request.param == "sim":
         for driver in (MpiDriver, GlooDriver):
             monkeypatch.setattr(driver, "carries", lambda driver, backend: backend.name == "sim")
-            monkeypatch.setattr(driver, "for_device", lambda driver, device, exchange: StandIn(driver, calls))
+            monkeypatch.setattr(driver, "for_device", lambda driver, *_: StandIn(driver, calls))
     else:
         monkeypatch.setattr(nccl.Nccl, "reduces", StandIn.reduces)
         for name in NAMES:

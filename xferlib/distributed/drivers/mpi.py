@@ -169,9 +169,11 @@ class MpiDriver(Driver):
             return backend.pinned_domain == "cuda"
         return self._has_nccl and nccl.carries(backend)
 
-    def for_device(self, device: Device, exchange: Callable[[bytes], list[bytes]]) -> DeviceDriver:
+    def for_device(
+        self, device: Device, exchange: Callable[[bytes], list[bytes]], wait: Callable[[Pending], None]
+    ) -> DeviceDriver:
         if self._is_cuda_aware:
-            return MpiDevices(self)
+            return MpiDevices(self, wait)
         return nccl.Nccl(self.rank, self.size, device, exchange)
 
     def split(self, members: list[int], name: str) -> MpiDriver:
