@@ -23,7 +23,7 @@ CAUSES = {
     "stuck-inside": r"(DistributedTimeout|Peer)Error: rank 0: call 2, all_reduce .* timed out after 3 s on the device",
     "raising-in-mpi": r"PeerError: rank 0: rank 1 has failed, .*call 2, .*completed: ValueError: no file weights.npz",
     "stuck-in-mpi": r"DistributedTimeoutError: rank 0: call 2, all_reduce .* timed out after 3 s; see",
-    "interrupted-in-mpi": "the program has caught Ctrl-C",
+    "interrupted-in-mpi": "is an operation of MPI known to be open: True",
     "absent": r"DistributedTimeoutError: rank 0: init\(driver='\w+'\).* timed out after 3 s",
 }
 BY_THE_DRIVER = r"PeerError: rank 0: call 2, all_reduce .* failed: driver 'torch' says"

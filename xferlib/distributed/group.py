@@ -252,7 +252,7 @@ class Group:
         assert place is not None
         if self._place is not None and self._place.index != place.index:
             raise MixedDevicesError(
-                f"{call}: x is on {place}, but this communicator has used {self._place}, and NCCL has one device for "
+                f"{call}: x is on {place}, but this communicator has used {self._place}, and it has one device for "
                 "each rank; move x there first, or make another communicator with split()"
             )
         return True
