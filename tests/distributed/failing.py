@@ -13,6 +13,7 @@ import socket
 import sys
 import tempfile
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,20 @@ import xferlib as xl
 from xferlib import distributed
 from xferlib.distributed.drivers.device_driver import DeviceDriver
 from xferlib.distributed.drivers.mpi import MpiDriver
+from xferlib.distributed.drivers.mpi_devices import MpiDevices
 from xferlib.distributed.drivers.torch import GlooDriver
 
 WAYS = ("killed", "raising", "leaving", "stuck", "aborting", "absent")
 INSIDE = ("killed-inside", "stuck-inside")
 """The rank fails when the calls have been compared, so that the device of the other waits for it."""
-KINDS = {"one-host": WAYS, "many-hosts": WAYS, "simulated-devices": INSIDE, "gpus": WAYS + INSIDE}
+KINDS = {
+    "one-host": WAYS,
+    "many-hosts": WAYS,
+    "simulated-devices": INSIDE,
+    "no-output": ("killed-inside",),
+    "gpus": WAYS + INSIDE,
+}
+SIMULATED = ("simulated-devices", "no-output")
 RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "RANK")
 """Of MPICH, Open MPI, other launchers by PMIx, and torchrun."""
 _HANG_S = 60
@@ -56,7 +65,12 @@ def fail(way: str, kind: str) -> None:
         socket.gethostname = lambda: str(os.getpid())  # so that nothing is shared
     if way == "absent" and rank:
         threading.Event().wait()
-    comm = distributed.init(timeout=3.0 if way.startswith(("stuck", "absent")) else 60.0)
+    if kind == "aware-mpi":
+        sys.path.insert(0, str(Path(__file__).parents[1] / "plugin"))
+        MpiDriver.carries = lambda driver, backend: backend.name == "fake"  # type: ignore[assignment, method-assign]
+    waits_long = way == "stuck-in-mpi" and rank  # so that the other one is first
+    timeout = 3.0 if way.startswith(("stuck", "absent")) and not waits_long else 60.0
+    comm = distributed.init(timeout=timeout, cuda_aware=kind == "aware-mpi")
     x = array_of(rank, kind)
     comm.all_reduce(x)
     if rank:
@@ -71,18 +85,27 @@ def fail(way: str, kind: str) -> None:
         if way == "aborting":
             comm.abort("the loss is NaN")
         fail_inside(way)
-    xl.to_host(comm.all_reduce(x, out=x))
-    if kind == "simulated-devices":
+    elif way == "interrupted-in-mpi":
+        interrupt_inside()
+    if kind == "no-output":
+        sys.stdout = sys.stderr = None
+    try:
+        xl.to_host(comm.all_reduce(x, out=x))
+    except KeyboardInterrupt:
+        sys.stderr.write(f"Ctrl-C is caught; is an operation of MPI known to be open: {comm._group.is_torn()}\n")
+    if kind in SIMULATED:
         threading.Event().wait()  # as a wait for the device does
 
 
 def array_of(rank: int, kind: str) -> Any:
     """The array of a rank, on the device that the kind says."""
-    if kind == "simulated-devices":
+    if kind in SIMULATED:
         for driver in (MpiDriver, GlooDriver):
             driver.carries = lambda driver, backend: backend.name == "sim"  # type: ignore[method-assign]
             driver.for_device = lambda *_: WaitsForEver()  # type: ignore[method-assign]
         return xl.ones(1000, device=f"sim:sim:{rank}")
+    if kind == "aware-mpi":
+        return xl.ones(1000, device=f"fake:sim:{rank}")
     return xl.ones(1000, device=gpus()[rank]) if kind == "gpus" else np.ones(1000)
 
 
@@ -99,10 +122,29 @@ def fail_inside(way: str) -> None:
     def all_reduce(*_: Any) -> None:
         if way == "killed-inside":
             os.kill(os.getpid(), signal.SIGKILL)
+        if way == "raising-in-mpi":
+            raise ValueError("no file weights.npz")
         threading.Event().wait()
 
-    for driver in (Nccl, WaitsForEver):
+    for driver in (Nccl, WaitsForEver, MpiDevices):
         driver.all_reduce = all_reduce  # type: ignore[assignment, method-assign]
+
+
+def interrupt_inside() -> None:
+    """Let Ctrl-C come while the next operation of MPI is awaited."""
+
+    def all_reduce(driver: Any, *given: Any, begin: Any = MpiDriver.all_reduce) -> Any:
+        begun = begin(driver, *given)
+        kind, wait = type(begun), type(begun).wait
+
+        def interrupted(*_: Any) -> bool:
+            kind.wait = wait
+            raise KeyboardInterrupt
+
+        kind.wait = interrupted
+        return begun
+
+    MpiDriver.all_reduce = all_reduce  # type: ignore[assignment, method-assign]
 
 
 class Pair:

@@ -34,7 +34,8 @@ def test_one_process_needs_no_driver() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [({"driver": "troch"}, "did you mean 'torch'"), ({"driver": 3}, "driver=3"), ({"timeout": 0}, "timeout=0"),
-     ({"timeout": "long"}, "timeout='long'"), ({"check": None}, "check=None"), ({"cuda_aware": 1}, "cuda_aware=1")],
+     ({"timeout": "long"}, "timeout='long'"), ({"check": None}, "check=None"), ({"cuda_aware": 1}, "cuda_aware=1"),
+     ({"driver": "nccl", "cuda_aware": True}, "driver='nccl' has NCCL .* cuda_aware=True has MPI")],
 )  # fmt: skip
 def test_a_wrong_argument_of_init_is_refused(options: dict[str, object], text: str) -> None:
     with pytest.raises(ArgumentError, match=text):

@@ -104,9 +104,8 @@ def page(found: list[Counts]) -> str:
         lines.append(f"| {each.peer} | {each.backend} | {each.passed} | {each.of} | {left_out} |")
     passed, of = sum(each.passed for each in found), sum(each.of for each in found)
     lines += ["", f"Together {passed} of {of}.", "", "## Exceptions", "", "| test | backends | why |", "|---|---|---|"]
-    for name, where in sorted(_grouped(found, known).items()):
-        why = reason_of(name, known) or "to be looked at"
-        lines.append(f"| `{name}` | {', '.join(sorted(where))} | {why} |")
+    for (name, why), where in sorted(_grouped(found, known).items()):
+        lines.append(f"| `{name}` | {', '.join(sorted(where))} | {why or 'to be looked at'} |")
     skipped: collections.Counter[str] = collections.Counter()
     for each in found:
         skipped.update(each.not_applicable)
@@ -115,17 +114,18 @@ def page(found: list[Counts]) -> str:
     return "\n".join([*lines, "", "<!-- Written by tools/peer_suites from its results.json. -->", ""])
 
 
-def _grouped(found: list[Counts], known: list[tuple[str, str]]) -> dict[str, set[str]]:
-    """The backends by the test that fails there; by its class alone, where many tests of it fail for one reason."""
+def _grouped(found: list[Counts], known: list[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
+    """The backends by the test that fails there, and why; by its class, where many tests of it fail for one reason."""
     failed: dict[str, set[str]] = {}
     for each in found:
         for name in each.failed:
             failed.setdefault(name, set()).add(each.backend)
     classes = collections.Counter((_class_of(name), reason_of(name, known)) for name in failed)
-    grouped: dict[str, set[str]] = {}
+    grouped: dict[tuple[str, str], set[str]] = {}
     for name, where in failed.items():
-        many = classes[_class_of(name), reason_of(name, known)] > MOST_OF_ONE_KIND
-        grouped.setdefault(_class_of(name) if many else name, set()).update(where)
+        why = reason_of(name, known)
+        many = classes[_class_of(name), why] > MOST_OF_ONE_KIND
+        grouped.setdefault((_class_of(name) if many else name, why), set()).update(where)
     return grouped
 
 

@@ -192,7 +192,7 @@ class Communicator:
 
         Args:
             x: Array of shape ``(size, *S)``, the same shape and dtype in every rank; ``x[i]`` goes to rank ``i``.
-            out: Array of shape ``(size, *S)``, not ``x`` itself; a new one if omitted.
+            out: Array of shape ``(size, *S)`` to fill, such as ``x`` itself; a new one if omitted.
             stream, async_op: As for `all_reduce`.
 
         Returns:

@@ -29,6 +29,8 @@ class OnDevice(NamedTuple):
     operand: Operand
     result: Result
     is_beside: bool
+    made: list[Any]
+    """Arrays of intermediate data, which the driver may use until the call's end."""
 
     @property
     def order(self) -> Order:
@@ -41,26 +43,31 @@ class OnDevice(NamedTuple):
         """The call's stream, to make it current for kernels."""
         return Stream._of(self.order.stream, self.operand.source.backend)
 
-    def given(self) -> tuple[Any, ArrayInfo]:
-        """The array and its location; of one that has gaps, or that the result overlaps in part, a contiguous copy."""
+    def given(self, *, may_be_same: bool = True) -> tuple[Any, ArrayInfo]:
+        """The array and its location; of one that has gaps, or that the result overlaps in part, a contiguous copy.
+
+        Args:
+            may_be_same: Whether the driver may read and write the same array.
+        """
         source, out = self.operand.source, self.result.info
         info = source.info
         assert info is not None
         assert out is not None
-        if self.result.array is source.given and info.nbytes == out.nbytes:
-            return source.given, info
         begins_inside = info.pointer != out.pointer and (
             info.pointer < out.pointer + out.nbytes and out.pointer < info.pointer + info.nbytes
         )
-        if info.is_c_contiguous and not begins_inside and (info.pointer != out.pointer or info.nbytes == out.nbytes):
+        is_apart = info.pointer != out.pointer or (may_be_same and info.nbytes == out.nbytes)
+        if info.is_c_contiguous and not begins_inside and is_apart:
             return source.given, info
         copied = transfers.to_device(source.given, device=source.device, stream=self.operand.stream)
+        self.made.append(copied)
         return copied, source.backend.view(copied)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Any, int]:
         """An array for intermediate data on the stream, and its address."""
         backend, order = self.operand.source.backend, self.order
         array = backend.empty(shape, dtype, device=order.device, stream=order.stream)
+        self.made.append(array)
         return array, backend.view(array).pointer
 
 
@@ -178,7 +185,7 @@ def all_gather(on: OnDevice) -> Iterator[Pending]:
 
 
 def all_to_all(on: OnDevice) -> Iterator[Pending]:
-    array, info = on.given()
+    array, info = on.given(may_be_same=False)
     out = on.result.info
     assert out is not None
     if info.nbytes:

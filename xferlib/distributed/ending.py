@@ -7,6 +7,7 @@ process of MPI is ended by MPI itself after an error, since its finalisation wou
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import os
 import sys
@@ -77,8 +78,10 @@ def _end() -> None:
 
 def end_job(groups: list[Group]) -> None:
     """Wait a moment, so that the others can say why they end, then end the processes of the job."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with contextlib.suppress(Exception):  # the program may have closed its output
+        sys.stdout.flush()
+    with contextlib.suppress(Exception):
+        sys.stderr.flush()
     for group in groups:
         group.control.await_ends(_GRACE_S)
     time.sleep(_FORWARD_S)
@@ -87,14 +90,17 @@ def end_job(groups: list[Group]) -> None:
 
 
 def abort(group: Group, error: BaseException) -> None:
-    """End this process, with its message, and the job."""
-    sys.stderr.write(f"{type(error).__name__}: {error}\n")
-    for each in list(_groups.values()):
-        each.leave_devices()
-    _tell(error)
-    group.control.say_last()
-    end_job([group])
-    os._exit(1)
+    """End this process, with its message, and the job, whatever fails meanwhile."""
+    try:
+        with contextlib.suppress(Exception):  # a reader that is gone, or no output at all
+            sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        for each in list(_groups.values()):
+            each.leave_devices()
+        _tell(error)
+        group.control.say_last()
+        end_job([group])
+    finally:
+        os._exit(1)
 
 
 def _after_fork_in_child() -> None:

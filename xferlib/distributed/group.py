@@ -83,8 +83,8 @@ class Group:
         """Over the work of `_devices`."""
         self.is_over = threading.Event()
         """Set when the group refuses work."""
-        self.end_process: Callable[[BaseException], None] = self.fail
-        """Tells the other ranks of an error, and ends this process."""
+        self.end_process: Callable[[BaseException], None]
+        """Tells the other ranks of an error, and ends this process; given by `ending.watch`."""
         self._left: list[Pending] = []
         """Operations of the driver that were not waited for to their end."""
         self.parts = 0
@@ -252,7 +252,7 @@ class Group:
         assert place is not None
         if self._place is not None and self._place.index != place.index:
             raise MixedDevicesError(
-                f"{call}: x is on {place}, but this communicator has used {self._place}, and NCCL has one device for "
+                f"{call}: x is on {place}, but this communicator has used {self._place}, and it has one device for "
                 "each rank; move x there first, or make another communicator with split()"
             )
         return True
@@ -264,22 +264,28 @@ class Group:
             assert place is not None
             identity = operand.source.backend.device_identity(place).uuid or f"{socket.gethostname()} {place.index}"
             if len(set(self.exchange(identity.encode(), call))) == self.size:
-                self.watch = DeviceWatch(self)
-                self.watch.enters(call)
-                self._devices = self.driver.for_device(place, lambda data: self.exchange(data, call))
+                self.watch = watch = DeviceWatch(self)
+                watch.enters(call)
+                self._devices = self.driver.for_device(
+                    place,
+                    lambda data: self.exchange(data, call),
+                    lambda pending: self.wait(pending, watch.hands_over()),
+                )
             self._place = place
         return self._devices
 
     def is_device_idle(self) -> bool:
         """Whether the device has completed every operation; asked by `watch`."""
+        devices = self._devices  # another thread may leave them
         try:
-            return self._devices is None or self._devices.is_idle()
+            return devices is None or devices.is_idle()
         except XferError:  # a device that has failed waits for nothing
             return True
 
     def device_failure(self) -> str:
         """The failure that the driver of devices has found; empty for none."""
-        return "" if self._devices is None else self._devices.failure()
+        devices = self._devices
+        return "" if devices is None else devices.failure()
 
     # --- small data
 

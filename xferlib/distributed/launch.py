@@ -28,18 +28,21 @@ def init(driver: str = "auto", timeout: float = 300.0, check: bool = True, *, cu
             and NCCL for GPUs; ``"single"`` for one process alone; ``"nccl"`` for NCCL beside the driver of the
             launcher, which must be installed then. ``"auto"`` takes the driver that the launcher's environment
             variables tell, else ``"single"``, and with MPI it takes NCCL too, where that is installed. Without NCCL,
-            and where ranks share a GPU, device arrays pass through pinned host memory.
+            where ranks share a GPU, and where the program has initialised MPI below ``MPI_THREAD_MULTIPLE``, device
+            arrays pass through pinned host memory.
         timeout: The longest wait within one call, in seconds.
         check: Compare each call with those of the other ranks before data move. Without it mismatched calls hang, fail
             somewhere else or give wrong numbers.
-        cuda_aware: Give MPI the addresses of device memory, in place of NCCL and of pinned host memory. The host waits
-            for each call. An MPI that was not built for CUDA crashes then, as those of the wheels do.
+        cuda_aware: Where each rank has a GPU of its own, give MPI the addresses of device memory, in place of NCCL and
+            of pinned host memory. The host waits for each call. An MPI that was not built for CUDA crashes then, as
+            those of the wheels do.
 
     Returns:
         The communicator of all processes. A second call makes another, independent one.
 
     Raises:
-        ArgumentError: There is no such driver, or ``timeout`` is no positive number; ``cuda_aware`` with PyTorch.
+        ArgumentError: There is no such driver, or ``timeout`` is no positive number; ``cuda_aware`` with PyTorch or
+            with NCCL.
         DriverUnavailableError: The driver's library is missing, or the program was not started for it.
         DistributedTimeoutError: Another process has not called it in time.
     """
@@ -56,6 +59,10 @@ def init(driver: str = "auto", timeout: float = 300.0, check: bool = True, *, cu
 
 
 def _joined(driver: str, timeout_s: float, *, is_cuda_aware: bool) -> Driver:
+    if driver == "nccl" and is_cuda_aware:
+        raise ArgumentError(
+            "init: driver='nccl' has NCCL carry device memory, and cuda_aware=True has MPI do it; give one of the two"
+        )
     if driver == "nccl":
         nccl.check_installed()
     host = driver if driver in ("single", "mpi", "torch") else launched_for()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xferlib._runtime import leak
 from xferlib._runtime.checks import refuse_no_flag, whole
 from xferlib.distributed.call import Call, Signature
 from xferlib.distributed.collective import Collective
@@ -84,10 +85,16 @@ def _on_device(
     watch = group.watch
     if driver is None or watch is None:
         return (yield from ways.host)
+    on = OnDevice(driver, group.rank, group.size, operand, result, is_async, [])
     watch.enters(call)
-    for pending in ways.device(OnDevice(driver, group.rank, group.size, operand, result, is_async)):
-        watch.leaves()
-        yield pending
+    try:
+        for pending in ways.device(on):
+            watch.leaves()
+            yield pending
+            watch.enters(call)
+    except BaseException:
+        leak.keep(on)  # the library may still read and write the memory
+        raise
     watch.leaves()
 
 

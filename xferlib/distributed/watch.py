@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-import weakref
 from typing import TYPE_CHECKING, Protocol
 
 from xferlib.errors import DistributedTimeoutError, PeerError
@@ -46,9 +45,8 @@ class DeviceWatch:
         self._is_inside = False
         self._failed_s = 0.0
         """Since when a failure is known; 0 if there is none."""
-        self._group = weakref.ref(group)
-        given = weakref.ref(self), group.control.look_s, group.is_over
-        self._thread = threading.Thread(target=_run, args=given, name="xferlib-watch", daemon=True)
+        self._group = group
+        self._thread = threading.Thread(target=self._run, name="xferlib-watch", daemon=True)
         self._thread.start()
 
     def enters(self, call: Call) -> None:
@@ -61,35 +59,39 @@ class DeviceWatch:
         """The call is enqueued."""
         self._is_inside = False
 
+    def hands_over(self) -> Call:
+        """The call, for which the host waits from here as for one in host memory."""
+        assert self._call is not None
+        self._is_inside = False
+        return self._call
+
     def close(self) -> None:
         """Wait until the thread has ended, as it does when the group is over."""
         self._thread.join()
 
     def look(self) -> None:
         """Look once, and end the process if the device waits for a rank that does not come."""
-        group, call = self._group(), self._call
-        if group is None or group.cause or call is None:
+        group, call = self._group, self._call
+        if group.cause or call is None:
             return
         now_s = time.monotonic()
         failures = group.control.failures()
         device_failure = group.device_failure()
         if not failures and not device_failure:
             self._failed_s = 0.0
-            if now_s - self._begun_s > group.timeout_s and self._is_busy(group):
+            if now_s - self._begun_s > group.timeout_s and self._is_busy():
                 text = f"rank {group.rank}: {call} timed out after {group.timeout_s:g} s on the device"
                 remedy = "see the output of the other ranks, or give init() a longer timeout"
                 group.end_process(DistributedTimeoutError(f"{text}; {remedy}"))
             return
         self._failed_s = self._failed_s or now_s
-        if now_s - self._failed_s > _GRACE_S and self._is_busy(group):
+        if now_s - self._failed_s > _GRACE_S and self._is_busy():
             why = f"rank {failures[0].rank} has failed: {failures[0].text}" if failures else f"NCCL: {device_failure}"
             group.end_process(PeerError(f"rank {group.rank}: {call} cannot be completed on the device: {why}"))
 
-    def _is_busy(self, group: Watched) -> bool:
-        return self._is_inside or not group.is_device_idle()
+    def _is_busy(self) -> bool:
+        return self._is_inside or not self._group.is_device_idle()
 
-
-def _run(watch: weakref.ref[DeviceWatch], look_s: float, is_over: threading.Event) -> None:
-    while not is_over.wait(look_s) and (found := watch()) is not None:
-        found.look()
-        del found
+    def _run(self) -> None:
+        while not self._group.is_over.wait(self._group.control.look_s):
+            self.look()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,6 +94,7 @@ class StandIn(DeviceDriver):
         return self._carry("all_gather", out, x, (nbytes * self._host.size, nbytes), "uint8", order)
 
     def all_to_all(self, out: int, x: int, nbytes: int, order: Order) -> Any:
+        assert out + nbytes <= x or x + nbytes <= out  # as NCCL and MPI have it
         return self._carry("all_to_all", out, x, (nbytes, nbytes), "uint8", order)
 
 
@@ -123,7 +125,7 @@ def carried(request: pytest.FixtureRequest, comm: Communicator, monkeypatch: pyt
     if request.param == "sim":
         for driver in (MpiDriver, GlooDriver):
             monkeypatch.setattr(driver, "carries", lambda driver, backend: backend.name == "sim")
-            monkeypatch.setattr(driver, "for_device", lambda driver, device, exchange: StandIn(driver, calls))
+            monkeypatch.setattr(driver, "for_device", lambda driver, *_: StandIn(driver, calls))
     else:
         monkeypatch.setattr(nccl.Nccl, "reduces", StandIn.reduces)
         for name in NAMES:
@@ -170,6 +172,9 @@ def test_the_other_collectives(carried: Carried) -> None:
     assert_same_bits(xl.to_host(comm.all_gather(x)), np.stack(both))
     assert_same_bits(xl.to_host(comm.all_to_all(x)), np.stack([each[comm.rank] for each in both]))
     assert_same_bits(xl.to_host(comm.reduce_scatter(x)), (both[0] + both[1])[comm.rank])
+    given = xl.to_device(both[comm.rank], device=device)
+    assert comm.all_to_all(given, out=given) is given
+    assert_same_bits(xl.to_host(given), np.stack([each[comm.rank] for each in both]))
     wide = xl.to_device(both[comm.rank].astype("float64"), device=device)
     assert_same_bits(xl.to_host(comm.reduce_scatter(wide)), (both[0].astype("f8") + both[1])[comm.rank])
     assert_same_bits(xl.to_host(comm.broadcast(x, 1)), both[1])
@@ -268,7 +273,55 @@ def test_an_mpi_that_reads_device_memory_by_itself(
             assert_same_bits(host(made.all_reduce(x, "max", out=x, async_op=True).wait()), np.maximum(*both))
             assert_same_bits(host(made.all_gather(given())), np.stack(both))
             assert_same_bits(host(made.all_to_all(given())), np.stack([each[made.rank] for each in both]))
+            x = given()
+            assert_same_bits(host(made.all_to_all(x, out=x)), np.stack([each[made.rank] for each in both]))
             assert_same_bits(host(made.broadcast(given(), 1)), both[1])
+
+
+def test_two_threads_ask_for_the_notices_of_mpi(comm: Communicator) -> None:
+    if comm.driver != "mpi" or comm.size < 2:
+        pytest.skip("of ranks of MPI")
+    from mpi4py import MPI
+
+    class Overtaken:
+        """A communicator of MPI in which another thread asks as soon as the first has found a notice."""
+
+        def __init__(self) -> None:
+            self._comm = MPI.COMM_WORLD.Dup()
+            self.is_asking = False
+
+        def __getattr__(self, name: str) -> Any:
+            def call(*given: Any, **options: Any) -> Any:
+                found = getattr(self._comm, name)(*given, **options)
+                if name in ("Iprobe", "Improbe") and found and not self.is_asking:
+                    self.is_asking = True
+                    driver.notices()
+                    self.is_asking = False
+                return found
+
+            return call
+
+    driver = MpiDriver(comm=MPI.COMM_WORLD, notice_comm=Overtaken(), has_nccl=False, is_cuda_aware=False)
+    if comm.rank == 1:
+        driver.notify("no file weights.npz")
+    while comm.rank != 1 and not driver.notices():
+        pass
+    assert driver.notices() == ({} if comm.rank == 1 else {1: "no file weights.npz"})
+    comm.barrier()
+
+
+@pytest.mark.parametrize(("level", "carries"), [("THREAD_MULTIPLE", True), ("THREAD_SERIALIZED", False)])
+def test_an_mpi_for_one_thread_at_a_time_has_no_devices(
+    comm: Communicator, monkeypatch: pytest.MonkeyPatch, level: str, carries: bool
+) -> None:
+    if comm.driver != "mpi":
+        pytest.skip("of ranks of MPI")
+    from mpi4py import MPI
+
+    monkeypatch.setattr(MPI, "Query_thread", lambda: getattr(MPI, level))
+    driver = MpiDriver(MPI.COMM_WORLD, MPI.COMM_WORLD, has_nccl=False, is_cuda_aware=True)
+    on_cuda: Any = SimpleNamespace(pinned_domain="cuda")
+    assert driver.carries(on_cuda) is carries
 
 
 def test_cuda_aware_is_for_mpi(comm: Communicator) -> None:

@@ -77,12 +77,15 @@ class Driver(ABC):
         """Whether `for_device` may give a driver for the backend's arrays; the same in every rank."""
         return False
 
-    def for_device(self, device: Device, exchange: Callable[[bytes], list[bytes]]) -> DeviceDriver:
+    def for_device(
+        self, device: Device, exchange: Callable[[bytes], list[bytes]], wait: Callable[[Pending], None]
+    ) -> DeviceDriver:
         """Join the devices of the group, one of each rank; every rank calls it.
 
         Args:
             device: This rank's.
             exchange: Gives every rank's bytes to all.
+            wait: Waits for an operation of this driver within the present call, or raises what ends the group.
         """
         raise AssertionError("host memory alone")
 

@@ -165,13 +165,17 @@ class MpiDriver(Driver):
         return _Request(self._comm.Irecv(_known(out), source, tag), out)
 
     def carries(self, backend: Backend) -> bool:
+        if self._mpi.Query_thread() < self._mpi.THREAD_MULTIPLE:  # the watch of devices calls MPI in its own thread
+            return False
         if self._is_cuda_aware:
             return backend.pinned_domain == "cuda"
         return self._has_nccl and nccl.carries(backend)
 
-    def for_device(self, device: Device, exchange: Callable[[bytes], list[bytes]]) -> DeviceDriver:
+    def for_device(
+        self, device: Device, exchange: Callable[[bytes], list[bytes]], wait: Callable[[Pending], None]
+    ) -> DeviceDriver:
         if self._is_cuda_aware:
-            return MpiDevices(self)
+            return MpiDevices(self, wait)
         return nccl.Nccl(self.rank, self.size, device, exchange)
 
     def split(self, members: list[int], name: str) -> MpiDriver:
@@ -186,11 +190,12 @@ class MpiDriver(Driver):
 
     def notices(self) -> dict[int, str]:
         status = self._mpi.Status()
-        while self._notice_comm.Iprobe(status=status):
-            message = np.empty(status.Get_count(self._mpi.BYTE), np.uint8)
-            self._notice_comm.Recv(message, status.Get_source())
-            self._told[status.Get_source()] = message.tobytes().decode(errors="replace")
-        return self._told
+        # The group's watch asks too: only a matched message is still there when it is received.
+        while (message := self._notice_comm.Improbe(status=status)) is not None:
+            text = np.empty(status.Get_count(self._mpi.BYTE), np.uint8)
+            message.Recv(text)
+            self._told[status.Get_source()] = text.tobytes().decode(errors="replace")
+        return dict(self._told)
 
     def abort(self) -> None:
         self._mpi.COMM_WORLD.Abort(1)

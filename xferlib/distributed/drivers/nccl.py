@@ -80,6 +80,8 @@ class Nccl(DeviceDriver):
         self._end: Any = None
         """The event behind the last operation, and the handle of its stream."""
         self._on = 0
+        self._is_torn = False
+        """Whether an error or Ctrl-C came between an operation and its event, so that it may be running unmarked."""
 
     def reduces(self, dtype: np.dtype[Any], op: str) -> bool:
         return dtype in _NUMBERS and not (op == "mean" and dtype.kind in "iu")
@@ -106,20 +108,28 @@ class Nccl(DeviceDriver):
 
     def _enqueue(self, name: str, arguments: tuple[int, ...], order: Order) -> Enqueued | None:
         stream = self._stream_of(order)
-        nccl_library.check(getattr(self._library, name)(*arguments, self._comm, stream.handle), name)
-        return self._ended(stream, order)
+        try:
+            nccl_library.check(getattr(self._library, name)(*arguments, self._comm, stream.handle), name)
+            return self._ended(stream, order)
+        except BaseException:
+            self._is_torn = True
+            raise
 
     def _enqueue_all(self, calls: list[tuple[str, tuple[int, ...]]], order: Order) -> Enqueued | None:
         """Enqueue messages that wait for each other."""
         stream = self._stream_of(order)
-        nccl_library.check(self._library.ncclGroupStart(), "ncclGroupStart")
         try:
-            for name, arguments in calls:
-                nccl_library.check(getattr(self._library, name)(*arguments, self._comm, stream.handle), name)
-        finally:
-            code = self._library.ncclGroupEnd()
-        nccl_library.check(code, "ncclGroupEnd")
-        return self._ended(stream, order)
+            nccl_library.check(self._library.ncclGroupStart(), "ncclGroupStart")
+            try:
+                for name, arguments in calls:
+                    nccl_library.check(getattr(self._library, name)(*arguments, self._comm, stream.handle), name)
+            finally:
+                code = self._library.ncclGroupEnd()
+            nccl_library.check(code, "ncclGroupEnd")
+            return self._ended(stream, order)
+        except BaseException:
+            self._is_torn = True
+            raise
 
     def _stream_of(self, order: Order) -> Any:
         """The stream to enqueue on, behind the call's stream and behind the last operation."""
@@ -144,6 +154,8 @@ class Nccl(DeviceDriver):
         return None
 
     def is_idle(self) -> bool:
+        if self._is_torn:
+            return False
         return self._end is None or self._backend.event_done(self._end)
 
     def failure(self) -> str:

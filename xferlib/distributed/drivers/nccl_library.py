@@ -1,4 +1,4 @@
-"""NCCL's own library, which PyTorch and CuPy bring with them: the few functions that `nccl` calls.
+"""NCCL's own library, which PyTorch brings with it: the few functions that `nccl` calls.
 
 A call costs 1 us; by way of PyTorch's process group it costs 20, and a copy, since that reduces in place alone.
 """
@@ -64,7 +64,7 @@ def _opened() -> ctypes.CDLL | None:
 
 
 def _in_wheel() -> list[str]:
-    """Where the wheel of NVIDIA, on which those of PyTorch and CuPy depend, has the library."""
+    """Where NVIDIA's wheel, on which PyTorch's depends, has the library."""
     try:
         found = importlib.util.find_spec("nvidia.nccl")
     except ImportError:

@@ -207,7 +207,9 @@ class GlooDriver(Driver):
     def carries(self, backend: Backend) -> bool:
         return nccl.carries(backend)
 
-    def for_device(self, device: Device, exchange: Callable[[bytes], list[bytes]]) -> DeviceDriver:
+    def for_device(
+        self, device: Device, exchange: Callable[[bytes], list[bytes]], wait: Callable[[Pending], None]
+    ) -> DeviceDriver:
         return nccl.Nccl(self.rank, self.size, device, exchange)
 
     def split(self, members: list[int], name: str) -> GlooDriver:
