@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from tests.arrays.conftest import Space, opened, same
 from xferlib.backends.cuda.sorting import CudaSorting, load_compute
-from xferlib.errors import KernelError
+from xferlib.errors import KernelError, UnsupportedError
 from xferlib.testing import backend_named, configured
 
 DTYPES = ("bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64", "complex64")
@@ -167,13 +167,15 @@ def test_machine_code_is_kept_on_disk(vendor: Space, tmp_path: Path) -> None:
     assert len(compiled()) == 2
 
 
+@pytest.mark.parametrize(("kind", "told"), [(ValueError, KernelError), (RuntimeError, UnsupportedError)])
 def test_code_that_the_library_refuses_is_compiled_again(
-    vendor: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    vendor: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exception], told: type[Exception]
 ) -> None:
     backend: Any = backend_named("vendor")
+    monkeypatch.setattr(backend.compute, "refusal", kind)
     with monkeypatch.context() as patch:
         patch.setattr(backend.compute, "serialize", lambda made: b"of another version")
-        with pytest.raises(KernelError, match="sort: cuda-cccl failed with serialization blob: bad magic"):
+        with pytest.raises(told, match="sort: cuda-cccl failed with serialization blob: bad magic"):
             vendor.xp.sort(vendor.put(np.ones(LARGE)))
     assert not [*tmp_path.rglob("*.kernel")]
     vendor.xp.sort(vendor.put(np.ones(LARGE)))

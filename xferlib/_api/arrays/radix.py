@@ -23,7 +23,7 @@ from xferlib._api.arrays.selecting import INDEX, gather
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.device import Device
 from xferlib.backends.device_math import DeviceSorting, SortKind
-from xferlib.errors import KernelError
+from xferlib.errors import KernelError, UnsupportedError
 from xferlib.kernels import ElementwiseKernel, elementwise
 from xferlib.kernels.engines.cuda import cache
 
@@ -85,8 +85,8 @@ def _is_ready(library: DeviceSorting, kind: SortKind, device: Device, *, compile
         return True
     name = cache.key("radix sort", library.fingerprint(device), *map(str, kind))
     code = cache.read(name)
-    if code is not None:
-        with contextlib.suppress(KernelError):  # of another version, though the fingerprint is the same
+    if code is not None:  # perhaps of another version, though the fingerprint is the same
+        with contextlib.suppress(KernelError, UnsupportedError):
             library.load(kind, code, device)
             return True
     if compiles:
