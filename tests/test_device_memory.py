@@ -1,34 +1,10 @@
-"""Memory of CUDA's pools and the guards that free it, in a program of its own with a double of the driver."""
+"""Memory of CUDA's pools, and the guards that free it, with a double of the driver."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from tests import driver_double
 
 START = """
-import contextlib, ctypes, os, signal, sys, threading, types
-
-class Any:
-    def __getattr__(self, name): return self
-    def __call__(self, *args, **options): return 0
-
-freed, made, within = [], [], []
-
-def allocate(address, nbytes, pool, stream):
-    made.append(0x1000 * (len(made) + 1))
-    ctypes.c_uint64.from_address(address).value = made[-1]
-    if within:
-        within.pop()()
-    return 0
-
-calls = types.ModuleType("xferlib.backends.cuda.driver")
-calls.pool_allocate, calls.pool_free, calls.OUT_OF_MEMORY = allocate, lambda pointer, stream: freed.append(pointer), 2
-calls.__getattr__ = lambda name: Any()
-sys.modules[calls.__name__] = calls
-for name in ("cuda", "cuda.bindings", "cuda.bindings.driver", "cuda.bindings.nvrtc"):
-    sys.modules[name] = types.ModuleType(name)
-    sys.modules[name].__path__, sys.modules[name].__getattr__ = [], lambda name: type(name, (), {"__hash__": None})()
-
 class Stream:
     device = types.SimpleNamespace(index=0)
     capture = None
@@ -49,13 +25,12 @@ def new(): return memory.DeviceAddress.from_pool(backend, pool, 1 << 22, own)
 """
 
 
-def _run(program: str) -> None:
-    done = subprocess.run([sys.executable, "-c", START + program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def run(program: str) -> None:
+    driver_double.run(START + program)
 
 
 def test_two_threads_that_use_one_array_set_one_guard() -> None:
-    _run("""
+    run("""
 together = threading.Barrier(2, timeout=60)
 
 class Meeting(memory.Guard):
@@ -76,7 +51,7 @@ assert freed == made
 
 
 def test_an_interrupt_while_the_guard_is_set_frees_nothing_and_leaks_nothing() -> None:
-    _run("""
+    run("""
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def strike_at(entry):
@@ -109,7 +84,7 @@ assert struck >= 4
 
 
 def test_a_handler_that_allocates_within_an_allocation_has_another_address() -> None:
-    _run("""
+    run("""
 others = []
 signal.signal(signal.SIGTERM, lambda *_: others.append(new()))
 within.append(lambda: signal.raise_signal(signal.SIGTERM))
