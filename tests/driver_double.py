@@ -25,11 +25,12 @@ def allocate(address, nbytes, pool, stream):
 calls = types.ModuleType("xferlib.backends.cuda.driver")
 calls.pool_allocate, calls.pool_free, calls.OUT_OF_MEMORY = allocate, lambda pointer, stream: freed.append(pointer), 2
 calls.__getattr__ = lambda name: Something()
-calls.CudaEvent, calls.NOT_READY = object, 600
+calls.CudaEvent, calls.SUCCESS, calls.NOT_READY = object, 0, 600
 sys.modules[calls.__name__] = calls
 for name in ("cuda", "cuda.bindings", "cuda.bindings.driver", "cuda.bindings.nvrtc"):
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__path__, sys.modules[name].__getattr__ = [], lambda name: Something()
+sys.modules["cuda.bindings"].driver = sys.modules["cuda.bindings.driver"]
 """
 
 
