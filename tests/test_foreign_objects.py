@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import xferlib as xl
+from tests import driver_double
 from xferlib.errors import XferError
 
 HOST = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -64,3 +65,72 @@ def test_a_device_without_cuda_refuses_it(backend: str) -> None:
         pytest.skip("it has CUDA")
     with pytest.raises(XferError, match="Described"):
         xl.asarray(Described(xl.to_device(HOST)))
+
+
+# --- of another device than the current one
+
+
+def test_the_namespace_looks_for_the_device_by_the_address() -> None:
+    driver_double.run("""
+import numpy as np
+driver = sys.modules["cuda.bindings.driver"]
+driver.cuPointerGetAttribute = lambda attribute, pointer: (0, pointer >> 32) if pointer else (1, None)
+
+import xferlib as xl
+from xferlib._api.arrays import dlpack
+from xferlib._api.arrays.primitives import Primitives
+from xferlib.backends.cuda.devices import CudaDevices
+
+class Two(CudaDevices):
+    name, seen = "two", []
+    def __init__(self): super().__init__(2)
+    def device_current(self): return self.devices()[0]
+    def attach(self, device): self.seen.append(device)
+    def stream_current(self, device): return types.SimpleNamespace(device=device, handle=0)
+    def stream_wrap(self, handle, device): return types.SimpleNamespace(device=device, handle=handle)
+    def event_record(self, stream, timing): return stream
+    def event_wait(self, stream, event): self.seen.append((stream.device, event.device, event.handle))
+    def over(self, pointer, shape, dtype, device, owner): return pointer, device
+    def strided_view(self, array, offset, shape, strides, dtype): return array
+
+Two.__abstractmethods__ = frozenset()
+two = Two()
+zero, one = two.devices()
+
+class Described:
+    def __init__(self, pointer, extent):
+        self.__cuda_array_interface__ = {
+            "data": (pointer, False), "shape": (extent,), "typestr": "<f4", "version": 3, "stream": 7
+        }
+
+for pointer, extent, place in ((1 << 32, 4, one), (64, 4, zero), (0, 0, zero)):
+    two.seen.clear()
+    found = dlpack.shared(Primitives(two, tuple), Described(pointer, extent))
+    assert found == (pointer, place)
+    assert two.seen == [place, (place, place, 7)]
+""")
+
+
+def test_torch_is_told_the_device_of_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    made = []
+
+    class Object:
+        __cuda_array_interface__: ClassVar[Any] = {
+            "data": (5 << 32, False),
+            "shape": (3,),
+            "typestr": "<f4",
+            "version": 3,
+        }
+
+    def as_tensor(x: Any, device: Any) -> Any:
+        made.append(device)
+        return torch.zeros(3)
+
+    xp: Any = xl.get_array_module(torch.zeros(3))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "as_tensor", as_tensor)
+    place_at = lambda pointer: torch.device("cuda", pointer >> 32)
+    monkeypatch.setattr("xferlib.backends.torch.namespace_creation.place_at", place_at)
+    xp.asarray(Object())
+    assert made == [torch.device("cuda", 5)]

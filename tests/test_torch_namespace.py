@@ -67,6 +67,40 @@ def test_gradients_pass_through(xp: Any) -> None:
     np.testing.assert_allclose(x.grad, [1 + 0.5, 4 / (2 * np.sqrt(2)) + 0.25], rtol=1e-6)
 
 
+class _OnCuda(torch.Tensor):  # type: ignore[name-defined]
+    """A tensor that says it is on a GPU."""
+
+    is_cuda = True
+
+
+class _Pageable(torch.Tensor):  # type: ignore[name-defined]
+    """One in host memory, which cannot be copied to a GPU while its stream is captured."""
+
+    def to(self, *args: Any, **options: Any) -> Any:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+
+@pytest.mark.parametrize("number", [3.0, float("inf"), -0.0, 2 - 1j])
+def test_a_divisor_without_axes_is_not_copied_in_a_capture(
+    xp: Any, monkeypatch: pytest.MonkeyPatch, number: complex
+) -> None:
+    x = torch.tensor([1.0, -2.0], dtype=torch.complex128 if isinstance(number, complex) else torch.float64)
+    divisor = torch.tensor(number, dtype=x.dtype)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    with pytest.raises(RuntimeError, match="capturing"):
+        xp.divide(x.as_subclass(_OnCuda), divisor.as_subclass(_Pageable))
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    found = xp.divide(x.as_subclass(_OnCuda), divisor.as_subclass(_Pageable))
+    assert torch.equal(found.as_subclass(torch.Tensor), x / divisor)
+
+
+def test_a_divisor_that_needs_gradients_has_them(xp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    divisor = torch.tensor(4.0, requires_grad=True)
+    xp.sum(xp.divide(F32.as_subclass(_OnCuda), divisor)).backward()
+    assert float(divisor.grad) == -3 / 16
+
+
 def test_torch_compile_traces_the_functions_in_one_graph(xp: Any) -> None:
     def program(x: Any, i: Any) -> Any:
         y = xp.add(xp.divide(i, 2), xp.multiply(x, i))

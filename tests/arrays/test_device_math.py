@@ -194,6 +194,9 @@ def test_products_of_other_layouts_dtypes_and_axes_are_told_apart(vendor: Space)
             same(vendor.get(one @ two), left @ right)
         for axes in (1, 2, ((0,), (0,)), ([1], [0]), ((0, 1), (1, 0))):
             same(vendor.get(vendor.xp.tensordot(d, d, axes=axes)), np.tensordot(x, x, axes=axes))
+        for axes in ([1], [0]), ([0], [1]):
+            found = vendor.xp.tensordot(d, d, axes=map(iter, axes))
+            same(vendor.get(found), np.tensordot(x, x, axes=axes))
     with pytest.raises(LayoutError, match="do not fit"):
         d @ d[:3]
     with pytest.raises(LayoutError, match="do not fit"):

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 import xferlib as xl
 from tests.arrays.conftest import Space, opened, same
 from xferlib.backends.cuda.sorting import CudaSorting, load_compute
-from xferlib.errors import KernelError
+from xferlib.errors import KernelError, UnsupportedError
+from xferlib.kernels.engines.cuda import cache
 from xferlib.testing import backend_named, configured
 
 DTYPES = ("bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64", "complex64")
@@ -167,13 +168,38 @@ def test_machine_code_is_kept_on_disk(vendor: Space, tmp_path: Path) -> None:
     assert len(compiled()) == 2
 
 
+def test_short_sorts_look_for_machine_code_once(vendor: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend: Any = backend_named("vendor")
+    looks: list[str] = []
+    read = cache.read
+
+    def look(name: str) -> bytes | None:
+        looks.append(name)
+        return read(name)
+
+    monkeypatch.setattr(cache, "read", look)
+    x = numbers("float32", (LARGE,), 1)
+    for size in (9, 10, 300):
+        same(vendor.get(vendor.xp.sort(vendor.put(x[:size]))), np.sort(x[:size]))
+    assert len(looks) == 1
+    same(vendor.get(vendor.xp.sort(vendor.put(x))), np.sort(x))
+    assert looks == looks[:1] * 2
+    backend.sorting = CudaSorting(backend, backend.compute)  # as in another process
+    calls().clear()
+    same(vendor.get(vendor.xp.sort(vendor.put(x[:9]))), np.sort(x[:9]))
+    assert calls() == [("float32", 9, False)]
+    assert len(compiled()) == 1
+
+
+@pytest.mark.parametrize(("kind", "told"), [(ValueError, KernelError), (RuntimeError, UnsupportedError)])
 def test_code_that_the_library_refuses_is_compiled_again(
-    vendor: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    vendor: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exception], told: type[Exception]
 ) -> None:
     backend: Any = backend_named("vendor")
+    monkeypatch.setattr(backend.compute, "refusal", kind)
     with monkeypatch.context() as patch:
         patch.setattr(backend.compute, "serialize", lambda made: b"of another version")
-        with pytest.raises(KernelError, match="sort: cuda-cccl failed with serialization blob: bad magic"):
+        with pytest.raises(told, match="sort: cuda-cccl failed with serialization blob: bad magic"):
             vendor.xp.sort(vendor.put(np.ones(LARGE)))
     assert not [*tmp_path.rglob("*.kernel")]
     vendor.xp.sort(vendor.put(np.ones(LARGE)))

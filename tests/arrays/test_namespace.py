@@ -338,6 +338,8 @@ class TestRest:
         x, y = np.arange(24).reshape(2, 3, 4), np.arange(12).reshape(3, 4)
         check(xp.tensordot(up(x), up(y), axes=2), np.tensordot(x, y, 2))
         check(xp.tensordot(up(x), up(y), axes=((1,), (0,))), np.tensordot(x, y, ((1,), (0,))))
+        iterators = iter([1]), iter([0])
+        check(xp.tensordot(up(x), up(y), axes=iterators), np.tensordot(x, y, ((1,), (0,))))
         check(xp.outer(up(y[0]), up(y[:, 0])), np.outer(y[0], y[:, 0]))
         check(xp.matmul(up(y), up(y[0])), y @ y[0])
         check(xp.matmul(up(y[0]), up(y.T.copy())), y[0] @ y.T)

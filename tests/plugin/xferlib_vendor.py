@@ -418,6 +418,8 @@ class Compute:
 
     SortOrder = SimpleNamespace(ASCENDING=0, DESCENDING=1)
     TEMPORARY = 96
+    refusal: type[Exception] = ValueError
+    """The error for machine code that it did not make."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int, bool]] = []
@@ -437,7 +439,7 @@ class Compute:
     def deserialize(self, code: bytes) -> Any:
         """Make a sort of machine code; other bytes are refused."""
         if not code.startswith(b"["):
-            raise ValueError("serialization blob: bad magic")
+            raise self.refusal("serialization blob: bad magic")
         order, named = json.loads(code)
         thread = threading.get_ident()
         kinds = {name: None if each is None else np.dtype(each) for name, each in named.items()}

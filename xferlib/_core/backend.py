@@ -96,6 +96,10 @@ class Arrays(_Named, LibraryHooks, ABC):
     def device_use(self, device: Device) -> None:
         """Make ``device`` the library's current one, for this thread."""
 
+    def device_at(self, pointer: int) -> Device:
+        """The device that holds memory at an address which the library need not know; the current one for 0."""
+        return self.device_current()
+
     def attach(self, device: Device) -> None:
         """Make ``device`` usable from this thread; refuse a context that is not the primary one."""
 

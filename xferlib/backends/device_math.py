@@ -206,7 +206,7 @@ class DeviceSorting(ABC):
         """Make `sort` possible.
 
         Raises:
-            KernelError: The library refuses the code.
+            KernelError, UnsupportedError: The library refuses the code.
         """
 
     @abstractmethod

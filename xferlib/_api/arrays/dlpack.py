@@ -214,14 +214,14 @@ def _same_device(lib: Primitives, domain: str, device: Device) -> Device | None:
 def _described(lib: Primitives, x: Any) -> Array | None:
     """As `shared`, of an array of no backend, by CUDA's array interface."""
     described = getattr(x, "__cuda_array_interface__", None)
-    place = lib.device(None)
-    if place.kind != "cuda" or not isinstance(described, dict):
+    if lib.device(None).kind != "cuda" or not isinstance(described, dict):
         return None
     pointer, is_read_only = described["data"]
     shape, dtype = tuple(described["shape"]), np.dtype(described["typestr"])
     if is_read_only or dtype not in SUPPORTED:
         return None
     strides = tuple(described.get("strides") or c_strides(shape, dtype.itemsize))
+    place = lib.backend.device_at(int(pointer))
     own = lib.backend.at(place)
     own.attach(place)
     handle, current = described.get("stream"), own.stream_current(place)

@@ -23,6 +23,7 @@ from xferlib.kernels import casting
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
+    from xferlib._core.raw import RawStream
     from xferlib.backends.device_math import DeviceMath, DeviceSorting
 
 Shadow = np.ndarray[Any, Any]
@@ -56,6 +57,38 @@ def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
     """
     found: Any = value.astype(dtype) if isinstance(value, np.generic) else np.array(value, dtype)[()]
     return found  # type: ignore[no-any-return]
+
+
+def enqueued(
+    owner: Backend,
+    stream: RawStream,
+    name: str,
+    arrays: Sequence[Array],
+    infos: Sequence[ArrayInfo] | None,
+    work: Callable[..., None],
+    *args: Any,
+) -> None:
+    """Let ``work(*args, stream=stream)`` enqueue an operation on arrays, for a recording too.
+
+    Args:
+        owner: The part of the backend that has the stream's device.
+        stream: The stream.
+        name: The operation's name.
+        arrays: All that it reads and writes; their memory outlasts it.
+        infos: Their descriptions, if they are known.
+        work: The function.
+        args: Its arguments.
+    """
+    if (recorder := observe.active) is None:
+        work(*args, stream=stream)
+    else:
+        described = [owner.view(each) for each in arrays] if infos is None else infos
+        nbytes = sum(info.nbytes for info in described)
+        repeated = functools.partial(work, *args, stream=stream)
+        recorder.enqueue(observe.Kind.KERNEL, name, nbytes, owner, stream, repeated)
+    if stream.handle or owner.has_made_streams:
+        for each in arrays:  # one that was allocated on another stream must outlast the work on this one
+            owner.consumed(each, stream)
 
 
 class Primitives:
@@ -127,10 +160,6 @@ class Primitives:
     def info(self, array: Array) -> ArrayInfo:
         return self.backend.view(array)
 
-    def pointers(self, arrays: Sequence[Array]) -> list[int]:
-        """The addresses of arrays."""
-        return [self.backend.view(each).pointer for each in arrays]
-
     def device(self, given: Any) -> Device:
         """A ``device=`` argument; the current device if it is None."""
         return self.backend.device_current() if given is None else devices.resolve(given, backend=self.backend)
@@ -168,14 +197,7 @@ class Primitives:
         owner = self.backend.at(device)
         owner.attach(device)
         stream = owner.stream_current(device)
-        if (recorder := observe.active) is None:
-            run(*infos, stream=stream)
-        else:
-            work = functools.partial(run, *infos, stream=stream)
-            recorder.enqueue(observe.Kind.KERNEL, name, sum(info.nbytes for info in infos), owner, stream, work)
-        if stream.handle or owner.has_made_streams:
-            for each in arrays:  # one that was allocated on another stream must outlast the work on this one
-                owner.consumed(each, stream)
+        enqueued(owner, stream, name, arrays, infos, run, *infos)
 
     def upload(self, host: Any, device: Any = None, dtype: Any = None) -> Array:
         """A new array with the values of a NumPy array."""

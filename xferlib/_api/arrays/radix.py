@@ -22,8 +22,9 @@ from xferlib._api.arrays.primitives import Primitives, Shape
 from xferlib._api.arrays.selecting import INDEX, gather
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.device import Device
+from xferlib._runtime import config
 from xferlib.backends.device_math import DeviceSorting, SortKind
-from xferlib.errors import KernelError
+from xferlib.errors import KernelError, UnsupportedError
 from xferlib.kernels import ElementwiseKernel, elementwise
 from xferlib.kernels.engines.cuda import cache
 
@@ -38,6 +39,9 @@ _KEYS = {"bool": "uint8", "float16": "float32"}
 
 _ROWS = np.dtype("uint32")
 """Of the numbers of rows."""
+
+_absent: set[tuple[str, str]] = set()
+"""The folders and names of machine code that was not there: a look is some system calls, and short sorts look once."""
 
 DType = np.dtype[Any]
 
@@ -84,15 +88,22 @@ def _is_ready(library: DeviceSorting, kind: SortKind, device: Device, *, compile
     if library.is_loaded(kind, device):
         return True
     name = cache.key("radix sort", library.fingerprint(device), *map(str, kind))
+    place = config.get().cache_dir, name
+    if place in _absent and not compiles:
+        return False
     code = cache.read(name)
-    if code is not None:
-        with contextlib.suppress(KernelError):  # of another version, though the fingerprint is the same
+    if code is not None:  # perhaps of another version, though the fingerprint is the same
+        with contextlib.suppress(KernelError, UnsupportedError):
             library.load(kind, code, device)
+            _absent.discard(place)
             return True
     if compiles:
         code = library.compile(kind, device)
         library.load(kind, code, device)
         cache.write(name, code)
+        _absent.discard(place)
+    else:
+        _absent.add(place)
     return compiles
 
 

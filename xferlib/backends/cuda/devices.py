@@ -45,6 +45,17 @@ class CudaDevices(Backend):
         found = core.Device(device.index)
         return DeviceIdentity(uuid=f"GPU-{found.uuid.removeprefix('GPU-')}", pci_bus_id=found.pci_bus_id)
 
+    def device_at(self, pointer: int) -> Device:
+        if len(self._devices) == 1:
+            return self._devices[0]
+        if not pointer:
+            return self.device_current()
+        result, index = driver.cuPointerGetAttribute(
+            driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer
+        )
+        check(result, f"finding the device of the memory at {pointer:#x}")
+        return self._devices[int(index)]
+
     def device_memory(self, device: Device) -> tuple[int, int]:
         self.attach(device)
         with self.inside(device):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -57,13 +58,20 @@ class CudaGraph:
         result = self._inside(stream.device, calls.graph_launch, self._handle, stream.handle)
         if result:
             raise failure(result, f"launching a graph on {stream.device}")
+        host_functions.sweep()
         if self._functions:
-            host_functions.sweep()
             self._functions.launched(self._mark(stream))
 
-    def __del__(self, _destroy: Any = calls.graph_exec_destroy, _getpid: Any = os.getpid) -> None:
+    def __del__(
+        self,
+        _destroy: Any = calls.graph_exec_destroy,
+        _getpid: Any = os.getpid,
+        _is_finalizing: Any = sys.is_finalizing,
+    ) -> None:
         if getattr(self, "_pid", 0) == _getpid():  # a forked child must not touch the driver
             _destroy(self._handle)
+            if not _is_finalizing():
+                host_functions.sweep()
 
 
 class CudaGraphs(CudaStreams):

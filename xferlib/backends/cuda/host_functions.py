@@ -122,4 +122,6 @@ def _are_launched() -> bool:
     for number, each in tuple(_launched.items()):
         if each.is_done():
             _launched.pop(number, None)
+            if not each.is_done():  # another thread has launched it meanwhile
+                _launched[number] = each
     return bool(_launched)

@@ -7,13 +7,13 @@ import contextlib
 import ctypes
 import os
 import sys
-import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
 from cuda.bindings import driver
 
 from xferlib._runtime import leak
+from xferlib._runtime.interrupts import deferred
 from xferlib.backends.cuda import driver as calls
 from xferlib.backends.cuda.errors import check
 from xferlib.errors import PinnedMemoryError
@@ -92,15 +92,17 @@ class DriverPool:
         Raises:
             MemoryError: The device has too little.
         """
-        result = calls.pool_allocate(_answer.address, nbytes, self.handle, stream.handle)
+        answer = ctypes.c_uint64()  # of this call's own: a finalizer or a signal's handler may allocate within it
+        address = ctypes.addressof(answer)
+        result = calls.pool_allocate(address, nbytes, self.handle, stream.handle)
         if result == calls.OUT_OF_MEMORY:
             self.trim()
-            result = calls.pool_allocate(_answer.address, nbytes, self.handle, stream.handle)
+            result = calls.pool_allocate(address, nbytes, self.handle, stream.handle)
         if result == calls.OUT_OF_MEMORY:
             raise MemoryError(calls.error_name(result))
         if result:
             check(result, f"allocating {nbytes} bytes on {stream.device}")
-        return _answer.pointer.value
+        return answer.value
 
     def trim(self) -> None:
         """Give idle blocks back."""
@@ -162,8 +164,13 @@ class DeviceAddress(int):
         (self._guard or self._set_guard()).used_on(stream)
 
     def _set_guard(self) -> Guard:
-        self._guard = Guard(self._backend, PoolMemory(int(self), self.stream), self.stream)
-        return self._guard
+        """The guard, set once: of two threads that come here together, one sets it, and the other's owns nothing."""
+        guard = Guard(self._backend, None, self.stream)
+        with deferred:  # else one could be set that never frees the memory
+            found: Guard = self.__dict__.setdefault("_guard", guard)
+            if found is guard:
+                guard.allocation = PoolMemory(int(self), self.stream)
+        return found
 
     def __del__(
         self, _free: Any = calls.pool_free, _getpid: Any = os.getpid, _is_finalizing: Any = sys.is_finalizing
@@ -180,17 +187,6 @@ class DeviceAddress(int):
             _free(self, stream.handle)
         else:
             self._set_guard()
-
-
-class _Answer(threading.local):
-    """Memory in which the driver writes an address for the calling thread."""
-
-    def __init__(self) -> None:
-        self.pointer = ctypes.c_uint64()
-        self.address = ctypes.addressof(self.pointer)
-
-
-_answer = _Answer()
 
 
 class GraphMemory:
@@ -241,7 +237,7 @@ class Guard:
         self.users[stream.device.index, stream.handle] = stream
 
     def __del__(self) -> None:
-        if not hasattr(self, "pid"):  # Ctrl-C struck while it was made
+        if not hasattr(self, "pid") or self.allocation is None:  # Ctrl-C struck while it was made, or it owns nothing
             return
         # A forked child must not free the parent's memory; at its end the process gives back all of it.
         if self.pid != os.getpid() or sys.is_finalizing():

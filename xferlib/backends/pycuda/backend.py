@@ -15,7 +15,6 @@ import numpy as np
 import pycuda.autoprimaryctx
 import pycuda.driver
 from cuda import core
-from cuda.bindings import driver
 
 from xferlib._core.array import Array, ArrayInfo, Lent, c_strides, repeats
 from xferlib._core.backend_options import DirectCopies, PlainArrays
@@ -28,7 +27,6 @@ from xferlib._runtime import shutdown
 from xferlib._runtime.fork import reset_in_child
 from xferlib.backends.cuda import driver as calls
 from xferlib.backends.cuda.backend import CudaBackend
-from xferlib.backends.cuda.errors import check
 from xferlib.backends.cuda.libraries import load_bindings
 from xferlib.backends.cuda.math import CudaMath
 from xferlib.backends.cuda.memory import DeviceAddress, DriverPool, GraphMemory
@@ -238,11 +236,7 @@ class PycudaBackend(CudaBackend):
         owner = arrays.owner_of(array)
         if isinstance(owner.gpudata, DeviceAddress):  # of CUDA's pool, of which the driver does not tell the device
             return owner.gpudata.device
-        result, index = driver.cuPointerGetAttribute(
-            driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, int(array.gpudata)
-        )
-        check(result, "finding the device of a GPUArray")
-        return self._devices[int(index)]
+        return self.device_at(int(array.gpudata))
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         memory = None if 0 in shape else int(slab.gpudata) + offset

@@ -83,6 +83,7 @@ class TorchCuda(CudaBackend):
         from xferlib.backends.torch import namespace_creation
 
         namespace_creation.current_place = self._current_place
+        namespace_creation.place_at = lambda pointer: self._places[self.device_at(pointer).index]
         return self._cpu.namespace()
 
     def _current_place(self) -> torch.device | None:

@@ -38,6 +38,14 @@ current_place: Callable[[], torch.device | None] = _nowhere
 """The device of tensors that are made without one, None for torch's default; `TorchCuda` sets it."""
 
 
+def _current_gpu(_pointer: int) -> torch.device:
+    return torch.device("cuda")
+
+
+place_at: Callable[[int], torch.device] = _current_gpu
+"""The device of memory of a GPU, by its address; `TorchCuda` sets it."""
+
+
 def place_of(device: Any) -> torch.device | None:
     """Torch's device of one of its names or objects, of xferlib's, or of xferlib's names; None: the current one."""
     if device is None:
@@ -189,8 +197,10 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
 
 def _described(obj: Any) -> Tensor:
     """A tensor over memory that CUDA's array interface describes; the current stream waits for the object's."""
-    found = torch.as_tensor(obj, device="cuda")
-    handle = obj.__cuda_array_interface__.get("stream")
+    described = obj.__cuda_array_interface__
+    # On another device torch would copy it, before the wait.
+    found = torch.as_tensor(obj, device=place_at(int(described["data"][0])))
+    handle = described.get("stream")
     if handle is not None:
         is_legacy = int(handle) == 1
         theirs = (

@@ -66,13 +66,20 @@ def _floor_divide(a: Tensor, b: Tensor) -> Tensor:
     return torch.floor_divide(a, b)
 
 
+def _moved_number(x: Tensor, device: torch.device) -> Tensor:
+    """A tensor without axes on a CUDA device; by its value in a capture, where CUDA refuses to copy pageable memory."""
+    if x.requires_grad or torch.compiler.is_compiling() or not torch.cuda.is_current_stream_capturing():
+        return x.to(device)
+    return torch.full((), x.item(), dtype=x.dtype, device=device)
+
+
 def _divide(a: Any, b: Any, **options: Any) -> Tensor:
     """The quotient. On CUDA torch multiplies by the reciprocal of a number, which may differ in the last bit."""
     if isinstance(a, Tensor) and a.is_cuda:
         if not isinstance(b, Tensor):
             b = torch.full((), b, dtype=a.dtype, device=a.device)
         elif b.is_cpu and b.dim() == 0:  # it counts as a number; an array of another device torch refuses
-            b = b.to(a.device)
+            b = _moved_number(b, a.device)
     found: Tensor = torch.divide(a, b, **options)
     return found
 
@@ -198,7 +205,9 @@ def _by_parts(compute: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
 def _bits64(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
     """An operand of 64 bits, in int64; one of the CPU's without axes is moved, as torch's own functions would."""
     found = dtypes.as_tensor(x, dtype, device).view(torch.int64)
-    return found.to(device) if found.is_cpu and found.dim() == 0 else found
+    if not found.is_cpu or found.dim():
+        return found
+    return _moved_number(found, device) if device.type == "cuda" else found.to(device)
 
 
 _LOGICAL = ("logical_and", "logical_or", "logical_xor")

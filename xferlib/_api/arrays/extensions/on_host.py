@@ -79,7 +79,6 @@ def _compute_each(function: Callable[..., Any], cores: tuple[int, ...], operands
         _compute(function, cores, [each[index] for each in spread], [each[(*index, ...)] for each in targets])
 
 
-@functools.cache
 @functools.lru_cache(_MOST_KINDS)
 def dtypes(function: Callable[..., Any], *given: DType) -> tuple[DType, ...]:
     """The dtypes of a function's results for operands of these dtypes, asked of NumPy with small matrices.

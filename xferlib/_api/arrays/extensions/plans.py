@@ -5,7 +5,6 @@ A product of small matrices takes a device some microseconds, and checking its o
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,8 +12,7 @@ import numpy as np
 
 from xferlib._api.arrays import shaping
 from xferlib._api.arrays.extensions import layouts
-from xferlib._api.arrays.primitives import Primitives, Shape
-from xferlib._core import observe
+from xferlib._api.arrays.primitives import Primitives, Shape, enqueued
 from xferlib._core.array import Array, ArrayInfo, c_strides
 from xferlib.backends.device_math import Multiply
 
@@ -43,28 +41,19 @@ class ProductPlan(NamedTuple):
     dtype: np.dtype[Any]
     shape: Shape
     calls: Sequence[Multiply]
-    addresses: Callable[[Sequence[Array]], list[int]]
 
     def run(self, left: Array, right: Array) -> Array:
         """Enqueue the product of other arrays of these layouts on the current stream."""
-        backend, device, dtype, shape, _, _ = self
+        backend, device, dtype, shape, _ = self
         backend.attach(device)
         stream = backend.stream_current(device)
         out = backend.empty(shape, dtype, device=device, stream=stream)
         arrays = (left, right, out)
-        if (recorder := observe.active) is None:
-            self._enqueue(arrays, stream)
-        else:
-            nbytes = sum(backend.view(each).nbytes for each in arrays)
-            work = functools.partial(self._enqueue, arrays, stream)
-            recorder.enqueue(observe.Kind.KERNEL, "matmul", nbytes, backend, stream, work)
-        if stream.handle or backend.has_made_streams:
-            for each in arrays:  # one that was allocated on another stream must outlast the work on this one
-                backend.consumed(each, stream)
+        enqueued(backend, stream, "matmul", arrays, None, self._enqueue, arrays)
         return out
 
     def _enqueue(self, arrays: Sequence[Array], stream: Any) -> None:
-        left, right, out = self.addresses(arrays)
+        left, right, out = self.backend.operands(arrays)
         for call in self.calls:
             call(left, right, out, stream=stream)
 
@@ -115,6 +104,4 @@ def _made(
     if len(calls) > _MOST_CALLS:
         return None
     owner = lib.backend.at(device)
-    return ProductPlan(
-        owner, device, dtype, found.shape, calls, owner.operands if device.kind == "cuda" else lib.pointers
-    )
+    return ProductPlan(owner, device, dtype, found.shape, calls)

@@ -104,9 +104,11 @@ def tensordot(
     lib: Primitives, x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Array:  # fmt: skip
     """Sums of products over several axes."""
-    how = ("tensordot", axes if isinstance(axes, int) else (*map(tuple, axes),))
+    if not isinstance(axes, int):
+        one, two = map(tuple, axes)  # which may be iterators, and are read more than once
+        axes = (one, two)
     operands = functools.partial(_contracted, axes=axes)
-    if (plan := plans.find(lib, x1, x2, how, operands)) is not None:
+    if (plan := plans.find(lib, x1, x2, ("tensordot", axes), operands)) is not None:
         return plan.run(x1, x2)
     left, right, dtype = _prepared(lib, "tensordot", x1, x2)
     rows, columns, shape = _contracted(lib, left, right, axes=axes)

@@ -1,0 +1,40 @@
+"""A double of CUDA's driver and its bindings, for a program of its own: it would stay in this one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+START = """
+import contextlib, ctypes, os, signal, sys, threading, types
+
+class Something:
+    def __getattr__(self, name): return Something()
+    def __call__(self, *args, **options): return Something()
+    def __int__(self): return 0
+
+freed, made, within = [], [], []
+
+def allocate(address, nbytes, pool, stream):
+    made.append(0x1000 * (len(made) + 1))
+    ctypes.c_uint64.from_address(address).value = made[-1]
+    if within:
+        within.pop()()
+    return 0
+
+calls = types.ModuleType("xferlib.backends.cuda.driver")
+calls.pool_allocate, calls.pool_free, calls.OUT_OF_MEMORY = allocate, lambda pointer, stream: freed.append(pointer), 2
+calls.__getattr__ = lambda name: Something()
+calls.CudaEvent, calls.SUCCESS, calls.NOT_READY = object, 0, 600
+sys.modules[calls.__name__] = calls
+for name in ("cuda", "cuda.bindings", "cuda.bindings.driver", "cuda.bindings.nvrtc"):
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__, sys.modules[name].__getattr__ = [], lambda name: Something()
+sys.modules["cuda.bindings"].driver = sys.modules["cuda.bindings.driver"]
+"""
+
+
+def run(program: str) -> None:
+    """Run a program behind the double, in which assertions hold."""
+    done = subprocess.run([sys.executable, "-c", START + program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,88 @@
+"""The functions that graphs call: until when they are kept, with a double of the driver."""
+
+from __future__ import annotations
+
+from tests import driver_double
+
+START = """
+import gc, weakref
+
+state = {}
+calls.graph_launch = lambda handle, stream: 0
+calls.event_query = lambda handle: state[handle]
+
+from xferlib.backends.cuda import graphs, host_functions
+
+class Event:
+    def __init__(self, handle, found):
+        self.handle = handle
+        state[handle] = found
+
+def captured(*functions):
+    numbers = []
+    with host_functions.kept_in(numbers):
+        for each in functions:
+            host_functions.enqueue_captured(0, each)
+    return host_functions.Kept(numbers)
+
+def graph(mark, *functions):
+    return graphs.CudaGraph(1, lambda device, call, *arguments: call(*arguments), captured(*functions), mark, None)
+
+stream = types.SimpleNamespace(device=None, handle=0)
+
+class Function:
+    def __call__(self): pass
+
+function = Function()
+is_kept = weakref.ref(function)
+"""
+
+
+def run(program: str) -> None:
+    driver_double.run(START + program)
+
+
+def test_functions_die_with_a_graph_that_is_done() -> None:
+    run("""
+g = graph(lambda stream: Event(5, calls.SUCCESS), function)
+g(stream)
+del function, g
+gc.collect()
+assert is_kept() is None
+""")
+
+
+def test_functions_of_a_dead_graph_die_at_the_launch_of_any_other_once_they_have_run() -> None:
+    run("""
+g = graph(lambda stream: Event(5, calls.NOT_READY), function)
+g(stream)
+del function, g
+gc.collect()
+other = graph(lambda stream: Event(6, calls.SUCCESS))
+other(stream)
+assert is_kept() is not None
+state[5] = calls.SUCCESS
+other(stream)
+gc.collect()
+assert is_kept() is None
+""")
+
+
+def test_a_launch_by_another_thread_during_the_look_is_not_forgotten() -> None:
+    run("""
+kept = captured(function)
+kept.launched(Event(5, calls.SUCCESS))
+
+def query(handle):
+    found = state[handle]
+    if handle == 5:
+        kept.launched(Event(6, calls.NOT_READY))
+    return found
+
+calls.event_query = query
+assert host_functions._are_launched()
+calls.event_query = state.get
+assert host_functions._are_launched()
+state[6] = calls.SUCCESS
+assert not host_functions._are_launched()
+""")
