@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from xferlib._cli.bench.sweep import figures, kinds, show, timing, trial
+from xferlib._cli.bench.sweep import figures, kinds, measurement, show, timing, trial
+from xferlib._cli.bench.sweep.peers import present
 
 
 class FakeClock:
@@ -114,6 +115,37 @@ def test_the_table_has_a_row_of_ordinary_results(capsys: pytest.CaptureFixture[s
     assert ["ordinary", "results", "only", "hot", "1", "2.00", "2.00", "2.00", "2.00", "0.0", "%"] in rows
     show.one_case(case)
     assert "torch, non_blocking (pinned result): 1000.00 ms" in capsys.readouterr().out
+
+
+def test_a_second_run_of_the_best_peer_shows_what_noise_comes_to(capsys: pytest.CaptureFixture[str]) -> None:
+    seconds = {"xferlib (cupy)": {"to_host": 3.0}, "torch": {"cpu": 2.0, "slow": 5.0}}
+    quiet = figures.CaseFigures(
+        name="transfer:1:2", kind="transfer", text="1 KiB", nbytes=1, group="",
+        seconds={"hot": seconds, "cold": seconds},
+        again={"hot": {"torch": {"cpu": 2.1, "slow": 9.0}}, "cold": {"torch": {"cpu": 4.0}}},
+    )  # fmt: skip
+    assert (quiet.floor("hot"), quiet.floor("cold")) == (pytest.approx(2 / 2.1), 0.5)
+    assert quiet.ratio("hot") == 2 / 3  # which the second run does not change
+    assert replace(quiet, again={}).floor("hot") is None
+    found = {each.regime: each.floor for each in figures.summaries([quiet, replace(quiet, again={})])}
+    assert found == {"hot": 0.0, "cold": 1.0}
+    show.tables([quiet], {}, {})
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["transfer", "cold", "1", *["0.67"] * 4, "100.0", "%", "100.0", "%"] in rows
+
+
+def test_every_way_of_the_peers_runs_twice_if_wanted() -> None:
+    peers = present(compiles=False)
+    case = kinds.named("transfer:7:3", peers.backends, 64 << 10)
+    once = measurement.measured(case, peers, lambda _: None)
+    twice = measurement.measured(case, peers, lambda _: None, is_twice=True)
+    assert not once.again
+    assert not twice.problem
+    for regime, timed in twice.seconds.items():
+        own = next(name for name in timed if name.startswith("xferlib"))
+        assert twice.again[regime].keys() == timed.keys() - {own}
+        assert all(twice.again[regime][name].keys() == timed[name].keys() for name in twice.again[regime])
+        assert twice.floor(regime) is not None
 
 
 def test_kinds_share_the_seconds_evenly_and_number_their_cases() -> None:

@@ -31,14 +31,14 @@ def main(argv: list[str] | None = None) -> int:
     seed = options.seed if options.seed is not None else time.time_ns() // 1_000_000 % 1_000_000
     other_work = OtherWork()
     if options.case is not None:
-        show.one_case(measured(named(options.case, peers.backends, most), peers, other_work))
+        show.one_case(measured(named(options.case, peers.backends, most), peers, other_work, is_twice=options.twins))
         return 0
     found: list[CaseFigures] = []
     with _show.progress("measuring") as report:
         for kind, number in turns(options.kind or list(KINDS), options.seconds):
             case = KINDS[kind].draw(seed, number, peers.backends, most)
             report(f"{len(found)}: {case}")
-            found.append(measured(case, peers, other_work))
+            found.append(measured(case, peers, other_work, is_twice=options.twins))
     here = {**machine(peers.backends[0]), "seed": seed}
     show.tables(found, here, peers.absent)
     if options.json is not None:
@@ -68,6 +68,11 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--without-compile", action="store_true", help="leave out torch.compile, which takes seconds for each kernel"
+    )
+    made.add_argument(
+        "--twins",
+        action="store_true",
+        help="time the peers' ways twice, and print how often the best is behind itself: what noise alone comes to",
     )
     made.add_argument("--json", type=output_file, metavar="FILE", help="write the figures to this file")
     made.add_argument(

@@ -24,6 +24,8 @@ class CaseFigures:
     """The colour in the picture."""
     seconds: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     """By regime, library and way."""
+    again: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    """The same of a second run of the peers' ways, in turn with the first; empty unless that was asked for."""
     pinned: dict[str, list[str]] = field(default_factory=dict)
     """By library, the ways that return page-locked memory; the others return ordinary memory, or no new array."""
     absent: dict[str, str] = field(default_factory=dict)
@@ -52,6 +54,13 @@ class CaseFigures:
         """The best peer's time over xferlib's: above 1 xferlib is faster."""
         return self.best(regime, is_ordinary=is_ordinary)[1] / self.own(regime, is_ordinary=is_ordinary)
 
+    def floor(self, regime: str, *, is_ordinary: bool = False) -> float | None:
+        """The best peer's time over that of the same way's second run: 1, but for noise; None where it was not run."""
+        way, seconds = self.best(regime, is_ordinary=is_ordinary)
+        library, _, name = way.partition(", ")
+        again = self.again.get(regime, {}).get(library, {}).get(name)
+        return None if again is None else seconds / again
+
     def _timed(self, regime: str, *, is_own: bool, is_ordinary: bool) -> dict[str, float]:
         return {
             f"{library}, {way}": seconds
@@ -77,6 +86,8 @@ class Summary:
     median: float
     behind: float
     """The share in which xferlib is behind by more than 10 %."""
+    floor: float | None
+    """The share in which the best peer's second run is behind its first by as much; None where none ran twice."""
 
 
 def summaries(cases: list[CaseFigures]) -> Iterator[Summary]:
@@ -87,8 +98,11 @@ def summaries(cases: list[CaseFigures]) -> Iterator[Summary]:
         for is_ordinary, chosen in ((False, every), (True, ordinary)):
             for regime in REGIMES if chosen else ():
                 ratios = np.array([case.ratio(regime, is_ordinary=is_ordinary) for case in chosen])
+                floors = [case.floor(regime, is_ordinary=is_ordinary) for case in chosen]
+                known = [each for each in floors if each is not None]
                 low, quarter, middle = (float(each) for each in np.percentile(ratios, (5, 25, 50)))
                 yield Summary(
                     kind=kind, regime=regime, is_ordinary=is_ordinary, count=len(ratios), worst=float(ratios.min()),
                     percentile_5=low, percentile_25=quarter, median=middle, behind=float((ratios < _BEHIND).mean()),
+                    floor=sum(each < _BEHIND for each in known) / len(known) if known else None,
                 )  # fmt: skip

@@ -29,11 +29,13 @@ def tables(cases: list[CaseFigures], machine: dict[str, Any], absent: dict[str, 
     print("\nThe best peer's time over xferlib's; below 1 xferlib is slower.")
     width = len(_ORDINARY) + 2
     heads = f"{'cases':>6}{'worst':>8}{'5 %':>8}{'25 %':>8}{'median':>8}"
-    print(f"{'kind':{width}}{'regime':8}{heads}  behind by over 10 %")
+    floor = ", a peer behind itself" if any(case.again for case in cases) else ""
+    print(f"{'kind':{width}}{'regime':8}{heads}  behind by over 10 %{floor}")
     for each in summaries(cases):
         print(
             f"{_ORDINARY if each.is_ordinary else each.kind:{width}}{each.regime:8}{each.count:6}{each.worst:8.2f}"
             f"{each.percentile_5:8.2f}{each.percentile_25:8.2f}{each.median:8.2f}{each.behind * 100:10.1f} %"
+            + ("" if each.floor is None else f"{each.floor * 100:21.1f} %")
         )
     kinds = list(dict.fromkeys(case.kind for case in cases))
     for kind in kinds:

@@ -33,11 +33,21 @@ class LibraryWays(Protocol):
 
 
 class XferlibWays(libraries.XferlibDevice):
-    """xferlib, making or reading the arrays of one backend: the obvious way, and pinned results."""
+    """xferlib, making or reading the arrays of one backend: the obvious way, and pinned results.
 
-    def __init__(self, backend: str) -> None:
+    Args:
+        backend: Of the device arrays.
+        owner: The peer whose arrays they are. An upload ends with its `done`, as that peer's own do, so that the steps
+            of xferlib's `synchronize` beside the wait are not counted as the transfer's.
+    """
+
+    def __init__(self, backend: str, owner: libraries.ArrayLibrary | None = None) -> None:
         super().__init__(backend)
+        self._owner = owner
         self._pins = self.place.kind == "cuda"
+
+    def done(self, result: Any) -> Any:
+        return super().done(result) if self._owner is None else self._owner.done(result)
 
     def up(self, case: ArrayCase, source: HostArray) -> Ways:
         options: dict[str, Any] = {} if case.given == case.wanted else {"dtype": case.wanted}
