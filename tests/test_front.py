@@ -33,6 +33,7 @@ from xferlib.errors import (
     UnsupportedDTypeError,
 )
 from xferlib.testing import (
+    DTYPES,
     assert_same_bits,
     backend_named,
     configured,
@@ -239,6 +240,9 @@ def test_usual_calls_enter_no_function_in_python(direct: Any) -> None:
             ("send", lambda: to_device(x, out=d)),
             ("send", lambda: to_device(np.repeat(x, 2, axis=1)[:, ::2], out=d)),
             ("send", lambda: to_device(x, backend=None, dtype=None, stream=None, copy=True, device=None)),
+            ("send", lambda: to_device(x, dtype="float16")),
+            ("send", lambda: to_device(x.astype(np.int64), out=d, dtype=np.float32)),
+            ("send", lambda: to_device(x.T, device=device, dtype=np.dtype(np.float64))),
             ("fetch", lambda: to_host(d)),
             ("fetch", lambda: to_host(d, out=out, pinned=False, dtype=None)),
         ]:
@@ -415,6 +419,44 @@ def _outcome(call: Callable[[], Any]) -> Any:
         return type(error), str(error)
     host = np.asarray(found) if isinstance(found, np.ndarray) else in_python(to_host)(found)
     return type(found), host.dtype, host.shape, host.tobytes()
+
+
+_WANTED = [
+    *DTYPES,
+    *map(np.dtype, DTYPES),
+    *(np.dtype(name).type for name in DTYPES),
+    ">f4",
+    "text",
+    float,
+    3,
+    [],
+    object,
+]
+
+
+@pytest.mark.parametrize("name", ["numpy", "sim", "direct"])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(x=strategies.host_arrays(), layout=st.sampled_from(_LAYOUTS), wanted=st.sampled_from(_WANTED), data=st.data())
+def test_it_converts_as_python_does(
+    direct: Any, name: str, x: Any, layout: Callable[[Any], Any], wanted: Any, data: Any
+) -> None:
+    source, up = layout(np.atleast_1d(x)), in_python(to_device)
+    with xl.use_backend(name):
+        assert _outcome(lambda: to_device(source, dtype=wanted)) == _outcome(lambda: up(source, dtype=wanted))
+        there = xl.zeros(source.shape, data.draw(st.sampled_from(DTYPES)))
+        found = _outcome(lambda: to_device(source, out=there, dtype=wanted))
+        assert found == _outcome(lambda: up(source, out=there, dtype=wanted))
+
+
+@pytest.mark.parametrize(("given_", "wanted"), [("float64", "float32"), ("float32", "float64"), ("uint8", "float32")])
+@pytest.mark.parametrize("count", [1, 4000, 8192, 30_000, 70_000, 300_000])
+def test_conversions_of_every_size_have_numpys_bits(direct: Any, given_: str, wanted: str, count: int) -> None:
+    x = (np.arange(count) % 251).astype(given_)
+    for source in (x, x[::-1], xl.pinned_array(x, backend="direct")):
+        assert_same_bits(to_host(to_device(source, backend="direct", dtype=wanted)), source.astype(wanted))
+        there = xl.zeros(count, wanted, backend="direct")
+        assert to_device(source, out=there, dtype=wanted) is there
+        assert_same_bits(to_host(there), source.astype(wanted))
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch", "sim", "direct"])

@@ -18,6 +18,7 @@ from xferlib._core import defaults, devices, registry
 from xferlib._core.array import DTYPES
 from xferlib._core.device import Device
 from xferlib._core.thresholds import (
+    CAST_ON_DEVICE_FROM,
     DRIVER_MOST_UP,
     GATHERED_ELEMENTS_MOST,
     GATHERED_MOST,
@@ -54,11 +55,17 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
         return to_device, to_host
     elements = [(dtype, _KINDS[dtype.kind], 8 * dtype.itemsize, dtype.itemsize) for dtype in map(np.dtype, DTYPES)]
     functions = (_may_skip, _settle, _introduce, _resolve, defaults.scope, to_device, to_host)
-    limits = (DRIVER_MOST_UP, PARALLEL_HOST_FROM, THROUGH_FROM, GATHERED_MOST, GATHERED_ELEMENTS_MOST)
+    limits = (
+        DRIVER_MOST_UP, PARALLEL_HOST_FROM, THROUGH_FROM, GATHERED_MOST, GATHERED_ELEMENTS_MOST, CAST_ON_DEVICE_FROM,
+    )  # fmt: skip
+    numbers: dict[Any, int] = {}
+    for number, (dtype, *_) in enumerate(elements):
+        numbers |= dict.fromkeys((dtype, dtype.type, dtype.name), number)
     try:
         found: tuple[Callable[..., Any], Callable[..., Any]] = _front.bind_front(
-            functions, (circumstances.number, circumstances.scopes), (np.ndarray, Device), limits, elements,
-            _numpy._core.multiarray._ARRAY_API, to_device.__module__, tuple(map(_documentation, (to_device, to_host))),
+            functions, (circumstances.number, circumstances.scopes), (np.ndarray, Device), limits, (np.dtype, numbers),
+            elements, _numpy._core.multiarray._ARRAY_API, to_device.__module__,
+            tuple(map(_documentation, (to_device, to_host))),
         )  # fmt: skip
     except RuntimeError:  # a NumPy of another ABI
         return to_device, to_host

@@ -4,8 +4,8 @@
    a question to the array's library for each thing to be known of it. Here a call looks at the arrays' own memory (a
    NumPy array's is laid out as its C API promises; torch's is described by DLPack's C exchange API), asks the library
    for what that does not tell, and lets the driver copy. All else is left, with nothing done, to the functions in Python
-   (`general`), which know every case and raise every error: another keyword, a dtype to convert to, other layouts, a
-   larger array, a stream of the program's own, a recording, and whatever went wrong here.
+   (`general`), which know every case and raise every error: another keyword, a conversion of more than a few bytes or of
+   a download, other layouts, a larger array, a stream of the program's own, a recording, and whatever went wrong here.
 
    What no call changes is asked once, and again after anything that could change it has replaced the number of
    xferlib/_runtime/circumstances.py: whether short cuts are allowed, and where arrays go for which no device is named. Both
@@ -21,7 +21,7 @@
 enum { MOST_AXES = XF_MOST_AXES, MOST_TYPES = 16, MOST_ENTRIES = 32, MOST_INDEX = 16, GIL_KEPT_MOST = 64 << 10 };
 enum { C_ORDER = 0x1, ALIGNED = 0x100, WRITABLE = 0x400 }; /* NPY_ARRAY_... of NumPy's C API */
 enum { NUMPY_ABI = 0x02000000, ABI_VERSION = 0, NEW_COPY = 85, NEW_FROM_DTYPE = 94, SET_BASE = 282 }; /* its table */
-enum { ON_CPU = 1, ON_CUDA = 2 };                          /* kDLCPU and kDLCUDA of DLPack */
+enum { ON_CPU = 1, ON_CUDA = 2, COMPLEX = 5 };             /* kDLCPU, kDLCUDA and kDLComplex of DLPack */
 
 typedef struct {
     PyObject_HEAD
@@ -105,6 +105,9 @@ static struct {
     PyObject *(*new_array)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *);
     int (*set_base)(PyObject *, PyObject *);
     Py_ssize_t most_up, most_copied, least_through, most_spread, most_gathered; /* bytes; of the last, elements */
+    Py_ssize_t least_cast; /* bytes; from here on Python decides where a conversion happens */
+    PyTypeObject *dtype;   /* NumPy's */
+    PyObject *dtypes;      /* dict: dtype, scalar type or name -> number of the element */
     element elements[MOST_TYPES];
     int element_count;
     library *libraries[MOST_ENTRIES];
@@ -350,7 +353,7 @@ static int see_exchanged(const library *l, PyObject *array, description *d)
     d->is_c = is_in_order(&t);
     d->kind = t.kind;
     d->index = t.index;
-    return t.code != 5 || !is_so(l->is_conjugate, array); /* kDLComplex */
+    return t.code != COMPLEX || !is_so(l->is_conjugate, array);
 }
 
 static int see_whole(const library *l, PyObject *array, description *d)
@@ -402,8 +405,22 @@ static int are_alike(const description *one, const description *other)
            !memcmp(one->extents, other->extents, (size_t)one->axes * sizeof *one->extents);
 }
 
+/* What arrives of an array as the element of that number; 0 where Python is to decide, or to refuse. */
+static int is_converted(const description *src, int number, description *arriving)
+{
+    const element *given = &front.elements[src->element], *wanted = &front.elements[number];
+    *arriving = *src;
+    if (number == src->element)
+        return 1;
+    arriving->element = number;
+    if (given->code == COMPLEX && wanted->code != COMPLEX)
+        return 0;
+    return !__builtin_mul_overflow(src->count, wanted->itemsize, &arriving->nbytes) && src->nbytes < front.least_cast &&
+           arriving->nbytes < front.least_cast;
+}
+
 /* Describe a NumPy array for strided.c: neighbouring axes that are one in memory become one. */
-static void lay_out(const description *d, Layout *layout)
+static void lay_out(const description *d, int wanted, Layout *layout)
 {
     int last = -1;
     for (int i = 0; i < d->axes; ++i) {
@@ -423,8 +440,10 @@ static void lay_out(const description *d, Layout *layout)
         layout->strides[0] = front.elements[d->element].itemsize;
     }
     layout->axes = last + 1;
-    layout->host_size = layout->device_size = front.elements[d->element].itemsize;
-    layout->host_type = layout->device_type = d->element;
+    layout->host_size = front.elements[d->element].itemsize;
+    layout->device_size = front.elements[wanted].itemsize;
+    layout->host_type = d->element;
+    layout->device_type = wanted;
     layout->is_swapped = 0;
 }
 
@@ -445,20 +464,23 @@ static word scratch_of(const end *e)
     return mine.scratch;
 }
 
-/* Copy between a host array and the device, whose context is current: whether that is done. */
-static int copy_at_once(end *e, spreader *s, const description *host, word device)
+/* Copy between a host array and the device, whose context is current, where the elements are of the number `wanted`: whether
+   that is done. */
+static int copy_at_once(end *e, spreader *s, const description *host, int wanted, word device)
 {
     Layout layout;
     word scratch;
-    if (host->is_c && (host->nbytes < front.least_through || host->is_pinned || host->nbytes > front.most_spread))
+    int is_plain = host->is_c && wanted == host->element;
+    if (is_plain && (host->nbytes < front.least_through || host->is_pinned || host->nbytes > front.most_spread))
         return !xf_copy(&s->copier, device, (word)(uintptr_t)host->data, (size_t)host->nbytes);
     scratch = scratch_of(e);
     if (!scratch || PyErr_Occurred())
         return 0;
-    if (host->is_c)
+    if (is_plain)
         return !xf_through(s, host->data, device, (size_t)host->nbytes, scratch);
-    lay_out(host, &layout);
-    return !xf_spread(s, &layout, host->data, (word)host->count, device, (size_t)host->nbytes, scratch);
+    lay_out(host, wanted, &layout);
+    return !xf_spread(s, &layout, host->data, (word)host->count, device, (size_t)(host->count * front.elements[wanted].itemsize),
+                      scratch);
 }
 
 /* Whether a host array can be copied in one step, gathered on the way if that must be. */
@@ -520,12 +542,12 @@ static int copy_bytes(char *dst, const char *src, Py_ssize_t nbytes)
 
 /* --- to a device: NULL, with or without an error set, where Python is to do it */
 
-static PyObject *send_to_new(PyObject *x, const description *src, end *e)
+static PyObject *send_to_new(PyObject *x, const description *src, const description *arriving, end *e)
 {
     PyObject *result, *address;
     word pointer;
     if (e->kind == ON_CPU) {
-        if (src->nbytes >= front.most_copied)
+        if (src->nbytes >= front.most_copied || arriving->element != src->element)
             return NULL;
         if (e->library->type == front.ndarray)
             return front.new_copy(x, 0);
@@ -537,7 +559,7 @@ static PyObject *send_to_new(PyObject *x, const description *src, end *e)
     }
     if (!is_small(src, front.most_up) || !is_at_hand(e))
         return NULL;
-    result = made(e->empty, src);
+    result = made(e->empty, arriving);
     address = result ? PyObject_CallFunctionObjArgs(e->pointer, result, NULL) : NULL;
     if (!address) {
         Py_XDECREF(result);
@@ -545,7 +567,7 @@ static PyObject *send_to_new(PyObject *x, const description *src, end *e)
     }
     pointer = PyLong_AsUnsignedLongLong(address);
     Py_DECREF(address);
-    if (PyErr_Occurred() || !copy_at_once(e, &e->up, src, pointer)) {
+    if (PyErr_Occurred() || !copy_at_once(e, &e->up, src, arriving->element, pointer)) {
         Py_DECREF(result);
         return NULL;
     }
@@ -562,36 +584,50 @@ static int note_write(const library *l, PyObject *array)
     return done != NULL;
 }
 
-static PyObject *send_to_existing(const description *src, PyObject *out)
+static PyObject *send_to_existing(const description *src, const description *arriving, PyObject *out)
 {
     const library *l = find_library(out);
     description dst;
     end *e;
-    if (!l || !see(l, out, &dst) || !dst.is_c || !are_alike(src, &dst) || src->nbytes <= 0)
+    if (!l || !see(l, out, &dst) || !dst.is_c || !are_alike(arriving, &dst) || src->nbytes <= 0)
         return NULL;
     if (dst.kind == ON_CPU) {
-        if (!src->is_c || src->nbytes >= front.most_copied || (l->type == front.ndarray && !(((ndarray *)out)->flags & WRITABLE)))
+        if (!src->is_c || arriving->element != src->element || src->nbytes >= front.most_copied || (l->type == front.ndarray && !(((ndarray *)out)->flags & WRITABLE)))
             return NULL;
         return note_write(l, out) && copy_bytes(dst.data, src->data, src->nbytes) ? Py_NewRef(out) : NULL;
     }
     e = is_small(src, front.most_up) ? end_of(l, &dst) : NULL;
     if (!e || !is_at_hand(e) || !note_write(l, out))
         return NULL;
-    return copy_at_once(e, &e->up, src, (word)(uintptr_t)dst.data) ? Py_NewRef(out) : NULL;
+    return copy_at_once(e, &e->up, src, dst.element, (word)(uintptr_t)dst.data) ? Py_NewRef(out) : NULL;
 }
 
-static PyObject *sent(PyObject *x, PyObject *device, PyObject *backend, PyObject *out)
+/* The number of the element that a dtype, a scalar type or a name means; -1 where Python is to look at it. */
+static int element_of(PyObject *dtype)
 {
-    description src;
+    PyObject *found;
+    if (!PyUnicode_CheckExact(dtype) && !PyType_Check(dtype) && !PyObject_TypeCheck(dtype, front.dtype))
+        return -1; /* of another type: its hash may be anything */
+    found = PyDict_GetItemWithError(front.dtypes, dtype);
+    return found ? (int)PyLong_AsLong(found) : -1;
+}
+
+static PyObject *sent(PyObject *x, PyObject *device, PyObject *backend, PyObject *out, PyObject *dtype)
+{
+    description src, arriving;
+    int number;
     end *e;
     if ((PyObject *)Py_TYPE(x) != front.ndarray || !see_host(x, &src) || !may_skip())
         return NULL;
+    number = dtype ? element_of(dtype) : src.element;
+    if (number < 0 || !is_converted(&src, number, &arriving))
+        return NULL;
     if (out)
-        return device || backend ? NULL : send_to_existing(&src, out);
+        return device || backend ? NULL : send_to_existing(&src, &arriving, out);
     e = device || backend ? resolved_end(device, backend) : default_end();
     if (!e || !e->kind)
         return NULL;
-    return send_to_new(x, &src, e);
+    return send_to_new(x, &src, &arriving, e);
 }
 
 /* --- to the host, likewise */
@@ -684,7 +720,7 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned)
         dst.data = ((ndarray *)result)->data;
         dst.is_pinned = is_pinned;
     }
-    if (!(e ? copy_at_once(e, &e->down, &dst, (word)(uintptr_t)src.data) : copy_bytes(dst.data, src.data, src.nbytes))) {
+    if (!(e ? copy_at_once(e, &e->down, &dst, src.element, (word)(uintptr_t)src.data) : copy_bytes(dst.data, src.data, src.nbytes))) {
         Py_DECREF(result);
         return NULL;
     }
@@ -695,7 +731,7 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned)
 
 /* Read the arguments by keyword of a usual call: 0 where there are others, or not just one by position. */
 static int is_usual(PyObject *const *given, Py_ssize_t count, PyObject *names, int is_upward, PyObject **out, PyObject **other,
-                    PyObject **backend)
+                    PyObject **backend, PyObject **dtype)
 {
     Py_ssize_t length = names ? PyTuple_Size(names) : 0;
     if (count != 1)
@@ -710,6 +746,8 @@ static int is_usual(PyObject *const *given, Py_ssize_t count, PyObject *names, i
             *backend = value == Py_None ? NULL : value;
         else if (!is_upward && name == name_pinned && (value == Py_False || value == Py_True))
             *other = value == Py_False ? NULL : value;
+        else if (is_upward && name == name_dtype)
+            *dtype = value == Py_None ? NULL : value;
         else if (name == name_copy ? value != Py_True : value != Py_None)
             return 0;
         else if (name != name_dtype && name != name_stream && name != name_copy)
@@ -747,9 +785,10 @@ done:
 
 static PyObject *to_device(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
-    PyObject *out = NULL, *device = NULL, *backend = NULL, *done;
+    PyObject *out = NULL, *device = NULL, *backend = NULL, *dtype = NULL, *done;
     (void)self;
-    if (is_usual(given, count, names, 1, &out, &device, &backend) && (done = sent(given[0], device, backend, out)))
+    if (is_usual(given, count, names, 1, &out, &device, &backend, &dtype) &&
+        (done = sent(given[0], device, backend, out, dtype)))
         return done;
     return in_general(front.to_device, given, count, names);
 }
@@ -758,7 +797,7 @@ static PyObject *to_host(PyObject *self, PyObject *const *given, Py_ssize_t coun
 {
     PyObject *out = NULL, *pinned = NULL, *done;
     (void)self;
-    if (is_usual(given, count, names, 0, &out, &pinned, NULL) && !(pinned && out) &&
+    if (is_usual(given, count, names, 0, &out, &pinned, NULL, NULL) && !(pinned && out) &&
         (done = fetched(given[0], out, pinned != NULL)))
         return done;
     return in_general(front.to_host, given, count, names);
@@ -800,15 +839,16 @@ static PyObject *function_of(int number, PyObject *general, const char *name, Py
     return PyCFunction_NewEx(&front.methods[number], NULL, module);
 }
 
-/* (functions, lists, types, limits, elements, NumPy's C API, module, documentation) -> the two functions */
+/* (functions, lists, types, limits, (NumPy's dtype, numbers of dtypes), elements, NumPy's C API, module, documentation) -> the two functions */
 PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
 {
     PyObject *elements, *numpy, *module, *doc_up, *doc_down, *up = NULL, *down = NULL;
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnnnn)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
+    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnnnnn)(O!O!)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
                           &front.scope, &front.to_device, &front.to_host, &PyList_Type, &front.number,
                           &PyList_Type, &front.scopes, &front.ndarray, &front.device, &front.most_up,
-                          &front.most_copied, &front.least_through, &front.most_spread, &front.most_gathered, &PyList_Type, &elements, &numpy, &module, &doc_up, &doc_down))
+                          &front.most_copied, &front.least_through, &front.most_spread, &front.most_gathered,
+                          &front.least_cast, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes, &PyList_Type, &elements, &numpy, &module, &doc_up, &doc_down))
         return NULL;
     Py_INCREF(arguments); /* and so all that it holds */
     front.element_count = 0;
