@@ -243,6 +243,8 @@ def test_usual_calls_enter_no_function_in_python(direct: Any) -> None:
             ("send", lambda: to_device(x, dtype="float16")),
             ("send", lambda: to_device(x.astype(np.int64), out=d, dtype=np.float32)),
             ("send", lambda: to_device(x.T, device=device, dtype=np.dtype(np.float64))),
+            ("send", lambda: to_device(x.astype(">f4"), out=d)),
+            ("send", lambda: to_device(x.astype(">i8").T, dtype="float32")),
             ("fetch", lambda: to_host(d)),
             ("fetch", lambda: to_host(d, out=out, pinned=False, dtype=None)),
         ]:
@@ -452,7 +454,7 @@ def test_it_converts_as_python_does(
 @pytest.mark.parametrize("count", [1, 4000, 8192, 30_000, 70_000, 300_000])
 def test_conversions_of_every_size_have_numpys_bits(direct: Any, given_: str, wanted: str, count: int) -> None:
     x = (np.arange(count) % 251).astype(given_)
-    for source in (x, x[::-1], xl.pinned_array(x, backend="direct")):
+    for source in (x, x[::-1], x.astype(x.dtype.newbyteorder()), xl.pinned_array(x, backend="direct")):
         assert_same_bits(to_host(to_device(source, backend="direct", dtype=wanted)), source.astype(wanted))
         there = xl.zeros(count, wanted, backend="direct")
         assert to_device(source, out=there, dtype=wanted) is there

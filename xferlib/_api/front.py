@@ -61,10 +61,11 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     numbers: dict[Any, int] = {}
     for number, (dtype, *_) in enumerate(elements):
         numbers |= dict.fromkeys((dtype, dtype.type, dtype.name), number)
+    swapped = {dtype.newbyteorder(): number for number, (dtype, *_) in enumerate(elements) if dtype.itemsize > 1}
     try:
         found: tuple[Callable[..., Any], Callable[..., Any]] = _front.bind_front(
-            functions, (circumstances.number, circumstances.scopes), (np.ndarray, Device), limits, (np.dtype, numbers),
-            elements, _numpy._core.multiarray._ARRAY_API, to_device.__module__,
+            functions, (circumstances.number, circumstances.scopes), (np.ndarray, Device), limits,
+            (np.dtype, numbers, swapped), elements, _numpy._core.multiarray._ARRAY_API, to_device.__module__,
             tuple(map(_documentation, (to_device, to_host))),
         )  # fmt: skip
     except RuntimeError:  # a NumPy of another ABI

@@ -90,6 +90,7 @@ typedef struct {
     Py_ssize_t count, nbytes;
     const Py_ssize_t *strides; /* of a NumPy array, in bytes */
     int is_c;      /* in C order */
+    int is_swapped; /* in the other byte order */
     int is_pinned; /* surely */
     int kind, index; /* of the device */
 } description;
@@ -108,6 +109,7 @@ static struct {
     Py_ssize_t least_cast; /* bytes; from here on Python decides where a conversion happens */
     PyTypeObject *dtype;   /* NumPy's */
     PyObject *dtypes;      /* dict: dtype, scalar type or name -> number of the element */
+    PyObject *swapped;     /* dict: dtype in the other byte order -> the same */
     element elements[MOST_TYPES];
     int element_count;
     library *libraries[MOST_ENTRIES];
@@ -274,6 +276,7 @@ static int is_shape(description *d, int axes, const int64_t *extents)
         return 0;
     d->axes = axes;
     d->count = 1;
+    d->is_swapped = 0;
     d->strides = NULL;
     for (int i = 0; i < axes; ++i) {
         d->extents[i] = extents[i];
@@ -283,14 +286,9 @@ static int is_shape(description *d, int axes, const int64_t *extents)
     return !__builtin_mul_overflow(d->count, front.elements[d->element].itemsize, &d->nbytes);
 }
 
-/* Whether a NumPy array has a dtype that every device holds; then `d` describes it. */
-static int see_host(PyObject *array, description *d)
+static int see_memory(const ndarray *a, description *d)
 {
-    const ndarray *a = (const ndarray *)array;
-    for (d->element = 0; d->element < front.element_count; ++d->element)
-        if (front.elements[d->element].dtype == a->dtype)
-            break;
-    if (d->element == front.element_count || !is_shape(d, a->axes, (const int64_t *)a->extents))
+    if (!is_shape(d, a->axes, (const int64_t *)a->extents))
         return 0;
     d->data = a->data;
     d->strides = a->strides;
@@ -298,6 +296,30 @@ static int see_host(PyObject *array, description *d)
     d->is_pinned = 0;
     d->kind = ON_CPU;
     d->index = 0;
+    return 1;
+}
+
+/* Whether a NumPy array has a dtype that every device holds; then `d` describes it. */
+static int see_host(PyObject *array, description *d)
+{
+    const ndarray *a = (const ndarray *)array;
+    for (d->element = 0; d->element < front.element_count; ++d->element)
+        if (front.elements[d->element].dtype == a->dtype)
+            return see_memory(a, d);
+    return 0;
+}
+
+/* The same of an array in the other byte order. */
+static int see_swapped(PyObject *array, description *d)
+{
+    const ndarray *a = (const ndarray *)array;
+    PyObject *found = PyDict_GetItemWithError(front.swapped, a->dtype);
+    if (!found)
+        return 0;
+    d->element = (int)PyLong_AsLong(found);
+    if (!see_memory(a, d))
+        return 0;
+    d->is_swapped = 1;
     return 1;
 }
 
@@ -410,13 +432,18 @@ static int is_converted(const description *src, int number, description *arrivin
 {
     const element *given = &front.elements[src->element], *wanted = &front.elements[number];
     *arriving = *src;
-    if (number == src->element)
+    if (number == src->element && !src->is_swapped)
         return 1;
     arriving->element = number;
     if (given->code == COMPLEX && wanted->code != COMPLEX)
         return 0;
     return !__builtin_mul_overflow(src->count, wanted->itemsize, &arriving->nbytes) && src->nbytes < front.least_cast &&
            arriving->nbytes < front.least_cast;
+}
+
+static int is_changed(const description *src, const description *arriving)
+{
+    return src->is_swapped || arriving->element != src->element;
 }
 
 /* Describe a NumPy array for strided.c: neighbouring axes that are one in memory become one. */
@@ -444,7 +471,7 @@ static void lay_out(const description *d, int wanted, Layout *layout)
     layout->device_size = front.elements[wanted].itemsize;
     layout->host_type = d->element;
     layout->device_type = wanted;
-    layout->is_swapped = 0;
+    layout->is_swapped = d->is_swapped;
 }
 
 static word scratch_of(const end *e)
@@ -470,7 +497,7 @@ static int copy_at_once(end *e, spreader *s, const description *host, int wanted
 {
     Layout layout;
     word scratch;
-    int is_plain = host->is_c && wanted == host->element;
+    int is_plain = host->is_c && !host->is_swapped && wanted == host->element;
     if (is_plain && (host->nbytes < front.least_through || host->is_pinned || host->nbytes > front.most_spread))
         return !xf_copy(&s->copier, device, (word)(uintptr_t)host->data, (size_t)host->nbytes);
     scratch = scratch_of(e);
@@ -547,7 +574,7 @@ static PyObject *send_to_new(PyObject *x, const description *src, const descript
     PyObject *result, *address;
     word pointer;
     if (e->kind == ON_CPU) {
-        if (src->nbytes >= front.most_copied || arriving->element != src->element)
+        if (src->nbytes >= front.most_copied || is_changed(src, arriving))
             return NULL;
         if (e->library->type == front.ndarray)
             return front.new_copy(x, 0);
@@ -592,7 +619,8 @@ static PyObject *send_to_existing(const description *src, const description *arr
     if (!l || !see(l, out, &dst) || !dst.is_c || !are_alike(arriving, &dst) || src->nbytes <= 0)
         return NULL;
     if (dst.kind == ON_CPU) {
-        if (!src->is_c || arriving->element != src->element || src->nbytes >= front.most_copied || (l->type == front.ndarray && !(((ndarray *)out)->flags & WRITABLE)))
+        if (!src->is_c || is_changed(src, arriving) || src->nbytes >= front.most_copied ||
+            (l->type == front.ndarray && !(((ndarray *)out)->flags & WRITABLE)))
             return NULL;
         return note_write(l, out) && copy_bytes(dst.data, src->data, src->nbytes) ? Py_NewRef(out) : NULL;
     }
@@ -617,7 +645,7 @@ static PyObject *sent(PyObject *x, PyObject *device, PyObject *backend, PyObject
     description src, arriving;
     int number;
     end *e;
-    if ((PyObject *)Py_TYPE(x) != front.ndarray || !see_host(x, &src) || !may_skip())
+    if ((PyObject *)Py_TYPE(x) != front.ndarray || (!see_host(x, &src) && !see_swapped(x, &src)) || !may_skip())
         return NULL;
     number = dtype ? element_of(dtype) : src.element;
     if (number < 0 || !is_converted(&src, number, &arriving))
@@ -839,16 +867,17 @@ static PyObject *function_of(int number, PyObject *general, const char *name, Py
     return PyCFunction_NewEx(&front.methods[number], NULL, module);
 }
 
-/* (functions, lists, types, limits, (NumPy's dtype, numbers of dtypes), elements, NumPy's C API, module, documentation) -> the two functions */
+/* (functions, lists, types, limits, (NumPy's dtype, numbers of dtypes, of swapped ones), elements, NumPy's C API, module, documentation) -> the two functions */
 PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
 {
     PyObject *elements, *numpy, *module, *doc_up, *doc_down, *up = NULL, *down = NULL;
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnnnnn)(O!O!)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
+    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnnnnn)(O!O!O!)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
                           &front.scope, &front.to_device, &front.to_host, &PyList_Type, &front.number,
                           &PyList_Type, &front.scopes, &front.ndarray, &front.device, &front.most_up,
                           &front.most_copied, &front.least_through, &front.most_spread, &front.most_gathered,
-                          &front.least_cast, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes, &PyList_Type, &elements, &numpy, &module, &doc_up, &doc_down))
+                          &front.least_cast, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
+                          &PyDict_Type, &front.swapped, &PyList_Type, &elements, &numpy, &module, &doc_up, &doc_down))
         return NULL;
     Py_INCREF(arguments); /* and so all that it holds */
     front.element_count = 0;
