@@ -24,7 +24,7 @@ def modules_of(call: Callable[[], Any]) -> list[str]:
     return [module for module, _ in functions_of(call) if not module.startswith("xferlib.backends")]
 
 
-@pytest.mark.parametrize(("layout", "most"), [(lambda a: a, 40), (lambda a: a[::2], 46)])
+@pytest.mark.parametrize(("layout", "most"), [(lambda a: a, 16), (lambda a: a[::2], 16)])
 def test_a_large_copy_passes_few_functions(fake: Any, layout: Callable[[Any], Any], most: int) -> None:
     """Small ones pass none: see `test_front.py`."""
     x = layout(np.arange(1 << 22, dtype=np.float32).reshape(1 << 11, 1 << 11))
@@ -32,10 +32,8 @@ def test_a_large_copy_passes_few_functions(fake: Any, layout: Callable[[Any], An
         d = xl.to_device(x)
         modules = modules_of(lambda: xl.to_device(x))
         assert len(modules) <= most, modules
-        assert sum(one != two for one, two in pairwise(modules)) <= 35
-        assert {name.split(".")[1] for name in modules} <= {
-            "_api", "_core", "_memory", "_native", "_runtime", "_transfer",
-        }  # fmt: skip
+        assert sum(one != two for one, two in pairwise(modules)) <= 12
+        assert {name.split(".")[1] for name in modules} <= {"_api", "_core", "_memory", "_transfer"}
     assert_same_bits(xl.to_host(d), x)
 
 

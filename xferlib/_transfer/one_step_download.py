@@ -16,9 +16,8 @@ from xferlib import _native
 from xferlib._core import registry
 from xferlib._core.layout import address
 from xferlib._core.thresholds import CAST_ON_DEVICE_FROM, DRIVER_MOST_DOWN, GATHERED_MOST
-from xferlib._memory import host, pinned, slab
-from xferlib._transfer import compiled_copies, host_copy, plan, staged
-from xferlib._transfer.host_end import HostEnd
+from xferlib._memory import host, pinned, pinned_ranges, slab
+from xferlib._transfer import compiled_copies, compiled_staging, host_copy, plan, staged
 from xferlib._transfer.one_step import arriving, converted, memory_of
 
 if TYPE_CHECKING:
@@ -66,9 +65,9 @@ def to_host(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> 
     dst = _result(out, shape, wanted, owner, is_pinned=is_pinned)
     if dst is None:
         return None
-    fills_pinned = is_pinned or (nbytes > DRIVER_MOST_DOWN and HostEnd(dst, given, owner).pinned is not None)
-    if fills_pinned and not is_pinned:
-        return None
+    if out is not None and nbytes > DRIVER_MOST_DOWN and not is_pinned:
+        if pinned_ranges.find(address(out), nbytes, owner) is not None:
+            return None
     info = owner.view(d)
     backend = owner.at(info.device)
     backend.attach(info.device)
@@ -76,7 +75,8 @@ def to_host(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> 
     if is_pinned:
         return _fetch_pinned(dst, info, backend, stream)
     if not plan.is_drivers_size(nbytes, is_upward=False):
-        return dst if staged.stage_in_one_call(HostEnd(dst, given, backend), pointer, stream, is_upward=False) else None
+        is_done = compiled_staging.stage(dst, given, address(dst), pointer, backend, stream, is_upward=False)
+        return dst if is_done else None
     if not fast.takes_pageable(stream, idle=False):
         return None
     return dst if fast.copy_to_host(address(dst), pointer, nbytes, stream=stream) else None
