@@ -37,6 +37,18 @@ def test_a_large_copy_passes_few_functions(fake: Any, layout: Callable[[Any], An
     assert_same_bits(xl.to_host(d), x)
 
 
+def test_a_large_copy_to_what_exists_and_back_passes_few_functions(fake: Any) -> None:
+    x = np.arange(1 << 22, dtype=np.float32)
+    with xl.get_device(HERE):
+        d, back = xl.to_device(x), np.empty_like(x)
+        for call, most in ((lambda: xl.to_device(x, out=d), 14), (lambda: xl.to_host(d, out=back), 14)):
+            call()
+            modules = modules_of(call)
+            assert len(modules) <= most, modules
+            assert sum(one != two for one, two in pairwise(modules)) <= 12, modules
+    assert_same_bits(back, x)
+
+
 def test_a_recording_takes_the_place_of_calls_and_gives_it_back(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     own = xl.Stream.synchronize, xl.Transfer.result
     stream = xl.Stream(HERE)
