@@ -134,13 +134,19 @@ def chunked(array: HostArray, itemsize: int, chunk_nbytes: int) -> Chunks:
     return Chunks(flat, axis, rows, blocks, blocks * math.prod(flat.shape[:axis]), inner)
 
 
-def dense_order(array: HostArray) -> tuple[int, ...] | None:
+@functools.lru_cache(maxsize=256)
+def dense_order(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
     """The axis order in which a dense array is C-contiguous in memory; None if it has gaps.
 
     ``array.transpose(order)`` is then C-contiguous: a transposed or Fortran array is one.
     """
-    order = tuple(sorted(range(array.ndim), key=lambda axis: (-array.strides[axis], -array.shape[axis])))
-    return order if array.transpose(order).flags.c_contiguous else None
+    order = tuple(sorted(range(len(shape)), key=lambda axis: (-strides[axis], -shape[axis])))
+    dense = itemsize
+    for axis in reversed(order):
+        if shape[axis] != 1 and strides[axis] != dense and 0 not in shape:
+            return None
+        dense *= shape[axis]
+    return order
 
 
 _SHARED_MEMORY_WORK = 100_000

@@ -31,11 +31,12 @@ def find(pointer: int, nbytes: int, backend: Backend) -> PinnedRanges | None:
     while an array may reach beyond the pinned pages. So the pool is asked first, then the registrations, and the driver
     from 256 KiB on, at both ends.
     """
-    lease = pinned.pools.of(backend).find(pointer)
+    pool = pinned.pools.made.get(backend.pinned_domain)
+    lease = pool.find(pointer) if pool is not None else None
     if lease is not None:
         return PinnedRanges(((pointer, nbytes),), lease)
-    spans = registration.registrations.of(backend).spans(pointer, nbytes)
-    if spans is not None:
+    known = registration.registrations.made.get(backend.pinned_domain)
+    if known is not None and (spans := known.spans(pointer, nbytes)) is not None:
         return PinnedRanges(tuple(spans)) if spans else None
     if nbytes >= PINNED_QUERY_FROM and backend.is_pinned(pointer) and backend.is_pinned(pointer + nbytes - 1):
         return PinnedRanges(((pointer, nbytes),))

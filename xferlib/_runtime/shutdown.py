@@ -57,7 +57,7 @@ _LOCKING = {
         "_pipeline.side_stream",
         "_pipeline.tree_upload", "_runtime.handoff", "_runtime.jobs", "_runtime.threads", "_api.trace.notes",
         "_api.trace.recorder", "_api.trace.staged_copy", "_api.trace.trace", "_transfer.compiled_staging",
-        "_transfer.compiled_copies", "_transfer.host_copy", "_transfer.partition",
+        "_transfer.compiled_copies", "_transfer.host_copy", "_transfer.open_transfer", "_transfer.plan",
         "_transfer.staged",
     )
 }  # fmt: skip

@@ -17,7 +17,7 @@ from xferlib._memory import host
 from xferlib._native import driver_calls
 from xferlib._runtime.jobs import Computation
 from xferlib._runtime.threads import workers
-from xferlib._transfer import partition
+from xferlib._transfer import plan
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -88,4 +88,4 @@ def copy_on_host(dst: HostArray, src: HostArray) -> None:
             start = offset // dst.itemsize
             copy_into(flat[start : start + part.size].reshape(part.shape), part)
 
-    workers.run(Computation(chunks.count, work, helpers=partition.helpers(dst.nbytes)))
+    workers.run(Computation(chunks.count, work, helpers=plan.helpers(dst.nbytes)))

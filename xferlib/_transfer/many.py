@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
-    from xferlib._transfer.compiled_staging import OpenTransfer
+    from xferlib._transfer.open_transfer import OpenTransfer
     from xferlib._transfer.regions import Regions
 
 

@@ -19,16 +19,17 @@ from xferlib import _native
 from xferlib._core import defaults, devices, registry
 from xferlib._core.array import SUPPORTED
 from xferlib._core.device import Device
-from xferlib._core.layout import dense_order
+from xferlib._core.layout import address, dense_order
 from xferlib._core.thresholds import (
     DRIVER_MOST_OF_ALL,
+    DRIVER_MOST_UP,
     GATHERED_ELEMENTS_MOST,
     GATHERED_MOST,
     PARALLEL_HOST_FROM,
     SMALL_NBYTES,
 )
-from xferlib._memory import slab
-from xferlib._transfer import compiled_copies, host_copy, plan, staged, upload
+from xferlib._memory import pinned_ranges, slab
+from xferlib._transfer import compiled_copies, compiled_staging, host_copy, plan, upload
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.on_device import cast_on_current, in_native_order
 from xferlib._transfer.upload import Upload
@@ -107,9 +108,11 @@ def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any
     if not (is_same and x.flags.c_contiguous) and _is_gathered(x, wanted):
         _gather_and_send(x, wanted, out, backend.operands((out,))[0], backend, stream)
         return out
-    end = HostEnd(x, wanted, backend)
     into = backend.view(out)
-    if not _sends(end, into, stream) and not _stages(end, into, stream):
+    if _stages(x, wanted, into, stream, backend, DRIVER_MOST_UP):
+        return out
+    end = HostEnd(x, wanted, backend)
+    if not _sends(end, into, stream) and not _stages(x, wanted, into, stream, backend, SMALL_NBYTES):
         upload.send(Upload(end, out, into, stream, is_blocking=True, may_be_drivers=False))
     return out
 
@@ -126,18 +129,35 @@ def converted(src: Array, shape: tuple[int, ...], dtype: np.dtype[Any], backend:
     return made
 
 
-def _stages(end: HostEnd, into: ArrayInfo, stream: RawStream) -> bool:
-    """Upload plain bytes that have no better way: see `plan.plan`. False, a no-op, in every other case."""
-    if end.nbytes <= SMALL_NBYTES or not end.is_plain or end.pinned is not None:
+def _stages(
+    x: HostArray, wanted: np.dtype[Any], into: ArrayInfo, stream: RawStream, backend: Backend, more_than: int
+) -> bool:
+    """Upload by threads of C; False, a no-op, where there may be a better way: see `plan.plan`.
+
+    Args:
+        x, wanted, into, stream, backend: Both ends, and what carries the copy.
+        more_than: Bytes up to which plain memory has a better way.
+    """
+    is_same = x.dtype == wanted
+    if not is_same or not x.flags.c_contiguous:
+        if x.size * wanted.itemsize <= GATHERED_MOST:
+            return False
+        if is_same and dense_order(x.shape, x.strides, x.itemsize) is not None:  # the device may put it in order
+            return False
+        return compiled_staging.stage(x, wanted, address(x), into.pointer, backend, stream, is_upward=True)
+    if x.nbytes <= more_than:
         return False
-    return staged.stage_in_one_call(end, into.pointer, stream, is_upward=True)
+    pointer = address(x)
+    if pinned_ranges.find(pointer, x.nbytes, backend) is not None:
+        return False
+    return compiled_staging.stage(x, wanted, pointer, into.pointer, backend, stream, is_upward=True)
 
 
 def _is_gathered(x: HostArray, wanted: np.dtype[Any]) -> bool:
     """Whether this thread gathers the array, for one copy."""
     if x.size * wanted.itemsize > GATHERED_MOST:
         return False
-    return x.size <= GATHERED_ELEMENTS_MOST or x.dtype != wanted or dense_order(x) is None
+    return x.size <= GATHERED_ELEMENTS_MOST or x.dtype != wanted or dense_order(x.shape, x.strides, x.itemsize) is None
 
 
 def _gather_and_send(
@@ -182,10 +202,13 @@ def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
     into = owner.view(out)
     backend = owner.at(into.device)
     backend.attach(into.device)
-    end, stream = HostEnd(x, into.dtype, backend), backend.stream_current(into.device)
-    if _sends(end, into, stream):
+    stream = backend.stream_current(into.device)
+    stages = not stream.handle  # else the array's memory may be another stream's
+    if stages and _stages(x, wanted, into, stream, backend, DRIVER_MOST_UP):
         return True
-    return not stream.handle and _stages(end, into, stream)  # else the array's memory may be another stream's
+    if _sends(HostEnd(x, wanted, backend), into, stream):
+        return True
+    return stages and _stages(x, wanted, into, stream, backend, SMALL_NBYTES)
 
 
 def _fills_from_gathered(x: HostArray, out: Array, pointer: int, wanted: np.dtype[Any], owner: Backend) -> bool:

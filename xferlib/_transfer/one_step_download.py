@@ -16,9 +16,8 @@ from xferlib import _native
 from xferlib._core import registry
 from xferlib._core.layout import address
 from xferlib._core.thresholds import CAST_ON_DEVICE_FROM, DRIVER_MOST_DOWN, GATHERED_MOST
-from xferlib._memory import host, pinned, slab
-from xferlib._transfer import compiled_copies, host_copy, plan, staged
-from xferlib._transfer.host_end import HostEnd
+from xferlib._memory import host, pinned, pinned_ranges, slab
+from xferlib._transfer import compiled_copies, compiled_staging, host_copy, plan, staged
 from xferlib._transfer.one_step import arriving, converted, memory_of
 
 if TYPE_CHECKING:
@@ -66,20 +65,23 @@ def to_host(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> 
     dst = _result(out, shape, wanted, owner, is_pinned=is_pinned)
     if dst is None:
         return None
-    fills_pinned = is_pinned or (nbytes > DRIVER_MOST_DOWN and HostEnd(dst, given, owner).pinned is not None)
-    if fills_pinned and not is_pinned:
+    target = address(dst)
+    if out is not None and nbytes > DRIVER_MOST_DOWN and pinned_ranges.find(target, nbytes, owner) is not None:
         return None
     info = owner.view(d)
     backend = owner.at(info.device)
     backend.attach(info.device)
     stream = backend.stream_current(info.device)
     if is_pinned:
-        return _fetch_pinned(dst, info, backend, stream)
-    if not plan.is_drivers_size(nbytes, is_upward=False):
-        return dst if staged.stage_in_one_call(HostEnd(dst, given, backend), pointer, stream, is_upward=False) else None
+        return _fetch_pinned(dst, target, info, backend, stream)
+    if nbytes > DRIVER_MOST_DOWN:
+        if compiled_staging.stage(dst, given, target, pointer, backend, stream, is_upward=False):
+            return dst
+        if not plan.is_drivers_size(nbytes, is_upward=False):
+            return None
     if not fast.takes_pageable(stream, idle=False):
         return None
-    return dst if fast.copy_to_host(address(dst), pointer, nbytes, stream=stream) else None
+    return dst if fast.copy_to_host(target, pointer, nbytes, stream=stream) else None
 
 
 def _is_cast_first(
@@ -104,9 +106,9 @@ def _result(
     return made if made.base is not None else None  # the owner of ordinary memory is the array itself
 
 
-def _fetch_pinned(dst: HostArray, info: ArrayInfo, backend: Backend, stream: RawStream) -> HostArray:
+def _fetch_pinned(dst: HostArray, target: int, info: ArrayInfo, backend: Backend, stream: RawStream) -> HostArray:
     try:
-        backend.copy(address(dst), info.pointer, info.nbytes, stream=stream)
+        backend.copy(target, info.pointer, info.nbytes, stream=stream)
     finally:
         staged.await_copy(backend, stream)  # the memory must outlive what has been enqueued
     return dst

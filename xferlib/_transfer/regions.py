@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xferlib import _native
 from xferlib._memory import host
-from xferlib._transfer import compiled_copies, partition
+from xferlib._transfer import compiled_copies, plan
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from xferlib._core.layout import HostArray
     from xferlib._transfer.compiled_copies import HostForm
     from xferlib._transfer.host_end import HostEnd
 
@@ -38,14 +41,18 @@ def can_describe(end: HostEnd) -> bool:
 def of_one(end: HostEnd, pointer: int) -> Regions | None:
     """Describe one array and its address on the device; None where `can_describe` says no."""
     region = _native.ArrayRegion()
-    form = _describe(region, end, pointer)
+    form = describe(region, end.array, end.dtype, end.pointer, pointer, plan.chunk_nbytes())
     return None if form is None else Regions(region, 1, end.nbytes, (end.array, form))
 
 
 def of_many(ends: Sequence[HostEnd], pointers: Sequence[int]) -> Regions:
     """Describe arrays, of each of which `can_describe` says yes, and their addresses on the device."""
     table = (_native.ArrayRegion * len(ends))()
-    forms = [_describe(region, end, pointer) for region, end, pointer in zip(table, ends, pointers, strict=True)]
+    most = plan.chunk_nbytes()
+    forms = [
+        describe(region, end.array, end.dtype, end.pointer, pointer, most)
+        for region, end, pointer in zip(table, ends, pointers, strict=True)
+    ]
     return Regions(table, len(ends), sum(end.nbytes for end in ends), ([end.array for end in ends], forms))
 
 
@@ -93,18 +100,27 @@ def of_parts(parts: Any, nbytes: int, pointer: int, keep: Any) -> Regions:
     return Regions(region, 1, nbytes, (parts, keep))
 
 
-def _describe(region: Any, end: HostEnd, pointer: int) -> HostForm | bool | None:
-    """Fill in a region; returns what it points to, True if to nothing, None if it cannot be described."""
-    region.device, region.nbytes, region.host = pointer, end.nbytes, end.pointer
-    if end.is_plain:
-        region.is_fresh = is_fresh = host.is_fresh(end.array)
-        region.unit = _unit(is_fresh=is_fresh)
+def describe(
+    region: Any, array: HostArray, dtype: np.dtype[Any], address: int, pointer: int, most: int, *, is_read: bool = False
+) -> HostForm | bool | None:
+    """Fill in a region; returns the form that it points to, True if to none, None if it cannot be described.
+
+    Args:
+        region: An `xferlib._native.ArrayRegion`.
+        array: On the host, its first element at ``address``.
+        dtype: Of the elements on the device, the first at ``pointer``.
+        most: Bytes that a thread takes at a time.
+        is_read: It is known to be a source, whose pages exist.
+    """
+    region.device, region.host, region.nbytes = pointer, address, array.size * dtype.itemsize
+    if array.dtype == dtype and array.flags.c_contiguous:
+        region.is_fresh = is_fresh = not is_read and host.is_fresh(array)
+        region.unit = host.HUGE if is_fresh else _LINE
         return True
-    form = _form(end)
+    form = compiled_copies.form(array.shape, array.strides, array.dtype, dtype)
     if form is None:
         return None
-    most = partition.chunk_nbytes()
-    region.unit = form.unit if form.unit <= most else end.dtype.itemsize
+    region.unit = form.unit if form.unit <= most else dtype.itemsize
     region.layout = ctypes.pointer(form.layout)
     return form
 

@@ -23,9 +23,9 @@ from xferlib._core.thresholds import MEDIUM_NBYTES
 from xferlib._memory import in_flight, slab
 from xferlib._runtime.jobs import Job
 from xferlib._runtime.threads import workers
-from xferlib._transfer import compiled_copies, compiled_staging, partition, plan, regions
-from xferlib._transfer.compiled_staging import OpenTransfer
+from xferlib._transfer import compiled_copies, compiled_staging, plan, regions
 from xferlib._transfer.host_end import HostEnd
+from xferlib._transfer.open_transfer import OpenTransfer
 from xferlib._transfer.plan import Path, Plan
 from xferlib.errors import LayoutError, StreamError
 
@@ -71,12 +71,7 @@ def stage_in_one_call(end: HostEnd, pointer: int, stream: RawStream, *, is_upwar
     Returns:
         False, and nothing is done, where C cannot stage the array.
     """
-    setup = compiled_staging.setup_of(end.backend, stream, is_upward=is_upward)
-    described = regions.of_one(end, pointer) if setup is not None else None
-    if setup is None or described is None:
-        return False
-    compiled_staging.copy(described, setup, end.backend, stream)
-    return True
+    return compiled_staging.stage(end.array, end.dtype, end.pointer, pointer, end.backend, stream, is_upward=is_upward)
 
 
 def _job(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], None] | None, *, is_upward: bool) -> Job:
@@ -191,7 +186,7 @@ def download_pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan
 
 
 def _chunks(end: HostEnd) -> Chunks:
-    return chunked(end.array, end.dtype.itemsize, max(min(MEDIUM_NBYTES, partition.chunk_nbytes()), end.dtype.itemsize))
+    return chunked(end.array, end.dtype.itemsize, max(min(MEDIUM_NBYTES, plan.chunk_nbytes()), end.dtype.itemsize))
 
 
 def _slab_upload(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], None] | None = None) -> Job:

@@ -15,7 +15,7 @@ from xferlib._memory import mmap_advice, slab, staging_ring
 from xferlib._pipeline import chunk_ledger
 from xferlib._runtime import circumstances, config, thread_budget, threads
 from xferlib._runtime.jobs import Job
-from xferlib._transfer import compiled_staging, partition, plan
+from xferlib._transfer import compiled_staging, plan
 from xferlib._transfer.plan import Path
 
 
@@ -174,7 +174,7 @@ _chunk: ContextVar[int | None] = ContextVar("xferlib_forced_chunk", default=None
 _helpers: ContextVar[int | None] = ContextVar("xferlib_forced_helpers", default=None)
 
 
-_partition: Any = partition  # whose functions are replaced
+_plan: Any = plan  # whose functions are replaced
 
 
 class _StandIns:
@@ -183,21 +183,21 @@ class _StandIns:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._count = 0
-        self._own = (partition.chunk_nbytes, partition.helpers)
+        self._own = (plan.chunk_nbytes, plan.helpers)
 
     def __enter__(self) -> None:
         with self._lock:
             if not self._count:
-                self._own = (partition.chunk_nbytes, partition.helpers)
-                _partition.chunk_nbytes = self._or_own(_chunk, self._own[0])
-                _partition.helpers = self._or_own(_helpers, self._own[1])
+                self._own = (plan.chunk_nbytes, plan.helpers)
+                _plan.chunk_nbytes = self._or_own(_chunk, self._own[0])
+                _plan.helpers = self._or_own(_helpers, self._own[1])
             self._count += 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._count -= 1
             if not self._count:
-                _partition.chunk_nbytes, _partition.helpers = self._own
+                _plan.chunk_nbytes, _plan.helpers = self._own
 
     @staticmethod
     def _or_own(wanted: ContextVar[int | None], own: Callable[..., int]) -> Callable[..., int]:
