@@ -218,3 +218,10 @@ def test_an_object_of_the_wrong_kind_is_a_type_error_as_in_numpy(backend: str) -
 @pytest.mark.parametrize("code", ["q", "Q", "l", "L"])
 def test_both_names_of_the_integers_of_64_bits_are_taken(backend: str, code: str) -> None:
     assert xl.to_host(xl.to_device(np.arange(3, dtype=code))).tolist() == [0, 1, 2]
+
+
+def test_texts_of_any_length_are_refused(backend: str) -> None:
+    texts = np.array(["x", "yy"], np.dtypes.StringDType())  # a dtype without byte order
+    for call in (xl.to_device, xl.to_device_async, lambda x: xl.tree.to_device([x]), lambda x: xl.empty(2, x.dtype)):
+        with pytest.raises(xl.errors.UnsupportedDTypeError, match="which no device holds"):
+            call(texts)

@@ -272,3 +272,10 @@ def test_a_call_that_goes_straight_to_torch_costs_little_over_array_api_compat(x
 
     # 0.3 us, and the noise of a shared machine: one quiet round of five is enough
     assert min(cost(getattr(xp, name)) - cost(getattr(compat, name)) for _ in range(5)) < 1e-6
+
+
+def test_exponents_of_uint64_have_all_their_bits(xp: Any) -> None:
+    base = np.array([0, 1, 2, 3, 2**63 + 1, 2**64 - 1], np.uint64)
+    exponent = np.array([0, 1, 5, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1], np.uint64)[:, None]
+    found = xp.pow(torch.from_numpy(base), torch.from_numpy(exponent))
+    assert np.array_equal(found.numpy(), base**exponent)

@@ -73,6 +73,16 @@ def test_a_deviation_is_corrected(space: Space, name: str, correction: float) ->
     close(space, getattr(space.xp, name)(space.put(X), axis=1, correction=correction), expected)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("correction", [1, 2, 2.5, 3])
+@pytest.mark.parametrize("name", ["std", "var"])
+def test_a_correction_beyond_the_elements_divides_by_zero(space: Space, name: str, correction: float) -> None:
+    for shape in ((0, 2), (1, 2), (2, 2)):
+        x = np.arange(4.0)[: 2 * shape[0]].reshape(shape)
+        expected = getattr(np, name)(x, axis=0, correction=correction)
+        close(space, getattr(space.xp, name)(space.put(x), axis=0, correction=correction), expected)
+
+
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_the_position_of_an_extremum(space: Space, name: str) -> None:
     for dtype in ("bool", "int8", "uint64", "float16", "float64"):

@@ -137,7 +137,7 @@ def check_dtype(dtype: Any, *, what: str = "array") -> np.dtype[Any]:
     resolved = dtype if isinstance(dtype, np.dtype) else _resolve(dtype, what)
     if resolved in SUPPORTED:
         return resolved
-    native: np.dtype[Any] = resolved.newbyteorder("=")
+    native: np.dtype[Any] = resolved if resolved.isnative else resolved.newbyteorder("=")  # StringDType has no order
     if native in SUPPORTED:
         return native
     raise UnsupportedDTypeError(

@@ -252,7 +252,7 @@ def _make_spread(ddof: int) -> Maker:
             return [_squared_size(b, _whole(b, parts))]
 
         def finish(b: Builder, a: Nodes, n: Node, m: Node) -> Nodes:
-            count = b.op("sub", b.op("idiv", n, m), b.const(ddof, INT64))
+            count = b.op("max", b.op("sub", b.op("idiv", n, m), b.const(ddof, INT64)), b.const(0, INT64))
             return [b.cast(b.op("div", a[0], b.cast(count, a[0].dtype)), result)]
 
         inputs = [_input(dtypes[0]), _input(dtypes[1], "mean")]
@@ -290,7 +290,7 @@ def var(x: Any, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False, out
     Args:
         x: An array.
         axis: The axis or axes; all if None.
-        ddof: Subtracted from the number of elements in the divisor.
+        ddof: Subtracted from the number of elements in the divisor, which is 0 where that leaves less.
         keepdims: Keep the reduced axes with extent 1.
         out: The result; a new array if omitted.
     """

@@ -94,6 +94,6 @@ def _variance(lib: Primitives, x: Array, axis: Any, correction: float, *, keepdi
     found = reductions.var(x, axis=axis, keepdims=keepdims)
     size, left = lib.info(x).size, math.prod(lib.info(found).shape)
     count = size // left if left else 0
-    with np.errstate(divide="ignore"):
-        factor = np.float64(count) / (count - correction)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.float64(count) / max(count - correction, 0.0)
     return elementwise.binary_kernel("multiply")(found, float(factor))

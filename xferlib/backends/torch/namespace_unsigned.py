@@ -50,6 +50,12 @@ def _divided(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return quotient, torch.where(b == 0, 0, a - quotient * b)
 
 
+def _power(a: Tensor, b: Tensor) -> Tensor:
+    """The square of the power to half the exponent: torch takes an exponent from 2**63 for a negative one."""
+    root = torch.pow(a, _half(b))
+    return root * root * torch.where(torch.bitwise_and(b, 1) == 1, a, 1)
+
+
 def _is_all(count: Tensor) -> Tensor:
     """Where a shift moves every bit out."""
     return (count < 0) | (count >= 64)
@@ -66,7 +72,7 @@ def _left(a: Tensor, count: Tensor) -> Tensor:
 
 
 COMPUTED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "add": torch.add, "subtract": torch.subtract, "multiply": torch.multiply, "pow": torch.pow,
+    "add": torch.add, "subtract": torch.subtract, "multiply": torch.multiply, "pow": _power,
     "bitwise_and": torch.bitwise_and, "bitwise_or": torch.bitwise_or, "bitwise_xor": torch.bitwise_xor,
     "bitwise_left_shift": _left, "bitwise_right_shift": _right,
     "maximum": _extreme(torch.maximum), "minimum": _extreme(torch.minimum),
