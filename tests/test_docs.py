@@ -69,14 +69,15 @@ DEVICES = ["numpy:cpu", "torch:cpu", "sim:sim:0", "cupy:cuda:0", "torch:cuda:0",
 def test_programs_run_and_print_what_the_page_says(
     page: Path, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = where.split(":")[0]
+    backend = where.partition(":")[0]
     status = xl.available_backends()[backend]
     if where not in status.devices:
         pytest.skip(f"{where}: {status.reason or 'no such device'}")
     monkeypatch.chdir(tmp_path)
     xl.trim()  # pages that count what is kept begin with nothing
     names: dict[str, Any] = {"__name__": "page"}
-    with xl.use_backend(backend), xl.Device(where), xl.sim.check():  # which reports a fault again that an earlier run had
+    # sim.check() reports a fault again that an earlier run had.
+    with xl.use_backend(backend), xl.Device(where), xl.sim.check():
         for block in blocks(page):
             if all(map(is_there, block.needs)):
                 printed = StringIO()
