@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xferlib.kernels.frontends.raw.signature import RawParameter
 
 
-class _Foreign:
+class _Interface:
     """The checked description of an array by CUDA's array interface."""
 
     __slots__ = ("dtype", "pointer", "shape", "stream")
@@ -64,7 +64,7 @@ class Adopted:
             if not (parameter.is_pointer and is_foreign(value)):
                 continue
             if device.kind == "cuda" and hasattr(value, "__cuda_array_interface__"):
-                found = _Foreign(kernel, parameter, value)
+                found = _Interface(kernel, parameter, value)
                 if found.stream is not None:
                     self._streams.append(found.stream)
                 if 0 in found.shape:
