@@ -70,7 +70,7 @@ def preprocessed(source: str, options: Sequence[str]) -> Preprocessed:
         source: With continued lines joined, and without comments.
         options: The compiler's; others than those that define macros do not matter.
     """
-    reader = _Reader(options)
+    reader = _LineReader(options)
     return Preprocessed("\n".join(map(reader.line, source.split("\n"))), reader.is_decided)
 
 
@@ -95,7 +95,7 @@ class _Condition:
         self.is_sure &= holds is not None
 
 
-class _Reader:
+class _LineReader:
     """Reads a source line by line, and knows the macros at each."""
 
     def __init__(self, options: Sequence[str]) -> None:
