@@ -236,9 +236,9 @@ class Group:
     # --- devices
 
     @property
-    def has_devices(self) -> bool:
-        """Whether device memory goes from GPU to GPU."""
-        return self._devices is not None
+    def device_driver(self) -> DeviceDriver | None:
+        """The driver that `devices` has made; None before, and where device memory passes through the host."""
+        return self._devices
 
     def check_device(self, operand: Operand, call: str) -> bool:
         """Whether an array is in device memory that a driver may carry from GPU to GPU.
