@@ -316,7 +316,8 @@ class Group:
     def is_torn(self) -> bool:
         """Whether an operation of the driver is still in the middle, so that the driver cannot end in order."""
         try:
-            return any(not isinstance(each, board.Board) and not each.wait(_SLICE_S) for each in self._left)
+            is_left = any(not isinstance(each, board.Board) and not each.wait(_SLICE_S) for each in self._left)
+            return is_left or self.driver.is_torn()
         except Exception:  # it has failed
             return True
 

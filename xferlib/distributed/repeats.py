@@ -27,7 +27,7 @@ _MOST = 256
 
 
 class Repeat(NamedTuple):
-    """What a checked call of `Communicator.all_reduce` says of its like."""
+    """A checked call of `Communicator.all_reduce`, as its repetitions need it."""
 
     matches: Callable[..., bool]
     backend: Backend
