@@ -236,9 +236,9 @@ class Group:
     # --- devices
 
     @property
-    def has_devices(self) -> bool:
-        """Whether device memory goes from GPU to GPU."""
-        return self._devices is not None
+    def device_driver(self) -> DeviceDriver | None:
+        """The driver that `devices` has made; None before, and where device memory passes through the host."""
+        return self._devices
 
     def check_device(self, operand: Operand, call: str) -> bool:
         """Whether an array is in device memory that a driver may carry from GPU to GPU.
@@ -316,7 +316,8 @@ class Group:
     def is_torn(self) -> bool:
         """Whether an operation of the driver is still in the middle, so that the driver cannot end in order."""
         try:
-            return any(not isinstance(each, board.Board) and not each.wait(_SLICE_S) for each in self._left)
+            is_left = any(not isinstance(each, board.Board) and not each.wait(_SLICE_S) for each in self._left)
+            return is_left or self.driver.is_torn()
         except Exception:  # it has failed
             return True
 
