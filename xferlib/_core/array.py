@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from xferlib._core.raw import known_to
 from xferlib.errors import LayoutError, UnsupportedArrayError, UnsupportedDTypeError, did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Lent:
 
     def used_on(self, stream: RawStream) -> None:
         """Note that the memory must outlive the work enqueued so far on ``stream``."""
-        self.backend.consumed(self.array, stream)
+        self.backend.consumed(self.array, known_to(self.backend, stream, stream.device.kind))
 
 
 def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

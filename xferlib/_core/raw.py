@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from xferlib._core.device import make_device
 from xferlib._runtime import circumstances
 from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import StreamError, TransferError
@@ -39,6 +40,21 @@ class RawStream:
 
     def __repr__(self) -> str:
         return f"<RawStream {self.handle:#x} on {self.device}>"
+
+
+def known_to(backend: Any, stream: RawStream, kind: str) -> RawStream:
+    """The stream as ``backend`` has it, whose own object for it the stream of another library does not have.
+
+    Args:
+        backend: The backend that is to use it.
+        stream: The stream, of any library on the same device.
+        kind: What ``backend`` calls that device's kind.
+    """
+    if stream.device.backend == backend.name:
+        return stream
+    known: RawStream = backend.stream_wrap(stream.handle, make_device(backend.name, kind, stream.device.index))
+    known.capture = stream.capture
+    return known
 
 
 class Capture:

@@ -196,11 +196,12 @@ def shared(lib: Primitives, x: Any) -> Array | None:
         return None
     own = lib.backend.at(place)
     own.attach(place)
+    lent = Lent(x, lender)
     current, theirs = own.stream_current(place), lender.stream_current(info.device)
     if current.handle != theirs.handle:
         own.event_wait(current, lender.event_record(theirs, timing=False))
-        lender.consumed(x, current)
-    return _over(lib, own, info, place, Lent(x, lender))
+        lent.used_on(current)
+    return _over(lib, own, info, place, lent)
 
 
 def _same_device(lib: Primitives, domain: str, device: Device) -> Device | None:
