@@ -128,7 +128,7 @@ def test_a_capsule_that_is_not_taken_frees_its_array(space: Space, version: Any)
 def test_memory_of_another_library_is_taken_as_it_lies(shared_memory: Space, library: str) -> None:
     if not xl.available_backends()[library].is_available:
         pytest.skip(f"{library} is not installed")
-    theirs: Any = xl.to_device(X, backend=library, device="cpu")
+    theirs: Any = xl.to_device(X, device=f"{library}:cpu")
     for view in VIEWS[:6]:
         same(shared_memory.get(shared_memory.xp.from_dlpack(view(theirs))), view(X))
     ours = shared_memory.xp.from_dlpack(theirs[:, 1:])
