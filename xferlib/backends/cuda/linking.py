@@ -49,8 +49,8 @@ def linked(pieces: Sequence[tuple[str, str, bytes]], *, arch: str) -> bytes:
 
 def _runtime(pieces: Sequence[tuple[str, str, bytes]]) -> list[tuple[str, str, bytes]]:
     """CUDA's device runtime, where one of the pieces calls it and it is installed."""
-    kinds = {kind for _, kind, content in pieces if _LAUNCHES in content}
-    if not kinds or "LIBRARY" in kinds:  # the runtime itself, given by the user: there must be one
+    is_given = any("cudadevrt" in name for name, _, _ in pieces)  # by the user: there must be one
+    if is_given or not any(_LAUNCHES in content for _, _, content in pieces):
         return []
     try:
         from cuda import pathfinder
