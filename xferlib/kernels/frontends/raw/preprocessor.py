@@ -24,7 +24,7 @@ _COMPILERS_OWN = re.compile(
 )
 """Names that a compiler defines, or not."""
 _COMPILERS = {"__CUDACC__": "1", "__CUDACC_RTC__": "1", "__CUDA_ARCH__": None, "__cplusplus": None}
-"""What NVRTC defines; None for a value that depends on the call."""
+"""Macros of NVRTC; None for a value that depends on the call."""
 _MOST_DEPTH = 16
 _MOST_CHARACTERS = 65536
 
@@ -64,7 +64,7 @@ _NAME_ALONE = re.compile(r"\b[A-Za-z_]\w*\b")
 
 
 def preprocessed(source: str, options: Sequence[str]) -> Preprocessed:
-    """What the compiler reads of a source with some options.
+    """Give the lines of a source that the compiler reads with some options.
 
     Args:
         source: With continued lines joined, and without comments.
@@ -110,7 +110,7 @@ class _LineReader:
         self._open: list[_Condition] = []
 
     def line(self, text: str) -> str:
-        """What is left of a line."""
+        """The text that is left of a line."""
         match = _DIRECTIVE.match(text)
         is_read = not self._open or self._open[-1].is_read
         is_sure = not self._open or self._open[-1].is_sure
