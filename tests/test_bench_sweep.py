@@ -139,7 +139,18 @@ def test_a_case_is_the_same_at_each_draw_and_has_the_layout_that_it_names(
 
 def test_a_sweep_checks_and_times_every_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "sweep.json"
-    arguments = ["bench", "sweep", "--seconds", "3", "--seed", "11", "--largest", "64KiB", "--without-compile"]
+    arguments = [
+        "bench",
+        "sweep",
+        "--seconds",
+        "3",
+        "--seed",
+        "11",
+        "--largest",
+        "64KiB",
+        "--without-compile",
+        "--twins",
+    ]
     assert main([*arguments, "--json", str(file)]) == 0
     out = capsys.readouterr().out
     assert "WRONG" not in out
@@ -150,8 +161,11 @@ def test_a_sweep_checks_and_times_every_case(tmp_path: Path, capsys: pytest.Capt
     for each in found["cases"]:
         assert each["problem"] == ""
         for regime in ("hot", "cold"):
-            assert any(name.startswith("xferlib") for name in each["seconds"][regime])
-            assert not all(name.startswith("xferlib") for name in each["seconds"][regime])
+            timed, again = each["seconds"][regime], each["again"][regime]
+            peers = {name for name in timed if not name.startswith("xferlib")}
+            assert 0 < len(peers) < len(timed)
+            assert again.keys() == peers
+            assert all(again[name].keys() == timed[name].keys() for name in peers)
 
 
 def test_one_case_can_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,18 +61,23 @@ def is_there(name: str) -> bool:
     return backends[name].is_available if name in backends else importlib.util.find_spec(name) is not None
 
 
-@pytest.mark.parametrize("backend", ["numpy", "torch", "sim"])
+DEVICES = ["numpy:cpu", "torch:cpu", "sim:sim:0", "cupy:cuda:0", "torch:cuda:0", "pycuda:cuda:0"]
+
+
+@pytest.mark.parametrize("where", DEVICES)
 @pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_programs_run_and_print_what_the_page_says(
-    page: Path, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not is_there(backend):
-        pytest.skip(f"{backend}: {xl.available_backends()[backend].reason}")
+    backend = where.partition(":")[0]
+    status = xl.available_backends()[backend]
+    if where not in status.devices:
+        pytest.skip(f"{where}: {status.reason or 'no such device'}")
     monkeypatch.chdir(tmp_path)
     xl.trim()  # pages that count what is kept begin with nothing
     names: dict[str, Any] = {"__name__": "page"}
-    device = xl.Device({"torch": "torch:cpu", "numpy": "numpy:cpu", "sim": "sim:sim:0"}[backend])
-    with xl.use_backend(backend), device, xl.sim.check():  # which reports a fault again that an earlier run had
+    # sim.check() reports a fault again that an earlier run had.
+    with xl.use_backend(backend), xl.Device(where), xl.sim.check():
         for block in blocks(page):
             if all(map(is_there, block.needs)):
                 printed = StringIO()

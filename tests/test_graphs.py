@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -97,6 +99,69 @@ def test_a_graph_may_die_while_its_launch_is_in_flight(backend: str) -> None:
     gc.collect()
     stream.synchronize()
     assert (back == 6).all()
+
+
+@pytest.mark.parametrize("follows", [False, True], ids=["an event a launch", "one event at the end"])
+def test_what_a_graph_uses_lives_until_its_last_launch_is_done(
+    fake: Any, monkeypatch: pytest.MonkeyPatch, *, follows: bool
+) -> None:
+    with xl.use_backend("fake"):
+        stream, back = xl.Stream(), xl.pinned_empty(COUNT, "float32")
+        source = _device(6)
+        alive = weakref.ref(source)
+        xl.synchronize()
+        with stream.capture() as graph:
+            xl.to_host_async(source, out=back)
+        del source
+        record, records = fake.event_record, itertools.count()
+        monkeypatch.setattr(fake, "event_record", lambda *args, **kw: (next(records), record(*args, **kw))[1])
+        monkeypatch.setattr(fake, "follows_launches", lambda stream: follows)
+        for _ in range(3):
+            graph.launch(stream)
+        assert next(records) == (0 if follows else 3)
+        del graph
+        gc.collect()
+        _begin_another_capture()
+        assert alive() is not None
+        stream.synchronize()
+        _begin_another_capture()
+        assert alive() is None
+    assert (back == 6).all()
+
+
+def _begin_another_capture() -> None:
+    """Let the library look for graphs that are gone and done."""
+    with xl.Stream().capture():
+        pass
+    gc.collect()
+
+
+def test_a_backward_pass_is_captured_with_the_memory_of_its_threads() -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch sees no cuda device")
+    with xl.use_backend("torch"), xl.get_device("cuda:0"):
+        weight = torch.randn(512, 512, device="cuda", requires_grad=True)
+        x = torch.randn(64, 512, device="cuda")
+        stream = xl.Stream()
+
+        def gradient() -> Any:
+            loss = ((x @ weight).tanh() @ weight.T).sin().sigmoid().square().sum()  # no infinities
+            return torch.autograd.grad(loss, weight)[0]
+
+        with stream:
+            gradient()  # cuBLAS makes its memory before the capture
+            stream.synchronize()
+            with stream.capture() as graph:
+                found = gradient()
+            for seed in range(4):
+                x.copy_(torch.randn(64, 512, generator=torch.Generator().manual_seed(seed)))
+                others = [torch.full((512, 512), 3.0, device="cuda") for _ in range(16)]
+                graph.launch(stream)
+                expected = gradient()
+                stream.synchronize()
+                assert torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
+                assert all((each == 3).all() for each in others)  # no launch writes to memory of another array
 
 
 # --- kernels

@@ -270,6 +270,26 @@ def test_threads_carry_the_chunks_of_a_cpu_only_where_they_are_large(width: int)
     assert set(found) == {width > 100 or xl.get_device().kind != "cpu"}
 
 
+@pytest.mark.parametrize("dtype", ["float32", ">i4"])
+def test_a_chunk_that_the_function_keeps_is_not_filled_again(dtype: str) -> None:
+    source = np.arange(12 * 50_000).reshape(12, -1).astype(dtype)  # chunks whose memory a CPU recycles
+    kept: list[Any] = []
+
+    def kept_now_and_then(chunk: Any) -> Any:
+        if len(places) % 3 == 0:
+            kept.append(chunk)
+        places.append(xl.get_backend(chunk).view(chunk).pointer)
+        return xl.to_host(chunk) * 2
+
+    places: list[int] = []
+    doubled = xl.stream_map(kept_now_and_then, source, chunk_rows=1)
+    assert_same_bits(doubled, source.astype(source.dtype.newbyteorder("=")) * 2)
+    for number, chunk in enumerate(kept):
+        assert_same_bits(xl.to_host(chunk), source[3 * number : 3 * number + 1].astype(doubled.dtype))
+    if xl.get_device().kind == "cpu":
+        assert len(set(places)) < len(places)  # those that it lets go of are
+
+
 # --- reduction
 
 

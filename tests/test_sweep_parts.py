@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from xferlib._cli.bench.sweep import figures, kinds, measurement, show, timing, trial
-from xferlib._cli.bench.sweep.peers import present
+from xferlib._cli.bench.sweep import figures, kinds, show, timing, trial
 
 
 class FakeClock:
@@ -132,20 +131,6 @@ def test_a_second_run_of_the_best_peer_shows_what_noise_comes_to(capsys: pytest.
     show.tables([quiet], {}, {})
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["transfer", "cold", "1", *["0.67"] * 4, "100.0", "%", "100.0", "%"] in rows
-
-
-def test_every_way_of_the_peers_runs_twice_if_wanted() -> None:
-    peers = present(compiles=False)
-    case = kinds.named("transfer:7:3", peers.backends, 64 << 10)
-    once = measurement.measured(case, peers, lambda _: None)
-    twice = measurement.measured(case, peers, lambda _: None, is_twice=True)
-    assert not once.again
-    assert not twice.problem
-    for regime, timed in twice.seconds.items():
-        own = next(name for name in timed if name.startswith("xferlib"))
-        assert twice.again[regime].keys() == timed.keys() - {own}
-        assert all(twice.again[regime][name].keys() == timed[name].keys() for name in twice.again[regime])
-        assert twice.floor(regime) is not None
 
 
 def test_kinds_share_the_seconds_evenly_and_number_their_cases() -> None:

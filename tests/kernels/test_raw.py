@@ -1,6 +1,7 @@
 """Raw kernels: the program of two dimensions on every CUDA library, checks, and what stands in on a CPU."""
 
 import ctypes
+from types import SimpleNamespace
 from typing import Any
 
 import hypothesis.extra.numpy as hnp
@@ -42,6 +43,29 @@ def target(request):
 def _inputs():
     rng = np.random.RandomState(123)
     return np.arange(10, dtype=np.float32).reshape(2, 5), (10 * rng.rand(2, 5)).astype(np.float32)
+
+
+def test_repeated_calls_run_on_the_stream_that_each_is_given(target):
+    if target.name == "torch-cpu":
+        pytest.skip("needs a GPU")
+    source = """
+extern "C" __global__ void chain(long long *x, int last, long long cycles) {
+  for (long long start = clock64(); clock64() - start < cycles;) {}
+  *x = *x * 10 + last;
+}
+"""
+    kernel = raw_module(source).get_function("chain")
+    x = target.put(np.zeros(1, np.int64))
+    xl.synchronize(xl.device_of(x))
+    streams = [xl.Stream(xl.device_of(x)), xl.Stream(xl.device_of(x))]
+    for last in range(1, 9):  # each waits for the one before it, which takes its time
+        stream, before = streams[last % 2], streams[(last + 1) % 2]
+        stream.wait(before.record())
+        kernel(1, 1, (x, last, 2_000_000), stream=stream)
+        if last == 4:
+            kernel(1, 1, (x, 9, 0), stream=stream.handle)
+    streams[0].synchronize()
+    assert target.get(x).tolist() == [123495678]
 
 
 def test_two_dimensions(target):
@@ -255,15 +279,21 @@ def test_a_repeated_call_passes_what_a_checked_one_does(numbers, data):
     args = [one, *(first for _, first, _ in numbers)]
     codes = codes_of(parameters, args)
     assert codes is not None
-    call = RawCall("k", library, None, parameters, args, [0], library.prepare, codes)
+    here, stream = object(), data.draw(st.sampled_from([None, 9]))
+    given_stream = None if stream is None else SimpleNamespace(handle=stream, device=here)
+    call = RawCall("k", library, here, parameters, args, [0], library.prepare, codes)
     again = [second if data.draw(st.booleans()) else first for _, first, second in numbers]
     expected = [declared(name, value) for (name, _, _), value in zip(numbers, again, strict=True)]
-    assert not call.run([wide, *again])
+    assert not call.run([wide, *again], given_stream)
+    assert not call.run(args, SimpleNamespace(handle=9, device=object()))
     assert not library.launched
-    if call.run([two, *again]):
+    if call.run([two, *again], given_stream):
         (launched,) = library.launched
-        assert launched == (7, [two.ctypes.data.to_bytes(8, "little"), *(each.tobytes() for each in expected)])
-        assert library.consumed_by == [(two, "stream")]
+        assert launched == (
+            stream or 7,
+            [two.ctypes.data.to_bytes(8, "little"), *(each.tobytes() for each in expected)],
+        )
+        assert library.consumed_by == [(two, given_stream or "stream")]
     else:  # and that happens only where the types differ, or the number is too large to be written as it is
         assert not library.launched
         same = [type(value) is type(first) for value, (_, first, _) in zip(again, numbers, strict=True)]

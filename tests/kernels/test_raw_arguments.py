@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
+from tests import driver_double
 from xferlib.errors import (
     ArgumentError,
     KernelCompileError,
@@ -311,6 +312,46 @@ def test_an_array_by_cudas_interface_is_an_argument(library: str) -> None:
         kernel(1, 32, (x, _interface(y, strides=(8,), shape=(2,)), 2))
     with pytest.raises(LayoutError, match="read-only"):
         kernel(1, 32, (_interface(x, data=(1, True)), y, 2))
+
+
+def test_a_foreign_array_is_on_the_device_that_the_driver_tells() -> None:
+    driver_double.run("""
+driver = sys.modules["cuda.bindings.driver"]
+driver.cuPointerGetAttribute = lambda attribute, pointer: (0, pointer >> 32)
+
+from types import SimpleNamespace
+from xferlib.backends.cuda.devices import CudaDevices
+from xferlib.kernels.calls.foreign_arrays import Adopted
+
+class Two(CudaDevices):
+    name, attached = "two", []
+    def __init__(self): super().__init__(2)
+    def device_current(self): return self.devices()[0]
+    def attach(self, device): self.attached.append(device)
+    def stream_current(self, device): return device
+    def over(self, pointer, shape, dtype, device, owner): return pointer, device
+    def empty(self, shape, dtype, device, stream): return stream, device
+
+Two.__abstractmethods__ = frozenset()
+two = Two()
+zero, one = two.devices()
+
+def described(pointer, *shape):
+    interface = {"data": (pointer, False), "shape": shape, "typestr": "<f4", "version": 3}
+    return SimpleNamespace(__cuda_array_interface__=interface)
+
+x = SimpleNamespace(is_pointer=True, is_const=False, name="x")
+there = 1 << 32
+for args, found in (
+    ([described(there, 2)], [(there, one)]),
+    ([described(64, 2)], [(64, zero)]),
+    ([described(0, 0), described(there, 2)], [(one, one), (there, one)]),
+    ([described(0, 0)], [(zero, zero)]),
+):
+    two.attached.clear()
+    assert Adopted("k", [x] * len(args), args, two, zero).args == found, found
+    assert two.attached == [place for what, place in found if what not in (zero, one)]
+""")
 
 
 # --- parameters as the source declares them

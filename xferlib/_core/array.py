@@ -73,8 +73,11 @@ class Lent:
         self.backend = backend
 
     def used_on(self, stream: RawStream) -> None:
-        """Note that the memory must outlive the work enqueued so far on ``stream``."""
-        self.backend.consumed(self.array, stream)
+        """Note that the memory must outlive the work enqueued so far on ``stream``, of the other library."""
+        if stream.capture is not None:
+            stream.capture.keep(self.array)
+            return
+        self.backend.consumed(self.array, stream.known_to(self.backend))
 
 
 def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

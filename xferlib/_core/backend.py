@@ -174,6 +174,13 @@ class Streams(_Named, ABC):
         """End the recording, even if this raises; return the function that enqueues the work on a stream."""
         raise self._unsupported("graphs")
 
+    def follows_launches(self, stream: RawStream) -> bool:
+        """Whether a launch on ``stream`` follows that of the same graph on any other without an event.
+
+        The stream then exists as long as the process, so that an event after the launch can be recorded at any time.
+        """
+        return False
+
     @abstractmethod
     def device_synchronize(self, device: Device) -> None: ...
 

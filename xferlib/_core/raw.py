@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from xferlib._core.device import make_device
 from xferlib._runtime import circumstances
 from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import StreamError, TransferError
@@ -39,6 +40,14 @@ class RawStream:
 
     def __repr__(self) -> str:
         return f"<RawStream {self.handle:#x} on {self.device}>"
+
+    def known_to(self, backend: Any) -> RawStream:
+        """The stream as ``backend`` has it: only that can be given to its library's functions."""
+        if self.device.backend == backend.name:
+            return self
+        device = make_device(backend.name, self.device.kind, self.device.index)
+        found: RawStream = backend.stream_wrap(self.handle, device)
+        return found
 
 
 class Capture:

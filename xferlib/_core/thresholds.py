@@ -139,5 +139,7 @@ takes as long."""
 IN_TURN_MOST = 1 << 20
 """A larger chunk of a `stream_map` on a CPU is copied by threads of its own: below, a hand-over takes as long as the
 copy."""
+RECYCLED_CHUNK_FROM = 128 << 10
+"""From here on such a chunk lies in recycled memory: malloc may return its pages to the kernel in each step."""
 RESULT_BEGUN_FROM = 8 << 20
 """From here on the copy of a chunk's result is begun ahead: less is copied in the time that it takes to begin it."""

@@ -99,7 +99,7 @@ class Results:
             )
         out = self._sink.target(start, stop, info.shape, info.dtype)
         if info.device.kind == "cpu" or info.nbytes < RESULT_BEGUN_FROM:
-            order = stream if info.device is stream.device else None
+            order = stream if info.device.kind != "cpu" else None  # a CPU is done when its call returns
             return functools.partial(transfers.to_host, value, stream=order, out=out)
         return copies.begin_to_host(value, stream=stream, out=out, is_awaited=True).result
 

@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xferlib._api import transfers
 from xferlib._core import registry
+from xferlib._core.array import SUPPORTED
 from xferlib._core.devices import resolve
+from xferlib._core.layout import address
 from xferlib._core.stream import current_stream
-from xferlib._core.thresholds import IN_TURN_MOST
+from xferlib._core.thresholds import IN_TURN_MOST, RECYCLED_CHUNK_FROM
+from xferlib._memory.host import RECYCLED_FROM, host_cache
 from xferlib._pipeline.device_worker import Station
 from xferlib.errors import ArgumentError, UnsupportedArrayError
 
 if TYPE_CHECKING:
+    from xferlib._core.array import Array
     from xferlib._core.device import Device
+    from xferlib._core.layout import HostArray
     from xferlib._pipeline.chunk_ledger import Results
 
 
@@ -57,7 +64,9 @@ def chunks_of(low: int, high: int, chunk_rows: int) -> list[tuple[int, int]]:
 class InTurn:
     """A CPU, to which small chunks are copied, and their results from it, in the calling thread.
 
-    A hand-over between threads takes as long as the copy of a megabyte, and no link works meanwhile.
+    A hand-over between threads takes as long as the copy of a megabyte, and no link works meanwhile. Chunks lie in
+    recycled memory: malloc may return the pages of a fresh array in each step, and faults on them take longer than the
+    copy.
 
     Args:
         device, numbers, results: As for `Station`.
@@ -67,14 +76,27 @@ class InTurn:
         self.device = device
         self._numbers: Iterator[int] = iter(numbers)
         self._results = results
+        self._backend = registry.get(device.backend).at(device)
+        self._stream = current_stream(device)  # one stream is like another on a CPU
 
     def next(self) -> Any:
         """Return the next chunk on the device."""
-        return transfers.to_device(self._results.read(next(self._numbers)), device=self.device)
+        host = self._results.read(next(self._numbers))
+        if (recycled := self._recycled(host)) is not None:
+            return transfers.to_device(host, out=recycled)
+        return transfers.to_device(host, device=self.device)
+
+    def _recycled(self, host: HostArray) -> Array | None:
+        """Memory for a chunk, free again when the function has let go of it; None where malloc recycles by itself."""
+        dtype = host.dtype.newbyteorder("=")
+        if host.nbytes < RECYCLED_CHUNK_FROM or dtype not in SUPPORTED or self._backend.plain_arrays is None:
+            return None
+        memory = host_cache.empty((max(host.nbytes, RECYCLED_FROM),), np.dtype(np.uint8))
+        return self._backend.over(address(memory), host.shape, dtype, device=self.device, owner=memory)
 
     def give(self, number: int, value: Any) -> None:
         """Store a result."""
-        self._results.store(number, self._results.begin(number, value, current_stream(self.device))())
+        self._results.store(number, self._results.begin(number, value, self._stream)())
 
     def release(self) -> None:
         """No-op: no thread waits."""

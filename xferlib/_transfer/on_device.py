@@ -9,7 +9,6 @@ import numpy as np
 
 from xferlib._core import observe
 from xferlib._core.array import Array, ArrayInfo
-from xferlib._core.device import make_device
 from xferlib._core.layout import bounds
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import MEDIUM_NBYTES
@@ -57,7 +56,7 @@ def device_to_device(source: CopySource, target: CopyTarget, dtype: np.dtype[Any
         relayout.copy(into, flat._replace(device=into.device), taker, order)
     elif flat.size:
         _follow(order, near, taker, giver)
-        giver.consumed(temporary, _known_to(giver, order, info.device.kind))
+        giver.consumed(temporary, order.known_to(giver))
         arrived = _fetch(into, flat, taker, giver, order, near)
     in_flight.in_flight.hold(taker, in_flight.record(taker, order), src, temporary, arrived, dst)
     if target.stream is None:
@@ -69,13 +68,6 @@ def _follow(order: RawStream, before: RawStream, taker: Backend, giver: Backend)
     """Make a stream of ``taker`` wait for the work enqueued so far on a stream of ``giver``."""
     if (before.device.index, before.handle) != (order.device.index, order.handle):
         taker.event_wait(order, giver.event_record(before, timing=False))
-
-
-def _known_to(backend: Backend, stream: RawStream, kind: str) -> RawStream:
-    """The stream as ``backend`` has it, whose own object for it the stream of another library does not have."""
-    if stream.device.backend == backend.name:
-        return stream
-    return backend.stream_wrap(stream.handle, make_device(backend.name, kind, stream.device.index))
 
 
 def _overlap(one: ArrayInfo, two: ArrayInfo) -> bool:

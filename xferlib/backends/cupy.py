@@ -144,7 +144,7 @@ class CupyBackend(CudaBackend):
         return [make(shape, dtype.char, pointer(memory, start + place)) for place, shape, dtype in forms]
 
     @contextlib.contextmanager
-    def _own_memory(self, device: Device) -> Iterator[Any]:
+    def _own_memory(self, stream: RawStream) -> Iterator[Any]:
         pool = cupy.cuda.MemoryPool()
         with cupy.cuda.using_allocator(pool.malloc):
             yield pool

@@ -13,6 +13,7 @@ import numpy as np
 
 from xferlib._core import defaults, devices, observe, registry
 from xferlib._core.observe import Kind
+from xferlib._core.stream import Stream
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib._runtime.torch_compile import untraced
 from xferlib.errors import KernelTypeError, UnsupportedError
@@ -20,7 +21,7 @@ from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls.backend_engine import engine_of
 from xferlib.kernels.calls.foreign_arrays import Adopted, is_foreign
-from xferlib.kernels.calls.raw import repeated
+from xferlib.kernels.calls.raw import Repeated, repeated
 from xferlib.kernels.calls.raw_arguments import check_block, check_shared, extents_of, passed
 from xferlib.kernels.engines.cuda.engine import ParameterBlock
 from xferlib.kernels.pickling import check_function
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from xferlib.kernels.frontends.raw.signature import RawParameter
 
 Extents = int | tuple[int, ...]
-Repeated = Callable[[Sequence[Any]], bool]
 
 _MOST_CALLS = 16
 
@@ -173,12 +173,12 @@ class RawKernel:
             KernelCompileError: NVRTC refused the source.
         """
         form = (grid, block, shared_nbytes, cooperative)
-        if stream is None and observe.active is None:
+        if observe.active is None and (stream is None or type(stream) is Stream):
             try:
                 call = self._calls.get(form)
             except TypeError:  # extents that no launch can have
                 call = None
-            if call is not None and call(args):
+            if call is not None and call(args, None if stream is None else stream._raw):
                 return
         if len(args) != len(self.parameters):
             if checks.is_array(args):
@@ -249,8 +249,6 @@ class RawKernel:
         return f"{self.name}(): argument {self._names[number]!r}"
 
     def _stream(self, owner: Any, device: Device, stream: Any) -> RawStream:
-        from xferlib._core.stream import Stream
-
         if stream is None:
             current: RawStream = owner.stream_current(device)
             return current

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from xferlib._core import observe
 from xferlib._core.observe import Kind
-from xferlib._core.raw import Capture
+from xferlib._core.raw import Capture, opened
 from xferlib._runtime.fork import reset_in_child
 from xferlib._runtime.interrupts import deferred
-from xferlib.errors import StreamError
+from xferlib.errors import ContextError, StreamError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class _GraphWork:
     """A complete graph: what enqueues it, what it uses, and its last launch."""
 
-    __slots__ = ("backend", "done", "kept", "last", "lock", "run")
+    __slots__ = ("_is_marked", "backend", "done", "kept", "last", "lock", "run")
 
     def __init__(self, backend: Backend, run: Callable[[RawStream], None], kept: list[Any]) -> None:
         self.backend = backend
@@ -40,21 +40,40 @@ class _GraphWork:
         self.kept = kept
         self.lock = threading.Lock()
         self.done: RawEvent | None = None
-        """After the last launch."""
+        """After the last launch; None where it is recorded when it is asked for."""
         self.last: RawStream | None = None
+        self._is_marked = True
 
     def launch(self, stream: RawStream) -> None:
         with self.lock:
-            again = self.done if self.last is stream else None  # for which nothing waits
-            if self.done is not None and again is None:
-                self.backend.event_wait(stream, self.done)  # the launches share their memory
+            if stream is not self.last:
+                self._move(stream)
             self.run(stream)
-            self.done, self.last = self.backend.event_record(stream, timing=False, event=again), stream
+            if self._is_marked:  # nothing waits for the event of the launch before
+                self.done = self.backend.event_record(stream, timing=False, event=self.done)
+
+    def _move(self, stream: RawStream) -> None:
+        """Launch on another stream from now on."""
+        if self.done is not None:
+            self.backend.event_wait(stream, self.done)  # the launches share their memory
+        self.done, self.last = None, stream
+        self._is_marked = not self.backend.follows_launches(stream)
 
     def is_over(self) -> bool:
-        with contextlib.suppress(Exception):  # of a device that is lost nothing will be done
-            return self.done is None or self.backend.event_done(self.done)
-        return True
+        """Whether the last launch is done; asked after it, in any thread."""
+        if (last := self.last) is None:
+            return True
+        try:
+            if self.done is None:
+                if last.capture is not None:  # the event would become part of that graph
+                    return False
+                self.backend.attach(last.device)
+                self.done = self.backend.event_record(last, timing=False)
+            return self.backend.event_done(self.done)
+        except ContextError:  # of this thread; another one will ask
+            return False
+        except Exception:  # of a device that is lost nothing will be done
+            return True
 
 
 _ending: list[_GraphWork] = []
@@ -63,6 +82,8 @@ reset_in_child(_ending.clear)
 
 
 def _sweep() -> None:
+    if opened:  # a library's pool may not give memory back while a stream is captured
+        return
     for work in tuple(_ending):
         if work.is_over():
             with contextlib.suppress(ValueError):  # another thread has found it too
@@ -154,6 +175,7 @@ class CaptureBlock:
 
     def __enter__(self) -> Graph:
         self._check()
+        _sweep()
         self._stream._settle()
         self._backend.attach(self._raw.device)
         with deferred:  # or Ctrl-C might leave the stream captured

@@ -17,8 +17,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from xferlib._core.device import Device
 from xferlib._core.raw import RawStream
+from xferlib._runtime import leak
 from xferlib.backends.cuda import driver as calls
 from xferlib.backends.cuda import host_functions
 from xferlib.backends.cuda.errors import failure, refuse_fork
@@ -67,11 +67,15 @@ class CudaGraph:
         _destroy: Any = calls.graph_exec_destroy,
         _getpid: Any = os.getpid,
         _is_finalizing: Any = sys.is_finalizing,
+        _keep: Any = leak.keep,
     ) -> None:
-        if getattr(self, "_pid", 0) == _getpid():  # a forked child must not touch the driver
+        pid = getattr(self, "_pid", 0)
+        if pid == _getpid():
             _destroy(self._handle)
             if not _is_finalizing():
                 host_functions.sweep()
+        elif pid:  # a forked child must not touch the driver, as a pool does that dies
+            _keep(self._owned)
 
 
 class CudaGraphs(CudaStreams):
@@ -83,8 +87,8 @@ class CudaGraphs(CudaStreams):
         """By device and stream: what ends with the capture, the functions, and the memory that the graph must own."""
 
     @contextlib.contextmanager
-    def _own_memory(self, device: Device) -> Iterator[Any]:
-        """Let this thread's new arrays lie in memory that is given to nothing else while the result lives."""
+    def _own_memory(self, stream: RawStream) -> Iterator[Any]:
+        """Let new arrays of this thread and of this stream lie in memory that only the result owns."""
         yield None
 
     def capture_begin(self, stream: RawStream) -> None:
@@ -94,12 +98,15 @@ class CudaGraphs(CudaStreams):
         self._owned[key] = stream  # the one that `stream_current` finds, and whose capture it tells
         functions: list[int] = []
         with contextlib.ExitStack() as ends:
-            memory = ends.enter_context(self._own_memory(stream.device))
+            memory = ends.enter_context(self._own_memory(stream))
             ends.enter_context(host_functions.kept_in(functions))
             result = self._inside(stream.device, calls.capture_begin, stream.handle, calls.CAPTURE_RELAXED)
             if result:
                 raise failure(result, f"capturing a stream of {stream.device}")
             self._captures[key] = (ends.pop_all(), host_functions.Kept(functions), memory)
+
+    def follows_launches(self, stream: RawStream) -> bool:
+        return (stream.device.index, stream.handle) in self._lasting  # cuGraphLaunch orders the launches of a graph
 
     def _mark_launch(self, stream: RawStream) -> Any:
         return self.event_record(stream, timing=False)

@@ -48,6 +48,8 @@ class CudaStreams(CudaDevices):
         self._owned: weakref.WeakValueDictionary[tuple[int, int], RawStream] = weakref.WeakValueDictionary()
         self._seen: dict[tuple[int, int], RawStream] = {}
         self._unused: dict[tuple[int, bool, int], list[Made]] = {}
+        self._lasting = {(index, handle) for index in range(count) for handle in (0, 1)}
+        """Streams that are never destroyed, by device and handle: the default ones, and those made here."""
 
     def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> RawStream:
         """Create or recycle a stream, which is never destroyed.
@@ -67,6 +69,7 @@ class CudaStreams(CudaDevices):
         place = (device.index, made.handle)
         self._seen.pop(place, None)
         self._owned[place] = stream
+        self._lasting.add(place)
         return stream
 
     def _idle_stream(self, key: tuple[int, bool, int]) -> Made | None:

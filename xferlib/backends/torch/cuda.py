@@ -37,6 +37,15 @@ _new_tensor: Callable[..., torch.Tensor] | None = getattr(
 )
 
 
+# Private, but torch.cuda.use_mem_pool serves the calling thread alone, and a backward pass allocates in others: without
+# it their memory is given to other arrays while the graph still writes to it.
+_begin_stream_pool: Callable[[int, Any], None] | None = (
+    getattr(torch._C, "_cuda_beginAllocateCurrentStreamToPool", None)
+    if hasattr(torch._C, "_cuda_endAllocateToPool") and hasattr(torch._C, "_cuda_releasePool")
+    else None
+)
+
+
 @functools.lru_cache(maxsize=256)
 def _steps(shape: tuple[int, ...]) -> tuple[int, ...]:
     return c_strides(shape, 1)
@@ -171,10 +180,22 @@ class TorchCuda(CudaBackend):
         return tensors.cut(slab, forms)
 
     @contextlib.contextmanager
-    def _own_memory(self, device: Device) -> Iterator[Any]:
-        pool = torch.cuda.MemPool()
-        with torch.cuda.use_mem_pool(pool, device=self._places[device.index]):
-            yield pool
+    def _own_memory(self, stream: RawStream) -> Iterator[Any]:
+        """As `CudaGraphs._own_memory`. A pool serves the allocations of one thread, or of one stream in any thread."""
+        index = stream.device.index
+        with torch.cuda.device(index):  # a pool belongs to the current device
+            of_thread, of_stream = torch.cuda.MemPool(), torch.cuda.MemPool()
+        with torch.cuda.use_mem_pool(of_thread, device=self._places[index]):
+            if _begin_stream_pool is None:
+                yield of_thread
+                return
+            with torch.cuda.stream(self._native(stream)):
+                _begin_stream_pool(index, of_stream.id)
+            try:
+                yield of_thread, of_stream
+            finally:
+                torch._C._cuda_endAllocateToPool(index, of_stream.id)
+                torch._C._cuda_releasePool(index, of_stream.id)
 
     def consumed(self, array: Array, stream: RawStream) -> None:
         if stream.capture is not None:

@@ -20,6 +20,29 @@ if TYPE_CHECKING:
     from xferlib.kernels.frontends.raw.signature import RawParameter
 
 
+class _Interface:
+    """The checked description of an array by CUDA's array interface."""
+
+    __slots__ = ("dtype", "pointer", "shape", "stream")
+
+    def __init__(self, kernel: str, parameter: RawParameter, value: Any) -> None:
+        interface = value.__cuda_array_interface__
+        self.shape = tuple(interface["shape"])
+        self.dtype = check_dtype(np.dtype(interface["typestr"]), what=parameter.name)
+        strides = interface.get("strides")
+        pointer, is_read_only = interface["data"]
+        if strides is not None and not is_c_contiguous(self.shape, tuple(strides), self.dtype.itemsize):
+            raise LayoutError(
+                f"{kernel}(): argument {parameter.name!r} has byte strides {tuple(strides)}, and a pointer knows no "
+                "strides; pass a copy in C order"
+            )
+        if is_read_only and not parameter.is_const:
+            raise LayoutError(f"{kernel}(): argument {parameter.name!r} is read-only; pass a writable array")
+        self.pointer = int(pointer)
+        stream = interface.get("stream")
+        self.stream = None if stream is None else int(stream)
+
+
 class Adopted:
     """The arguments of a launch, foreign arrays as arrays of one backend.
 
@@ -28,7 +51,7 @@ class Adopted:
         parameters: Its parameters.
         args: As given.
         backend: The part of the backend that launches, where no argument decides it.
-        device: Where it launches, likewise.
+        device: Where it launches, likewise. Memory that CUDA's array interface describes is where the driver says.
     """
 
     def __init__(
@@ -36,11 +59,20 @@ class Adopted:
     ) -> None:
         self.args = list(args)
         self._streams: list[int] = []
+        without_memory: list[tuple[int, Any]] = []
         for number, (parameter, value) in enumerate(zip(parameters, args, strict=True)):
             if not (parameter.is_pointer and is_foreign(value)):
                 continue
             if device.kind == "cuda" and hasattr(value, "__cuda_array_interface__"):
-                self.args[number] = self._described(kernel, parameter, value, backend, device)
+                found = _Interface(kernel, parameter, value)
+                if found.stream is not None:
+                    self._streams.append(found.stream)
+                if 0 in found.shape:
+                    without_memory.append((number, found))
+                    continue
+                device = backend.device_at(found.pointer)
+                backend.attach(device)
+                self.args[number] = backend.over(found.pointer, found.shape, found.dtype, device=device, owner=value)
             elif hasattr(value, "__dlpack__"):
                 namespace: Any = backend.namespace()
                 self.args[number] = namespace.from_dlpack(value)
@@ -49,24 +81,9 @@ class Adopted:
                     f"{kernel}(): argument {parameter.name!r} is memory of a GPU, and the kernel runs on {device}; "
                     "choose a backend with CUDA: xferlib.use_backend(...)"
                 )
-
-    def _described(self, kernel: str, parameter: RawParameter, value: Any, backend: Backend, device: Device) -> Any:
-        interface = value.__cuda_array_interface__
-        shape, dtype = tuple(interface["shape"]), check_dtype(np.dtype(interface["typestr"]), what=parameter.name)
-        strides = interface.get("strides")
-        pointer, is_read_only = interface["data"]
-        if strides is not None and not is_c_contiguous(shape, tuple(strides), dtype.itemsize):
-            raise LayoutError(
-                f"{kernel}(): argument {parameter.name!r} has byte strides {tuple(strides)}, and a pointer knows no "
-                "strides; pass a copy in C order"
-            )
-        if is_read_only and not parameter.is_const:
-            raise LayoutError(f"{kernel}(): argument {parameter.name!r} is read-only; pass a writable array")
-        if interface.get("stream") is not None:
-            self._streams.append(int(interface["stream"]))
-        if 0 in shape:
-            return backend.empty(shape, dtype, device=device, stream=backend.stream_current(device))
-        return backend.over(int(pointer), shape, dtype, device=device, owner=value)
+        for number, found in without_memory:  # which fit any device: that of the others
+            stream = backend.stream_current(device)
+            self.args[number] = backend.empty(found.shape, found.dtype, device=device, stream=stream)
 
     def order(self, backend: Backend, target: RawStream) -> None:
         """Make ``target`` wait for the streams on which the foreign arrays are written."""

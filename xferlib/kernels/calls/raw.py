@@ -16,7 +16,10 @@ from xferlib.kernels.engines.cuda.engine import ParameterBlock
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
+    from xferlib._core.raw import RawStream
     from xferlib.kernels.frontends.raw.signature import RawParameter
+
+Repeated = Callable[[Sequence[Any], "RawStream | None"], bool]
 
 _POINTER = "Q"
 _CODES = {
@@ -61,10 +64,11 @@ def repeated(
     args: Sequence[Any],
     arrays: Sequence[int],
     **options: Any,
-) -> Callable[[Sequence[Any]], bool] | None:
-    """A function that repeats a checked launch on the current stream; None where each call must be checked.
+) -> Repeated | None:
+    """A function that repeats a checked launch; None where each call must be checked.
 
-    It returns False, with nothing done, where its arguments must be checked anew.
+    It takes the arguments and the stream, None for the current one. It returns False, with nothing done, where they
+    must be checked anew.
 
     Args:
         name, owner, device, parameters, args, arrays: As for `RawCall`.
@@ -91,12 +95,17 @@ def repeated(
         return RawCall(name, owner, device, parameters, args, arrays, prepare, codes).run
     stream_handle, numbers = owner.stream_handle, tuple(arrays)
 
-    def run(args: Sequence[Any]) -> bool:
-        handle = stream_handle(device)
+    def run(args: Sequence[Any], stream: RawStream | None) -> bool:
+        if stream is None:
+            handle = stream_handle(device)
+        elif stream.device is device:
+            handle = stream.handle
+        else:
+            return False
         if not launch(args, handle):
             return False
         if handle or owner.has_made_streams:
-            _keep_alive(owner, device, [args[number] for number in numbers])
+            _keep_alive(owner, stream or owner.stream_current(device), [args[number] for number in numbers])
         return True
 
     return run
@@ -115,9 +124,8 @@ def _mask(parameter: RawParameter) -> int:
     return 0 if parameter.dtype is None else parameter.dtype.itemsize - 1
 
 
-def _keep_alive(owner: Any, device: Device, arrays: Sequence[Any]) -> None:
+def _keep_alive(owner: Any, stream: RawStream, arrays: Sequence[Any]) -> None:
     """Arrays allocated on another stream must outlast the work on this one."""
-    stream = owner.stream_current(device)
     for array in arrays:
         owner.consumed(array, stream)
 
@@ -168,9 +176,9 @@ class RawCall:
         lock = threading.Lock()
         self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
 
-    def run(self, args: Sequence[Any]) -> bool:
-        """Launch on the current stream; False, and nothing done, where the arguments must be checked anew."""
-        if [*map(type, args)] != self._types:
+    def run(self, args: Sequence[Any], stream: RawStream | None = None) -> bool:
+        """Launch; False, and nothing done, where the arguments or the stream must be checked anew."""
+        if [*map(type, args)] != self._types or (stream is not None and stream.device is not self._device):
             return False
         arrays = self._arrays(args)
         if not self._matches(*arrays):
@@ -182,7 +190,7 @@ class RawCall:
             values[number] = pointer
         for number, label in self._written:
             self._owner.note_write(args[number], label)
-        handle = self._owner.stream_handle(self._device)
+        handle = self._owner.stream_handle(self._device) if stream is None else stream.handle
         self._acquire()  # the driver copies the arguments during the launch
         try:
             self._pack(*values)
@@ -192,7 +200,7 @@ class RawCall:
         finally:
             self._release()
         if handle or self._owner.has_made_streams:
-            _keep_alive(self._owner, self._device, arrays)
+            _keep_alive(self._owner, stream or self._owner.stream_current(self._device), arrays)
         return True
 
 
