@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from xferlib._runtime.checks import refuse_no_flag, whole
 from xferlib.distributed import device_steps, ending, reductions, running, steps
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from xferlib._core.array import Array
     from xferlib.distributed.device_steps import OnDevice
     from xferlib.distributed.drivers.driver import Pending
-
-_MOST_TAG = 10_000
 
 
 class Communicator:
@@ -75,6 +73,9 @@ class Communicator:
     def __repr__(self) -> str:
         group = self._group
         return f"<Communicator {group.name}: rank {group.rank} of {group.size}, driver {group.driver.name!r}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise DistributedError(f"{self!r} is of this process; call init() in the one that is to join the job")
 
     # --- collectives
 
