@@ -378,7 +378,9 @@ def test_inspection(space: Space) -> None:
     assert xp.can_cast(d, xp.complex128)
     assert xp.isdtype(xp.float32, "real floating")
     assert xp.broadcast_shapes((2, 1), (3,)) == (2, 3)
-    assert xp.__array_api_version__ == "2024.12"
+    assert xp.__array_api_version__ == "2025.12"
+    several = xp.meshgrid(d[0], d[0]), xp.meshgrid(), xp.broadcast_arrays(d, d), xp.unstack(d), info.devices()
+    assert {type(each) for each in several} == {tuple}
 
 
 def test_every_name_of_the_standard_is_there(space: Space) -> None:

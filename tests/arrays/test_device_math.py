@@ -288,6 +288,15 @@ def test_the_sign_of_exchanged_rows(vendor: Space) -> None:
     same(vendor.get(vendor.xp.linalg.slogdet(vendor.put(singular))), tuple(np.linalg.slogdet(singular)))
 
 
+def test_conjugate_eigenvalues_have_conjugate_vectors(vendor: Space) -> None:
+    turn = np.array([[0.0, -2, 0], [2, 0, 0], [0, 0, 3]])
+    values, vectors = vendor.get(vendor.xp.linalg.eig(vendor.put(np.stack([turn, 2 * turn]))))
+    expected = np.linalg.eig(np.stack([turn, 2 * turn]))
+    same(values, expected[0])
+    same(vectors, expected[1])
+    assert calls("cusolverDn") == ["xgeev"] * 2
+
+
 @pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 0), (2, 3, 0), (2, 0, 3)])
 def test_matrices_without_elements(vendor: Space, shape: tuple[int, ...]) -> None:
     x, xp = np.ones(shape), vendor.xp.linalg
@@ -304,7 +313,9 @@ def test_matrices_without_elements(vendor: Space, shape: tuple[int, ...]) -> Non
 def test_operands_are_not_overwritten(vendor: Space) -> None:
     x = 5 * np.eye(3) + whole_numbers((2, 3, 3), "float64")
     d, xp = vendor.put(x), vendor.xp
-    xp.linalg.inv(d), xp.linalg.svd(d), xp.linalg.qr(d), xp.linalg.eigh(d), xp.linalg.solve(d, d), xp.fft.irfft(d)
+    for name in ("inv", "svd", "qr", "eigh", "eig"):
+        getattr(xp.linalg, name)(d)
+    xp.linalg.solve(d, d), xp.fft.irfft(d)
     same(vendor.get(d), x)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 from collections.abc import Callable, Iterator
@@ -127,7 +128,7 @@ def test_a_capsule_that_is_not_taken_frees_its_array(space: Space, version: Any)
 def test_memory_of_another_library_is_taken_as_it_lies(shared_memory: Space, library: str) -> None:
     if not xl.available_backends()[library].is_available:
         pytest.skip(f"{library} is not installed")
-    theirs: Any = xl.to_device(X, backend=library, device="cpu")
+    theirs: Any = xl.to_device(X, device=f"{library}:cpu")
     for view in VIEWS[:6]:
         same(shared_memory.get(shared_memory.xp.from_dlpack(view(theirs))), view(X))
     ours = shared_memory.xp.from_dlpack(theirs[:, 1:])
@@ -141,6 +142,83 @@ def test_reversed_arrays_are_taken_as_they_lie(shared_memory: Space) -> None:
     same(shared_memory.get(ours), x[:, ::-1])
     ours[0, 0, 0] = 99
     assert x[0, 2, 0] == 99
+
+
+class Foreign:
+    """An array of a library that is no backend, of the newest DLPack or of one without versions."""
+
+    def __init__(self, array: Any, *, has_versions: bool = True) -> None:
+        self.array = array
+        self.has_versions = has_versions
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if not self.has_versions and "max_version" in options:
+            raise TypeError("__dlpack__() got an unexpected keyword argument 'max_version'")
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, index = self.array.__dlpack_device__()
+        return int(kind), int(index)
+
+
+@pytest.mark.parametrize("has_versions", [True, False])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "float32", "complex128"])
+def test_objects_of_no_backend_share_their_memory(shared_memory: Space, dtype: str, has_versions: bool) -> None:
+    theirs: Any = X.astype(dtype)
+    xp, foreign = shared_memory.xp, functools.partial(Foreign, has_versions=has_versions)
+    take = lambda x, **options: xp.from_dlpack(foreign(np.asarray(x)), **options)
+    for view in VIEWS:
+        same(shared_memory.get(take(view(theirs))), view(theirs))
+        same(shared_memory.get(take(view(theirs), copy=True)), view(theirs))
+    take(theirs[:, 1:])[0, 0, 0] = 0
+    assert theirs[0, 1, 0] == 0
+    take(theirs, copy=True)[1, 0, 0] = 0
+    assert theirs[1, 0, 0] == np.array(12, dtype)
+    same(shared_memory.get(take(theirs, device="vendor:cpu", copy=False)), theirs)
+
+
+def test_the_memory_of_an_object_of_no_backend_is_released_once(shared_memory: Space) -> None:
+    theirs: Any = xl.to_device(X, backend="bare")
+    kept = weakref.ref(theirs)
+    ours = shared_memory.xp.from_dlpack(Foreign(theirs))[1:]
+    del theirs
+    gc.collect()
+    assert kept() is not None
+    same(shared_memory.get(ours + 0), X[1:])
+    del ours
+    gc.collect()
+    assert kept() is None
+
+
+def test_read_only_memory_of_an_object_of_no_backend_is_copied(shared_memory: Space) -> None:
+    x = X.copy()
+    x.flags.writeable = False
+    ours = shared_memory.xp.from_dlpack(Foreign(x))
+    ours[0, 0, 0] = 99
+    assert x[0, 0, 0] == 0
+    with pytest.raises(BufferError, match="copy=False"):
+        shared_memory.xp.from_dlpack(Foreign(x), copy=False)
+
+
+def test_an_object_of_no_backend_is_refused_for_its_device_or_dtype(shared_memory: Space) -> None:
+    class Elsewhere(Foreign):
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 10, 3
+
+    with pytest.raises(UnsupportedArrayError, match="device 3 of DLPack's kind 10"):
+        shared_memory.xp.from_dlpack(Elsewhere(X))
+    torch = pytest.importorskip("torch")
+    with pytest.raises(UnsupportedArrayError, match="type 4 with 16 bits"):
+        shared_memory.xp.from_dlpack(Foreign(torch.ones(3, dtype=torch.bfloat16)))
+
+
+@pytest.mark.parametrize("name", ["sim", "pycuda"])
+def test_a_device_takes_a_copy_of_an_object_in_host_memory(plugins: object, name: str) -> None:
+    for space in opened(name):
+        for options in ({"copy": True}, {"device": xl.get_device()}):
+            same(space.get(space.xp.from_dlpack(Foreign(X[:, ::2]), **options)), X[:, ::2])
+        with pytest.raises(UnsupportedArrayError, match="cannot share"):
+            space.xp.from_dlpack(Foreign(X))
 
 
 def test_read_only_memory_is_copied(shared_memory: Space) -> None:
@@ -204,6 +282,10 @@ def test_cuda_libraries_share_memory_in_the_order_of_their_streams(cuda: Space, 
             ours[...] = 7.0
             back = xl.get_array_module(theirs).from_dlpack(ours)
             same(xl.to_host(back), np.full_like(big, 7))
+        ours = cuda.xp.from_dlpack(Foreign(theirs))
+        same(cuda.get(ours), np.full_like(big, 7))
+        ours[...] = 8.0
+        same(xl.to_host(theirs), np.full_like(big, 8))
     view = xl.to_device(X, backend=library)[:, ::2]
     same(cuda.get(cuda.xp.from_dlpack(view)), X[:, ::2])
     assert cuda.xp.from_dlpack(view).strides == (48, 32, 4)

@@ -128,6 +128,37 @@ def test_a_function_of_matrices(able: Space, name: str, dtype: str) -> None:
                 near(space, found, expected)
 
 
+@pytest.mark.parametrize("name", DRAWN)
+@settings(max_examples=40)
+@given(
+    shape=st.tuples(st.integers(0, 3), st.integers(0, 6)),
+    dtype=st.sampled_from([*FLOATS, "int64"]),
+    seed=st.integers(0, 99),
+)
+def test_eigenvalues_of_any_square_matrices(
+    plugins: object, name: str, shape: tuple[int, int], dtype: str, seed: int
+) -> None:
+    """Pairs of conjugate ones among them; float matrices have complex ones, too, where no imaginary part is left."""
+    count, rows = shape
+    random = np.random.default_rng(seed)
+    x: Any = random.integers(-4, 5, (count, rows, rows)) + (1j * random.random() if dtype.startswith("complex") else 0)
+    x = (np.triu(x) if seed % 4 == 0 else x).astype(dtype)
+    kind = np.result_type(dtype, np.complex64)
+    with xl.use_backend(name):
+        space = Space(name, xl.get_array_module(xl.zeros(1)))
+        xp = space.xp.linalg
+        values, vectors = space.get(xp.eig(space.put(x)))
+        alone = space.get(xp.eigvals(space.put(x)))
+    assert (values.dtype, vectors.dtype, values.shape, vectors.shape) == (kind, kind, x.shape[:2], x.shape)
+    # Of a matrix with equal eigenvalues the vectors, not the residuals, are far from exact; residuals are some units in
+    # the last place of the matrix's norm, which is at most 6 x 6 here.
+    bound = 36 * 100 * float(np.finfo(kind).eps)
+    np.testing.assert_allclose(x @ vectors, vectors * values[:, None, :], atol=bound)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), np.ones(x.shape[:2]), rtol=1e-5)
+    assert (alone.dtype, alone.shape) == (kind, values.shape)
+    np.testing.assert_allclose(alone.sum(-1), np.trace(x, axis1=1, axis2=2), atol=bound)
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_solutions_powers_and_products(able: Space, dtype: str) -> None:
     space = able

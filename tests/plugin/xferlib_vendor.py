@@ -315,6 +315,28 @@ class Cusolver(Library):
         for i in range(count):
             self._diagonalize(job, n, kind, a + i * lda * n * size, lda, kind_w, w + i * n * step, info + 4 * i)
 
+    def xgeev_buffer_size(self, *args: Any) -> tuple[int, int]:
+        assert len(args) == 17
+        return self.WORKSPACE
+
+    def xgeev(
+        self, handle: int, params: int, left: int, right: int, n: int, kind: int, a: int, lda: int, kind_w: int, w: int,
+        kind_l: int, vl: int, ldvl: int, kind_r: int, vr: int, ldvr: int, compute: int, *rest: int,
+    ) -> None:  # fmt: skip
+        self._check("xgeev", handle, params, rest[:4])
+        assert kind == compute == kind_l == kind_r
+        assert not left, "the library finds no left vectors"
+        matrix = by_columns(a, n, n, lda, DTYPES[kind])
+        values, vectors = np.linalg.eig(matrix)
+        memory(w, (n,), (1,), DTYPES[kind_w])[...] = values
+        matrix[...] = np.nan
+        if right:
+            columns = vectors if matrix.dtype.kind == "c" else vectors.real
+            for at in np.flatnonzero(values.imag < 0) if matrix.dtype.kind == "f" else ():
+                columns[:, at] = vectors[:, at - 1].imag
+            by_columns(vr, n, n, ldvr, DTYPES[kind])[...] = columns
+        memory(rest[4], (1,), (1,), "int32")[0] = 0
+
     def xgesvd(
         self, handle: int, params: int, jobu: int, jobvt: int, m: int, n: int, kind: int, a: int, lda: int,
         kind_s: int, s: int, kind_u: int, u: int, ldu: int, kind_v: int, vt: int, ldvt: int, compute: int, *rest: int,

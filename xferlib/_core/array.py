@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib._core.raw import known_to
 from xferlib.errors import LayoutError, UnsupportedArrayError, UnsupportedDTypeError, did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -76,8 +75,11 @@ class Lent:
         self.backend = backend
 
     def used_on(self, stream: RawStream) -> None:
-        """Note that the memory must outlive the work enqueued so far on ``stream``."""
-        self.backend.consumed(self.array, known_to(self.backend, stream, stream.device.kind))
+        """Note that the memory must outlive the work enqueued so far on ``stream``, of the other library."""
+        if stream.capture is not None:
+            stream.capture.keep(self.array)
+            return
+        self.backend.consumed(self.array, stream.known_to(self.backend))
 
 
 def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

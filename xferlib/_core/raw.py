@@ -41,20 +41,13 @@ class RawStream:
     def __repr__(self) -> str:
         return f"<RawStream {self.handle:#x} on {self.device}>"
 
-
-def known_to(backend: Any, stream: RawStream, kind: str) -> RawStream:
-    """The stream as ``backend`` has it, whose own object for it the stream of another library does not have.
-
-    Args:
-        backend: The backend that is to use it.
-        stream: The stream, of any library on the same device.
-        kind: What ``backend`` calls that device's kind.
-    """
-    if stream.device.backend == backend.name:
-        return stream
-    known: RawStream = backend.stream_wrap(stream.handle, make_device(backend.name, kind, stream.device.index))
-    known.capture = stream.capture
-    return known
+    def known_to(self, backend: Any) -> RawStream:
+        """The stream as ``backend`` has it: only that can be given to its library's functions."""
+        if self.device.backend == backend.name:
+            return self
+        device = make_device(backend.name, self.device.kind, self.device.index)
+        found: RawStream = backend.stream_wrap(self.handle, device)
+        return found
 
 
 class Capture:

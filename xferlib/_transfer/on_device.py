@@ -11,7 +11,6 @@ from xferlib._core import observe
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.layout import bounds
 from xferlib._core.observe import Kind
-from xferlib._core.raw import known_to
 from xferlib._core.thresholds import MEDIUM_NBYTES
 from xferlib._memory import in_flight, slab
 from xferlib._runtime.interrupts import deferred
@@ -57,7 +56,7 @@ def device_to_device(source: CopySource, target: CopyTarget, dtype: np.dtype[Any
         relayout.copy(into, flat._replace(device=into.device), taker, order)
     elif flat.size:
         _follow(order, near, taker, giver)
-        giver.consumed(temporary, known_to(giver, order, info.device.kind))
+        giver.consumed(temporary, order.known_to(giver))
         arrived = _fetch(into, flat, taker, giver, order, near)
     in_flight.in_flight.hold(taker, in_flight.record(taker, order), src, temporary, arrived, dst)
     if target.stream is None:

@@ -131,6 +131,17 @@ class DeviceMath(ABC):
         """Find ascending eigenvalues of symmetric matrices, from the lower triangle, and their vectors in ``a``."""
 
     @abstractmethod
+    def eig(
+        self, a: ArrayInfo, values: ArrayInfo, codes: ArrayInfo, vectors: ArrayInfo | None, *, stream: RawStream
+    ) -> None:
+        """Find the complex eigenvalues of any square matrices, and their vectors.
+
+        ``vectors`` (count, rows, rows), of the dtype of ``a``, lie column by column. Of float matrices two conjugate
+        eigenvalues are neighbours, the positive imaginary part first, and their two columns are the real and the
+        imaginary parts of the first one's vector.
+        """
+
+    @abstractmethod
     def svd(
         self,
         a: ArrayInfo,

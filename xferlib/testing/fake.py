@@ -161,6 +161,7 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
         )
 
     def consumed(self, array: FakeArray, stream: RawStream) -> None:
+        assert stream.device.backend == self.name  # a library takes no stream of another one's
         array.block.users[stream.handle] = stream
 
     # --- memory and copies
@@ -226,7 +227,8 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
         return RawStream(handle, device)
 
     def stream_wrap(self, handle: int, device: Device, *, native: Any = None) -> RawStream:
-        return RawStream(handle, self.machine.queues[handle].device, native=native)
+        place = self.machine.queues[handle].device  # of another library of the machine, where that made the stream
+        return RawStream(handle, self._devices[place.index], native=native)
 
     def stream_current(self, device: Device) -> RawStream:
         current: dict[Device, RawStream] = self._local.__dict__.get("streams", {})

@@ -35,9 +35,18 @@ def asarray(lib: Primitives, obj: Any, /, *, dtype: Any = None, device: Any = No
 def from_dlpack(lib: Primitives, x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array over the memory of another one on the device, of any library; a copy where they cannot share it.
 
+    Args:
+        lib: The library.
+        x: An array of a backend, or any object with ``__dlpack__`` and ``__dlpack_device__``.
+        device: The device of the result; that of ``x`` if omitted.
+        copy: Whether to copy; if omitted, where need be.
+
     Raises:
         BufferError: ``copy=False``, and only a copy will do.
+        UnsupportedArrayError: ``x`` is no such array, or of a dtype or on a device that the library does not have.
     """
+    if registry.backend_of(x) is None and hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+        x = dlpack.borrowed(lib, x, copy=copy)
     if copy is not True and device is None:
         found = lib.viewed(x, lib.shadow(x)) if lib.is_array(x) else dlpack.shared(lib, x)
         if found is not None:

@@ -6,6 +6,8 @@ The layouts of the structures are DLPack's: with a version, for consumers that a
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,16 +18,22 @@ from xferlib._core import registry
 from xferlib._core.array import SUPPORTED, Array, ArrayInfo, Lent, c_strides
 from xferlib._core.layout import bounds
 from xferlib._runtime import leak
-from xferlib.errors import UnsupportedError
+from xferlib.errors import UnsupportedArrayError, UnsupportedError
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
 
 _KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+_DTYPES = {(_KINDS[each.kind], 8 * each.itemsize): each for each in SUPPORTED}
+"""The dtype of each type, which is a kind and a number of bits."""
 _CPU = (1, 0)
 _DEVICES = {"cpu": 1, "cuda": 2}
+_MANAGED = 13
+"""The kind of managed memory, which is CUDA's too."""
 _NAME, _VERSIONED_NAME = b"dltensor", b"dltensor_versioned"
+_TAKEN = {_NAME: b"used_dltensor", _VERSIONED_NAME: b"used_dltensor_versioned"}
+"""The names of capsules whose structures a consumer releases."""
 _VERSION = (1, 0)
 _READ_ONLY, _IS_COPIED = 1, 2
 """The flags of structures with a version."""
@@ -64,6 +72,8 @@ _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
+
+_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
 
 
 def _release(address: int, exported: dict[int, Any] = _exported) -> None:
@@ -182,7 +192,7 @@ def _capsule(info: ArrayInfo, place: tuple[int, int], x: Array, *, is_versioned:
 
 
 def shared(lib: Primitives, x: Any) -> Array | None:
-    """An array over the memory of another library's, of any strides; None where that cannot be.
+    """An array over the memory of another backend's, of any strides; None where that cannot be.
 
     The current stream waits for the work on the other library's, and that memory outlives the work here.
     """
@@ -196,8 +206,8 @@ def shared(lib: Primitives, x: Any) -> Array | None:
         return None
     own = lib.backend.at(place)
     own.attach(place)
-    lent = Lent(x, lender)
     current, theirs = own.stream_current(place), lender.stream_current(info.device)
+    lent = Lent(x, lender)
     if current.handle != theirs.handle:
         own.event_wait(current, lender.event_record(theirs, timing=False))
         lent.used_on(current)
@@ -229,6 +239,83 @@ def _described(lib: Primitives, x: Any) -> Array | None:
     if handle is not None and handle != current.handle:
         own.event_wait(current, own.event_record(own.stream_wrap(int(handle), place), timing=False))
     return _over(lib, own, ArrayInfo(int(pointer), shape, strides, dtype, place, True), place, x)
+
+
+class _Borrowed:
+    """The structure of a capsule, released with the last array over its memory."""
+
+    def __init__(self, address: int, deleter: int | None) -> None:
+        self._address = address
+        self._deleter = deleter
+        self._pid = os.getpid()
+
+    def __del__(self) -> None:
+        if self._deleter and self._pid == os.getpid() and not sys.is_finalizing():
+            ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(self._deleter)(self._address)
+
+
+def borrowed(lib: Primitives, x: Any, *, copy: bool | None) -> Array:
+    """An array over the memory of an object of no backend that has ``__dlpack__``: of the library, or NumPy's.
+
+    The owner orders its work before that on the current stream. Memory that must not be written is copied.
+
+    Raises:
+        BufferError: ``copy=False``, and only a copy will do.
+        UnsupportedArrayError: It is of a dtype, or on a device, that the library does not have.
+    """
+    kind, index = map(int, x.__dlpack_device__())
+    kind = _DEVICES["cuda"] if kind == _MANAGED else kind
+    here = [each for each in lib.backend.devices() if (_DEVICES.get(each.kind), each.index) == (kind, index)]
+    if not here:
+        if kind == _CPU[0]:
+            return np.from_dlpack(x)
+        raise UnsupportedArrayError(
+            f"from_dlpack: {type(x).__name__} is on device {index} of DLPack's kind {kind}, whose memory "
+            f"{lib.backend.name} cannot share; copy it to the host by its own library, and give xferlib.to_device that"
+        )
+    own = lib.backend.at(here[0])
+    own.attach(here[0])
+    current = own.stream_current(here[0])
+    options = {"stream": current.handle or _LEGACY[1]} if here[0].kind == "cuda" else {}
+    try:
+        given = x.__dlpack__(max_version=_VERSION, **options)
+    except TypeError:  # it is older than versions
+        given = x.__dlpack__(**options)
+    name = _VERSIONED_NAME if _is_valid(id(given), _VERSIONED_NAME) else _NAME
+    address = _pointer_of(id(given), name)
+    described = (_Versioned if name == _VERSIONED_NAME else _Managed).from_address(address)
+    info = _read(x, described.tensor, here[0])
+    is_read_only = name == _VERSIONED_NAME and bool(described.flags & _READ_ONLY)
+    if is_read_only and copy is False:
+        raise BufferError("from_dlpack: copy=False, and the memory is read-only; leave copy out")
+    keeper = _Borrowed(address, described.deleter)
+    _rename(given, _TAKEN[name])
+    found = _over(lib, own, info, here[0], keeper)
+    if found is None:
+        raise UnsupportedArrayError(
+            f"from_dlpack: {lib.backend.name} makes no arrays over the memory of others; give a NumPy array"
+        )
+    return lib.copy(found) if is_read_only else found
+
+
+def _read(x: Any, tensor: Any, place: Device) -> ArrayInfo:
+    """The description of an array in DLPack's structure.
+
+    Raises:
+        UnsupportedArrayError: Devices have no such dtype.
+    """
+    dtype = _DTYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    if dtype is None:
+        raise UnsupportedArrayError(
+            f"from_dlpack: elements of {type(x).__name__} are of DLPack's type {tensor.code} with {tensor.bits} bits "
+            f"and {tensor.lanes} lane(s), which no backend holds; convert them by its own library"
+        )
+    numbers = ctypes.c_int64 * tensor.ndim
+    shape = (*numbers.from_address(tensor.shape),) if tensor.ndim else ()
+    strides = c_strides(shape, dtype.itemsize)
+    if tensor.strides and tensor.ndim:
+        strides = tuple(each * dtype.itemsize for each in numbers.from_address(tensor.strides))
+    return ArrayInfo((tensor.data or 0) + tensor.byte_offset, shape, strides, dtype, place, True)
 
 
 def _over(lib: Primitives, own: Backend, info: ArrayInfo, place: Device, keeper: Any) -> Array | None:

@@ -31,9 +31,9 @@ class NamespaceInfo:
         """The current device."""
         return devices.current_device(registry.get(self._backend))
 
-    def devices(self) -> list[Device]:
+    def devices(self) -> tuple[Device, ...]:
         """All devices of the backend."""
-        return list(registry.get(self._backend).devices())
+        return tuple(registry.get(self._backend).devices())
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
         """The dtypes of arrays made without one."""

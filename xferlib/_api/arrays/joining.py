@@ -69,12 +69,12 @@ def stack(lib: Primitives, arrays: Sequence[Array], /, *, axis: int = 0) -> Arra
     return concat(lib, [shaping.expand_dims(lib, each, along) for each in given], axis=along)
 
 
-def meshgrid(lib: Primitives, *arrays: Array, indexing: str = "xy") -> list[Array]:
+def meshgrid(lib: Primitives, *arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
     """The coordinates of a grid, one array for each axis."""
     if indexing not in ("xy", "ij"):
         raise ArgumentError(f"meshgrid: indexing={indexing!r} is neither 'xy' nor 'ij'")
     if not arrays:
-        return []
+        return ()
     given, infos = _listed(lib, "meshgrid", arrays)
     sizes = [math.prod(info.shape) for info in infos]
     found = []
@@ -85,4 +85,4 @@ def meshgrid(lib: Primitives, *arrays: Array, indexing: str = "xy") -> list[Arra
     if indexing == "xy" and len(given) > 1:
         found = [shaping.moveaxis(lib, each, 0, 1) for each in found]
         sizes[:2] = sizes[1::-1]
-    return [lib.copy(shaping.broadcast_to(lib, each, tuple(sizes))) for each in found]
+    return tuple(lib.copy(shaping.broadcast_to(lib, each, tuple(sizes))) for each in found)

@@ -80,7 +80,7 @@ def make(
     vars(namespace).update(
         found,
         __all__=sorted(found),
-        __array_api_version__="2024.12",
+        __array_api_version__="2025.12",
         __array_namespace_info__=lambda: inspection.NamespaceInfo(backend.name),
     )
     for extension in (linalg, fft):

@@ -59,10 +59,10 @@ def broadcast_to(lib: Primitives, x: Array, /, shape: Shape) -> Array:
         raise LayoutError(f"broadcast_to: {error}; reshape the array first") from None
 
 
-def broadcast_arrays(lib: Primitives, *arrays: Array) -> list[Array]:
+def broadcast_arrays(lib: Primitives, *arrays: Array) -> tuple[Array, ...]:
     """Views of one common shape."""
     shape = common_shape("broadcast_arrays", *(lib.info(each).shape for each in arrays))
-    return [broadcast_to(lib, each, shape) for each in arrays]
+    return tuple(broadcast_to(lib, each, shape) for each in arrays)
 
 
 def reshape(lib: Primitives, x: Array, /, shape: Any, *, copy: bool | None = None) -> Array:

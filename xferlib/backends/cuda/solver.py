@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 _NO_TRANSPOSE, _LOWER, _UPPER = 0, 0, 1
 """``cublasOperation_t`` and ``cublasFillMode_t``."""
+_NO_VECTORS = 0
+"""Of ``cusolverEigMode_t``."""
 _ALL, _SOME, _NONE = (ord(each) for each in "ASN")
 """The vectors that ``gesvd`` finds."""
 
@@ -216,6 +218,28 @@ class Solver(Libraries):
             size = lambda handle: solver.xsyevd_buffer_size(handle, *matrix(0))
             solve = lambda handle, i, *work: solver.xsyevd(handle, *matrix(i), *work, _at(codes, i))
         self._each("eigh", 1 if is_one_operation else count, size, solve, stream)
+
+    def eig(
+        self, a: ArrayInfo, values: ArrayInfo, codes: ArrayInfo, vectors: ArrayInfo | None, *, stream: RawStream
+    ) -> None:
+        """See `DeviceMath.eig`; cuSOLVER has it since CUDA 12.8, without left vectors."""
+        solver, kind, found = self._bindings["cusolverDn"], DATA_TYPES[a.dtype.name], DATA_TYPES[values.dtype.name]
+        count, rows, _ = a.shape
+
+        def matrix(i: int) -> tuple[Any, ...]:
+            right = 0 if vectors is None else _at(vectors, i)
+            return (
+                self._params, _NO_VECTORS, int(vectors is not None), rows, kind, _at(a, i), rows, found,
+                _at(values, i), kind, 0, rows, kind, right, rows, kind,
+            )  # fmt: skip
+
+        self._each(
+            "eig",
+            count,
+            lambda handle: solver.xgeev_buffer_size(handle, *matrix(0)),
+            lambda handle, i, *work: solver.xgeev(handle, *matrix(i), *work, _at(codes, i)),
+            stream,
+        )
 
     def svd(
         self,

@@ -38,8 +38,8 @@ for _name in ("matmul", "tensordot", "vecdot"):
 for _name in ("diagonal", "matrix_transpose"):
     globals()[_name] = creation.moving(_name, compat, __name__)
 for _name in (
-    "cholesky", "det", "eigh", "eigvalsh", "inv", "matrix_norm", "matrix_rank", "pinv", "qr", "slogdet", "svd",
-    "svdvals", "vector_norm",
+    "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matrix_norm", "matrix_rank", "pinv", "qr",
+    "slogdet", "svd", "svdvals", "vector_norm",
 ):  # fmt: skip
     globals()[_name] = _solver(_name)
 

@@ -21,6 +21,13 @@ matmul, matrix_transpose, outer = products.matmul, shaping.matrix_transpose, pro
 tensordot, vecdot = products.tensordot, products.vecdot
 
 
+class EigResult(NamedTuple):
+    """The result of `eig`."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
 class EighResult(NamedTuple):
     """The result of `eigh`."""
 
@@ -53,6 +60,22 @@ class SVDResult(NamedTuple):
 # --- factorisations
 
 
+def _complex(name: str) -> Callable[..., Any]:
+    """NumPy's function, whose results are floats where no imaginary part is left, with complex results in any case."""
+    theirs = getattr(np.linalg, name)
+
+    def function(x: Any) -> Any:
+        found = theirs(x)
+        made = tuple(each.astype(np.result_type(each, np.complex64)) for each in _listed(found))
+        return made if isinstance(found, tuple) else made[0]
+
+    return function
+
+
+_ON_HOST = {name: _complex(name) for name in ("eig", "eigvals")}
+"""The functions of the host that are not NumPy's own."""
+
+
 def _factors(
     lib: Primitives,
     name: str,
@@ -72,7 +95,7 @@ def _factors(
     """
     call = f"linalg.{name}"
     x, shape = matrices(lib, call, x, is_square=is_square)
-    theirs, info = getattr(np.linalg, name), lib.info(x)
+    theirs, info = _ON_HOST.get(name) or getattr(np.linalg, name), lib.info(x)
     found = list(zip(shapes(shape[:-2], *shape[-2:]), dtypes(theirs, info.dtype), strict=True))
     given = {key: value for key, value in options.items() if lib.is_array(value)}
     numbers = {key: value for key, value in options.items() if key not in given}
@@ -104,6 +127,16 @@ def cholesky(lib: Primitives, x: Array, /, *, upper: bool = False) -> Array:
 def det(lib: Primitives, x: Array, /) -> Array:
     """The determinants of square matrices."""
     return _factors(lib, "det", x, lambda batch, _m, _n: (batch,), is_square=True)[0]
+
+
+def eig(lib: Primitives, x: Array, /) -> EigResult:
+    """The complex eigenvalues, in no order, and eigenvectors of any square matrices."""
+    return EigResult(*_factors(lib, "eig", x, lambda batch, m, n: ((*batch, m), (*batch, m, n)), is_square=True))
+
+
+def eigvals(lib: Primitives, x: Array, /) -> Array:
+    """The complex eigenvalues of any square matrices, in no order."""
+    return _factors(lib, "eigvals", x, lambda batch, m, _n: ((*batch, m),), is_square=True)[0]
 
 
 def eigh(lib: Primitives, x: Array, /) -> EighResult:
@@ -290,6 +323,6 @@ def _floating(lib: Primitives, x: Array) -> Array:
 
 
 FUNCTIONS: tuple[Callable[..., Any], ...] = (
-    cholesky, cross, det, diagonal, eigh, eigvalsh, inv, matmul, matrix_norm, matrix_power, matrix_rank,
+    cholesky, cross, det, diagonal, eig, eigh, eigvals, eigvalsh, inv, matmul, matrix_norm, matrix_power, matrix_rank,
     matrix_transpose, outer, pinv, qr, slogdet, solve, svd, svdvals, tensordot, trace, vecdot, vector_norm,
 )  # fmt: skip

@@ -9,14 +9,13 @@ a matrix could not be factored its results are NaN, as where the host computes: 
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from xferlib._api.arrays import creation, elementwise, indexing, manipulation, radix, reductions, shaping
 from xferlib._api.arrays.extensions import products
+from xferlib._api.arrays.extensions.stacks import Stack
 from xferlib._api.arrays.joining import part
 from xferlib._api.arrays.primitives import Primitives
 from xferlib._core.array import Array, ArrayInfo
@@ -24,20 +23,20 @@ from xferlib.backends.device_math import MOST_SMALL, DeviceMath
 from xferlib.kernels import ElementwiseKernel
 from xferlib.kernels import elementwise as make_kernel
 
-_MOST_AT_ONCE = 256
-"""The rows up to which many systems are one operation; of larger ones each is solved as fast by itself."""
-_CODES, _INT64, _INT32 = np.dtype("int32"), np.dtype("int64"), np.dtype("int32")
+_INT64, _INT32 = np.dtype("int64"), np.dtype("int32")
 
 
 @functools.cache
-def _addresses() -> ElementwiseKernel:
-    return make_kernel("int64 first, int64 step", "int64 y", "y = first + i * step;", name="addresses")
-
-
-@functools.cache
-def _fit() -> ElementwiseKernel:
-    statements = "if (codes[i / size] == 0) { y = x; } else { y = unfit; }"
-    return make_kernel("raw int32 codes, T x, int64 size, float64 unfit", "T y", statements, name="fit")
+def _paired(dtype: np.dtype[Any]) -> ElementwiseKernel:
+    """A pair of conjugate eigenvalues has two columns: the real and the imaginary parts of the first one's vector."""
+    made = f"complex<{'float' if dtype == np.complex64 else 'double'}>"
+    statements = f"""
+        auto part = w[i / n].imag();
+        if (part > 0 && i / n % n + 1 < n) {{ y = {made}(v[i], v[i + n]); }}
+        else if (part < 0 && i / n % n > 0) {{ y = {made}(v[i - n], -v[i]); }}
+        else {{ y = v[i]; }}
+    """
+    return make_kernel("raw T v, raw C w, int64 n", "C y", statements, name="paired")
 
 
 @functools.cache
@@ -45,67 +44,10 @@ def _signed() -> ElementwiseKernel:
     return make_kernel("int64 swaps, T x", "T y", "if (swaps % 2) { y = -x; } else { y = x; }", name="signed")
 
 
-class _Stack:
-    """Matrices of one operand, column by column, and what a library tells of each.
-
-    Args:
-        lib: The library.
-        x: A stack of matrices.
-        is_transposed: Take the transposed matrices, which need no transposing copy.
-    """
-
-    def __init__(self, lib: Primitives, x: Array, *, is_transposed: bool = False) -> None:
-        info = lib.info(x)
-        rows, columns = info.shape[-2:][:: -1 if is_transposed else 1]
-        self.lib, self.device, self.dtype = lib, info.device, info.dtype
-        self.batch, self.rows, self.columns = info.shape[:-2], rows, columns
-        self.count = math.prod(self.batch)
-        found = lib.copy(x if is_transposed else shaping.matrix_transpose(lib, x))
-        self.data = shaping.reshape(lib, found, (self.count, columns, rows))
-        self.codes = self.empty(dtype=_CODES)
-
-    def empty(self, *shape: int, dtype: np.dtype[Any] | None = None) -> Array:
-        """A new array of that shape for each matrix."""
-        return self.lib.empty((self.count, *shape), self.dtype if dtype is None else dtype, self.device)
-
-    @property
-    def real(self) -> np.dtype[Any]:
-        """The dtype of absolute values."""
-        return np.empty(0, self.dtype).real.dtype
-
-    @property
-    def is_one_operation(self) -> bool:
-        """Whether the library takes all matrices at a time."""
-        return self.count > 1 and max(self.rows, self.columns) <= _MOST_AT_ONCE
-
-    def addresses(self, stack: Array) -> Array:
-        """Those of the parts of an array for each matrix, on the device."""
-        info = self.lib.info(stack)
-        found = self.empty(dtype=_INT64)
-        _addresses()(info.pointer, info.strides[0], found)
-        return found
-
-    def call(self, method: str, arrays: list[Array], function: Callable[..., None]) -> None:
-        """Enqueue ``function(library, *descriptions, stream=stream)``."""
-        library = self.lib.math(self.device)
-        self.lib.enqueue(f"linalg.{method}", arrays, functools.partial(function, library))
-
-    def result(self, found: Array, unfit: Any = np.nan) -> Array:
-        """A result in the shape of the stack; ``unfit`` where a matrix could not be factored."""
-        lib = self.lib
-        shape = lib.info(found).shape
-        found = _fit()(self.codes, found, math.prod(shape[1:]), unfit)
-        return shaping.reshape(lib, found, (*self.batch, *shape[1:]))
-
-    def by_rows(self, found: Array) -> Array:
-        """Matrices that lie column by column, as a result."""
-        return self.result(shaping.matrix_transpose(self.lib, found))
-
-
 # --- systems of equations
 
 
-class _Factored(_Stack):
+class _Factored(Stack):
     """Square matrices, factored into triangles."""
 
     def __init__(self, lib: Primitives, x: Array) -> None:
@@ -124,7 +66,7 @@ class _Factored(_Stack):
     def solutions(self, b: Array) -> Array:
         """Solve for right sides, shape (count, sides, rows), which are overwritten."""
         each = [*self.each, self.addresses(b)] if self.each else []
-        wrong = self.empty(dtype=_CODES)
+        wrong = self.empty(dtype=_INT32)
 
         def solve(
             library: DeviceMath, a: ArrayInfo, pivots: ArrayInfo, b: ArrayInfo, codes: ArrayInfo, *each: ArrayInfo,
@@ -189,7 +131,7 @@ def solve(lib: Primitives, x: Array, b: Array) -> Array:
 
 
 def cholesky(lib: Primitives, x: Array, *, upper: bool = False) -> Array:
-    stack = _Stack(lib, x)
+    stack = Stack(lib, x)
 
     each = [stack.addresses(stack.data)] if stack.is_one_operation else []
 
@@ -202,7 +144,7 @@ def cholesky(lib: Primitives, x: Array, *, upper: bool = False) -> Array:
 
 
 def qr(lib: Primitives, x: Array, *, mode: str) -> tuple[Array, Array]:
-    stack = _Stack(lib, x)
+    stack = Stack(lib, x)
     least = min(stack.rows, stack.columns)
     inner = stack.rows if mode == "complete" else least
     tau = stack.empty(least)
@@ -229,7 +171,7 @@ def qr(lib: Primitives, x: Array, *, mode: str) -> tuple[Array, Array]:
     return stack.by_rows(columns), stack.result(triangle)
 
 
-def _reflected(stack: _Stack, tau: Array, inner: int) -> Array:
+def _reflected(stack: Stack, tau: Array, inner: int) -> Array:
     """The first columns of the products of all reflections of each matrix, for which there is no operation.
 
     The product of ``1 - tau[i] v[i] v[i]*`` is ``1 - V T V*`` with a triangular T, the inverse of which has
@@ -250,7 +192,7 @@ def _reflected(stack: _Stack, tau: Array, inner: int) -> Array:
 
 
 def eigh(lib: Primitives, x: Array, *, with_vectors: bool = True) -> tuple[Array, Array]:
-    stack = _Stack(lib, x)
+    stack = Stack(lib, x)
     values = stack.empty(stack.rows, dtype=stack.real)
 
     def factor(library: DeviceMath, a: ArrayInfo, values: ArrayInfo, codes: ArrayInfo, *, stream: Any) -> None:
@@ -266,11 +208,36 @@ def eigvalsh(lib: Primitives, x: Array) -> Array:
     return eigh(lib, x, with_vectors=False)[0]
 
 
+def eig(lib: Primitives, x: Array, *, with_vectors: bool = True) -> tuple[Array, ...]:
+    stack = Stack(lib, x)
+    kind = np.result_type(stack.dtype, np.complex64)
+    values = stack.empty(stack.rows, dtype=kind)
+    vectors = [stack.empty(stack.rows, stack.rows)] if with_vectors else []
+
+    def factor(
+        library: DeviceMath, a: ArrayInfo, values: ArrayInfo, codes: ArrayInfo, *found: ArrayInfo, stream: Any
+    ) -> None:
+        library.eig(a, values, codes, found[0] if found else None, stream=stream)
+
+    stack.call("eig", [stack.data, values, stack.codes, *vectors], factor)
+    if not with_vectors:
+        return (stack.result(values),)
+    (columns,) = vectors
+    if stack.dtype != kind:
+        columns = stack.empty(stack.rows, stack.rows, dtype=kind)
+        _paired(kind)(*vectors, values, stack.rows, columns)
+    return stack.result(values), stack.by_rows(columns)
+
+
+def eigvals(lib: Primitives, x: Array) -> Array:
+    return eig(lib, x, with_vectors=False)[0]
+
+
 def svd(lib: Primitives, x: Array, *, full_matrices: bool, with_vectors: bool = True) -> tuple[Array, ...]:
     """The library wants no more columns than rows: of other matrices it factors the transposed ones."""
     shape = lib.info(x).shape
     is_transposed = shape[-1] > shape[-2]
-    stack = _Stack(lib, x, is_transposed=is_transposed)
+    stack = Stack(lib, x, is_transposed=is_transposed)
     is_small = stack.count > 1 and stack.rows <= MOST_SMALL
     values = stack.empty(stack.columns, dtype=stack.real)
     vectors: list[Array] = []
