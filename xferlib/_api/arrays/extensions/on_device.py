@@ -40,6 +40,11 @@ def _paired(dtype: np.dtype[Any]) -> ElementwiseKernel:
 
 
 @functools.cache
+def _identities() -> ElementwiseKernel:
+    return make_kernel("int64 rows", "T y", "y = i / rows % rows == i % rows ? 1 : 0;", name="identities")
+
+
+@functools.cache
 def _reflections() -> ElementwiseKernel:
     """Each thread reflects one column of the identity, which it alone reads and writes: in its own order."""
     statements = """
@@ -124,8 +129,8 @@ def slogdet(lib: Primitives, x: Array) -> tuple[Array, Array]:
 
 def inv(lib: Primitives, x: Array) -> Array:
     stack = _Factored(lib, x)
-    one = lib.upload(np.eye(stack.rows, dtype=stack.dtype), stack.device)
-    identity = lib.copy(shaping.broadcast_to(lib, one, (stack.count, stack.rows, stack.rows)))
+    identity = stack.empty(stack.rows, stack.rows)
+    _identities()(stack.rows, identity)
     return stack.by_rows(stack.solutions(identity))
 
 
