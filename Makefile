@@ -7,7 +7,7 @@
 #   make coverage the test suite, and which lines and branches of the library it reaches
 #   make lint     ruff's rules and format, who imports whom, spelling, and the project's own words
 #   make types    mypy --strict
-#   make native   strict warnings of the C files, and the sanitizers over random cases
+#   make native   strict warnings of the C files, the sanitizers over random cases, and other systems if ziglang is there
 #   make installed  install it as a new user does, in an empty environment, and do what the front page says
 #   make docs     the documentation site, in site/, with its reference pages written anew
 #   make clean    remove the environment and everything built
@@ -63,6 +63,7 @@ types: $(VENV)/.lint
 
 native: $(VENV)/.test
 	$(BIN)/python tools/check_native.py
+	$(BIN)/python tools/check_cross.py
 
 installed: $(VENV)/.made
 	$(BIN)/python tools/check_install.py $(ARGS)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
+import sysconfig
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +37,7 @@ from xferlib.testing.strategies import bits_of
 
 pytestmark = pytest.mark.usefixtures("compiled_parts")
 
+ROOT = Path(__file__).parents[1]
 HERE = "fake:sim:0"
 CHUNK = 64
 CONTEXT = 0xC0
@@ -253,3 +256,26 @@ def test_a_recording_learns_of_every_piece(fresh: None, is_upward: bool) -> None
     assert copies[0].is_timed
     here = {each.name for each in threading.enumerate()}
     assert {each.stream for each in steps} <= here | {f"xferlib-c{number}" for number in range(1, 21)}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="no cross compiler (pip install ziglang)")
+def test_the_sources_compile_for_systems_that_are_not_here() -> None:
+    command = [sys.executable, "tools/check_cross.py"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_system_has_its_own_flags() -> None:
+    include = Path("headers")
+    assert {"-static"} == set(build.flags("win32")) - set(build.flags("linux"))
+    assert "-fPIC" not in build.flags("win32")
+    assert set(build.flags("darwin", include)) - set(build.flags("linux", include)) == {"-undefined", "dynamic_lookup"}
+    assert "dllexport" in build.stamped(1, "win32")
+
+
+def test_on_windows_a_compiler_must_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that has not run there is not built unasked."""
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(sysconfig, "get_config_var", lambda name: None)
+    assert "CC names no compiler" in build.build(Path(_native.SOURCE), tmp_path / "staging.dll", 1)

@@ -344,3 +344,81 @@ def test_a_simulated_array_names_the_way_to_the_host(name: str) -> None:
 def test_a_report_of_the_simulator_has_the_name_that_a_program_catches(name: str) -> None:
     found = getattr(xl.sim, name)
     assert f"{found.__module__}.{found.__qualname__}" == f"xferlib.sim.{name}"
+
+
+# --- names and arguments of other libraries
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("wait_event", r"stream\.wait\(event\)"),
+        ("wait_stream", r"stream\.wait\(other\)"),
+        ("query", r"stream\.is_done"),
+    ],
+)
+def test_a_stream_names_its_own_method_for_that_of_another_library(name: str, ours: str) -> None:
+    with pytest.raises(AttributeError, match=ours):
+        getattr(xl.Stream(), name)
+
+
+@pytest.mark.parametrize(("name", "ours"), [("record", r"stream\.record\(event\)"), ("elapsed_time", r"elapsed_ms")])
+def test_an_event_names_its_own_method_for_that_of_another_library(name: str, ours: str) -> None:
+    with pytest.raises(AttributeError, match=ours):
+        getattr(xl.Event(), name)
+
+
+@pytest.mark.parametrize("thing", [lambda: xl.Event(), lambda: xl.Stream()], ids=["event", "stream"])
+def test_any_other_name_is_missing_as_ever(thing: Any) -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'colour'$"):
+        thing().colour  # noqa: B018
+    assert not hasattr(thing(), "ptr")
+
+
+def test_an_event_as_a_stream_and_an_array_as_an_event_lead_on() -> None:
+    with pytest.raises(e.StreamTypeError, match=r"stream\.wait\(event\)"):
+        xl.to_device(X, stream=xl.Event())
+    with pytest.raises(e.StreamTypeError, match="ndarray is no stream, Event or Transfer"):
+        xl.Stream().wait(X)
+
+
+def test_a_module_in_place_of_its_name_is_told_the_name() -> None:
+    with pytest.raises(e.BackendNotFoundError, match="give its name, 'numpy'"):
+        xl.use_backend(np)  # type: ignore[arg-type]
+    with pytest.raises(e.BackendNotFoundError, match="registered ones are"):
+        xl.use_backend(math)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        ({"a": X}, r"tree\.to_device"),
+        ([X, {"a": X}], r"tree\.to_device"),
+        ("rows.npy", r"load\(path\)"),
+        (Path("rows.npy"), r"load\(path\)"),
+        ((n for n in range(3)), "list of its numbers"),
+        ({1, 2}, "list of its numbers"),
+    ],
+)
+def test_what_is_no_array_is_told_its_own_way(given: Any, remedy: str) -> None:
+    with pytest.raises(e.UnsupportedArrayError, match=remedy):
+        xl.to_device(given)
+
+
+def test_a_list_of_device_arrays_is_told_of_trees() -> None:
+    with pytest.raises(e.UnsupportedArrayError, match=r"tree\.to_host"):
+        xl.to_host([xl.ones(3, backend="sim")])
+
+
+def test_cupys_reduction_as_it_stands_is_told_the_keywords() -> None:
+    with pytest.raises(e.KernelTypeError, match="map_expr=, reduce_expr="):
+        xl.reduction("T x", "T y", "x", "a + b", "y = a", "0")
+    with pytest.raises(e.KernelTypeError, match="name="):
+        xl.elementwise("T x", "T y", "y = x", "copy")  # type: ignore[call-overload]
+
+
+def test_a_function_of_torch_in_a_kernel_is_told_of_numpys() -> None:
+    torch = pytest.importorskip("torch")
+    kernel = xl.elementwise(lambda x: torch.sin(x))
+    with pytest.raises(e.KernelSyntaxError, match="torch's sin: .* NumPy's function"):
+        kernel(X)

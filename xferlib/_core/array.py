@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -165,6 +167,17 @@ def _resolve(dtype: Any, what: str) -> np.dtype[Any]:
     )
 
 
+def _instead_of(x: object) -> str:
+    """The remedy for what is no array."""
+    if isinstance(x, (str, os.PathLike)):
+        return "read the file first: xferlib.load(path), or numpy.load(path)"
+    if isinstance(x, (dict, list, tuple)):
+        return "pass an array or numbers; xferlib.tree.to_device and tree.to_host move the arrays of a list or dict"
+    if isinstance(x, (Iterator, set)):
+        return "make a list of its numbers first, or an array by numpy.fromiter"
+    return "pass a NumPy array, a sequence of numbers, or an array of a backend (xferlib.available_backends())"
+
+
 def as_host_array(x: Any, *, what: str = "x") -> np.ndarray[Any, Any]:
     """``x`` as a NumPy array of a supported dtype, without a copy where it already is one.
 
@@ -182,10 +195,7 @@ def as_host_array(x: Any, *, what: str = "x") -> np.ndarray[Any, Any]:
                 f"{what} is a masked array, whose mask a device cannot hold; pass x.filled(value) or x.data"
             )
     elif x is None or isinstance(x, (str, bytes, dict, set)):
-        raise UnsupportedArrayError(
-            f"{what} is {type(x).__name__}, not an array; pass a NumPy array, a sequence of numbers, "
-            "or an array of a backend (xferlib.available_backends())"
-        )
+        raise UnsupportedArrayError(f"{what} is {type(x).__name__}, not an array; {_instead_of(x)}")
     else:
         try:
             array = np.asarray(x)
@@ -193,13 +203,11 @@ def as_host_array(x: Any, *, what: str = "x") -> np.ndarray[Any, Any]:
             raise
         except (TypeError, ValueError, RuntimeError) as error:
             raise UnsupportedArrayError(
-                f"{what} is {type(x).__name__}, which does not convert to an array ({error}); "
-                "pass a NumPy array or an array of a backend"
+                f"{what} is {type(x).__name__}, which does not convert to an array ({error}); {_instead_of(x)}"
             ) from error
         if array.dtype == object:
             raise UnsupportedArrayError(
-                f"{what} is {type(x).__name__}, which is not an array of numbers; pass a NumPy array "
-                "or an array of a backend (xferlib.available_backends())"
+                f"{what} is {type(x).__name__}, which is not an array of numbers; {_instead_of(x)}"
             )
     if array.dtype not in SUPPORTED:
         check_dtype(array.dtype, what=what)

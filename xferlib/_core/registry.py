@@ -115,7 +115,9 @@ def library(name: str) -> tuple[str, str]:
 
 def _load(name: str) -> Backend:
     if not isinstance(name, str):
-        raise BackendNotFoundError(f"{shown(name)} names no backend; the registered ones are {', '.join(names())}")
+        near = getattr(name, "__name__", None)  # a module, such as torch
+        hint = f"; give its name, {near!r}" if near in names() else f"; the registered ones are {', '.join(names())}"
+        raise BackendNotFoundError(f"{shown(name)} names no backend{hint}")
     with _lock:
         if name in _loaded:
             return _loaded[name]

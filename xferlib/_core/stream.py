@@ -6,11 +6,11 @@ import functools
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from xferlib._core import devices, observe, registry
 from xferlib._core.device import Device, DeviceSpec
-from xferlib._core.ordering import capture
+from xferlib._core.ordering import capture, peer_names
 from xferlib._core.ordering.event import Event, check_event
 from xferlib._core.pending import PendingTransfer, pending_on
 from xferlib._core.raw import call_guarded, handle_of, stream_text
@@ -68,10 +68,12 @@ class Stream:
             return native
         handle = handle_of(native)
         if handle is None:
-            raise StreamTypeError(
-                f"{type(native).__name__} is no stream: give an object with __cuda_stream__, a PyCUDA stream, "
-                "or the address of a cudaStream_t"
+            remedy = (
+                "let the stream wait for it: stream.wait(event)"
+                if isinstance(native, Event)
+                else "give an object with __cuda_stream__, a PyCUDA stream, or the address of a cudaStream_t"
             )
+            raise StreamTypeError(f"{type(native).__name__} is no stream: {remedy}")
         target = devices.get_device(device)
         backend = registry.get(target.backend).at(target)
         if not backend.capabilities.streams:
@@ -169,6 +171,10 @@ class Stream:
         elif isinstance(other, PendingTransfer):
             capture.refuse("Stream.wait(transfer)", self._raw)
             other.hold_back(self._raw, self._backend)
+        elif handle_of(other) is None:
+            raise StreamTypeError(
+                f"Stream.wait: {type(other).__name__} is no stream, Event or Transfer; give one of them"
+            )
         else:
             self.wait(Stream.from_any(other, self.device))
 
@@ -255,6 +261,11 @@ class Stream:
     def is_non_blocking(self) -> bool:
         """Whether it runs beside the legacy default stream; False on a CPU, where all work is in order."""
         return self._backend.stream_options(self._raw)[1]
+
+    if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
+
+        def __getattr__(self, name: str) -> NoReturn:
+            peer_names.refuse(self, name, peer_names.STREAM_NAMES)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and self.device is other.device and self._raw.handle == other._raw.handle

@@ -18,9 +18,9 @@ from xferlib._runtime import config
 
 _FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a fifth of what importing xferlib does
 SOURCE = f"{_FOLDER}{os.sep}staging.c"
-PARTS = ("ring.c", "ring.h", "strided.c", "strided.h", "loops.h")
+PARTS = ("ring.c", "ring.h", "strided.c", "strided.h", "loops.h", "threads.h")
 """Other files that the library is made from."""
-LIBRARY = f"{_FOLDER}{os.sep}staging.so"
+LIBRARY = f"{_FOLDER}{os.sep}{'staging.dll' if sys.platform == 'win32' else 'staging.so'}"
 
 
 class Mark(ctypes.Structure):

@@ -1,7 +1,8 @@
 """Compile the C files beside this one with the system's C compiler: ``python -m xferlib._native.build``.
 
 Installing does this by itself where there is a compiler. `staging.c` depends on the platform, not on Python; `calls.c`
-on CPython, any version from 3.11 on, and needs its headers.
+on CPython, any version from 3.11 on, and needs its headers. On Windows a compiler is used only if ``CC`` names it, as
+`python -m ziglang cc` or the gcc or clang of MinGW: what they make has not run with Python yet.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ import zlib
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-LIBRARIES = {"staging.c": "staging.so", "calls.c": "_calls.abi3.so"}
+LIBRARIES = (
+    {"staging.c": "staging.dll", "calls.c": "_calls.pyd"}
+    if sys.platform == "win32"
+    else {"staging.c": "staging.so", "calls.c": "_calls.abi3.so"}
+)
 PARTS = {
-    "staging.c": ("ring.c", "ring.h", "strided.c", "strided.h", "loops.h"),
+    "staging.c": ("ring.c", "ring.h", "strided.c", "strided.h", "loops.h", "threads.h"),
     "calls.c": (
         "copier.h", "front.c", "front.h", "launch.c", "launch.h", "lease.c", "lease.h", "leaves.c", "leaves.h",
-        "strided.h",
+        "strided.h", "threads.h",
     ),
 }  # fmt: skip
 """Other files that a library is made from."""
@@ -32,17 +37,27 @@ EXTENSIONS = frozenset({"calls.c"})
 
 def _compiler() -> list[str]:
     named = os.environ.get("CC") or (sysconfig.get_config_var("CC") or "").partition(" ")[0]
-    for command in (named, "cc", "gcc", "clang"):
+    for command in [named] if sys.platform == "win32" else [named, "cc", "gcc", "clang"]:
         words = shlex.split(command or "")
         if words and shutil.which(words[0]):
             return words
     return []
 
 
-def _flags_of_extensions(include: Path) -> list[str]:
-    if sys.platform == "darwin":
-        return ["-isystem", str(include), "-undefined", "dynamic_lookup"]
-    return ["-isystem", str(include)]
+def flags(system: str, include: Path | None = None) -> list[str]:
+    """The compiler's and the linker's flags for a library.
+
+    Args:
+        system: The `sys.platform` that the library is for.
+        include: The folder of the CPython headers, for an extension module.
+    """
+    found = ["-std=c11", "-O3", "-shared", "-fvisibility=hidden", "-pthread", "-Wall", "-Wextra"]
+    found += ["-fno-trapping-math", "-ffp-contract=off"]  # conversions as vectors, with the same bits everywhere
+    found += ["-static"] if system == "win32" else ["-fPIC"]  # Windows: with winpthreads in it
+    if include is None:
+        return found
+    found += ["-isystem", str(include)]
+    return [*found, "-undefined", "dynamic_lookup"] if system == "darwin" else found
 
 
 def build(source: Path, target: Path, fingerprint: int, include: Path | None = None) -> str:
@@ -54,9 +69,9 @@ def build(source: Path, target: Path, fingerprint: int, include: Path | None = N
         fingerprint: The checksum of its sources, for the library to carry.
         include: The folder of the CPython headers, for an extension module.
     """
-    if sys.platform == "win32":
-        return f"{source.name} is compiled on POSIX systems only"
     compiler = _compiler()
+    if not compiler and sys.platform == "win32":
+        return "CC names no compiler; on Windows, where the parts in C are an experiment, none is looked for"
     if not compiler:
         return "no C compiler (cc, gcc or clang); install one, or go without"
     if include is not None and not Path(include, "Python.h").exists():
@@ -64,15 +79,12 @@ def build(source: Path, target: Path, fingerprint: int, include: Path | None = N
     # Beside the target, to be moved there at once; hidden from whatever walks through the sources meanwhile.
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as folder:
         stamp, made = Path(folder, "stamp.c"), Path(folder, target.name)
-        stamp.write_text(
-            f'__attribute__((visibility("default"))) const unsigned int xf_fingerprint = {fingerprint}u;\n'
-        )
-        flags = ["-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", "-Wall", "-Wextra"]
-        flags += ["-fno-trapping-math", "-ffp-contract=off"]  # conversions as vectors, with the same bits everywhere
+        stamp.write_text(stamped(fingerprint, sys.platform))
         sources = [source, *(source.with_name(part) for part in PARTS.get(source.name, ()) if part.endswith(".c"))]
-        flags += _flags_of_extensions(include) if include is not None else []
+        if include is not None and sys.platform == "win32":
+            sources.append(Path(sys.base_prefix, "libs", "python3.lib"))  # the stable ABI
         done = subprocess.run(  # noqa: S603 - the compiler that Python was built with, or the user's CC
-            [*compiler, *flags, "-o", str(made), *map(str, sources), str(stamp)],
+            [*compiler, *flags(sys.platform, include), "-o", str(made), *map(str, sources), str(stamp)],
             capture_output=True,
             text=True,
             check=False,
@@ -81,6 +93,12 @@ def build(source: Path, target: Path, fingerprint: int, include: Path | None = N
             return f"{compiler[0]} failed: {done.stderr.strip()}"
         os.replace(made, target)
     return ""
+
+
+def stamped(fingerprint: int, system: str) -> str:
+    """The source that gives a library its fingerprint."""
+    exported = "__declspec(dllexport)" if system == "win32" else '__attribute__((visibility("default")))'
+    return f"{exported} const unsigned int xf_fingerprint = {fingerprint}u;\n"
 
 
 def checksum(source: Path) -> int:

@@ -15,13 +15,15 @@
 #include "lease.h"
 #include "leaves.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
-#include <stdint.h>
+#include "threads.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#ifndef _WIN32
+#include <dlfcn.h>
 #include <unistd.h>
+#endif
 
 #define MOST_ARGUMENTS 4
 
@@ -101,13 +103,6 @@ static int64_t patience(copier *c)
         return PATIENCE_NS;
     c->in_vain = (c->in_vain + 1) % IMPATIENT_CALLS;
     return 0;
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 static int becomes_idle(const copier *c, int64_t patience_ns)
@@ -371,6 +366,8 @@ static PyObject *bind_namespaces(PyObject *module, PyObject *arguments)
 
 /* --- the end of the interpreter */
 
+#ifndef _WIN32 /* whose threads have neither glibc's destructors nor its cancellation */
+
 extern int __cxa_thread_atexit_impl(void (*destructor)(void *), void *object, void *library) __attribute__((weak));
 extern void *__dso_handle;
 
@@ -427,6 +424,22 @@ static PyObject *end_threads(PyObject *module, PyObject *ignored)
     is_ending = 1;
     Py_RETURN_NONE;
 }
+
+#else
+
+static PyObject *guard_thread(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    Py_RETURN_FALSE;
+}
+
+static PyObject *end_threads(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    Py_RETURN_NONE;
+}
+
+#endif
 
 /* --- making them */
 

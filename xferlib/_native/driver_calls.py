@@ -9,6 +9,7 @@ import ctypes
 import functools
 import importlib
 import os
+import sys
 import threading
 from collections.abc import Callable
 from types import ModuleType
@@ -20,9 +21,10 @@ _FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a fifth
 SOURCE = f"{_FOLDER}{os.sep}calls.c"
 PARTS = (
     "copier.h", "front.c", "front.h", "launch.c", "launch.h", "lease.c", "lease.h", "leaves.c", "leaves.h", "strided.h",
+    "threads.h",
 )  # fmt: skip
 """Other files that the module is made from."""
-LIBRARY = f"{_FOLDER}{os.sep}_calls.abi3.so"
+LIBRARY = f"{_FOLDER}{os.sep}{'_calls.pyd' if sys.platform == 'win32' else '_calls.abi3.so'}"
 MODULE = f"{__package__}._calls"
 
 NOT_ASKED = -1

@@ -10,22 +10,15 @@
 
    `lock` protects everything here; nothing else is locked while it is held. */
 
-#define _POSIX_C_SOURCE 200112L
+#include "threads.h"
 
 #include "ring.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "strided.h"
 
 #define MOST 64 /* chunks: one bit each */
-#ifdef __APPLE__
-#define RING_CLOCK CLOCK_REALTIME
-#else
-#define RING_CLOCK CLOCK_MONOTONIC /* a clock that is set back would lengthen the wait */
-#endif
 
 struct Ring {
     pthread_mutex_t lock;
@@ -40,14 +33,8 @@ struct Ring {
 EXPORT Ring *xf_ring_new(void) {
     Ring *ring = calloc(1, sizeof *ring);
     if (ring == NULL) return NULL;
-    pthread_condattr_t waits;
-    pthread_condattr_init(&waits);
-#ifndef __APPLE__ /* which has no such function */
-    pthread_condattr_setclock(&waits, RING_CLOCK);
-#endif
     pthread_mutex_init(&ring->lock, NULL);
-    pthread_cond_init(&ring->freed, &waits);
-    pthread_condattr_destroy(&waits);
+    condition_init(&ring->freed);
     return ring;
 }
 
@@ -141,14 +128,9 @@ void ring_lose(Ring *ring, int way) {
 
 /* Wait until `ring_take` would return a chunk; 0 after a while in which nothing has changed. */
 int ring_await(Ring *ring, int way, int64_t most, int64_t patience_ns) {
-    struct timespec until;
-    clock_gettime(RING_CLOCK, &until);
-    until.tv_nsec += patience_ns;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&ring->lock);
     ring->waiting++;
-    int has_come = (ring->free && ring->lent[way] < most) || pthread_cond_timedwait(&ring->freed, &ring->lock, &until) == 0;
+    int has_come = (ring->free && ring->lent[way] < most) || wait_at_most(&ring->freed, &ring->lock, patience_ns);
     ring->waiting--;
     pthread_mutex_unlock(&ring->lock);
     return has_come;

@@ -24,15 +24,10 @@
    have its pieces, and the last of them gives it on. xf_end() returns when no helper is left in the transfer: only then
    may its memory go. */
 
-#define _POSIX_C_SOURCE 200112L /* clock_gettime, pthread_atfork */
+#include "threads.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "ring.h"
 #include "strided.h"
@@ -46,16 +41,11 @@
 #define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
 #define LOOP_NS 1000000      /* transfers that come so soon after one another are a loop, for which threads spin */
 #define WOKEN_AT_ONCE 2      /* threads that one thread wakes: those wake more, or it would be busy with nothing else */
-#ifdef __APPLE__
-#define PATIENCE_CLOCK CLOCK_REALTIME
-#else
-#define PATIENCE_CLOCK CLOCK_MONOTONIC /* a clock that is set back would lengthen the wait */
-#endif
 
 typedef struct {
     int64_t begun_ns, ended_ns; /* when the piece was filled or emptied */
     int64_t nbytes;
-    int64_t thread; /* a helper's number, -1, -2, ...; of any other thread its pthread_self() */
+    int64_t thread; /* a helper's number, -1, -2, ...; of any other its thread_number() */
 } Mark; /* what a recording wants to know of one piece */
 
 typedef struct {
@@ -157,12 +147,6 @@ static Block *pop(Queue *queue) {
     queue->first = (queue->first + 1) % queue->room;
     queue->count--;
     return block;
-}
-
-static int64_t now_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
 static int64_t least(int64_t one, int64_t two) {
@@ -321,12 +305,7 @@ static int send(Staging *staging, Block *block) {
 
 /* Wait, with the lock held, until something has changed; 0 after a while in which nothing has. */
 static int await_change(Staging *staging) {
-    struct timespec until;
-    clock_gettime(PATIENCE_CLOCK, &until);
-    until.tv_nsec += PATIENCE_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    return pthread_cond_timedwait(&staging->changed, &staging->lock, &until) == 0;
+    return wait_at_most(&staging->changed, &staging->lock, PATIENCE_NS);
 }
 
 static int help_another(Staging *staging);
@@ -398,7 +377,7 @@ static void move_parts(
 }
 
 static int64_t this_thread(int64_t number) {
-    return number ? number : (int64_t)(intptr_t)pthread_self();
+    return number ? number : thread_number();
 }
 
 /* Fill or empty one piece's share of its chunk; `mark` says when, for a recording. */
@@ -654,16 +633,9 @@ static void *live(void *number) {
     return NULL;
 }
 
-/* Start a thread, with the pool's lock held; it takes no signals, which are Python's to handle. */
+/* Start a thread, with the pool's lock held. */
 static int start(void) {
-    sigset_t all, before;
-    pthread_t thread;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int result = pthread_create(&thread, NULL, live, (void *)(intptr_t)-(pool.threads + 1));
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (result) return 0;
-    pthread_detach(thread);
+    if (!start_thread(live, (void *)(intptr_t)-(pool.threads + 1))) return 0;
     pool.threads++;
     pool.idle++;
     return 1;
@@ -727,13 +699,7 @@ EXPORT Staging *xf_open(const Setup *setup) {
     staging->spin_ns = since_ns < LOOP_NS ? setup->spin_ns : 0;
     pthread_mutex_init(&staging->lock, NULL);
     pthread_mutex_init(&staging->marking, NULL);
-    pthread_condattr_t waits;
-    pthread_condattr_init(&waits);
-#ifndef __APPLE__ /* which has no such function */
-    pthread_condattr_setclock(&waits, PATIENCE_CLOCK);
-#endif
-    pthread_cond_init(&staging->changed, &waits);
-    pthread_condattr_destroy(&waits);
+    condition_init(&staging->changed);
     size_t count = (size_t)setup->most_chunks;
     staging->free.room = staging->arriving.room = setup->most_chunks;
     staging->blocks = calloc(count, sizeof(Block));
@@ -746,7 +712,7 @@ EXPORT Staging *xf_open(const Setup *setup) {
     staging->is_counted = 1;
     __atomic_add_fetch(&at_work[way_of(staging)], 1, __ATOMIC_RELAXED);
     pthread_mutex_lock(&pool.lock);
-    if (!pool.is_prepared) pool.is_prepared = pthread_atfork(NULL, NULL, forget_threads) == 0;
+    if (!pool.is_prepared) pool.is_prepared = at_fork_in_child(forget_threads);
     staging->behind = pool.all;
     if (pool.all != NULL) pool.all->before = staging;
     pool.all = staging;

@@ -499,7 +499,7 @@ static Work work_of(const Layout *layout, int is_gather) {
 }
 
 /* Elements `first` to `first + count` in C order, into contiguous memory; `host` is the one whose indices are all 0. */
-EXPORT void xf_gather(
+void xf_gather(
     const Layout *layout, const char *host, int64_t first, int64_t count, char *device, int is_streamed) {
     Work work = work_of(layout, 1);
     work.is_streamed = is_streamed;
@@ -507,7 +507,7 @@ EXPORT void xf_gather(
 }
 
 /* The same from contiguous memory back to their places. */
-EXPORT void xf_scatter(const Layout *layout, char *host, int64_t first, int64_t count, const char *device) {
+void xf_scatter(const Layout *layout, char *host, int64_t first, int64_t count, const char *device) {
     Work work = work_of(layout, 0);
     range(&work, host, first, count, (char *)(uintptr_t)device);
 }

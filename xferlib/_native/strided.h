@@ -6,7 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef _WIN32
+#define EXPORT __declspec(dllexport)
+#else
 #define EXPORT __attribute__((visibility("default")))
+#endif
 #define XF_MOST_AXES 32
 
 typedef struct {
@@ -20,7 +24,7 @@ typedef struct {
 
 void chunk_fill(int is_streamed, char *restrict pinned, const char *restrict host, size_t nbytes);
 void chunk_empty(char *restrict host, const char *restrict pinned, size_t nbytes);
-void xf_gather(const Layout *layout, const char *host, int64_t first, int64_t count, char *device, int is_streamed);
-void xf_scatter(const Layout *layout, char *host, int64_t first, int64_t count, const char *device);
+EXPORT void xf_gather(const Layout *layout, const char *host, int64_t first, int64_t count, char *device, int is_streamed);
+EXPORT void xf_scatter(const Layout *layout, char *host, int64_t first, int64_t count, const char *device);
 
 #endif

@@ -94,7 +94,8 @@ class Config:
     )  # fmt: skip
     loop_turns: int = _variable(
         "XFERLIB_LOOP_TURNS", _counted(1 << 40, "turns"), 1 << 20,
-        "Most turns of a loop that ends with the data, in a kernel on a CPU; more are an error. A GPU counts none.",
+        "Most turns of a loop in a kernel on a CPU, where the data decide when the loop ends; more are an error. A GPU "
+        "does not count them.",
     )  # fmt: skip
     native: str = _variable(
         "XFERLIB_NATIVE", _one_of("on", "off"), "on",

@@ -159,7 +159,7 @@ def elementwise(
     if len(definition) not in (2, 3) or not all(isinstance(each, str) for each in definition):
         raise KernelTypeError(
             "elementwise takes a function, (in_params, out_params, operation) or (params, operation) as strings; "
-            f"given were {', '.join(type(each).__name__ for each in definition)}"
+            f"given were {', '.join(type(each).__name__ for each in definition)}; a name goes by keyword, name="
         )
     compiled = compiler_options.read(options, math)
     *lists, operation = map(compiled.applied, definition)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from xferlib.kernels.reduction_indexed import IndexedCall, IndexedReduction
 
     _Call = HostReductionCall | CudaReductionCall | IndexedCall
+
+
+_P = ParamSpec("_P")
 
 
 class ReductionKernel:
@@ -215,6 +219,22 @@ class ReductionKernel:
         return plan
 
 
+def _expressions_by_keyword(make: Callable[_P, ReductionKernel]) -> Callable[_P, ReductionKernel]:
+    """Refuse the call of CuPy's ReductionKernel, or of PyCUDA's, as it stands: their orders differ."""
+
+    @functools.wraps(make)
+    def checked(*args: _P.args, **options: _P.kwargs) -> ReductionKernel:
+        if len(args) > 2:
+            raise KernelTypeError(
+                f"reduction takes the inputs and the outputs by position, and {len(args)} arguments were given so; "
+                "write the others as map_expr=, reduce_expr=, post_map_expr=, identity=, dtype=, name="
+            )
+        return make(*args, **options)
+
+    return checked
+
+
+@_expressions_by_keyword
 def reduction(
     in_params: str,
     out_params: str | None = None,

@@ -70,6 +70,7 @@ class SimBackend(Backend, DeviceKernels):
     capabilities = Capabilities(
         streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
         peer_copy=True, kernels=True, namespace=True, strided=True, graphs=True, small_at_once=False,
+        why={"small_at_once": "a simulated transfer of any size is in flight as long as the contract allows"},
     )  # fmt: skip
 
     def __init__(self) -> None:

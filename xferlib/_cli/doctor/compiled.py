@@ -18,7 +18,7 @@ def findings(machine: InspectedMachine) -> Iterator[Finding]:
         yield Finding("compiled parts", FINE, "staging and driver calls are compiled")
     remedy = "Install a C compiler (gcc or clang) and the CPython headers, then run: python -m xferlib._native.build"
     if sys.platform == "win32":
-        remedy = "None on Windows yet: the parts in C are for POSIX systems."
+        remedy = "None is tried on Windows yet: they compile for it, and have not run with Python there."
     if staging:
         yield Finding(
             "compiled parts",

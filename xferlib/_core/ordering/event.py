@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from xferlib._core import devices, observe, registry
 from xferlib._core.device import Device, DeviceSpec
+from xferlib._core.ordering import peer_names
 from xferlib._core.raw import captured, event_text
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib.errors import ArgumentError, StreamError, StreamTypeError
@@ -131,6 +132,11 @@ class Event:
         start.synchronize()  # it may lie on another stream, and come later
         self.synchronize()
         return self._backend.event_elapsed_ms(start._raw, self._raw)
+
+    if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
+
+        def __getattr__(self, name: str) -> NoReturn:
+            peer_names.refuse(self, name, peer_names.EVENT_NAMES)
 
     def __repr__(self) -> str:
         return event_text(self._device, timing=self.timing, blocking=self.blocking, interprocess=self.interprocess)

@@ -97,7 +97,7 @@ class Traced(Value):
         return rounded(self)
 
     def __bool__(self) -> NoReturn:  # noqa: PLE0304 - raises
-        _refuse(self, "if, while, and, or, not", "use where(condition, a, b), & , | and ~")
+        _refuse(self, "a test of an element (if, while, and, or, not)", "use where(condition, a, b), & , | and ~")
 
     def __float__(self) -> NoReturn:
         function = user_call(_FLOAT_FUNCTIONS)
@@ -149,6 +149,11 @@ class Traced(Value):
             _refuse(self, f"numpy.{function.__name__}", "call only element-wise functions")
         return found(*args, **options)
 
+    @classmethod
+    def __torch_function__(cls, function: Any, kinds: Any, args: Any = (), options: Any = None) -> NoReturn:
+        value = next(each for each in args if isinstance(each, cls))
+        _refuse(value, f"torch's {function.__name__}", "call NumPy's function: the kernel runs on tensors too")
+
 
 def _real(x: Traced) -> Traced:
     return apply("real", (x,))
@@ -185,7 +190,7 @@ _install_operators()
 def _refuse(value: Traced, what: str, remedy: str) -> NoReturn:
     raise at_user_line(
         KernelSyntaxError(
-            f"{what} needs the value of an element, but it is recorded once, without data ({value.dtype}); {remedy}"
+            f"{what}: a kernel is recorded once, without data, and so a {value.dtype} has no value yet; {remedy}"
         )
     )
 
