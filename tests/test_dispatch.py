@@ -94,11 +94,15 @@ def test_scalars_and_none_decide_nothing(get_array_module: Find, scalar: Any) ->
         assert xl.get_backend(scalar, t).name == "torch"
 
 
-def test_scalars_of_numpy_are_arrays_of_numpy(get_array_module: Find) -> None:
+def test_scalars_of_numpy_decide_where_there_is_no_array(get_array_module: Find) -> None:
+    t, scalar = torch.ones(3), np.float64(1)
     for _ in range(2):
-        assert get_array_module(np.float64(1), X) is get_array_module(X, np.float64(1)) is np
-        with pytest.raises(MixedBackendsError, match="argument 0 is a numpy array and argument 1 a torch array"):
-            get_array_module(np.float64(1), torch.ones(3))
+        assert get_array_module(scalar, X) is get_array_module(X, scalar) is get_array_module(scalar) is np
+        assert get_array_module(scalar, t) is get_array_module(t, scalar, 2, np.int8(3)) is get_array_module(t)
+        assert xl.get_backend(scalar, t).name == "torch"
+        assert xl.get_backend(scalar).name == "numpy"
+        with pytest.raises(MixedBackendsError, match="argument 1 is a torch array and argument 2 a numpy array"):
+            get_array_module(scalar, t, X)
 
 
 class _Own(np.ndarray[Any, Any]):

@@ -22,6 +22,13 @@ PAGE = mmap.PAGESIZE
 U8 = np.dtype(np.uint8)
 
 
+@pytest.mark.parametrize("shape", [(0,), (1, 0, 2), (3, 0)])
+def test_an_array_without_elements_has_the_strides_of_numpys(backend: str, shape: Any) -> None:
+    found = xl.pinned_empty(shape)
+    assert found.shape == shape
+    assert found.strides == np.empty(shape).strides
+
+
 # --- bins
 
 

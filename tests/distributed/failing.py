@@ -87,6 +87,8 @@ def fail(way: str, kind: str) -> None:
         fail_inside(way)
     elif way == "interrupted-in-mpi":
         interrupt_inside()
+    elif way == "interrupted-behind-mpi":
+        interrupt_behind(comm._group.driver)
     if kind == "no-output":
         sys.stdout = sys.stderr = None
     try:
@@ -145,6 +147,24 @@ def interrupt_inside() -> None:
         return begun
 
     MpiDriver.all_reduce = all_reduce  # type: ignore[assignment, method-assign]
+
+
+def interrupt_behind(driver: Any) -> None:
+    """Let Ctrl-C come when MPI has begun the next operation, before its request is known to any other."""
+
+    class Interrupting:
+        def __init__(self, comm: Any) -> None:
+            self._comm = comm
+
+        def __getattr__(self, name: str) -> Any:
+            def begun(*given: Any) -> Any:
+                request = getattr(self._comm, name)(*given)
+                signal.raise_signal(signal.SIGINT)
+                return request
+
+            return begun
+
+    driver._comm = Interrupting(driver._comm)
 
 
 class Pair:

@@ -24,10 +24,14 @@ CAUSES = {
     "raising-in-mpi": r"PeerError: rank 0: rank 1 has failed, .*call 2, .*completed: ValueError: no file weights.npz",
     "stuck-in-mpi": r"DistributedTimeoutError: rank 0: call 2, all_reduce .* timed out after 3 s; see",
     "interrupted-in-mpi": "is an operation of MPI known to be open: True",
+    "interrupted-behind-mpi": "is an operation of MPI known to be open: True",
     "absent": r"DistributedTimeoutError: rank 0: init\(driver='\w+'\).* timed out after 3 s",
 }
 BY_THE_DRIVER = r"PeerError: rank 0: call 2, all_reduce .* failed: driver 'torch' says"
 """On many hosts a process that is gone is seen by gloo, as a connection that is closed."""
+
+
+WAYS_IN_MPI = ("raising-in-mpi", "stuck-in-mpi", "interrupted-in-mpi", "interrupted-behind-mpi")
 
 
 def need_gpus() -> None:
@@ -61,7 +65,7 @@ def test_a_rank_over_gloo_ends_with_the_cause(kind: str, way: str) -> None:
     [("one-host", way) for way in WAYS]
     + [("many-hosts", way) for way in ("raising", "stuck", "aborting")]
     + [("simulated-devices", "killed-inside")]
-    + [("aware-mpi", way) for way in ("raising-in-mpi", "stuck-in-mpi", "interrupted-in-mpi")]
+    + [("aware-mpi", way) for way in WAYS_IN_MPI]
     + [("gpus", way) for way in ("killed", "raising", "killed-inside", "stuck-inside")],
 )
 def test_a_rank_of_mpi_ends_with_the_cause(kind: str, way: str) -> None:

@@ -54,6 +54,23 @@ def test_a_piece_that_is_missing_is_named(target):
         _changed(target, raw_module(MAIN, options=["-rdc=true"]), np.ones(3, np.float32))
 
 
+def test_a_kernel_launches_kernels(target):
+    source = """
+extern "C" __global__ void part(float *x, int n) { if (threadIdx.x < n) x[threadIdx.x] += 1; }
+extern "C" __global__ void whole(float *x, int parts, int n) {
+  if (threadIdx.x < parts) part<<<1, n>>>(x + n * threadIdx.x, n);
+}
+"""
+    x = target.put(np.zeros(35, np.float32))
+    try:
+        raw_module(source, options=["-dc"]).get_function("whole")(1, 32, (x, 5, 7))
+    except KernelCompileError as error:
+        if "needs libcudadevrt.a" not in str(error):
+            raise
+        pytest.skip("CUDA's device runtime is not installed")
+    assert target.get(x).tolist() == [1.0] * 35
+
+
 def test_a_module_alone_may_be_relocatable(target):
     x = np.arange(3, dtype=np.float32)
     source = MAIN.replace("extern __device__ float changed(float v);", SQUARE)

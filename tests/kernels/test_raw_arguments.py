@@ -5,13 +5,16 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
@@ -26,6 +29,7 @@ from xferlib.errors import (
 )
 from xferlib.kernels import raw_module
 from xferlib.kernels.calls.raw import codes_of
+from xferlib.kernels.frontends.raw.preprocessor import preprocessed
 from xferlib.testing import backend_named
 
 
@@ -380,6 +384,125 @@ def test_macros_come_from_options_too() -> None:
     assert _parameters(source, options=("--define-macro=T=short",)) == [("x", "pointer"), ("a", "i2")]
     with pytest.raises(KernelSyntaxError, match="'T' cannot be passed by value"):
         _parameters(source)
+
+
+_CHOICE = """
+#ifndef PRECISION
+  #define PRECISION 2
+#endif
+#if PRECISION == 2
+  #define TYPE double
+#elif PRECISION == 1 && !defined WIDE
+  #define TYPE float
+#else
+  #error precision not supported
+#endif
+#ifdef WIDE
+__global__ void k(TYPE *x, long long n, TYPE a) {}
+#else
+__global__ void k(TYPE *x, int n, TYPE a) {}
+#endif
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ((), ["i4", "f8"]),
+        (("-DPRECISION=1",), ["i4", "f4"]),
+        (("-DWIDE",), ["i8", "f8"]),
+        (("-D", "WIDE", "-DWIDE", "-UWIDE"), ["i4", "f8"]),
+        (("--define-macro=PRECISION=(3-1)", "-DWIDE=0"), ["i8", "f8"]),
+    ],
+)
+def test_the_branch_is_read_that_is_compiled(options: tuple[str, ...], found: list[str]) -> None:
+    assert [each for _, each in _parameters(_CHOICE, options=options)] == ["pointer", *found]
+
+
+def test_macros_mean_what_they_do_in_their_line() -> None:
+    source = """
+#define T float
+__global__ void first(T *x, T a) {}
+struct Pair { T a; int n[SIZE]; };
+#undef T
+#define T double
+__global__ void second(T *x, T a, Pair p) {}
+"""
+    assert _parameters(source, "first")[1] == ("a", "f4")
+    pair = np.dtype([("a", "f4"), ("n", "i4", (3,))])
+    assert _parameters(source, "second", options=("-DSIZE=3",))[1:] == [("a", "f8"), ("p", pair)]
+
+
+_DEPENDS = "#if __CUDA_ARCH__ >= 800\n{}\n#else\n{}\n#endif\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        _DEPENDS.format("__global__ void k(float *x, float a) {}", "__global__ void k(double *x, double a) {}"),
+        _DEPENDS.format("#define T float", "#define T double") + "__global__ void k(T *x, T a) {}",
+        _DEPENDS.format("typedef float T;", "using T = double;") + "__global__ void k(T *x, T a) {}",
+        _DEPENDS.format("struct T { float x; };", "struct T { double x; };") + "__global__ void k(T *x, T a) {}",
+        '#include "own.h"\n#ifdef FAST\n#define T float\n#endif\n__global__ void k(T *x, T a) {}',
+    ],
+)
+def test_parameters_that_only_the_compiler_knows_need_a_signature(source: str) -> None:
+    with pytest.raises(KernelSyntaxError, match="signature=|types="):
+        _parameters(source)
+    found = raw_module(source).get_function("k", "float *x, float a").parameters
+    assert [each.dtype for each in found] == ["f4", "f4"]
+
+
+@pytest.mark.parametrize(
+    "condition", ["__CUDA_ARCH__ >= 600", "__has_include(<own.h>)", "defined(__GNUC__) || F(2)", "%"]
+)
+def test_what_only_the_compiler_decides_may_stand_beside_the_parameters(condition: str) -> None:
+    source = f"#if {condition}\n#define LOCAL 1\n#else\n#define LOCAL 2\n#endif\n__global__ void k(short n) {{}}"
+    assert _parameters(source) == [("n", "i2")]
+
+
+_WORDS = st.sampled_from(["A", "B", "C"])
+_TERMS = st.one_of(
+    _WORDS, st.builds("defined({})".format, _WORDS), st.builds("!defined {}".format, _WORDS),
+    st.sampled_from(["0", "1", "2u", "0x10", "010", "-3L", "7"]),
+)  # fmt: skip
+_OPERATORS = ["+", "-", "*", "/", "%", "<<", ">>", "==", "!=", "<", ">=", "&&", "||", "&", "|", "^"]
+_CONDITIONS = st.recursive(
+    _TERMS,
+    lambda inner: st.one_of(
+        st.builds("({} {} {})".format, inner, st.sampled_from(_OPERATORS), inner),
+        st.builds("(!{})".format, inner), st.builds("(({}) ? {} : {})".format, inner, inner, inner),
+    ),
+    max_leaves=4,
+)  # fmt: skip
+_LINES = st.recursive(
+    st.one_of(
+        st.integers(0, 99).map("line{} A B C".format), st.builds("#define {} {}".format, _WORDS, st.integers(0, 3)),
+        st.builds("#undef {}".format, _WORDS),
+    ),
+    lambda inner: st.builds(
+        "#{}\n{}\n#elif {}\n{}\n# else\n{}\n#endif".format,
+        st.one_of(st.builds("if {}".format, _CONDITIONS), st.builds(
+            "if{}def {}".format, st.sampled_from(["", "n"]), _WORDS)
+        ),
+        inner, _CONDITIONS, inner, inner,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("cpp") is None, reason="no preprocessor to compare with")
+@settings(max_examples=40, deadline=None)
+@given(st.lists(_LINES, max_size=5), st.sampled_from([(), ("-DA=2",), ("-DB", "-DC=0")]))
+def test_lines_are_those_that_a_preprocessor_leaves(pieces: list[str], options: tuple[str, ...]) -> None:
+    source = "\n".join(pieces)
+    done = subprocess.run(["cpp", "-P", "-w", *options], input=source, capture_output=True, text=True)
+    assume(done.returncode == 0)  # a division by zero, a shift without a meaning
+    found = preprocessed(source, options)
+    if not re.search("2u|/|%|<<|>>", source):  # these may have no value, or an unsigned one
+        assert found.is_decided
+    if found.is_decided:
+        assert found.text.split() == done.stdout.split()
 
 
 @pytest.mark.parametrize("alias", ["typedef double real;", "using real = double;", "typedef double r;using real = r;"])

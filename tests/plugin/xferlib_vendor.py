@@ -370,6 +370,9 @@ class Cusolver(Library):
         self.infos += 1
         return 78
 
+    def xgesvdj_set_tolerance(self, info: int, tolerance: float) -> None:
+        assert (info, tolerance) in ((78, np.finfo("float32").eps), (78, np.finfo("float64").eps))
+
     def destroy_gesvdj_info(self, info: int) -> None:
         self.infos -= 1
 

@@ -118,7 +118,9 @@ class PinnedPointer:
         self._block = block
 
     ptr = property(lambda self: self._block.ctypes.data)
-    __array_interface__ = property(lambda self: self._block.__array_interface__)
+    __array_interface__ = property(
+        lambda self: {**self._block.__array_interface__, "strides": self._block.strides}  # else those of no element
+    )
 
 
 class Flags:

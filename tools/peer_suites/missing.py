@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import sys
+import threading
 import types
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -16,7 +17,13 @@ from tools.peer_suites.adapting import SHIM
 PREFIX = "not applicable: "
 
 
+skipped_in_threads: list[str] = []
+"""Names that threads of the running test have used: pytest sees only those of its own."""
+
+
 def skip(name: str) -> NoReturn:
+    if threading.current_thread() is not threading.main_thread():
+        skipped_in_threads.append(name)
     raise pytest.skip.Exception(PREFIX + name)
 
 

@@ -19,7 +19,7 @@ import pytest
 
 import xferlib as xl
 from tools.peer_suites import streams
-from tools.peer_suites.missing import PREFIX, install, skip
+from tools.peer_suites.missing import PREFIX, install, skip, skipped_in_threads
 
 _peer, _backend, _target = (os.environ[f"PEER_{name}"] for name in ("SUITE", "BACKEND", "RESULTS"))
 _raises = pytest.raises
@@ -66,6 +66,17 @@ def _same_stream() -> Any:
 def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("Popen", "run"):
         monkeypatch.setattr(subprocess, name, lambda *_, **__: skip("another process, which has no shim"))
+
+
+@pytest.hookimpl(wrapper=True)  # type: ignore[untyped-decorator]
+def pytest_runtest_makereport(item: Any, call: Any) -> Any:
+    report = yield
+    if report.when == "call":
+        if report.outcome == "failed" and skipped_in_threads:
+            report.outcome = "skipped"
+            report.longrepr = (str(item.path), 0, PREFIX + skipped_in_threads[0])
+        skipped_in_threads.clear()
+    return report
 
 
 def pytest_collectreport(report: Any) -> None:

@@ -22,8 +22,8 @@ def get_array_module(*arrays: Any) -> ModuleType:
     """Return the Array-API namespace of the arrays' backend; NumPy's for Python scalars alone, and for nothing.
 
     Args:
-        *arrays: Arrays of one backend, on any of its devices. Python scalars and None decide nothing; NumPy's
-            scalars are NumPy arrays.
+        *arrays: Arrays of one backend, on any of its devices. Python scalars and None decide nothing, and NumPy's
+            scalars nothing beside an array.
 
     Raises:
         MixedBackendsError: Arrays of two backends; `common` moves them to one.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xferlib._core.pending import RESULT_REMEDY, PendingTransfer
 from xferlib.errors import (
     MixedBackendsError,
@@ -23,21 +25,27 @@ SCALARS = (bool, int, float, complex, type(None))
 def common_backend(arrays: tuple[Any, ...], *, call: str) -> Backend | None:
     """The one backend of all arrays among ``arrays``; None if there is none. Python scalars and None mix.
 
+    NumPy's scalars mix with arrays of every backend, and are NumPy's where there is no array.
+
     Raises:
         MixedBackendsError: Arrays of two backends.
         UnsupportedArrayError: As `checked_backend`.
     """
     found: Backend | None = None
+    of_scalars: Backend | None = None
     first = 0
     for index, array in enumerate(arrays):
         backend = checked_backend(array, index, call=call)
         if backend is None:
             continue
+        if isinstance(array, np.generic):
+            of_scalars = backend
+            continue
         if found is None:
             found, first = backend, index
         elif backend is not found:
             raise mixed_backends(call, (f"argument {first}", found), (f"argument {index}", backend))
-    return found
+    return of_scalars if found is None else found
 
 
 def checked_backend(array: Any, index: int, *, call: str) -> Backend | None:

@@ -122,12 +122,13 @@ class PinnedPool:
             PinnedMemoryError: The pool is full and ``when_full`` is ``"raise"``, or blocking cannot
                 help because nothing is in flight; or the system refuses more page-locked memory.
         """
-        size = bin_nbytes(math.prod(shape) * dtype.itemsize)
+        nbytes = math.prod(shape) * dtype.itemsize
+        size = bin_nbytes(nbytes)
         free = self._free.get(size)
         lease = self._lent(free) if free else None
         if lease is None and (lease := self._lease(size)) is None:
             return np.empty(shape, dtype)
-        return np.ndarray(shape, dtype, lease)
+        return np.ndarray(shape, dtype, lease, strides=None if nbytes else (0,) * len(shape))  # as numpy.empty
 
     def lending(self) -> tuple[Any, dict[int, list[PooledBlock]], deque[Any], PinnedPool]:
         """Type of leases, free blocks by bytes, dead ones, the pool: for C that lends and counts as `empty` does."""

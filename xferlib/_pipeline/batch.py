@@ -21,7 +21,7 @@ it, and `cancel` and `await_end`, when the feed is closed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -41,9 +41,12 @@ if TYPE_CHECKING:
     from xferlib._core.raw import RawEvent, RawStream
     from xferlib._pipeline.side_stream import Ahead
 
+    AnyBatch: TypeAlias = "Batch | Ahead"
+    """A batch as a feed uses it: one that is a single copy may be that alone."""
 
-class AnyBatch(Protocol):
-    """One item of the source on its way to the device, as a feed uses it.
+
+class Batch(Handed):
+    """An item of the source on its way to the device: it may fail, and be retried, until it has been handed out.
 
     Attributes:
         has_slot: Its device memory belongs to its slot's stream, and not to the consumer's.
@@ -52,48 +55,6 @@ class AnyBatch(Protocol):
         is_stalled: Starting it failed when there was room for it.
         is_waiting: It is to be copied on the consumer's stream, and may travel with others.
     """
-
-    @property
-    def has_slot(self) -> bool: ...
-    @property
-    def is_sent(self) -> bool: ...
-    @property
-    def is_sent_by_consumer(self) -> bool: ...
-    @property
-    def is_stalled(self) -> bool: ...
-    @property
-    def is_waiting(self) -> bool: ...
-
-    def hand_on(self) -> None:
-        """See `xferlib._runtime.handoff.Handed`."""
-
-    def take_over(self) -> None:
-        """As `hand_on`."""
-
-    def push(self) -> None:
-        """Start what there was no room for before, and enqueue the copy of what has been staged."""
-
-    def is_settled(self, wait_s: float, /) -> bool:
-        """Return True once all copies are enqueued; block for at most ``wait_s``."""
-
-    def precede(self, stream: RawStream, /) -> None:
-        """Let ``stream`` wait for the copies that are enqueued."""
-
-    def hand_over(self) -> Any:
-        """Return the batch, ordered on the calling thread's current stream; may be called again after an error."""
-
-    def cancel(self) -> None:
-        """Drop the batch: start no more copies for it."""
-
-    def release(self) -> None:
-        """Wait until the source may be changed."""
-
-    def await_end(self) -> None:
-        """After `cancel`: wait until no copy reads the source."""
-
-
-class Batch(Handed):
-    """An item that may fail, and be retried, until it has been handed out: see `AnyBatch`."""
 
     __slots__ = (
         "_arriving",
@@ -188,6 +149,7 @@ class Batch(Handed):
         self._made = made
 
     def push(self) -> None:
+        """Start what there was no room for before, and enqueue the copy of what has been staged."""
         if self._arriving is not None and self._error is None:
             try:  # at half the cost of contextlib's way, twice for each batch
                 self._arriving.push()
@@ -195,13 +157,16 @@ class Batch(Handed):
                 pass
 
     def is_settled(self, wait_s: float) -> bool:
+        """Return True once all copies are enqueued; block for at most ``wait_s``."""
         return self._error is not None or self._arriving is None or self._arriving.is_settled(wait_s)
 
     def precede(self, stream: RawStream) -> None:
+        """Let ``stream`` wait for the copies that are enqueued."""
         if self._arriving is not None:
             self._arriving.precede(stream)
 
     def hand_over(self) -> Any:
+        """Return the batch, ordered on the calling thread's current stream; may be called again after an error."""
         if self._route is Route.TOGETHER or self._route is Route.DIRECT:
             return self._sent_directly()
         if self._error is not None:
@@ -252,14 +217,17 @@ class Batch(Handed):
         self._arriving = self._made = self._value = None
 
     def cancel(self) -> None:
+        """Drop the batch: start no more copies for it."""
         if self._arriving is not None:
             self._arriving.cancel()
 
     def release(self) -> None:
+        """Wait until the source may be changed."""
         if self._arriving is not None:
             self._arriving.release()
 
-    def await_end(self) -> None:  # however a copy ended: the batch has been dropped
+    def await_end(self) -> None:
+        """After `cancel`: wait until no copy reads the source, whether it succeeded or not."""
         if self._arriving is not None:
             self._arriving.await_end()
 

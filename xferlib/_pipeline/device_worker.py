@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xferlib._core import registry
 from xferlib._core.stream import Stream
+from xferlib._pipeline.feed import copy_streams
 from xferlib._pipeline.reader_feed import ThreadedFeed
 from xferlib._pipeline.routing import Router
 from xferlib._runtime import callsite, shutdown
@@ -82,10 +83,9 @@ class Station:
         self._given = self._received = self._stored = 0
         """Results that the function has given, that have arrived on the host, and that are stored."""
         self._changed = threading.Condition()
-        streams = [self._stream() for _ in range(depth)]
-        router = Router(self._backend, device, None)
-        downs = [self._stream() for _ in range(min(depth, _DRAINS))]
-        self.feed = ThreadedFeed(self._chunks(), router, streams, is_stable=True)
+        streams = copy_streams(self._backend, device, depth)
+        downs = copy_streams(self._backend, device, min(depth, _DRAINS))
+        self.feed = ThreadedFeed(self._chunks(), Router(self._backend, device, None), streams, is_stable=True)
         self._site = callsite.user_site()
         self._threads = [
             OwnThread(functools.partial(self._run, down), f"xferlib-drain-{number}")
@@ -94,9 +94,6 @@ class Station:
         for thread in self._threads:
             thread.start()
         _stations[id(self)] = self
-
-    def _stream(self) -> RawStream:
-        return self._backend.stream_create(self.device, non_blocking=True, priority=0)
 
     def _chunks(self) -> Iterator[Any]:
         for number in self._numbers:

@@ -35,6 +35,8 @@ from xferlib._runtime.handoff import Handed
 from xferlib.errors import ClosedError, ForkError
 
 if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
     from xferlib._core.raw import RawEvent, RawStream
     from xferlib._pipeline.batch import AnyBatch
     from xferlib._pipeline.routing import Router
@@ -52,6 +54,11 @@ class Slot(Handed):
         self.stream = stream
         self.gate: RawEvent | None = None
         self.hand_on()
+
+
+def copy_streams(backend: Backend, device: Device, count: int) -> list[RawStream]:
+    """Streams of a device for copies beside the consumer's work."""
+    return [backend.stream_create(device, non_blocking=True, priority=0) for _ in range(count)]
 
 
 class Feed:

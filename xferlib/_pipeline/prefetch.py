@@ -15,6 +15,7 @@ from xferlib._core.ordering import capture
 from xferlib._core.stream import Stream
 from xferlib._core.thresholds import PYTHON_LEAF_FROM
 from xferlib._pipeline.chunk_map import targets_of
+from xferlib._pipeline.feed import copy_streams
 from xferlib._pipeline.prefetcher import Prefetcher
 from xferlib._pipeline.reader_feed import ThreadedFeed
 from xferlib._pipeline.rotation import Dealer, Rotation
@@ -149,8 +150,9 @@ def _feed_of(
 ) -> Feed:
     """The feed of one device, from a list or an iterator."""
     backend = _backend_of(target)
-    streams = [given if given is not None else _copy_stream(backend, target) for _ in range(ahead + 1)]
-    conveyor = Conveyor(backend, target, streams[0], ahead + 1) if given is None else None
+    count = ahead + 1
+    streams = [given] * count if given is not None else copy_streams(backend, target, count)
+    conveyor = Conveyor(backend, target, streams[0], count) if given is None else None
     router = Router(backend, target, transform, conveyor)
     is_list = not isinstance(source, Iterator)
     if is_list and not _needs_thread(source, backend, target):
@@ -207,7 +209,3 @@ def _takes_long(leaf: Any, backend: Backend, device: Device) -> bool:
     if plan.plan(end, may_permute=False).path is plan.Path.PINNED:
         return False
     return not staged.stages_alone(end, device)
-
-
-def _copy_stream(backend: Backend, device: Device) -> RawStream:
-    return backend.stream_create(device, non_blocking=True, priority=0)

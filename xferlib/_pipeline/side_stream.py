@@ -264,7 +264,7 @@ class Conveyor:
 
 
 class Ahead(Handed):
-    """One array in flight: a batch, see `xferlib._pipeline.batch.AnyBatch`, or the copies of one.
+    """One array in flight: a batch, used as a `xferlib._pipeline.batch.Batch` is, or the copies of one.
 
     Attributes:
         array: The device array; None while the source is being staged.

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from xferlib._runtime.checks import refuse_no_flag, whole
 from xferlib.distributed import device_steps, ending, reductions, running, steps
 from xferlib.distributed.call import Signature
 from xferlib.distributed.group import Group
 from xferlib.distributed.operands import Operand, Result, operand_of
+from xferlib.distributed.repeats import Repeats
 from xferlib.distributed.running import Ways
 from xferlib.errors import ArgumentError, DistributedError, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
     from xferlib._core.array import Array
-
-_MOST_TAG = 10_000
+    from xferlib.distributed.device_steps import OnDevice
+    from xferlib.distributed.drivers.driver import Pending
 
 
 class Communicator:
@@ -40,6 +42,7 @@ class Communicator:
 
     def __init__(self, group: Group) -> None:
         self._group = group
+        self._repeats = Repeats(group)
         ending.watch(group)
 
     @property
@@ -71,6 +74,9 @@ class Communicator:
         group = self._group
         return f"<Communicator {group.name}: rank {group.rank} of {group.size}, driver {group.driver.name!r}>"
 
+    def __reduce__(self) -> NoReturn:
+        raise DistributedError(f"{self!r} is of this process; call init() in the one that is to join the job")
+
     # --- collectives
 
     def all_reduce(
@@ -97,16 +103,24 @@ class Communicator:
             UnsupportedArrayError: ``x`` is no array.
             LayoutError: ``out`` does not fit, is not contiguous, or is read-only.
         """
+        may_repeat = reproducible is False and async_op is False and stream is None
+        if may_repeat and (repeat := self._repeats.find(x, op, out)) is not None:
+            done = self._repeats.run(repeat, x, out)
+            if done is not None:
+                return done
         refuse_no_flag(reproducible, "all_reduce: reproducible")
         operand = operand_of(x, "all_reduce", stream)
         reductions.check_op(op, operand.dtype, "all_reduce")
         result = Result(operand, operand.shape, out, "all_reduce")
         driver = self._group.driver
         options = f"op={op!r}{', reproducible=True' if reproducible else ''}"
-        ways = Ways(
-            steps.all_reduce(driver, operand, result, op, in_order=reproducible),
-            lambda on: device_steps.all_reduce(on, op, in_order=reproducible),
-        )
+
+        def on_device(on: OnDevice) -> Iterator[Pending]:
+            yield from device_steps.all_reduce(on, op, in_order=reproducible)
+            if may_repeat:
+                self._repeats.add(_signature("all_reduce", operand, options)._replace(via="device"), on, op)
+
+        ways = Ways(steps.all_reduce(driver, operand, result, op, in_order=reproducible), on_device)
         return running.run(
             self._group, "all_reduce", options, operand, result, ways, is_async=async_op,
             is_in_steps=async_op

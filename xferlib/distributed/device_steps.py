@@ -94,7 +94,7 @@ def all_reduce(on: OnDevice, op: str, *, in_order: bool) -> Iterator[Pending]:
     array, info = on.given()
     out = on.result.info
     assert out is not None
-    dtype, count = _numbers(info, op)
+    dtype, count = numbers(info, op)
     if not info.size:
         return
     if not in_order and on.driver.reduces(dtype, op):
@@ -145,7 +145,7 @@ def reduce_scatter(on: OnDevice, op: str) -> Iterator[Pending]:
     array, info = on.given()
     out = on.result.info
     assert out is not None
-    dtype, count = _numbers(info, op)
+    dtype, count = numbers(info, op)
     if not info.size:
         return
     part = count // on.size
@@ -194,7 +194,7 @@ def all_to_all(on: OnDevice) -> Iterator[Pending]:
         )
 
 
-def _numbers(info: ArrayInfo, op: str) -> tuple[np.dtype[Any], int]:
+def numbers(info: ArrayInfo, op: str) -> tuple[np.dtype[Any], int]:
     """The dtype in which the elements are reduced, and how many there are of it: see `reductions.as_numbers`."""
     dtype = reductions.as_numbers(np.empty(0, info.dtype), op).dtype
     return dtype, math.prod(info.shape) * info.dtype.itemsize // dtype.itemsize

@@ -85,10 +85,8 @@ class Group:
         """Set when the group refuses work."""
         self.end_process: Callable[[BaseException], None]
         """Tells the other ranks of an error, and ends this process; given by `ending.watch`."""
-        self._left: list[Pending] = []
-        """Operations of the driver that were not waited for to their end."""
-        self.parts = 0
-        """Calls of `Communicator.split`."""
+        self._left: list[Pending] = []  # operations of the driver that were not waited for to their end
+        self.parts = 0  # calls of `Communicator.split`
         self.messages = 0
         """Calls of `send` and `recv`, which the ranks do not count alike."""
         self.open: list[OpenOperation] = []
@@ -130,8 +128,10 @@ class Group:
                 "process that called init()"
             )
         if self.cause:
-            kind = ClosedError if self.cause == "closed" else DistributedError
-            raise kind(f"rank {self.rank}: this communicator refuses work: {self.cause}; start the job again")
+            text = f"rank {self.rank}: this communicator refuses work: {self.cause}; "
+            if self.cause == "closed":
+                raise ClosedError(text + "make another with init()")
+            raise DistributedError(text + "start the job again")
 
     def begin(self, signature: Signature) -> Call:
         """Count a call, and compare it with those of the other ranks.
@@ -182,7 +182,8 @@ class Group:
                 if pending.wait(_SLICE_S):
                     return
         except BaseException as error:
-            self._left.append(pending)
+            if not isinstance(pending, board.Board):
+                self._left.append(pending)
             if isinstance(error, DistributedError) or not isinstance(error, Exception):
                 raise
             raise self._lost(call, error) from error
@@ -236,9 +237,9 @@ class Group:
     # --- devices
 
     @property
-    def has_devices(self) -> bool:
-        """Whether device memory goes from GPU to GPU."""
-        return self._devices is not None
+    def device_driver(self) -> DeviceDriver | None:
+        """The driver that `devices` has made; None before, and where device memory passes through the host."""
+        return self._devices
 
     def check_device(self, operand: Operand, call: str) -> bool:
         """Whether an array is in device memory that a driver may carry from GPU to GPU.
@@ -316,7 +317,7 @@ class Group:
     def is_torn(self) -> bool:
         """Whether an operation of the driver is still in the middle, so that the driver cannot end in order."""
         try:
-            return any(not isinstance(each, board.Board) and not each.wait(_SLICE_S) for each in self._left)
+            return self.driver.is_torn() or any(not each.wait(_SLICE_S) for each in self._left)
         except Exception:  # it has failed
             return True
 

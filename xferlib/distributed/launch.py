@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import numbers
 import os
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,7 @@ def init(driver: str = "auto", timeout: float = 300.0, check: bool = True, *, cu
     if not isinstance(driver, str) or driver not in _DRIVERS:
         hint = did_you_mean(driver, _DRIVERS) if isinstance(driver, str) else ""
         raise ArgumentError(f"init: driver={shown(driver)} is none of {', '.join(_DRIVERS)}{hint}")
-    is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+    is_number = isinstance(timeout, numbers.Real) and not isinstance(timeout, bool)
     if not is_number or not 0 < timeout < math.inf:
         raise ArgumentError(f"init: timeout={shown(timeout)} is no positive number of seconds; give one, such as 300.0")
     refuse_no_flag(check, "init: check")

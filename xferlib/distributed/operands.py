@@ -88,11 +88,13 @@ class Result:
         MixedBackendsError, MixedDevicesError: It is of another backend or device.
     """
 
-    __slots__ = ("array", "host", "info", "operand")
+    __slots__ = ("array", "host", "info", "is_given", "operand")
 
     def __init__(self, operand: Operand, shape: tuple[int, ...], out: Any, call: str) -> None:
         source = operand.source
         self.operand = operand
+        self.is_given = out is not None
+        """Whether the array is the caller's."""
         self.info: ArrayInfo | None = None
         """Location and layout on a device; None in host memory."""
         self.host: HostArray | None = None

@@ -14,6 +14,7 @@ from xferlib._core.containers import flatten
 from xferlib._runtime.checks import refuse_no_flag, whole
 from xferlib.distributed import reductions, running
 from xferlib.distributed.call import Signature
+from xferlib.distributed.communicator import Communicator
 from xferlib.errors import ArgumentError, shown
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from xferlib._core.array import ArrayInfo
     from xferlib._core.backend import Backend
-    from xferlib.distributed.communicator import Communicator
 
 _BUCKET_BYTES = 25 << 20
 
@@ -137,11 +137,11 @@ def broadcast_params(comm: Communicator, tree: Any, root: int = 0) -> Any:
         too. Small arrays share one allocation.
 
     Raises:
-        ArgumentError: There is no rank ``root``.
+        ArgumentError: There is no rank ``root``, or no array in a tree of other leaves.
         MismatchError: Arrays differ in number, shape or dtype; nothing was sent.
     """
+    leaves, rebuild = _flattened(comm, tree, "broadcast_params")
     running.check_rank(comm._group, root, "broadcast_params: root")
-    leaves, rebuild = flatten(tree)
     _compare(comm, "broadcast_params", leaves)
     results = list(leaves)
     for bucket in _buckets(leaves, _BUCKET_BYTES):
@@ -168,15 +168,15 @@ def mean_grads(
         A tree of the same structure with new arrays; a `TreeCollective` that gives it, with ``async_op``.
 
     Raises:
-        ArgumentError: ``bucket_bytes`` is no whole number from 1.
+        ArgumentError: ``bucket_bytes`` is no whole number from 1, or there is no array in a tree of other leaves.
         UnsupportedDTypeError: An array of integers.
         MismatchError: Arrays differ in number, shape or dtype; nothing was sent.
     """
+    leaves, rebuild = _flattened(comm, tree, "mean_grads")
     if whole(bucket_bytes, least=1) is None:
         raise ArgumentError(f"mean_grads: bucket_bytes={shown(bucket_bytes)} is no whole number from 1; give one")
     refuse_no_flag(reproducible, "mean_grads: reproducible")
     refuse_no_flag(async_op, "mean_grads: async_op")
-    leaves, rebuild = flatten(tree)
     for leaf in leaves:
         if (owner := registry.backend_of(leaf)) is not None:
             reductions.check_op("mean", owner.view(leaf).dtype, "mean_grads")
@@ -194,6 +194,25 @@ def mean_grads(
         return rebuild(results)
 
     return TreeCollective(finish) if async_op else finish()
+
+
+def _flattened(comm: Communicator, tree: Any, name: str) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+    """The leaves of a tree, and the function that rebuilds it.
+
+    Raises:
+        ArgumentError: There is something in the tree and no array, such as a module in place of its parameters, which
+            would stay as they are; or ``comm`` is no communicator.
+    """
+    if not isinstance(comm, Communicator):
+        raise ArgumentError(f"{name}: comm is {type(comm).__name__}, no communicator; call {name}(comm, tree)")
+    leaves, rebuild = flatten(tree)
+    others = [leaf for leaf in leaves if leaf is not None]
+    if others and all(registry.backend_of(leaf) is None for leaf in others):
+        raise ArgumentError(
+            f"{name}: there is no array in tree, but {type(others[0]).__name__}; give arrays in dicts or lists, such "
+            "as model.state_dict() or list(model.parameters())"
+        )
+    return leaves, rebuild
 
 
 def _compare(comm: Communicator, name: str, leaves: list[Any]) -> None:

@@ -68,7 +68,9 @@ def run(
                 group.run(taken, call)
                 return array
             begun = Collective(group, call, taken, array)
-            begun.is_in_steps = is_in_steps and not (is_on_device and group.has_devices)  # which its begin may make
+            begun.is_in_steps = is_in_steps and not (
+                is_on_device and group.device_driver is not None  # which its begin may make
+            )
             group.open.append(begun)
             return begun
         except BaseException as error:

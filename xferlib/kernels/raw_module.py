@@ -27,6 +27,7 @@ from xferlib.kernels.engines.cuda import cache
 from xferlib.kernels.frontends.raw import mangled, pieces
 from xferlib.kernels.frontends.raw import source as raw_source
 from xferlib.kernels.frontends.raw.pieces import Piece
+from xferlib.kernels.frontends.raw.preprocessor import Preprocessed, preprocessed
 from xferlib.kernels.frontends.raw.signature import parse_signature
 from xferlib.kernels.frontends.raw.types import SourceTypes, checked_types
 from xferlib.kernels.raw import RawKernel
@@ -58,7 +59,7 @@ class RawModule:
         self._pieces = pieces
         self._loaded: dict[tuple[str, str], dict[str, Any]] = {}
         self._lock = threading.Lock()
-        self._plain: tuple[str, dict[str, str], SourceTypes] | None = None
+        self._plain: tuple[Preprocessed, SourceTypes] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _module_of, (self.source, self._options, self._names, self._declared, self._binary, self._pieces)
@@ -95,8 +96,8 @@ class RawModule:
             raise KernelSyntaxError(
                 f"get_function: {shown(wrong)} is no string; give the kernel's name, and C for its parameters"
             )
-        source, macros, types = self._read()
-        found = signature if signature is not None else raw_source.find_signature(source, name, macros)
+        source, types = self._read()
+        found = signature if signature is not None else raw_source.find_signature(source, name)
         found = mangled.signature_of(name) if found is None else found
         others = raw_source.kernel_names(source, without=name) if found is None else []
         if others:
@@ -104,8 +105,8 @@ class RawModule:
             raise KernelSyntaxError(f"the source has no kernel {name!r}{near}; its kernels are {', '.join(others)}")
         if found is None:
             raise KernelSyntaxError(
-                f"the parameters of kernel {name!r} are not to be found in the source (machine code, or a macro); "
-                "give signature='const float *x, int n'"
+                f"the parameters of kernel {name!r} are not to be found in the source (machine code, a macro, or an "
+                "#if that only the compiler can decide); give signature='const float *x, int n'"
             )
         if "<" in name and name not in self._names:
             raise KernelSyntaxError(f"template instance {name!r} must be named: raw_module(source, names=({name!r},))")
@@ -165,20 +166,19 @@ class RawModule:
 
     # --- reading the source
 
-    def _read(self) -> tuple[str, dict[str, str], SourceTypes]:
-        """The plain source, its macros and its types; read once."""
+    def _read(self) -> tuple[Preprocessed, SourceTypes]:
+        """The source without directives, and its types; read once."""
         if self._plain is None:
             sources = [self.source, *(str(each.content) for each in self._pieces if each.kind == pieces.SOURCE)]
-            source = raw_source.plain("\n".join(sources))
-            macros = raw_source.macros_of(source, self._options)
-            self._plain = source, macros, SourceTypes(source, self._declared)
+            source = preprocessed(raw_source.plain("\n".join(sources)), self._options)
+            self._plain = source, SourceTypes(source.text, self._declared, is_decided=source.is_decided)
         return self._plain
 
     def _extents(self, name: str, nbytes: int, kind: DType | None) -> tuple[tuple[int, ...], DType]:
         """Shape and dtype of a variable."""
         if kind is None:
-            source, macros, types = self._read()
-            declared = raw_source.variable(source, name, macros)
+            source, types = self._read()
+            declared = raw_source.variable(source, name)
             found = types.find(declared[0]) if declared is not None else None
             if declared is not None and found is not None and found.dtype in SUPPORTED:
                 if math.prod(declared[1]) * found.dtype.itemsize == nbytes:

@@ -5,6 +5,8 @@ mpiexec -n 2 python -m pytest tests/distributed/ranks/collectives.py
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from xferlib.distributed import Communicator
 from xferlib.errors import (
     ArgumentError,
     ClosedError,
+    DistributedError,
     LayoutError,
     MixedBackendsError,
     UnsupportedArrayError,
@@ -223,7 +226,7 @@ def test_split_makes_communicators_of_parts(comm: Communicator) -> None:
     assert_same_bits(part.all_gather(comm.rank), np.asarray(members))
     assert (comm.split(0 if comm.rank else None) is None) == (comm.rank == 0)
     part.close()
-    with pytest.raises(ClosedError, match="refuses work"):
+    with pytest.raises(ClosedError, match=r"refuses work: closed; make another with init\(\)"):
         part.barrier()
 
 
@@ -239,6 +242,12 @@ def test_ranks_are_numbered(comm: Communicator) -> None:
     assert comm.local_rank == comm.rank  # one host
     assert f"rank {comm.rank} of {comm.size}" in repr(comm)
     comm.barrier()
+
+
+def test_a_communicator_stays_in_its_process(comm: Communicator) -> None:
+    for move in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(DistributedError, match=r"is of this process; call init\(\)"):
+            move(comm)
 
 
 def test_a_wrong_argument_is_refused_before_anything_happens(comm: Communicator) -> None:

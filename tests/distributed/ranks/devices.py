@@ -16,7 +16,14 @@ from xferlib.distributed.drivers import nccl
 from xferlib.distributed.drivers.device_driver import DeviceDriver, Enqueued, Order
 from xferlib.distributed.drivers.mpi import MpiDriver
 from xferlib.distributed.drivers.torch import GlooDriver
-from xferlib.errors import ArgumentError, MismatchError, MixedDevicesError
+from xferlib.errors import (
+    ArgumentError,
+    ClosedError,
+    LayoutError,
+    MismatchError,
+    MixedBackendsError,
+    MixedDevicesError,
+)
 from xferlib.testing import assert_same_bits, backend_named
 
 
@@ -163,6 +170,54 @@ def test_reductions(carried: Carried, shape: tuple[int, ...], in_order: bool, dt
     is_whole = not in_order and dtype != "float64" and 0 not in shape
     assert ("all_reduce" in calls) == is_whole
     assert ("all_gather" in calls) == (not is_whole and 0 not in shape)
+
+
+@pytest.mark.parametrize("op", ["sum", "max", "mean"])
+def test_a_reduction_is_repeated_with_other_arrays(carried: Carried, op: str) -> None:
+    comm, device, _, calls = carried
+
+    def expected(start: int, count: int) -> Any:
+        both = [of(rank, (9,))[start : start + count] for rank in range(2)]
+        return {"sum": both[0] + both[1], "max": np.maximum(*both), "mean": (both[0] + both[1]) / np.float32(2)}[op]
+
+    def given(start: int = 0, count: int = 6) -> Any:
+        return xl.to_device(of(comm.rank, (9,)), device=device)[start : start + count]
+
+    for start in (0, 1, 3):  # the first call is described, the others are compared with it
+        assert_same_bits(xl.to_host(comm.all_reduce(given(start), op)), expected(start, 6))
+        x = given(start)
+        assert comm.all_reduce(x, op, out=x) is x
+        assert_same_bits(xl.to_host(x), expected(start, 6))
+        x, out = given(start), xl.empty((6,), "float32", device=device)
+        assert comm.all_reduce(x, op, out=out) is out
+        assert_same_bits(xl.to_host(out), expected(start, 6))
+        assert_same_bits(xl.to_host(x), of(comm.rank, (9,))[start : start + 6])
+    slab = xl.to_device(of(comm.rank, (9,)), device=device)
+    comm.all_reduce(slab[:6], op, out=slab[3:])  # they overlap
+    assert_same_bits(xl.to_host(slab[3:]), expected(0, 6))
+    assert_same_bits(xl.to_host(comm.all_reduce(given(0, 9)[::2], op)), expected(0, 9)[::2])
+    assert calls == ["all_reduce"] * 11
+
+
+def test_what_a_repeated_reduction_refuses(carried: Carried) -> None:
+    comm, device, *_ = carried
+    x, out = (make((4, 2), "float32", device=device) for make in (xl.ones, xl.empty))
+    for _ in range(2):
+        comm.all_reduce(x, out=out)
+    wrong: list[tuple[Any, type[Exception], str]] = [
+        (xl.empty((2, 4), "float32", device=device), LayoutError, "out has shape"),
+        (xl.empty((4, 2), "float64", device=device), LayoutError, "dtype float64"),
+        (xl.empty((4, 4), "float32", device=device)[:, ::2], LayoutError, "not contiguous"),
+        (np.empty((4, 2), "float32"), MixedBackendsError, "out"),
+    ]
+    for target, error, text in wrong:
+        with pytest.raises(error, match=text):
+            comm.all_reduce(x, out=target)
+    with pytest.raises(ArgumentError, match="op='summ'"):
+        comm.all_reduce(x, "summ", out=out)
+    comm.close()
+    with pytest.raises(ClosedError):
+        comm.all_reduce(x, out=out)
 
 
 def test_the_other_collectives(carried: Carried) -> None:

@@ -70,6 +70,15 @@ def test_a_rank_that_does_not_come_is_named(comm: Communicator, other: Any, requ
     comm.barrier()
 
 
+def test_a_message_that_is_not_received_is_named(comm: Communicator, other: Any) -> None:
+    made = other(0.5)
+    if comm.rank < 2:
+        with pytest.raises((DistributedTimeoutError, PeerError), match="message 1, send of shape") as caught:
+            made.send(X, 1 - comm.rank)
+        assert "timed out after 0.5 s; see the output" in str(caught.value)
+    comm.barrier()
+
+
 def test_messages_that_differ_are_named_by_both(comm: Communicator, other: Any) -> None:
     made = other()
     if comm.rank == 0:

@@ -86,6 +86,17 @@ def test_trees_that_have_no_mean_are_refused(comm: Communicator) -> None:
     with pytest.raises(ArgumentError, match="root=-1"):
         broadcast_params(comm, {}, -1)
     assert mean_grads(comm, {}) == {}
+    assert mean_grads(comm, [None]) == [None]
+
+
+@pytest.mark.parametrize("call", [broadcast_params, mean_grads])
+def test_what_holds_no_arrays_is_not_passed_back_as_if_it_were_done(comm: Communicator, call: Any) -> None:
+    for wrong in ((np.ones(2) for _ in range(2)), object(), {"lr": 0.1}):
+        with pytest.raises(ArgumentError, match=f"{call.__name__}: there is no array in tree, but "):
+            call(comm, wrong)
+    with pytest.raises(ArgumentError, match="comm is dict, no communicator"):
+        call({"w": np.ones(2)}, comm)
+    comm.barrier()
 
 
 # --- the bits of reproducible reductions

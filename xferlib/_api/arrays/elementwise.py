@@ -91,6 +91,8 @@ def refuse_complex(lib: Primitives, name: str, *operands: Any) -> None:
 
 def _refusal(lib: Primitives, name: str, error: KernelTypeError, *operands: Any) -> KernelTypeError:
     """The error of a kernel without the line of this file that was traced, and with the namespace's name."""
+    if any(each is None for each in operands):
+        lib.array(name, None)  # a kernel takes it for an operand that is left out
     if name in _ORDERING:
         refuse_complex(lib, name, *operands)
     said = str(error).partition("\n")[0]

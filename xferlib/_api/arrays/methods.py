@@ -39,6 +39,8 @@ def install(
         **_conversions(),
         **numpy_functions.interfaces(namespace, refusal),
     }
+    inherited = {name for base in cls.__mro__[1:] for name in vars(base)}
+    found |= {name: method for name, method in _others(lib, namespace).items() if name not in inherited}
     kept = vars(cls).keys() - vars(cls).get(_MADE, ())
     setattr(cls, _MADE, found.keys() - kept)
     for name, method in found.items():
@@ -105,6 +107,70 @@ def _shaping(lib: Primitives, namespace: Any) -> dict[str, Any]:
     }
     methods = (astype, reshape, ravel, copy, transpose, squeeze, conj, dot)
     return {each.__name__: each for each in methods} | {"conjugate": conj} | properties
+
+
+def _others(lib: Primitives, namespace: Any) -> dict[str, Any]:
+    """NumPy's methods and properties that are functions of the namespace; a library's own by these names stay."""
+
+    def argsort(self: Array, axis: int = -1) -> Array:
+        """The indices that sort the elements along an axis."""
+        return namespace.argsort(self, axis=axis)
+
+    def clip(self: Array, min: Any = None, max: Any = None) -> Array:  # noqa: A002 - NumPy's names
+        """The elements limited to ``min .. max``; None: no limit."""
+        return namespace.clip(self, min, max)
+
+    def cumprod(self: Array, axis: int | None = None, dtype: Any = None) -> Array:
+        """The products so far along an axis; None: of all elements in C order."""
+        flat, along = _along(lib, self, axis)
+        return namespace.cumulative_prod(flat, axis=along, dtype=dtype)
+
+    def cumsum(self: Array, axis: int | None = None, dtype: Any = None) -> Array:
+        """The sums so far along an axis; None: of all elements in C order."""
+        flat, along = _along(lib, self, axis)
+        return namespace.cumulative_sum(flat, axis=along, dtype=dtype)
+
+    def fill(self: Array, value: Any) -> None:
+        """Set every element."""
+        indexing.put(lib, self, ..., value)
+
+    def flatten(self: Array) -> Array:
+        """A copy of the elements along one axis, in C order."""
+        return shaping.reshape(lib, lib.copy(self), -1)
+
+    def nonzero(self: Array) -> tuple[Array, ...]:
+        """The indices of the elements that are not 0, one array for each axis."""
+        found: tuple[Array, ...] = namespace.nonzero(self)
+        return found
+
+    def repeat(self: Array, repeats: Any, axis: int | None = None) -> Array:
+        """Each element several times, along an axis; None: of all elements in C order."""
+        return namespace.repeat(self, repeats, axis=axis)
+
+    def round(self: Array) -> Array:  # noqa: A001 - NumPy's name
+        """The nearest integers, ties to even, in the same dtype."""
+        return namespace.round(self)
+
+    def swapaxes(self: Array, axis1: int, axis2: int) -> Array:
+        """A view with two axes exchanged."""
+        return lib.viewed(self, lib.shadow(self).swapaxes(axis1, axis2))
+
+    def take(self: Array, indices: Any, axis: int | None = None) -> Array:
+        """Parts along an axis, by their indices; None: of all elements in C order."""
+        flat, along = _along(lib, self, axis)
+        return namespace.take(flat, indices, axis=along)
+
+    properties = {
+        "itemsize": property(lambda self: lib.info(self).dtype.itemsize, doc="The bytes of one element."),
+        "nbytes": property(lambda self: lib.info(self).nbytes, doc="The bytes of all elements."),
+    }
+    methods = (argsort, clip, cumprod, cumsum, fill, flatten, nonzero, repeat, round, swapaxes, take)
+    return {each.__name__: each for each in methods} | properties
+
+
+def _along(lib: Primitives, x: Array, axis: int | None) -> tuple[Array, int]:
+    """An array and an axis of it: of the elements in C order if ``axis`` is None."""
+    return (shaping.reshape(lib, x, -1), 0) if axis is None else (x, axis)
 
 
 def _transposed(lib: Primitives, x: Array) -> Array:

@@ -18,6 +18,7 @@ from xferlib._api.arrays import (
     joining,
     manipulation,
     methods,
+    numpy_functions,
     operators,
     reductions,
     selecting,
@@ -89,6 +90,8 @@ def make(
         functions = {each.__name__: around(_bound(lib, each)) for each in extension.FUNCTIONS}
         vars(made).update(functions, __all__=sorted(functions))
         setattr(namespace, name, made)
+    for part in (namespace, namespace.linalg, namespace.fft):
+        numpy_functions.explain_missing(namespace, part)
     methods.install(lib, namespace, refusal, around)
     return namespace
 

@@ -27,10 +27,22 @@ def operators(namespace: Any, in_place: Callable[[str], Method]) -> dict[str, Me
     found: dict[str, Method] = {}
     for operator, name in {**UNARY_OPERATORS, **BINARY_OPERATORS, **COMPARISONS, "matmul": "matmul"}.items():
         function = getattr(namespace, name)
-        found[f"__{operator}__"] = function
+        found[f"__{operator}__"] = _equality(function) if operator in ("eq", "ne") else function
         if operator not in UNARY_OPERATORS and operator not in COMPARISONS:
             found[f"__r{operator}__"] = _swapped(function)
+    floor_divide, remainder = namespace.floor_divide, namespace.remainder
+    found["__divmod__"] = lambda self, other: (floor_divide(self, other), remainder(self, other))
+    found["__rdivmod__"] = lambda self, other: (floor_divide(other, self), remainder(other, self))
     return found | {f"__i{operator}__": in_place(name) for operator, name in BINARY_OPERATORS.items()}
+
+
+def _equality(function: Method) -> Method:
+    """An operator that leaves what is no number to Python, for which it is not equal."""
+
+    def operator(self: Array, other: Any) -> Any:
+        return NotImplemented if other is None or type(other) is str else function(self, other)
+
+    return operator
 
 
 def reductions(namespace: Any) -> dict[str, Method]:

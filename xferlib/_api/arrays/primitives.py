@@ -126,7 +126,7 @@ class Primitives:
         if owner is self.backend:
             return self.own(value)
         if owner is not None:
-            raise mixing.mixed_backends(name, ("the function", self.backend), ("an argument", owner))
+            raise mixing.mixed_backends(name, ("one operand", self.backend), ("another", owner))
         if isinstance(value, np.generic):
             raise UnsupportedArrayError(
                 f"{name}: devices have no dtype {value.dtype}; convert the number first, as with numpy.float64(x)"

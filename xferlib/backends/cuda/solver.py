@@ -292,6 +292,8 @@ class Solver(Libraries):
         def run(handle: int) -> None:
             params = solver.create_gesvdj_info()
             try:
+                # The dtype resolves no more: rotations below this change nothing.
+                solver.xgesvdj_set_tolerance(params, float(np.finfo(a.dtype).eps))
                 elements = size(handle, *matrices, params, count)
                 _memory, pointer = self._workspace(elements * a.dtype.itemsize, stream)
                 find(handle, *matrices, pointer, elements, codes.pointer, params, count)

@@ -105,6 +105,10 @@ class Driver(ABC):
         """By rank, the texts that others have told."""
         return {}
 
+    def is_torn(self) -> bool:
+        """Whether an operation that was begun is still open, so that the library cannot end in order."""
+        return False
+
     def abort(self) -> None:
         """End the processes of the whole job, where the library can."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._runtime import leak
+from xferlib._runtime.interrupts import deferred
 from xferlib.distributed.drivers import nccl
 from xferlib.distributed.drivers.driver import Driver, Pending
 from xferlib.distributed.drivers.mpi_devices import MpiDevices
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _NOTICE_NBYTES = 1024
 _TESTS = 32
 """Looks at an operation between two looks at the clock."""
+_TORN_S = 0.02
+"""Time that an operation has to prove complete at the end."""
 
 _GUARD = """
 import os, select, signal, sys
@@ -93,13 +96,27 @@ def world(timeout_s: float, *, has_nccl: bool, is_cuda_aware: bool) -> MpiDriver
 
 
 class _Request:
-    """An operation of MPI; looking at it is what moves its data."""
+    """An operation of MPI; looking at it is what moves its data.
 
-    def __init__(self, request: Any, *arrays: HostArray) -> None:
+    Args:
+        request: Of mpi4py.
+        arrays: The memory that it reads and writes.
+        open_ones: The driver's operations that may be open, of which this is one until it is complete.
+    """
+
+    def __init__(self, request: Any, arrays: tuple[HostArray, ...], open_ones: set[_Request]) -> None:
         self._request = request
         self._arrays = arrays
+        self._open = open_ones
+        open_ones.add(self)
 
     def wait(self, most_s: float) -> bool:
+        if self._is_complete(most_s):
+            self._open.discard(self)
+            return True
+        return False
+
+    def _is_complete(self, most_s: float) -> bool:
         test = self._request.Test
         if test():
             return True
@@ -138,6 +155,7 @@ class MpiDriver(Driver):
         self._has_nccl = has_nccl
         self._is_cuda_aware = is_cuda_aware
         self._told: dict[int, str] = {}
+        self._open: set[_Request] = set()
         self._ops = {"sum": MPI.SUM, "prod": MPI.PROD, "min": MPI.MIN, "max": MPI.MAX}
         self.rank = comm.Get_rank()
         self.size = comm.Get_size()
@@ -147,22 +165,29 @@ class MpiDriver(Driver):
 
     def all_reduce(self, out: HostArray, x: HostArray, op: str) -> Pending:
         given = self._mpi.IN_PLACE if out is x else x
-        return _Request(self._comm.Iallreduce(given, out, self._ops[op]), x, out)
+        return self._begun((x, out), self._comm.Iallreduce, given, out, self._ops[op])
 
     def broadcast(self, x: HostArray, root: int) -> Pending:
-        return _Request(self._comm.Ibcast(_known(x), root), x)
+        return self._begun((x,), self._comm.Ibcast, _known(x), root)
 
     def all_gather(self, out: HostArray, x: HostArray) -> Pending:
-        return _Request(self._comm.Iallgather(_known(x), _known(out)), x, out)
+        return self._begun((x, out), self._comm.Iallgather, _known(x), _known(out))
 
     def all_to_all(self, out: HostArray, x: HostArray) -> Pending:
-        return _Request(self._comm.Ialltoall(_known(x), _known(out)), x, out)
+        return self._begun((x, out), self._comm.Ialltoall, _known(x), _known(out))
 
     def send(self, x: HostArray, dest: int, tag: int) -> Pending:
-        return _Request(self._comm.Isend(_known(x), dest, tag), x)
+        return self._begun((x,), self._comm.Isend, _known(x), dest, tag)
 
     def recv(self, out: HostArray, source: int, tag: int) -> Pending:
-        return _Request(self._comm.Irecv(_known(out), source, tag), out)
+        return self._begun((out,), self._comm.Irecv, _known(out), source, tag)
+
+    def _begun(self, arrays: tuple[HostArray, ...], begin: Callable[..., Any], *given: Any) -> Pending:
+        with deferred:  # or Ctrl-C might leave an operation that MPI goes on with, and its memory, to none
+            return _Request(begin(*given), arrays, self._open)
+
+    def is_torn(self) -> bool:
+        return not all(each.wait(_TORN_S) for each in list(self._open))
 
     def carries(self, backend: Backend) -> bool:
         if self._mpi.Query_thread() < self._mpi.THREAD_MULTIPLE:  # the watch of devices calls MPI in its own thread

@@ -31,6 +31,9 @@ _FOREVER = timedelta(days=20)
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Set by torchrun, and by the users of ``env://``."""
 
+_MESSAGE_BEHIND_S = 60.0
+"""Time after the communicator's timeout that gloo's own of a message comes: its error names no rank and no call."""
+
 _BROADCAST_FROM = 512 << 10
 _BROADCAST_RANKS = 8
 """Bytes of each part, and most ranks, from which broadcasts side by side gather in a third of the time that gloo's own
@@ -193,11 +196,11 @@ class GlooDriver(Driver):
 
     def send(self, x: HostArray, dest: int, tag: int) -> Pending:
         tensor = self._bytes(x)
-        return _Message(self._group.send([tensor], dest, tag), tensor, self._timeout_s)
+        return _Message(self._group.send([tensor], dest, tag), tensor, self._timeout_s + _MESSAGE_BEHIND_S)
 
     def recv(self, out: HostArray, source: int, tag: int) -> Pending:
         tensor = self._bytes(out)
-        return _Message(self._group.recv([tensor], source, tag), tensor, self._timeout_s)
+        return _Message(self._group.recv([tensor], source, tag), tensor, self._timeout_s + _MESSAGE_BEHIND_S)
 
     def _bytes(self, x: HostArray) -> Any:
         if not x.flags.writeable:  # of which PyTorch warns

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from xferlib.errors import KernelSyntaxError, shown
-from xferlib.kernels.frontends.raw import source
+from xferlib.kernels.frontends.raw.preprocessor import expanded, option_macros
 
 _FAST = frozenset({"--use_fast_math", "-use_fast_math"})
 _DEFINE = ("-D", "--define-macro=")
@@ -21,7 +21,7 @@ class CompilerOptions(NamedTuple):
 
     def applied(self, text: str | None) -> Any:
         """A text of the kernel with its macros replaced."""
-        return text if text is None or not self.macros else source.expanded(text, self.macros)
+        return text if text is None else expanded(text, self.macros)
 
 
 def read(options: Sequence[str], math: str) -> CompilerOptions:
@@ -40,4 +40,4 @@ def read(options: Sequence[str], math: str) -> CompilerOptions:
                 f"options: {shown(each)} is for a CUDA compiler alone, and a kernel means the same on every backend; "
                 "give -DNAME=VALUE or --use_fast_math, or take raw_module"
             )
-    return CompilerOptions(source.macros_of("", options), math)
+    return CompilerOptions(option_macros(options), math)

@@ -24,10 +24,6 @@ _INTERNAL = frozenset({"allocation", "info", "memory", "spans"})
 """Attributes for the simulator's own files, which completion leaves out."""
 
 
-_OTHERS_TO_HOST = frozenset({"asnumpy", "cpu", "get", "numpy", "to_host"})
-"""Names under which other libraries' arrays have a copy to the host."""
-
-
 class ImplicitCopyError(SimError, TypeError):
     """A call would have copied device data to the host implicitly."""
 
@@ -160,12 +156,6 @@ class SimArray(Declared):
             f"{what} would copy {self.nbytes} bytes from {self.device} to the host, and wait for them; "
             f"say so: {instead}"
         )
-
-    if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
-
-        def __getattr__(self, name: str) -> NoReturn:
-            remedy = "; xferlib.to_host(x) copies it to the host" if name in _OTHERS_TO_HOST else ""
-            raise AttributeError(f"'SimArray' object has no attribute {name!r}{remedy}", name=name, obj=self)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         self._refuse("converting to a NumPy array", "xferlib.to_host(x)")

@@ -40,6 +40,29 @@ def _paired(dtype: np.dtype[Any]) -> ElementwiseKernel:
 
 
 @functools.cache
+def _identities() -> ElementwiseKernel:
+    return make_kernel("int64 rows", "T y", "y = i / rows % rows == i % rows ? 1 : 0;", name="identities")
+
+
+@functools.cache
+def _reflections() -> ElementwiseKernel:
+    """Each thread reflects one column of the identity, which it alone reads and writes: in its own order."""
+    statements = """
+        long long at = i / inner, column = i % inner, first = at * rows * inner + column, from = at * columns * rows;
+        for (long long r = 0; r < rows; ++r) { q[first + r * inner] = r == column ? 1 : 0; }
+        for (long long k = least - 1; k >= 0; --k) {
+            T sum = q[first + k * inner];
+            for (long long r = k + 1; r < rows; ++r) { sum += conj(v[from + k * rows + r]) * q[first + r * inner]; }
+            sum *= tau[at * least + k];
+            q[first + k * inner] -= sum;
+            for (long long r = k + 1; r < rows; ++r) { q[first + r * inner] -= sum * v[from + k * rows + r]; }
+        }
+    """
+    inputs = "int32 driver, raw T v, raw T tau, int64 rows, int64 columns, int64 least, int64 inner"
+    return make_kernel(inputs, "raw T q", statements, name="reflections", math="fast")
+
+
+@functools.cache
 def _signed() -> ElementwiseKernel:
     return make_kernel("int64 swaps, T x", "T y", "if (swaps % 2) { y = -x; } else { y = x; }", name="signed")
 
@@ -106,8 +129,8 @@ def slogdet(lib: Primitives, x: Array) -> tuple[Array, Array]:
 
 def inv(lib: Primitives, x: Array) -> Array:
     stack = _Factored(lib, x)
-    one = lib.upload(np.eye(stack.rows, dtype=stack.dtype), stack.device)
-    identity = lib.copy(shaping.broadcast_to(lib, one, (stack.count, stack.rows, stack.rows)))
+    identity = stack.empty(stack.rows, stack.rows)
+    _identities()(stack.rows, identity)
     return stack.by_rows(stack.solutions(identity))
 
 
@@ -149,8 +172,6 @@ def qr(lib: Primitives, x: Array, *, mode: str) -> tuple[Array, Array]:
     inner = stack.rows if mode == "complete" else least
     tau = stack.empty(least)
     each = [stack.addresses(stack.data), stack.addresses(tau)] if stack.is_one_operation else []
-    if each:  # that operation tells of wrong arguments alone
-        indexing.assign(lib, stack.codes, 0)
 
     def factor(
         library: DeviceMath, a: ArrayInfo, tau: ArrayInfo, codes: ArrayInfo, *each: ArrayInfo, stream: Any
@@ -159,8 +180,9 @@ def qr(lib: Primitives, x: Array, *, mode: str) -> tuple[Array, Array]:
 
     stack.call("qr", [stack.data, tau, stack.codes, *each], factor)
     triangle = manipulation.triu(lib, part(lib, shaping.matrix_transpose(lib, stack.data), 1, 0, inner))
-    if each:
-        return stack.result(_reflected(stack, tau, inner)), stack.result(triangle)
+    if each:  # an operation that tells of wrong arguments alone
+        expanded = (_reflected if stack.rows <= MOST_SMALL else _accumulated)(stack, tau, inner)
+        return stack.shaped(expanded), stack.shaped(triangle)
     columns = stack.empty(inner, stack.rows)
     indexing.assign(lib, part(lib, columns, 1, 0, least), part(lib, stack.data, 1, 0, least))
 
@@ -172,7 +194,16 @@ def qr(lib: Primitives, x: Array, *, mode: str) -> tuple[Array, Array]:
 
 
 def _reflected(stack: Stack, tau: Array, inner: int) -> Array:
-    """The first columns of the products of all reflections of each matrix, for which there is no operation.
+    """The first columns of the products of all reflections of each small matrix, for which there is no operation."""
+    found = stack.empty(stack.rows, inner)
+    driver = shaping.broadcast_to(stack.lib, shaping.expand_dims(stack.lib, stack.codes, -1), (stack.count, inner))
+    least = min(stack.rows, stack.columns)
+    _reflections()(driver, stack.data, tau, stack.rows, stack.columns, least, inner, found)
+    return found
+
+
+def _accumulated(stack: Stack, tau: Array, inner: int) -> Array:
+    """The same of larger matrices, by products of matrices.
 
     The product of ``1 - tau[i] v[i] v[i]*`` is ``1 - V T V*`` with a triangular T, the inverse of which has
     ``1 / tau[i]`` on its diagonal and above it the elements of ``V* V`` (Joffrain et al., "Accumulating Householder

@@ -78,10 +78,11 @@ class Stack:
 
     def result(self, found: Array, unfit: Any = np.nan) -> Array:
         """A result in the shape of the stack; ``unfit`` where a matrix could not be factored."""
-        lib = self.lib
-        shape = lib.info(found).shape
-        found = _fit()(self.codes, found, math.prod(shape[1:]), unfit)
-        return shaping.reshape(lib, found, (*self.batch, *shape[1:]))
+        return self.shaped(_fit()(self.codes, found, math.prod(self.lib.info(found).shape[1:]), unfit))
+
+    def shaped(self, found: Array) -> Array:
+        """The same, of a function that fits all matrices."""
+        return shaping.reshape(self.lib, found, (*self.batch, *self.lib.info(found).shape[1:]))
 
     def by_rows(self, found: Array) -> Array:
         """Matrices that lie column by column, as a result."""

@@ -38,7 +38,7 @@ def statements(
             lines += _loop(node.attr, name, [names[id(each)] for each in node.args], gather, update, math)
         elif node.op == "update":
             args = [names[id(each)] for each in real_operands(node)]
-            lines.append(f"    {c_type(node.dtype)} {name} = 0; {update(node, node.attr.param, args, name)}")
+            lines.append(f"    {c_type(node.dtype)} {name} = {{}}; {update(node, node.attr.param, args, name)}")
         elif node.op == "pick":
             names[id(node)] = f"{names[id(node.args[0])]}_{node.attr}"
         else:

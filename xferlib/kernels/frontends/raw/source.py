@@ -1,17 +1,13 @@
-"""CUDA source as far as parameters need it: continued lines, macros, template instances, variables of the device."""
+"""CUDA source as far as parameters need it: continued lines, comments, template instances, variables of the device."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
+from xferlib.kernels.frontends.raw.preprocessor import Preprocessed, expanded
 from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION
 
-_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(?![\w(])[ \t]*(.*)$", re.MULTILINE)
-_UNDEFINE = re.compile(r"^[ \t]*#[ \t]*undef[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
-_OPTION = re.compile(r"(?:-D\s*|--define-macro=)([A-Za-z_]\w*)(?:=(.*))?\Z", re.DOTALL)
 _WORD = re.compile(r"\b[A-Za-z_]\w*\b")
-_MOST_DEPTH = 16
 _MOST_CHARACTERS = 65536
 
 
@@ -19,24 +15,6 @@ def plain(source: str) -> str:
     """The source with continued lines joined, and blanks for comments."""
     joined = CONTINUATION.sub(" ", source)
     return COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), joined)
-
-
-def macros_of(source: str, options: Sequence[str]) -> dict[str, str]:
-    """The macros without parameters that a plain source and the compiler's options define; the last one stands."""
-    found = {match[1]: match[2] or "1" for match in map(_OPTION.match, options) if match is not None}
-    gone = {match[1] for match in _UNDEFINE.finditer(source)}
-    found.update((match[1], match[2].strip()) for match in _DEFINE.finditer(source))
-    return {name: text for name, text in found.items() if name not in gone}
-
-
-def expanded(text: str, macros: dict[str, str]) -> str:
-    """A text with its macros replaced by what they stand for."""
-    for _ in range(_MOST_DEPTH):
-        further = _WORD.sub(lambda word: macros.get(word[0], word[0]), text)
-        if further == text or len(further) > _MOST_CHARACTERS:
-            break
-        text = further
-    return text
 
 
 def split(text: str) -> list[str]:
@@ -53,29 +31,30 @@ def split(text: str) -> list[str]:
     return [each.strip() for each in (*pieces, text[start:])]
 
 
-def find_signature(source: str, kernel: str, macros: dict[str, str]) -> str | None:
+def find_signature(source: Preprocessed, kernel: str) -> str | None:
     """The parameter list of ``__global__`` function ``kernel``; None where the source does not show it.
 
     Args:
-        source: As `plain` gives it.
+        source: Of a `plain` one.
         kernel: Its name; of a template with the arguments of an instance.
-        macros: As `macros_of` gives them.
     """
     name, _, arguments = kernel.partition("<")
     bounds = r"(?:__launch_bounds__\s*\([^)]*\)[^;{}()]*)?"
     pattern = re.compile(rf"__global__\b[^;{{}}()]*{bounds}\b{re.escape(name.strip().rpartition('::')[2])}\s*\(")
-    for match in pattern.finditer(source):
-        text = _in_brackets(source, match.end())
+    found: list[str] = []
+    for match in pattern.finditer(source.text):
+        text = _in_brackets(source.text, match.end())
         if text is None:
             continue
-        declared = template_before(source, match.start())
+        declared = template_before(source.text, match.start())
         if declared is None and not arguments:
-            return expanded(text, macros)
+            found.append(text)
         if declared is not None and arguments:
             values = instance(declared, arguments.rpartition(">")[0])
             if values is not None:
-                return expanded(expanded(text, values), macros)
-    return None
+                found.append(expanded(text, values))
+    is_one = source.is_decided or len({" ".join(each.split()) for each in found}) == 1
+    return found[0] if found and is_one else None
 
 
 def kernel_names(source: str, without: str) -> list[str]:
@@ -119,15 +98,15 @@ def instance(declared: str, arguments: str) -> dict[str, str] | None:
     return values
 
 
-def variable(source: str, name: str, macros: dict[str, str]) -> tuple[str, tuple[int, ...]] | None:
+def variable(source: Preprocessed, name: str) -> tuple[str, tuple[int, ...]] | None:
     """Type and extents of a ``__device__`` or ``__constant__`` variable; None where they are not plain."""
     qualifiers = r"(?:__device__|__constant__|__managed__|extern|static|const|volatile)\s+"
     pattern = rf"(?:__device__|__constant__|__managed__)\s+(?:{qualifiers})*(?P<type>[A-Za-z_][\w\s]*?)\s+"
     own = name.lstrip("&").rpartition("::")[2]
-    match = re.search(rf"{pattern}{re.escape(own)}\s*(?P<dims>(?:\[[^\]]*\]\s*)*)(?:=|;|\{{)", source)
+    match = re.search(rf"{pattern}{re.escape(own)}\s*(?P<dims>(?:\[[^\]]*\]\s*)*)(?:=|;|\{{)", source.text)
     if match is None:
         return None
-    extents = [expanded(each, macros).strip(" ()") for each in re.findall(r"\[([^\]]*)\]", match["dims"])]
+    extents = [each.strip(" ()") for each in re.findall(r"\[([^\]]*)\]", match["dims"])]
     if not all(each.isdigit() for each in extents):
         return None
-    return expanded(match["type"], macros), tuple(map(int, extents))
+    return match["type"], tuple(map(int, extents))

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xferlib.errors import KernelSyntaxError, shown
-from xferlib.kernels.frontends.raw.source import expanded, instance, template_before
+from xferlib.kernels.frontends.raw.preprocessor import expanded
+from xferlib.kernels.frontends.raw.source import instance, template_before
 from xferlib.kernels.ir.nodes import COMPLEX64, COMPLEX128, DType
 from xferlib.kernels.ir.types import C_TYPES
 
@@ -54,15 +55,18 @@ class SourceTypes:
     Args:
         source: Without comments.
         declared: Structs by name, as NumPy has them, which stand before those that the source shows.
+        is_decided: Whether all of the source counts; else a name with two meanings has none.
     """
 
-    def __init__(self, source: str, declared: Mapping[str, DType]) -> None:
+    def __init__(self, source: str, declared: Mapping[str, DType], *, is_decided: bool = True) -> None:
         self._types = {_closed_up(name): CType(dtype, dtype.alignment) for name, dtype in declared.items()}
-        self._aliases = {match["name"]: match["of"] for form in (_ALIAS, _USING) for match in form.finditer(source)}
+        doubtful = frozenset() if is_decided else _doubtful(source)
+        aliases = [match for form in (_ALIAS, _USING) for match in form.finditer(source)]
+        self._aliases = {match["name"]: match["of"] for match in aliases if match["name"] not in doubtful}
         self._templates: dict[str, tuple[str, str]] = {}
         """Parameters and bodies of the templates of structs."""
         for match in _STRUCT.finditer(source):
-            names = [*_names(match["head"], last=True), *_names(match["tail"])]
+            names = [each for each in _struct_names(match) if each not in doubtful]
             if (parameters := template_before(source, match.start())) is not None:
                 self._templates.update((name, (parameters, match["body"])) for name in names)
                 continue
@@ -137,6 +141,21 @@ class SourceTypes:
 def _closed_up(words: str) -> str:
     """A type's name without the blanks around brackets, by which two spellings of a template's instance differ."""
     return re.sub(r"\s*([<>,])\s*", r"\1", words)
+
+
+def _doubtful(source: str) -> frozenset[str]:
+    """The types that a source defines in more than one way."""
+    meanings: dict[str, set[str]] = {}
+    for match in (*_ALIAS.finditer(source), *_USING.finditer(source)):
+        meanings.setdefault(match["name"], set()).add(" ".join(match["of"].split()))
+    for match in _STRUCT.finditer(source):
+        for name in _struct_names(match):
+            meanings.setdefault(name, set()).add(" ".join(match["body"].split()))
+    return frozenset(name for name, found in meanings.items() if len(found) > 1)
+
+
+def _struct_names(match: re.Match[str]) -> list[str]:
+    return [*_names(match["head"], last=True), *_names(match["tail"])]
 
 
 def _names(text: str, *, last: bool = False) -> list[str]:
