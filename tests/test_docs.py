@@ -123,6 +123,20 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not missing
 
 
+OTHER_PAGES = [ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")]
+PATH = re.compile(r"\b(?:xferlib|tests|tools|examples|benchmarks|packaging)/[\w./]*\.(?:py|c|h|sh|txt|json|yaml)\b")
+MODULE = re.compile(r"python -m ((?:tools|benchmarks|xferlib)(?:\.\w+)*)")
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_and_modules_that_a_page_names_exist(page: Path) -> None:
+    text = page.read_text().replace("tests/test_X.py", "")  # any name
+    modules = {module.replace(".", "/") for module in MODULE.findall(text)}
+    missing = {place for place in PATH.findall(text) if not (ROOT / place).exists()}
+    missing |= {path for path in modules if not ((ROOT / path).is_dir() or (ROOT / f"{path}.py").exists())}
+    assert not missing
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_tables_have_a_head_and_rows_of_one_length(page: Path) -> None:
     for table in re.findall(r"(?:^\|.*\n)+", page.read_text(), re.MULTILINE):

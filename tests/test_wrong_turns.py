@@ -422,3 +422,75 @@ def test_a_function_of_torch_in_a_kernel_is_told_of_numpys() -> None:
     kernel = xl.elementwise(lambda x: torch.sin(x))
     with pytest.raises(e.KernelSyntaxError, match="torch's sin: .* NumPy's function"):
         kernel(X)
+
+
+# --- names that are nearly right, and arguments the wrong way round
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        ("NumPy", "did you mean 'numpy'"),
+        ("PyTorch", "did you mean 'torch'"),
+        ("cuda", "GPUs are devices 'cuda:0'"),
+        ("GPU", "GPUs are devices 'cuda:0'"),
+        ("cpu", "device='cpu'"),
+    ],
+)
+def test_a_backend_that_is_nearly_one_or_a_device(given: str, remedy: str) -> None:
+    with pytest.raises(e.BackendNotFoundError, match=remedy):
+        xl.use_backend(given)
+
+
+def test_a_setting_that_is_nearly_one() -> None:
+    with pytest.raises(e.ConfigError, match="did you mean 'threads'"):
+        xl.configure(thread=4)
+
+
+def test_a_kernel_that_the_source_does_not_have_is_told_those_that_it_has() -> None:
+    module = xl.raw_module(
+        'extern "C" __global__ void first(float *x) {}\n__global__ __launch_bounds__(64) void second(float *x) {}'
+    )
+    with pytest.raises(e.KernelSyntaxError, match="no kernel .frst. .did you mean .first.*first, second"):
+        module.get_function("frst")
+    with pytest.raises(e.KernelSyntaxError, match="give signature="):
+        xl.raw_module("#define K k\n__global__ void K(float *x) {}").get_function("k")
+
+
+def test_a_tree_in_place_of_a_path_is_told_the_order() -> None:
+    with pytest.raises(e.ArgumentError, match=r"save\(path, tree\)"):
+        xl.save({"a": X}, "model.npz")  # type: ignore[arg-type]
+
+
+def test_blocks_of_the_simulator_refuse_words_that_they_do_not_know() -> None:
+    with pytest.raises(e.ArgumentError, match="one of raise, log, off"):
+        xl.sim.check("strict")
+    with pytest.raises(e.ArgumentError, match="did you mean 'h200'"):
+        xl.sim.timeline("h20")
+
+
+@pytest.mark.parametrize(("name", "ours"), [("get", "result"), ("is_done", "done")])
+def test_a_transfer_names_its_own_method(name: str, ours: str) -> None:
+    with pytest.raises(AttributeError, match=rf"write transfer\.{ours}\(\)$"):
+        getattr(xl.to_device_async(X), name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "remedy"),
+    [
+        (["doctr", "--quick"], "did you mean 'doctor'"),
+        (["version"], "did you mean '--version'"),
+        (["help"], "did you mean '--help'"),
+    ],
+)
+def test_a_command_that_is_nearly_one_whatever_follows(arguments: list[str], remedy: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "xferlib", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert remedy in done.stderr
+
+
+def test_a_count_is_shown_as_a_count() -> None:
+    """It read "1 MiB" once."""
+    done = subprocess.run([sys.executable, "-m", "xferlib", "info"], capture_output=True, text=True, check=False)
+    assert "XFERLIB_LOOP_TURNS    1048576" in done.stdout
+    assert "XFERLIB_HOST_CACHE    4 GiB" in done.stdout

@@ -61,7 +61,7 @@ def install(wheel: Path, folder: Path) -> None:
         raise StepError("README.md has no install block, or one without `pip install .`")
     lines = block[1].replace("python3 ", f"{sys.executable} ")
     lines = lines.replace("pip install . ", f"pip install --quiet '{wheel}' ")
-    run("sh", "-eu", "-c", lines, folder=folder)
+    run("sh", "-e", "-c", lines, folder=folder)
 
 
 def check_packages(python: str, folder: Path) -> None:

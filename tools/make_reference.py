@@ -202,7 +202,7 @@ def configuration() -> str:
     ]
     for setting in fields(config.Config):
         data = setting.metadata
-        lines.append(f"| `{data['variable']}` | `{setting.name}` | {shown(setting.default)} | {data['doc']} |")
+        lines.append(f"| `{data['variable']}` | `{setting.name}` | {shown(setting, setting.default)} | {data['doc']} |")
     return "\n".join(lines) + "\n"
 
 

@@ -7,6 +7,7 @@ the device the small ones are views of one slab, and each large one has memory o
 from __future__ import annotations
 
 import functools
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,13 +178,13 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
             dataclasses and registered nodes are read again with ``like=``.
 
     Raises:
-        ArgumentError: The name has another ending, or a dict a key that is neither a text nor a whole number.
+        ArgumentError: No path, another ending, or a dict with a key that is neither a text nor a whole number.
         UnsupportedArrayError: A leaf is of another kind.
         UnsupportedDTypeError: The format has no such dtype: complex128 in safetensors, torch's bfloat16 in ``.npz``.
         BackendUnavailableError: safetensors is not installed.
         OSError: The file cannot be written.
     """
-    saving.save(Path(path), tree, to_host)
+    saving.save(path, tree, to_host)
 
 
 def load(

@@ -146,7 +146,7 @@ def test_extents_are_checked(extents):
 
 def test_signatures():
     module = raw_module(SOURCE)
-    with pytest.raises(KernelSyntaxError, match="give signature="):
+    with pytest.raises(KernelSyntaxError, match="no kernel 'missing'; its kernels are add2d, scale"):
         module.get_function("missing")
     with pytest.raises(KernelSyntaxError, match="names="):
         module.get_function("scale<float>", "float *x, float f, long long n")

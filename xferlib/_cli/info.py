@@ -10,7 +10,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import Field, fields
 from functools import partial
 from importlib import metadata, util
 from typing import Any, NamedTuple
@@ -137,14 +137,14 @@ def _setting(setting: Any, settings: config.Config | None) -> Iterator[Fact]:
     value = given if settings is None else getattr(settings, setting.name)
     text = os.environ.get(setting.metadata["variable"], "").strip()
     origin = "configure()" if value != given else "environment" if text else "default"
-    yield Fact(setting.metadata["variable"], f"{shown(value)}  ({origin})  {setting.metadata['doc']}")
+    yield Fact(setting.metadata["variable"], f"{shown(setting, value)}  ({origin})  {setting.metadata['doc']}")
 
 
-def shown(value: Any) -> str:
+def shown(setting: Field[Any], value: Any) -> str:
     """Format a setting's value as a person would write it."""
     if isinstance(value, frozenset):
         return ",".join(sorted(value)) or "unset"
-    if isinstance(value, int) and value and value % (1 << 20) == 0:
+    if setting.metadata["parse"] is config.parse_nbytes and value and value % (1 << 20) == 0:
         return f"{value >> 30} GiB" if value % (1 << 30) == 0 else f"{value >> 20} MiB"
     return "unset" if value is None else str(value)
 

@@ -53,7 +53,9 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
         parser.error(
             f"{name!r} is not in the installed package; run `{ONLY_IN_CHECKOUTS[name]}` in a checkout of xferlib"
         )
-    choices = _group(arguments[0]) or list(COMMANDS)
+    if not _group(arguments[0]) and (arguments[0] not in COMMANDS):
+        name = arguments[0]  # what follows are its arguments
+    choices = _group(arguments[0]) or [*COMMANDS, "--help", "--version"]
     return parser.error(
         f"there is no command {name!r}{did_you_mean(name, choices)}; the commands are {', '.join(choices)}"
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from xferlib._core.array import BINARY_OPERATORS
+from xferlib._core.ordering import peer_names
 from xferlib.errors import UnsupportedArrayError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class ArrayUse:
                 raise AttributeError(
                     f"a Transfer is no array and has no {name!r}; {RESULT_REMEDY}.{name}", name=name, obj=self
                 )
-            raise AttributeError(f"'Transfer' object has no attribute {name!r}", name=name, obj=self)
+            peer_names.refuse(self, name, peer_names.TRANSFER_NAMES)
 
 
 def _refusal(what: str) -> UnsupportedArrayError:

@@ -144,12 +144,21 @@ def loaded() -> tuple[Backend, ...]:
     return tuple(_loaded.values())
 
 
+_DEVICES = {
+    "cpu": "; the CPU is a device of numpy and torch, device='cpu'",
+    "cuda": "; GPUs are devices 'cuda:0', 'cuda:1', ...",
+    "gpu": "; GPUs are devices 'cuda:0', 'cuda:1', ...",
+}
+"""The hint for a kind of device that is given as a backend's name."""
+
+
 def _factory(name: str) -> Any:
     spec = _BUILTIN.get(name)
     if spec is None:
         point = _entry_points().get(name)
         if point is None:
-            near = "; GPUs are devices 'cuda:0', 'cuda:1', ..." if name == "gpu" else did_you_mean(name, names())
+            kind = name.casefold()
+            near = _DEVICES.get(kind) or did_you_mean(name, names()) or did_you_mean(kind, names())
             raise BackendNotFoundError(
                 f"there is no backend {shown(name)}{near}; the registered ones are {', '.join(names())}"
             )

@@ -206,7 +206,8 @@ def configure(**settings: Any) -> Config:
     before = get()
     known = {setting.name: setting for setting in fields(Config)}
     if unknown := sorted(set(settings) - set(known)):
-        raise ConfigError(f"{unknown[0]!r} is no setting; the settings are {', '.join(sorted(known))}")
+        near = did_you_mean(unknown[0], known)
+        raise ConfigError(f"{unknown[0]!r} is no setting{near}; the settings are {', '.join(sorted(known))}")
     checked = {name: _checked(known[name], value) for name, value in settings.items()}
     with _lock:
         _config = replace(before, **checked)

@@ -14,7 +14,15 @@ import numpy as np
 
 from xferlib._core import devices, registry
 from xferlib._core.array import SUPPORTED, check_dtype
-from xferlib.errors import ArgumentError, KernelSyntaxError, KernelTypeError, LayoutError, UnsupportedError, shown
+from xferlib.errors import (
+    ArgumentError,
+    KernelSyntaxError,
+    KernelTypeError,
+    LayoutError,
+    UnsupportedError,
+    did_you_mean,
+    shown,
+)
 from xferlib.kernels.engines.cuda import cache
 from xferlib.kernels.frontends.raw import mangled, pieces
 from xferlib.kernels.frontends.raw import source as raw_source
@@ -91,6 +99,10 @@ class RawModule:
         source, types = self._read()
         found = signature if signature is not None else raw_source.find_signature(source, name)
         found = mangled.signature_of(name) if found is None else found
+        others = raw_source.kernel_names(source, without=name) if found is None else []
+        if others:
+            near = did_you_mean(name, others)
+            raise KernelSyntaxError(f"the source has no kernel {name!r}{near}; its kernels are {', '.join(others)}")
         if found is None:
             raise KernelSyntaxError(
                 f"the parameters of kernel {name!r} are not to be found in the source (machine code, a macro, or an "

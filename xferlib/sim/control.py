@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from xferlib._core import pending
+from xferlib.errors import ArgumentError, did_you_mean, shown
 from xferlib.sim.detect.detector import Detector, Mode
 from xferlib.sim.machine import schedules
 from xferlib.sim.machine.current import machine
@@ -39,6 +40,8 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         seed: int | None = None,
         guard: bool = False,
     ) -> None:
+        if mode is not None and mode not in [*Mode]:
+            raise ArgumentError(f"sim.check: mode={shown(mode)} is no mode; give one of {', '.join(Mode)}")
         self.detector = Detector(Mode(mode) if mode is not None else machine().settings.mode)
         self._name = schedule
         self.seed = seed
@@ -132,6 +135,11 @@ class timeline:  # noqa: N801 - reads as what it is: `with sim.timeline() as t:`
     """
 
     def __init__(self, profile: Profile | str | None = None) -> None:
+        if isinstance(profile, str) and profile not in PROFILES:
+            near = did_you_mean(profile, PROFILES)
+            raise ArgumentError(
+                f"sim.timeline: there is no profile {profile!r}{near}; give one of {', '.join(PROFILES)}"
+            )
         self._profile = PROFILES[profile] if isinstance(profile, str) else profile
 
     def __enter__(self) -> Timeline:

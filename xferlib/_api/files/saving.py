@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,11 @@ from xferlib.errors import ArgumentError, UnsupportedDTypeError
 _NPZ, _SAFETENSORS = ".npz", ".safetensors"
 
 
-def save(path: Path, tree: Any, fetch: Callable[[Any], Any]) -> None:
+def save(path: str | os.PathLike[str], tree: Any, fetch: Callable[[Any], Any]) -> None:
     """See `xferlib.tree.save`; ``fetch`` copies the arrays of a dict to the host."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentError(f"save: the path is {type(path).__name__}; write save(path, tree), the file's name first")
+    path = Path(path)
     if path.suffix not in (_NPZ, _SAFETENSORS):
         raise ArgumentError(
             f"save: {path.name!r} ends neither in {_NPZ!r} nor in {_SAFETENSORS!r}; give one of the two"

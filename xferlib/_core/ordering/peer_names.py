@@ -28,6 +28,12 @@ EVENT_NAMES = {
     "record": "stream.record(event)",
     "wait": "stream.wait(event)",
 }
+TRANSFER_NAMES = {
+    "get": "transfer.result()",
+    "is_done": "transfer.done()",
+    "query": "transfer.done()",
+    "synchronize": "transfer.result()",
+}
 
 
 def refuse(thing: object, name: str, names: Mapping[str, str]) -> NoReturn:

@@ -57,6 +57,13 @@ def find_signature(source: Preprocessed, kernel: str) -> str | None:
     return found[0] if found and is_one else None
 
 
+def kernel_names(source: str, without: str) -> list[str]:
+    """The names of ``__global__`` functions in a source, as `plain` gives it; none if it has the word ``without``."""
+    if without.partition("<")[0].strip().rpartition("::")[2] in re.findall(r"\w+", source):
+        return []
+    return re.findall(r"__global__\b[^;{}()]*?\b(?:__launch_bounds__\s*\([^)]*\)[^;{}()]*?)?\b(\w+)\s*\(", source)
+
+
 def _in_brackets(source: str, start: int) -> str | None:
     """The text up to the bracket that closes the one before ``start``."""
     depth = 1
