@@ -83,6 +83,20 @@ def test_pycudas_kernels(tmp_path: Path) -> None:
     assert "| pycuda | numpy | 2 | 2 | 0 |" in report.page([counts])
 
 
+def test_what_says_nothing_about_xferlib_is_not_applicable() -> None:
+    outcomes = {
+        "t.py::TestBasic::test_reject_byteswap": ("failed", "why"), "t.py::test_astype_type": ("passed", ""),
+        "t.py::test_other": ("failed", "why"),
+    }  # fmt: skip
+    found = report.counted("cupy", "torch (CUDA)", outcomes)
+    assert (found.passed, list(found.failed)) == (0, ["t.py::test_other"])
+    assert sum(found.not_applicable.values()) == 2
+    found = report.counted("cupy", "sim", outcomes)  # whose arrays are xferlib's
+    assert found.passed == 1
+    before = report.Counts("cupy", "sim", 3, {"t.py::TestBasic::test_reject_byteswap": "why"}, {})
+    assert report.sorted_out(before).of == 3
+
+
 def test_each_exception_has_a_reason() -> None:
     known = report.reasons()
     assert report.reason_of("test_stream.py::TestStream::test_mix_use_context[null]", known)
@@ -115,14 +129,14 @@ def test_the_page_is_written_from_the_noted_counts() -> None:
 
 
 def test_what_is_noted_covers_the_peers_and_every_exception_has_a_reason() -> None:
-    found, known = report.noted(), report.reasons()
+    found, known = [report.sorted_out(each) for each in report.noted()], report.reasons()
     backends = {"numpy", "sim", "cupy", "pycuda"}
     assert {(each.peer, each.backend) for each in found} >= {
         (peer, backend) for peer in ("chainer", "cupy", "pycuda", "torch") for backend in backends
     }
     assert "to be looked at" not in report.page(found)
     assert [name for each in found for name in each.failed if not report.reason_of(name, known)] == []
-    assert sum(each.passed for each in found) >= 0.97 * sum(each.of for each in found)
+    assert sum(each.passed for each in found) >= 0.985 * sum(each.of for each in found)
 
 
 def test_noted_counts_take_the_place_of_earlier_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ X = np.ones(3, np.float32)
         ("z = y", "'y' is not declared; known here are x, z", 4),
         ("z = x; w = 1", "'w' is not declared", 7),
         ("x = z", "'x' is read-only", 0),
+        ("atomicAdd(&x, 1); z = x", "atomicAdd: 'x' is read-only", 0),
         ("z = x % 2", "% is not defined for float32 and int32; use fmod", None),
         ("z = exp(x, x)", r"exp\(\) takes 1 argument", 4),
         ("z = x[i]", "declare it 'raw'", 4),

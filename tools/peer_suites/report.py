@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import json
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "peer-suites.md"
 RESULTS = Path(__file__).with_name("results.json")
 REASONS = Path(__file__).with_name("exceptions.txt")
+ELSEWHERE = Path(__file__).with_name("not_applicable.txt")
 MOST_OF_ONE_KIND = 6
 """Tests of one class that fail for one reason, which the page names; if there are more, it names the class."""
 
@@ -35,15 +37,52 @@ class Counts(NamedTuple):
 
 
 def counted(peer: str, backend: str, outcomes: Outcomes) -> Counts:
-    """The counts of the outcomes."""
+    """The counts of the outcomes; a test of `ELSEWHERE` counts as not applicable where it passes, too."""
+    outcomes = {name: _sorted(name, backend, outcome) for name, outcome in outcomes.items()}
     failed = {name.rpartition("/")[2]: why[:200] for name, (kind, why) in outcomes.items() if kind == "failed"}
     left_out = collections.Counter(why for kind, why in outcomes.values() if kind not in ("passed", "failed"))
     passed = sum(kind == "passed" for kind, _ in outcomes.values())
     return Counts(peer, backend, passed, failed, dict(left_out.most_common()))
 
 
+def sorted_out(counts: Counts) -> Counts:
+    """The counts without the failures that `ELSEWHERE` lists, for those that were noted before its last line."""
+    reasons = {name: _elsewhere(name, counts.backend) for name in counts.failed}
+    failed = {name: why for name, why in counts.failed.items() if not reasons[name]}
+    left_out = collections.Counter(counts.not_applicable)
+    left_out.update(filter(None, reasons.values()))
+    return counts._replace(failed=failed, not_applicable=dict(left_out.most_common()))
+
+
+def _sorted(name: str, backend: str, outcome: tuple[str, str]) -> tuple[str, str]:
+    reason = _elsewhere(name, backend)
+    return ("not applicable", reason) if reason and outcome[0] in ("passed", "failed") else outcome
+
+
+def _elsewhere(name: str, backend: str) -> str:
+    """Why a test says nothing about xferlib, or nothing."""
+    library = backend.partition(" ")[0]
+    for pattern, backends, reason in _not_applicable():
+        if pattern in name and (backends == "*" or library in backends.split(",")):
+            return reason
+    return ""
+
+
+@functools.cache
+def _not_applicable() -> list[list[str]]:
+    return _lines_of(ELSEWHERE, fields=3)
+
+
+def _lines_of(file: Path, *, fields: int) -> list[list[str]]:
+    """The lines of a table, without comments."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    split = [line.split(" | ", fields - 1) for line in lines if not line.startswith("#")]
+    return [[field.strip() for field in line] for line in split if len(line) == fields]
+
+
 def told(counts: Counts) -> str:
     """The counts as lines for a reader."""
+    counts = sorted_out(counts)
     left_out = sum(counts.not_applicable.values())
     head = f"{counts.peer} on {counts.backend}: {counts.passed} of {counts.of} passed, {left_out} not applicable"
     return "\n".join([head, *(f"  {name}: {why[:150]}" for name, why in counts.failed.items())])
@@ -64,9 +103,7 @@ def note(found: list[Counts]) -> None:
 
 def reasons() -> list[tuple[str, str]]:
     """Parts of the names of tests, and why those fail."""
-    lines = REASONS.read_text(encoding="utf-8").splitlines()
-    pairs = [line.split(" | ", 1) for line in lines if " | " in line and not line.startswith("#")]
-    return [(pattern.strip(), reason.strip()) for pattern, reason in pairs]
+    return [(pattern, reason) for pattern, reason in _lines_of(REASONS, fields=2)]
 
 
 def reason_of(name: str, known: list[tuple[str, str]]) -> str:
@@ -88,7 +125,9 @@ but that texts of errors are not compared. A test is **applicable** if everythin
 [table of names](other-libraries.md) says which have one, and of arrays those members count that move, copy, view or
 describe memory, and what the Array API has. Not applicable is a test of the peer's internals, of a name that the
 table gives none for, of hardware that the backend has not (CUDA source on a CPU, a second device), of what another
-library's own arrays do, and one that the peer itself leaves out. Layouts are compared where a test asks for it.
+library's own arrays do, of the peer's own settings and deprecations, one that expects an error where xferlib does the
+work, and one that the peer itself leaves out. `not_applicable.txt` beside the tool lists those of them that a name does
+not tell. Layouts are compared where a test asks for it.
 
 numpy, sim and torch ran on a CPU; cupy, pycuda and torch (CUDA) on one H100, where torch has run PyCUDA's tests alone.
 
@@ -98,6 +137,7 @@ numpy, sim and torch ran on a CPU; cupy, pycuda and torch (CUDA) on one H100, wh
 def page(found: list[Counts]) -> str:
     """The page: counts, exceptions with their reasons, and what is not applicable."""
     known = reasons()
+    found = [sorted_out(each) for each in found]
     lines = [HEAD + "| suite | backend | passed | of | not applicable |", "|---|---|---:|---:|---:|"]
     for each in found:
         left_out = sum(each.not_applicable.values())

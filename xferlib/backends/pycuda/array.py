@@ -91,7 +91,7 @@ def over(shape: Shape, strides: Shape, dtype: np.dtype[Any], gpudata: Any, base:
     Args:
         shape, strides, dtype: The layout.
         gpudata: An address or an allocation; None where there are no elements.
-        base: The array that keeps the memory alive, if ``gpudata`` does not.
+        base: The array that keeps the memory alive, if ``gpudata`` does not; the device, where there are no elements.
     """
     self = PycudaArray.__new__(PycudaArray)
     self.shape, self.strides, self.dtype, self.base, self.gpudata = shape, strides, dtype, base, gpudata

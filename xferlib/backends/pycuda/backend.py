@@ -201,7 +201,7 @@ class PycudaBackend(CudaBackend):
             self._push(device)
         strides, nbytes = arrays.packed(shape, dtype.itemsize)
         if not nbytes:
-            return arrays.over(shape, strides, dtype, None)
+            return arrays.over(shape, strides, dtype, None, device)  # no address tells the device
         if stream.capture is None:
             pool = self._pools.get(device.index) or self._pool(device)
             memory = DeviceAddress.from_pool(self, pool, nbytes, stream)
@@ -231,11 +231,13 @@ class PycudaBackend(CudaBackend):
         return ArrayInfo(pointer, array.shape, array.strides, array.dtype, self._device_at(array), is_writable)
 
     def _device_at(self, array: Array) -> Device:
-        if len(self._devices) == 1 or array.gpudata is None:
+        if len(self._devices) == 1:
             return self._devices[0]
         owner = arrays.owner_of(array)
         if isinstance(owner.gpudata, DeviceAddress):  # of CUDA's pool, of which the driver does not tell the device
             return owner.gpudata.device
+        if array.gpudata is None:
+            return owner.base if isinstance(owner.base, Device) else self._devices[0]
         return self.device_at(int(array.gpudata))
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -243,7 +245,10 @@ class PycudaBackend(CudaBackend):
         return arrays.over(shape, c_strides(shape, dtype.itemsize), dtype, memory, slab)
 
     def over(self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any) -> Array:
-        return arrays.over(shape, c_strides(shape, dtype.itemsize), dtype, None if 0 in shape else pointer, owner)
+        strides = c_strides(shape, dtype.itemsize)
+        if 0 in shape:
+            return arrays.over(shape, strides, dtype, None, device)
+        return arrays.over(shape, strides, dtype, pointer, owner)
 
     def reversed_axes(self, array: Array) -> Array:
         return arrays.strided_view(array, 0, array.shape[::-1], array.strides[::-1], array.dtype)

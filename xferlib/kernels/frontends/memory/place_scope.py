@@ -120,7 +120,8 @@ class PlaceScope(ArrayElements, LocalArrays):
         """Update a place atomically; returns its value before."""
         variable, index = place
         if not variable.is_writable:
-            fail(f"{name!r} is read-only here; update an output")
+            what = "its target" if variable.param is None else repr(self.b.params[variable.param].name)
+            fail(f"{name}: {what} is read-only here; update an output")
         if variable.kind == "raw" and index is not None:
             return self.update_element(variable, index, kind, value, compared, is_used=is_used)
         before: Node = self.read_place(place, name, fail)  # no other element knows it
