@@ -8,6 +8,7 @@ from xferlib.kernels.frontends.raw.preprocessor import Preprocessed, expanded
 from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*\b")
+_KERNEL = re.compile(r"__global__\b[^;{}()]*?\b(?:__launch_bounds__\s*\([^)]*\)[^;{}()]*?)?\b(\w+)\s*\(")
 _MOST_CHARACTERS = 65536
 
 
@@ -57,11 +58,11 @@ def find_signature(source: Preprocessed, kernel: str) -> str | None:
     return found[0] if found and is_one else None
 
 
-def kernel_names(source: str, without: str) -> list[str]:
-    """The names of ``__global__`` functions in a source, as `plain` gives it; none if it has the word ``without``."""
-    if without.partition("<")[0].strip().rpartition("::")[2] in re.findall(r"\w+", source):
+def kernel_names(source: Preprocessed, without: str) -> list[str]:
+    """The names of the ``__global__`` functions; none if the source has the word ``without``, or may have others."""
+    if not source.is_decided or without.partition("<")[0].strip().rpartition("::")[2] in _WORD.findall(source.text):
         return []
-    return re.findall(r"__global__\b[^;{}()]*?\b(?:__launch_bounds__\s*\([^)]*\)[^;{}()]*?)?\b(\w+)\s*\(", source)
+    return _KERNEL.findall(source.text)
 
 
 def _in_brackets(source: str, start: int) -> str | None:
