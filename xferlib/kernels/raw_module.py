@@ -99,7 +99,7 @@ class RawModule:
         source, types = self._read()
         found = signature if signature is not None else raw_source.find_signature(source, name)
         found = mangled.signature_of(name) if found is None else found
-        others = raw_source.kernel_names(source.text, without=name) if found is None else []
+        others = raw_source.kernel_names(source, without=name) if found is None else []
         if others:
             near = did_you_mean(name, others)
             raise KernelSyntaxError(f"the source has no kernel {name!r}{near}; its kernels are {', '.join(others)}")
