@@ -206,6 +206,7 @@ def _takes_long(leaf: Any, backend: Backend, device: Device) -> bool:
     if not isinstance(leaf, np.ndarray) or not backend.capabilities.pinned_memory:
         return True
     end = HostEnd(leaf, ends.wanted_dtype(None, leaf.dtype), backend)
-    if plan.plan(end, may_permute=False).path is plan.Path.PINNED:
+    found = plan.of(end, device, is_upload=True, is_blocking=False, may_permute=False, may_cast=False)
+    if found.path is plan.Path.PINNED:
         return False
     return not staged.stages_alone(end, device)

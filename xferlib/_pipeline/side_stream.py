@@ -102,10 +102,10 @@ class Conveyor:
         backend = self.backend
         host = as_host_array(host)
         end = HostEnd(host, ends.wanted_dtype(None, host.dtype), backend)
-        found = plan.plan(end, may_permute=False)
+        found = plan.of(end, self._device, is_upload=True, is_blocking=False, may_permute=False, may_cast=False)
         plan.refuse_slow(found, end.array.nbytes, "prefetch")
         backend.attach(self._device)
-        is_staged = found.path is Path.STAGED and found.may_shorten and end.is_plain and _native.is_on()
+        is_staged = found.path is Path.STAGED and plan.forced() is None and end.is_plain and _native.is_on()
         ahead = self._staging(end) if is_staged else None
         if ahead is None:
             ahead = Ahead(self)
@@ -155,7 +155,7 @@ class Conveyor:
 
     def _begin(self, ahead: Ahead, end: HostEnd, found: Plan) -> None:
         """Enqueue the copy of an array that is in pinned memory, or is staged by this thread."""
-        host, pinned = end.array, found.pinned
+        host, pinned = end.array, end.pinned if found.path is Path.PINNED else None
         source = _staged.readable(end, self._carrier, found)
         if source is None:
             copied = self._upload(ahead, end, found)
@@ -257,8 +257,7 @@ class Conveyor:
         array, owner = self._allocate(ahead, end.array.shape, end.dtype)
         backend, carrier = self.backend, self._carrier
         self._follow(owner)
-        send = _staged.upload if found.pinned is None else _staged.upload_pinned
-        send(end, backend.view(array), carrier, found)
+        _staged.upload(end, backend.view(array), carrier, found)
         ahead.copied = copied = backend.event_record(carrier, timing=False)
         return copied
 

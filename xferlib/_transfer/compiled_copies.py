@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 _NUMBERS = {np.dtype(name): number for number, name in enumerate(DTYPES)}
-_LINE = 64
+LINE = 64
+"""Bytes of a line of the processor's cache, at which pieces of plain bytes begin if the array does."""
 _MOST_UNIT = 512 << 10
 
 
@@ -68,7 +69,7 @@ def _unit(axes: list[tuple[int, ...]], itemsize: int) -> int:
     row = itemsize * math.prod(extent for extent, _ in axes[near + 1 :])
     if near == len(axes) - 1 or row > _MOST_UNIT:
         return itemsize
-    rows = min(axes[near][0], max(_LINE // max(abs(axes[near][1]), 1), 1), _MOST_UNIT // row)
+    rows = min(axes[near][0], max(LINE // max(abs(axes[near][1]), 1), 1), _MOST_UNIT // row)
     return row * rows
 
 

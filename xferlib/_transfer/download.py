@@ -16,7 +16,7 @@ from xferlib._transfer import plan, staged
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.on_device import in_c_order, narrowed, resolved
-from xferlib._transfer.plan import Path
+from xferlib._transfer.plan import Conversion, Path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,16 +40,18 @@ def device_to_host(
     """Blocking download: complete on return."""
     src, info = resolved(src, info, backend)
     order = stream if stream is not None else backend.stream_current(info.device)
-    if dtype != info.dtype and plan.casts_on_device(dtype, info.dtype, info.size, info.device):
-        src, info = narrowed(src, info, backend, dtype, order)
     dst = out if out is not None else host.host_cache.empty(info.shape, dtype)
     end = HostEnd(dst, info.dtype, backend)
-    found = plan.plan(end, may_permute=out is not None)
+    found = plan.of(end, info.device, is_upload=False)
+    if found.conversion is Conversion.ON_DEVICE:
+        src, info = narrowed(src, info, backend, dtype, order)
+        end = HostEnd(dst, info.dtype, backend)
+        found = plan.of(end, info.device, is_upload=False, may_cast=False)
     if out is not None:
         plan.refuse_slow(found, end.array.nbytes, "to_host")
     if found.path is Path.PERMUTED:
         end, info = _permuted(end, info, found)
-        found = plan.plan(end, may_permute=False)
+        found = plan.of(end, info.device, is_upload=False)
     flat, temporary = in_c_order(src, info, backend, order)
     _EXECUTORS[found.path](flat, end, order, found)
     del temporary
@@ -72,8 +74,8 @@ def _nothing(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> No
     pass
 
 
-def _pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:
-    staged.download_pinned(src, end, stream, found)
+def _pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, _found: Plan) -> None:
+    staged.download_pinned(src, end, stream)
     staged.await_copy(end.backend, stream)
 
 
@@ -109,12 +111,12 @@ def device_to_host_async(
         backend.event_wait(order, backend.event_record(backend.stream_current(info.device), timing=False))
     dst = out if out is not None else host.host_cache.empty(info.shape, dtype)
     end = HostEnd(dst, info.dtype, backend)
-    found = plan.plan(end, may_permute=out is not None, is_blocking=False)
+    found = plan.of(end, info.device, is_upload=False, is_blocking=False, may_cast=False)
     if out is not None:
         plan.refuse_slow(found, end.array.nbytes, "to_host_async")
     if found.path is Path.PERMUTED:
         end, info = _permuted(end, info, found)
-        found = plan.plan(end, may_permute=False, is_blocking=False)
+        found = plan.of(end, info.device, is_upload=False, is_blocking=False, may_cast=False)
     flat, temporary = in_c_order(src, info, backend, order)
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=False)
     if found.path is Path.SMALL or found.path is Path.STAGED:
@@ -122,8 +124,8 @@ def device_to_host_async(
         transfer.start(job, flat, keep=(src, temporary), is_awaited=is_awaited)
     else:
         try:
-            if found.pinned is not None:
-                staged.download_pinned(flat, end, order, found)
+            if found.path is Path.PINNED:
+                staged.download_pinned(flat, end, order)
             transfer.finish(src, temporary)
         except BaseException:
             in_flight.abandon(backend, order)

@@ -48,15 +48,7 @@ class HostEnd:
 
     @property
     def pinned(self) -> PinnedRanges | None:
-        """The page-locked memory of a plain array; None where it is pageable. The first look may ask the driver."""
+        """The page-locked memory of an array in C order; None: it is pageable. The first look may ask the driver."""
         if self._pinned is _UNKNOWN:
-            self._pinned = pinned_ranges.find(self.pointer, self.nbytes, self.backend)
+            self._pinned = pinned_ranges.find(self.pointer, self.array.nbytes, self.backend)
         return self._pinned
-
-    @property
-    def is_read_by_device(self) -> bool:
-        """Whether the array as it is, before its conversion, lies in page-locked memory in C order."""
-        array = self.array
-        if not (array.dtype.isnative and array.flags.c_contiguous):
-            return False
-        return pinned_ranges.find(self.pointer, array.nbytes, self.backend) is not None

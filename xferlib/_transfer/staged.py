@@ -26,7 +26,7 @@ from xferlib._runtime.threads import workers
 from xferlib._transfer import compiled_copies, compiled_staging, plan, regions
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.open_transfer import OpenTransfer
-from xferlib._transfer.plan import Path, Plan
+from xferlib._transfer.plan import Path
 from xferlib.errors import LayoutError, StreamError
 
 if TYPE_CHECKING:
@@ -38,18 +38,17 @@ if TYPE_CHECKING:
     from xferlib._core.layout import Chunks, HostArray
     from xferlib._core.observe import Moving
     from xferlib._core.raw import RawStream
+    from xferlib._transfer.plan import Plan
 
 
-def upload(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan, *, may_be_drivers: bool = False) -> None:
-    """Fill ``dst`` (C-contiguous) on ``stream`` from pageable memory, which has been read on return.
-
-    Args:
-        end, dst, stream, found: Both ends, the stream that orders the copy, and the plan for it.
-        may_be_drivers: The driver's own copy will do, which waits: the caller would wait for the copy anyway.
-    """
+def upload(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan) -> None:
+    """Fill ``dst`` (C-contiguous) on ``stream``; pageable memory has been read on return."""
     backend = end.backend
+    if found.path is Path.PINNED:
+        upload_pinned(end, dst, stream)
+        return
     # The driver waits for the stream first: so only where that is idle.
-    fast = backend.fast if may_be_drivers and plan.suits_driver(found, end, is_upward=True) else None
+    fast = backend.fast if found.tries_driver else None
     if fast is not None and fast.takes_pageable(stream, idle=True):
         if observe.driver_copy(Kind.H2D, fast.copy_to_device, dst.pointer, end.pointer, dst.nbytes, backend, stream):
             return
@@ -119,8 +118,9 @@ def readable(end: HostEnd, stream: RawStream, found: Plan) -> int | None:
 
     None where an array needs more than one copy, or several threads.
     """
-    if found.pinned is not None:
-        return found.pinned.spans[0][0] if len(found.pinned.spans) == 1 else None
+    if found.path is Path.PINNED:
+        assert end.pinned is not None
+        return end.pinned.spans[0][0] if len(end.pinned.spans) == 1 else None
     if found.path is not Path.SMALL:
         return None
     memory, pointer = slab.slab_of(end.backend, end.nbytes).take(end.nbytes, stream)
@@ -128,10 +128,10 @@ def readable(end: HostEnd, stream: RawStream, found: Plan) -> int | None:
     return pointer
 
 
-def upload_pinned(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan) -> None:
+def upload_pinned(end: HostEnd, dst: ArrayInfo, stream: RawStream) -> None:
     """Copy straight from pinned memory; returns at once."""
-    assert found.pinned is not None
-    for pointer, nbytes in found.pinned.spans:
+    assert end.pinned is not None
+    for pointer, nbytes in end.pinned.spans:
         observe.copy(Kind.H2D, dst.pointer + pointer - end.pointer, pointer, nbytes, end.backend, stream)
 
 
@@ -141,7 +141,7 @@ def upload_pinned(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan) 
 def download(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:
     """Fill pageable memory from ``src`` (C-contiguous) after the work on ``stream``; complete on return."""
     backend = end.backend
-    fast = backend.fast if plan.suits_driver(found, end, is_upward=False) else None
+    fast = backend.fast if found.tries_driver else None
     if fast is not None and fast.takes_pageable(stream, idle=False):
         if observe.driver_copy(Kind.D2H, fast.copy_to_host, end.pointer, src.pointer, src.nbytes, backend, stream):
             return
@@ -175,10 +175,10 @@ def _download_small(src: ArrayInfo, end: HostEnd, stream: RawStream) -> None:
     own.emptied()
 
 
-def download_pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:
+def download_pinned(src: ArrayInfo, end: HostEnd, stream: RawStream) -> None:
     """Copy straight into pinned memory; returns at once."""
-    assert found.pinned is not None
-    for pointer, nbytes in found.pinned.spans:
+    assert end.pinned is not None
+    for pointer, nbytes in end.pinned.spans:
         observe.copy(Kind.D2H, pointer, src.pointer + pointer - end.pointer, nbytes, end.backend, stream)
 
 
@@ -280,7 +280,7 @@ def captured_upload(end: HostEnd, out: Any, into: ArrayInfo, stream: RawStream) 
     if not end.nbytes:
         return Path.EMPTY
     _check_captured("to_device", end, into)
-    upload_pinned(end, into, stream, Plan(Path.PINNED, end.pinned))
+    upload_pinned(end, into, stream)
     in_flight.in_flight.hold(end.backend, in_flight.record(end.backend, stream), end.array, out)
     return Path.PINNED
 
@@ -301,7 +301,7 @@ def captured_download(src: Any, info: ArrayInfo, backend: Backend, stream: RawSt
     end = HostEnd(found, info.dtype, backend)
     if end.nbytes:
         _check_captured("to_host_async", end, info)
-        download_pinned(info, end, stream, Plan(Path.PINNED, end.pinned))
+        download_pinned(info, end, stream)
         in_flight.in_flight.hold(backend, in_flight.record(backend, stream), src, found)
     return found
 
