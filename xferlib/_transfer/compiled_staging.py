@@ -28,7 +28,7 @@ from xferlib._core.thresholds import (
 )
 from xferlib._memory import staging_ring
 from xferlib._runtime import circumstances, config, thread_budget
-from xferlib._transfer import plan, regions
+from xferlib._transfer import compiled_copies, plan, regions
 from xferlib._transfer.regions import Regions
 from xferlib.errors import OutOfMemoryError
 
@@ -65,7 +65,7 @@ class StreamSetup:
             ring=ring.handle, stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait,
             order=calls.order, enter=calls.enter, context=calls.context, is_upward=is_upward, most_chunks=LENT_CHUNKS,
             shared_chunks=SHARED_CHUNKS, way_chunks=ONE_WAY_CHUNKS, streamed_from=C_STREAMED_FROM,
-            streamed_most=C_STREAMED_MOST, **plan.limits(thread_budget.crew(), most),
+            streamed_most=C_STREAMED_MOST, **compiled_copies.limits(thread_budget.crew(), most),
         )  # fmt: skip
         self.library = _native.library()
         self.provided = 0

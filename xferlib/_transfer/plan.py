@@ -12,7 +12,6 @@ Guaranteed: a forced path that the array cannot take becomes `STAGED`.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import math
 from contextvars import ContextVar
@@ -26,14 +25,8 @@ from xferlib import _native
 from xferlib._core import observe, raw
 from xferlib._core.layout import dense_order, merged_axes
 from xferlib._core.thresholds import (
-    C_FIRST_BLOCK_NBYTES,
-    C_HELPER_NBYTES,
-    C_LARGEST_BLOCK_PARTS,
-    C_PIECE_LEAST,
     C_PIECE_MOST,
-    C_SPIN_NS,
     CAST_ON_DEVICE_FROM,
-    CHUNK_NBYTES,
     DRIVER_MOST_DOWN,
     DRIVER_MOST_OF_ALL,
     DRIVER_MOST_UP,
@@ -46,7 +39,7 @@ from xferlib._core.thresholds import (
 )
 from xferlib._runtime import circumstances, config, thread_budget
 from xferlib._transfer import compiled_copies
-from xferlib._transfer.compiled_copies import LINE
+from xferlib._transfer.compiled_copies import LINE, Cutting
 from xferlib.errors import SlowPathError
 
 if TYPE_CHECKING:
@@ -82,19 +75,6 @@ class Conversion(str, Enum):
 
 Memory = Literal["pageable", "pooled", "pinned"]
 """The host's memory: ordinary, a block of the pinned pool, or page-locked otherwise."""
-
-
-class Cutting(NamedTuple):
-    """Into what a transfer is cut."""
-
-    blocks: int
-    """Copies on the link."""
-    first: int
-    """Bytes of the first block."""
-    largest: int
-    """Bytes of the largest."""
-    threads: int
-    """The most that work on it."""
 
 
 _UNCUT = Cutting(0, 0, 0, 0)
@@ -266,19 +246,7 @@ def _cut(nbytes: int, unit: int, means: Means, is_upload: bool) -> Cutting:
     if not means.stages:
         most = min(MEDIUM_NBYTES, means.most_piece, nbytes)
         return Cutting(-(-nbytes // most), most, most, 1)
-    setup, found = _native.Setup(is_upward=is_upload, **limits(means.budget, means.most_piece)), (ctypes.c_int64 * 4)()
-    _native.library().xf_cut(ctypes.byref(setup), nbytes, unit, found)
-    return Cutting(*found)
-
-
-def limits(budget: thread_budget.Crew, most: int) -> dict[str, int]:
-    """The sizes and numbers by which C cuts transfers, whose threads take up to ``most`` bytes at a time."""
-    return {
-        "first_block": min(C_FIRST_BLOCK_NBYTES, most), "largest_block": min(CHUNK_NBYTES, 8 * most),
-        "block_parts": C_LARGEST_BLOCK_PARTS, "least_piece": min(C_PIECE_LEAST, most), "most_piece": most,
-        "helper_nbytes": min(C_HELPER_NBYTES, most), "spin_ns": C_SPIN_NS if budget.fillers else 0,
-        "each_way": budget.each_way, "clearing": budget.clearing, "both_ways": budget.both_ways,
-    }  # fmt: skip
+    return compiled_copies.cut(nbytes, unit, means.budget, means.most_piece, is_upload=is_upload)
 
 
 def of(
