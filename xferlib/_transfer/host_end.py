@@ -25,19 +25,21 @@ class HostEnd:
         backend: Of the device.
     """
 
-    __slots__ = ("_pinned", "_pointer", "array", "backend", "dtype", "is_plain", "keeps_dtype", "nbytes")
+    __slots__ = ("_pinned", "_pointer", "array", "backend", "dtype", "nbytes")
 
     def __init__(self, array: HostArray, dtype: np.dtype[Any], backend: Backend) -> None:
         self.array = array
         self.dtype = dtype
         self.backend = backend
-        self.keeps_dtype: bool = array.dtype == dtype
-        self.is_plain: bool = self.keeps_dtype and array.flags.c_contiguous
-        """The bytes are contiguous, and the same on both sides."""
-        self.nbytes: int = array.nbytes if self.keeps_dtype else array.size * dtype.itemsize
+        self.nbytes: int = array.size * dtype.itemsize
         """Of the elements on the device."""
         self._pointer = 0
         self._pinned: PinnedRanges | None = _UNKNOWN
+
+    @property
+    def is_plain(self) -> bool:
+        """The bytes are contiguous, and the same on both sides."""
+        return bool(self.array.dtype == self.dtype and self.array.flags.c_contiguous)
 
     @property
     def pointer(self) -> int:

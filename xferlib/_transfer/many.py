@@ -334,6 +334,4 @@ def _staged_end(
         return None
     end = HostEnd(leaf, wanted, backend)
     found = plan.of(end, device, is_upload=True, is_blocking=False, may_permute=may_permute, may_cast=False)
-    if found.path is not Path.STAGED:
-        return None
-    return end if regions.can_describe(end) else None
+    return end if found.path is Path.STAGED and found.is_c else None

@@ -96,6 +96,8 @@ class Plan:
     """The rest is that of pageable memory; pinned memory has another plan."""
     order: tuple[int, ...] = ()
     """Of `Path.PERMUTED`: the array's axes in the order of memory."""
+    is_c: bool = False
+    """Threads of C, which need no GIL, can stage it: an array may have too many axes."""
     form: HostForm | None = None
     """How C gathers or scatters the array; None where its bytes stay as they are, or C cannot."""
     cut: Cutting = _UNCUT
@@ -202,6 +204,7 @@ def compiled(
     form = compiled_copies.form(shape, strides, given, wanted) if means.stages and not is_plain else None
     plan = Plan(
         Path.STAGED, nbytes, Conversion.NONE if keeps else Conversion.ON_HOST, is_plain=is_plain,
+        is_c=means.stages and (is_plain or form is not None),
         asks_pinned=asks_pinned, form=form, cut=Cutting(1, nbytes, nbytes, 1),
         tries_driver=is_plain and is_blocking and forced is None and _is_drivers(nbytes, means, memory, is_upload),
     )  # fmt: skip

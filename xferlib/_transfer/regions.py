@@ -31,20 +31,15 @@ class Regions(NamedTuple):
     """The arrays, and descriptions that ``table`` points to."""
 
 
-def can_describe(end: HostEnd) -> bool:
-    """Whether C can stage this array: NumPy's may have more axes."""
-    return end.is_plain or _form(end) is not None
-
-
 def of_one(end: HostEnd, pointer: int) -> Regions | None:
-    """Describe one array and its address on the device; None where `can_describe` says no."""
+    """Describe one array and its address on the device; None where that has too many axes."""
     region = _native.ArrayRegion()
     form = describe(region, end.array, end.dtype, end.pointer, pointer, plan.chunk_nbytes())
     return None if form is None else Regions(region, 1, end.nbytes, (end.array, form))
 
 
 def of_many(ends: Sequence[HostEnd], pointers: Sequence[int]) -> Regions:
-    """Describe arrays, of each of which `can_describe` says yes, and their addresses on the device."""
+    """Describe arrays whose plans C can stage, and their addresses on the device."""
     table = (_native.ArrayRegion * len(ends))()
     most = plan.chunk_nbytes()
     forms = [
@@ -126,7 +121,3 @@ def describe(
 def _unit(*, is_fresh: bool) -> int:
     """Where pieces of plain bytes may begin: two threads that fault in one huge page both clear it."""
     return host.HUGE if is_fresh else LINE
-
-
-def _form(end: HostEnd) -> HostForm | None:
-    return compiled_copies.form(end.array.shape, end.array.strides, end.array.dtype, end.dtype)

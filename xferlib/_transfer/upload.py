@@ -103,7 +103,7 @@ def _pinned(upload: Upload, found: Plan) -> Path:
     end, out, into, stream, is_blocking = upload
     backend, ranges = end.backend, end.pinned
     assert ranges is not None
-    staged.upload_pinned(end, into, stream)
+    staged.copy_pinned(end, into.pointer, stream, is_upward=True)
     if is_blocking:
         staged.await_copy(backend, stream)
     else:  # both ends live until the copy is complete
@@ -182,7 +182,7 @@ def host_to_device_async(
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=True)
     is_flat = info.is_c_contiguous
     if found.path is Path.STAGED and is_flat:
-        job = staged.upload_job(end, info, order, transfer.finish)
+        job = staged.job(end, info.pointer, order, transfer.finish, is_upward=True)
         transfer.start(job, info, keep=(src,), is_awaited=is_awaited)
     else:
         try:
