@@ -34,7 +34,6 @@ import numpy as np
 from xferlib import _native
 from xferlib._core import observe
 from xferlib._core.array import SUPPORTED, as_host_array
-from xferlib._core.convert import copy_into
 from xferlib._core.layout import address, address_in_order
 from xferlib._core.observe import Kind
 from xferlib._core.ordering.copy_streams import copy_behind
@@ -43,7 +42,7 @@ from xferlib._pipeline.staged_array import PinnedBuffer, StagedArray
 from xferlib._runtime.handoff import Handed
 from xferlib._transfer import ends, plan
 from xferlib._transfer import staged as _staged
-from xferlib._transfer.compiled_copies import Filling, fill
+from xferlib._transfer.compiled_copies import Filling, fill, gather
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.plan import Path
 from xferlib.errors import PinnedMemoryError
@@ -148,7 +147,7 @@ class Conveyor:
         if end.is_plain and _native.is_on():
             fill(buffer.pointer, end.pointer, end.nbytes)
         else:
-            copy_into(np.ndarray(host.shape, end.dtype, buffer.memory), host)
+            gather(host, end.dtype, buffer.memory, buffer.pointer)
         return Ahead(self, StagedArray(buffer, None, host.shape, end.dtype))
 
     def await_buffer(self) -> None:
@@ -234,7 +233,7 @@ class Conveyor:
 
 
 class Ahead(Handed):
-    """One array in flight: a batch, used as a `xferlib._pipeline.batch.Batch` is, or the copies of one.
+    """One array in flight, used as a `xferlib._pipeline.batch.Batch` is.
 
     Attributes:
         array: The device array; None while the source is being staged.
@@ -244,7 +243,7 @@ class Ahead(Handed):
 
     __slots__ = ("_conveyor", "_staged", "array", "copied", "is_sent", "owner")
 
-    has_failed = has_slot = is_stalled = is_waiting = False
+    has_slot = is_stalled = is_waiting = False
     is_sent_by_consumer = True
 
     def __init__(self, conveyor: Conveyor, staged: StagedArray | None = None) -> None:
@@ -256,10 +255,10 @@ class Ahead(Handed):
         self.copied: RawEvent | None = None
 
     def push(self) -> None:
-        """Enqueue the copy of a staged array, in the thread that will use it; an error is left to `result`."""
+        """Enqueue the copy of a staged array, in the thread that will use it; an error is left to `hand_over`."""
         try:  # at half the cost of contextlib's way
             self._send()
-        except Exception:  # noqa: S110  `result` meets the same error, and raises it
+        except Exception:  # noqa: S110  `hand_over` meets the same error, and raises it
             pass
 
     def _send(self) -> None:
@@ -274,25 +273,23 @@ class Ahead(Handed):
         self._conveyor.give_back(staged.buffer)
 
     def is_settled(self, wait_s: float) -> bool:
-        """Return True: `result` never waits for long."""
+        """Return True: `hand_over` never waits for long."""
         return True
 
-    def release(self) -> None:
-        """Wait until the source may be changed."""
+    def await_end(self) -> None:
+        """Wait until no copy reads the source."""
         if self._staged is not None:
             self._staged.end()
         elif self.copied is not None:
             self._conveyor.backend.event_synchronize(self.copied)
-
-    await_end = release
 
     def precede(self, stream: RawStream) -> None:
         """Let ``stream`` wait for the copy, if that is enqueued."""
         if self.copied is not None:
             self._conveyor.backend.event_wait(stream, self.copied)
 
-    def result(self) -> Array:
-        """Return the array, ordered on the calling thread's current stream."""
+    def hand_over(self) -> Array:
+        """Return the array, ordered on the calling thread's current stream; may be called again after an error."""
         if not self.is_sent:
             self._send()
         backend, owner = self._conveyor.backend, self.owner
@@ -302,13 +299,8 @@ class Ahead(Handed):
         if current.handle != owner.handle:  # the owner's order alone would let the memory be allocated again
             self.array = backend.guarded(self.array, owner)
             backend.consumed(self.array, current)
-        return self.array
-
-    def hand_over(self) -> Array:
-        """Return `result` for the last time, and recycle its event."""
-        array = self.result()
         self._conveyor.spare.append(self.copied)  # its waits are enqueued: it may be recorded for another copy
-        return array
+        return self.array
 
     def cancel(self) -> None:
         """Drop the array: an enqueued copy keeps its memory until it is complete."""

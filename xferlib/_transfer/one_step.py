@@ -95,9 +95,10 @@ def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any
         return None
     means = plan.known.get(device) or plan.means_of(backend, device)
     found = plan.compiled(x.shape, x.strides, x.dtype, wanted, means, True, True, True, True, "pageable", None)
-    if found.conversion is Conversion.ON_DEVICE or (
-        found.asks_pinned and not found.is_plain and _is_pinned(x, backend)
-    ):
+    is_cast = found.conversion is Conversion.ON_DEVICE
+    if found.asks_pinned and not found.is_plain:
+        is_cast = pinned_ranges.find(address(x), x.nbytes, backend) is not None
+    if is_cast:
         sent = _to_new(x, backend, device, in_native_order(x.dtype))
         return converted(sent, x.shape, wanted, backend) if sent is not None else None
     backend.attach(device)
@@ -119,10 +120,6 @@ def converted(src: Array, shape: tuple[int, ...], dtype: np.dtype[Any], backend:
         return None
     cast_on_current(backend.detached(src), made)
     return made
-
-
-def _is_pinned(x: HostArray, backend: Backend) -> bool:
-    return pinned_ranges.find(address(x), x.nbytes, backend) is not None
 
 
 def _sends(
@@ -156,20 +153,14 @@ def _sends(
 def _gather_and_send(
     x: HostArray, dtype: np.dtype[Any], out: Array, pointer: int, backend: Backend, stream: RawStream, found: Plan
 ) -> None:
-    """Send a small array of any layout by way of the thread's slab."""
-    nbytes = found.nbytes
-    if _sends_gathered(x, out, pointer, backend, found):
-        return
+    """Send a small array of any layout by way of the thread's slab, in one call of C where the stream allows that."""
+    form, fast, nbytes = found.form, backend.fast, found.nbytes
+    if form is not None and fast is not None:
+        if fast.send_gathered(x, form.address, out, pointer, nbytes, slab.scratch_of(backend)):
+            return
     memory, address = slab.slab_of(backend, nbytes).take(nbytes, stream)
     compiled_copies.gather(x, dtype, memory, address)
     backend.copy(pointer, address, nbytes, stream=stream)
-
-
-def _sends_gathered(x: HostArray, out: Array, pointer: int, backend: Backend, found: Plan) -> bool:
-    """The same in one call of C; False, a no-op, where the stream or the layout does not allow that."""
-    if found.form is None or backend.fast is None:
-        return False
-    return backend.fast.send_gathered(x, found.form.address, out, pointer, found.nbytes, slab.scratch_of(backend))
 
 
 def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
