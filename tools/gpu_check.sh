@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # Everything that a CUDA machine can check, in one command.
 #
-#   tools/gpu_check.sh [tests] [layouts] [demo] [bench] [arrays]      (tests, demo and bench by default)
+#   tools/gpu_check.sh [tests] [layouts] [demo] [bench] [arrays] [trees]      (tests, demo and bench by default)
+#
+# trees: the speed of this tree beside that of OTHER, in eight minutes. OTHER is the tree of another commit in a folder:
+#   git archive --prefix=other/ COMMIT | tar x;  OTHER=other tools/gpu_check.sh trees
 #
 # Writes its results under $OUT (./gpu-results). Needs Python 3.11+ with the packages importable, and no network.
 # Each section has its own time limit, so that a hang in one leaves the others their turn: under 9 minutes in all.
@@ -62,6 +65,12 @@ run_arrays() { # PyCUDA's namespace with the libraries of the extra pycuda-math:
     section bench-arrays 240 "$PYTHON" -m benchmarks arrays --json "$OUT/bench-arrays.json"
 }
 
+run_trees() { # both built by the compiler that is here
+    (cd "${OTHER:?names the folder of the other tree}" && "$PYTHON" -m xferlib._native.build)
+    section trees 560 "$PYTHON" -m tools.compare_trees "$OTHER" --backends "${BACKENDS:-torch,cupy,pycuda}" \
+        --seconds 480 --json "$OUT/trees.json"
+}
+
 tests_limit=480 bench_limit=240 # seconds, of a part by itself; together they share nine minutes
 if [ $# -eq 0 ]; then
     tests_limit=220 bench_limit=105
@@ -72,9 +81,9 @@ section info 30 "$PYTHON" -m xferlib info
 section doctor 90 "$PYTHON" -m xferlib doctor
 for part in "$@"; do
     case $part in
-        tests | layouts | demo | bench | arrays) "run_$part" ;;
+        tests | layouts | demo | bench | arrays | trees) "run_$part" ;;
         *)
-            echo "unknown section '$part': give tests, layouts, demo, bench or arrays" >&2
+            echo "unknown section '$part': give tests, layouts, demo, bench, arrays or trees" >&2
             exit 2
             ;;
     esac
