@@ -1,4 +1,20 @@
-"""The ranks of one communicator: they compare each call, wait for it, and end together when one fails."""
+"""The ranks of one communicator: they compare each call, wait for it, and end together when one fails.
+
+The obvious way is to call the library's collective and to wait. It waits without a limit for a rank that is gone, that
+has raised an exception or that makes another call, and where the library has a timeout its error names no rank and no
+call. A rank that raises alone leaves the others behind.
+
+So every rank shows a digest of its call before data move (`control`), and waits in slices, between which it looks at
+the state of the others. After an error in a call that has begun, Ctrl-C included, nothing tells what the other ranks
+have received: the error is published, they raise `PeerError` with its text, and each refuses every later call.
+
+Guaranteed:
+
+- Where calls are checked, no data move before all ranks have shown the same call.
+- A wait ends with the call, or with an error that names the rank and the call, within the timeout.
+- Ranks that fail because another had name the first cause, not each other (`RankState.FOLLOWED`).
+- An operation that was not waited for to its end is known (`is_torn`), so that the end of the process need not hang.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The detector's reports: both accesses, the missing ordering, and the one call that adds it."""
+"""The detector's reports: both accesses, the missing ordering, and the one call that adds it.
+
+Two actions whose clocks are not ordered say nothing to the reader of a program. A report names the two lines, where the
+memory was allocated, and a call that orders them, to be pasted: in the program's own names for its streams, which exist
+only while the function that made the fault runs. Where xferlib made a stream itself, the program has no name for it,
+and the remedy waits for the device or for the transfer instead.
+"""
 
 from __future__ import annotations
 

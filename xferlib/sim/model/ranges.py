@@ -1,4 +1,9 @@
-"""Regions of a block's bytes, contiguous or not, and whether two of them intersect."""
+"""Regions of a block's bytes, contiguous or not, and whether two of them intersect.
+
+To compare the ends alone would report columns of one matrix against each other. Whether two strided regions share a
+byte is a problem in whole numbers that may take any time, so NumPy's answer has a limit of work, beyond which both are
+listed run by run, as regions of index arrays are always.
+"""
 
 from __future__ import annotations
 
