@@ -1,8 +1,8 @@
 """The functions of `calls.c` beside this file; where it is not compiled, ctypes calls C functions by their addresses.
 
-A call with three integers takes 0.1 us, and 0.8 through ctypes. Binding gives a function of C, one through
-ctypes, or None where the caller then does the same in Python: the setting ``native`` and the compiler's absence are
-looked at when a function is bound, never when it is called. Functions that are bound while xferlib is imported look at the variable
+A call with three integers takes 0.1 us, and 0.8 through ctypes. Binding gives a function of C, one through ctypes, or
+None where the caller then does the same in Python: the setting ``native`` and the compiler's absence are looked at when
+a function is bound, never when it is called. Functions that are bound while xferlib is imported look at the variable
 alone, since the configuration may still be changed.
 
 Every call of the driver releases the GIL, but for those that cannot block (``keeps_lock``): `calls.c` says why.
