@@ -23,7 +23,6 @@ _broken: set[str] = set()
 """Tests of this process behind which it can use CUDA no more."""
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Write a failure down, and remember if it broke the context."""
     if not report.failed:
@@ -38,7 +37,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         file.write(f"=== {report.nodeid} ({report.when})\n{text}\n\n")
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_runtest_logfinish(nodeid: str) -> None:
     """End a worker whose context is broken, now that its report has been sent."""
     if nodeid in _broken:
