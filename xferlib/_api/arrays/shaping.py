@@ -8,9 +8,9 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from xferlib._api.arrays.elementwise import unary_kernel
-from xferlib._api.arrays.primitives import Primitives, Shape, checked_dtype
+from xferlib._api.arrays.primitives import Primitives, Shape
 from xferlib._core import convert
-from xferlib._core.array import Array
+from xferlib._core.array import Array, check_dtype
 from xferlib.errors import LayoutError
 
 Axes = int | tuple[int, ...]
@@ -107,8 +107,7 @@ def unstack(lib: Primitives, x: Array, /, *, axis: int = 0) -> tuple[Array, ...]
 
 def astype(lib: Primitives, x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
     """Convert the elements to another dtype."""
-    wanted, info = checked_dtype(dtype), lib.info(x)
-    assert wanted is not None
+    wanted, info = check_dtype(dtype, what="dtype"), lib.info(x)
     convert.check_conversion(info.dtype, wanted)
     if device is not None and lib.device(device) is not info.device:
         return lib.upload(x, device, wanted)

@@ -32,20 +32,40 @@ from xferlib.backends.torch.namespace_creation import (  # fmt: skip
     arange,
     asarray,
     astype,
-    concat,
     eye,
     from_dlpack,
     full,
     full_like,
     linspace,
-    stack,
     where,
 )
 from xferlib.backends.torch.namespace_dtypes import can_cast, finfo, iinfo, isdtype, result_type
+from xferlib.backends.torch.namespace_linalg import matrix_transpose, outer
 from xferlib.backends.torch.namespace_operators import numpy_operators
 from xferlib.backends.torch.namespace_reductions import argsort, sort
-from xferlib.backends.torch.namespace_whole import (  # fmt: skip
+from xferlib.backends.torch.namespace_shaping import (  # fmt: skip
+    broadcast_arrays,
     broadcast_shapes,
+    broadcast_to,
+    concat,
+    expand_dims,
+    flip,
+    meshgrid,
+    moveaxis,
+    permute_dims,
+    repeat,
+    reshape,
+    roll,
+    squeeze,
+    stack,
+    take,
+    take_along_axis,
+    tile,
+    tril,
+    triu,
+    unstack,
+)
+from xferlib.backends.torch.namespace_whole import (  # fmt: skip
     clip,
     diff,
     isin,
@@ -76,8 +96,6 @@ for _family, _names in _reductions.FAMILIES.items():
         _named(_name, _family(_name), f"``{_name}`` of the Array API, over ``axis``, with NumPy's dtypes.")
 for _name in _promotion.PRODUCTS:
     _named(_name, _whole.product(_name), f"``{_name}`` of the Array API, as NumPy promotes.")
-for _name in _creation.MOVING:
-    _named(_name, _creation.moving(_name), f"``{_name}`` of the Array API, of any dtype.")
 for _name, _function in _creation.FILLED.items():
     _named(_name, _function, f"``{_name}`` of the Array API; float64 by default.")
 

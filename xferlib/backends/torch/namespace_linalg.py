@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +11,13 @@ import array_api_compat.torch.linalg as compat
 import torch
 from torch import Tensor
 
+from xferlib._core.layout import axis_of
 from xferlib.backends.torch import namespace_creation as creation
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_elementwise as elementwise
 from xferlib.backends.torch import namespace_reductions as reductions
 from xferlib.backends.torch import namespace_whole as whole
-from xferlib.errors import LayoutError
+from xferlib.errors import LayoutError, UnsupportedDTypeError
 
 _multiply = elementwise.binary("multiply")
 _sum = reductions.total("sum")
@@ -28,15 +30,22 @@ def _solver(name: str) -> Callable[..., Any]:
 
     @functools.wraps(compute)
     def operate(x: Tensor, /, *args: Any, **options: Any) -> Any:
-        return compute(x.to(_FLOATS.get(x.dtype, x.dtype)), *args, **options)
+        if not name.endswith("_norm"):
+            _refuse_half(name, x)
+        x = x.to(_FLOATS.get(x.dtype, x.dtype))
+        with dtypes.shapes_checked(f"linalg.{name}", compute, x, *args, **options):
+            return compute(x, *args, **options)
 
     return creation.named(operate, name, __name__)
 
 
+def _refuse_half(name: str, *operands: Tensor) -> None:
+    if any(x.dtype is torch.float16 for x in operands):
+        raise UnsupportedDTypeError(f"linalg.{name} of float16 does not exist, in NumPy as here; convert the array first")
+
+
 for _name in ("matmul", "tensordot", "vecdot"):
     globals()[_name] = creation.named(whole.product(_name), _name, __name__)
-for _name in ("diagonal", "matrix_transpose"):
-    globals()[_name] = creation.moving(_name, compat, __name__)
 for _name in (
     "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matrix_norm", "matrix_rank", "pinv", "qr",
     "slogdet", "svd", "svdvals", "vector_norm",
@@ -47,8 +56,42 @@ for _name in (
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The cross products of vectors of three elements."""
     wanted = dtypes.result("subtract", dtypes.kind_of("cross", x1), dtypes.kind_of("cross", x2))
-    found: Tensor = compat.cross(*(whole.bits64(each, wanted) for each in (x1, x2)), axis=axis)
+    lines = []
+    for x in (x1, x2):
+        place = axis_of("linalg.cross", axis, x.dim())
+        if x.shape[place] != 3:
+            raise LayoutError(f"linalg.cross: axis {axis} of shape {tuple(x.shape)} has not 3 elements; choose another")
+        lines.append(torch.movedim(whole.bits64(x, wanted), place, -1))
+    dtypes.shape_together("linalg.cross", *(x.shape for x in lines))
+    found = torch.movedim(torch.linalg.cross(*torch.broadcast_tensors(*lines)), -1, axis)
     return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
+
+
+def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
+    """Views of the diagonals of matrices."""
+    return torch.diagonal(_matrices("diagonal", x), offset, -2, -1)
+
+
+def matrix_power(x: Tensor, n: int, /) -> Tensor:
+    """A square matrix multiplied with itself; its inverse, if ``n`` is negative."""
+    power = operator.index(n)
+    if power < 0:
+        return matrix_power(globals()["inv"](x), -power)
+    wanted = x.dtype
+    with dtypes.shapes_checked("linalg.matrix_power", functools.partial(torch.linalg.matrix_power, n=power), x):
+        found: Tensor = torch.linalg.matrix_power(whole.bits64(x, wanted), power)
+    return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
+
+
+def matrix_transpose(x: Tensor, /) -> Tensor:
+    """A view with the last two axes exchanged."""
+    return _matrices("matrix_transpose", x).transpose(-1, -2)
+
+
+def _matrices(name: str, x: Tensor) -> Tensor:
+    if x.dim() < 2:
+        raise LayoutError(f"{name}: an array of shape {tuple(x.shape)} is no matrix; reshape it to two axes or more")
+    return x
 
 
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
@@ -64,14 +107,16 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The solution of ``x1 @ x == x2``."""
+    _refuse_half("solve", x1, x2)
     wanted = dtypes.promoted(*(_FLOATS.get(each.dtype, each.dtype) for each in (x1, x2)))
-    found: Tensor = compat.solve(x1.to(wanted), x2.to(wanted))
+    with dtypes.shapes_checked("linalg.solve", compat.solve, x1, x2):
+        found: Tensor = compat.solve(x1.to(wanted), x2.to(wanted))
     return found
 
 
 def trace(x: Tensor, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
     """The sum of a diagonal."""
-    return _sum(torch.diagonal(x, offset, -2, -1), axis=-1, dtype=dtype)
+    return _sum(torch.diagonal(_matrices("trace", x), offset, -2, -1), axis=-1, dtype=dtype)
 
 
 def __getattr__(name: str) -> Any:

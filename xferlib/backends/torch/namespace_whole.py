@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from xferlib._core.array import UniqueAll, UniqueCounts, UniqueInverse
+from xferlib._core.layout import axis_of
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_reductions as reductions
+from xferlib.backends.torch import namespace_shaping as shaping
 from xferlib.backends.torch.namespace_dtypes import FROM_TORCH, SIGNED, WIDE
-from xferlib.errors import ArgumentError, UnsupportedDTypeError
+from xferlib.errors import ArgumentError, LayoutError, UnsupportedDTypeError, shown
 
 
 def product(name: str) -> Callable[..., Tensor]:
@@ -24,9 +26,12 @@ def product(name: str) -> Callable[..., Tensor]:
     @functools.wraps(compute)
     def operate(x1: Tensor, x2: Tensor, /, **options: Any) -> Tensor:
         found: Tensor
+        if name == "tensordot" and type(axes := options.get("axes")) is tuple and all(type(e) is int for e in axes):
+            options["axes"] = tuple([(each,) for each in axes])
         is_plain = isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and _multiplies(x1)
         if is_plain or dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
-            found = compute(x1, x2, **options)
+            with dtypes.shapes_checked(name, compute, x1, x2, **options):
+                found = compute(x1, x2, **options)
             return found
         device = dtypes.device_of(name, x1, x2)
         wanted = dtypes.result(name, dtypes.kind_of(name, x1), dtypes.kind_of(name, x2))
@@ -35,7 +40,8 @@ def product(name: str) -> Callable[..., Tensor]:
                 f"{name}: torch multiplies no matrices of {FROM_TORCH[wanted]} on {device}; convert them first: "
                 "xp.astype(x, 'float64'), which is exact to 2**53"
             )
-        found = compute(*(bits64(each, wanted) for each in (x1, x2)), **options)
+        with dtypes.shapes_checked(name, compute, x1, x2, **options):
+            found = compute(*(bits64(each, wanted) for each in (x1, x2)), **options)
         return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
 
     return operate
@@ -66,6 +72,7 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:  # noqa: A00
     dtypes.refuse_complex("clip", wanted)
     if least is None and most is None:
         return x.clone()
+    dtypes.shape_together("clip", *(each.shape for each in (x, least, most) if isinstance(each, Tensor)))
     found = reductions.ordered(dtypes.as_tensor(x, wanted, x.device))
     if least is not None:
         found = torch.maximum(found, reductions.ordered(dtypes.as_tensor(least, wanted, x.device)))
@@ -85,23 +92,13 @@ def _limit(x: Tensor, end: Any, *, is_least: bool) -> Any:
     return end
 
 
-def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape to which arrays of these shapes broadcast.
-
-    Raises:
-        ArgumentError: There is none.
-    """
-    try:
-        return tuple(torch.broadcast_shapes(*shapes))
-    except RuntimeError:
-        listed = " and ".join(str(tuple(each)) for each in shapes)
-        raise ArgumentError(f"broadcast_shapes: {listed} do not broadcast; every axis must agree or be 1") from None
-
-
 def diff(
     x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     """Differences of neighbours, ``n`` times."""
+    axis_of("diff", axis, x.dim())
+    if n < 0:
+        raise ArgumentError(f"diff: n={n} is negative; give 0 or more")
     wanted = dtypes.result_type(*(each for each in (x, prepend, append) if each is not None))
     able = torch.int64 if wanted is torch.uint64 else WIDE.get(wanted, wanted)
 
@@ -110,8 +107,14 @@ def diff(
             return None
         return part.to(wanted).view(able) if wanted is torch.uint64 else part.to(able)
 
-    found: Tensor = compat.diff(moved(x), axis=axis, n=n, prepend=moved(prepend), append=moved(append))
+    parts = [each for each in (prepend, x, append) if each is not None]
+    with dtypes.shapes_checked("diff", functools.partial(_in_a_row, axis), *parts):
+        found: Tensor = compat.diff(moved(x), axis=axis, n=n, prepend=moved(prepend), append=moved(append))
     return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
+
+
+def _in_a_row(axis: int, *parts: Tensor) -> Tensor:
+    return torch.cat(parts, axis)
 
 
 def _together(name: str, x1: Any, x2: Any) -> list[Tensor]:
@@ -127,13 +130,23 @@ def searchsorted(
     x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     """The indices at which the elements of ``x2``, or a number, belong in the sorted ``x1``."""
+    if side not in ("left", "right"):
+        raise ArgumentError(f"searchsorted: side={shown(side)} is neither 'left' nor 'right'")
+    if isinstance(x1, Tensor) and x1.dim() != 1:
+        raise LayoutError(f"searchsorted: x1 has {x1.dim()} axes, and one is needed; reshape it")
+    if sorter is not None:
+        sorter = shaping.integers("searchsorted: sorter", sorter)
     one, two = (each.contiguous() for each in _together("searchsorted", x1, x2))
     return torch.searchsorted(one, two, side=side, sorter=sorter)
 
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
     """Whether each element of ``x1`` is among the elements of ``x2``; ``invert``: is not."""
-    return torch.isin(*_together("isin", x1, x2), invert=invert)
+    for one, two in ((x1, x2), (x2, x1)):
+        if type(one) is int and isinstance(two, Tensor) and two.dtype in dtypes.RANGES and not dtypes.fits(one, two.dtype):
+            shape = () if one is x1 else two.shape
+            return torch.full(shape, invert, dtype=torch.bool, device=two.device)
+    return torch.isin(*[each.contiguous() for each in _together("isin", x1, x2)], invert=invert)
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
