@@ -125,9 +125,7 @@ def test_what_is_no_tensor_is_refused_with_the_remedy(xp: Any) -> None:
         xp.add(F32, np.ones(3))
     with pytest.raises(UnsupportedArrayError, match=r"add: list is neither"):
         xp.add(F32, [1])
-    with pytest.raises(UnsupportedArrayError, match=r"add: no argument is a tensor"):
-        xp.add(1, 2)
-    with pytest.raises(UnsupportedArrayError, match=r"sum: list is no tensor"):
+    with pytest.raises(UnsupportedArrayError, match=r"sum: list is neither a tensor nor a number"):
         xp.sum([1])
     with pytest.raises(UnsupportedDTypeError, match=r"maximum: torch does not order complex numbers \(complex64\)"):
         xp.maximum(torch.ones(2, dtype=torch.complex64), F32[:2])

@@ -15,7 +15,7 @@ from xferlib._core.array import Array, as_host_array, check_dtype
 from xferlib._core.layout import shape_of
 from xferlib._memory import host, pinned, registration, slab, staging_ring
 from xferlib._transfer import ends, upload
-from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedArrayError, shown
+from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend

@@ -1,4 +1,4 @@
-"""How arrays lie in memory: addresses, bounds, axes by number, axes that merge, and chunks of contiguous destination."""
+"""How arrays lie in memory: shapes, axes, addresses, bounds, axes that merge, chunks of contiguous destination."""
 
 from __future__ import annotations
 

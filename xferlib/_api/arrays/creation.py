@@ -124,6 +124,8 @@ def arange(
     first, last = (0, start) if stop is None else (start, stop)
     if first is None or last is None:
         raise ArgumentError(f"arange: start={start} and stop={stop}; give numbers")
+    if step == 0:
+        raise ArgumentError("arange: step=0 makes a range without end; give another step")
     return lib.upload(np.arange(first, last, step, dtype=checked_dtype(dtype)), device)
 
 

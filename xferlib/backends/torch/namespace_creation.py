@@ -106,7 +106,11 @@ FILLED: dict[str, Callable[..., Tensor]] = {
 
 def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of one value; of the value's dtype if ``dtype`` is omitted."""
-    extents = shape if isinstance(shape, tuple) and all(type(each) is int and each >= 0 for each in shape) else shape_of(shape)
+    extents = (
+        shape
+        if isinstance(shape, tuple) and all(type(each) is int and each >= 0 for each in shape)
+        else shape_of(shape)
+    )
     wanted = torch_dtype(dtype)
     if isinstance(fill_value, Tensor):
         place = fill_value.device if device is None else place_of(device)
@@ -149,7 +153,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     first, last, by = (each.item() if isinstance(each, np.generic) else each for each in (start, stop, step))
     if wanted in dtypes.RANGES and any(isinstance(each, float) for each in (first, last, by)):
         return _of_floats(first, last, by, wanted, place_of(device))
-    if wanted in dtypes.RANGES:
+    if wanted in dtypes.RANGES and stop is not None and (last - first) * by > 0:
         dtypes.check_fits(first, wanted)
     able = torch.int64 if wanted is torch.bool or wanted in SIGNED else FLOAT if wanted.is_complex else wanted
     found: Tensor = compat.arange(first, last, by, dtype=able, device=place_of(device))
@@ -280,7 +284,8 @@ def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -
 def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
     """``x1`` where ``condition`` holds, else ``x2``."""
     if isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and x1.dtype not in SIGNED:
-        return torch.where(condition, x1, x2)
+        found: Tensor = dtypes.checked("where", torch.where, condition.to(torch.bool), x1, x2)
+        return found
     device = dtypes.device_of("where", condition, x1, x2)
     if dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
         own: Tensor = compat.where(condition, x1, x2)
@@ -290,6 +295,7 @@ def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
     for each, kind in zip((x1, x2), kinds, strict=True):
         if kind is int and wanted in dtypes.RANGES:
             dtypes.check_fits(each, wanted)
+    dtypes.shape_together("where", *[each.shape for each in (condition, x1, x2) if isinstance(each, Tensor)])
     first, second = (moved(dtypes.as_tensor(each, wanted, device)) for each in (x1, x2))
     return back(torch.where(condition.to(torch.bool), first, second), wanted)
 
@@ -324,5 +330,3 @@ def moving(name: str, library: Any = compat, module: str = __name__) -> Callable
         return found
 
     return named(operate, name, module)
-
-

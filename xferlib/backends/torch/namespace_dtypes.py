@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import array_api_compat.torch as compat
@@ -16,7 +14,14 @@ from torch import Tensor
 from xferlib._core import promotion
 from xferlib._core.array import check_dtype
 from xferlib.backends.torch.tensors import TO_TORCH
-from xferlib.errors import ArgumentError, LayoutError, MixedBackendsError, UnsupportedArrayError, UnsupportedDTypeError, shown
+from xferlib.errors import (
+    ArgumentError,
+    LayoutError,
+    MixedBackendsError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+    shown,
+)
 
 FROM_TORCH = {theirs: dtype for dtype, theirs in TO_TORCH.items()}
 SCALARS = (bool, int, float, complex)
@@ -168,23 +173,21 @@ def shape_together(name: str, *shapes: tuple[int, ...], is_first: bool = False) 
     return found
 
 
-@contextlib.contextmanager
-def shapes_checked(name: str, compute: Any, *args: Any, **options: Any) -> Iterator[None]:
-    """A block that calls ``compute``; its failure is a LayoutError if the call fails for tensors of these shapes at all.
+def checked(name: str, compute: Any, *args: Any, **options: Any) -> Any:
+    """The result of ``compute``; its failure is a LayoutError if the call fails for tensors of these shapes at all.
 
     Torch has one error for shapes, memory and devices. The call is tried again on its device without memory.
     """
     try:
-        yield
+        return compute(*args, **options)
     except NotImplementedError:
         raise
     except (RuntimeError, IndexError) as error:
         said = str(error).partition("\n")[0]
-        shapes = [tuple(each.shape) for each in args if isinstance(each, Tensor)]
         try:
             compute(*[torch.empty(x.shape, device="meta") if isinstance(x, Tensor) else x for x in args], **options)
         except Exception:  # there torch asserts, too
-            listed = " and ".join(map(str, shapes))
+            listed = " and ".join([str(tuple(each.shape)) for each in args if isinstance(each, Tensor)])
             raise LayoutError(f"{name} of {listed}: {said}; reshape the array, or choose other axes") from None
         raise
 

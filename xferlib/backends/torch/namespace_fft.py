@@ -24,8 +24,7 @@ def _of_nothing(
     name: str, compute: Callable[..., Tensor], x: Tensor, *args: Any, **options: Any
 ) -> Tensor:  # fmt: skip
     """A transform of no elements, which some of torch's libraries refuse: zeros, of the shape for one element more."""
-    with dtypes.shapes_checked(f"fft.{name}", compute, x, *args, **options):
-        like = compute(torch.empty(x.shape, dtype=x.dtype, device="meta"), *args, **options)
+    like = dtypes.checked(f"fft.{name}", compute, torch.empty(x.shape, dtype=x.dtype, device="meta"), *args, **options)
     return torch.zeros(like.shape, dtype=like.dtype, device=x.device)
 
 
@@ -35,6 +34,7 @@ def _transform(name: str) -> Callable[..., Tensor]:
 
     @functools.wraps(compute)
     def operate(x: Tensor, /, *args: Any, **options: Any) -> Tensor:
+        x = creation.tensor_of(name, x)
         if x.is_complex() and name in _OF_REAL:
             raise UnsupportedDTypeError(f"fft.{name}: takes real numbers, not {x.dtype}; use fft.fft or fft.fftn")
         for each in ("s", "axes"):
@@ -48,8 +48,7 @@ def _transform(name: str) -> Callable[..., Tensor]:
         if not x.numel() and x.dim() > 1:
             found: Tensor = _of_nothing(name, compute, x, *args, **options)
             return found.to(torch.float16) if stays_half and not found.is_complex() else found
-        with dtypes.shapes_checked(f"fft.{name}", compute, x, *args, **options):
-            found = compute(x, *args, **options)
+        found = dtypes.checked(f"fft.{name}", compute, x, *args, **options)
         return found.to(torch.float16) if stays_half and not found.is_complex() else found
 
     return creation.named(operate, name, __name__)
@@ -59,8 +58,11 @@ for _name in (
     "fft", "ifft", "fftn", "ifftn", "rfft", "irfft", "rfftn", "irfftn", "hfft", "ihfft",
 ):  # fmt: skip
     globals()[_name] = _transform(_name)
+
+
 def _shifted(name: str, sign: int) -> Callable[..., Tensor]:
     def operate(x: Tensor, /, *, axes: Any = None) -> Tensor:
+        x = creation.tensor_of(name, x)
         places = axes_of(f"fft.{name}", tuple(axes) if isinstance(axes, list) else axes, x.dim())
         return shaping.roll(x, tuple([sign * (x.shape[place] // 2) for place in places]), axis=places)
 

@@ -30,18 +30,20 @@ def _solver(name: str) -> Callable[..., Any]:
 
     @functools.wraps(compute)
     def operate(x: Tensor, /, *args: Any, **options: Any) -> Any:
+        x = creation.tensor_of(name, x)
         if not name.endswith("_norm"):
             _refuse_half(name, x)
         x = x.to(_FLOATS.get(x.dtype, x.dtype))
-        with dtypes.shapes_checked(f"linalg.{name}", compute, x, *args, **options):
-            return compute(x, *args, **options)
+        return dtypes.checked(f"linalg.{name}", compute, x, *args, **options)
 
     return creation.named(operate, name, __name__)
 
 
 def _refuse_half(name: str, *operands: Tensor) -> None:
     if any(x.dtype is torch.float16 for x in operands):
-        raise UnsupportedDTypeError(f"linalg.{name} of float16 does not exist, in NumPy as here; convert the array first")
+        raise UnsupportedDTypeError(
+            f"linalg.{name} of float16 does not exist, in NumPy as here; convert the array first"
+        )
 
 
 for _name in ("matmul", "tensordot", "vecdot"):
@@ -78,8 +80,7 @@ def matrix_power(x: Tensor, n: int, /) -> Tensor:
     if power < 0:
         return matrix_power(globals()["inv"](x), -power)
     wanted = x.dtype
-    with dtypes.shapes_checked("linalg.matrix_power", functools.partial(torch.linalg.matrix_power, n=power), x):
-        found: Tensor = torch.linalg.matrix_power(whole.bits64(x, wanted), power)
+    found: Tensor = dtypes.checked("linalg.matrix_power", torch.linalg.matrix_power, whole.bits64(x, wanted), power)
     return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
 
 
@@ -89,6 +90,7 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
 
 
 def _matrices(name: str, x: Tensor) -> Tensor:
+    x = creation.tensor_of(name, x)
     if x.dim() < 2:
         raise LayoutError(f"{name}: an array of shape {tuple(x.shape)} is no matrix; reshape it to two axes or more")
     return x
@@ -109,8 +111,7 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The solution of ``x1 @ x == x2``."""
     _refuse_half("solve", x1, x2)
     wanted = dtypes.promoted(*(_FLOATS.get(each.dtype, each.dtype) for each in (x1, x2)))
-    with dtypes.shapes_checked("linalg.solve", compat.solve, x1, x2):
-        found: Tensor = compat.solve(x1.to(wanted), x2.to(wanted))
+    found: Tensor = dtypes.checked("linalg.solve", compat.solve, x1.to(wanted), x2.to(wanted))
     return found
 
 

@@ -19,8 +19,8 @@ from xferlib.errors import ArgumentError, LayoutError
 
 
 def _axes(name: str, x: Tensor, axis: Any) -> Any:
-    """The axes of a reduction, counted from the first; as NumPy has it, a tensor without axes has the axes 0 and -1."""
-    if axis is None or (not x.dim() and not isinstance(axis, tuple) and axis in (0, -1)):
+    """The axes of a reduction, counted from the first."""
+    if axis is None:
         return None
     return axes_of(name, axis, x.dim()) if isinstance(axis, tuple) else axis_of(name, axis, x.dim())
 
@@ -163,7 +163,7 @@ def position(name: str) -> Callable[..., Tensor]:
         x = creation.tensor_of(name, x)
         dtypes.refuse_complex(name, x.dtype)
         if axis is not None:
-            axis = axis_of(name, axis, max(x.dim(), 1))
+            axis = axis_of(name, axis, x.dim())
         if not x.numel():
             _refuse_empty(name, x, axis)
         values = x.to(torch.uint8) if x.dtype is torch.bool else ordered(x)

@@ -5,7 +5,6 @@ Torch's own functions take what NumPy refuses, such as an axis of a tensor witho
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,6 @@ from torch import Tensor
 from xferlib._core.layout import axes_of, axis_of, shape_of
 from xferlib.backends.torch import namespace_creation as creation
 from xferlib.backends.torch import namespace_dtypes as dtypes
-from xferlib.backends.torch.namespace_dtypes import SIGNED
 from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedDTypeError, shown
 
 Axes = int | tuple[int, ...]
@@ -29,7 +27,8 @@ _back, _moved = creation.back, creation.moved
 
 def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
     """Views of one common shape."""
-    shape = broadcast_shapes(*(each.shape for each in arrays))
+    arrays = tuple([creation.tensor_of("broadcast_arrays", each) for each in arrays])
+    shape = broadcast_shapes(*[each.shape for each in arrays])
     return tuple([torch.broadcast_to(each, shape) for each in arrays])
 
 
@@ -53,6 +52,7 @@ def broadcast_to(x: Tensor, /, shape: Any) -> Tensor:
     Raises:
         LayoutError: The tensor does not broadcast to ``shape``.
     """
+    x = creation.tensor_of("broadcast_to", x)
     try:
         if all(each >= 0 for each in shape):
             return torch.broadcast_to(x, shape)
@@ -68,8 +68,11 @@ def broadcast_to(x: Tensor, /, shape: Any) -> Tensor:
 
 def expand_dims(x: Tensor, /, axis: Axes = 0) -> Tensor:
     """A view with axes of one element inserted."""
+    x = creation.tensor_of("expand_dims", x)
     count = len(axis) if isinstance(axis, tuple) else 1
-    for place in sorted(axes_of("expand_dims", (axis,) if count == 1 and not isinstance(axis, tuple) else axis, x.dim() + count)):
+    for place in sorted(
+        axes_of("expand_dims", (axis,) if count == 1 and not isinstance(axis, tuple) else axis, x.dim() + count)
+    ):
         x = torch.unsqueeze(x, place)
     return x
 
@@ -80,6 +83,7 @@ def squeeze(x: Tensor, /, axis: Axes) -> Tensor:
     Raises:
         LayoutError: An axis has another number of elements.
     """
+    x = creation.tensor_of("squeeze", x)
     places = axes_of("squeeze", axis, x.dim())
     if axis is None:
         places = tuple([place for place in places if x.shape[place] == 1])
@@ -95,6 +99,7 @@ def moveaxis(x: Tensor, source: Axes, destination: Axes, /) -> Tensor:
     Raises:
         LayoutError: There are no such axes, or not as many of them as positions.
     """
+    x = creation.tensor_of("moveaxis", x)
     one, two = (axes_of("moveaxis", each, x.dim()) for each in (source, destination))
     if len(one) != len(two):
         raise LayoutError(f"moveaxis: {len(one)} axes and {len(two)} positions; give one for each")
@@ -107,6 +112,7 @@ def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
     Raises:
         LayoutError: ``axes`` does not name each axis once.
     """
+    x = creation.tensor_of("permute_dims", x)
     order = axes_of("permute_dims", tuple(axes), x.dim())
     if len(order) != x.dim():
         raise LayoutError(f"permute_dims: axes={axes} for an array of {x.dim()} axes; name each once")
@@ -119,9 +125,11 @@ def reshape(x: Tensor, /, shape: Any, *, copy: bool | None = None) -> Tensor:
     Raises:
         LayoutError: The shape has another number of elements; or ``copy=False``, and there is no such view.
     """
+    x = creation.tensor_of("reshape", x)
     extents = (shape,) if not hasattr(shape, "__iter__") else tuple(shape)
     try:
-        return compat.reshape(x, extents, copy=copy)  # type: ignore[no-any-return]
+        found: Tensor = compat.reshape(x, extents, copy=copy)
+        return found
     except (RuntimeError, TypeError, ValueError) as error:
         if not all(hasattr(each, "__index__") for each in extents):
             raise LayoutTypeError(f"reshape: shape={shown(shape)} is no shape; give a tuple of integers") from None
@@ -132,18 +140,22 @@ def reshape(x: Tensor, /, shape: Any, *, copy: bool | None = None) -> Tensor:
 
 def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """Views of the slices along an axis."""
-    return torch.unbind(x, axis_of("unstack", axis, x.dim()))
+    x = creation.tensor_of("unstack", x)
+    return (*torch.unbind(x, axis_of("unstack", axis, x.dim())),)
 
 
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     """The coordinates of a grid, one tensor for each axis."""
     if indexing not in ("xy", "ij"):
         raise ArgumentError(f"meshgrid: indexing={shown(indexing)} is neither 'xy' nor 'ij'")
-    flat = [each.reshape(-1) for each in arrays]
+    flat = [creation.tensor_of("meshgrid", each).reshape(-1) for each in arrays]
     if not flat:
         return ()
     sizes = [each.shape[0] for each in flat]
-    found = [each.reshape([-1 if n == place else 1 for n in range(len(flat))]).expand(sizes) for place, each in enumerate(flat)]
+    found = [
+        each.reshape([-1 if n == place else 1 for n in range(len(flat))]).expand(sizes)
+        for place, each in enumerate(flat)
+    ]
     return tuple([each.transpose(0, 1) if indexing == "xy" and len(flat) > 1 else each for each in found])
 
 
@@ -191,6 +203,7 @@ def _joined(name: str, arrays: Sequence[Tensor]) -> tuple[list[Tensor], torch.dt
 
 def flip(x: Tensor, /, *, axis: Axes | None = None) -> Tensor:
     """The elements in reverse order along axes: a copy, as torch has no view of it."""
+    x = creation.tensor_of("flip", x)
     return _back(torch.flip(_moved(x), axes_of("flip", axis, x.dim())), x.dtype)
 
 
@@ -202,6 +215,7 @@ def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> T
         UnsupportedDTypeError: ``repeats`` are no integers.
         LayoutError: There is no such axis, or not one number for each of its elements.
     """
+    x = creation.tensor_of("repeat", x)
     x = x.reshape(-1) if axis is None else x
     along = axis_of("repeat", 0 if axis is None else axis, x.dim())
     if isinstance(repeats, Tensor):
@@ -223,6 +237,7 @@ def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> T
 
 def roll(x: Tensor, /, shift: Axes, *, axis: Axes | None = None) -> Tensor:
     """Shift the elements cyclically, along each axis by its own shift or all by one."""
+    x = creation.tensor_of("roll", x)
     shifts = shift if isinstance(shift, tuple) else (shift,)
     axes = axis if isinstance(axis, tuple) else (0 if axis is None else axis,)
     if len(shifts) != len(axes):
@@ -238,6 +253,7 @@ def roll(x: Tensor, /, shift: Axes, *, axis: Axes | None = None) -> Tensor:
 
 def tile(x: Tensor, repetitions: Any, /) -> Tensor:
     """Repeat the whole tensor along its axes."""
+    x = creation.tensor_of("tile", x)
     return _back(torch.tile(_moved(x), shape_of(repetitions, what="tile: repetitions")), x.dtype)
 
 
@@ -252,6 +268,7 @@ def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
 
 
 def _triangle(name: str, x: Tensor, k: int) -> Tensor:
+    x = creation.tensor_of(name, x)
     if x.dim() < 2:
         raise LayoutError(f"{name}: an array of {x.dim()} axes is no matrix; reshape it")
     return _back(getattr(torch, name)(_moved(x), _whole(f"{name}: k", k)), x.dtype)
@@ -259,6 +276,7 @@ def _triangle(name: str, x: Tensor, k: int) -> Tensor:
 
 def take(x: Tensor, indices: Tensor | int, /, *, axis: int | None = None) -> Tensor:
     """The slices at indices along an axis."""
+    x = creation.tensor_of("take", x)
     if axis is None and x.dim() != 1:
         raise LayoutError(f"take: axis=None is no axis of an array of {x.dim()}; give one")
     along = axis_of("take", axis or 0, x.dim())
@@ -266,19 +284,32 @@ def take(x: Tensor, indices: Tensor | int, /, *, axis: int | None = None) -> Ten
         indices = creation.asarray(indices, device=x.device)
     places = integers("take: indices", indices)
     places = torch.where(places < 0, places + x.shape[along], places)
-    found = torch.index_select(_moved(x), along, places.reshape(-1))
-    return _back(found.reshape(*x.shape[:along], *places.shape, *x.shape[along + 1 :]), x.dtype)
+    found = _taken(torch.index_select, _moved(x), along, places.reshape(-1))
+    return _back(found.reshape((*x.shape[:along], *places.shape, *x.shape[along + 1 :])), x.dtype)
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     """The elements at indices, each in its own line along an axis."""
+    x = creation.tensor_of("take_along_axis", x)
     along = axis_of("take_along_axis", axis, x.dim())
     places = integers("take_along_axis: indices", indices)
     if places.dim() != x.dim():
         raise LayoutError(f"take_along_axis: indices have {places.dim()} axes, x has {x.dim()}; reshape one")
     places = torch.where(places < 0, places + x.shape[along], places)
-    broadcast_shapes(*((*each.shape[:along], *each.shape[along + 1 :]) for each in (x, places)))
-    return _back(torch.take_along_dim(_moved(x), places, along), x.dtype)
+    common = broadcast_shapes(*[(*each.shape[:along], *each.shape[along + 1 :]) for each in (x, places)])
+    spread = [each.expand((*common[:along], each.shape[along], *common[along:])) for each in (_moved(x), places)]
+    # Torch's own take_along_dim takes indices beyond the extent modulo that.
+    return _back(_taken(torch.gather, spread[0], along, spread[1]), x.dtype)
+
+
+def _taken(take: Any, *args: Any) -> Tensor:
+    try:
+        found: Tensor = take(*args)
+        return found
+    except RuntimeError as error:
+        if args[0].is_cpu:  # everything else has been checked
+            raise IndexError(f"an index is out of range ({error}); it must be below the extent of its axis") from None
+        raise
 
 
 def integers(what: str, x: Tensor, *, is_bool_allowed: bool = False) -> Tensor:

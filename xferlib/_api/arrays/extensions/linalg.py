@@ -14,8 +14,8 @@ from xferlib._api.arrays.extensions.on_host import computed, dtypes, matrices
 from xferlib._api.arrays.joining import stack
 from xferlib._api.arrays.primitives import Primitives, Shape
 from xferlib._core.array import Array
-from xferlib._core.layout import axis_of
 from xferlib._core.device import Device
+from xferlib._core.layout import axis_of
 from xferlib.errors import ArgumentError, LayoutError
 
 matmul, matrix_transpose, outer = products.matmul, shaping.matrix_transpose, products.outer

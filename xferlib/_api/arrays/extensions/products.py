@@ -105,7 +105,8 @@ def tensordot(
 ) -> Array:  # fmt: skip
     """Sums of products over several axes."""
     if not isinstance(axes, int):
-        one, two = map(tuple, axes)  # which may be iterators, and are read more than once
+        # Which may be iterators, and are read more than once.
+        one, two = ((each,) if isinstance(each, int) else tuple(each) for each in axes)
         axes = (one, two)
     operands = functools.partial(_contracted, axes=axes)
     if (plan := plans.find(lib, x1, x2, ("tensordot", axes), operands)) is not None:
@@ -127,10 +128,7 @@ def _contracted(
     if isinstance(axes, int):
         first, second = (*range(len(one) - axes, len(one)),), (*range(axes),)
     else:
-        first, second = (
-            axes_of("tensordot", tuple(given) if isinstance(given, list) else given, len(shape))
-            for given, shape in zip(axes, (one, two), strict=True)
-        )
+        first, second = (axes_of("tensordot", given, len(shape)) for given, shape in zip(axes, (one, two), strict=True))
     extents = [one[axis] for axis in first if 0 <= axis < len(one)], [two[axis] for axis in second if axis < len(two)]
     if extents[0] != extents[1] or len(extents[0]) != len(first):
         raise LayoutError(
