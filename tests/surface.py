@@ -220,6 +220,43 @@ def _numbers(d: Drawing) -> Call:
     return [d.one(d.number(), d.array())], {}
 
 
+WHOLE_FLOATS = tuple(name for name in DTYPES if name != "float16")
+"""The dtypes of transforms; libraries scale those of float16 in different precisions."""
+MODES: dict[str, tuple[Any, ...]] = {"n": (None, 1, 2, 3, 0), "norm": (None, "backward", "ortho", "forward", "x")}
+
+
+def _transform(d: Drawing) -> Call:
+    x = d.array([d.one(1, 2, 3) for _ in range(d.random.randint(0, 3))], WHOLE_FLOATS)
+    return [x], {"axis": d.axis(len(x.shape)), **_some(d, MODES)}
+
+
+def _transform_over(d: Drawing) -> Call:
+    x = d.array([d.one(1, 2, 3) for _ in range(d.random.randint(1, 3))], WHOLE_FLOATS)
+    options = _some(d, {"axes": ((0,), (-1,), (0, 1), (0, 0), [1], 0, (5,)), "norm": MODES["norm"]})
+    if d.happens(0.4):
+        options["s"] = d.one((1,), (2, 3), (3,), (0,), 2)
+    return [x], options
+
+
+def _shift(d: Drawing) -> Call:
+    x = d.array(d.shape(1, 3))
+    return [x], _some(d, {"axes": (None, 0, (-1,), (0, 1), 4)})
+
+
+def _vectors(d: Drawing) -> Call:
+    shapes = ((3,), (2, 3), (3, 3), (1, 3), (2,), ())
+    return [d.array(d.one(*shapes)), d.array(d.one(*shapes))], {}
+
+
+def _power(d: Drawing) -> Call:
+    return [d.array(d.one((2, 2), (1, 1), (2, 2, 2), (2, 3), (2,)), is_whole=True), d.one(0, 1, 2, 3, 1.0)], {}
+
+
+def _norm(d: Drawing) -> Call:
+    x = d.array()
+    return [x], {"axis": d.axes(len(x.shape)), **_some(d, {"ord": (2, 1, 0, 3, np.inf), "keepdims": (True, False)})}
+
+
 CALLS: dict[str, Callable[[Drawing], Call]] = {
     **dict.fromkeys(("sum", "prod"), lambda d: _over(d, dtype=DTYPES, keepdims=(True, False))),
     **dict.fromkeys(("mean", "max", "min", "all", "any", "count_nonzero"), lambda d: _over(d, keepdims=(True, False))),
@@ -235,6 +272,14 @@ CALLS: dict[str, Callable[[Drawing], Call]] = {
     **dict.fromkeys(("matmul", "vecdot"), _product),
     **dict.fromkeys(("sqrt", "abs", "negative", "isnan", "sign", "nonzero", "matrix_transpose"), _numbers),
     **dict.fromkeys(("tril", "triu"), lambda d: ([d.array()], _some(d, {"k": (0, 1, -1, 5)}))),
+    **dict.fromkeys([f"fft.{name}" for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")], _transform),
+    **dict.fromkeys([f"fft.{name}" for name in ("fftn", "ifftn", "rfftn", "irfftn")], _transform_over),
+    **dict.fromkeys(("fft.fftshift", "fft.ifftshift"), _shift),
+    **dict.fromkeys(("fft.fftfreq", "fft.rfftfreq"), lambda d: ([d.one(1, 2, 5, 0)], _some(d, {"d": (0.5, 2)}))),
+    **dict.fromkeys(("linalg.outer", "linalg.cross"), _vectors),
+    **dict.fromkeys(("linalg.trace", "linalg.diagonal"), lambda d: ([d.array()], _some(d, {"offset": (0, 1, -1, 5)}))),
+    "linalg.matrix_power": _power,
+    "linalg.vector_norm": _norm,
     "broadcast_to": _broadcast_to,
     "clip": _clip,
     "concat": _concat,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ REFUSED = (
     "have no order", "orders no", "does not order", "would drop the imaginary part", "is no matrix; reshape it",
     "must be integers", "is no integer", "is no axis of an array of 0", "is out of range for 0 dimension(s)",
     "take: axis=None", "is neither", "names an axis twice", "has not one element", "cannot convert float NaN",
-    "is negative", "does not fit into", "out of range for", "axis=[0]", "should be positive",
+    "is negative", "does not fit into", "out of range for", "axis=[0]", "axis='0'", "should be positive",
 )  # fmt: skip
 """What NumPy takes and the standard does not, in the words of our refusals."""
 
@@ -38,7 +39,8 @@ def outcome(xp: Any, name: str, args: Any, options: Any, put: Callable[[Any], An
     make = lambda x: x.on(xp, put)
     try:
         with quiet():
-            found = getattr(xp, name)(*values(args, make), **{key: values(x, make) for key, x in options.items()})
+            function = operator.attrgetter(name)(xp)
+            found = function(*values(args, make), **{key: values(x, make) for key, x in options.items()})
             listed = found if isinstance(found, tuple) else (found,)
             return [np.asarray(x) if xp is np else xl.to_host(x) for x in listed]
     except Exception as error:

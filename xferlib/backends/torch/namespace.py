@@ -20,6 +20,7 @@ from typing import Any as _Any
 import array_api_compat.torch as _compat
 import torch as _torch
 
+from xferlib._core import namespaces as _namespaces
 from xferlib._core import promotion as _promotion
 from xferlib.backends.torch import namespace_creation as _creation
 from xferlib.backends.torch import namespace_dtypes as _dtypes
@@ -122,9 +123,11 @@ __all__ = sorted(_OWN | _dtypes.names_of(_compat) | {"__array_api_version__", "_
 
 def __getattr__(name: str) -> _Any:
     """An attribute of array-api-compat, or else of torch."""
-    if name.startswith("__") and name.endswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(_compat, name) if hasattr(_compat, name) else getattr(_torch, name)
+    own = _sys.modules[__name__]
+    is_special = name.startswith("__") and name.endswith("__")
+    found = None if is_special else getattr(_compat, name, None) or getattr(_torch, name, None)
+    if found is None:
+        raise _namespaces.missing(own, own, name)
     globals()[name] = found  # the next look-up is an ordinary one
     return found
 

@@ -40,6 +40,8 @@ def _transform(name: str) -> Callable[..., Tensor]:
         for each in ("s", "axes"):
             if options.get(each) is not None and not isinstance(options[each], (tuple, list)):
                 raise LayoutTypeError(f"fft.{name}: {each}={shown(options[each])} is no tuple of integers; give one")
+        if options.get("axes") is not None:
+            options["axes"] = axes_of(f"fft.{name}", tuple(options["axes"]), x.dim())
         is_half = x.dtype is torch.float16
         axes = options.get("axes") or options.get("s") or x.shape
         stays_half = is_half and (name != "irfftn" or len(axes) == 1)  # over several axes NumPy computes in float32

@@ -11,7 +11,7 @@ import array_api_compat.torch.linalg as compat
 import torch
 from torch import Tensor
 
-from xferlib._core.layout import axis_of
+from xferlib._core.layout import axes_of, axis_of
 from xferlib.backends.torch import namespace_creation as creation
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_elementwise as elementwise
@@ -31,7 +31,7 @@ def _solver(name: str) -> Callable[..., Any]:
     @functools.wraps(compute)
     def operate(x: Tensor, /, *args: Any, **options: Any) -> Any:
         x = creation.tensor_of(name, x)
-        if not name.endswith("_norm"):
+        if name != "matrix_norm":
             _refuse_half(name, x)
         x = x.to(_FLOATS.get(x.dtype, x.dtype))
         return dtypes.checked(f"linalg.{name}", compute, x, *args, **options)
@@ -50,9 +50,22 @@ for _name in ("matmul", "tensordot", "vecdot"):
     globals()[_name] = creation.named(whole.product(_name), _name, __name__)
 for _name in (
     "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matrix_norm", "matrix_rank", "pinv", "qr",
-    "slogdet", "svd", "svdvals", "vector_norm",
+    "slogdet", "svd", "svdvals",
 ):  # fmt: skip
     globals()[_name] = _solver(_name)
+
+
+def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:  # noqa: A002 - the Array API's name
+    """The norms of vectors along axes; of all elements, if ``axis`` is None."""
+    x = creation.tensor_of("linalg.vector_norm", x)
+    x = x.to(_FLOATS.get(x.dtype, x.dtype))
+    if axis is not None:
+        axis = axes_of("linalg.vector_norm", axis, x.dim())
+    if axis == ():  # each element by itself, which compat refuses of one without axes
+        axis, x, keepdims = (-1,), x.unsqueeze(-1), False
+    options = {"axis": axis, "keepdims": keepdims, "ord": ord}
+    found: Tensor = dtypes.checked("linalg.vector_norm", compat.vector_norm, x, **options)
+    return found
 
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:

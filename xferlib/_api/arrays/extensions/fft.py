@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._api.arrays import manipulation
+from xferlib._api.arrays import indexing, manipulation
 from xferlib._api.arrays.extensions import transforms
 from xferlib._api.arrays.extensions.on_host import computed
 from xferlib._api.arrays.primitives import Primitives, checked_dtype
@@ -52,6 +52,8 @@ def _along(name: str) -> Callable[..., Array]:
         norm = _checked_norm(call, norm)
         shape = (*info.shape[:along], extent, *info.shape[along + 1 :])
         result = _dtype(name, info.dtype)
+        if not info.size:  # of which NumPy reads memory that it has not filled
+            return indexing.filled(lib, shape, 0, result, info.device)
         if lib.math(info.device) is not None:
             return transforms.along(lib, name, x, n, along, norm, result)
         run = functools.partial(function, n=n, axis=along, norm=norm)
@@ -100,6 +102,8 @@ def _over(name: str) -> Callable[..., Array]:
         result = _dtype(single, info.dtype)
         if result == np.float16 and len(places) > 1:
             result = np.dtype("float32")  # as NumPy, whose first transform is to complex64
+        if not info.size:
+            return indexing.filled(lib, tuple(shape), 0, result, info.device)
         if lib.math(info.device) is not None:
             return transforms.over(lib, name, x, sizes, places, norm, result)
         run = functools.partial(function, s=None if given is None else sizes, axes=places, norm=norm)
