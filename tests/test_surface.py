@@ -22,7 +22,7 @@ REFUSED = (
     "take: axis=None", "is neither", "names an axis twice", "has not one element", "cannot convert float NaN",
     "is negative", "does not fit into", "out of range for", "axis=[0]", "axis='0'", "should be positive",
 )  # fmt: skip
-"""What NumPy takes and the standard does not, in the words of our refusals."""
+"""Our refusals of calls that NumPy takes and the standard does not."""
 
 pytestmark = pytest.mark.parametrize("backend", ["torch", "sim", "bare"], indirect=True)
 
@@ -48,7 +48,7 @@ def outcome(xp: Any, name: str, args: Any, options: Any, put: Callable[[Any], An
 
 
 def difference(found: Any, expected: Any) -> str | None:
-    """What a program would notice; None if nothing."""
+    """The difference that a program would notice; None if there is none."""
     if isinstance(found, Exception):
         is_clear = isinstance(found, (XferError, TypeError, ValueError, IndexError, OverflowError))
         if not is_clear:

@@ -52,7 +52,7 @@ def shape_of(shape: Any, *, what: str = "shape") -> tuple[int, ...]:
 
     Raises:
         LayoutTypeError: It is neither.
-        LayoutError: An extent is negative, or no array has so many axes or elements.
+        LayoutError: An extent is negative, or there are more axes or elements than any array has.
     """
     try:
         is_one = not hasattr(shape, "__iter__") or getattr(shape, "ndim", 1) == 0
