@@ -20,9 +20,10 @@ import numpy as np
 
 from xferlib._api import random_arguments as checks
 from xferlib._api import transfers
-from xferlib._api.creation import Shape, shape_of
+from xferlib._api.creation import Shape
 from xferlib._core import devices, registry
 from xferlib._core.array import Array, check_dtype
+from xferlib._core.layout import shape_of
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib._transfer import ends
 from xferlib.errors import ArgumentError, LayoutError, shown

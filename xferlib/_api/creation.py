@@ -12,9 +12,10 @@ from xferlib._api import transfers
 from xferlib._api.order import is_fortran, reversed_axes
 from xferlib._core import convert, defaults, devices, registry
 from xferlib._core.array import Array, as_host_array, check_dtype
+from xferlib._core.layout import shape_of
 from xferlib._memory import host, pinned, registration, slab, staging_ring
 from xferlib._transfer import ends, upload
-from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedArrayError, shown
+from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -22,25 +23,6 @@ if TYPE_CHECKING:
     from xferlib._core.layout import HostArray
 
 Shape = int | Sequence[int]
-_MOST_DIMENSIONS = 64
-_MOST_ELEMENTS = (1 << 63) // 16 - 1
-"""NumPy's limits, at 16 bytes an element."""
-
-
-def shape_of(shape: Any, *, what: str = "shape") -> tuple[int, ...]:
-    try:
-        is_one = not hasattr(shape, "__iter__") or getattr(shape, "ndim", 1) == 0
-        extents = (int(shape.__index__()),) if is_one else tuple(int(n.__index__()) for n in shape)
-    except Exception:  # a foreign object may raise anything; it is not a shape
-        raise LayoutTypeError(f"{what}={shown(shape)} is no shape; give an int or a sequence of ints") from None
-    if any(extent < 0 for extent in extents):
-        raise LayoutError(f"{what}={shown(extents)} has a negative extent; extents are 0 or more")
-    if len(extents) > _MOST_DIMENSIONS or math.prod(filter(None, extents)) > _MOST_ELEMENTS:
-        raise LayoutError(
-            f"{what}={shown(extents)} has {len(extents)} dimensions; an array has {_MOST_DIMENSIONS} at most, "
-            "and no more bytes than can be addressed"
-        )
-    return extents
 
 
 def empty(
