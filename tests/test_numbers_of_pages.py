@@ -1,4 +1,4 @@
-"""Numbers in pages that a constant of the code decides: ``8 MiB<!-- CHUNK_NBYTES -->`` must be that constant's value."""
+"""Numbers of pages that a constant of the code decides: `8 MiB<!-- CHUNK_NBYTES -->` must be the value of that name."""
 
 from __future__ import annotations
 
