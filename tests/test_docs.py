@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from xferlib.testing import configured
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -108,7 +109,8 @@ def test_the_examples_of_the_reference_run(
         pytest.skip(f"{where}: {status.reason or 'no such device'}")
     monkeypatch.chdir(tmp_path)
     printed = StringIO()
-    with xl.use_backend(backend), xl.Device(where), redirect_stdout(printed):
+    own_cache = configured({"XFERLIB_CACHE_DIR": str(tmp_path)})  # `calibrate` writes there
+    with own_cache, xl.use_backend(backend), xl.Device(where), redirect_stdout(printed):
         exec(compile(EXAMPLES[name], name, "exec"), {"np": np, "xl": xl})
     if expected := re.findall(r"# -> (.*)", EXAMPLES[name]):
         assert printed.getvalue().splitlines() == expected
