@@ -191,7 +191,10 @@ def _remedy(hazard: Hazard, first: Action, second: Action, names: Names) -> str:
         return f"{b}.wait(t) {before}, where {b} is {waiter} and t is the transfer of {_line(first.site)}"
     if _is_own(one):
         return f"xferlib.synchronize() {before}"
-    return f"{b}.wait({a}) {before}, where {b} is {waiter} and {a} is {_short(one)}"
+    outside = ""
+    if isinstance(one, SimStream) and one.kind is StreamKind.LEGACY:
+        outside = " (xferlib.current_stream() outside of `with stream:`)"
+    return f"{b}.wait({a}) {before}, where {b} is {waiter} and {a} is {_short(one)}{outside}"
 
 
 def _letters(one: Participant, two: Participant, names: Names) -> tuple[str, str]:
