@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -273,6 +274,14 @@ def check_definition(
                 return
             else:
                 return
+    numbers = [n for n, param in enumerate(inputs) if param.is_raw]
+    for chosen, more in itertools.product(choices[:_ENOUGH], ([*([n] for n in numbers), numbers] if numbers else ())):
+        kinds = tuple(param.dtype or np.dtype(chosen[str(param.generic)]) for param in params)
+        try:
+            specialize(kinds, plain.union(more))
+        except (KernelSyntaxError, KernelTypeError):
+            continue
+        return  # a number that is declared raw, as CuPy allows it
     if len({str(each) for each in errors}) == 1 or all(isinstance(each, KernelSyntaxError) for each in errors):
         raise errors[0].with_traceback(None) from None
 
