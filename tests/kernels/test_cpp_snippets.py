@@ -159,7 +159,7 @@ def test_a_template_is_deduced_from_the_arguments():
         elementwise("T x", "T y", "y = same(x, 1)", preamble=preamble)(X)
     with pytest.raises(KernelTypeError, match="no argument says what A of the template is"):
         elementwise("T x", "T y", "y = none()", preamble=preamble)(X)
-    with pytest.raises(KernelSyntaxError, match="write a template of a function of types"):
+    with pytest.raises(KernelSyntaxError, match="write a template of types"):
         elementwise("T x", "T y", "y = x", preamble="template <int N> int f() { return N; }")
 
 

@@ -324,3 +324,16 @@ def test_a_given_output_tells_a_type_that_no_input_tells(library):
         half(x)
     wide = reduction("T x", "U y", dtype="double", **texts)
     assert target.get(wide(x, out=target.put(np.zeros((), np.int64)))).item() == 7
+
+
+def test_the_numbers_of_elements_have_cupys_names():
+    rows = np.arange(12.0).reshape(4, 3)
+    picked = reduction(
+        "S t, raw T y, int32 n", "T out", map_expr="t < 0 ? T(0) : y[_j * n + t]", reduce_expr="a + b", identity="0"
+    )
+    assert picked(np.array([0, 2, -1, 1]), rows, 3) == rows[0, 0] + rows[1, 2] + rows[3, 1]
+    last = reduction("T x", "int64 y", map_expr="x > 0 ? _J : -1", reduce_expr="max(a, b)", identity="-1")
+    x = np.array([[1, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0]])
+    assert (last(x, axis=1).tolist(), last(x, axis=0).tolist()) == ([2, 1, -1], [1, 1, 0, -1])
+    with pytest.raises(KernelSyntaxError, match="'_j' is not declared"):
+        reduction("T x", "int64 y", map_expr="_j", reduce_expr="max(a, b)", identity="-1")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from tools.kernel_harvest.finding import Found
 from xferlib.errors import XferError
 from xferlib.kernels import elementwise, reduction
 from xferlib.kernels.frontends import signature
+from xferlib.kernels.frontends.indexed_arrays import may_be_numbers
 
 _DTYPES = ("float64", "float32", "int32", "int64", "uint8", "complex128", "bool")
 _USUAL = ("float64", "int32", "complex128")
@@ -55,7 +55,8 @@ def _trials(found: Found, math: str) -> list[Taken] | str:
     except XferError as error:
         return str(error)
     params = (*inputs, *outputs)
-    scalars = frozenset(k for k, each in enumerate(inputs) if each.is_raw and not _is_indexed(each.name, texts))
+    bodies = " ".join(text for key, text in texts.items() if not key.endswith("params"))
+    scalars = may_be_numbers(inputs, bodies)
     refused, taken = "", []
     for types in _bindings(sorted({each.generic for each in params if each.generic})):
         kinds = tuple(each.dtype or types[str(each.generic)] for each in params)
@@ -79,11 +80,6 @@ def _bindings(letters: list[str]) -> Iterator[dict[str, np.dtype[Any]]]:
     names = itertools.chain(mixed, itertools.product(_DTYPES, repeat=count))
     for chosen in dict.fromkeys(itertools.islice(names, _MOST_TRIES)):
         yield {letter: np.dtype(name) for letter, name in zip(letters, chosen, strict=True)}
-
-
-def _is_indexed(name: str, texts: dict[str, str]) -> bool:
-    bodies = " ".join(text for key, text in texts.items() if not key.endswith("params"))
-    return re.search(rf"\b{name}\s*[\[.]", bodies) is not None
 
 
 def _kernel(found: Found, math: str) -> Any:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,7 +20,7 @@ from xferlib.kernels.frontends.cloops import TOO_LONG
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.host_numbers import HostNumbers
-from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
+from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise, may_be_numbers
 from xferlib.kernels.frontends.memory.contents import Variable
 from xferlib.kernels.frontends.memory.elements import OrderNeededError
 from xferlib.kernels.frontends.signature import CParam
@@ -239,6 +238,7 @@ def check_definition(
     inputs: Sequence[CParam],
     outputs: Sequence[CParam],
     specialize: Callable[[tuple[np.dtype[Any], ...], frozenset[int]], object],
+    text: str,
 ) -> None:
     """Raise the error that every call of a C definition would raise; such as for a name that it misspells.
 
@@ -247,6 +247,7 @@ def check_definition(
     Args:
         inputs, outputs: The parameters.
         specialize: Makes the program for their dtypes, and the positions of those that are no arrays.
+        text: The snippets.
 
     Raises:
         KernelSyntaxError, KernelTypeError: That error.
@@ -255,6 +256,9 @@ def check_definition(
     errors: list[KernelSyntaxError | KernelTypeError] = []
     letters = list(dict.fromkeys(param.generic for param in params if param.generic))
     plain = frozenset(n for n, param in enumerate(inputs) if not (param.is_pointer or param.is_raw))
+    tried_scalars = [frozenset[int](), plain] if plain else [frozenset[int]()]
+    if numbers := may_be_numbers(inputs, text):
+        tried_scalars = [numbers, plain | numbers, *tried_scalars]
     choices = [dict.fromkeys(letters, first) for first in _CANDIDATES]
     if len(letters) > 1:
         for one, others in (("float64", "int32"), ("int32", "float64"), ("bool", "float64")):
@@ -263,7 +267,7 @@ def check_definition(
         if tried == _ENOUGH and len({str(each) for each in errors}) == 1:
             break
         kinds = tuple(param.dtype or np.dtype(chosen[str(param.generic)]) for param in params)
-        for scalars in (frozenset[int](), plain) if plain else (frozenset[int](),):
+        for scalars in tried_scalars:
             try:
                 specialize(kinds, scalars)
             except (KernelSyntaxError, KernelTypeError) as error:
@@ -274,14 +278,6 @@ def check_definition(
                 return
             else:
                 return
-    numbers = [n for n, param in enumerate(inputs) if param.is_raw]
-    for chosen, more in itertools.product(choices[:_ENOUGH], ([*([n] for n in numbers), numbers] if numbers else ())):
-        kinds = tuple(param.dtype or np.dtype(chosen[str(param.generic)]) for param in params)
-        try:
-            specialize(kinds, plain.union(more))
-        except (KernelSyntaxError, KernelTypeError):
-            continue
-        return  # a number that is declared raw, as CuPy allows it
     if len({str(each) for each in errors}) == 1 or all(isinstance(each, KernelSyntaxError) for each in errors):
         raise errors[0].with_traceback(None) from None
 

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from xferlib.kernels.frontends.signature import CParam
+
+
+def may_be_numbers(inputs: Sequence[CParam], text: str) -> frozenset[int]:
+    """The inputs declared raw that a snippet never indexes, which CuPy's users give as numbers."""
+    return frozenset(
+        number for number, each in enumerate(inputs) if each.is_raw and not re.search(rf"\b{each.name}\s*[\[.]", text)
+    )
 
 
 def indexed_otherwise(statements: Iterable[Any]) -> frozenset[str]:

@@ -81,6 +81,7 @@ def read(source: str, generics: frozenset[str]) -> Preamble:
     blank, structs = take_structs(_QUALIFIERS.sub(lambda match: " " * len(match[0]), blank))
     blank, enums = type_names.take_enums(blank)
     blank, templates = type_names.take_templates(blank)
+    templates.update({name: each.types for each in structs.values() for name in each.constructors})
     letters = generics | {each for names in templates.values() for each in names}
     text = SnippetText(blank, letters, "preamble", macros, dict.fromkeys(enums, "int"), frozenset(structs))
     try:
@@ -135,13 +136,14 @@ class Inliner:
         self._function = function
         self._make = make
 
-    def call(self, node: Any, given: list[Any], *, is_apart: bool) -> Any:
+    def call(self, node: Any, given: list[Any], *, is_apart: bool, is_told: bool = False) -> Any:
         """The value that the function returns; false where it returns none.
 
         Args:
             node: The call.
             given: The arguments: values, or expressions of which some are for pointers and references.
             is_apart: The function may run under no condition.
+            is_told: The types of its template are known without the arguments.
         """
         function, scope = self._function, self._caller.scope
         declaration, params = function.tree.decl.type, function.params
@@ -150,7 +152,7 @@ class Inliner:
             count = f"{name}() takes {len(params)} argument(s), {len(given)} were given"
             self._make({}).fail(function.tree.decl, count)
         args = [self._argument(param, each) for param, each in zip(params, given, strict=True)]
-        translator = self._make(self._deduced(node, params, args))
+        translator = self._make({} if is_told else self._deduced(node, params, args))
         names = {}
         for param, each in zip(params, args, strict=True):
             names[param.name] = self._bound(translator, node, param, each)
@@ -186,16 +188,23 @@ class Inliner:
         found: dict[str, Any] = {}
         for param, each in zip(params, args, strict=True):
             kind = param.type if type(param.type).__name__ == "TypeDecl" else param.type.type
-            names = getattr(getattr(kind, "type", None), "names", [])
-            if len(names) != 1 or names[0] not in self._function.types:
-                continue
-            dtype = each.variable.dtype if isinstance(each, Place) else each.dtype
-            if found.setdefault(names[0], dtype) != dtype:
-                problem = f"{names[0]} of the template is {found[names[0]]} by one argument and {dtype} by another"
-                self._caller.fail(node, f"{problem}; cast one", KernelTypeError)
+            name = " ".join(getattr(getattr(kind, "type", None), "names", []))
+            self._match(node, name, each.variable.dtype if isinstance(each, Place) else each.dtype, found)
         if missing := set(self._function.types) - found.keys():
             self._caller.fail(node, f"no argument says what {min(missing)} of the template is", KernelTypeError)
         return found
+
+    def _match(self, node: Any, name: str, dtype: Any, found: dict[str, Any]) -> None:
+        """Find the types of a template in one parameter's, which a dtype is given for."""
+        if name in self._function.types:
+            if found.setdefault(name, dtype) != dtype:
+                problem = f"{name} of the template is {found[name]} by one argument and {dtype} by another"
+                self._caller.fail(node, f"{problem}; cast one", KernelTypeError)
+            return
+        base, args = type_names.instance(self._function.text.aliases.get(name, name))
+        if isinstance(dtype, StructType) and (dtype.base, len(dtype.args)) == (base, len(args)):
+            for each, given in zip(args, dtype.args, strict=True):
+                self._match(node, each, given, found)
 
     def _bound(self, translator: Any, node: Any, param: Any, given: Node | StructValue | Place) -> Variable:
         """The variable that a parameter is."""

@@ -130,7 +130,7 @@ class SnippetReduction:
 
     def check(self) -> None:
         """Raise the error that every call would raise."""
-        check_definition(self._inputs, self._outputs, self.specialize)
+        check_definition(self._inputs, self._outputs, self.specialize, self._map[0].source)
 
     def _is_free(self, number: int, scalars: frozenset[int]) -> bool:
         """Whether input ``number`` is an array that the map indexes by anything but the element's number."""
@@ -162,6 +162,10 @@ class SnippetReduction:
             kind = "value" if given.is_scalar else "raw" if given.is_raw else "element"
             variable = Variable(param.name, given.dtype, number, kind, is_writable=False, needs_index=param.is_pointer)
             scope.bind(param.name, variable)
+        # CuPy's numbers of an element: of those reduced together, and of all, which are the same with raw arrays.
+        scope.bind_value("_J", b.index())
+        if any(each.is_raw for each in b.params):
+            scope.bind_value("_j", b.index())
         text, statements = self._map
         return csnippet.Translator(b, scope, text, types, self._preamble).value(statements, accumulator)
 

@@ -83,11 +83,28 @@ class Calls:
             self.scope.write_place(place, part, "*", lambda message: self.fail(node, message))
         return value
 
+    def parameter_types(self, name: str, types: Mapping[str, DType]) -> list[Any]:
+        """The types of the parameters of a constructor."""
+        function = self._functions[name]
+        within = self.within(function, types)
+        kinds = (each.type if type(each.type).__name__ == "TypeDecl" else each.type.type for each in function.params)
+        return [within.type_of(each.type) for each in kinds]
+
+    def constructed(self, node: Any, name: str, values: list[Any], types: Mapping[str, DType]) -> Any:
+        """The struct that a constructor makes, for these types of its template."""
+        self._check_depth(node)
+        function = self._functions[name]
+        return Inliner(self, function, lambda _: self.within(function, types)).call(
+            node, values, is_apart=False, is_told=True
+        )
+
+    def _check_depth(self, node: Any) -> None:
+        if self._depth >= MOST_DEPTH:
+            self.fail(node, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
+
     def _inlined(self, node: Any, function: PreambleFunction, given: list[Any]) -> Any:
         """The call of a function of the preamble."""
-        if self._depth >= MOST_DEPTH:
-            self.fail(node.name, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
-
+        self._check_depth(node.name)
         inliner = Inliner(self, function, lambda types: self.within(function, types))
         if function.has_places:
             return inliner.call(node, given, is_apart=False)
