@@ -32,7 +32,13 @@ from xferlib.kernels.frontends.memory.structs import Structs, StructType, Struct
 from xferlib.kernels.frontends.memory.translation import Places
 from xferlib.kernels.frontends.preamble import NO_PREAMBLE, Preamble, PreambleFunction
 from xferlib.kernels.ir.formulas import complex_division
-from xferlib.kernels.ir.formulas.lower_complex import complex_equal, complex_multiply, complex_not_equal, each_part
+from xferlib.kernels.ir.formulas.lower_complex import (
+    complex_equal,
+    complex_multiply,
+    complex_not_equal,
+    each_part,
+    with_real,
+)
 from xferlib.kernels.ir.nodes import (
     BOOL,
     FLOAT32,
@@ -44,6 +50,7 @@ from xferlib.kernels.ir.nodes import (
     Node,
     is_complex,
     is_float,
+    part_dtype,
 )
 from xferlib.kernels.ir.types import C_TYPES, c_common, c_promoted
 
@@ -280,6 +287,11 @@ class Translator(Statements, Calls, Methods, Places, Structs):
         if op in _SHIFTS:
             return self._shift(node, op, left, right)
         common = c_common(left.dtype, right.dtype)
+        if op in _ARITHMETIC and is_complex(left.dtype) != is_complex(right.dtype):
+            part = part_dtype(common)
+            x, y = (b.cast(each, common if is_complex(each.dtype) else part) for each in (left, right))
+            if (found := with_real(b, _ARITHMETIC[op], x, y)) is not None:
+                return found
         x, y = b.cast(left, common), b.cast(right, common)
         if is_complex(common):
             if op not in _COMPLEX:
