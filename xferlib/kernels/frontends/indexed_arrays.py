@@ -1,4 +1,4 @@
-"""Finds the arrays that a C snippet indexes by anything but the element's own number."""
+"""Finds the names that a C snippet uses, and the arrays that it indexes by anything but the element's own number."""
 
 from __future__ import annotations
 
@@ -29,6 +29,18 @@ def indexed_otherwise(statements: Iterable[Any]) -> frozenset[str]:
             found.add(node.name.name)
         inner = iter([child for _, child in node.children()])
         blocks += [(nodes, is_shadowed or _declares_i(node)), (inner, is_shadowed)]
+    return frozenset(found)
+
+
+def names_in(statements: Iterable[Any]) -> frozenset[str]:
+    """The names that stand for values in a snippet."""
+    found: set[str] = set()
+    nodes = list(statements)
+    while nodes:
+        node = nodes.pop()
+        if type(node).__name__ == "ID":
+            found.add(node.name)
+        nodes += [child for _, child in node.children()]
     return frozenset(found)
 
 

@@ -14,12 +14,12 @@ from xferlib.kernels.frontends import preamble as preambles
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.definitions import ArgumentKind, bind_generics, check_definition, check_names
-from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
-from xferlib.kernels.frontends.memory.contents import Variable
+from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise, names_in
+from xferlib.kernels.frontends.memory.contents import OutputReadError, Variable
 from xferlib.kernels.frontends.memory.structs import StructType, StructValue, leaves
 from xferlib.kernels.ir.constants import stored_value
-from xferlib.kernels.ir.nodes import Builder, DType, Node, Param, Program
-from xferlib.kernels.ir.reduction import Premap, ReductionSpec, build, storing
+from xferlib.kernels.ir.nodes import INT64, Builder, DType, Node, Param, Program
+from xferlib.kernels.ir.reduction import Elementwise, Postmap, ReductionSpec, build, storing
 
 
 class ReductionDefinition(Protocol):
@@ -82,6 +82,7 @@ class SnippetReduction:
         )
         self._reduce = self._parse(reduce_expr, generics, "reduce_expr")
         self._post = self._parse(post_map_expr or "", generics, "post_map_expr")
+        self._post_names = names_in(self._post[1])
         self._identity = self._parse(identity, generics, "identity") if identity is not None else None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -105,6 +106,19 @@ class SnippetReduction:
         ]
         outputs = resolved[len(self._inputs) :]
         accumulator = self._accumulator(types, outputs)
+        used = tuple(number for number, param in enumerate(params) if self._is_in_post(param))
+        if not used:
+            try:
+                return self._spec(params, types, accumulator, outputs)
+            except OutputReadError:
+                pass
+        spec = self._spec(params, types, accumulator, None)
+        return replace(spec, postmap=self._postmap(params, used, types, accumulator, outputs))
+
+    def _spec(
+        self, params: list[Param], types: dict[str, DType], accumulator: Any, outputs: list[DType] | None
+    ) -> ReductionSpec:
+        """The programs; ``outputs`` is None where they give the accumulators, which another kernel finishes."""
         premap = None
         whole = _whole(accumulator)
         mapping = lambda b, nodes: leaves(self._mapped(b, types, accumulator))
@@ -120,13 +134,54 @@ class SnippetReduction:
             params,
             mapping,
             lambda b, a, c: leaves(self._value(b, self._reduce, types, accumulator, {"a": whole(a), "b": whole(c)})),
-            lambda b, a, n, m: self._finished(b, whole(a), n, m, types, outputs),
+            lambda b, a, n, m: a if outputs is None else self._finished(b, whole(a), n, m, types, outputs),
             identity=self._identity_value(types, accumulator),
             math=self.math,
         )
         for program in (spec.map_program, spec.combine, spec.post):
             self._refuse_loops(program)
         return replace(spec, premap=premap)
+
+    def _is_in_post(self, param: Param) -> bool:
+        """Whether post_map_expr uses an input that is the same for all elements."""
+        return param.name in self._post_names and (param.is_scalar or param.is_raw)
+
+    def _postmap(
+        self,
+        params: list[Param],
+        used: tuple[int, ...],
+        types: dict[str, DType],
+        accumulator: Any,
+        outputs: list[DType],
+    ) -> Postmap:
+        """The kernel that computes post_map_expr from accumulators, inputs and the outputs' contents."""
+        dtypes = accumulator.leaves() if isinstance(accumulator, StructType) else [accumulator]
+        count = len(dtypes)
+        sizes = [Param(name=name, dtype=INT64, is_scalar=True) for name in ("in_size", "out_size")]
+        accumulators = [Param(name=f"a{k}", dtype=dtype) for k, dtype in enumerate(dtypes)]
+        b = Builder([*accumulators, *(params[each] for each in used), *sizes], math=self.math)
+        inputs = len(b.params)
+        b.params += [Param(name=each.name, dtype=dtype) for each, dtype in zip(self._outputs, outputs, strict=True)]
+        scope = Scope(b)
+        csnippet.begin(b, scope, types, self._preamble)
+        _bind(scope, "a", _whole(accumulator)([b.load(k) for k in range(count)]))
+        scope.bind_sizes(b.load(inputs - 2), b.load(inputs - 1))
+        for number, param in enumerate(b.params[count : inputs - 2], count):
+            kind = "value" if param.is_scalar else "raw"
+            scope.bind(param.name, Variable(param.name, param.dtype, number, kind, is_writable=False))
+        written = {
+            param.name: Variable(param.name, param.dtype, number)
+            for number, param in enumerate(b.params[inputs:], inputs)
+        }
+        for name, variable in written.items():
+            scope.bind(name, variable)
+        text, statements = self._post
+        csnippet.Translator(b, scope, text, types, self._preamble).run(statements)
+        program = b.program(scope.stores(written), scope.effects())
+        for number, name in enumerate(written, inputs):
+            if number not in program.writes:
+                raise KernelSyntaxError(f"{self.name}: output {name!r} is never written by post_map_expr")
+        return Postmap(program=program, inputs=inputs, arguments=used)
 
     def check(self) -> None:
         """Raise the error that every call would raise."""
@@ -136,10 +191,10 @@ class SnippetReduction:
         """Whether input ``number`` is an array that the map indexes by anything but the element's number."""
         return self._inputs[number].name in self._free and number not in scalars
 
-    def _premap(self, params: list[Param], types: dict[str, DType], accumulator: DType) -> Premap:
+    def _premap(self, params: list[Param], types: dict[str, DType], accumulator: DType) -> Elementwise:
         b = Builder(params, math=self.math)
         program = storing(b, "acc", [self._mapped(b, types, accumulator)])
-        return Premap(program=program, inputs=len(params))
+        return Elementwise(program=program, inputs=len(params))
 
     def _accumulator(self, types: dict[str, DType], outputs: list[DType]) -> Any:
         """The dtype of the accumulator, or the type of a struct."""
@@ -195,12 +250,14 @@ class SnippetReduction:
         scope.bind_sizes(in_size, out_size)
         for param, dtype in zip(self._outputs, outputs, strict=True):
             scope.declare(param.name, dtype, None)
+        scope.outputs = frozenset(param.name for param in self._outputs)
         text, statements = self._post
         csnippet.Translator(b, scope, text, types, self._preamble).run(statements)
 
         def unwritten(message: str) -> Any:
             raise KernelSyntaxError(f"{self.name}: an output is never written by post_map_expr ({message})")
 
+        scope.outputs = frozenset()
         return [scope.read(param.name, unwritten) for param in self._outputs]
 
     def _identity_value(self, types: dict[str, DType], accumulator: Any) -> tuple[Any, ...] | None:
