@@ -374,7 +374,8 @@ def test_raw_arrays_serve_the_map_and_the_end():
     assert kernel(np.array([2, 0, 2]), np.arange(1.0, 4), np.array([0.5, 10])) == 13.5
     pair = reduction(
         "T x, int32 n", "T lo, T hi", map_expr="E{x, x}", reduce_expr="j(a, b)",
-        post_map_expr="lo = a.l - n; hi = a.h + n", dtype="E", preamble="struct E { double l, h; }; E j(E a, E b) { return E{fmin(a.l, b.l), fmax(a.h, b.h)}; }",
+        post_map_expr="lo = a.l - n; hi = a.h + n", dtype="E",
+        preamble="struct E { double l, h; }; E j(E a, E b) { return E{fmin(a.l, b.l), fmax(a.h, b.h)}; }",
     )  # fmt: skip
     assert pair(np.array([3.0, -1, 4]), 10) == (-11, 14)
     with pytest.raises(KernelSyntaxError, match="output 'z' is never written"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,7 @@ class Taken:
     inputs: tuple[signature.CParam, ...]
     outputs: tuple[signature.CParam, ...]
     scalars: frozenset[int]
-    """The inputs that are numbers: those declared ``raw`` and never indexed."""
+    """The inputs that are numbers: those declared ``raw`` and never indexed, and those that end a reduction."""
 
     def dtype(self, param: signature.CParam) -> np.dtype[Any]:
         return param.dtype or self.types[str(param.generic)]
@@ -56,7 +57,8 @@ def _trials(found: Found, math: str) -> list[Taken] | str:
         return str(error)
     params = (*inputs, *outputs)
     bodies = " ".join(text for key, text in texts.items() if not key.endswith("params"))
-    scalars = may_be_numbers(inputs, bodies)
+    ends = " ".join(texts.get(each) or "" for each in ("post_map_expr", "identity"))
+    scalars = may_be_numbers(inputs, bodies) | {k for k, each in enumerate(inputs) if is_named(each, ends)}
     refused, taken = "", []
     for types in _bindings(sorted({each.generic for each in params if each.generic})):
         kinds = tuple(each.dtype or types[str(each.generic)] for each in params)
@@ -69,6 +71,11 @@ def _trials(found: Found, math: str) -> list[Taken] | str:
         if len(taken) == MOST_BINDINGS:
             break
     return taken or refused
+
+
+def is_named(param: signature.CParam, ends: str) -> bool:
+    """Whether the end of a reduction uses an input that is no array."""
+    return not param.is_raw and re.search(rf"\b{param.name}\b", ends) is not None
 
 
 def _bindings(letters: list[str]) -> Iterator[dict[str, np.dtype[Any]]]:
