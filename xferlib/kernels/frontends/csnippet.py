@@ -64,26 +64,6 @@ _BITS = {"&": "and", "|": "or", "^": "xor"}
 _SHIFTS = {"<<": "shl", ">>": "shr"}
 
 
-def parse(text: SnippetText) -> Any:
-    """The syntax tree of a snippet: a list of statements.
-
-    Raises:
-        KernelSyntaxError: It is not C, or nested too deeply.
-    """
-    from pycparser import c_parser
-
-    try:
-        tree = c_parser.CParser().parse(text.statements(), filename="")
-    except c_parser.ParseError as error:
-        raise text.parse_error(str(error)) from None
-    except RecursionError:
-        raise text.error("is nested too deeply; use local variables for parts of it", None) from None
-    body = tree.ext[-1]
-    if type(body).__name__ != "FuncDef" or body.decl.name != "kernel":
-        raise text.error("a closing brace without its opening one", text.source.find("}"))
-    return body.body.block_items or []
-
-
 def begin(b: Builder, scope: Scope, types: Mapping[str, DType], preamble: Preamble) -> None:
     """Declare the constants of a preamble in a new scope."""
     if preamble.text is not None and preamble.constants:
@@ -157,8 +137,9 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             self.run_apart(statements)
             self.scope.resume(returned, before)
 
-    def value(self, statements: list[Any], dtype: Any) -> Any:
+    def value(self, dtype: Any) -> Any:
         """The value of a snippet that is one expression, as a number or a struct of this type."""
+        statements = self.text.statements
         if len(statements) != 1:
             raise self.text.error("must be one expression; it has several statements", None)
         try:

@@ -6,6 +6,7 @@ every character remembers where it came from, so that an error points at what th
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -94,19 +95,42 @@ class SnippetText:
         typedefs = "".join(f"typedef int {name};" for name in [*names, AUTO] if not _BUILTIN & set(name.split()))
         self._typedefs = typedefs
 
-    def statements(self) -> str:
-        """A C translation unit: the type names on line 1, the body from line 2."""
+    @functools.cached_property
+    def statements(self) -> list[Any]:
+        """The syntax trees of the text as the body of a function.
+
+        Raises:
+            KernelSyntaxError: It is not C, or nested too deeply.
+        """
         body = self._text.rstrip()
         if body and not body.endswith((";", "}")):
             body += ";"
-        return f"{self._typedefs}void kernel(){{\n{body}\n}}"
+        kernel = self._parsed(f"void kernel(){{\n{body}\n}}")[-1]
+        if type(kernel).__name__ != "FuncDef" or kernel.decl.name != "kernel":
+            raise self.error("a closing brace without its opening one", self.source.find("}"))
+        return kernel.body.block_items or []
 
-    def unit(self) -> str:
-        """A C translation unit of definitions: the type names on line 1, the text from line 2."""
-        return f"{self._typedefs}\n{self._text}"
+    def definitions(self) -> list[Any]:
+        """The syntax trees of the text as functions and declarations.
 
-    def parse_error(self, message: str) -> Exception:
-        """The error for a message of pycparser about `statements` or `unit`."""
+        Raises:
+            KernelSyntaxError: It is not C, or nested too deeply.
+        """
+        return self._parsed(f"\n{self._text}")
+
+    def _parsed(self, unit: str) -> list[Any]:
+        """The syntax trees of a translation unit, whose second line is the first one of the text."""
+        from pycparser import c_parser
+
+        try:
+            return c_parser.CParser().parse(f"{self._typedefs}{unit}", filename="").ext  # type: ignore[no-any-return]
+        except c_parser.ParseError as error:
+            raise self._parse_error(str(error)) from None
+        except RecursionError:
+            raise self.error("is nested too deeply; use local variables for parts of it", None) from None
+
+    def _parse_error(self, message: str) -> Exception:
+        """The error for a message of pycparser."""
         match = re.match(r":?(\d+):(\d+): (?:before: )?(.*)", message, re.DOTALL)
         if match is None:
             problem = f"is not complete C ({message.strip(': ')}); is a brace or bracket open?"
@@ -189,7 +213,7 @@ class SnippetText:
         return kind(f"{where}: {message}\n{caret(text, position - start, position - start + width)}")
 
     def position(self, line: int, column: int) -> int | None:
-        """The index in the user's text of a line and column of `statements`, both counted from 1."""
+        """The index in the user's text of a line and column of the parsed text, both counted from 1."""
         start = 0
         for _ in range(line - 2):
             start = self._text.find("\n", start) + 1

@@ -136,12 +136,10 @@ class SnippetDefinition:
         macros, aliases = self._preamble.macros, self._preamble.aliases
         structs = frozenset(self._preamble.structs)
         self._text = SnippetText(operation, generics, "operation", macros, aliases, structs)
-        self._statements = csnippet.parse(self._text)
         self._preparation = SnippetText(loop_prep, generics, "loop_prep", macros, aliases, structs)
-        self._prepared = csnippet.parse(self._preparation)
         self._end = SnippetText(after_loop, generics, "after_loop", macros, aliases, structs)
-        self._ended = csnippet.parse(self._end)
-        self._raw = indexed_otherwise([*self._prepared, *self._statements, *self._ended])
+        texts = (self._preparation, self._text, self._end)
+        self._raw = indexed_otherwise(each for text in texts for each in text.statements)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial(self._made_from, step=self.step), ()
@@ -176,11 +174,11 @@ class SnippetDefinition:
         if self.step is not None:
             shift = b.op("mul", b.index(), b.const(self.step, INT64))
             scope.number = b.op("add", shift, b.load(len(self.params) - 1))
-        csnippet.Translator(b, scope, self._preparation, bound, self._preamble).run(self._prepared)
+        csnippet.Translator(b, scope, self._preparation, bound, self._preamble).run(self._preparation.statements)
         operation = csnippet.Translator(b, scope, self._text, bound, self._preamble)
         after = csnippet.Translator(b, scope, self._end, bound, self._preamble)
-        operation.run_unless_returned(self._statements)
-        after.run_unless_returned(self._ended)
+        operation.run_unless_returned(self._text.statements)
+        after.run_unless_returned(self._end.statements)
         scope.check_order(self.names)
         program = b.program(scope.stores(variables), scope.effects())
         self._check_outputs(program)
@@ -217,7 +215,7 @@ class SnippetDefinition:
                 f"{self.name}: two elements of a call write the same element of {self.names[number]!r}, so that the "
                 "result would depend on their order; write each element once"
             )
-        if all(type(each).__name__ == "EmptyStatement" for each in (*self._statements, *self._ended)):
+        if all(type(each).__name__ == "EmptyStatement" for each in (*self._text.statements, *self._end.statements)):
             return  # CuPy's kernel that does nothing
         if not program.writes:
             raise KernelSyntaxError(f"{self.name}: the operation writes no parameter; assign to an output")

@@ -74,8 +74,6 @@ def read(source: str, generics: frozenset[str]) -> Preamble:
     """
     if not source.strip():
         return NO_PREAMBLE
-    from pycparser import c_parser
-
     blank, macros = directives.split(source, "preamble")
     blank = _without_comments(blank)
     blank, structs = take_structs(_QUALIFIERS.sub(lambda match: " " * len(match[0]), blank))
@@ -84,15 +82,9 @@ def read(source: str, generics: frozenset[str]) -> Preamble:
     templates.update({name: each.types for each in structs.values() for name in each.constructors})
     letters = generics | {each for names in templates.values() for each in names}
     text = SnippetText(blank, letters, "preamble", macros, dict.fromkeys(enums, "int"), frozenset(structs))
-    try:
-        tree = c_parser.CParser().parse(text.unit(), filename="")
-    except c_parser.ParseError as error:
-        raise text.parse_error(str(error)) from None
-    except RecursionError:
-        raise text.error("is nested too deeply; use local variables for parts of it", None) from None
     functions: dict[str, PreambleFunction] = {}
     constants: list[Any] = []
-    for each in tree.ext:
+    for each in text.definitions():
         kind = type(each).__name__
         if kind == "FuncDef":
             functions[each.decl.name] = PreambleFunction(text, each, templates.get(each.decl.name, ()))

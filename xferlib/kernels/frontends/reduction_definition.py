@@ -75,23 +75,24 @@ class SnippetReduction:
             raise KernelSyntaxError(f"{name}: post_map_expr must assign the outputs, for instance 'y = a'")
         generics = frozenset(param.generic for param in (*self._inputs, *self._outputs) if param.generic)
         self._preamble = preambles.read(preamble, generics)
-        self._map = self._parse(map_expr, generics, "map_expr")
-        free = indexed_otherwise(self._map[1])
+        self._map = self._text(map_expr, generics, "map_expr")
+        free = indexed_otherwise(self._map.statements)
         self._free = frozenset(
             each.name for each in self._inputs if each.is_raw or (each.is_pointer and each.name in free)
         )
-        self._reduce = self._parse(reduce_expr, generics, "reduce_expr")
-        self._post = self._parse(post_map_expr or "", generics, "post_map_expr")
-        self._post_names = names_in(self._post[1])
-        self._identity = self._parse(identity, generics, "identity") if identity is not None else None
+        self._reduce = self._text(reduce_expr, generics, "reduce_expr")
+        self._post = self._text(post_map_expr or "", generics, "post_map_expr")
+        self._post_names = names_in(self._post.statements)
+        self._identity = self._text(identity, generics, "identity") if identity is not None else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._made_from, ()
 
-    def _parse(self, source: str, generics: frozenset[str], what: str) -> tuple[SnippetText, list[Any]]:
-        structs = frozenset(self._preamble.structs)
-        text = SnippetText(source, generics, what, self._preamble.macros, self._preamble.aliases, structs)
-        return text, csnippet.parse(text)
+    def _text(self, source: str, generics: frozenset[str], what: str) -> SnippetText:
+        preamble = self._preamble
+        text = SnippetText(source, generics, what, preamble.macros, preamble.aliases, frozenset(preamble.structs))
+        text.statements  # noqa: B018 - raises the error of its syntax
+        return text
 
     def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec:
         """The programs for inputs, and given outputs, of these dtypes."""
@@ -175,8 +176,7 @@ class SnippetReduction:
         }
         for name, variable in written.items():
             scope.bind(name, variable)
-        text, statements = self._post
-        csnippet.Translator(b, scope, text, types, self._preamble).run(statements)
+        csnippet.Translator(b, scope, self._post, types, self._preamble).run(self._post.statements)
         program = b.program(scope.stores(written), scope.effects())
         for number, name in enumerate(written, inputs):
             if number not in program.writes:
@@ -185,7 +185,7 @@ class SnippetReduction:
 
     def check(self) -> None:
         """Raise the error that every call would raise."""
-        check_definition(self._inputs, self._outputs, self.specialize, self._map[0].source)
+        check_definition(self._inputs, self._outputs, self.specialize, self._map.source)
 
     def _is_free(self, number: int, scalars: frozenset[int]) -> bool:
         """Whether input ``number`` is an array that the map indexes by anything but the element's number."""
@@ -202,7 +202,7 @@ class SnippetReduction:
             return outputs[0]
         name = str(self._dtype) if isinstance(self._dtype, str) else np.dtype(self._dtype).name
         b = Builder(math=self.math)
-        found = csnippet.Translator(b, Scope(b), self._reduce[0], types, self._preamble).named_type(name)
+        found = csnippet.Translator(b, Scope(b), self._reduce, types, self._preamble).named_type(name)
         if found is None:
             raise KernelTypeError(
                 f"{self.name}: dtype={shown(self._dtype)} is no type of a kernel; use a NumPy or C name"
@@ -221,13 +221,12 @@ class SnippetReduction:
         scope.bind_value("_J", b.index())
         if any(each.is_raw for each in b.params):
             scope.bind_value("_j", b.index())
-        text, statements = self._map
-        return csnippet.Translator(b, scope, text, types, self._preamble).value(statements, accumulator)
+        return csnippet.Translator(b, scope, self._map, types, self._preamble).value(accumulator)
 
     def _value(
         self,
         b: Builder,
-        source: tuple[SnippetText, list[Any]],
+        text: SnippetText,
         types: dict[str, DType],
         dtype: Any,
         names: dict[str, Any],
@@ -236,8 +235,7 @@ class SnippetReduction:
         csnippet.begin(b, scope, types, self._preamble)
         for name, value in names.items():
             _bind(scope, name, value)
-        text, statements = source
-        return csnippet.Translator(b, scope, text, types, self._preamble).value(statements, dtype)
+        return csnippet.Translator(b, scope, text, types, self._preamble).value(dtype)
 
     def _finished(
         self, b: Builder, a: Any, in_size: Node, out_size: Node, types: dict[str, DType], outputs: list[DType]
@@ -251,8 +249,7 @@ class SnippetReduction:
         for param, dtype in zip(self._outputs, outputs, strict=True):
             scope.declare(param.name, dtype, None)
         scope.outputs = frozenset(param.name for param in self._outputs)
-        text, statements = self._post
-        csnippet.Translator(b, scope, text, types, self._preamble).run(statements)
+        csnippet.Translator(b, scope, self._post, types, self._preamble).run(self._post.statements)
 
         def unwritten(message: str) -> Any:
             raise KernelSyntaxError(f"{self.name}: an output is never written by post_map_expr ({message})")
