@@ -25,7 +25,6 @@ from xferlib._core.thresholds import (
     DRIVER_MOST_UP,
     GATHERED_ELEMENTS_MOST,
     GATHERED_MOST,
-    PARALLEL_HOST_FROM,
     SMALL_NBYTES,
 )
 from xferlib._memory import pinned_ranges, slab
@@ -90,11 +89,7 @@ def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any
     """Copy an array to a new one on a device; on the usual way where the driver declines."""
     is_same = x.dtype == wanted
     if device.kind == "cpu":
-        if not is_same:
-            return None
-        if x.nbytes < PARALLEL_HOST_FROM and (made := backend.copied_on_host(x)) is not None:
-            return made
-        filled = backend.empty(x.shape, x.dtype, device=device, stream=backend.stream_current(device))
+        filled = host_copy.new(backend, device, x.shape, wanted)
         host_copy.copy_on_host(backend.host_view(filled), x)
         return filled
     if backend.fast is None or not x.nbytes:
@@ -190,7 +185,7 @@ def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
         return False
     is_same = x.dtype == wanted
     if (fast := owner.fast) is None:
-        return is_same and not owner.capabilities.streams and _fills_on_host(x, out, owner)
+        return not owner.capabilities.streams and _fills_on_host(x, wanted, out, owner)
     found = fast.whole(out)
     if found is None or found[1] != x.shape or found[2] != wanted or not x.nbytes:
         return False
@@ -228,9 +223,9 @@ def _fills_from_gathered(x: HostArray, out: Array, pointer: int, wanted: np.dtyp
     return True
 
 
-def _fills_on_host(x: HostArray, out: Array, owner: Backend) -> bool:
+def _fills_on_host(x: HostArray, wanted: np.dtype[Any], out: Array, owner: Backend) -> bool:
     memory = memory_of(out, owner)
-    if memory is None or not host_copy.is_twin(memory, x):
+    if memory is None or not host_copy.is_fitting(memory, x, wanted):
         return False
     if memory is not out and not owner.view(out).is_writable:  # such as an array of JAX, whose memory could be written
         return False

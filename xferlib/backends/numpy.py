@@ -34,7 +34,6 @@ class NumpyBackend(HostBackend):
         return np.empty(shape, dtype)
 
     plain_arrays = PlainArrays(np.ndarray)
-    copied_on_host = staticmethod(np.ndarray.copy)  # type: ignore[assignment]
 
     def over(
         self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any
