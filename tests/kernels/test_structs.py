@@ -264,6 +264,7 @@ CONSTRUCTORS = {
     "Q(float u) : Q(u, 1) { } Q(float u, float v) : a(u), b(v) { b += a; }": ("Q q(x)", 2 * X + 1, X + 1),
     "Q() : Q(1) { } Q(float u) : a(u), b(sizeof(Q)) { float c = a; { a = c + b; } }": ("Q q", 17, 8),
     "Q(double u) : a(u), b(1) { } Q(int u) : a(u), b(2) { }": ("Q q(x); q.a += Q(3).b", X + 3, 1),
+    "typedef float R; Q(R u, R(v)) : a(u), b(v) { }": ("Q q(x, 1)", X + 1, 1),
     "Q(const float& u, P p) : a(u * p.c), b(p.c) { }": ("Q q(x, P(2))", 3 * X + 3, 3),
 }
 
@@ -283,7 +284,7 @@ def test_a_constructor_makes_the_members_that_have_one():
     with pytest.raises(KernelTypeError, match="Q has no constructor for these 0 values"):
         elementwise("T x", "T y", "Q q; y = q.d", preamble=preamble)(X)
     with pytest.raises(KernelTypeError, match="more than one constructor for these 1 values; cast them"):
-        elementwise("T x", "T y", "Q q(1.5f); y = q.d", preamble="struct Q { T d; Q(T v):d(v){} Q(int v):d(v){} };")(X)
+        elementwise("T x", "T y", "Q q(1LL); y = q.d", preamble="struct Q { T d; Q(T v):d(v){} Q(int v):d(v){} };")(X)
 
 
 @pytest.mark.parametrize(

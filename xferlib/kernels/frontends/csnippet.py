@@ -88,8 +88,9 @@ class Translator(Statements, Calls, Methods, Places, Structs):
         self._preamble = preamble
         self._functions = functions = preamble.functions
         self.structs = preamble.structs
-        self.assigning = float_functions.ASSIGNING.union(name for name, each in functions.items() if each.has_places)
-        self._has_loops = any(assigned.has(("For", "While", "DoWhile"), each.tree) for each in functions.values())
+        own = [each for overloads in functions.values() for each in overloads]
+        self.assigning = float_functions.ASSIGNING.union(each.tree.decl.name for each in own if each.has_places)
+        self._has_loops = any(assigned.has(("For", "While", "DoWhile"), each.tree) for each in own)
         self._depth = depth
         self.scope = scope
         self.text = text

@@ -72,8 +72,7 @@ class SnippetText:
         self._replace(_CHARACTER, self._character)  # those of macros
         self._replace(_STD, lambda match: "")
         self.aliases = dict(aliases)
-        if structs:
-            self._name_types(type_names.instances(structs))
+        self._name_types(type_names.instances(["complex", *structs]))
         self._name_types(type_names.CHOICE)
         self._text, found = type_names.take_aliases(self._text)
         self.aliases.update(found)

@@ -22,7 +22,7 @@ from xferlib.kernels.frontends.memory.contents import Place, Variable
 from xferlib.kernels.frontends.memory.structs import StructType, StructValue
 from xferlib.kernels.frontends.memory.translation import REFERENCE, is_place
 from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION
-from xferlib.kernels.ir.nodes import BOOL, Builder, Node
+from xferlib.kernels.ir.nodes import BOOL, Builder, Node, is_complex, part_dtype
 
 MOST_DEPTH = 32
 
@@ -52,7 +52,8 @@ class PreambleFunction(NamedTuple):
 class Preamble:
     """The contents of a preamble, which serve the other texts of a kernel."""
 
-    functions: dict[str, PreambleFunction] = field(default_factory=dict)
+    functions: dict[str, tuple[PreambleFunction, ...]] = field(default_factory=dict)
+    """By name, those that the types of their parameters tell apart."""
     macros: Macros = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     """Names of types, each by the type's words."""
@@ -79,15 +80,17 @@ def read(source: str, generics: frozenset[str]) -> Preamble:
     blank, structs = take_structs(_QUALIFIERS.sub(lambda match: " " * len(match[0]), blank))
     blank, enums = type_names.take_enums(blank)
     blank, templates = type_names.take_templates(blank)
-    templates.update({name: each.types for each in structs.values() for name in each.constructors})
-    letters = generics | {each for names in templates.values() for each in names}
+    makers = {each.constructor: each.types for each in structs.values()}
+    letters = generics.union(*templates.values(), *makers.values())
     text = SnippetText(blank, letters, "preamble", macros, dict.fromkeys(enums, "int"), frozenset(structs))
-    functions: dict[str, PreambleFunction] = {}
+    functions: dict[str, tuple[PreambleFunction, ...]] = {}
     constants: list[Any] = []
     for each in text.definitions():
         kind = type(each).__name__
         if kind == "FuncDef":
-            functions[each.decl.name] = PreambleFunction(text, each, templates.get(each.decl.name, ()))
+            name, at = each.decl.name, text.position(each.decl.coord.line, each.decl.coord.column)
+            types = templates.get(at, makers.get(name, ()))
+            functions[name] = (*functions.get(name, ()), PreambleFunction(text, each, types))
         elif kind == "Decl" and (_is_constant(each) or type(each.type).__name__ == "Enum"):
             constants.append(each)
         elif kind != "Typedef" and not (kind == "Decl" and type(each.type).__name__ == "FuncDecl"):
@@ -194,7 +197,11 @@ class Inliner:
                 self._caller.fail(node, f"{problem}; cast one", KernelTypeError)
             return
         base, args = type_names.instance(self._function.text.aliases.get(name, name))
-        if isinstance(dtype, StructType) and (dtype.base, len(dtype.args)) == (base, len(args)):
+        if base == "complex" and len(args) == 1 and not isinstance(dtype, StructType):
+            if not is_complex(dtype):
+                self._caller.fail(node, f"a complex number is wanted, and {dtype} is given", KernelTypeError)
+            self._match(node, args[0], part_dtype(dtype), found)
+        elif isinstance(dtype, StructType) and (dtype.base, len(dtype.args)) == (base, len(args)):
             for each, given in zip(args, dtype.args, strict=True):
                 self._match(node, each, given, found)
 

@@ -27,6 +27,8 @@ _COPIED = re.compile(r"(\w+)\s*[({]\s*([\w.]*)\s*[)}]")
 _ASSIGNMENT = re.compile(r"(?:this->)?\b(\w+)\s*=\s*([\w.]+)\s*;")
 _RETURN = re.compile(r"\breturn\s*\*\s*this\s*;\s*\Z")
 _BEFORE = re.compile(r"(?:public\s*:|explicit|constexpr|\s)*\Z")
+_ALIAS = re.compile(r"\s*(?:typedef|using)\b")
+_DECLARATOR = re.compile(r"(\w)\s*\(\s*(\w+)\s*\)\Z")
 _PAIRS = {"(": ")", "{": "}"}
 
 
@@ -36,8 +38,8 @@ class StructText(NamedTuple):
     members: tuple[tuple[str, str], ...]
     types: tuple[str, ...] = ()
     """The type parameters of a template."""
-    constructors: tuple[str, ...] = ()
-    """The functions that its constructors become, one for each number of arguments."""
+    constructor: str = ""
+    """The name of the functions that its constructors become; empty if it has none."""
 
 
 def take_structs(text: str) -> tuple[str, dict[str, StructText]]:
@@ -88,6 +90,9 @@ def _read(name: str, types: tuple[str, ...], body: str, functions: list[str]) ->
         if inner is not None:
             within.append((head, inner))
             continue
+        if _ALIAS.match(head):
+            functions.append(f"{head};")
+            continue
         match = _NAMES.match(head.strip())
         if match is None:
             raise KernelSyntaxError(f"preamble: struct {name}: {head.strip()!r} is no number and no struct")
@@ -95,7 +100,7 @@ def _read(name: str, types: tuple[str, ...], body: str, functions: list[str]) ->
     if not members or len({member for _, member in members}) < len(members):
         raise KernelSyntaxError(f"preamble: struct {name} must have members, each with a name of its own")
     owner = f"{name}<{', '.join(types)}>" if types else name
-    made: list[str] = []
+    maker = ""
     for head, inner in within:
         match = _FUNCTION.search(head)
         other = _other(name, match["params"]) if match is not None else None
@@ -108,11 +113,11 @@ def _read(name: str, types: tuple[str, ...], body: str, functions: list[str]) ->
                 "and copies of itself: write functions outside of it"
             )
         for params, local in _overloads(match["params"]):
-            made.append(f"xf_make_{name}_{len(made)}")
+            maker = f"xf_make_{name}"
             text = f"{local} {_sets(name, owner, members, match, params + local)}"
             text += f" {_with_self(inner, members, params + local)}"
-            functions.append(f"{owner} {made[-1]}({params}) {{ {owner} {SELF}; {text} return {SELF}; }}")
-    return StructText(tuple(members), types, tuple(made))
+            functions.append(f"{owner} {maker}({params}) {{ {owner} {SELF}; {text} return {SELF}; }}")
+    return StructText(tuple(members), types, maker)
 
 
 def _parts(body: str) -> Iterator[tuple[str, str | None]]:
@@ -136,7 +141,7 @@ def _parts(body: str) -> Iterator[tuple[str, str | None]]:
 
 def _overloads(params: str) -> Iterator[tuple[str, str]]:
     """The parameters for each number of arguments, and the others as local variables with their default values."""
-    listed = [each.strip() for each in _split(params)]
+    listed = [_DECLARATOR.sub(r"\1 \2", each.strip()) for each in _split(params)]
     listed = [] if listed == ["void"] else listed
     given = [each.partition("=")[0].strip() for each in listed]
     required = sum("=" not in each for each in listed)

@@ -53,18 +53,18 @@ def take_enums(text: str) -> tuple[str, list[str]]:
     return (re.sub(rf"\benum(?=\s+(?:{named})\b)", "    ", text) if found else text), found
 
 
-def take_templates(text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
-    """The text with blanks for ``template <...>``, and the type parameters of each function template.
+def take_templates(text: str) -> tuple[str, dict[int | None, tuple[str, ...]]]:
+    """The text with blanks for ``template <...>``, and the type parameters by the position of the function's name.
 
     Raises:
         KernelSyntaxError: A parameter is no type.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[int | None, tuple[str, ...]] = {}
     for match in _TEMPLATE.finditer(text):
         params = type_parameters(match[1])
         if (function := _FUNCTION.search(text, match.end())) is None or params is None:
             raise KernelSyntaxError(f"preamble: {match[0]} is not supported; write a template of types")
-        found[function[1]] = params
+        found[function.start(1)] = params
     return _TEMPLATE.sub(_blank, text), found
 
 

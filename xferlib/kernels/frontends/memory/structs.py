@@ -13,8 +13,7 @@ from xferlib.kernels.frontends.cpp import type_names
 from xferlib.kernels.frontends.ctext import NO_VALUE
 from xferlib.kernels.frontends.memory.contents import Contents, Fail, Place, Variable
 from xferlib.kernels.frontends.memory.local_arrays import element_keys
-from xferlib.kernels.ir.nodes import Builder, DType, Node
-from xferlib.kernels.ir.types import c_promoted
+from xferlib.kernels.ir.nodes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, Builder, DType, Node
 
 RETURNED = "returned"
 """The first part of the keys of the members that a function returns."""
@@ -105,10 +104,6 @@ def keys_of(variable: Variable) -> list[Hashable]:
     return [variable.key]
 
 
-def _promoted(dtype: Any) -> Any:
-    return dtype if isinstance(dtype, StructType) else c_promoted(dtype)
-
-
 class StructScope:
     """The part of a scope that knows of structs."""
 
@@ -192,9 +187,7 @@ class Structs:
     fail: Callable[..., NoReturn]
     any_value: Callable[[Any], Any]
     constructed: Callable[..., Any]
-    parameter_types: Callable[..., list[Any]]
     text: Any
-    _functions: Any
 
     def type_of(self, node: Any) -> Any:
         """The dtype that a type's words name, or the `StructType` of a struct."""
@@ -233,6 +226,8 @@ class Structs:
             return yes if one == other else no
         base, texts = type_names.instance(name)
         struct = self.structs.get(base)
+        if struct is None and base == "complex" and len(texts) == 1:
+            return {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}.get(self.named_type(texts[0]))
         if struct is None:
             return VECTORS.get(name)
         args = tuple(map(self.named_type, texts))
@@ -257,13 +252,13 @@ class Structs:
         """Whether a struct, or one within it, is made by constructors."""
         struct = self.structs.get(dtype.base)
         within = (each for _, each in dtype.members if isinstance(each, StructType))
-        return bool(struct is not None and struct.constructors) or any(map(self.has_constructor, within))
+        return bool(struct is not None and struct.constructor) or any(map(self.has_constructor, within))
 
     def made_record(self, node: Any, dtype: StructType, given: list[Any]) -> StructValue:
         """A struct from one of its own type, by a constructor, or from its members' expressions."""
         given = [each for each in given if getattr(each, "name", None) != NO_VALUE]
         struct = self.structs.get(dtype.base)
-        if struct is None or not struct.constructors:
+        if struct is None or not struct.constructor:
             return self.aggregate(node, dtype, given)
         if any(type(each).__name__ == "InitList" for each in given):
             self.fail(node, f"a constructor of {dtype} takes no list; name the type of the value")
@@ -271,14 +266,7 @@ class Structs:
         if len(values) == 1 and isinstance(values[0], StructValue) and values[0].dtype == dtype:
             return values[0]
         types = dict(zip(struct.types, dtype.args, strict=True))
-        fitting = [each for each in struct.constructors if len(self._functions[each].params) == len(values)]
-        for kinds in ([each.dtype for each in values], [_promoted(each.dtype) for each in values]):
-            best = [each for each in fitting if self.parameter_types(each, types) == kinds]
-            fitting = best or fitting
-        if len(fitting) != 1:
-            count = f"{dtype} has {'no' if not fitting else 'more than one'} constructor for these {len(values)} values"
-            self.fail(node, f"{count}; cast them to the types of a constructor's parameters", KernelTypeError)
-        return self.constructed(node, fitting[0], values, types)  # type: ignore[no-any-return]
+        return self.constructed(node, dtype, struct.constructor, values, types)  # type: ignore[no-any-return]
 
     def aggregate(self, node: Any, dtype: StructType, given: list[Any]) -> StructValue:
         """A struct from its members' expressions, or from one of its own type; what is missing is 0."""
