@@ -128,10 +128,25 @@ def test_a_number(text):
     assert f"/{value.tobytes().hex()}" in kernel.ir("int8", value.dtype)
 
 
-@pytest.mark.parametrize("text", ["1.0L", "1.0df", "9" * 40, "9" * 5000, "1.5.2", "'a'", "0x", "08", "1.f.", "0b2"])
+MALFORMED = ["1.0L", "1.0df", "9" * 40, "9" * 5000, "1.5.2", "'ab'", "'\\q'", "''", "L'a'", "0x", "08", "1.f.", "0b2"]
+
+
+@pytest.mark.parametrize("text", MALFORMED)
 def test_malformed_numbers(text):
     with pytest.raises(KernelSyntaxError, match="line 1, column"):
         elementwise("T x", "T z", f"z = {text}")(np.ones(1))
+
+
+CHARACTERS = {
+    "'a'": 97, "'\\n'": 10, "'{'": 123, "'\\x41'": 65, "'\\''": 39, "'\\\\'": 92, "'\\377'": -1, "'\\0'": 0, "';'": 59,
+    "'\"'": 34, "'/' + '*'": 89, "sizeof('a')": 1, "-'a'": -97, "1'000'000": 1000000, "Q": 40, "'a'/*'*/": 97,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", CHARACTERS)
+def test_characters(text):
+    kernel = elementwise("T x", "int32 z", f"z = {text}; // it's", preamble="#define Q '('\n")
+    assert kernel(np.ones(1)).tolist() == [CHARACTERS[text]]
 
 
 # --- lines

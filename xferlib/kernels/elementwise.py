@@ -178,5 +178,5 @@ def elementwise(
         loop_prep=compiled.applied(loop_prep),
         after_loop=compiled.applied(after_loop),
     )
-    check_definition(inputs, outputs, found.specialize)
+    check_definition(inputs, outputs, found.specialize, f"{loop_prep}{operation}{after_loop}")
     return ElementwiseKernel(found)

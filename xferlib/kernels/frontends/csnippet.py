@@ -32,7 +32,13 @@ from xferlib.kernels.frontends.memory.structs import Structs, StructType, Struct
 from xferlib.kernels.frontends.memory.translation import Places
 from xferlib.kernels.frontends.preamble import NO_PREAMBLE, Preamble, PreambleFunction
 from xferlib.kernels.ir.formulas import complex_division
-from xferlib.kernels.ir.formulas.lower_complex import complex_equal, complex_multiply, complex_not_equal, each_part
+from xferlib.kernels.ir.formulas.lower_complex import (
+    complex_equal,
+    complex_multiply,
+    complex_not_equal,
+    each_part,
+    with_real,
+)
 from xferlib.kernels.ir.nodes import (
     BOOL,
     FLOAT32,
@@ -44,6 +50,7 @@ from xferlib.kernels.ir.nodes import (
     Node,
     is_complex,
     is_float,
+    part_dtype,
 )
 from xferlib.kernels.ir.types import C_TYPES, c_common, c_promoted
 
@@ -55,26 +62,6 @@ _COMPLEX = {
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _BITS = {"&": "and", "|": "or", "^": "xor"}
 _SHIFTS = {"<<": "shl", ">>": "shr"}
-
-
-def parse(text: SnippetText) -> Any:
-    """The syntax tree of a snippet: a list of statements.
-
-    Raises:
-        KernelSyntaxError: It is not C, or nested too deeply.
-    """
-    from pycparser import c_parser
-
-    try:
-        tree = c_parser.CParser().parse(text.statements(), filename="")
-    except c_parser.ParseError as error:
-        raise text.parse_error(str(error)) from None
-    except RecursionError:
-        raise text.error("is nested too deeply; use local variables for parts of it", None) from None
-    body = tree.ext[-1]
-    if type(body).__name__ != "FuncDef" or body.decl.name != "kernel":
-        raise text.error("a closing brace without its opening one", text.source.find("}"))
-    return body.body.block_items or []
 
 
 def begin(b: Builder, scope: Scope, types: Mapping[str, DType], preamble: Preamble) -> None:
@@ -101,8 +88,9 @@ class Translator(Statements, Calls, Methods, Places, Structs):
         self._preamble = preamble
         self._functions = functions = preamble.functions
         self.structs = preamble.structs
-        self.assigning = float_functions.ASSIGNING.union(name for name, each in functions.items() if each.has_places)
-        self._has_loops = any(assigned.has(("For", "While", "DoWhile"), each.tree) for each in functions.values())
+        own = [each for overloads in functions.values() for each in overloads]
+        self.assigning = float_functions.ASSIGNING.union(each.tree.decl.name for each in own if each.has_places)
+        self._has_loops = any(assigned.has(("For", "While", "DoWhile"), each.tree) for each in own)
         self._depth = depth
         self.scope = scope
         self.text = text
@@ -150,8 +138,9 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             self.run_apart(statements)
             self.scope.resume(returned, before)
 
-    def value(self, statements: list[Any], dtype: Any) -> Any:
+    def value(self, dtype: Any) -> Any:
         """The value of a snippet that is one expression, as a number or a struct of this type."""
+        statements = self.text.statements
         if len(statements) != 1:
             raise self.text.error("must be one expression; it has several statements", None)
         try:
@@ -280,6 +269,11 @@ class Translator(Statements, Calls, Methods, Places, Structs):
         if op in _SHIFTS:
             return self._shift(node, op, left, right)
         common = c_common(left.dtype, right.dtype)
+        if op in _ARITHMETIC and is_complex(left.dtype) != is_complex(right.dtype):
+            part = part_dtype(common)
+            x, y = (b.cast(each, common if is_complex(each.dtype) else part) for each in (left, right))
+            if (found := with_real(b, _ARITHMETIC[op], x, y)) is not None:
+                return found
         x, y = b.cast(left, common), b.cast(right, common)
         if is_complex(common):
             if op not in _COMPLEX:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels.frontends.calls import atomics, cfunctions, float_functions
+from xferlib.kernels.frontends.calls import atomics, cfunctions, float_functions, overloads
 from xferlib.kernels.frontends.memory.contents import Place
 from xferlib.kernels.frontends.memory.structs import VECTORS, leaves
 from xferlib.kernels.frontends.preamble import MOST_DEPTH, Inliner, PreambleFunction
@@ -26,7 +26,7 @@ class Calls:
     made_record: Callable[..., Any]
     pointed: Callable[[Any], Place]
     _method: Callable[[Any], Node]
-    _functions: Mapping[str, PreambleFunction]
+    _functions: Mapping[str, tuple[PreambleFunction, ...]]
     _has_loops: bool
     _depth: int
     within: Callable[[PreambleFunction, Mapping[str, DType]], Any]
@@ -42,8 +42,8 @@ class Calls:
         given = node.args.exprs if node.args else []
         if name == "assert" and len(given) == 1:
             return self.b.const(False, BOOL)  # as compiled with NDEBUG
-        if (function := self._functions.get(name)) is not None:
-            return self._inlined(node, function, given)
+        if (functions := self._functions.get(name)) is not None:
+            return self._inlined(node, self._overload(node, functions, given), given)
         if (vector := VECTORS.get(name.removeprefix("make_"))) is not None and name.startswith("make_"):
             cfunctions.check_arity(name, given, len(vector.members), lambda *problem: self.fail(node, *problem))
             return self.made_record(node, vector, given)
@@ -83,11 +83,47 @@ class Calls:
             self.scope.write_place(place, part, "*", lambda message: self.fail(node, message))
         return value
 
+    def _overload(self, node: Any, functions: Sequence[PreambleFunction], given: Sequence[Any]) -> PreambleFunction:
+        """The function of a name that a call means."""
+        if len(functions) == 1:
+            return functions[0]
+        before = self.scope.snapshot()  # the arguments are evaluated for their types here, and once more for the call
+        arguments = [self._argument_type(each) for each in given]
+        self.scope.restore(before)
+        type_of = lambda function, kind: self.within(function, {}).type_of(kind)
+        found = overloads.chosen(functions, arguments, type_of, {})
+        if len(found) != 1:
+            many = "more than one function" if found else "no function"
+            self.fail(
+                node.name, f"{many} {node.name.name}() for these arguments; cast them to its types", KernelTypeError
+            )
+        return found[0]
+
+    def _argument_type(self, given: Any) -> overloads.Argument:
+        is_address = type(given).__name__ == "UnaryOp" and given.op == "&"
+        if is_address or (type(given).__name__ == "ID" and self.scope.leads_to_numbers(given.name)):
+            return overloads.Argument(self.pointed(given).variable.dtype, is_pointer=True)
+        return overloads.Argument(self.any_value(given).dtype)
+
+    def constructed(self, node: Any, dtype: Any, name: str, values: list[Any], types: Mapping[str, DType]) -> Any:
+        """The struct that a constructor makes, for these types of its template."""
+        self._check_depth(node)
+        type_of = lambda function, kind: self.within(function, types).type_of(kind)
+        arguments = [overloads.Argument(each.dtype) for each in values]
+        found = overloads.chosen(self._functions[name], arguments, type_of, types)
+        if len(found) != 1:
+            count = f"{dtype} has {'more than one' if found else 'no'} constructor for these {len(values)} values"
+            self.fail(node, f"{count}; cast them to the types of a constructor's parameters", KernelTypeError)
+        inliner = Inliner(self, found[0], lambda _: self.within(found[0], types))
+        return inliner.call(node, values, is_apart=False, is_told=True)
+
+    def _check_depth(self, node: Any) -> None:
+        if self._depth >= MOST_DEPTH:
+            self.fail(node, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
+
     def _inlined(self, node: Any, function: PreambleFunction, given: list[Any]) -> Any:
         """The call of a function of the preamble."""
-        if self._depth >= MOST_DEPTH:
-            self.fail(node.name, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
-
+        self._check_depth(node.name)
         inliner = Inliner(self, function, lambda types: self.within(function, types))
         if function.has_places:
             return inliner.call(node, given, is_apart=False)
