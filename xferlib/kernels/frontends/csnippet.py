@@ -236,7 +236,10 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             self.fail(node, "an address is no number; pass it to a function, or declare a pointer by it")
         if node.op == "sizeof":
             return self._size_of(node)
-        value = self.expression(node.expr)
+        value = self.any_value(node.expr)
+        if (found := self.operated(node, node.op, [value])) is not None:
+            return found
+        value = self._number(node, value)
         if node.op == "!":
             return self.b.op("not", self.b.truth(value))
         value = self.b.cast(value, c_promoted(value.dtype))
@@ -248,13 +251,16 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             return self.b.op("not", value)
         return each_part("neg")(self.b, value) if is_complex(value.dtype) else self.b.op("neg", value)
 
-    def _eval_binaryop(self, node: Any) -> Node:
+    def _eval_binaryop(self, node: Any) -> Any:
         if node.op in ("&&", "||"):
             left = self.b.truth(self.expression(node.left))
             taken = left if node.op == "&&" else self.b.op("not", left)
             right = self.b.truth(self._number(node.right, self._guarded(taken, node.right)))
             return self.b.op("and" if node.op == "&&" else "or", left, right)
-        return self._binary(node, node.op, self.expression(node.left), self.expression(node.right))
+        values = [self.any_value(node.left), self.any_value(node.right)]
+        if (found := self.operated(node, node.op, values)) is not None:
+            return found
+        return self._binary(node, node.op, *(self._number(node, each) for each in values))
 
     def _guarded(self, condition: Node, node: Any) -> Any:
         """An operand that is evaluated only under ``condition``; it may not assign."""
@@ -318,5 +324,7 @@ class Translator(Statements, Calls, Methods, Places, Structs):
     def _eval_assignment(self, node: Any) -> Any:
         value = self.any_value(node.rvalue)
         if node.op != "=":
+            if (found := self.operated(node, node.op, [node.lvalue, value])) is not None:
+                return found
             value = self._binary(node, node.op[:-1], self.expression(node.lvalue), self._number(node.rvalue, value))
         return self.assign(node.lvalue, value)

@@ -198,6 +198,13 @@ class Places:
         return [value for each in node.exprs for value in self._listed(each)]
 
 
+def pointee(node: Any) -> Any:
+    """The expression ``*node``."""
+    from pycparser import c_ast
+
+    return c_ast.UnaryOp("*", node, node.coord)
+
+
 def is_place(node: Any) -> bool:
     """Whether an expression stands for a variable, an element or a member, and not for what a function returns."""
     while type(node).__name__ == "StructRef" and node.type == ".":
