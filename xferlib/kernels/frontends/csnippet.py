@@ -225,10 +225,10 @@ class Translator(Statements, Calls, Methods, Places, Structs):
 
     def _eval_unaryop(self, node: Any) -> Any:
         if node.op in ("++", "--", "p++", "p--"):
-            before = self.expression(node.expr)
-            after = self._binary(node, node.op.lstrip("p")[0], before, self.b.const(1, INT32))
-            assigned = self.assign(node.expr, after)
-            return before if node.op.startswith("p") else assigned
+            before, after = self.updated(
+                node.expr, lambda value: self._binary(node, node.op.lstrip("p")[0], value, self.b.const(1, INT32))
+            )
+            return before if node.op.startswith("p") else after
         if node.op == "*":
             found: Node = self._read(node)
             return found
@@ -323,8 +323,9 @@ class Translator(Statements, Calls, Methods, Places, Structs):
 
     def _eval_assignment(self, node: Any) -> Any:
         value = self.any_value(node.rvalue)
-        if node.op != "=":
-            if (found := self.operated(node, node.op, [node.lvalue, value])) is not None:
-                return found
-            value = self._binary(node, node.op[:-1], self.expression(node.lvalue), self._number(node.rvalue, value))
-        return self.assign(node.lvalue, value)
+        if node.op == "=":
+            return self.assign(node.lvalue, value)
+        if (found := self.operated(node, node.op, [node.lvalue, value])) is not None:
+            return found
+        number = self._number(node.rvalue, value)
+        return self.updated(node.lvalue, lambda before: self._binary(node, node.op[:-1], before, number))[1]
