@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import numpy as np
 
 from xferlib._core.array import ArrayInfo
+from xferlib._runtime.checks import MadeBy
 from xferlib.errors import KernelShapeError, KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 
 
-class ReductionKernel:
+class ReductionKernel(metaclass=MadeBy, by="reduction"):
     """A reduction made by `reduction`, or a ready-made one of `xferlib.kernels.reductions`."""
 
     def __init__(self, definition: ReductionDefinition) -> None:

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._api import creation, transfers
+from xferlib._api import transfers
 from xferlib._api.arrays import dlpack, indexing
 from xferlib._api.arrays.primitives import Primitives, checked_dtype
 from xferlib._core import array as _array
-from xferlib._core import registry
+from xferlib._core import convert, registry
 from xferlib._core.array import Array
-from xferlib.errors import UnsupportedArrayError
+from xferlib._core.layout import shape_of
+from xferlib.errors import ArgumentError, UnsupportedArrayError
 
 _FLOAT = np.dtype("float64")
 Extents = int | tuple[int, ...]
@@ -26,8 +27,11 @@ def asarray(lib: Primitives, obj: Any, /, *, dtype: Any = None, device: Any = No
     if not lib.is_array(obj):
         if copy is False:
             raise ValueError("copy=False: host memory cannot become device memory without a copy; leave copy out")
-        host = obj if registry.backend_of(obj) is not None else _array.as_host_array(obj, what="obj")
-        return lib.upload(host, device, checked_dtype(dtype))
+        wanted = checked_dtype(dtype)
+        if registry.backend_of(obj) is None:
+            host = _array.as_host_array(obj, what="obj")
+            obj = host if wanted is None else convert.exactly(obj, host, wanted)
+        return lib.upload(obj, device, wanted)
     place = lib.info(obj).device if device is None else lib.device(device)
     return lib.own(transfers.to_device(obj, device=place, dtype=checked_dtype(dtype), copy=copy))
 
@@ -67,7 +71,7 @@ def from_dlpack(lib: Primitives, x: Any, /, *, device: Any = None, copy: bool | 
 
 def empty(lib: Primitives, shape: Extents, *, dtype: Any = None, device: Any = None) -> Array:
     """An uninitialised array."""
-    return lib.empty(creation.shape_of(shape), checked_dtype(dtype) or _FLOAT, lib.device(device))
+    return lib.empty(shape_of(shape), checked_dtype(dtype) or _FLOAT, lib.device(device))
 
 
 def full(lib: Primitives, shape: Extents, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Array:
@@ -118,6 +122,10 @@ def arange(
 ) -> Array:
     """Values from ``start`` to below ``stop``, ``step`` apart; computed by the host."""
     first, last = (0, start) if stop is None else (start, stop)
+    if first is None or last is None:
+        raise ArgumentError(f"arange: start={start} and stop={stop}; give numbers")
+    if step == 0:
+        raise ArgumentError("arange: step=0 makes a range without end; give another step")
     return lib.upload(np.arange(first, last, step, dtype=checked_dtype(dtype)), device)
 
 

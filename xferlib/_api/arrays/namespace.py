@@ -18,7 +18,6 @@ from xferlib._api.arrays import (
     joining,
     manipulation,
     methods,
-    numpy_functions,
     operators,
     reductions,
     selecting,
@@ -28,7 +27,7 @@ from xferlib._api.arrays import (
 )
 from xferlib._api.arrays.extensions import fft, linalg
 from xferlib._api.arrays.primitives import Primitives
-from xferlib._core import promotion
+from xferlib._core import namespaces, promotion
 from xferlib._core.array import DTYPES
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def make(
         vars(made).update(functions, __all__=sorted(functions))
         setattr(namespace, name, made)
     for part in (namespace, namespace.linalg, namespace.fft):
-        numpy_functions.explain_missing(namespace, part)
+        namespaces.explain_missing(namespace, part)
     methods.install(lib, namespace, refusal, around)
     return namespace
 

@@ -29,6 +29,9 @@ _LIST_INDEX = re.compile(r"\[\s*\{")
 _VECTOR = re.compile(r"\b(?:(?:u?(?:char|short|int|long|longlong))|float|double)[1-4]\b")
 AUTO = "xf_auto"
 """The name of the type ``auto`` in the text that is parsed."""
+_PYTHON = re.compile(
+    r"^\s*(?:for\s+\w+(?:\s*,\s*\w+)*\s+in\b|(?:if|elif|else|while|def)\b[^;{?]*:\s*|.*\blambda\b)", re.MULTILINE
+)
 NO_VALUE = "xf_none"
 """Stands between the parentheses of ``S()``, which C does not have."""
 _KEYWORDS = re.compile(r"\b(?:and|or|not)\b")
@@ -137,7 +140,10 @@ class SnippetText:
         else:
             what = match[3].strip() or "the end"
             position = self.position(int(match[1]), int(match[2]))
-            found = self.error(f"C cannot be read before {what!r}; check the syntax", position)
+            remedy = "check the syntax"
+            if _PYTHON.search(self.source):
+                remedy = "this looks like Python: give a function to elementwise, or write C"
+            found = self.error(f"C cannot be read before {what!r}; {remedy}", position)
         return found
 
     def _check_characters(self) -> None:
