@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core import layout, observe
-from xferlib._core.array import SUPPORTED
+from xferlib._core.array import SUPPORTED, repeats
 from xferlib._core.convert import copy_into
 from xferlib._core.layout import HostArray
 from xferlib._core.observe import Kind
@@ -33,10 +33,10 @@ def copy_on_cpu(kind: Kind, dst: HostArray, src: HostArray, backend: Backend, de
 
 
 def is_twin(dst: HostArray, src: HostArray) -> bool:
-    """Whether ``dst`` may be filled from ``src`` as it is: of its shape and dtype, and sharing no memory."""
+    """Whether ``dst`` may be filled from ``src`` as it is: of its shape and dtype, and no elements share memory."""
     if dst.dtype != src.dtype or dst.shape != src.shape or src.dtype not in SUPPORTED or not dst.flags.writeable:
         return False
-    return not np.may_share_memory(dst, src)
+    return not (np.may_share_memory(dst, src) or repeats(dst.shape, dst.strides))
 
 
 def copied(src: HostArray, out: HostArray | None) -> HostArray | None:
