@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import xferlib as xl
 from tests.arrays.conftest import Space
 from tests.needed import need
 from xferlib.sim import ImplicitCopyError
