@@ -121,6 +121,8 @@ HOST_HELPER_NBYTES = 4 << 20
 """A thread that sleeps takes about 50 us to come: it pays from about here."""
 HOST_PIECE_MOST = 4 << 20
 """Bytes that a thread copies at a time."""
+SPREAD_PIECE_NBYTES = 1 << 20
+"""Bytes that a thread gathers, scatters or converts between host arrays at a time, about."""
 
 # --- batches of a loop, and trees
 

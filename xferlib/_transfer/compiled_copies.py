@@ -29,6 +29,8 @@ from xferlib._core.thresholds import (
 from xferlib._runtime import thread_budget
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xferlib._core.layout import HostArray
 
 # --- any layout
@@ -100,6 +102,41 @@ def scatter(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: 
         convert.copy_into(array, np.ndarray(array.shape, dtype, memory))
     else:
         _native.library().xf_scatter(found.layout, array.ctypes.data, 0, array.size, pointer)
+
+
+class Spreading(NamedTuple):
+    """A copy between two host arrays by the C, of which threads may take parts."""
+
+    copy: Callable[[int, int], None]
+    """Copies a number of elements from one on, counted in C order; releases the GIL."""
+    unit: int
+    """Elements of which a part should have a multiple."""
+
+
+def spreading(dst: HostArray, src: HostArray) -> Spreading | None:
+    """The copy between two arrays that share no memory; None where NumPy takes no more time, or the C knows no way.
+
+    One of them is to be in C order, aligned and in native byte order.
+    """
+    is_gathered = dst.flags.carray and dst.dtype.isnative
+    if not is_gathered and not (src.flags.c_contiguous and src.flags.aligned and src.dtype.isnative):
+        return None
+    if is_gathered and src.flags.c_contiguous and src.dtype == dst.dtype:
+        return None
+    spread, plain = (src, dst) if is_gathered else (dst, src)
+    found = _suitable(spread, plain.dtype)
+    if found is None:
+        return None
+    library, layout, where, there = _native.library(), found.layout, spread.ctypes.data, plain.ctypes.data
+    size = plain.itemsize
+
+    def copy(first: int, count: int) -> None:
+        if is_gathered:
+            library.xf_gather(layout, where, first, count, there + first * size, 0)
+        else:
+            library.xf_scatter(layout, where, first, count, there + first * size)
+
+    return Spreading(copy, max(found.unit // size, 1))
 
 
 def _suitable(array: HostArray, dtype: np.dtype[Any]) -> HostForm | None:

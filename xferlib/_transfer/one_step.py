@@ -19,9 +19,6 @@ from xferlib._core import defaults, devices, registry
 from xferlib._core.array import SUPPORTED
 from xferlib._core.device import Device
 from xferlib._core.layout import address
-from xferlib._core.thresholds import (
-    PARALLEL_HOST_FROM,
-)
 from xferlib._memory import pinned_ranges, slab
 from xferlib._transfer import compiled_copies, compiled_staging, host_copy, plan, upload
 from xferlib._transfer.host_end import HostEnd
@@ -84,11 +81,7 @@ def _named(name: Any, device: Any) -> tuple[Backend | None, Any]:
 def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any]) -> Array | None:
     """Copy an array to a new one on a device; on the usual way where the driver declines."""
     if device.kind == "cpu":
-        if x.dtype != wanted:
-            return None
-        if x.nbytes < PARALLEL_HOST_FROM and (made := backend.copied_on_host(x)) is not None:
-            return made
-        filled = backend.empty(x.shape, x.dtype, device=device, stream=backend.stream_current(device))
+        filled = host_copy.new(backend, device, x.shape, wanted)
         host_copy.copy_on_host(backend.host_view(filled), x)
         return filled
     if backend.fast is None or not x.nbytes:
@@ -169,7 +162,7 @@ def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
     if owner is None:
         return False
     if (fast := owner.fast) is None:
-        return x.dtype == wanted and not owner.capabilities.streams and _fills_on_host(x, out, owner)
+        return not owner.capabilities.streams and _fills_on_host(x, wanted, out, owner)
     whole = fast.whole(out)
     if whole is None or whole[1] != x.shape or whole[2] != wanted or not x.nbytes:
         return False
@@ -188,9 +181,9 @@ def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
     return _sends(x, wanted, out, whole[0], backend, stream, found)
 
 
-def _fills_on_host(x: HostArray, out: Array, owner: Backend) -> bool:
+def _fills_on_host(x: HostArray, wanted: np.dtype[Any], out: Array, owner: Backend) -> bool:
     memory = memory_of(out, owner)
-    if memory is None or not host_copy.is_twin(memory, x):
+    if memory is None or not host_copy.is_fitting(memory, x, wanted):
         return False
     if memory is not out and not owner.view(out).is_writable:  # such as an array of JAX, whose memory could be written
         return False
