@@ -22,7 +22,7 @@ def _filled(dtype: str) -> np.ndarray[Any, Any]:
 
 
 def _converted(values: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
-    """What arrives: floats saturate to integers, and NaN is 0."""
+    """The values that arrive: floats saturate to integers, and NaN is 0."""
     if values.dtype.kind == "f" and np.dtype(dtype).kind == "i":
         limits = np.iinfo(dtype)
         values = np.nan_to_num(values.astype("float64"), nan=0.0).clip(limits.min, limits.max)
