@@ -515,7 +515,7 @@ def test_a_pickle_keeps_backend_and_device() -> None:
 def test_default_rng_returns_a_generator_itself() -> None:
     rng = xl.random.default_rng(3)
     assert xl.random.default_rng(rng) is rng
-    assert "seed 3.1, block 0" in repr(rng.spawn(2)[1])
+    assert "seed 3, spawned as [1], block 0" in repr(rng.spawn(2)[1])
     with pytest.raises(ArgumentError, match="seed 3, block 0> keeps its backend and device; give no backend="):
         xl.random.default_rng(rng, backend="sim")
 

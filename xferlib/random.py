@@ -267,8 +267,8 @@ class Generator:
 
     def __repr__(self) -> str:
         state = self.state
-        path = "".join(f".{number}" for number in state["spawn_key"])
-        return f"<Generator {state['algorithm']}, seed {shown(state['seed'])}{path}, block {state['block']}>"
+        child = f", spawned as {state['spawn_key']}" if state["spawn_key"] else ""
+        return f"<Generator {state['algorithm']}, seed {shown(state['seed'])}{child}, block {state['block']}>"
 
     # --- drawing
     def _place(self) -> Device:
