@@ -63,6 +63,15 @@ def is_there(name: str) -> bool:
     return backends[name].is_available if name in backends else importlib.util.find_spec(name) is not None
 
 
+def backend_with(device: str) -> str:
+    """Return the backend's name; skip the test where it lacks the device."""
+    name = device.partition(":")[0]
+    status = xl.available_backends()[name]
+    if device not in status.devices:
+        pytest.skip(f"{device}: {status.reason or 'no such device'}")
+    return name
+
+
 DEVICES = ["numpy:cpu", "torch:cpu", "sim:sim:0", "cupy:cuda:0", "torch:cuda:0", "pycuda:cuda:0"]
 
 
@@ -71,10 +80,7 @@ DEVICES = ["numpy:cpu", "torch:cpu", "sim:sim:0", "cupy:cuda:0", "torch:cuda:0",
 def test_programs_run_and_print_what_the_page_says(
     page: Path, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = where.partition(":")[0]
-    status = xl.available_backends()[backend]
-    if where not in status.devices:
-        pytest.skip(f"{where}: {status.reason or 'no such device'}")
+    backend = backend_with(where)
     monkeypatch.chdir(tmp_path)
     xl.trim()  # pages that count what is kept begin with nothing
     names: dict[str, Any] = {"__name__": "page"}
@@ -103,10 +109,7 @@ EXAMPLES = dict(
 def test_the_examples_of_the_reference_run(
     name: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = where.partition(":")[0]
-    status = xl.available_backends()[backend]
-    if where not in status.devices:
-        pytest.skip(f"{where}: {status.reason or 'no such device'}")
+    backend = backend_with(where)
     monkeypatch.chdir(tmp_path)
     printed = StringIO()
     own_cache = configured({"XFERLIB_CACHE_DIR": str(tmp_path)})  # `calibrate` writes there
