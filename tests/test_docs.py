@@ -13,9 +13,11 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import xferlib as xl
+from xferlib.testing import configured
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -85,6 +87,45 @@ def test_programs_run_and_print_what_the_page_says(
                     exec(compile("\n" * block.line + block.code, page, "exec"), names)
                 if block.output is not None and block.printer in (None, backend):
                     assert printed.getvalue() == block.output, f"{page.name}, line {block.line}"
+
+
+EXAMPLES = dict(
+    re.findall(
+        r"^== (\S+)\n(.*?)(?=^== |\Z)",
+        (ROOT / "tools" / "api_examples.txt").read_text(),
+        re.DOTALL | re.MULTILINE,
+    )
+)
+
+
+@pytest.mark.parametrize("where", DEVICES)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_examples_of_the_reference_run(
+    name: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = where.partition(":")[0]
+    status = xl.available_backends()[backend]
+    if where not in status.devices:
+        pytest.skip(f"{where}: {status.reason or 'no such device'}")
+    monkeypatch.chdir(tmp_path)
+    printed = StringIO()
+    own_cache = configured({"XFERLIB_CACHE_DIR": str(tmp_path)})  # `calibrate` writes there
+    with own_cache, xl.use_backend(backend), xl.Device(where), redirect_stdout(printed):
+        exec(compile(EXAMPLES[name], name, "exec"), {"np": np, "xl": xl})
+    if expected := re.findall(r"# -> (.*)", EXAMPLES[name]):
+        assert printed.getvalue().splitlines() == expected
+
+
+def test_each_call_of_the_reference_has_an_example() -> None:
+    entries = re.split(r"^### ", (ROOT / "docs" / "reference" / "api.md").read_text(), flags=re.MULTILINE)[1:]
+    calls = {entry.partition("`")[2].partition("`")[0]: entry for entry in entries if "\n```python\n" in entry}
+    assert [name for name, entry in calls.items() if "**Example**" not in entry and "\n    " not in entry] == []
+    assert set(EXAMPLES) <= {entry.partition("`")[2].partition("`")[0] for entry in entries}
+
+
+def test_the_reference_shows_programs_and_no_insides() -> None:
+    text = (ROOT / "docs" / "reference" / "api.md").read_text()
+    assert not re.findall(r"ForwardRef|RawStream|try_start|Transfer\($|Prefetcher\(", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: str(page.relative_to(ROOT)))

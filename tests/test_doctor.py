@@ -306,6 +306,7 @@ def put_driver(folder: Path, monkeypatch: pytest.MonkeyPatch, **values: int) -> 
         "int cuDeviceGet(int *d, int i) { *d = i; return 0; }\n"
         'int cuDeviceGetName(char *t, int n, int d) { strcpy(t, "A GPU"); return 0; }\n'
         'int cuDeviceGetPCIBusId(char *t, int n, int d) { strcpy(t, "0000:17:00.0"); return 0; }\n'
+        "int cuDeviceTotalMem_v2(size_t *n, int d) { *n = (size_t)80 << 30; return 0; }\n"
         f"int cuDeviceGetAttribute(int *v, int a, int d) "
         f"{{ *v = a == 75 ? {given['major']} : {given['minor']}; return 0; }}\n"
     )

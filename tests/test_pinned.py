@@ -17,6 +17,7 @@ import xferlib as xl
 from xferlib._memory import registration
 from xferlib.errors import PinnedMemoryError
 from xferlib.testing import configured
+from xferlib.testing.harness import in_threads
 
 PAGE = mmap.PAGESIZE
 U8 = np.dtype(np.uint8)
@@ -272,7 +273,7 @@ def test_an_error_on_its_way_outlives_the_release_of_a_block(late: _Late) -> Non
 
 
 def test_threads_that_take_and_drop_blocks_have_each_its_own(late: _Late) -> None:
-    pool, wrong = xl.PinnedPool(late), []  # type: ignore[arg-type]
+    pool = xl.PinnedPool(late)  # type: ignore[arg-type]
 
     def work(number: int) -> None:
         for turn in range(300):
@@ -280,15 +281,10 @@ def test_threads_that_take_and_drop_blocks_have_each_its_own(late: _Late) -> Non
             x[:] = number
             y = pool.empty((700,), U8)
             y[:] = number + 100
-            if not (x == number).all() or not (y == number + 100).all():
-                wrong.append((number, turn))
+            assert (x == number).all()
+            assert (y == number + 100).all()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    in_threads(work, range(4))
     stats = pool.stats()
     assert stats.in_use_nbytes == stats.draining_nbytes == 0
     assert pool.trim() == stats.free_nbytes
@@ -475,3 +471,14 @@ def test_an_event_that_comes_while_others_are_asked_is_kept(late: _Late, monkeyp
     assert pool.stats().draining_nbytes == bin_nbytes(5000)
     late.passed.add("three")
     assert pool.stats().free_nbytes == bin_nbytes(5000)
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch", "sim"])
+def test_memory_that_does_not_exist_is_an_error_of_xferlib_that_names_the_bytes(name: str) -> None:
+    if not xl.available_backends()[name].is_available:
+        pytest.skip(f"{name} is not installed")
+    with pytest.raises(PinnedMemoryError, match=f"{1 << 50} bytes of pinned memory .* free arrays"):
+        xl.pinned_empty(1 << 50, "uint8", backend=name)
+    with pytest.raises(xl.errors.DeviceMemoryError, match=f"^{1 << 50} bytes .* free arrays"):
+        xl.empty(1 << 47, backend=name, device=f"{name}:cpu" if name != "sim" else None)
+    assert xl.pinned_pool(name).stats().in_use_nbytes < 1 << 50

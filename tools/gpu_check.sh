@@ -8,6 +8,8 @@
 #   arrays     PyCUDA's namespace, tests and figures  launches   raw kernels and graphs beside other libraries'
 #   sweep      random transfers and trees, 3 seeds    overlap    prefetch and stream_map
 #   several    what needs two GPUs or more            suites     the peers' own tests, from checkouts under $PEERS
+#   trees      speed beside the tree of another commit in the folder $OTHER, in eight minutes or $TREES_SECONDS:
+#              git archive --prefix=other/ COMMIT | tar x;  OTHER=other tools/gpu_check.sh trees
 #
 # Writes its results under $OUT (./gpu-results). Needs Python 3.11+ with the packages importable, and no network.
 # Each section has its own time limit, so that a hang in one leaves the others their turn.
@@ -110,7 +112,13 @@ run_suites() { # counts are lines that `python -m tools.peer_suites --merge FILE
     done
 }
 
-SWEEP_SECONDS=${SWEEP_SECONDS:-60}
+run_trees() { # both built by the compiler that is here
+    (cd "${OTHER:?names the folder of the other tree}" && "$PYTHON" -m xferlib._native.build)
+    section trees $((TREES_SECONDS + 80)) "$PYTHON" -m tools.compare_trees "$OTHER" \
+        --backends "${BACKENDS:-torch,cupy,pycuda}" --seconds "$TREES_SECONDS" --json "$OUT/trees.json"
+}
+
+SWEEP_SECONDS=${SWEEP_SECONDS:-60} TREES_SECONDS=${TREES_SECONDS:-480}
 tests_limit=480 bench_limit=240 # seconds, of a part by itself; together they share nine minutes
 if [ $# -eq 0 ]; then
     tests_limit=220 bench_limit=105
@@ -121,7 +129,7 @@ section info 30 "$PYTHON" -m xferlib info
 section doctor 90 "$PYTHON" -m xferlib doctor
 for part in "$@"; do
     case $part in
-        tests | layouts | demo | bench | arrays | launches | sweep | overlap | several | suites) "run_$part" ;;
+        tests | layouts | demo | bench | arrays | launches | sweep | overlap | several | suites | trees) "run_$part" ;;
         *)
             echo "unknown section '$part'; the sections are listed in the first lines of $0" >&2
             exit 2

@@ -18,6 +18,7 @@ import pytest
 
 import xferlib as xl
 from tests.arrays.conftest import Space
+from tests.needed import need
 from xferlib.sim import ImplicitCopyError
 from xferlib.testing import backend_named
 
@@ -102,9 +103,7 @@ def test_functions_of_scipy_and_scikit_learn(plugins: object, library: str, back
     """Optional: where they are installed."""
     if importlib.util.find_spec(library) is None:
         pytest.skip(f"{library} is not installed")
-    status = xl.available_backends()[backend]
-    if not status.is_available:
-        pytest.skip(f"{backend}: {status.reason}")
+    need(backend)
     if backend == "pycuda" and backend_named(backend).math is None:
         pytest.skip(backend_named(backend).capabilities.why["math"])
     command = [sys.executable, "-m", "tests.arrays.published", library, backend]

@@ -59,6 +59,8 @@ def full(
     """An array filled with one value; its dtype is the value's, as NumPy has it, if omitted. Others as for `empty`."""
     if is_fortran(order, "full"):
         return reversed_axes(full(shape_of(shape)[::-1], fill_value, dtype, backend=backend, device=device))
+    if isinstance(fill_value, str):
+        raise UnsupportedArrayError(f"full: fill_value={fill_value!r} is no number; give one: full(shape, number)")
     value = as_host_array(fill_value, what="fill_value")
     wanted = ends.wanted_dtype(dtype, value.dtype)
     convert.check_conversion(value.dtype, wanted)
@@ -215,7 +217,19 @@ def pinned_array(x: Any, dtype: Any = None, *, backend: str | None = None) -> Ho
 
 
 def pin(array: HostArray, *, backend: str | None = None) -> registration.pin:
-    """Page-lock an existing array in place: ``with pin(x): ...``; see `_memory.registration.pin` for the cost."""
+    """Page-lock an existing array in place, for the time of a block: ``with xl.pin(x): ...``.
+
+    Worth it for memory that is sent many times: page-locking 1 GiB takes 24 ms where the pages are resident and about
+    140 ms where they are not. One transfer alone is faster staged.
+
+    Args:
+        array: A C- or F-contiguous ``numpy.ndarray`` in ordinary memory. Not a file-backed map.
+        backend: The backend that will copy it; the default one if omitted.
+
+    Raises:
+        LayoutError: The array has gaps, or is a file-backed map, or something else.
+        PinnedMemoryError: The system refuses to lock the pages.
+    """
     return registration.pin(array, _pinning_backend(backend))
 
 

@@ -63,8 +63,8 @@ def shape_of(shape: Any, *, what: str = "shape") -> tuple[int, ...]:
         raise LayoutError(f"{what}={shown(extents)} has a negative extent; extents are 0 or more")
     if len(extents) > _MOST_DIMENSIONS or math.prod(filter(None, extents)) > _MOST_ELEMENTS:
         raise LayoutError(
-            f"{what}={shown(extents)} has {len(extents)} dimensions; an array has {_MOST_DIMENSIONS} at most, "
-            "and no more bytes than can be addressed"
+            f"{what}={shown(extents)} is too large; an array has at most {_MOST_DIMENSIONS} dimensions, and no more "
+            "bytes than can be addressed"
         )
     return extents
 

@@ -36,7 +36,7 @@ from xferlib._memory.domains import PerDomain
 from xferlib._runtime import config
 from xferlib._runtime.handoff import is_followed
 from xferlib._runtime.interrupts import deferred
-from xferlib.errors import ArgumentError, PinnedMemoryError, shown
+from xferlib.errors import ArgumentError, PinnedMemoryError, XferError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -80,10 +80,9 @@ class PinnedStats:
 
 
 class PinnedPool:
-    """Recycles page-locked blocks of one backend family.
+    """Recycles page-locked blocks for backends that share them, as the CUDA backends do.
 
-    Args:
-        backend: Allocates the blocks and knows their events.
+    Attributes:
         max_bytes: Most bytes to hold, in use and free together; None: ``XFERLIB_PINNED_LIMIT``.
         when_full: What an allocation over the limit does. ``"stage"``: gets ordinary memory, which
             transfers stage. ``"block"``: waits until copies in flight release enough. ``"raise"``.
@@ -185,9 +184,13 @@ class PinnedPool:
     def _allocate(self, size: int, free: list[PooledBlock]) -> None:
         try:
             memory = self._backend.pinned_alloc(size)  # outside the lock: it takes milliseconds
-        except BaseException:
+        except BaseException as error:
             with self._lock:
                 self._total -= size
+            if isinstance(error, (MemoryError, OSError)) and not isinstance(error, XferError):
+                raise PinnedMemoryError(
+                    f"{size} bytes of pinned memory cannot be allocated ({error}); free arrays, or work on parts"
+                ) from error
             raise
         block = self._leases.PooledBlock(memory, size, self._lock, self._backend)
         block.hand_on()

@@ -42,9 +42,10 @@ class Stager(HostThread):
             stream nor the staging is ordered behind them.
         stream: Carries them.
         location, call: The line that requested the transfer, and the function called there.
+        outcome: All that is known of the transfer's end by waiting for it, once it is complete.
     """
 
-    __slots__ = ("call", "copies", "location", "stream")
+    __slots__ = ("call", "copies", "location", "outcome", "stream")
 
     def __init__(self, participants: ParticipantKeys, stream: SimStream, location: CodeLocation, call: str) -> None:
         super().__init__(participants.enter(), "a thread of xferlib")
@@ -52,6 +53,7 @@ class Stager(HostThread):
         self.stream = stream
         self.location = location
         self.call = call
+        self.outcome: Handover | None = None
 
 
 class TransferCopies(Participant):
@@ -75,20 +77,20 @@ class Handover(KeptClock):
 
 
 class Hosts:
-    """The host threads, by thread."""
+    """The host threads, by thread; the machine sets what it does itself of `StagingListener`."""
 
     domain = "sim"
 
     def __init__(self, participants: ParticipantKeys) -> None:
         self._participants = participants
-        self.stage: Callable[[HostThread, int], None] = lambda host, nbytes: None
-        """Called by `staged`: advances the virtual clock."""
-        self.put_off: Callable[[Job, Ends], Postponed]
-        """Called by `postpone`: makes the transfer late."""
-        self.ahead: Callable[[list[HostArray]], ReadAhead]
-        """Called by `read_ahead`: checks the batch for changes."""
-        self.touch: Callable[..., None]
-        """Called by `touched`: checks the access."""
+        self.staged: Callable[[int], None] = lambda nbytes: None
+        """Advances the virtual clock: the calling thread has copied bytes between ordinary and page-locked memory."""
+        self.postpone: Callable[[Job, Ends], Postponed]
+        """Makes a transfer late that is about to be given to threads that stage it."""
+        self.read_ahead: Callable[[list[HostArray]], ReadAhead]
+        """Checks a batch for changes until `prefetch` yields it."""
+        self.touched: Callable[..., None]
+        """Checks an access of the calling thread to a host array, for a blocking transfer."""
         self.main = HostThread(participants.enter(), "the host")
         self._own: dict[int, HostThread] = {}
         self._ended = HostThread(participants.enter(), "host threads that have ended")
@@ -126,8 +128,14 @@ class Hosts:
                 self.over.append(over)
 
     def given(self, before: object) -> Handover:
-        """Publish: everything the calling thread did so far happens before the taker's next action."""
+        """Publish: everything the calling thread did so far happens before the taker's next action.
+
+        A thread that staged as late as may be has waited for more than the transfer; only an end of it is told.
+        """
         host = self.current()
+        if isinstance(host, Stager) and host.outcome is not None:
+            host.outcome.time_s = host.time_s
+            return host.outcome
         if isinstance(before, Handover):
             return Handover(joined(before.clock, host.clock), max(before.time_s, host.time_s), self._participants)
         return Handover(dict(host.clock), host.time_s, self._participants)
@@ -146,27 +154,11 @@ class Hosts:
             else:
                 self._own[ident] = before
 
-    def postpone(self, job: Job, ends: Ends) -> Postponed:
-        """Note that a transfer is about to be given to threads that stage it."""
-        return self.put_off(job, ends)
-
-    def read_ahead(self, hosts: list[HostArray]) -> ReadAhead:
-        """Note that host arrays may be read from now on, until `prefetch` yields them."""
-        return self.ahead(hosts)
-
-    def touched(self, host: HostArray, *, is_write: bool) -> None:
-        """Note that the calling thread reads or writes a host array, for a blocking transfer."""
-        self.touch(host, is_write=is_write, is_declared=False)
-
     def finishing(self, job: Job) -> None:
         """Note that the calling thread has enqueued the last copy of a job, or that it has arrived."""
         complete = self.completions.pop(id(job), None)
         if complete is not None:
             complete()
-
-    def staged(self, nbytes: int) -> None:
-        """Note that the calling thread has copied ``nbytes`` between ordinary and page-locked memory."""
-        self.stage(self.current(), nbytes)
 
     def taken(self, handover: object) -> None:
         """Order the calling thread behind the publisher of a thing."""
