@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from tests.test_peer_page import SECTIONS, _resolve
+from tests.test_peer_page import SECTIONS, resolve
 from xferlib.errors import UnsupportedError
 
 OTHERS = {
@@ -93,7 +93,7 @@ def _on_the_simulator() -> Any:
 
 def _has_argument(piece: str, ours: tuple[str, ...]) -> bool:
     named = re.findall(r"\b(\w+)=", piece)
-    functions = [_resolve(name) for name in ours] + [xl.to_device, xl.raw_module, xl.scan]
+    functions = [resolve(name) for name in ours] + [xl.to_device, xl.raw_module, xl.scan]
     return all(any(name in inspect.signature(each).parameters for each in functions) for name in named)
 
 
@@ -103,7 +103,7 @@ def test_a_piece_of_advice_works(section: str, ours: tuple[str, ...], piece: str
         assert _has_argument(piece, ours)
         return
     if re.fullmatch(r"\w+", piece):
-        found = [_resolve(name) for name in ours] + [xl, xl.errors, xl.Device]
+        found = [resolve(name) for name in ours] + [xl, xl.errors, xl.Device]
         functions = [each for each in [*found, xl.elementwise, xl.reduction] if callable(each)]
         is_ours = any(hasattr(each, piece) for each in found) or piece in {name.rpartition(".")[2] for name in ours}
         assert is_ours or any(

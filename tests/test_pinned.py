@@ -471,3 +471,14 @@ def test_an_event_that_comes_while_others_are_asked_is_kept(late: _Late, monkeyp
     assert pool.stats().draining_nbytes == bin_nbytes(5000)
     late.passed.add("three")
     assert pool.stats().free_nbytes == bin_nbytes(5000)
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch", "sim"])
+def test_memory_that_does_not_exist_is_an_error_of_xferlib_that_names_the_bytes(name: str) -> None:
+    if not xl.available_backends()[name].is_available:
+        pytest.skip(f"{name} is not installed")
+    with pytest.raises(PinnedMemoryError, match=f"{1 << 50} bytes of pinned memory .* free arrays"):
+        xl.pinned_empty(1 << 50, "uint8", backend=name)
+    with pytest.raises(xl.errors.DeviceMemoryError, match=f"^{1 << 50} bytes .* free arrays"):
+        xl.empty(1 << 47, backend=name, device=f"{name}:cpu" if name != "sim" else None)
+    assert xl.pinned_pool(name).stats().in_use_nbytes < 1 << 50

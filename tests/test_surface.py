@@ -79,3 +79,30 @@ def test_drawn_calls_do_what_numpys_do(backend: str, name: str) -> None:
         if (bad := difference(found, expected)) is not None:
             wrong.append(f"{name}(*{args}, **{options}) {bad}")
     assert not wrong, f"{len(wrong)} of {SEEDS}:\n" + "\n".join(wrong[:9])
+
+
+X, PLACES = np.arange(6.0).reshape(2, 3), np.array([1, 0])
+BY_POSITION: tuple[Callable[[Any, Any, Any], Any], ...] = (
+    lambda xp, x, i: xp.sum(x, 0, "float32"), lambda xp, x, i: xp.prod(x, 0), lambda xp, x, i: xp.mean(x, 1),
+    lambda xp, x, i: xp.max(x, 0), lambda xp, x, i: xp.argmin(x, 1), lambda xp, x, i: xp.any(x, 0),
+    lambda xp, x, i: xp.count_nonzero(x, 0), lambda xp, x, i: xp.std(x, 0), lambda xp, x, i: xp.var(x, 1),
+    lambda xp, x, i: xp.concat([x, x], 1), lambda xp, x, i: xp.stack([x, x], 1), lambda xp, x, i: xp.flip(x, 0),
+    lambda xp, x, i: xp.repeat(x, 2, 0), lambda xp, x, i: xp.roll(x, 1, 0), lambda xp, x, i: xp.tril(x, 1),
+    lambda xp, x, i: xp.triu(x, 1), lambda xp, x, i: xp.take(x, i, 0), lambda xp, x, i: xp.sort(x, 0),
+    lambda xp, x, i: xp.argsort(x, 0), lambda xp, x, i: xp.diff(x, 1, 0), lambda xp, x, i: xp.diff(x, 2),
+    lambda xp, x, i: xp.take_along_axis(x, i[:1, None], 0), lambda xp, x, i: xp.searchsorted(i[1:], i, "right"),
+    lambda xp, x, i: xp.tensordot(x, x, 2), lambda xp, x, i: xp.eye(2, 3, 1), lambda xp, x, i: xp.zeros((2,), "int8"),
+    lambda xp, x, i: xp.full((2,), 1, "int8"), lambda xp, x, i: xp.zeros_like(x, "int8"),
+    lambda xp, x, i: xp.asarray([1], "float32"), lambda xp, x, i: xp.fft.fft(x, 4, 0),
+    lambda xp, x, i: xp.fft.fftn(x, (4, 4), (0, 1)), lambda xp, x, i: xp.fft.fftfreq(4, 0.5),
+    lambda xp, x, i: xp.where(x > 2)[1], lambda xp, x, i: xp.fft.fftshift(x, 0),
+    lambda xp, x, i: xp.fft.irfft(x, 4, 0, "ortho"),
+)  # fmt: skip
+"""Calls with arguments by position, which NumPy allows and the standard does not forbid."""
+
+
+@pytest.mark.parametrize("number", range(len(BY_POSITION)))
+def test_arguments_may_be_given_by_position_in_numpys_order(backend: str, number: int) -> None:
+    call, x = BY_POSITION[number], xl.to_device(X)
+    found = xl.to_host(call(xl.get_array_module(x), x, xl.to_device(PLACES)))
+    assert difference([found], [np.asarray(call(np, X, PLACES))]) is None

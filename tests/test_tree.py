@@ -287,3 +287,15 @@ def test_a_recording_has_each_trees_bytes_once(pinned: bool) -> None:
     for recording in (up, down):
         calls = [each.nbytes for each in recording.operations if each.kind == "call"]
         assert sum(calls) == sum(each.nbytes for each in tree)
+
+
+@pytest.mark.parametrize("kind", [list, dict])
+def test_a_container_that_holds_itself_is_refused(kind: Any) -> None:
+    tree = kind()
+    if isinstance(tree, dict):
+        tree["self"] = tree
+    else:
+        tree.append(tree)
+    for call in (xl.tree.to_device, xl.tree.to_host):
+        with pytest.raises(xl.errors.ArgumentError, match="holds itself"):
+            call(tree)

@@ -271,7 +271,12 @@ def test_a_transform_over_several_axes(able: Space, call: str, options: dict[str
 
 def test_transforms_of_no_elements_are_zeros(space: Space) -> None:
     """NumPy's are of memory that it has not filled, where an axis is padded."""
-    for call, options in (("fft", {}), ("irfft", {"n": 3}), ("irfftn", {"s": (2, 3)}), ("fftn", {"s": (2, 3)})):
+    for call, options in (
+        ("fft", {}),
+        ("irfft", {"n": 3}),
+        ("irfftn", {"s": (2, 3), "axes": (0, 1)}),
+        ("fftn", {"s": (2, 3), "axes": (0, 1)}),
+    ):
         for shape in ((0, 3), (3, 0)) if options else ((0, 3),):
             x = np.empty(shape, "float32")
             found = space.get(getattr(space.xp.fft, call)(space.put(x), **options))

@@ -242,7 +242,7 @@ WRONG = [
     ("Pair p(x, 1); Other q(1); p = q; y = p.a", "struct Other { double a; };", KernelSyntaxError, "is a Pair"),
     ("y = f(x)", "__device__ double f(Pair p) { return p.a; }", KernelTypeError, "is a float64, and must be Pair"),
     ("y = x", "struct Q { double v[3]; };", KernelSyntaxError, "is no number and no struct"),
-    ("y = x", "struct Q { int n; int twice() { return 2 * n; } };", KernelSyntaxError, "write functions outside of it"),
+    ("y = x", "struct Q { int n; ~Q() { n = 0; } };", KernelSyntaxError, "is not supported; write it outside of it"),
     ("y = x", "struct Q { int a, b; Q(int u) : c(u) {} };", KernelSyntaxError, "':? ?c\\(u\\)' sets no member"),
     ("Q q; q.a = 1; y = x", "struct Q { foo a; };", KernelSyntaxError, "struct Q: unknown type 'foo' of member 'a'"),
     ("union U { int a; } u; y = x", "", KernelSyntaxError, "union is not supported, nor enum outside of the preamble"),
@@ -300,8 +300,11 @@ def test_a_constructor_makes_the_members_that_have_one():
         "Q& operator=(const Q& o) { a = o.a * 2; b = o.b; return *this; }",
         "Q& operator=(const Q& o) { a = o.a; return *this; b = o.b; }",
         "Q& operator=(float v) { a = v; return *this; }",
-        "float dot(const Q& o) { return a * o.a + b * o.b; }",
+        "friend float dot(const Q& o) { return a * o.a + b * o.b; }",
         "template <typename V> Q(V u) : a(u) { }",
+        "operator float() { return a; }",
+        "float operator()(float v) { return a * v; }",
+        "virtual float f() { return a; }",
     ],
 )
 def test_other_functions_of_a_struct_are_refused(function):

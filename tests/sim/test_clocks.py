@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xferlib.sim.model.clocks import Participant, joined
+from xferlib.sim.model.clocks import KeptClock, Participant, ParticipantKeys, joined
 
 clocks = st.dictionaries(st.integers(0, 4), st.integers(1, 5), max_size=5)
 histories = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=25)
@@ -52,3 +52,12 @@ def test_a_forgotten_participant_is_in_no_clock() -> None:
     one.join(two)
     one.forget({2})
     assert 2 not in one.clock
+
+
+def test_a_kept_clock_loses_those_that_have_left_since() -> None:
+    keys = ParticipantKeys()
+    stays, leaves = keys.enter(), keys.enter()
+    kept = KeptClock({stays: 3, leaves: 5}, keys)
+    assert kept.clock == {stays: 3, leaves: 5}
+    keys.leave({leaves})
+    assert kept.clock == {stays: 3}

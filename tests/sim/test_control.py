@@ -51,6 +51,14 @@ def test_a_report_names_both_lines_both_streams_and_the_call_that_mends_it() -> 
     assert all(part in str(raised.value) for part in (race.missing, race.remedy, race.first.by, race.second.by))
 
 
+def test_the_fault_that_ends_a_block_is_raised_and_not_one_that_follows_from_it() -> None:
+    target = np.zeros(8)
+    with pytest.raises(sim.RaceError) as raised, sim.check("raise"):
+        xl.to_host_async(xl.ones(8), out=target)
+        xl.to_host(xl.ones(8), out=target)  # the transfer will find its target changed
+    assert raised.value.race.hazard is sim.Hazard.HOST_WRITE
+
+
 def test_log_mode_collects_each_fault_once_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="xferlib.sim"), sim.check("log") as checked:
         for _ in range(3):

@@ -281,3 +281,53 @@ def test_a_transfer_is_ordered_though_the_thread_that_began_it_is_not_the_last_t
         device = transfer.result()
         monkeypatch.undo()
         assert float(xl.to_host(device + 1.0)[-1]) == N
+
+
+@pytest.mark.parametrize("is_strided", [False, True])
+def test_an_upload_of_pinned_memory_that_a_download_still_fills_is_reported(is_strided: bool) -> None:
+    """A thread reads small arrays when the call is made, pinned or not."""
+    with xl.use_backend("sim"), pytest.raises(sim.RaceError) as raised, sim.check("raise"):
+        stream, memory = xl.Stream(), xl.pinned_zeros(8)
+        first, second = xl.zeros(8), xl.zeros(16)
+        into = second[::2] if is_strided else second[:8]
+        xl.synchronize()
+        xl.to_host_async(first, out=memory, stream=stream)
+        xl.to_device_async(memory, out=into, stream=stream)
+    assert raised.value.race.hazard is sim.Hazard.HOST_READ
+
+
+def test_the_wait_for_a_transfer_orders_nothing_that_followed_it_on_its_stream() -> None:
+    with xl.use_backend("sim"), pytest.raises(sim.RaceError) as raised, sim.check("raise"):
+        stream, target = xl.Stream(), np.zeros(8)
+        sent, other = xl.zeros(8), xl.zeros(8)
+        xl.synchronize()
+        transfer = xl.to_host_async(sent, out=target, stream=stream)
+        with stream:
+            other[:] = 1.0
+        transfer.result()
+        other += 1.0
+    assert raised.value.race.hazard is sim.Hazard.READ_AFTER_WRITE
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy"])
+def test_a_source_with_gaps_may_be_dropped_while_it_is_downloaded(schedule: str) -> None:
+    with sim.check("raise", schedule=schedule):
+        source = xl.full(8, 2.0, backend="sim")
+        transfer = xl.to_host_async(source[::-2])
+        del source
+        assert transfer.result().tolist() == [2.0] * 4
+
+
+def test_waiting_for_a_device_waits_for_the_transfers_on_it() -> None:
+    source, target = np.ones(8), np.zeros(8)
+    device = xl.zeros(8, backend="sim")
+    with sim.check("raise"):
+        xl.to_device_async(source, out=device)
+        xl.synchronize("sim:0")
+        sim.writes(source)
+        source[:] = 2.0
+        assert xl.to_host(device).tolist() == [1.0] * 8
+        xl.to_host_async(device, out=target)
+        xl.synchronize("sim:0")
+        sim.reads(target)
+        assert target.tolist() == [1.0] * 8

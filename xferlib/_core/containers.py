@@ -12,6 +12,7 @@ import numpy as np
 
 from xferlib._core import registry
 from xferlib._native import driver_calls
+from xferlib.errors import ArgumentError
 
 NAMESPACE = "xferlib"
 """Namespace of `optree` in which xferlib looks for custom nodes, besides the global one."""
@@ -52,7 +53,12 @@ def _flatten(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
     import optree
 
     while True:
-        leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
+        try:
+            leaves, spec = optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)
+        except RecursionError as error:
+            raise ArgumentError(
+                "the tree is nested too deeply, or one of its containers holds itself; move its arrays as a list"
+            ) from error
         fresh = [cls for cls in set(map(type, leaves)) if dataclasses.is_dataclass(cls)]
         if not fresh:
             return leaves, functools.partial(optree.tree_unflatten, spec)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import defaults, registry
+from xferlib._core import defaults, pending, registry
 from xferlib._core import device as _device
 from xferlib._core.device import Device, DeviceSpec, make_device
 from xferlib._core.raw import refuse_device
@@ -53,6 +53,7 @@ class _Directory:
 
     def synchronize(self, device: Device) -> None:
         refuse_device("synchronize", device)
+        pending.settle_all(device)
         registry.get(device.backend).at(device).device_synchronize(device)
 
     def use(self, device: Device) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.errors import LayoutError, LayoutTypeError, shown
+from xferlib.errors import LayoutError, LayoutIndexError, LayoutTypeError, shown
 
 HostArray = np.ndarray[Any, Any]
 
@@ -74,12 +74,12 @@ def axis_of(name: str, axis: Any, ndim: int) -> int:
 
     Raises:
         LayoutTypeError: It is no integer.
-        LayoutError: There is no such axis.
+        LayoutIndexError: There is no such axis.
     """
     if isinstance(axis, (int, np.integer)) and -ndim <= axis < ndim:
         return int(axis) % ndim
     remedy = f"give one from {-ndim} to {ndim - 1}" if ndim else "reshape the array first"
-    kind = LayoutError if isinstance(axis, (int, np.integer)) else LayoutTypeError
+    kind = LayoutIndexError if isinstance(axis, (int, np.integer)) else LayoutTypeError
     raise kind(f"{name}: axis={shown(axis)} is no axis of an array of {ndim}; {remedy}")
 
 

@@ -105,11 +105,12 @@ def pending_on(raw: RawStream) -> tuple[PendingTransfer, ...]:
         return tuple(_pending.get((raw.device, raw.handle), ()))
 
 
-def settle_all() -> None:
-    """Wait until every transfer begun so far is enqueued, or has failed."""
-    for transfers in list(_pending.values()):
-        for transfer in list(transfers):
-            transfer.settle()
+def settle_all(device: Device | None = None) -> None:
+    """Wait until every transfer begun so far is enqueued, or has failed; those on one device if it is given."""
+    for (place, _), transfers in list(_pending.items()):
+        if device is None or place == device:
+            for transfer in list(transfers):
+                transfer.settle()
 
 
 def add_pending(raw: RawStream, transfer: PendingTransfer) -> None:

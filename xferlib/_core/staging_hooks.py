@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 
 class Ends(NamedTuple):
-    """The host array, the device array and the stream of a staged transfer."""
+    """The host array, the device array and the stream of a staged transfer, and what it keeps alive."""
 
     host: HostArray
     device: ArrayInfo
     stream: RawStream
+    kept: tuple[Any, ...]
     is_upload: bool
 
 

@@ -36,7 +36,7 @@ from xferlib._memory.domains import PerDomain
 from xferlib._runtime import config
 from xferlib._runtime.handoff import is_followed
 from xferlib._runtime.interrupts import deferred
-from xferlib.errors import ArgumentError, PinnedMemoryError, shown
+from xferlib.errors import ArgumentError, PinnedMemoryError, XferError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -187,9 +187,9 @@ class PinnedPool:
         except BaseException as error:
             with self._lock:
                 self._total -= size
-            if isinstance(error, (MemoryError, OSError)) and not isinstance(error, PinnedMemoryError):
+            if isinstance(error, (MemoryError, OSError)) and not isinstance(error, XferError):
                 raise PinnedMemoryError(
-                    f"the host has no {size} bytes for a pinned array; release some, or take parts"
+                    f"{size} bytes of pinned memory cannot be allocated ({error}); free arrays, or work on parts"
                 ) from error
             raise
         block = self._leases.PooledBlock(memory, size, self._lock, self._backend)

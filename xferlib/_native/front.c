@@ -443,6 +443,15 @@ static int are_alike(const description *one, const description *other)
            !memcmp(one->extents, other->extents, (size_t)one->axes * sizeof *one->extents);
 }
 
+/* Whether elements of an array share memory: nothing may be written there. */
+static int repeats(const description *d)
+{
+    for (int i = 0; !d->is_c && d->strides && i < d->axes; ++i)
+        if (d->extents[i] > 1 && !d->strides[i])
+            return 1;
+    return 0;
+}
+
 /* What arrives of an array as the element of that number; 0 where Python is to decide, or to refuse. */
 static int is_converted(const description *src, int number, description *arriving)
 {
@@ -633,7 +642,7 @@ static int copy_on_host(const description *src, const description *dst)
     const description *plain = is_gathered ? dst : src;
     if (src->is_c && dst->is_c && !is_changed(src, dst))
         return copy_bytes(dst->data, src->data, src->nbytes);
-    if (!plain->is_c || plain->is_swapped || (uintptr_t)plain->data % (size_t)front.elements[plain->element].itemsize)
+    if (!plain->is_c || plain->is_swapped || repeats(dst) || (uintptr_t)plain->data % (size_t)front.elements[plain->element].itemsize)
         return 0;
     if (!host.strides) { /* in C order */
         Py_ssize_t step = front.elements[host.element].itemsize;
@@ -843,7 +852,7 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
         return NULL;
     if (out) {
         if ((PyObject *)Py_TYPE(out) != front.ndarray || !see_host(out, &dst) || !are_alike(&src, &dst) ||
-            !(((ndarray *)out)->flags & WRITABLE) || !is_small(&dst, src.nbytes))
+            repeats(&dst) || !(((ndarray *)out)->flags & WRITABLE) || !is_small(&dst, src.nbytes))
             return NULL;
         result = Py_NewRef(out);
     } else {

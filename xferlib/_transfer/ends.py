@@ -166,7 +166,7 @@ def copy_needed(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) ->
 def claim_out(target: CopyTarget, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """Check the caller's ``out``, if there is one, and tell its library that it is about to be written."""
     if target.into is not None:
-        _check_fit(target.into.shape, target.into.dtype, target.into.is_writable, shape, dtype)
+        _check_fit(target.into, target.into.is_writable, shape, dtype)
         target.backend.note_write(target.out, "out")
 
 
@@ -176,21 +176,17 @@ def check_host_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], call:
         raise UnsupportedArrayError(
             f"{call}: out is {type(out).__name__}, not a numpy.ndarray; make it with numpy.empty() or pinned_empty()"
         )
-    _check_fit(out.shape, out.dtype, out.flags.writeable, shape, dtype)
+    _check_fit(out, out.flags.writeable, shape, dtype)
 
 
-def _check_fit(
-    has_shape: tuple[int, ...],
-    has_dtype: np.dtype[Any],
-    is_writable: bool,
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-) -> None:
-    if has_shape != shape:
-        raise LayoutError(f"out has shape {has_shape}, but the source has shape {shape}; reshape one of them")
-    if has_dtype != dtype:
-        raise LayoutTypeError(
-            f"out has dtype {has_dtype}, but {dtype} arrives; pass dtype={str(has_dtype)!r} to convert"
-        )
+def _check_fit(out: ArrayInfo | HostArray, is_writable: bool, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    if out.shape != shape:
+        raise LayoutError(f"out has shape {out.shape}, but the source has shape {shape}; reshape one of them")
+    if out.dtype != dtype:
+        is_held = out.dtype in array.SUPPORTED  # in native byte order, as `dtype` converts
+        remedy = f"dtype={str(out.dtype)!r} to convert" if is_held else f"an array of dtype {dtype}"
+        raise LayoutTypeError(f"out has dtype {out.dtype}, but {dtype} arrives; pass {remedy}")
+    if array.repeats(shape, out.strides):
+        raise LayoutError(f"out has strides {out.strides}, so that elements share memory; pass a copy of it")
     if not is_writable:
         raise LayoutError("out is read-only; pass an array that may be written")

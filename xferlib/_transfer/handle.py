@@ -114,7 +114,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
             if staging_hooks.listener is not None:
                 assert device is not None
                 host = keep[0] if self.is_upload else self._result
-                ends = staging_hooks.Ends(host, device, self._stream, is_upload=self.is_upload)
+                ends = staging_hooks.Ends(host, device, self._stream, keep, is_upload=self.is_upload)
                 with deferred:  # or Ctrl-C might leave a transfer put off that cannot be dropped
                     self._later = staging_hooks.postponed(job, ends, self._backend.pinned_domain)
             if self._later is None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core import registry
+from xferlib._core.array import repeats
 from xferlib._core.layout import address
 from xferlib._core.thresholds import CAST_ON_DEVICE_FROM, DRIVER_MOST_DOWN, GATHERED_MOST
 from xferlib._memory import host, pinned, pinned_ranges, slab
@@ -54,6 +55,8 @@ def to_host(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> 
         return None
     if out is not None:
         if type(out) is not np.ndarray or out.shape != shape or out.dtype != wanted or not out.flags.writeable:
+            return None
+        if 0 in out.strides and repeats(shape, out.strides):
             return None
     if wanted != given and _is_cast_first(d, nbytes // given.itemsize, given, wanted, owner, is_pinned=is_pinned):
         made = converted(d, shape, wanted, owner)

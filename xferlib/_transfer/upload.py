@@ -201,6 +201,9 @@ def host_to_device_async(
         job = staged.upload_job(end, info, order, transfer.finish)
         transfer.start(job, info, keep=(src,), is_awaited=is_awaited)
     else:
+        staging_hooks.touched(
+            src, backend.pinned_domain, is_write=False
+        )  # of small ones a thread reads pinned memory too
         try:
             execute = _EXECUTORS[found.path] if is_flat else _spread
             execute(Upload(end, dst, info, order, is_blocking=False), found)

@@ -17,7 +17,7 @@ from xferlib._core.backend import Backend
 from xferlib._core.device import Device, DeviceProperties, make_device
 from xferlib._core.raw import PinnedBlock, RawStream
 from xferlib.backends.host_graphs import captures
-from xferlib.errors import StreamError
+from xferlib.errors import DeviceMemoryError, StreamError
 
 _DONE = "a CPU works in host memory: every operation is complete when it returns"
 
@@ -50,6 +50,15 @@ class HostBlock:
         self._memory = np.empty(nbytes + 64, dtype=np.uint8)
         self.pointer = -(-self._memory.ctypes.data // 64) * 64
         self.nbytes = nbytes
+
+
+def no_memory(shape: tuple[int, ...], dtype: np.dtype[Any], device: object) -> DeviceMemoryError:
+    """The error where the library has no memory for an array."""
+    nbytes = math.prod(shape) * dtype.itemsize
+    return DeviceMemoryError(
+        f"{nbytes} bytes for an array of shape {shape} and dtype {dtype} cannot be allocated on {device}; free arrays, "
+        "or work on parts"
+    )
 
 
 class HostBackend(Backend):

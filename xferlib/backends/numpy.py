@@ -15,7 +15,7 @@ from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.layout import address
 from xferlib._core.raw import RawStream
-from xferlib.backends.host import WHY_HOST, HostBackend, over
+from xferlib.backends.host import WHY_HOST, HostBackend, no_memory, over
 
 
 class NumpyBackend(HostBackend):
@@ -31,7 +31,10 @@ class NumpyBackend(HostBackend):
     def empty(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream
     ) -> np.ndarray[Any, Any]:
-        return np.empty(shape, dtype)
+        try:
+            return np.empty(shape, dtype)
+        except MemoryError as error:
+            raise no_memory(shape, dtype, device) from error
 
     plain_arrays = PlainArrays(np.ndarray)
 

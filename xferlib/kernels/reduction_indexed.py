@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xferlib._core.device import Device
 
 
-class _Beside:
+class _ElementwisePart:
     """The definition of an element-wise kernel beside the reduction; its dtypes are fixed."""
 
     defaults: dict[str, Any] = {}  # noqa: RUF012 - never written
@@ -69,7 +69,7 @@ class IndexedReduction:
         self._name = name
         self._params = spec.premap.program.params
         self._dtype = spec.accumulators[0]
-        self._map = ElementwiseKernel(_Beside(f"{name}_map", spec.premap))
+        self._map = ElementwiseKernel(_ElementwisePart(f"{name}_map", spec.premap))
         self._rest = make(_Rest(name, ("mapped",), dataclasses.replace(spec, premap=None)))
 
     def prepare(
@@ -114,7 +114,7 @@ class FinishedReduction:
         self._is_one = len(spec.accumulators) == 1
         self._params = (spec.map_program if spec.premap is None else spec.premap.program).params
         self._reduce = make(_Rest(name, names, dataclasses.replace(spec, postmap=None)))
-        self._post = ElementwiseKernel(_Beside(f"{name}_post", spec.postmap))
+        self._post = ElementwiseKernel(_ElementwisePart(f"{name}_post", spec.postmap))
 
     def prepare(self, owner: Backend, shapes: dict[int, tuple[int, ...]], axis: Axis, *, keepdims: bool) -> IndexedCall:
         """The call for arrays of these shapes, by argument."""

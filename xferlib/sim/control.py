@@ -74,15 +74,24 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
             self._outer_guard, simulated.guard = simulated.guard, self._guard.__enter__()
         return self
 
+    def _settle_unchecked(self) -> None:
+        mode, self.detector.mode = self.detector.mode, Mode.OFF
+        try:
+            pending.settle_all()
+        finally:
+            self.detector.mode = mode
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         simulated = machine()
         try:
-            pending.settle_all()
             if error is None:
+                pending.settle_all()
                 simulated.raise_found()
                 simulated.waits.quiesce()
+            else:  # what follows from it must not take its place
+                self._settle_unchecked()
         except Exception as found:
             error = found
             raise

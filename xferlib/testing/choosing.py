@@ -166,6 +166,19 @@ class Choosing(Harness):
             xl.to_host(self.up(np.ones(3)), out=here)
         assert not here.any()
 
+    def test_out_on_the_host_whose_elements_share_memory_is_refused(self) -> None:
+        row = np.zeros(3)
+        shared = np.lib.stride_tricks.as_strided(row, (4, 3), (0, row.itemsize))
+        for call in (xl.to_host, xl.to_host_async):
+            with pytest.raises(LayoutError, match="share memory"):
+                call(self.up(np.ones((4, 3))), out=shared)
+        assert not row.any()
+
+    def test_out_on_the_host_of_a_dtype_that_cannot_be_asked_for_has_another_remedy(self) -> None:
+        for wrong in (np.zeros(3, ">f8"), np.zeros(3, object)):
+            with pytest.raises(LayoutError, match="pass an array of dtype float64"):
+                xl.to_host(self.up(np.ones(3)), out=wrong)
+
     def test_devices_that_do_not_exist_are_refused_by_name(self) -> None:
         for spec in (f"{self.backend}:{self.target_device.kind}:99", f"{self.backend}:abacus"):
             with pytest.raises(DeviceNotFoundError, match="does not exist") as refused:

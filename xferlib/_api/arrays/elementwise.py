@@ -187,18 +187,13 @@ def _check_fits(name: str, target: Shape, other: Shape) -> None:
 
 
 @elementwise(name="where")
-def _where(condition: Any, x1: Any, x2: Any) -> Any:
+def where_kernel(condition: Any, x1: Any, x2: Any) -> Any:
     return np.where(condition, x1, x2)
 
 
 @elementwise(name="clip")
 def _clip(x: Any, low: Any, high: Any) -> Any:
     return np.clip(x, low, high)
-
-
-def where(lib: Primitives, condition: Array, x1: Any, x2: Any, /) -> Array:
-    """``x1`` where ``condition`` holds, else ``x2``."""
-    return _where(*with_array(lib, "where", (condition, x1, x2)))
 
 
 def clip(lib: Primitives, x: Array, /, min: Any = None, max: Any = None) -> Array:  # noqa: A002 - the standard's names

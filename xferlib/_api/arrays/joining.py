@@ -28,7 +28,7 @@ def _listed(lib: Primitives, name: str, arrays: Any) -> tuple[list[Array], list[
     return found, lib.infos(name, found)
 
 
-def concat(lib: Primitives, arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
+def concat(lib: Primitives, arrays: Sequence[Array], /, axis: int | None = 0) -> Array:
     """Join arrays along an axis."""
     given, infos = _listed(lib, "concat", arrays)
     if axis is None:
@@ -50,7 +50,7 @@ def concat(lib: Primitives, arrays: Sequence[Array], /, *, axis: int | None = 0)
     return out
 
 
-def stack(lib: Primitives, arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
+def stack(lib: Primitives, arrays: Sequence[Array], /, axis: int = 0) -> Array:
     """Join arrays along a new axis."""
     given, infos = _listed(lib, "stack", arrays)
     if len({info.shape for info in infos}) > 1:

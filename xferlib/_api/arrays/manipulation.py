@@ -21,7 +21,7 @@ from xferlib.kernels import ElementwiseKernel, elementwise
 Axes = int | tuple[int, ...]
 
 
-def repeat(lib: Primitives, x: Array, repeats: Any, /, *, axis: int | None = None) -> Array:
+def repeat(lib: Primitives, x: Array, repeats: Any, /, axis: int | None = None) -> Array:
     """Repeat each element; waits for the values if ``repeats`` is an array."""
     x = lib.array("repeat", x)
     if axis is None:
@@ -69,7 +69,7 @@ def tile(lib: Primitives, x: Array, repetitions: Axes, /) -> Array:
     return shaping.reshape(lib, lib.copy(view), merged)
 
 
-def roll(lib: Primitives, x: Array, /, shift: Axes, *, axis: Axes | None = None) -> Array:
+def roll(lib: Primitives, x: Array, /, shift: Axes, axis: Axes | None = None) -> Array:
     """Shift the elements cyclically."""
     x = lib.array("roll", x)
     if axis is None:
@@ -101,18 +101,18 @@ def _triangle(lib: Primitives, name: str, x: Array, k: int) -> Array:
     return _triangle_kernel(name)(x, max(shape[-2], 1), max(shape[-1], 1), k)
 
 
-def tril(lib: Primitives, x: Array, /, *, k: int = 0) -> Array:
+def tril(lib: Primitives, x: Array, /, k: int = 0) -> Array:
     """The elements with zeros above a diagonal."""
     return _triangle(lib, "tril", x, k)
 
 
-def triu(lib: Primitives, x: Array, /, *, k: int = 0) -> Array:
+def triu(lib: Primitives, x: Array, /, k: int = 0) -> Array:
     """The elements with zeros below a diagonal."""
     return _triangle(lib, "triu", x, k)
 
 
 def diff(
-    lib: Primitives, x: Array, /, *, axis: int = -1, n: int = 1, prepend: Array | None = None,
+    lib: Primitives, x: Array, /, n: int = 1, axis: int = -1, prepend: Array | None = None,
     append: Array | None = None,
 ) -> Array:  # fmt: skip
     """Differences of neighbours, ``n`` times."""
@@ -143,7 +143,7 @@ def _checked(lib: Primitives, name: str, x: Array, indices: Any) -> tuple[Array,
     return x, indices
 
 
-def take(lib: Primitives, x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
+def take(lib: Primitives, x: Array, indices: Array, /, axis: int | None = None) -> Array:
     """The slices at ``indices`` along an axis."""
     x, indices = _checked(lib, "take", x, indices)
     ndim, count = len(lib.info(x).shape), len(lib.info(indices).shape)
@@ -154,7 +154,7 @@ def take(lib: Primitives, x: Array, indices: Array, /, *, axis: int | None = Non
     return shaping.moveaxis(lib, found, (*range(count),), (*range(along, along + count),)) if along else found
 
 
-def take_along_axis(lib: Primitives, x: Array, indices: Array, /, *, axis: int = -1) -> Array:
+def take_along_axis(lib: Primitives, x: Array, indices: Array, /, axis: int = -1) -> Array:
     """The elements at ``indices``, each in its own line along an axis."""
     x, indices = _checked(lib, "take_along_axis", x, indices)
     info, own = lib.info(x), lib.info(indices).shape

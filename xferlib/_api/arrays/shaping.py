@@ -43,7 +43,7 @@ def squeeze(lib: Primitives, x: Array, /, axis: Axes) -> Array:
     return _view(lib, "squeeze", x, lambda shadow: np.squeeze(shadow, axis))
 
 
-def flip(lib: Primitives, x: Array, /, *, axis: Axes | None = None) -> Array:
+def flip(lib: Primitives, x: Array, /, axis: Axes | None = None) -> Array:
     """Reverse the elements along axes."""
     x = lib.array("flip", x)
     shadow = lib.shadow(x)

@@ -126,8 +126,8 @@ def sort(
     lib: Primitives,
     x: Array,
     /,
-    *,
     axis: int = -1,
+    *,
     descending: bool = False,
     stable: bool = True,  # noqa: ARG001 - it always is
 ) -> Array:
@@ -141,8 +141,8 @@ def argsort(
     lib: Primitives,
     x: Array,
     /,
-    *,
     axis: int = -1,
+    *,
     descending: bool = False,
     stable: bool = True,  # noqa: ARG001 - it always is
 ) -> Array:
@@ -171,7 +171,7 @@ def _search_kernel(steps: int, *, kind: str, is_right: bool) -> ElementwiseKerne
 
 
 def searchsorted(
-    lib: Primitives, x1: Array, x2: Array, /, *, side: str = "left", sorter: Array | None = None
+    lib: Primitives, x1: Array, x2: Array, /, side: str = "left", sorter: Array | None = None
 ) -> Array:  # fmt: skip
     """The indices at which the elements of ``x2`` belong in the sorted ``x1``."""
     if side not in ("left", "right"):

@@ -13,7 +13,7 @@ from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.raw import RawStream
-from xferlib.backends.host import WHY_HOST, HostBackend, over
+from xferlib.backends.host import WHY_HOST, HostBackend, no_memory, over
 from xferlib.backends.torch import autograd
 from xferlib.backends.torch.tensors import (
     OTHER_DTYPES,
@@ -45,7 +45,12 @@ class TorchCpu(HostBackend):
         return namespace
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> torch.Tensor:
-        return torch.empty(shape, dtype=TO_TORCH[dtype])
+        try:
+            return torch.empty(shape, dtype=TO_TORCH[dtype])
+        except RuntimeError as error:
+            if "memory" in str(error):
+                raise no_memory(shape, dtype, device) from error
+            raise
 
     def over(
         self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any

@@ -75,7 +75,7 @@ def tensor_of(name: str, x: Any) -> Tensor:
 def _filled(name: str) -> Callable[..., Tensor]:
     compute = getattr(torch, name)
 
-    def operate(shape: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Tensor:
+    def operate(shape: Any, dtype: Any = None, *, device: Any = None, **options: Any) -> Tensor:
         wanted = by_default() if dtype is None else torch_dtype(dtype)
         place = place_of(device)
         try:
@@ -90,7 +90,7 @@ def _filled(name: str) -> Callable[..., Tensor]:
 def _like(name: str) -> Callable[..., Tensor]:
     compute = getattr(torch, name)
 
-    def operate(x: Tensor, /, *, dtype: Any = None, device: Any = None, **options: Any) -> Tensor:
+    def operate(x: Tensor, /, dtype: Any = None, *, device: Any = None, **options: Any) -> Tensor:
         place = x.device if device is None else place_of(device)
         found: Tensor = compute(x, dtype=torch_dtype(dtype), device=place, **options)
         return found
@@ -104,7 +104,7 @@ FILLED: dict[str, Callable[..., Tensor]] = {
 }
 
 
-def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def full(shape: int | tuple[int, ...], fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor of one value; of the value's dtype if ``dtype`` is omitted."""
     extents = (
         shape
@@ -134,7 +134,7 @@ def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: Any = None, de
     return dtypes.as_tensor(fill_value, wanted, torch.device(place or "cpu")).expand(extents).clone()
 
 
-def full_like(x: Tensor, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def full_like(x: Tensor, /, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """One value in the shape of another tensor."""
     return full(tuple(x.shape), fill_value, dtype=dtype or x.dtype, device=x.device if device is None else device)
 
@@ -197,7 +197,7 @@ def linspace(
     return found.to(wanted)
 
 
-def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Tensor:
+def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None) -> Tensor:
     """Ones on a diagonal, zeros elsewhere."""
     wanted: torch.dtype = torch_dtype(dtype) or by_default()
     n_rows, n_cols = shape_of((n_rows, n_rows if n_cols is None else n_cols), what="eye: shape")
@@ -205,7 +205,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
     return found.view(wanted)
 
 
-def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
+def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor from numbers, nested lists, a NumPy array, a tensor, or another library's array on a device.
 
     ``copy=None`` shares memory where torch can, which it cannot with NumPy's read-only arrays, negative strides and
@@ -281,8 +281,10 @@ def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -
 # --- elements that torch moves
 
 
-def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
-    """``x1`` where ``condition`` holds, else ``x2``."""
+def where(condition: Tensor, x1: Any = None, x2: Any = None, /) -> Any:
+    """``x1`` where ``condition`` holds, else ``x2``; the indices where it holds, if it is given alone."""
+    if x1 is None and x2 is None:
+        return compat.nonzero(tensor_of("where", condition).to(torch.bool))
     if isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and x1.dtype not in SIGNED:
         found: Tensor = dtypes.checked("where", torch.where, condition.to(torch.bool), x1, x2)
         return found

@@ -21,20 +21,22 @@ _FLOATS = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
 
 def _of_nothing(
-    name: str, compute: Callable[..., Tensor], x: Tensor, *args: Any, **options: Any
+    name: str, compute: Callable[..., Tensor], x: Tensor, **options: Any
 ) -> Tensor:  # fmt: skip
     """A transform of no elements, which some of torch's libraries refuse: zeros, of the shape for one element more."""
-    like = dtypes.checked(f"fft.{name}", compute, torch.empty(x.shape, dtype=x.dtype, device="meta"), *args, **options)
+    like = dtypes.checked(f"fft.{name}", compute, torch.empty(x.shape, dtype=x.dtype, device="meta"), **options)
     return torch.zeros(like.shape, dtype=like.dtype, device=x.device)
 
 
 def _transform(name: str) -> Callable[..., Tensor]:
     """A transform, which computes float16 in float32 and integers in float64, as NumPy's does."""
     compute = getattr(compat, name)
+    parameters = ("s", "axes", "norm") if name.endswith("n") else ("n", "axis", "norm")
 
     @functools.wraps(compute)
     def operate(x: Tensor, /, *args: Any, **options: Any) -> Tensor:
         x = creation.tensor_of(name, x)
+        options |= dict(zip(parameters, args, strict=False))
         if x.is_complex() and name in _OF_REAL:
             raise UnsupportedDTypeError(f"fft.{name}: takes real numbers, not {x.dtype}; use fft.fft or fft.fftn")
         for each in ("s", "axes"):
@@ -48,9 +50,9 @@ def _transform(name: str) -> Callable[..., Tensor]:
         if x.dtype not in _FLOATS:
             x = x.to(torch.float32 if is_half else dtypes.RESULTS["mean"].get(x.dtype, x.dtype))
         if not x.numel() and x.dim() > 1:
-            found: Tensor = _of_nothing(name, compute, x, *args, **options)
+            found: Tensor = _of_nothing(name, compute, x, **options)
             return found.to(torch.float16) if stays_half and not found.is_complex() else found
-        found = dtypes.checked(f"fft.{name}", compute, x, *args, **options)
+        found = dtypes.checked(f"fft.{name}", compute, x, **options)
         return found.to(torch.float16) if stays_half and not found.is_complex() else found
 
     return creation.named(operate, name, __name__)
@@ -63,7 +65,7 @@ for _name in (
 
 
 def _shifted(name: str, sign: int) -> Callable[..., Tensor]:
-    def operate(x: Tensor, /, *, axes: Any = None) -> Tensor:
+    def operate(x: Tensor, /, axes: Any = None) -> Tensor:
         x = creation.tensor_of(name, x)
         places = axes_of(f"fft.{name}", tuple(axes) if isinstance(axes, list) else axes, x.dim())
         return shaping.roll(x, tuple([sign * (x.shape[place] // 2) for place in places]), axis=places)
@@ -75,7 +77,7 @@ def _shifted(name: str, sign: int) -> Callable[..., Tensor]:
 fftshift, ifftshift = _shifted("fftshift", 1), _shifted("ifftshift", -1)
 
 
-def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
+def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies of `fft`; float64 by default."""
     wanted = dtypes.torch_dtype(dtype) or creation.by_default()
     if n < 1:
@@ -83,7 +85,7 @@ def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None)
     return torch.fft.fftfreq(n, d, dtype=wanted, device=creation.place_of(device))
 
 
-def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
+def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies of `rfft`; float64 by default."""
     wanted = dtypes.torch_dtype(dtype) or creation.by_default()
     if n < 1:

@@ -55,7 +55,7 @@ for _name in (
     globals()[_name] = _solver(_name)
 
 
-def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:  # noqa: A002 - the Array API's name
+def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:  # noqa: A002
     """The norms of vectors along axes; of all elements, if ``axis`` is None."""
     x = creation.tensor_of("linalg.vector_norm", x)
     x = x.to(_FLOATS.get(x.dtype, x.dtype))

@@ -42,7 +42,7 @@ def total(name: str) -> Callable[..., Tensor]:
     """A sum or product, of the widest integers where integers are given."""
     compute, results = getattr(compat, name), dtypes.RESULTS[name]
 
-    def operate(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    def operate(x: Tensor, /, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
         x = creation.tensor_of(name, x)
         axis = _axes(name, x, axis)
         wanted = _summed(x, dtype, results)
@@ -101,7 +101,7 @@ def mean(name: str) -> Callable[..., Tensor]:
     """The mean, in float64 of integers."""
     compute, results = getattr(compat, name), dtypes.RESULTS[name]
 
-    def operate(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def operate(x: Tensor, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
         x = creation.tensor_of(name, x)
         found: Tensor = compute(x.to(results.get(x.dtype, x.dtype)), axis=_axes(name, x, axis), keepdims=keepdims)
         return found
@@ -113,7 +113,7 @@ def deviation(name: str) -> Callable[..., Tensor]:
     """Variance or standard deviation, in float64 of integers."""
     compute, results = getattr(compat, name), dtypes.RESULTS["mean"]
 
-    def operate(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    def operate(x: Tensor, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         x = creation.tensor_of(name, x)
         axis, x = _axes(name, x, axis), x.to(results.get(x.dtype, x.dtype))
         if axis == ():  # over which torch finds no deviation, whatever the correction
@@ -144,7 +144,7 @@ def extreme(name: str) -> Callable[..., Tensor]:
     """The greatest element, or the least."""
     compute = getattr(compat, name)
 
-    def operate(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def operate(x: Tensor, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
         x = creation.tensor_of(name, x)
         dtypes.refuse_complex(name, x.dtype)
         axis = _axes(name, x, axis)
@@ -159,7 +159,7 @@ def position(name: str) -> Callable[..., Tensor]:
     """Where the greatest element is, or the least: the first of several."""
     compute = getattr(torch, name)
 
-    def operate(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    def operate(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
         x = creation.tensor_of(name, x)
         dtypes.refuse_complex(name, x.dtype)
         if axis is not None:
@@ -181,7 +181,7 @@ def truth(name: str) -> Callable[..., Tensor]:
     """Whether all or any elements are not zero, or how many."""
     compute = getattr(compat, name)
 
-    def operate(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def operate(x: Tensor, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
         x = creation.tensor_of(name, x)
         axis = _axes(name, x, axis)
         found: Tensor
@@ -194,7 +194,7 @@ def truth(name: str) -> Callable[..., Tensor]:
     return operate
 
 
-def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+def sort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
     """The elements in order along an axis."""
     x = creation.tensor_of("sort", x)
     dtypes.refuse_complex("sort", x.dtype)
@@ -202,7 +202,7 @@ def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool
     return unordered(compat.sort(ordered(x), axis=axis, descending=descending, stable=stable), x.dtype)
 
 
-def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+def argsort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
     """The indices that sort the elements along an axis; equal elements keep their order."""
     x = creation.tensor_of("argsort", x)
     dtypes.refuse_complex("argsort", x.dtype)

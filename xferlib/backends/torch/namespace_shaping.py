@@ -162,7 +162,7 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
 # --- copies
 
 
-def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
+def concat(arrays: Sequence[Tensor], /, axis: int | None = 0) -> Tensor:
     """Join tensors along an axis.
 
     Raises:
@@ -179,7 +179,7 @@ def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
     return _back(torch.cat(given, along), wanted)
 
 
-def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
+def stack(arrays: Sequence[Tensor], /, axis: int = 0) -> Tensor:
     """Join tensors along a new axis.
 
     Raises:
@@ -201,13 +201,13 @@ def _joined(name: str, arrays: Sequence[Tensor]) -> tuple[list[Tensor], torch.dt
     return [_moved(each.to(wanted)) for each in tensors], wanted
 
 
-def flip(x: Tensor, /, *, axis: Axes | None = None) -> Tensor:
+def flip(x: Tensor, /, axis: Axes | None = None) -> Tensor:
     """The elements in reverse order along axes: a copy, as torch has no view of it."""
     x = creation.tensor_of("flip", x)
     return _back(torch.flip(_moved(x), axes_of("flip", axis, x.dim())), x.dtype)
 
 
-def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> Tensor:
+def repeat(x: Tensor, repeats: int | Tensor, /, axis: int | None = None) -> Tensor:
     """Repeat each element, as often as a number or a tensor of one for each says.
 
     Raises:
@@ -235,7 +235,7 @@ def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> T
     return _back(torch.repeat_interleave(_moved(x), counts, along), x.dtype)
 
 
-def roll(x: Tensor, /, shift: Axes, *, axis: Axes | None = None) -> Tensor:
+def roll(x: Tensor, /, shift: Axes, axis: Axes | None = None) -> Tensor:
     """Shift the elements cyclically, along each axis by its own shift or all by one."""
     x = creation.tensor_of("roll", x)
     shifts = shift if isinstance(shift, tuple) else (shift,)
@@ -257,12 +257,12 @@ def tile(x: Tensor, repetitions: Any, /) -> Tensor:
     return _back(torch.tile(_moved(x), shape_of(repetitions, what="tile: repetitions")), x.dtype)
 
 
-def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
+def tril(x: Tensor, /, k: int = 0) -> Tensor:
     """The elements with zeros above a diagonal."""
     return _triangle("tril", x, k)
 
 
-def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
+def triu(x: Tensor, /, k: int = 0) -> Tensor:
     """The elements with zeros below a diagonal."""
     return _triangle("triu", x, k)
 
@@ -274,7 +274,7 @@ def _triangle(name: str, x: Tensor, k: int) -> Tensor:
     return _back(getattr(torch, name)(_moved(x), _whole(f"{name}: k", k)), x.dtype)
 
 
-def take(x: Tensor, indices: Tensor | int, /, *, axis: int | None = None) -> Tensor:
+def take(x: Tensor, indices: Tensor | int, /, axis: int | None = None) -> Tensor:
     """The slices at indices along an axis."""
     x = creation.tensor_of("take", x)
     if axis is None and x.dim() != 1:
@@ -288,7 +288,7 @@ def take(x: Tensor, indices: Tensor | int, /, *, axis: int | None = None) -> Ten
     return _back(found.reshape((*x.shape[:along], *places.shape, *x.shape[along + 1 :])), x.dtype)
 
 
-def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
+def take_along_axis(x: Tensor, indices: Tensor, /, axis: int = -1) -> Tensor:
     """The elements at indices, each in its own line along an axis."""
     x = creation.tensor_of("take_along_axis", x)
     along = axis_of("take_along_axis", axis, x.dim())

@@ -25,8 +25,10 @@ def product(name: str) -> Callable[..., Tensor]:
     compute = getattr(compat, name)
 
     @functools.wraps(compute)
-    def operate(x1: Tensor, x2: Tensor, /, **options: Any) -> Tensor:
+    def operate(x1: Tensor, x2: Tensor, /, *axes: Any, **options: Any) -> Tensor:
         found: Tensor
+        if axes and name == "tensordot":
+            (options["axes"],) = axes
         if name == "tensordot" and isinstance(x1, Tensor) and isinstance(x2, Tensor):
             options["axes"] = _contracted(x1, x2, options.get("axes", 2))
         is_plain = isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and _multiplies(x1)
@@ -108,7 +110,7 @@ def _limit(x: Tensor, end: Any, *, is_least: bool) -> Any:
 
 
 def diff(
-    x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
+    x: Tensor, /, n: int = 1, axis: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     """Differences of neighbours, ``n`` times."""
     x = creation.tensor_of("diff", x)
@@ -135,7 +137,7 @@ def _together(name: str, x1: Any, x2: Any) -> list[Tensor]:
 
 
 def searchsorted(
-    x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor | None = None
+    x1: Tensor, x2: Any, /, side: str = "left", sorter: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     """The indices at which the elements of ``x2``, or a number, belong in the sorted ``x1``."""
     if side not in ("left", "right"):

@@ -225,10 +225,10 @@ class Translator(Statements, Calls, Methods, Places, Structs):
 
     def _eval_unaryop(self, node: Any) -> Any:
         if node.op in ("++", "--", "p++", "p--"):
-            before = self.expression(node.expr)
-            after = self._binary(node, node.op.lstrip("p")[0], before, self.b.const(1, INT32))
-            assigned = self.assign(node.expr, after)
-            return before if node.op.startswith("p") else assigned
+            before, after = self.updated(
+                node.expr, lambda value: self._binary(node, node.op.lstrip("p")[0], value, self.b.const(1, INT32))
+            )
+            return before if node.op.startswith("p") else after
         if node.op == "*":
             found: Node = self._read(node)
             return found
@@ -236,7 +236,10 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             self.fail(node, "an address is no number; pass it to a function, or declare a pointer by it")
         if node.op == "sizeof":
             return self._size_of(node)
-        value = self.expression(node.expr)
+        value = self.any_value(node.expr)
+        if (found := self.operated(node, node.op, [value])) is not None:
+            return found
+        value = self._number(node, value)
         if node.op == "!":
             return self.b.op("not", self.b.truth(value))
         value = self.b.cast(value, c_promoted(value.dtype))
@@ -248,13 +251,16 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             return self.b.op("not", value)
         return each_part("neg")(self.b, value) if is_complex(value.dtype) else self.b.op("neg", value)
 
-    def _eval_binaryop(self, node: Any) -> Node:
+    def _eval_binaryop(self, node: Any) -> Any:
         if node.op in ("&&", "||"):
             left = self.b.truth(self.expression(node.left))
             taken = left if node.op == "&&" else self.b.op("not", left)
             right = self.b.truth(self._number(node.right, self._guarded(taken, node.right)))
             return self.b.op("and" if node.op == "&&" else "or", left, right)
-        return self._binary(node, node.op, self.expression(node.left), self.expression(node.right))
+        values = [self.any_value(node.left), self.any_value(node.right)]
+        if (found := self.operated(node, node.op, values)) is not None:
+            return found
+        return self._binary(node, node.op, *(self._number(node, each) for each in values))
 
     def _guarded(self, condition: Node, node: Any) -> Any:
         """An operand that is evaluated only under ``condition``; it may not assign."""
@@ -317,6 +323,9 @@ class Translator(Statements, Calls, Methods, Places, Structs):
 
     def _eval_assignment(self, node: Any) -> Any:
         value = self.any_value(node.rvalue)
-        if node.op != "=":
-            value = self._binary(node, node.op[:-1], self.expression(node.lvalue), self._number(node.rvalue, value))
-        return self.assign(node.lvalue, value)
+        if node.op == "=":
+            return self.assign(node.lvalue, value)
+        if (found := self.operated(node, node.op, [node.lvalue, value])) is not None:
+            return found
+        number = self._number(node.rvalue, value)
+        return self.updated(node.lvalue, lambda before: self._binary(node, node.op[:-1], before, number))[1]

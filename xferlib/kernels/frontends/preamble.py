@@ -16,7 +16,7 @@ from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.frontends.control import assigned
 from xferlib.kernels.frontends.cpp import directives, type_names
 from xferlib.kernels.frontends.cpp.directives import Macros
-from xferlib.kernels.frontends.cpp.structs import StructText, take_structs
+from xferlib.kernels.frontends.cpp.structs import METHOD, SELF, StructText, take_structs
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.memory.contents import Place, Variable
 from xferlib.kernels.frontends.memory.structs import StructType, StructValue
@@ -41,6 +41,11 @@ class PreambleFunction(NamedTuple):
     def params(self) -> list[Any]:
         given = self.tree.decl.type.args
         return [each for each in given.params if not _is_void(each)] if given else []
+
+    @property
+    def is_within_struct(self) -> bool:
+        """Whether it stands within a struct, whose types are those of its first argument."""
+        return bool(self.params) and self.params[0].name == SELF
 
     @property
     def has_places(self) -> bool:
@@ -143,8 +148,8 @@ class Inliner:
         function, scope = self._function, self._caller.scope
         declaration, params = function.tree.decl.type, function.params
         if len(params) != len(given):
-            name = function.tree.decl.name
-            count = f"{name}() takes {len(params)} argument(s), {len(given)} were given"
+            name, own = function.tree.decl.name.removeprefix(METHOD), len(params) - function.is_within_struct
+            count = f"{name}() takes {own} argument(s), {len(given) - function.is_within_struct} were given"
             self._make({}).fail(function.tree.decl, count)
         args = [self._argument(param, each) for param, each in zip(params, given, strict=True)]
         translator = self._make({} if is_told else self._deduced(node, params, args))
@@ -181,7 +186,8 @@ class Inliner:
     def _deduced(self, node: Any, params: list[Any], args: list[Node | StructValue | Place]) -> dict[str, Any]:
         """The types of a template, by those of the arguments."""
         found: dict[str, Any] = {}
-        for param, each in zip(params, args, strict=True):
+        pairs = [*zip(params, args, strict=True)]
+        for param, each in pairs[:1] if self._function.is_within_struct else pairs:
             kind = param.type if type(param.type).__name__ == "TypeDecl" else param.type.type
             name = " ".join(getattr(getattr(kind, "type", None), "names", []))
             self._match(node, name, each.variable.dtype if isinstance(each, Place) else each.dtype, found)

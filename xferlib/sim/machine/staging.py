@@ -28,7 +28,7 @@ from xferlib.sim.detect.reports import Hazard, RaceError, change_between, race_b
 from xferlib.sim.model import blocks
 from xferlib.sim.model.blocks import Span, Spans
 from xferlib.sim.model.clocks import Clock, Participant, joined
-from xferlib.sim.model.hosts import Stager
+from xferlib.sim.model.hosts import Handover, Stager
 from xferlib.sim.model.memory import POISON
 from xferlib.sim.model.operations import Action
 from xferlib.sim.model.streams import StreamHandle
@@ -62,7 +62,7 @@ class PostponedStaging:
         self.stager = Stager(machine.participants, ends.stream.stream, location, call)
         name = "the staging of a source" if ends.is_upload else "the staging into a target"
         self.action = Action(name, self.stager, location, call)
-        self._block: Block | None = None
+        self._sources: list[Block] = []
         self._polls = 0
         self._checksum = 0
 
@@ -78,7 +78,8 @@ class PostponedStaging:
         block = machine.memory.find(ends.device.pointer)
         assert block is not None
         spans = blocks.spans(ends.device, block)
-        self._block = block
+        owners = (getattr(each, "allocation", None) for each in ends.kept)
+        self._sources = [block, *(owner.block for owner in owners if owner is not None)]
         name = "copy host to device" if ends.is_upload else "copy device to host"
         copies = Action(name, stager.copies, stager.location, stager.call)
         clock = stager.clock if ends.is_upload else joined(stager.clock, stager.copies.clock)
@@ -86,6 +87,7 @@ class PostponedStaging:
             if machine.detector.is_on:
                 machine.detector.check(copies, stager.copies.clock, *_either(spans, is_write=ends.is_upload))
             self._staging.check(self.action, clock, ends.host, is_write=not ends.is_upload)
+            self._outcome = Handover(joined(clock), 0.0, machine.participants)
         except RaceError:
             self.drop()
             raise
@@ -140,12 +142,16 @@ class PostponedStaging:
         with machine.lock:
             copies = stager.copies
             stager.stream.learn(copies.clock)
+            stager.stream.learn(
+                self._outcome.clock
+            )  # or waiting for the stream would not tell where nothing is pending
             if not is_upload:  # its chunks have arrived
                 stager.learn(copies.clock)
-                assert self._block is not None
-                self._block.left = [each for each in self._block.left if not each.is_retired]
-                self._block.left.append(copies)
-            self._block = None
+                for block in self._sources:
+                    block.left = [each for each in block.left if not each.is_retired]
+                    block.left.append(copies)
+            self._sources = []
+            stager.outcome = self._outcome
 
     def drop(self) -> None:
         """Forget a transfer that the program has dropped: changes to its memory are no fault any more."""

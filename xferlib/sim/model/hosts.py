@@ -42,9 +42,10 @@ class Stager(HostThread):
             stream nor the staging is ordered behind them.
         stream: Carries them.
         location, call: The line that requested the transfer, and the function called there.
+        outcome: All that is known of the transfer's end by waiting for it, once it is complete.
     """
 
-    __slots__ = ("call", "copies", "location", "stream")
+    __slots__ = ("call", "copies", "location", "outcome", "stream")
 
     def __init__(self, participants: ParticipantKeys, stream: SimStream, location: CodeLocation, call: str) -> None:
         super().__init__(participants.enter(), "a thread of xferlib")
@@ -52,6 +53,7 @@ class Stager(HostThread):
         self.stream = stream
         self.location = location
         self.call = call
+        self.outcome: Handover | None = None
 
 
 class TransferCopies(Participant):
@@ -126,8 +128,14 @@ class Hosts:
                 self.over.append(over)
 
     def given(self, before: object) -> Handover:
-        """Publish: everything the calling thread did so far happens before the taker's next action."""
+        """Publish: everything the calling thread did so far happens before the taker's next action.
+
+        A thread that staged as late as may be has waited for more than the transfer; only an end of it is told.
+        """
         host = self.current()
+        if isinstance(host, Stager) and host.outcome is not None:
+            host.outcome.time_s = host.time_s
+            return host.outcome
         if isinstance(before, Handover):
             return Handover(joined(before.clock, host.clock), max(before.time_s, host.time_s), self._participants)
         return Handover(dict(host.clock), host.time_s, self._participants)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib._runtime.callsite import CodeLocation
+from xferlib.errors import DeviceMemoryError
 from xferlib.sim.model.blocks import Block, where
 from xferlib.sim.model.operations import Action
 
@@ -68,7 +69,13 @@ class AddressSpace:
     # --- devices
 
     def allocate(self, nbytes: int, device: Device, stream: SimStream, location: CodeLocation) -> Block:
-        words = np.empty((nbytes + 1) // 2, np.uint16)
+        try:
+            words = np.empty((nbytes + 1) // 2, np.uint16)
+        except MemoryError as error:
+            raise DeviceMemoryError(
+                f"{nbytes} bytes for {device} cannot be allocated: the host, which simulates it, is short of memory; "
+                "free arrays, or work on parts"
+            ) from error
         words.fill(POISON)
         data = words.view(np.uint8)[:nbytes]
         pointer = next(self._numbers) << SLOT

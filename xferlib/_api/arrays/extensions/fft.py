@@ -40,7 +40,7 @@ def _along(name: str) -> Callable[..., Array]:
     function = getattr(np.fft, name)
 
     def transform(
-        lib: Primitives, x: Array, /, *, n: int | None = None, axis: int = -1, norm: str | None = "backward"
+        lib: Primitives, x: Array, /, n: int | None = None, axis: int = -1, norm: str | None = "backward"
     ) -> Array:
         x, call = lib.array(f"fft.{name}", x), f"fft.{name}"
         info = lib.info(x)
@@ -70,7 +70,6 @@ def _over(name: str) -> Callable[..., Array]:
         lib: Primitives,
         x: Array,
         /,
-        *,
         s: Sequence[int] | None = None,
         axes: Sequence[int] | None = None,
         norm: str | None = "backward",
@@ -144,20 +143,20 @@ def _check_count(call: str, n: int) -> None:
         raise ArgumentError(f"{call}: n={n} is no number of elements; give 1 or more")
 
 
-def fftfreq(lib: Primitives, n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
+def fftfreq(lib: Primitives, n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """The frequencies of the elements of `fft`, for samples ``d`` apart; computed by the host."""
     _check_count("fft.fftfreq", n)
     return lib.upload(np.fft.fftfreq(n, d), device, checked_dtype(dtype))
 
 
-def rfftfreq(lib: Primitives, n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
+def rfftfreq(lib: Primitives, n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """The frequencies of the elements of `rfft`, for samples ``d`` apart; computed by the host."""
     _check_count("fft.rfftfreq", n)
     return lib.upload(np.fft.rfftfreq(n, d), device, checked_dtype(dtype))
 
 
 def _shifted(name: str, sign: int) -> Callable[..., Array]:
-    def shift(lib: Primitives, x: Array, /, *, axes: int | Sequence[int] | None = None) -> Array:
+    def shift(lib: Primitives, x: Array, /, axes: int | Sequence[int] | None = None) -> Array:
         x = lib.array(f"fft.{name}", x)
         extents = lib.info(x).shape
         places = axes_of(f"fft.{name}", tuple(axes) if isinstance(axes, list) else axes, len(extents))

@@ -101,7 +101,7 @@ def matmul(lib: Primitives, x1: Array, x2: Array, /) -> Array:
 
 
 def tensordot(
-    lib: Primitives, x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
+    lib: Primitives, x1: Array, x2: Array, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Array:  # fmt: skip
     """Sums of products over several axes."""
     if not isinstance(axes, int):

@@ -69,6 +69,8 @@ def _ranks(
     """How well each argument fits; None where one does not."""
     if len(function.params) != len(arguments):
         return None
+    if function.is_within_struct:
+        bound = dict(zip(function.types, getattr(arguments[0].dtype, "args", ()), strict=False))
     found = []
     for param, each in zip(function.params, arguments, strict=True):
         is_plain = type(param.type).__name__ == "TypeDecl"
@@ -88,7 +90,7 @@ def _ranks(
                 else None
             )
         else:
-            rank = _rank(type_of(function, kind.type), each)
+            rank = _rank(bound.get(name) or type_of(function, kind.type), each)
         if rank is None:
             return None
         found.append(rank)

@@ -10,7 +10,9 @@ from xferlib.errors import KernelSyntaxError
 from xferlib.kernels.frontends.cpp import type_names
 
 SELF = "xf_self"
-"""The struct that a constructor makes, in the function that the constructor becomes."""
+"""The struct that a function within it is about, in the function that it becomes."""
+METHOD = "xf_method_"
+"""The beginning of the names of functions that functions within structs become."""
 
 _HEAD = re.compile(
     r"(?:\btemplate\s*<(?P<params>[^<>]*)>\s*)?\b(?P<typedef>typedef\s+)?"
@@ -19,13 +21,16 @@ _HEAD = re.compile(
 _TAIL = re.compile(r"\s*(\w*)\s*;")
 _NAMES = re.compile(r"(?P<type>[\w\s]*\w(?:\s*<[\w\s,<>]*>)?)\s+(?P<names>\w+(?:\s*,\s*\w+)*)\s*\Z")
 _FUNCTION = re.compile(
-    r"(?P<name>~?\w+|operator\s*=)\s*\((?P<params>(?:[^()]|\([^()]*\))*)\)\s*(?:const|volatile|\s)*(?P<set>:.*)?\Z",
+    r"(?P<name>~?\w+)\s*\((?P<params>(?:[^()]|\([^()]*\))*)\)\s*(?:const|volatile|\s)*(?P<set>:.*)?\Z",
     re.DOTALL,
 )
 _SET = re.compile(r"\s*[:,]\s*(\w+)\s*([({])")
 _COPIED = re.compile(r"(\w+)\s*[({]\s*([\w.]*)\s*[)}]")
 _ASSIGNMENT = re.compile(r"(?:this->)?\b(\w+)\s*=\s*([\w.]+)\s*;")
 _RETURN = re.compile(r"\breturn\s*\*\s*this\s*;\s*\Z")
+_SPECIAL = re.compile(r"\b(?:friend|template|operator|virtual)\b")
+_RESULT = re.compile(r"\s*(?:public\s*:)?[\w\s<>,&]*\w[\w\s<>,&]*\Z")
+_PLAIN_RESULT = re.compile(r"public\s*:|\b(?:explicit|constexpr|const|volatile)\b|&")
 _BEFORE = re.compile(r"(?:public\s*:|explicit|constexpr|\s)*\Z")
 _ALIAS = re.compile(r"\s*(?:typedef|using)\b")
 _DECLARATOR = re.compile(r"(\w)\s*\(\s*(\w+)\s*\)\Z")
@@ -51,6 +56,7 @@ def take_structs(text: str) -> tuple[str, dict[str, StructText]]:
     found: dict[str, StructText] = {}
     functions: list[str] = []
     at = 0
+    text = type_names.take_operators(text)
     while (head := _HEAD.search(text, at)) is not None:
         end = _closing(text, head.end() - 1)
         tail = _TAIL.match(text, end + 1) if end > 0 else None
@@ -101,22 +107,29 @@ def _read(name: str, types: tuple[str, ...], body: str, functions: list[str]) ->
         raise KernelSyntaxError(f"preamble: struct {name} must have members, each with a name of its own")
     owner = f"{name}<{', '.join(types)}>" if types else name
     maker = ""
+    called = [match["name"] for head, _ in within if (match := _FUNCTION.search(head)) is not None]
+    names = _Names([member for _, member in members], [each for each in called if each.isidentifier() and each != name])
     for head, inner in within:
         match = _FUNCTION.search(head)
         other = _other(name, match["params"]) if match is not None else None
         if match is not None and other is not None and _is_copy(name, members, match, other, inner):
             continue
-        is_constructor = match is not None and match["name"] == name and _BEFORE.match(head[: match.start()])
-        if match is None or not is_constructor or other is not None:
+        before = head[: match.start()] if match is not None else ""
+        if match is None or (is_own := _is_supported(name, match["name"], before, has_other=other is not None)) is None:
             raise KernelSyntaxError(
-                f"preamble: struct {name} has a function {head!r}; a struct of a snippet has members and constructors, "
-                "and copies of itself: write functions outside of it"
+                f"preamble: struct {name} has a function {head!r}, which is not supported; write it outside of it"
             )
         for params, local in _overloads(match["params"]):
-            maker = f"xf_make_{name}"
-            text = f"{local} {_sets(name, owner, members, match, params + local)}"
-            text += f" {_with_self(inner, members, params + local)}"
-            functions.append(f"{owner} {maker}({params}) {{ {owner} {SELF}; {text} return {SELF}; }}")
+            body = names.with_self(inner, params + local)
+            if is_own:
+                maker = f"xf_make_{name}"
+                sets = _sets(name, owner, members, match, names, params + local)
+                text = f"{owner} {maker}({params}) {{ {owner} {SELF}; {local} {sets} {body} return {SELF}; }}"
+            else:
+                method = match["name"] if match["name"].startswith("operator") else METHOD + match["name"]
+                listed = ", ".join(filter(None, (f"{owner}& {SELF}", params)))
+                text = f"{_template(types)}{_PLAIN_RESULT.sub(' ', before)} {method}({listed}) {{ {local} {body} }}"
+            functions.append(re.sub(rf"\b{name}\b(?!\s*<)", owner, text))
     return StructText(tuple(members), types, maker)
 
 
@@ -161,7 +174,9 @@ def _split(text: str) -> list[str]:
     return [each for each in parts if each.strip()]
 
 
-def _sets(struct: str, owner: str, members: Sequence[tuple[str, str]], match: re.Match[str], params: str) -> str:
+def _sets(
+    struct: str, owner: str, members: Sequence[tuple[str, str]], match: re.Match[str], names: _Names, params: str
+) -> str:
     """The members' values before a constructor's body, as assignments."""
     text, at = match["set"] or "", 0
     found: dict[str, str] = {}
@@ -170,7 +185,7 @@ def _sets(struct: str, owner: str, members: Sequence[tuple[str, str]], match: re
         end = _closing(text, each.end() - 1)
         if end < 0 or each[1] not in (*kinds, struct):
             break
-        value = _with_self(text[each.end() : end].strip(), members, params)
+        value = names.with_self(text[each.end() : end].strip(), params)
         plain = " ".join(word for word in kinds.get(each[1], owner).split() if word not in ("const", "volatile"))
         found[each[1]] = f"{SELF if each[1] == struct else f'{SELF}.{each[1]}'} = {plain}({value});"
         at = end + 1
@@ -179,15 +194,41 @@ def _sets(struct: str, owner: str, members: Sequence[tuple[str, str]], match: re
     return " ".join(found[each] for each in (*kinds, struct) if each in found)  # C++ sets them in their own order
 
 
-def _with_self(text: str, members: Sequence[tuple[str, str]], params: str) -> str:
-    """The text with the names of members, which parameters hide, as members of the struct."""
-    hidden = set(re.findall(r"(\w+)\s*(?:[,;=]|\Z)", params))
-    names = "|".join(re.escape(member) for _, member in members)
+def _is_supported(struct: str, name: str, before: str, *, has_other: bool) -> bool | None:
+    """Whether a function within a struct is a constructor, or else a method; None where it is not supported.
 
-    def owned(found: re.Match[str]) -> str:
-        return found[0] if found[2] in hidden and not found[1] else f"{SELF}.{found[2]}"
+    Args:
+        struct, name: The names of the struct and of the function.
+        before: The text before the function's name.
+        has_other: It takes another such struct alone, without being a copy.
+    """
+    if name == struct:
+        return None if has_other or not _BEFORE.match(before) else True
+    is_special = name in ("struct", type_names.operator_name("=")) or _SPECIAL.search(before) is not None
+    return None if name.startswith("~") or is_special or not _RESULT.match(before) else False
 
-    return re.sub(rf"(?<![\w.])(?<!->)(this\s*->\s*)?\b({names})\b", owned, text)
+
+def _template(types: Sequence[str]) -> str:
+    """The head of a template of these types."""
+    return f"template <{', '.join(f'class {each}' for each in types)}> " if types else ""
+
+
+class _Names(NamedTuple):
+    """The names that a struct gives to its own functions."""
+
+    members: list[str]
+    functions: list[str]
+
+    def with_self(self, text: str, params: str) -> str:
+        """The text with the names of members, which parameters hide, as members of the struct."""
+        hidden = set(re.findall(r"(\w+)\s*(?:[,;=]|\Z)", params))
+        called = "|".join(f"{re.escape(each)}(?=\\s*\\()" for each in self.functions) or r"(?!)"
+
+        def owned(found: re.Match[str]) -> str:
+            return found[0] if found[2] in hidden and not found[1] else f"{SELF}.{found[2]}"
+
+        pattern = rf"(?<![\w.])(?<!->)(this\s*->\s*)?\b({'|'.join(map(re.escape, self.members))}|{called})\b"
+        return re.sub(pattern, owned, re.sub(r"\*\s*this\b", SELF, text))
 
 
 def _other(struct: str, params: str) -> str | None:
@@ -199,7 +240,7 @@ def _other(struct: str, params: str) -> str | None:
 
 def _is_copy(struct: str, members: Sequence[tuple[str, str]], match: re.Match[str], other: str, body: str) -> bool:
     """Whether a constructor or an assignment copies each member of ``other``, and does nothing else."""
-    if match["name"] != struct and "".join(match["name"].split()) != "operator=":
+    if match["name"] not in (struct, type_names.operator_name("=")):
         return False
     listed, body = match["set"] or "", _RETURN.sub("", body)
     if re.sub(r"[:,\s]", "", _COPIED.sub("", listed)) or _ASSIGNMENT.sub("", body).strip():

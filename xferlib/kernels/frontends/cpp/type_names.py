@@ -14,6 +14,8 @@ _TEMPLATE = re.compile(r"\btemplate\s*<([^<>]*)>")
 _TYPE_PARAMETER = re.compile(r"\s*(?:typename|class)\s+([A-Za-z_]\w*)\s*\Z")
 _FUNCTION = re.compile(r"(\w+)\s*\(")
 _INSTANCE = re.compile(r"(\w+)\s*(?:<(.*)>)?\Z")
+_OPERATOR = re.compile(r"(&\s*)?\boperator(\s*)([-+*/%<>=!&|^~]{1,3})(?=\s*\()")
+_LETTERS = str.maketrans("-+*/%<>=!&|^~", "mptdrlgenaoxc")
 CHOICE = re.compile(
     r"(?:\btypename\s+)?\bconditional\s*<\s*is_same\s*<([^<>,]*),([^<>,]*)>\s*::\s*value\s*,([^<>,]*),([^<>,]*)>"
     r"\s*::\s*type\b"
@@ -66,6 +68,16 @@ def take_templates(text: str) -> tuple[str, dict[int | None, tuple[str, ...]]]:
             raise KernelSyntaxError(f"preamble: {match[0]} is not supported; write a template of types")
         found[function.start(1)] = params
     return _TEMPLATE.sub(_blank, text), found
+
+
+def operator_name(sign: str) -> str:
+    """The name, for C, of the functions that an operator of structs calls."""
+    return f"operator{sign.translate(_LETTERS)}"
+
+
+def take_operators(text: str) -> str:
+    """The text with names for its operators, which return no references."""
+    return _OPERATOR.sub(lambda match: f"{' ' * len(match[1] or '')}{operator_name(match[3])}{match[2]}", text)
 
 
 def type_parameters(text: str) -> tuple[str, ...] | None:
