@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import re
 import statistics
 import sys
@@ -19,8 +18,9 @@ import numpy as np
 import xferlib as xl
 from benchmarks import kernel_peers
 from benchmarks.kernel_peers import Run, Runs
+from xferlib._cli.arguments import require
 from xferlib._cli.bench import show
-from xferlib._cli.demo.report import require_matplotlib, require_rich
+from xferlib._cli.bench.transfer import machine as machine_of
 from xferlib.kernels import elementwise, reductions
 
 SMALL = 16
@@ -241,19 +241,6 @@ def measure(
     return results, absent
 
 
-def _machine(backend: str) -> dict[str, Any]:
-    from xferlib._runtime import thread_budget
-
-    return {
-        "device": xl.get_device(backend).properties.name,
-        "backend": backend,
-        "cores": thread_budget.usable_cores(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "xferlib": xl.__version__,
-    }
-
-
 def _print(results: list[KernelResult], machine: dict[str, Any], absent: dict[str, str]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -317,14 +304,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--plot", type=Path, help="draw the figures to this file (needs matplotlib)")
     options = parser.parse_args(argv)
     if options.plot is not None:
-        require_matplotlib("bench")  # before anything is measured
-    require_rich("bench")
+        require("matplotlib", "--plot", extra="bench")  # before anything is measured
+    require("rich", "the table", extra="bench")
     backend = options.backend or xl.get_backend().name
     is_gpu = xl.get_device(backend).kind == "cuda"
     count = options.count or (1 << 28 if is_gpu else 10**7)
     with show.progress("measuring kernels") as report:
         results, absent = measure(backend, count, options.only, report)
-    machine = _machine(backend)
+    machine = {**machine_of(backend), "backend": backend}
     _print(results, machine, absent)
     if options.json is not None:
         figures = {"machine": machine, "absent": absent, "results": [asdict(result) for result in results]}

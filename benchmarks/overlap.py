@@ -18,9 +18,9 @@ import numpy as np
 import xferlib as xl
 from benchmarks.overlap_loops import HostArray, XferlibLoop, compute_on, peers, summed
 from benchmarks.overlap_result import Figures, Loop, Map
+from xferlib._cli.arguments import require
 from xferlib._cli.bench.result import size_text
 from xferlib._cli.bench.transfer import machine
-from xferlib._cli.demo.report import require_matplotlib
 
 _GIB = 1 << 30
 _MIB = 1 << 20
@@ -246,7 +246,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="a folder for overlap.json and overlap.png")
     options = parser.parse_args(argv)
     if options.plot is not None or options.out is not None:
-        require_matplotlib("bench")  # before anything is measured
+        require("matplotlib", "--plot", extra="bench")  # before anything is measured
     from benchmarks import overlap_show
     from xferlib._cli.bench import show
     from xferlib._core import registry

@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.overlap_result import Figures, Loop
 from xferlib._cli.bench.result import size_text
+from xferlib._cli.columns import aligned
 
 _COLOURS = ("#0b6e4f", "#3fa34d", "#9bc1bc", "#d1495b", "#edae49", "#f2c879", "#c98b3a")
 
@@ -37,10 +38,7 @@ def _row(loop: Loop, names: list[str]) -> list[str]:
 
 
 def _print(rows: list[list[str]]) -> None:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        print("  ".join(cells).rstrip())
+    print("\n".join(aligned(rows)))
 
 
 def plot(figures: Figures, machine: dict[str, Any], path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import xferlib as xl
+from tests.needed import need
 from tests.pair import Left, Right
 from xferlib.testing import backend_named, configured, fresh_registry
 
@@ -104,9 +105,7 @@ def _refuse_violations(machine: Any) -> None:
 def backend(request: pytest.FixtureRequest, plugins: object) -> Iterator[str]:
     """Each backend in turn as the default, where it is available."""
     name: str = request.param
-    status = xl.available_backends()[name]
-    if not status.is_available:
-        pytest.skip(f"{name}: {status.reason}")
+    need(name)
     with xl.use_backend(name):
         yield name
     if name == "fake":

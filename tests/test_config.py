@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -42,28 +43,33 @@ def test_an_empty_environment_gives_the_defaults() -> None:
             }
 
 
+GIVEN: dict[str, tuple[str, Any]] = {
+    "XFERLIB_BACKEND": ("torch", "torch"),
+    "XFERLIB_DEVICE": ("torch:cuda:1", "torch:cuda:1"),
+    "XFERLIB_PINNED_LIMIT": ("1GiB", 1 << 30),
+    "XFERLIB_HOST_CACHE": ("2MiB", 2 << 20),
+    "XFERLIB_THREADS": ("3", 3),
+    "XFERLIB_LOOP_TURNS": ("4096", 4096),
+    "XFERLIB_NATIVE": ("off", "off"),
+    "XFERLIB_STRICT": ("pageable", frozenset({"pageable"})),
+    "XFERLIB_TORCH_FLOAT": ("torch", "torch"),
+    "XFERLIB_SIM": ("log", "log"),
+    "XFERLIB_SIM_DEVICES": ("5", 5),
+    "XFERLIB_SIM_MEMORY": ("1MiB", 1 << 20),
+    "XFERLIB_SIM_SCHEDULE": ("lifo", "lifo"),
+    "XFERLIB_SIM_SEED": ("7", 7),
+    "XFERLIB_SIM_PROFILE": ("laptop", "laptop"),
+    "XFERLIB_CACHE_DIR": ("/somewhere", "/somewhere"),
+}
+
+
 def test_every_setting_has_a_variable_that_reaches_it() -> None:
-    given = {
-        "XFERLIB_BACKEND": "torch",
-        "XFERLIB_DEVICE": "torch:cuda:1",
-        "XFERLIB_PINNED_LIMIT": "1GiB",
-        "XFERLIB_HOST_CACHE": "2MiB",
-        "XFERLIB_THREADS": "3",
-        "XFERLIB_STRICT": "pageable",
-        "XFERLIB_CACHE_DIR": "/somewhere",
-    }
-    with configured({**given, "HOME": "/", "XFERLIBRARY": "1"}) as read:
+    texts = {variable: text for variable, (text, _) in GIVEN.items()}
+    with configured({**texts, "HOME": "/", "XFERLIBRARY": "1"}) as read:
         pass
-    assert (read.backend, read.device, read.pinned_limit, read.host_cache) == (
-        "torch",
-        "torch:cuda:1",
-        1 << 30,
-        2 << 20,
-    )
-    assert (read.threads, read.strict, read.cache_dir) == (3, frozenset({"pageable"}), "/somewhere")
-    for setting in fields(read):
-        assert setting.metadata["variable"].startswith("XFERLIB_")
-        assert setting.metadata["doc"]
+    found = {setting.metadata["variable"]: getattr(read, setting.name) for setting in fields(read)}
+    assert found == {variable: value for variable, (_, value) in GIVEN.items()}
+    assert all(setting.metadata["doc"] for setting in fields(read))
 
 
 @pytest.mark.parametrize(
@@ -74,6 +80,7 @@ def test_every_setting_has_a_variable_that_reaches_it() -> None:
         ("XFERLIB_THREADS", "0"),
         ("XFERLIB_THREADS", "257"),
         ("XFERLIB_STRICT", "everything"),
+        ("XFERLIB_SIM_SCHEDULE", "eagre"),
         ("XFERLIB_HOST_CACHE", "-1"),
     ],
 )

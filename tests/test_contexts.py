@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import xferlib as xl
+from tests.needed import need
 
 _SCRIPT = """
 import sys
@@ -74,9 +75,7 @@ for _ in range(3):
 
 
 def test_an_array_that_pycuda_made_is_freed_in_whatever_thread_it_dies() -> None:
-    status = xl.available_backends()["pycuda"]
-    if not status.is_available:
-        pytest.skip(f"pycuda: {status.reason}")
+    need("pycuda")
     done = subprocess.run([sys.executable, "-c", _DIES_ELSEWHERE], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -142,8 +141,6 @@ xl.synchronize()
 
 @pytest.mark.parametrize("name", ["cupy", "torch", "pycuda", "sim"])
 def test_a_process_that_has_used_every_device_ends_quietly(name: str) -> None:
-    status = xl.available_backends()[name]
-    if not status.is_available:
-        pytest.skip(f"{name}: {status.reason}")
+    need(name)
     done = subprocess.run([sys.executable, "-c", _ENDS, name], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -13,9 +13,11 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 import xferlib as xl
+from xferlib.testing import configured
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -61,6 +63,15 @@ def is_there(name: str) -> bool:
     return backends[name].is_available if name in backends else importlib.util.find_spec(name) is not None
 
 
+def backend_with(device: str) -> str:
+    """Return the backend's name; skip the test where it lacks the device."""
+    name = device.partition(":")[0]
+    status = xl.available_backends()[name]
+    if device not in status.devices:
+        pytest.skip(f"{device}: {status.reason or 'no such device'}")
+    return name
+
+
 DEVICES = ["numpy:cpu", "torch:cpu", "sim:sim:0", "cupy:cuda:0", "torch:cuda:0", "pycuda:cuda:0"]
 
 
@@ -69,10 +80,7 @@ DEVICES = ["numpy:cpu", "torch:cpu", "sim:sim:0", "cupy:cuda:0", "torch:cuda:0",
 def test_programs_run_and_print_what_the_page_says(
     page: Path, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = where.partition(":")[0]
-    status = xl.available_backends()[backend]
-    if where not in status.devices:
-        pytest.skip(f"{where}: {status.reason or 'no such device'}")
+    backend = backend_with(where)
     monkeypatch.chdir(tmp_path)
     xl.trim()  # pages that count what is kept begin with nothing
     names: dict[str, Any] = {"__name__": "page"}
@@ -87,18 +95,63 @@ def test_programs_run_and_print_what_the_page_says(
                     assert printed.getvalue() == block.output, f"{page.name}, line {block.line}"
 
 
+EXAMPLES = dict(
+    re.findall(
+        r"^== (\S+)\n(.*?)(?=^== |\Z)",
+        (ROOT / "tools" / "api_examples.txt").read_text(),
+        re.DOTALL | re.MULTILINE,
+    )
+)
+
+
+@pytest.mark.parametrize("where", DEVICES)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_examples_of_the_reference_run(
+    name: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = backend_with(where)
+    monkeypatch.chdir(tmp_path)
+    printed = StringIO()
+    own_cache = configured({"XFERLIB_CACHE_DIR": str(tmp_path)})  # `calibrate` writes there
+    with own_cache, xl.use_backend(backend), xl.Device(where), redirect_stdout(printed):
+        exec(compile(EXAMPLES[name], name, "exec"), {"np": np, "xl": xl})
+    if expected := re.findall(r"# -> (.*)", EXAMPLES[name]):
+        assert printed.getvalue().splitlines() == expected
+
+
+def test_each_call_of_the_reference_has_an_example() -> None:
+    entries = re.split(r"^### ", (ROOT / "docs" / "reference" / "api.md").read_text(), flags=re.MULTILINE)[1:]
+    calls = {entry.partition("`")[2].partition("`")[0]: entry for entry in entries if "\n```python\n" in entry}
+    assert [name for name, entry in calls.items() if "**Example**" not in entry and "\n    " not in entry] == []
+    assert set(EXAMPLES) <= {entry.partition("`")[2].partition("`")[0] for entry in entries}
+
+
+def test_the_reference_shows_programs_and_no_insides() -> None:
+    text = (ROOT / "docs" / "reference" / "api.md").read_text()
+    assert not re.findall(r"ForwardRef|RawStream|try_start|Transfer\($|Prefetcher\(", text, re.MULTILINE)
+
+
 @pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_programs_can_be_pasted_into_an_interactive_session(page: Path) -> None:
     for block in blocks(page):
-        typed: list[str] = []
-        for number, line in enumerate([*block.code.splitlines(), ""], block.line):
-            typed.append(line)
-            try:
-                if codeop.compile_command("\n".join(typed)) is not None:
-                    typed = []
-            except SyntaxError as error:
-                pytest.fail(f"{page.name}, line {number}: {error}")
-        assert not typed, f"{page.name}, line {block.line}: the block ends early"
+        type_in(block.code, page.name, block.line)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_can_be_pasted_into_an_interactive_session(name: str) -> None:
+    type_in(EXAMPLES[name], name, 0)
+
+
+def type_in(code: str, name: str, first: int) -> None:
+    typed: list[str] = []
+    for number, line in enumerate([*code.rstrip("\n").splitlines(), ""], first):
+        typed.append(line)
+        try:
+            if codeop.compile_command("\n".join(typed)) is not None:
+                typed = []
+        except SyntaxError as error:
+            pytest.fail(f"{name}, line {number}: {error}")
+    assert not typed, f"{name}, line {first}: the block ends early"
 
 
 def test_a_block_that_needs_a_library_says_so_visibly() -> None:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from xferlib import _native
 from xferlib._native import build, driver_calls
 from xferlib.testing import assert_same_bits
+from xferlib.testing.harness import in_threads
 from xferlib.testing.strategies import bits_of
 
 pytestmark = pytest.mark.usefixtures("compiled_parts")
@@ -728,11 +729,7 @@ def test_threads_do_not_mix_their_arguments() -> None:
         for _ in range(300):
             assert run((number, number), number) == 0
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    in_threads(work, range(4))
     assert len(driver.seen) == 1200
     assert all(values[0] == values[1] == config[STREAM_AT : STREAM_AT + 8] for config, _, values in driver.seen)
 

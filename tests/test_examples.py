@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import xferlib as xl
+from tests.needed import need
 
 FOLDER = Path(__file__).parents[1] / "examples"
 
@@ -45,9 +46,7 @@ RESULTS: dict[str, tuple[str, list[str]]] = {
 @pytest.mark.parametrize("backend", sorted(xl.available_backends()))
 @pytest.mark.parametrize("name", sorted(RESULTS))
 def test_example(name: str, backend: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    status = xl.available_backends()[backend]
-    if not status.is_available:
-        pytest.skip(f"{backend}: {status.reason}")
+    need(backend)
     expected, arguments = RESULTS[name]
     monkeypatch.setattr(sys, "argv", [name, *arguments])
     with xl.use_backend(backend):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import xferlib as xl
+from tests.needed import need
 from xferlib.testing import native
 
 PROGRAM = Path(__file__).with_name("exiting.py")
@@ -35,9 +35,7 @@ def ended(*arguments: str) -> tuple[int, str]:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["numpy", "torch", "sim", "fake", "cupy", "pycuda"])
 def test_the_interpreter_ends_in_silence(name: str, way: str, plugins: Path) -> None:
-    status = xl.available_backends()[name]
-    if not status.is_available:
-        pytest.skip(f"{name}: {status.reason}")
+    need(name)
     if name == "fake" and way == "kernel":
         pytest.skip("the fake device computes nothing")
     if name != "fake" and way not in ALWAYS and TIMES == 1:

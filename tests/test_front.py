@@ -269,13 +269,33 @@ def test_usual_calls_on_a_cpu_enter_no_function_but_that_which_notes_writes(name
     if name == "torch" and library.cuda.device_count() > 1:
         pytest.skip("of several GPUs, torch is asked which one is current")
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
-    out = np.zeros_like(x)
+    out, columns = np.zeros_like(x), np.zeros((4, 3), np.float32).T
+    halves, numbers = x.astype(">f2"), np.zeros(x.shape, np.int16)
+    own = ("note_write", ".empty")  # of the backend
     with xl.use_backend(name), xl.get_device("cpu"):
         d = to_device(x)
-        for call in (lambda: to_device(x, out=d), lambda: to_host(d), lambda: to_host(d, out=out)):
+        across, transposed = to_device(x.T), d.T
+        for call in (
+            lambda: to_device(x),
+            lambda: to_device(x.T),
+            lambda: to_device(x[::-1, ::2]),
+            lambda: to_device(halves, dtype="float32"),
+            lambda: to_device(x, out=d),
+            lambda: to_device(x, out=transposed.T),
+            lambda: to_device(x, out=across.T),
+            lambda: to_device(x.T, out=across),
+            lambda: to_device(halves, out=d, dtype="float32"),
+            lambda: to_host(d),
+            lambda: to_host(transposed),
+            lambda: to_host(d, dtype="float64"),
+            lambda: to_host(d, out=out),
+            lambda: to_host(d, out=columns),
+            lambda: to_host(d, out=numbers, dtype="int16"),
+        ):
             call()
-            assert not [each for each in frames_of(call) if not each.endswith("note_write")]
-    assert_same_bits(out, x)
+            assert not [each for each in frames_of(call) if not each.endswith(own)]
+    for filled in (out, columns, numbers):
+        assert_same_bits(filled, x.astype(filled.dtype))
 
 
 def test_devices_and_backends_are_named_in_any_way(direct: Any) -> None:
@@ -440,18 +460,28 @@ _WANTED = [
 ]
 
 
-@pytest.mark.parametrize("name", ["numpy", "sim", "direct"])
+@pytest.mark.parametrize("name", ["numpy", "torch", "sim", "direct"])
 @settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(x=strategies.host_arrays(), layout=st.sampled_from(_LAYOUTS), wanted=st.sampled_from(_WANTED), data=st.data())
 def test_it_converts_as_python_does(
     direct: Any, name: str, x: Any, layout: Callable[[Any], Any], wanted: Any, data: Any
 ) -> None:
-    source, up = layout(np.atleast_1d(x)), in_python(to_device)
+    if name == "torch":
+        pytest.importorskip("torch")
+    source, up, down = layout(np.atleast_1d(x)), in_python(to_device), in_python(to_host)
     with xl.use_backend(name):
         assert _outcome(lambda: to_device(source, dtype=wanted)) == _outcome(lambda: up(source, dtype=wanted))
         there = xl.zeros(source.shape, data.draw(st.sampled_from(DTYPES)))
         found = _outcome(lambda: to_device(source, out=there, dtype=wanted))
         assert found == _outcome(lambda: up(source, out=there, dtype=wanted))
+        try:
+            d = up(source)
+        except UnsupportedDTypeError:
+            return
+        assert _outcome(lambda: to_host(d, dtype=wanted)) == _outcome(lambda: down(d, dtype=wanted))
+        out = layout(np.zeros(np.atleast_1d(x).shape, data.draw(st.sampled_from(DTYPES))))
+        found = _outcome(lambda: to_host(d, out=out, dtype=wanted))
+        assert found == _outcome(lambda: down(d, out=out, dtype=wanted))
 
 
 @pytest.mark.parametrize(("given_", "wanted"), [("float64", "float32"), ("float32", "float64"), ("uint8", "float32")])

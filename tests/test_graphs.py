@@ -14,6 +14,7 @@ import pytest
 
 import xferlib as xl
 from xferlib.errors import LayoutError, StreamError
+from xferlib.testing.harness import in_threads
 
 step = xl.elementwise("float *x, float *y", "y[i] = 2 * y[i] + x[i]", name="step")
 COUNT = 1000
@@ -395,11 +396,7 @@ def test_two_threads_may_capture_at_a_time(backend: str) -> None:
             stream.synchronize()
             found[value] = float(back.mean())
 
-    threads = [threading.Thread(target=work, args=(value,)) for value in (1, 2)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    in_threads(work, (1, 2))
     assert found == {1: 1.0, 2: 2.0}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ import xferlib as xl
 from tests.striking import python_s_handler, struck_everywhere
 from xferlib._memory import host
 from xferlib.testing import configured
+from xferlib.testing.harness import in_threads
 
 U8 = np.dtype(np.uint8)
 
@@ -111,22 +111,14 @@ def test_too_much_memory_is_an_error_of_the_tree_of_memory_errors(cache: host.Ho
 
 
 def test_many_threads_never_share_a_block(cache: host.HostCache) -> None:
-    wrong: list[int] = []
-
     def work(number: int) -> None:
         for _ in range(15):
             x = cache.empty((host.RECYCLED_FROM,), U8)
             x[::4096] = number
-            if not (x[::4096] == number).all():
-                wrong.append(number)
+            assert (x[::4096] == number).all()
             del x
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    in_threads(work, range(8))
 
 
 def test_memory_that_is_kept_is_counted_wherever_ctrl_c_comes(monkeypatch: pytest.MonkeyPatch) -> None:

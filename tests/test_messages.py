@@ -180,7 +180,7 @@ CASES: dict[str, tuple[Callable[[_Here], Any], type[Exception], str]] = {
     "a stream for a CPU": (
         lambda h: xl.to_device(X, device="numpy:cpu", stream=12345),
         e.StreamError,
-        "numpy:cpu.*complete.*name its device",
+        "numpy:cpu.*complete.*leave it out or give an xferlib.Stream",
     ),
     "unrecorded event": (
         lambda h: xl.Event().elapsed_ms(xl.Event()),

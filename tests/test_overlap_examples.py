@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.needed import need
 
 FOLDER = Path(__file__).parents[1] / "examples" / "overlap"
 PAGE = Path(__file__).parents[1] / "docs" / "tutorial" / "overlap.md"
@@ -50,9 +51,7 @@ def test_every_program_is_run() -> None:
 def test_a_program_runs_on_every_backend(
     name: str, backend: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status = xl.available_backends()[backend]
-    if not status.is_available:
-        pytest.skip(f"{backend}: {status.reason}")
+    need(backend)
     expected, arguments = RESULTS[name]
     monkeypatch.setattr(sys, "argv", [name, *arguments])
     with xl.use_backend(backend):
@@ -63,8 +62,7 @@ def test_a_program_runs_on_every_backend(
 @pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize("name", sorted(CUPY))
 def test_a_program_for_cupy_gives_the_same(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if not xl.available_backends()["cupy"].is_available:
-        pytest.skip(f"cupy: {xl.available_backends()['cupy'].reason}")
+    need("cupy")
     with xl.use_backend("cupy"):
         runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
     assert re.match(r"sums? [12]e\+07|norm \d", capsys.readouterr().out)

@@ -15,6 +15,7 @@ import pytest
 
 import xferlib as xl
 from tests.distributed import launching
+from tests.needed import need
 
 FOLDER = Path(__file__).parents[1] / "examples" / "peers"
 
@@ -84,9 +85,7 @@ PORTS = [
 def test_a_port_has_the_result_of_its_original(
     port: Port, library: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status = xl.available_backends()[library]
-    if not status.is_available:
-        pytest.skip(f"{library}: {status.reason}")
+    need(library)
     path = FOLDER / f"{port.name}.py"
     monkeypatch.setattr(sys, "argv", [path.name, *port.arguments.split()])
     monkeypatch.syspath_prepend(str(path.parent))

@@ -73,7 +73,7 @@ def _names(path: str) -> set[str]:
     return found
 
 
-def _resolve(name: str) -> Any:
+def resolve(name: str) -> Any:
     """An object of xferlib by its name."""
     first, *rest = name.split(".")
     assert first == "xl", name
@@ -91,7 +91,7 @@ def test_every_answer_names_what_xferlib_has_or_says_why_not(section: str) -> No
         assert answer.names
         assert answer.ours or answer.note, answer.names
         for name in answer.ours:
-            _resolve(name)
+            resolve(name)
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -121,7 +121,7 @@ def test_a_missing_answer_is_found() -> None:
     assert (answer.ours, answer.note) == (("xl.empty", "xl.zeros"), "a note")
     assert [answer.covers(name) for name in ("one", "two_three", "three")] == [True, True, False]
     with pytest.raises(AttributeError):
-        _resolve("xl.Stream.nothing_of_that_name")
+        resolve("xl.Stream.nothing_of_that_name")
 
 
 @pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="the documentation is not beside the tests")

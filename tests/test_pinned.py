@@ -17,6 +17,7 @@ import xferlib as xl
 from xferlib._memory import registration
 from xferlib.errors import PinnedMemoryError
 from xferlib.testing import configured
+from xferlib.testing.harness import in_threads
 
 PAGE = mmap.PAGESIZE
 U8 = np.dtype(np.uint8)
@@ -272,7 +273,7 @@ def test_an_error_on_its_way_outlives_the_release_of_a_block(late: _Late) -> Non
 
 
 def test_threads_that_take_and_drop_blocks_have_each_its_own(late: _Late) -> None:
-    pool, wrong = xl.PinnedPool(late), []  # type: ignore[arg-type]
+    pool = xl.PinnedPool(late)  # type: ignore[arg-type]
 
     def work(number: int) -> None:
         for turn in range(300):
@@ -280,15 +281,10 @@ def test_threads_that_take_and_drop_blocks_have_each_its_own(late: _Late) -> Non
             x[:] = number
             y = pool.empty((700,), U8)
             y[:] = number + 100
-            if not (x == number).all() or not (y == number + 100).all():
-                wrong.append((number, turn))
+            assert (x == number).all()
+            assert (y == number + 100).all()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    in_threads(work, range(4))
     stats = pool.stats()
     assert stats.in_use_nbytes == stats.draining_nbytes == 0
     assert pool.trim() == stats.free_nbytes

@@ -31,6 +31,7 @@ from xferlib.kernels.random import distributions, permuting
 from xferlib.kernels.random.drawing import Draw
 from xferlib.random import Generator
 from xferlib.testing import assert_same_bits, configured
+from xferlib.testing.harness import in_threads
 
 KNOWN = {
     "zeros": ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
@@ -514,7 +515,7 @@ def test_a_pickle_keeps_backend_and_device() -> None:
 def test_default_rng_returns_a_generator_itself() -> None:
     rng = xl.random.default_rng(3)
     assert xl.random.default_rng(rng) is rng
-    assert "seed 3.1, block 0" in repr(rng.spawn(2)[1])
+    assert "seed 3, spawned as [1], block 0" in repr(rng.spawn(2)[1])
     with pytest.raises(ArgumentError, match="seed 3, block 0> keeps its backend and device; give no backend="):
         xl.random.default_rng(rng, backend="sim")
 
@@ -534,16 +535,12 @@ def test_threads_share_a_generator_without_sharing_numbers() -> None:
     found: list[int] = []
     start = threading.Barrier(4)
 
-    def draw() -> None:
+    def draw(_: int) -> None:
         start.wait()
         for _ in range(100):
             found.extend(rng.integers(2**64, size=2, dtype="uint64").tolist())
 
-    threads = [threading.Thread(target=draw) for _ in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    in_threads(draw, range(4))
     assert sorted(found) == sorted(Generator(11, backend="numpy").integers(2**64, size=800, dtype="uint64").tolist())
 
 

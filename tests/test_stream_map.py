@@ -270,6 +270,23 @@ def test_threads_carry_the_chunks_of_a_cpu_only_where_they_are_large(width: int)
     assert set(found) == {width > 100 or xl.get_device().kind != "cpu"}
 
 
+def test_a_chunk_that_is_let_go_gives_its_memory_to_the_next_and_a_view_of_one_does_not() -> None:
+    source = np.arange(8 * 50_000.0).reshape(8, -1)
+    places: list[int] = []
+    views: list[Any] = []
+
+    def placed(chunk: Any) -> Any:
+        places.append(chunk.__array_interface__["data"][0])
+        if len(places) > 4:
+            views.append(chunk[0, -3:])
+        return chunk.sum(axis=1)
+
+    xl.stream_map(placed, source, chunk_rows=1, devices="numpy:cpu")
+    assert len(set(places[:4])) == 1
+    assert len(set(places[4:])) == 4
+    assert [view.tolist() for view in views] == [row[-3:].tolist() for row in source[4:]]
+
+
 @pytest.mark.parametrize("dtype", ["float32", ">i4"])
 def test_a_chunk_that_the_function_keeps_is_not_filled_again(dtype: str) -> None:
     source = np.arange(12 * 50_000).reshape(12, -1).astype(dtype)  # chunks whose memory a CPU recycles

@@ -14,6 +14,7 @@ from hypothesis import find, given
 from hypothesis import strategies as st
 
 import xferlib as xl
+from tests.needed import need
 from xferlib.testing import (
     PATHS,
     BackendConformance,
@@ -72,8 +73,7 @@ def test_byte_order_strides_and_equal_nans_do_not_count() -> None:
 
 @pytest.mark.parametrize("backend", ["numpy", "sim", "torch"])
 def test_arrays_of_any_backend_are_compared(backend: str) -> None:
-    if not xl.available_backends()[backend].is_available:
-        pytest.skip(f"{backend} cannot run here")
+    need(backend)
     x = np.array([[1.5, np.nan], [-0.0, np.inf]])
     d = xl.to_device(x, backend=backend)
     assert_identical(d, x, nan_payloads=True)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from xferlib.testing.harness import in_threads
 
 ROUNDS = 60
 
@@ -24,25 +25,16 @@ def hasty() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def together(*works: Callable[[int], Any]) -> list[BaseException]:
-    """Errors of threads that each do their work several times."""
-    errors: list[BaseException] = []
+def together(*works: Callable[[int], Any]) -> None:
+    """Do each work several times in a thread of its own; raises the first error of one."""
     begin = threading.Barrier(len(works))
 
     def run(work: Callable[[int], Any]) -> None:
-        try:
-            begin.wait()
-            for number in range(ROUNDS):
-                work(number)
-        except BaseException as error:
-            errors.append(error)
+        begin.wait()
+        for number in range(ROUNDS):
+            work(number)
 
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return errors
+    in_threads(run, works)
 
 
 def test_memory_is_given_back_while_threads_transfer(backend: str, hasty: None) -> None:
@@ -64,4 +56,4 @@ def test_memory_is_given_back_while_threads_transfer(backend: str, hasty: None) 
             list(xl.prefetch([x, x]))
             xl.Stream().synchronize()
 
-    assert together(transfer, short_lived, short_lived, observe, lambda _: xl.trim()) == []
+    together(transfer, short_lived, short_lived, observe, lambda _: xl.trim())

@@ -125,9 +125,11 @@ def test_a_tree_compared_with_itself_is_measured_and_summed_up(
 
 def test_a_case_that_one_tree_refuses_is_told_and_not_compared() -> None:
     script = load("compare_trees")
-    ratios = [{"case": "torch up 4 B", "us": 2.0, "other_us": 1.0, "ratio": 0.5}]
-    told = script.report([*ratios, {"case": "torch tree", "problem": "AttributeError: none"}])
-    assert "1 of 1 cases are more than 3 % slower" in told
+    slower = {"case": "torch up 4 B", "us": 2.0, "other_us": 1.0, "ratio": 0.5, "ratios": [0.4, 0.5, 0.9]}
+    perhaps = {"case": "torch up 8 B", "us": 2.0, "other_us": 1.0, "ratio": 0.4, "ratios": [0.4, 0.4, 1.1]}
+    told = script.report([perhaps, slower, {"case": "torch tree", "problem": "AttributeError: none"}])
+    assert "2 of 2 cases are more than 3 % slower, 1 of them in every pair of processes:" in told
+    assert told.index("- torch up 4 B: 1.0 us -> 2.0 us\n") < told.index("- torch up 8 B: 1.0 us -> 2.0 us, in 2 of 3")
     assert "- not compared: torch tree: AttributeError: none" in told
 
 

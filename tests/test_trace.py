@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import sys
-import threading
 import types
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib.errors import ArgumentError, ForkError
 from xferlib.testing import backend_named, is_recording, recorded, settle_all
+from xferlib.testing.harness import in_threads
 
 
 def operation(kind: str = "h2d", start: float = 0.0, end: float = 1.0, **others: Any) -> xl.TraceOperation:
@@ -455,14 +455,7 @@ def test_the_kind_of_a_range_is_checked() -> None:
 
 def test_all_threads_are_recorded() -> None:
     with xl.use_backend("numpy"), xl.trace() as t:
-        threads = [
-            threading.Thread(target=lambda: [xl.to_device(np.zeros(8), backend="numpy") for _ in range(50)])
-            for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(lambda _: [xl.to_device(np.zeros(8), backend="numpy") for _ in range(50)], range(4))
     assert t.nbytes["h2d"] == 4 * 50 * 64
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.needed import need
 from xferlib.errors import DeviceMemoryError, PinnedMemoryError, TransferError, TransferTimeoutError
 from xferlib.testing import (
     THRESHOLDS,
@@ -217,9 +218,7 @@ def test_a_cpu_stream_that_waits_for_a_device_comes_after_it(machine: Any) -> No
 
 @pytest.mark.parametrize("other", ["sim", "cupy", "torch", "pycuda"])
 def test_arrays_of_two_machines_are_copied_through_the_host(other: str, machine: Any) -> None:
-    status = xl.available_backends()[other]
-    if not status.is_available:
-        pytest.skip(f"{other}: {status.reason}")
+    status = need(other)
     source = bits_of(1 << 20, np.uint8, seed=13).view(np.int32).reshape(512, -1)
     place = xl.Device(status.devices[0])
     for given in (source, source.T):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import xferlib as xl
+from tests.needed import need
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = ROOT / "tests" / "typed_program.py"
@@ -74,8 +75,7 @@ def test_transfers_name_their_result_in_annotations() -> None:
 
 @pytest.mark.parametrize("name", ["numpy", "torch", "sim"])
 def test_arrays_of_every_backend_have_the_members_of_the_protocol(name: str) -> None:
-    if not xl.available_backends()[name].is_available:
-        pytest.skip(f"{name} cannot run here")
+    need(name)
     array = xl.ones((2, 2), backend=name)
     members = [each for each in vars(xl.DeviceArray) if not each.startswith("_") or each in ("__len__", "__matmul__")]
     assert len(members) > 20

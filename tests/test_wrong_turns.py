@@ -313,10 +313,13 @@ def test_a_misspelt_name_is_recognised(call: Callable[[], Any], said: str) -> No
     [
         (xl, "asnumpy", r"xferlib\.to_host\(x\) does that"),
         (xl, "array", r"xferlib\.to_device\(x\) does that"),
+        (xl, "sync", r"xferlib\.synchronize\(\) does that"),
         (xl, "cumsum", r"xferlib\.get_array_module\(x\)\.cumsum$"),
         (xl, "to_devcie", "no attribute 'to_devcie'$"),
         (xl.random, "normal", r"xferlib\.random\.default_rng\(\)\.normal$"),
         (xl.random, "randint", r"xferlib\.random\.default_rng\(\)\.integers$"),
+        (xl.random, "seed", r"default_rng\(seed\)$"),
+        (xl.distributed, "all_reduce", r"xferlib\.distributed\.init\(\)\.all_reduce$"),
         (xl.random, "nromal", "no attribute 'nromal'$"),
     ],
 )
@@ -330,6 +333,13 @@ def test_pythons_traceback_adds_the_name_that_was_meant() -> None:
         [sys.executable, "-c", "import xferlib as xl; xl.to_devcie(3)"], capture_output=True, text=True, check=False
     )
     assert "Did you mean: 'to_device'?" in done.stderr
+
+
+def test_pythons_traceback_adds_the_name_of_a_module_within() -> None:
+    for module, name, meant in (("random", "defualt_rng", "default_rng"), ("distributed", "int", "init")):
+        program = f"import xferlib as xl; xl.{module}.{name}"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+        assert f"Did you mean: '{meant}'?" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["get", "cpu", "numpy", "to_host"])
@@ -435,6 +445,8 @@ def test_a_function_of_torch_in_a_kernel_is_told_of_numpys() -> None:
         ("cuda", "GPUs are devices 'cuda:0'"),
         ("GPU", "GPUs are devices 'cuda:0'"),
         ("cpu", "device='cpu'"),
+        ("simulator", "did you mean 'sim'"),
+        ("cdua", "did you mean 'cuda'"),
     ],
 )
 def test_a_backend_that_is_nearly_one_or_a_device(given: str, remedy: str) -> None:
@@ -494,3 +506,96 @@ def test_a_count_is_shown_as_a_count() -> None:
     done = subprocess.run([sys.executable, "-m", "xferlib", "info"], capture_output=True, text=True, check=False)
     assert "XFERLIB_LOOP_TURNS    1048576" in done.stdout
     assert "XFERLIB_HOST_CACHE    4 GiB" in done.stdout
+
+
+# --- what others do, in the wrong place or the wrong order
+
+unchecked: Any = xl  # for type checkers, which see what is wrong
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "remedy"),
+    [
+        (lambda: unchecked.full(3, "1.0"), e.UnsupportedArrayError, r"no number; give one: full\(shape, number\)"),
+        (lambda: unchecked.get_backend("torch"), e.UnsupportedArrayError, r"use_backend\(name\)"),
+        (
+            lambda: unchecked.to_device_async(X).wait(3),
+            e.StreamTypeError,
+            r"int is no Stream; for the host, write result",
+        ),
+        (lambda: unchecked.sim.faults("x"), e.ArgumentError, "'x' is no fault; give some of out of memory, "),
+        (lambda: unchecked.trace().plot("run.png"), e.ArgumentError, "never opened .* with xferlib.trace"),
+        (lambda: unchecked.trace().write("run.json"), e.ArgumentError, "never opened .* with xferlib.trace"),
+        (lambda: unchecked.configure(sim_seed="x"), e.ConfigError, "expected a whole number$"),
+        (
+            lambda: xl.raw_module("kernels.cu"),
+            e.KernelSyntaxError,
+            r"name of a file; write raw_module\(path='kernels.cu'",
+        ),
+        (
+            lambda: unchecked.ElementwiseKernel("T x", "T y", "y = x"),
+            e.KernelTypeError,
+            r"xferlib\.elementwise makes; call",
+        ),
+        (
+            lambda: unchecked.RawKernel("__global__ void k() {}", "k"),
+            e.KernelTypeError,
+            r"raw_module\(source\)\.get_function",
+        ),
+        (lambda: unchecked.RawModule(code="void f();"), e.KernelTypeError, r"xferlib\.raw_module makes; call"),
+        (
+            lambda: unchecked.ReductionKernel("T x", "T y", "x", "a+b"),
+            e.KernelTypeError,
+            r"xferlib\.reduction makes; call",
+        ),
+        (lambda: unchecked.ScanKernel("a + b"), e.KernelTypeError, r"xferlib\.scan makes; call"),
+        (lambda: unchecked.pinned_empty(1 << 50, "int8"), e.PinnedMemoryError, "release some, or take parts"),
+        (
+            lambda: unchecked.pinned_empty(1 << 50, "int8", backend="sim"),
+            e.PinnedMemoryError,
+            "release some, or take parts",
+        ),
+    ],
+)
+def test_a_call_in_the_wrong_place_is_told_the_right_one(call: Any, error: type[Exception], remedy: str) -> None:
+    with pytest.raises(error, match=remedy):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda: unchecked.elementwise("T x", "T y", "for i in range(3): y = x"), "looks like Python: give a function"),
+        (lambda: unchecked.elementwise("T x", "T y", "y = math.sin(x)"), r"write sin\(x\) in place of math\.sin\(x\)"),
+        (lambda: unchecked.elementwise("T x", "T y", "y = np.exp(x)"), r"write exp\(x\) in place of np\.exp\(x\)"),
+        (
+            lambda: unchecked.elementwise("T x", "T y", "y = snh(x)"),
+            r"unknown function 'snh' \(did you mean 'sinh'\?\)\n",
+        ),
+        (lambda: unchecked.elementwise(lambda x: x @ x)(X), r"x @ y: .* xp\.matmul"),
+        (
+            lambda: unchecked.elementwise("T x", "T y", "y = x")(X, stream=xl.Stream()),
+            "on the current stream: with stream:",
+        ),
+        (lambda: unchecked.elementwise("T x", "T y", "y = x")("a"), "is str, .* give an array or a number"),
+        (lambda: unchecked.elementwise("T x", "T y", "if (x > 0) y = x;")(X), "an if without else"),
+        (lambda: unchecked.kernels.reductions.sum(X, axis="0"), "axis '0' is neither an int nor a tuple of ints"),
+    ],
+)
+def test_a_kernel_in_another_languages_words_is_told_its_own(call: Any, remedy: str) -> None:
+    with pytest.raises(e.KernelError, match=remedy):
+        call()
+
+
+def test_pythons_math_is_named_where_no_source_shows_it() -> None:
+    names: dict[str, Any] = {"math": math, "xl": xl}
+    exec("function = lambda x: math.sin(x)", names)
+    with pytest.raises(e.KernelSyntaxError, match=r"or a function of Python's math: .* np\.sin\(x\)"):
+        xl.elementwise(names["function"])(X)
+
+
+def test_a_chunks_result_that_does_not_fit_is_told_what_differs() -> None:
+    with pytest.raises(e.LayoutError, match=r"one row for each row, or give reduce=[^;]*\n"):
+        xl.stream_map(lambda chunk: chunk.sum(), np.ones((4, 2)), chunk_rows=2)
+    with pytest.raises(e.LayoutError, match=r"there; let it end with astype\('float32'\)"):
+        xl.stream_map(lambda chunk: chunk, np.ones(4), chunk_rows=2, out=np.empty(4, "float32"))

@@ -60,7 +60,7 @@ def _section(title: str, body: str) -> str:
     for item in items:
         match = _ITEM.match(item)
         assert match is not None
-        names = ", ".join(f"`{name.strip()}`" for name in match[1].split(","))
+        names = ", ".join(f"`{name.strip()}`" if name != "Others" else name for name in match[1].split(","))
         lines.append(f"- {names}: {_inline(' '.join(match[2].split()))}")
     return "\n".join(lines)
 

@@ -1,10 +1,18 @@
 #!/usr/bin/env bash
 # Everything that a CUDA machine can check, in one command.
 #
-#   tools/gpu_check.sh [tests] [layouts] [demo] [bench] [arrays]      (tests, demo and bench by default)
+#   tools/gpu_check.sh [section ...]      (tests, demo and bench by default, under 9 minutes in all)
+#
+#   tests      the test suite                         demo       the demo
+#   layouts    10,000 random layouts a backend        bench      transfers and kernels beside other libraries'
+#   arrays     PyCUDA's namespace, tests and figures  launches   raw kernels and graphs beside other libraries'
+#   sweep      random transfers and trees, 3 seeds    overlap    prefetch and stream_map
+#   several    what needs two GPUs or more            suites     the peers' own tests, from checkouts under $PEERS
+#   trees      speed beside the tree of another commit in the folder $OTHER, in eight minutes or $TREES_SECONDS:
+#              git archive --prefix=other/ COMMIT | tar x;  OTHER=other tools/gpu_check.sh trees
 #
 # Writes its results under $OUT (./gpu-results). Needs Python 3.11+ with the packages importable, and no network.
-# Each section has its own time limit, so that a hang in one leaves the others their turn: under 9 minutes in all.
+# Each section has its own time limit, so that a hang in one leaves the others their turn.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,7 +35,7 @@ section() { # name, seconds, command...
 has() { "$PYTHON" -c "import importlib.util as u, sys; sys.exit(u.find_spec('$1') is None)" 2>/dev/null; }
 
 run_tests() {
-    section tests "$tests_limit" "$PYTHON" -m pytest -n "$WORKERS" -q -p no:cacheprovider \
+    section tests "$tests_limit" "$PYTHON" -m pytest -n "$WORKERS" -q -p no:cacheprovider -p tools.gpu_failures \
         --junitxml="$OUT/tests.xml" -o junit_family=xunit1
     section tests-per-backend 20 "$PYTHON" tools/junit_summary.py "$OUT/tests.xml" --json "$OUT/tests.json"
 }
@@ -62,6 +70,55 @@ run_arrays() { # PyCUDA's namespace with the libraries of the extra pycuda-math:
     section bench-arrays 240 "$PYTHON" -m benchmarks arrays --json "$OUT/bench-arrays.json"
 }
 
+run_launches() {
+    section launches 90 "$PYTHON" -m benchmarks launches --json "$OUT/launches.json"
+}
+
+run_sweep() { # seeds from the clock; a sweep takes some 25 s longer than the cases that it draws
+    local number
+    for number in 1 2 3; do
+        name_files "sweep-$number"
+        section "sweep-$number" $((SWEEP_SECONDS + 60)) "$PYTHON" -m xferlib bench sweep --twins --kind transfer --kind tree \
+            --seconds "$SWEEP_SECONDS" "${files[@]}"
+    done
+}
+
+run_overlap() {
+    name_files overlap
+    section overlap "$bench_limit" "$PYTHON" -m benchmarks overlap --map 4GiB "${files[@]}"
+}
+
+run_several() { # ranks over NCCL by both launchers, the failure matrix, then figures
+    local pytest=("$PYTHON" -m pytest -q -p no:cacheprovider -p tools.gpu_failures) mpi=(mpiexec -n 2)
+    if mpiexec --version 2>&1 | grep -qi "open mpi"; then mpi+=(--oversubscribe --allow-run-as-root); fi
+    section ranks-torchrun 150 torchrun --standalone --nproc-per-node=2 -m pytest -q -p no:cacheprovider -p no:xdist \
+        tests/distributed/ranks/devices.py
+    section ranks-mpiexec 150 "${mpi[@]}" "${pytest[@]}" -p no:xdist tests/distributed/ranks/devices.py
+    section group 120 "${pytest[@]}" tests/distributed/test_group.py -k gpus
+    section communicator 240 "${pytest[@]}" -n 4 tests/distributed/test_communicator.py tests/test_two_devices.py
+    section bench-distributed 120 torchrun --standalone --nproc-per-node=2 -m benchmarks distributed \
+        --json "$OUT/bench-distributed.json"
+    section bench-devices 150 "$PYTHON" -m benchmarks devices --json "$OUT/bench-devices.json"
+}
+
+run_suites() { # counts are lines that `python -m tools.peer_suites --merge FILE` takes where the page is written
+    local peer folders=()
+    for peer in cupy pycuda chainer torch; do
+        if [ -d "${PEERS:-}/$peer" ]; then folders+=("$peer=$PEERS/$peer"); fi
+    done
+    for peer in cupy torch pycuda; do
+        if has "$peer"; then section "suites-$peer" 300 "$PYTHON" -m tools.peer_suites "${folders[@]}" \
+            --backend "$peer" --lines; fi
+    done
+}
+
+run_trees() { # both built by the compiler that is here
+    (cd "${OTHER:?names the folder of the other tree}" && "$PYTHON" -m xferlib._native.build)
+    section trees $((TREES_SECONDS + 80)) "$PYTHON" -m tools.compare_trees "$OTHER" \
+        --backends "${BACKENDS:-torch,cupy,pycuda}" --seconds "$TREES_SECONDS" --json "$OUT/trees.json"
+}
+
+SWEEP_SECONDS=${SWEEP_SECONDS:-60} TREES_SECONDS=${TREES_SECONDS:-480}
 tests_limit=480 bench_limit=240 # seconds, of a part by itself; together they share nine minutes
 if [ $# -eq 0 ]; then
     tests_limit=220 bench_limit=105
@@ -72,9 +129,9 @@ section info 30 "$PYTHON" -m xferlib info
 section doctor 90 "$PYTHON" -m xferlib doctor
 for part in "$@"; do
     case $part in
-        tests | layouts | demo | bench | arrays) "run_$part" ;;
+        tests | layouts | demo | bench | arrays | launches | sweep | overlap | several | suites | trees) "run_$part" ;;
         *)
-            echo "unknown section '$part': give tests, layouts, demo, bench or arrays" >&2
+            echo "unknown section '$part'; the sections are listed in the first lines of $0" >&2
             exit 2
             ;;
     esac

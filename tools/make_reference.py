@@ -17,6 +17,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,6 +33,21 @@ from xferlib._core import registry  # noqa: E402
 from xferlib._core.capabilities import Capabilities  # noqa: E402
 from xferlib._runtime import config  # noqa: E402
 from xferlib.backends.host import WHY_HOST  # noqa: E402
+
+INTERNAL = {
+    "Access": ("of",),
+    "Plan": ("choose",),
+    "PinnedPool": ("find", "lending"),
+    "Profile": ("costs",),
+    "RawModule": ("load",),
+    "SimArray": ("memory", "spans"),
+    "Timeline": ("add",),
+    "Transfer": (
+        "abort", "check", "finish", "has_failed", "hold_back", "is_settled", "poll", "precede", "settle", "start",
+        "try_start",
+    ),
+}  # fmt: skip
+"""Methods without an underscore that other modules of the library call, and programs do not."""
 
 NOTE = "\n<!-- Written by tools/make_reference.py from the code; edit the docstrings instead. -->\n"
 
@@ -101,15 +117,37 @@ def api() -> str:
     return "\n".join(parts)
 
 
+CONSTRUCTORS = ("Device", "Event", "Stream", "random.Generator")
+"""Classes that users call; the others are what functions make. Those with the name of a verb are called, too."""
+
+
+def has_call(name: str, thing: Any) -> bool:
+    """Whether a program calls it."""
+    if not inspect.isclass(thing):
+        return callable(thing)
+    return name in CONSTRUCTORS or thing.__name__.islower()
+
+
+@cache
+def examples() -> dict[str, str]:
+    """The examples of entries, by name."""
+    text = (ROOT / "tools" / "api_examples.txt").read_text()
+    return dict(re.findall(r"^== (\S+)\n(.*?)\n*(?=^== |\Z)", text, re.DOTALL | re.MULTILINE))
+
+
 def entry(name: str, thing: Any) -> str:
-    """A heading, the signature and the docstring; for a class its attributes and methods too."""
+    """A heading, the signature, the docstring and an example; for a class its attributes and methods too."""
     parts = [f"### `{name}`\n"]
+    short = name.rpartition(".")[2]
+    if short != name and getattr(xl, short, None) is thing:
+        return f"{parts[0]}\nThe same as [`{short}`](#{short.lower()}).\n"
     if not callable(thing) and not isinstance(thing, ModuleType):
         return f"{parts[0]}\n`{thing!r}`\n"
-    has_no_call = is_protocol(thing) or (inspect.isclass(thing) and (is_dataclass(thing) or issubclass(thing, Enum)))
-    if callable(thing) and not has_no_call:
+    if has_call(name, thing):
         parts.append(f"```python\n{signature(name, thing)}\n```\n")
     parts.append(markdown(inspect.getdoc(thing) or "") + "\n")
+    if name in examples():
+        parts.append(f"**Example**\n\n```python\n{examples()[name]}\n```\n")
     if inspect.isclass(thing):
         values = [f"`{each.name}`" for each in thing] if issubclass(thing, Enum) else []
         if values:
@@ -139,6 +177,7 @@ def signature(name: str, thing: Any) -> str:
     text = re.sub(r": \"([^\"]*)\"", r": \1", text)
     text = re.sub(r"-> \"([^\"]*)\"", r"-> \1", text)
     text = text.replace("Result_co", "Result")  # the suffix is for type checkers
+    text = re.sub(r"-> (?:registration|pinned)\.", "-> ", text)
     if len(text) <= 100:
         return text
     head, _, tail = text.rpartition(") -> ") if ") -> " in text else (text[:-1], "", "")
@@ -159,7 +198,9 @@ def split_parameters(text: str) -> list[str]:
 
 def attributes(cls: type) -> Iterator[str]:
     """The public fields of a class, with the strings that stand below them."""
-    if not is_dataclass(cls):
+    if not is_dataclass(cls) and not hasattr(cls, "_fields"):
+        return
+    if "Attributes:" in (cls.__doc__ or ""):  # they stand above
         return
     body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     assert isinstance(body, ast.ClassDef)
@@ -175,16 +216,16 @@ def attributes(cls: type) -> Iterator[str]:
 def methods(cls: type) -> Iterator[str]:
     """The public methods and properties that a class defines, with the first paragraph of each docstring."""
     for name, member in vars(cls).items():
-        if name.startswith("_"):
+        if name.startswith("_") or name in (*getattr(cls, "_fields", ()), *INTERNAL.get(cls.__name__, ())):
             continue
         if isinstance(member, property):
-            yield f"- `{name}` (property): {summary(inspect.getdoc(member.fget) or '')}"
+            yield f"- `{name}` (property): {summary(inspect.getdoc(member.fget) or '')}".removesuffix(": ")
         elif inspect.isfunction(member) or isinstance(member, classmethod | staticmethod):
             function = member if inspect.isfunction(member) else member.__func__
             call = re.sub(
                 r"\((self|cls)(, )?", "(", signature(name, function).replace("\n    ", " ").replace(",\n", "")
             )
-            yield f"- `{call.replace('( ', '(')}`: {summary(inspect.getdoc(function) or '')}"
+            yield f"- `{call.replace('( ', '(')}`: {summary(inspect.getdoc(function) or '')}".removesuffix(": ")
 
 
 # --- configuration.md, errors.md

@@ -147,8 +147,9 @@ def scatters(case: Case, library: Any, chance: np.random.Generator) -> bool:
     return memory.tobytes() == expected.tobytes()
 
 
-def run(cases: int, seed: int, library: Any) -> list[str]:
-    """The cases that differ, as text."""
+def run(cases: int, seed: int, path: str = "") -> list[str]:
+    """The cases that differ, as text; of the library at ``path``, or the package's own."""
+    library = _native.load(path) if path else _native.library()
     chance = np.random.default_rng(seed)
     wrong = []
     for number in range(cases):
@@ -170,12 +171,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--cases", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
-    parser.add_argument("--library", help="another build of staging.c")
+    parser.add_argument("--library", default="", help="another build of staging.c")
     given = parser.parse_args()
-    library = _native.load(given.library) if given.library else _native.library()
     begun_s = time.perf_counter()
     with np.errstate(all="ignore"):
-        wrong = run(given.cases, given.seed, library)
+        wrong = run(given.cases, given.seed, given.library)
     for each in wrong[:20]:
         print(each)
     print(f"{given.cases} cases of seed {given.seed} in {time.perf_counter() - begun_s:.0f} s: {len(wrong)} differ")

@@ -20,6 +20,7 @@
     │   ├── UnsupportedArrayError (TypeError)        not an array that xferlib knows
     │   ├── UnsupportedDTypeError (TypeError)        a dtype that no device holds
     │   └── LayoutError (ValueError)                 shape, dtype, contiguity or writability of ``out``
+    │       ├── LayoutIndexError (IndexError)            an axis that the array does not have
     │       └── LayoutTypeError (TypeError)              a shape that is none, or ``out`` of another dtype
     ├── OutOfMemoryError (MemoryError)
     │   ├── DeviceMemoryError
@@ -174,6 +175,10 @@ class UnsupportedDTypeError(ArrayError, TypeError):
 
 class LayoutError(ArrayError, ValueError):
     """The shape, dtype, layout or writability of an array does not fit the call."""
+
+
+class LayoutIndexError(LayoutError, IndexError):
+    """The array does not have that axis."""
 
 
 class LayoutTypeError(LayoutError, TypeError):

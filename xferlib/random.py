@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,9 +21,10 @@ import numpy as np
 
 from xferlib._api import random_arguments as checks
 from xferlib._api import transfers
-from xferlib._api.creation import Shape, shape_of
+from xferlib._api.creation import Shape
 from xferlib._core import devices, registry
 from xferlib._core.array import Array, check_dtype
+from xferlib._core.layout import shape_of
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib._transfer import ends
 from xferlib.errors import ArgumentError, LayoutError, shown
@@ -265,8 +267,8 @@ class Generator:
 
     def __repr__(self) -> str:
         state = self.state
-        path = "".join(f".{number}" for number in state["spawn_key"])
-        return f"<Generator {state['algorithm']}, seed {shown(state['seed'])}{path}, block {state['block']}>"
+        child = f", spawned as {state['spawn_key']}" if state["spawn_key"] else ""
+        return f"<Generator {state['algorithm']}, seed {shown(state['seed'])}{child}, block {state['block']}>"
 
     # --- drawing
     def _place(self) -> Device:
@@ -336,7 +338,10 @@ if not TYPE_CHECKING:  # or any name would pass a type checker
         method = {"rand": "random", "randn": "normal", "randint": "integers"}.get(name, name)
         is_method = not name.startswith("_") and hasattr(Generator, method)
         remedy = f"; a generator has it: xferlib.random.default_rng().{method}" if is_method else ""
-        raise AttributeError(f"module 'xferlib.random' has no attribute {name!r}{remedy}", name=name)
+        if name in ("seed", "manual_seed"):
+            remedy = "; a generator has its seed from the start: xferlib.random.default_rng(seed)"
+        module = sys.modules[__name__]
+        raise AttributeError(f"module 'xferlib.random' has no attribute {name!r}{remedy}", name=name, obj=module)
 
 
 def _restored(state: dict[str, Any], backend: str | None, device: Device | None) -> Generator:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.needed import need
 from xferlib.testing import backend_named
 
 
@@ -64,9 +65,7 @@ SPACES = ("bare", "sim", "pycuda")
 
 def opened(name: str) -> Iterator[Space]:
     """The namespace over a library, whose arrays are the default."""
-    status = xl.available_backends()[name]
-    if not status.is_available:
-        pytest.skip(f"{name}: {status.reason}")
+    need(name)
     with xl.use_backend(name):
         yield Space(name, namespace_over(name))
 

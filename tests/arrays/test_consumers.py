@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+import inspect
 import json
 import os
 import subprocess
@@ -16,6 +18,7 @@ import pytest
 
 import xferlib as xl
 from tests.arrays.conftest import Space
+from tests.needed import need
 from xferlib.sim import ImplicitCopyError
 from xferlib.testing import backend_named
 
@@ -72,8 +75,21 @@ def test_a_function_of_array_api_extra(space: Space, name: str) -> None:
     np.testing.assert_allclose(there, expected, rtol=1e-12)
 
 
-ON_THE_HOST = ("special.gammaln", "stats.ttest_ind")
-"""Functions that SciPy computes by NumPy's arrays alone."""
+@pytest.mark.parametrize("name", EXTRA)
+def test_a_function_of_array_api_extra_over_torchs_namespace(name: str) -> None:
+    extra, torch = pytest.importorskip("array_api_extra"), pytest.importorskip("torch")
+    function: Any = getattr(extra, name, None)
+    if function is None or "xp" not in inspect.signature(function).parameters:
+        pytest.skip(f"array-api-extra {extra.__version__} takes no namespace for {name}")
+    xp = xl.get_array_module(torch.ones(1))
+    put = lambda x: xl.to_device(x, backend="torch")
+    found = EXTRA[name](functools.partial(function, xp=xp), put, xp)
+    there = np.asarray(found) if isinstance(found, int) else xl.to_host(found)
+    np.testing.assert_allclose(there, np.asarray(EXTRA[name](function, lambda x: x, np)), rtol=1e-12)
+
+
+ON_THE_HOST = ("special.gammaln", "stats.ttest_ind", "metrics.roc_auc_score")
+"""Functions that SciPy and scikit-learn compute by NumPy's arrays alone."""
 WATCHED = (
     "stats.zscore", "fft.rfftn", "signal.fftconvolve", "special.logsumexp", "integrate.trapezoid", "cluster.vq.whiten",
     "spatial.Rotation.apply", "metrics.rbf_kernel", "PolynomialFeatures", "PCA", "Ridge",
@@ -87,9 +103,7 @@ def test_functions_of_scipy_and_scikit_learn(plugins: object, library: str, back
     """Optional: where they are installed."""
     if importlib.util.find_spec(library) is None:
         pytest.skip(f"{library} is not installed")
-    status = xl.available_backends()[backend]
-    if not status.is_available:
-        pytest.skip(f"{backend}: {status.reason}")
+    need(backend)
     if backend == "pycuda" and backend_named(backend).math is None:
         pytest.skip(backend_named(backend).capabilities.why["math"])
     command = [sys.executable, "-m", "tests.arrays.published", library, backend]

@@ -13,6 +13,7 @@ import pytest
 
 import xferlib as xl
 from tests.arrays.conftest import Space, opened, same
+from tests.needed import need
 from xferlib.errors import UnsupportedArrayError
 
 X = np.arange(24, dtype="float32").reshape(2, 3, 4)
@@ -126,8 +127,7 @@ def test_a_capsule_that_is_not_taken_frees_its_array(space: Space, version: Any)
 
 @pytest.mark.parametrize("library", ["numpy", "torch", "bare"])
 def test_memory_of_another_library_is_taken_as_it_lies(shared_memory: Space, library: str) -> None:
-    if not xl.available_backends()[library].is_available:
-        pytest.skip(f"{library} is not installed")
+    need(library)
     theirs: Any = xl.to_device(X, device=f"{library}:cpu")
     for view in VIEWS[:6]:
         same(shared_memory.get(shared_memory.xp.from_dlpack(view(theirs))), view(X))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from tests.arrays.conftest import SPACES, Space, opened
+from tests.arrays.conftest import SPACES, Space, opened, same
 from xferlib.errors import ArgumentError, LayoutError, UnsupportedError
 from xferlib.testing import backend_named
 
@@ -213,7 +213,9 @@ WRONG: list[Callable[[Any, Any], Any]] = [
     lambda xp, x: xp.linalg.inv(x), lambda xp, x: xp.linalg.det(x[0]), lambda xp, x: xp.linalg.solve(x[:, :2], x[:1]),
     lambda xp, x: xp.linalg.cross(x[:, :2], x[:, :2]), lambda xp, x: xp.fft.fft(x, n=0),
     lambda xp, x: xp.fft.fft(x, axis=2),
-    lambda xp, x: xp.fft.fftn(x, s=(2, 2), axes=(0,)),
+    lambda xp, x: xp.fft.fftn(x, s=(2, 2), axes=(0,)), lambda xp, x: xp.fft.fftn(x, s=(2, 2, 2)),
+    lambda xp, x: xp.fft.rfftn(x[:, :0]), lambda xp, x: xp.fft.ifftn(x, s=(3, 0)),
+    lambda xp, x: xp.fft.ifftn(x, axes=(0, 0)), lambda xp, x: xp.fft.rfftn(x, axes=()),
 ]  # fmt: skip
 
 
@@ -265,6 +267,21 @@ def test_a_transform_over_several_axes(able: Space, call: str, options: dict[str
     for dtype in FLOATS if call != "rfftn" else ("float32", "int32"):
         x = matrices(dtype, (3, 6, 5))
         near(space, getattr(space.xp.fft, call)(space.put(x), **options), getattr(np.fft, call)(x, **options))
+
+
+def test_transforms_of_no_elements_are_zeros(space: Space) -> None:
+    """NumPy's are of memory that it has not filled, where an axis is padded."""
+    for call, options in (
+        ("fft", {}),
+        ("irfft", {"n": 3}),
+        ("irfftn", {"s": (2, 3), "axes": (0, 1)}),
+        ("fftn", {"s": (2, 3), "axes": (0, 1)}),
+    ):
+        for shape in ((0, 3), (3, 0)) if options else ((0, 3),):
+            x = np.empty(shape, "float32")
+            found = space.get(getattr(space.xp.fft, call)(space.put(x), **options))
+            expected = getattr(np.fft, call)(x, **options)
+            same(found, np.zeros(expected.shape, expected.dtype))
 
 
 def test_frequencies_and_shifts(space: Space) -> None:

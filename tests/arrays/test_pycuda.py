@@ -12,6 +12,7 @@ import pytest
 
 import xferlib as xl
 from tests.arrays.conftest import same
+from tests.needed import need
 from xferlib.errors import DeviceMemoryError
 
 X = np.arange(12, dtype="float32").reshape(3, 4)
@@ -20,9 +21,7 @@ X = np.arange(12, dtype="float32").reshape(3, 4)
 @pytest.fixture
 def gpuarray() -> Iterator[Any]:
     """PyCUDA's module, with its context current in this thread."""
-    status = xl.available_backends()["pycuda"]
-    if not status.is_available:
-        pytest.skip(f"pycuda: {status.reason}")
+    need("pycuda")
     with xl.use_backend("pycuda"):
         xl.zeros(1)
         yield pytest.importorskip("pycuda.gpuarray")

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+import xferlib as xl
+from tests.needed import need
 from xferlib.kernels.engines.cuda import engine
 from xferlib.testing import configured
 
@@ -18,3 +20,11 @@ def kernels_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
     engine._kernels.clear()
     engine._kernels.update(kernels)
+
+
+@pytest.fixture(params=["numpy", "torch", "sim", "cupy", "pycuda"])
+def library(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each backend in turn as the default that runs raw kernels, or what stands in for them."""
+    need(request.param)
+    with xl.use_backend(request.param):
+        yield request.param

@@ -118,6 +118,15 @@ extern "C" void run_{name}(void** params, int grid, int x, int y) {{
 _ENTRY = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(([^{]*)\) \{')
 
 
+_PTX = {
+    'asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h))': "_Float16 x; __builtin_memcpy(&x, &h, 2); f = (float)x",
+    'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f))': "_Float16 x = (_Float16)f; __builtin_memcpy(&h, &x, 2)",
+    'asm("cvt.rn.f16.f64 %0, %1;" : "=h"(h) : "d"(d))': "_Float16 x = (_Float16)d; __builtin_memcpy(&h, &x, 2)",
+    'asm("bfe.s32 %0, %1, 0, %2;" : "=r"(wide) : "r"(bits), "n"(8 * (int)sizeof(T)))': "wide = (T)bits",
+    'asm("mov.b32 %0, {%1, %1};" : "=r"(bits) : "h"(value))': "bits = value * 0x10001u",
+}
+"""The instructions of the GPU in the sources, and what they do."""
+
 _OPTIONS = ("-fPIC", "-O0", "-w", "-std=c++17", "-fno-strict-aliasing", "-fsanitize=alignment")
 
 
@@ -140,6 +149,8 @@ def compiled(source: str) -> bytes:
     """A shared library of the kernels; skips where there is no compiler."""
     if shutil.which("g++") is None:
         pytest.skip("needs g++")
+    for instruction, meaning in _PTX.items():
+        source = source.replace(instruction, meaning)
     runs = ""
     for number, (name, parameters) in enumerate(_ENTRY.findall(source)):
         types = [each.strip().rpartition(" ")[0] for each in parameters.replace("*", "* ").split(",")]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.needed import need
 from xferlib.testing import backend_named
 
 
@@ -49,7 +50,6 @@ def _pycuda() -> Target:
 
 
 def _sim() -> Target:
-    import xferlib as xl
 
     return Target("sim", lambda x: xl.to_device(x, backend="sim"), xl.to_host)
 
@@ -72,9 +72,7 @@ NAMES = ENGINES[2:]
 def target(name: str) -> Target:
     """The library, or a skip that says why it is absent."""
     backend, kind, make = _CHOICES[name]
-    status = xl.available_backends()[backend]
-    if not status.is_available:
-        pytest.skip(status.reason)
+    status = need(backend)
     if not any(kind in device for device in status.devices):
         pytest.skip(f"{backend} sees no {kind} device")
     return make()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,16 +19,6 @@ from xferlib.kernels.engines.cuda.engine import CudaPlan
 double = xl.elementwise("float *x, float *y", "y[i] = 2 * x[i]", name="double_it")
 count_up = xl.elementwise("", "raw int32 y", "y[i] = i * 2")
 nothing = xl.elementwise("T x", "T y", "")
-
-
-@pytest.fixture(params=["numpy", "torch", "sim", "cupy", "pycuda"])
-def library(request: pytest.FixtureRequest) -> Iterator[str]:
-    name: str = request.param
-    status = xl.available_backends()[name]
-    if not status.is_available:
-        pytest.skip(f"{name}: {status.reason}")
-    with xl.use_backend(name):
-        yield name
 
 
 def _pair(count: int = 6) -> tuple[Any, Any]:

@@ -122,3 +122,29 @@ def test_c_snippets_know_them_too(target):
 
 def test_every_formula_has_a_bound():
     assert COMPLEX.keys() == FORMULAS.keys() | {"divide", "reciprocal"}
+
+
+PARTS = [0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan, 1e300]
+WITH_REAL = {
+    "x + r": lambda x, r: (x.real + r, x.imag),
+    "r + x": lambda x, r: (r + x.real, x.imag),
+    "x - r": lambda x, r: (x.real - r, x.imag),
+    "r - x": lambda x, r: (r - x.real, -x.imag),
+    "x * r": lambda x, r: (x.real * r, x.imag * r),
+    "r * x": lambda x, r: (r * x.real, r * x.imag),
+    "x / r": lambda x, r: (x.real / r, x.imag / r),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("expression", WITH_REAL)
+@pytest.mark.parametrize(
+    ("dtype", "real"), [("complex128", "float64"), ("complex64", "float32"), ("complex64", "int16")]
+)
+def test_snippets_compute_with_real_numbers_part_by_part(expression, dtype, real):
+    x = np.array([complex(re, im) for re in PARTS for im in PARTS], dtype).repeat(len(PARTS))
+    r = np.tile(np.array(PARTS if real != "int16" else range(-4, 4), real), len(x) // len(PARTS))
+    found = elementwise(f"{dtype} x, {real} r", f"{dtype} y", f"y = {expression}")(x, r)
+    expected = np.empty_like(x)
+    expected.real, expected.imag = WITH_REAL[expression](x, r.astype(x.real.dtype))
+    assert same_bits(found, expected)

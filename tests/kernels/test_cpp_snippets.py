@@ -1,5 +1,7 @@
 """C++ in snippets: macros, templates, references, pointers, local arrays, names of types."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -159,7 +161,7 @@ def test_a_template_is_deduced_from_the_arguments():
         elementwise("T x", "T y", "y = same(x, 1)", preamble=preamble)(X)
     with pytest.raises(KernelTypeError, match="no argument says what A of the template is"):
         elementwise("T x", "T y", "y = none()", preamble=preamble)(X)
-    with pytest.raises(KernelSyntaxError, match="write a template of a function of types"):
+    with pytest.raises(KernelSyntaxError, match="write a template of types"):
         elementwise("T x", "T y", "y = x", preamble="template <int N> int f() { return N; }")
 
 
@@ -168,3 +170,69 @@ def test_a_read_only_array_is_not_written_by_a_pointer():
         elementwise("raw T x", "T y", "T* p = &x[i]; *p = 1; y = 2;")(X, X)
     with pytest.raises(KernelTypeError, match="cannot become one to float64"):
         elementwise("raw int64 x", "T y", "T* p = (T*)&x[i]; y = *p;")(np.arange(6), X)
+
+
+OVERLOADS = {
+    "by type": (
+        "float f(float v) { return 1; } float f(int v) { return 2; }",
+        "f((float)x) + 10 * f(3) + 100 * f('a')",
+        221,
+    ),
+    "by count": (
+        "int f(T v) { return 1; } int f(T v, int w) { return 2; } int f() { return 3; }",
+        "f(x) + 10 * f(x, 1) + 100 * f()",
+        321,
+    ),
+    "a function before a template": (
+        "template <typename U> int f(U v) { return 1; } int f(int v) { return 2; }",
+        "f(x) + 10 * f(3) + 100 * f(3u)",
+        121,
+    ),
+    "the nearer template": (
+        """template <typename U> U f(U v) { return 1; }
+        template <class U> U f(complex<U> z) { return z.imag(); }""",
+        "f(x) + 10 * f(complex<T>(x, 2)) + 100 * f(complex<float>(0, 3))",
+        321,
+    ),
+    "by structs": (
+        """struct A { int a; }; template <typename U> struct B { U b; }; int f(A a) { return a.a; }
+        template <typename U> int f(B<U> b) { return 2 * b.b; } int f(B<int> b) { return 7; }""",
+        "f(A{1}) + 10 * f(B<float>{2}) + 100 * f(B<int>{1})",
+        741,
+    ),
+    "by references": (
+        "int f(const double& v) { return 1; } int f(const int& v) { return 2; } int f(int* v) { return *v; }",
+        "f(x) + 10 * f(k) + 100 * f(k++) + 1000 * k + 10000 * f(&k)",
+        44221,
+    ),
+    "by promotion": (
+        "int f(double v) { return 1; } int f(int v) { return 2; }",
+        "f(1.5f) + 10 * f(true) + 100 * f((short)1)",
+        221,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OVERLOADS)
+def test_the_arguments_choose_the_function(name):
+    preamble, text, expected = OVERLOADS[name]
+    kernel = elementwise("T x", "int64 y", f"int k = 3; y = {text}", preamble=preamble)
+    assert kernel(np.ones(2)).tolist() == [expected, expected]
+
+
+@pytest.mark.parametrize(
+    ("preamble", "call", "words"),
+    [
+        (
+            "int f(int a, float b) { return 1; } int f(float a, int b) { return 2; }",
+            "f(1, 2)",
+            "more than one function",
+        ),
+        ("int f(double a) { return 1; } int f(int a) { return 2; }", "f(1LL)", "more than one function f()"),
+        ("int f(int* a) { return 1; } int f(float* a) { return 2; }", "f(1)", "no function f()"),
+        ("int f(int a) { return 1; } int f(int a, int b) { return 2; }", "f(1, 2, 3)", "no function f()"),
+    ],
+)
+def test_calls_that_choose_no_function_are_refused(preamble, call, words):
+    with pytest.raises(KernelTypeError, match=re.escape(words)):
+        elementwise("T x", "T y", f"y = {call}", preamble=preamble)(X)

@@ -80,6 +80,15 @@ def test_what_some_dtypes_allow_is_left_to_the_calls(definition: tuple[str, ...]
             kernel(*(bad if isinstance(bad, tuple) else (bad,)))
 
 
+def test_a_number_may_be_declared_raw() -> None:
+    kernel = xl.elementwise("raw T a, raw int32 size", "T y", "y = i < size ? a[i] : T(0)")
+    assert kernel(X, 1, size=3).tolist() == [X[0], 0, 0]
+    kernel = xl.elementwise("T x, raw T k, raw T l, raw T a", "T y", "y = k < l ? a[i] : x")
+    assert kernel(X, 1, 2, -X).tolist() == (-X).tolist()
+    total = xl.reduction("T x, raw int32 k", "T y", map_expr="k + x", reduce_expr="a + b", identity="0")
+    assert total(X, 2) == (X + 2).sum()
+
+
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "float32", "complex64"])
 def test_an_identity_or_cast_to_any_dtype_can_be_defined(dtype: str) -> None:
     kernel = xl.elementwise("T x", f"{dtype} y", "y = x")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from tests.kernels import targets
 from tests.kernels.bits import same_bits
+from tests.needed import need
 from xferlib.errors import KernelCompileError, KernelSyntaxError, KernelTypeError, LayoutError, UnsupportedError
 from xferlib.kernels import raw_module
 from xferlib.kernels.calls import arguments as checks
@@ -306,9 +307,7 @@ def test_a_repeated_call_passes_what_a_checked_one_does(numbers, data):
 @pytest.fixture(params=["numpy", "torch", "sim", "cupy", "pycuda"])
 def put(request):
     """A function that makes a float32 array of a backend, on its default device."""
-    status = xl.available_backends()[request.param]
-    if not status.is_available:
-        pytest.skip(status.reason)
+    need(request.param)
     with xl.use_backend(request.param):
         yield xl.to_device
 
@@ -407,8 +406,7 @@ def test_a_stream_of_another_device_is_refused(doubling):
 
 @pytest.mark.parametrize("backend", ["numpy", "torch", "sim"])
 def test_the_cpu_function_cannot_write_a_const_argument(backend):
-    if not xl.available_backends()[backend].is_available:
-        pytest.skip("not installed")
+    need(backend)
     seen: list[Any] = []
     look = lambda x, y, n: seen.extend([x.flags.writeable, y.flags.writeable])
     kernel = raw_module(_DOUBLING).get_function("doubling", cpu=look)

@@ -8,7 +8,6 @@ import pickle
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,17 +30,6 @@ from xferlib.kernels import raw_module
 from xferlib.kernels.calls.raw import codes_of
 from xferlib.kernels.frontends.raw.preprocessor import preprocessed
 from xferlib.testing import backend_named
-
-
-@pytest.fixture(params=["numpy", "torch", "sim", "cupy", "pycuda"])
-def library(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A backend that runs raw kernels, or what stands in for them."""
-    name: str = request.param
-    status = xl.available_backends()[name]
-    if not status.is_available:
-        pytest.skip(f"{name}: {status.reason}")
-    with xl.use_backend(name):
-        yield name
 
 
 def _is_cuda() -> bool:

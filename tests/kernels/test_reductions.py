@@ -324,3 +324,61 @@ def test_a_given_output_tells_a_type_that_no_input_tells(library):
         half(x)
     wide = reduction("T x", "U y", dtype="double", **texts)
     assert target.get(wide(x, out=target.put(np.zeros((), np.int64)))).item() == 7
+
+
+def test_the_numbers_of_elements_have_cupys_names():
+    rows = np.arange(12.0).reshape(4, 3)
+    picked = reduction(
+        "S t, raw T y, int32 n", "T out", map_expr="t < 0 ? T(0) : y[_j * n + t]", reduce_expr="a + b", identity="0"
+    )
+    assert picked(np.array([0, 2, -1, 1]), rows, 3) == rows[0, 0] + rows[1, 2] + rows[3, 1]
+    last = reduction("T x", "int64 y", map_expr="x > 0 ? _J : -1", reduce_expr="max(a, b)", identity="-1")
+    x = np.array([[1, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0]])
+    assert (last(x, axis=1).tolist(), last(x, axis=0).tolist()) == ([2, 1, -1], [1, 1, 0, -1])
+    with pytest.raises(KernelSyntaxError, match="'_j' is not declared"):
+        reduction("T x", "int64 y", map_expr="_j", reduce_expr="max(a, b)", identity="-1")
+
+
+FINISHED = {
+    "a number": (("T x, float64 s", "T y", "y = a * s + _in_ind.size()"), lambda x, y: x.sum(1) * 2 + 12),
+    "what the output holds": (("T x, float64 s", "T y", "y += a"), lambda x, y: x.sum(1) + y),
+    "both": (("T x, float64 s", "T y", "if (a > s) y += s; else y = y * a"),
+             lambda x, y: np.where(x.sum(1) > 2, y + 2, y * x.sum(1))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+@pytest.mark.parametrize("name", FINISHED)
+def test_a_result_is_finished_by_arguments_and_outputs(library, name):
+    target = targets.target(library)
+    (inputs, outputs, post), compute = FINISHED[name]
+    kernel = reduction(inputs, outputs, map_expr="x", reduce_expr="a + b", post_map_expr=post, identity="0")
+    x, y = np.arange(12.0).reshape(3, 4) - 3, np.array([1.0, 5, 7])
+    expected = compute(x, y).tolist()
+    for _ in range(2):
+        found = target.put(y.copy())
+        assert kernel(target.put(x), 2, axis=1, out=found) is found
+        assert target.get(found).tolist() == expected
+        found = kernel(target.put(x), 2, target.put(y[:, None].copy()), axis=1, keepdims=True)
+        assert target.get(found).ravel().tolist() == expected
+    if "+=" in post:
+        with pytest.raises(KernelTypeError, match="read before it is written"):
+            kernel(target.put(x), 2, axis=1)
+
+
+def test_raw_arrays_serve_the_map_and_the_end():
+    kernel = reduction(
+        "S t, raw T y, raw T k", "T out", map_expr="y[t]", reduce_expr="a + b", post_map_expr="out = a * k[0] + k[1]",
+        identity="0",
+    )  # fmt: skip
+    assert kernel(np.array([2, 0, 2]), np.arange(1.0, 4), np.array([0.5, 10])) == 13.5
+    pair = reduction(
+        "T x, int32 n", "T lo, T hi", map_expr="E{x, x}", reduce_expr="j(a, b)",
+        post_map_expr="lo = a.l - n; hi = a.h + n", dtype="E",
+        preamble="struct E { double l, h; }; E j(E a, E b) { return E{fmin(a.l, b.l), fmax(a.h, b.h)}; }",
+    )  # fmt: skip
+    assert pair(np.array([3.0, -1, 4]), 10) == (-11, 14)
+    with pytest.raises(KernelSyntaxError, match="output 'z' is never written"):
+        reduction("T x", "T y, T z", map_expr="x", reduce_expr="a + b", post_map_expr="y += a")
+    with pytest.raises(KernelSyntaxError, match="'x' is not declared"):
+        reduction("T x, T k", "T y", map_expr="x", reduce_expr="a + b", post_map_expr="y = a + x + k")(np.ones(3), 1)

@@ -128,10 +128,46 @@ def test_a_number(text):
     assert f"/{value.tobytes().hex()}" in kernel.ir("int8", value.dtype)
 
 
-@pytest.mark.parametrize("text", ["1.0L", "1.0df", "9" * 40, "9" * 5000, "1.5.2", "'a'", "0x", "08", "1.f.", "0b2"])
+MALFORMED = ["1.0L", "1.0df", "9" * 40, "9" * 5000, "1.5.2", "'ab'", "'\\q'", "''", "L'a'", "0x", "08", "1.f.", "0b2"]
+
+
+@pytest.mark.parametrize("text", MALFORMED)
 def test_malformed_numbers(text):
     with pytest.raises(KernelSyntaxError, match="line 1, column"):
         elementwise("T x", "T z", f"z = {text}")(np.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a[j++] += 10; a[j++] *= 2; z = j * 1000 + a[0] * 10 + a[1]", 2114),
+        ("a[++j]++; z = j * 1000 + a[0] * 100 + a[1] * 10 + a[2]", 1133),
+        ("z = a[j++]++ + 10 * j; z += 100 * a[0] + 1000 * --a[++j]", 2211),
+        ("int* p = &a[1]; p[j++] -= 5; *&a[++j] <<= 1; z = j * 100 + a[1] * 10 + a[2]", 176),
+    ],
+)
+def test_a_target_is_evaluated_once(text, expected):
+    kernel = elementwise("T x", "int32 z", f"int a[4] = {{1, 2, 3, 4}}; int j = 0; {text}")
+    assert kernel(np.ones(1)).tolist() == [expected]
+
+
+def test_an_element_of_an_array_is_updated_once():
+    kernel = elementwise("T x", "raw T y, int32 z", "int j = 2 * i; y[j++] += x; z = j")
+    y, z = np.zeros(6), np.zeros(3, "i4")
+    kernel(np.array([1.0, 2, 3]), y, z)
+    assert (y.tolist(), z.tolist()) == ([1, 0, 2, 0, 3, 0], [1, 3, 5])
+
+
+CHARACTERS = {
+    "'a'": 97, "'\\n'": 10, "'{'": 123, "'\\x41'": 65, "'\\''": 39, "'\\\\'": 92, "'\\377'": -1, "'\\0'": 0, "';'": 59,
+    "'\"'": 34, "'/' + '*'": 89, "sizeof('a')": 1, "-'a'": -97, "1'000'000": 1000000, "Q": 40, "'a'/*'*/": 97,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", CHARACTERS)
+def test_characters(text):
+    kernel = elementwise("T x", "int32 z", f"z = {text}; // it's", preamble="#define Q '('\n")
+    assert kernel(np.ones(1)).tolist() == [CHARACTERS[text]]
 
 
 # --- lines

@@ -242,8 +242,8 @@ WRONG = [
     ("Pair p(x, 1); Other q(1); p = q; y = p.a", "struct Other { double a; };", KernelSyntaxError, "is a Pair"),
     ("y = f(x)", "__device__ double f(Pair p) { return p.a; }", KernelTypeError, "is a float64, and must be Pair"),
     ("y = x", "struct Q { double v[3]; };", KernelSyntaxError, "is no number and no struct"),
-    ("y = x", "struct Q { int n; int twice() { return 2 * n; } };", KernelSyntaxError, "write functions outside of it"),
-    ("y = x", "struct Q { int a, b; Q(int u, int v) : a(v), b(u) {} };", KernelSyntaxError, "in their order"),
+    ("y = x", "struct Q { int n; ~Q() { n = 0; } };", KernelSyntaxError, "is not supported; write it outside of it"),
+    ("y = x", "struct Q { int a, b; Q(int u) : c(u) {} };", KernelSyntaxError, "':? ?c\\(u\\)' sets no member"),
     ("Q q; q.a = 1; y = x", "struct Q { foo a; };", KernelSyntaxError, "struct Q: unknown type 'foo' of member 'a'"),
     ("union U { int a; } u; y = x", "", KernelSyntaxError, "union is not supported, nor enum outside of the preamble"),
     ("y = x", "int n;", KernelSyntaxError, "it holds a Decl of 'n'"),
@@ -252,22 +252,47 @@ WRONG = [
 ]  # fmt: skip
 
 
+CONSTRUCTORS = {
+    "Q(float u, float v) : a(u), b(v) { a = u * 100; }": ("Q q(x, 2)", 100 * X + 2, 2),
+    "Q(float u) : a(0), b(-2) { if (u > 0) b = u; }": ("Q q(x)", [0.5, -2, 3.25, 2], [0.5, -2, 3.25, 2]),
+    "Q(float u, float v) : b{v * 2 + a}, a(u + v) { }": ("Q q{x, 2}", 2 * X + 8, X + 6),
+    "Q(float b, float a) : a(a), b(b) { this->a += b; }": ("auto q = Q(x, 2)", X + X + 2, X),
+    "Q(int u) : a(u) { }": ("Q q = Q(x * 2)", np.trunc(2 * X), 0),
+    "Q() { a = 5; b = 7; }": ("Q q", 12, 7),
+    "Q() : a(5), b{7} { }": ("Q q = Q(); Q p{}; q.a += p.b - 7", 12, 7),
+    "Q(float u, float v = 3, float w = 4) : a(u + w), b(v) { }": ("Q q(x); q.b += Q(1, 2, 3).b", X + 9, 5),
+    "Q(float u) : Q(u, 1) { } Q(float u, float v) : a(u), b(v) { b += a; }": ("Q q(x)", 2 * X + 1, X + 1),
+    "Q() : Q(1) { } Q(float u) : a(u), b(sizeof(Q)) { float c = a; { a = c + b; } }": ("Q q", 17, 8),
+    "Q(double u) : a(u), b(1) { } Q(int u) : a(u), b(2) { }": ("Q q(x); q.a += Q(3).b", X + 3, 1),
+    "typedef float R; Q(R u, R(v)) : a(u), b(v) { }": ("Q q(x, 1)", X + 1, 1),
+    "Q(const float& u, P p) : a(u * p.c), b(p.c) { }": ("Q q(x, P(2))", 3 * X + 3, 3),
+}
+
+
+@pytest.mark.parametrize("function", CONSTRUCTORS)
+def test_constructors(function):
+    text, sums, b = CONSTRUCTORS[function]
+    preamble = f"struct P {{ float c; P(int c) : c(c + 1) {{ }} }}; struct Q {{ float a, b; {function} }};"
+    y, z = elementwise("T x", "T y, T z", f"{text}; y = q.a + q.b; z = q.b", preamble=preamble)(X)
+    assert (y.tolist(), z.tolist()) == ((sums + 0 * X).tolist(), (b + 0 * X).tolist())
+
+
+def test_a_constructor_makes_the_members_that_have_one():
+    preamble = "struct P { int c; P() : c(-1) {} }; struct Q { P p; float d; Q(float d) : d(d) {} }; struct R { Q q; };"
+    kernel = elementwise("T x", "T y", "Q q(x); R r = {Q(x)}; P p; y = q.p.c + q.d + p.c + r.q.p.c", preamble=preamble)
+    assert kernel(X).tolist() == (X - 3).tolist()
+    with pytest.raises(KernelTypeError, match="Q has no constructor for these 0 values"):
+        elementwise("T x", "T y", "Q q; y = q.d", preamble=preamble)(X)
+    with pytest.raises(KernelTypeError, match="more than one constructor for these 1 values; cast them"):
+        elementwise("T x", "T y", "Q q(1LL); y = q.d", preamble="struct Q { T d; Q(T v):d(v){} Q(int v):d(v){} };")(X)
+
+
 @pytest.mark.parametrize(
     "function",
     [
-        "Q(float u, float v) : a(u), b(v) { a = u * 100; }",
-        "Q(float u, float v) : a(u), b(v) { if (u > 0) b = u; }",
-        "Q(float u, float v) : a(u), b(v * 2) { }",
-        "Q(float u, float v) : a(u), b(v), a(v) { }",
-        "Q(float a, float b) { a = a; b = b; }",
-        "Q(int u) : a(u) { }",
-        "Q(float *u) : a(u) { }",
-        "Q(double u, double v) : a(u), b(v) { }",
-        "Q(float u, float v, float w) : a(u), b(v) { }",
-        "Q() { a = 5; b = 7; }",
-        "Q() : a(5), b(7) { }",
-        "Q() : a{5}, b{7} { }",
         "Q() { count(); }",
+        "Q(float *u) : a(*u) { }",
+        "Q(float u) : c(u) { }",
         "Q(const Q& o) : a(o.a * 2), b(o.b) { }",
         "Q(const Q& o) : a(o.b), b(o.a) { }",
         "Q(const Q& o) : a(o.a) { }",
@@ -275,13 +300,102 @@ WRONG = [
         "Q& operator=(const Q& o) { a = o.a * 2; b = o.b; return *this; }",
         "Q& operator=(const Q& o) { a = o.a; return *this; b = o.b; }",
         "Q& operator=(float v) { a = v; return *this; }",
-        "float dot(const Q& o) { return a * o.a + b * o.b; }",
+        "friend float dot(const Q& o) { return a * o.a + b * o.b; }",
         "template <typename V> Q(V u) : a(u) { }",
+        "operator float() { return a; }",
+        "float operator()(float v) { return a * v; }",
+        "virtual float f() { return a; }",
     ],
 )
-def test_functions_of_a_struct_that_compute_are_refused(function):
-    with pytest.raises(KernelSyntaxError, match="write functions outside of it"):
-        elementwise("T x", "T y", "y = x", preamble=f"struct Q {{ float a, b; {function} }};")
+def test_other_functions_of_a_struct_are_refused(function):
+    with pytest.raises((KernelSyntaxError, KernelTypeError)):
+        elementwise("T x", "T y", "Q q(Q(x)); y = q.a", preamble=f"struct Q {{ float a, b; {function} }};")(X)
+
+
+LOWEST = """
+template <typename T>
+struct lowest {  // as in CuPy's reductions
+    T value;
+    int index;
+    __device__ lowest() : index(-1) { }
+    __device__ lowest(T v, int i) : value(v), index(i) { }
+};
+template <typename T>
+__device__ lowest<T> lower(const lowest<T>& a, const lowest<T>& b) {
+    if (a.index == -1) return b;
+    if (b.index == -1) return a;
+    if (a.value == b.value) return lowest<T>(a.value, min(a.index, b.index));
+    return a.value <= b.value ? a : b;
+}
+"""
+BOX = "template <typename A> struct Box { A v; };"
+TEMPLATES = {
+    "CuPy's": (
+        "lowest<T> a(x, i), b; b = lower(a, b); y = b.value + lower(b, lowest<T>{1, 9}).index",
+        LOWEST,
+        X + [0, 1, 9, 9],
+    ),
+    "two types": (
+        "Two<int, T> p = {x, x}; y = f(p) + sizeof(Two<char, char>)",
+        """template <typename A, class B> struct Two { A a; B b; };
+        template <typename A, typename B> __device__ B f(Two<A, B> p) { return p.a - p.b; }""",
+        np.trunc(X) - X + 2,
+    ),
+    "one within another": (
+        "Box<Box<float>> p; p.v.v = x; using I = Box<unsigned int>; I q{3}; y = p.v.v + q.v + g(p)",
+        BOX + "template <typename A> __device__ A g(Box<Box<A>> p) { A a = 2; return a * p.v.v; }",
+        3 * X + 3,
+    ),
+    "a template's member": (
+        "Line<T> l; l.from.v = x; l.to.v = 2; y = l.to.v - l.from.v",
+        BOX + "template <typename A> struct Line { Box<A> from, to; };",
+        2 - X,
+    ),
+    "chosen types": (
+        """typename std::conditional<std::is_same<T, float>::value, int, T>::type a = x;
+        using S = typename cupy::type_traits::conditional<
+            cupy::type_traits::is_same<T, double>::value, short, T>::type;
+        y = a + sizeof(S)""",
+        "",
+        X + 2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_templates_of_structs(name):
+    text, preamble, expected = TEMPLATES[name]
+    kernel = elementwise("T x", "T y", text, preamble=preamble)
+    assert kernel(X).tolist() == np.asarray(expected, float).tolist()
+    found = np.zeros_like(X)
+    as_cuda(kernel, X, found)
+    assert found.tolist() == np.asarray(expected, float).tolist()
+
+
+def test_a_reduction_over_a_template_of_structs():
+    kernel = reduction(
+        "T x, int32 k", "T y, int32 z", map_expr="lowest<T>(x, k)", reduce_expr="lower(a, b)",
+        post_map_expr="y = a.value; z = a.index", identity="lowest<T>()", dtype="lowest<T>", preamble=LOWEST,
+    )  # fmt: skip
+    for dtype in ("float32", "int64"):
+        x = np.random.default_rng(3).integers(-50, 50, (40, 30)).astype(dtype)
+        y, z = kernel(x, np.arange(30, dtype="i4"), axis=1)
+        assert (y.dtype, y.tolist(), z.tolist()) == (dtype, x.min(1).tolist(), x.argmin(1).tolist())
+
+
+@pytest.mark.parametrize(
+    ("text", "preamble", "words"),
+    [
+        ("Box<int, int> b; y = x", BOX, r"the template takes 1 type\(s\)"),
+        ("Box b; y = x", BOX, r"the template takes 1 type\(s\)"),
+        ("Box<foo> b; y = x", BOX, "give C or NumPy type names"),
+        ("y = x", "template <int N> struct Box { int v; };", "its parameters must be types"),
+        ("y = f(Box<T>{x})", BOX + "int f(Box<int> b) { return b.v; }", "must be"),
+    ],
+)
+def test_mistakes_with_templates_are_told(text, preamble, words):
+    with pytest.raises((KernelSyntaxError, KernelTypeError), match=words):
+        elementwise("T x", "T y", text, preamble=preamble)(X)
 
 
 @pytest.mark.parametrize(("text", "preamble", "kind", "words"), WRONG)

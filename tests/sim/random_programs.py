@@ -12,7 +12,7 @@ from xferlib.sim.detect.reports import Race
 from xferlib.sim.machine import schedules
 from xferlib.sim.machine.machine import Machine
 from xferlib.sim.machine.settings import Settings
-from xferlib.sim.model.blocks import Span
+from xferlib.sim.model.blocks import UNTOUCHED, Block, Span
 from xferlib.sim.model.memory import pages
 from xferlib.sim.model.streams import SimEvent, StreamKind
 from xferlib.sim.timing.profile import Lane
@@ -20,6 +20,12 @@ from xferlib.sim.timing.profile import Lane
 KINDS = (StreamKind.NON_BLOCKING, StreamKind.NON_BLOCKING, StreamKind.BLOCKING)
 WORDS = 2
 """Words of a buffer: an operation touches one or both, so that ranges overlap in part."""
+
+
+def initialise(block: Block) -> None:
+    """Note that every byte has a value, and that none is in use."""
+    block.shadow.rewrite(lambda _: UNTOUCHED)
+    block.has_void = False
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ class Run:
         self._blocks = [*(each.block for each in self._allocations.values()), self._host]
         for block in self._blocks:
             block.data[:] = 0
-            block.note_initialised()
+            initialise(block)
         self._events: dict[int, SimEvent] = {}
         self.seen: dict[int, object] = {}
         for number, step in enumerate(steps):

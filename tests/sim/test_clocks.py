@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xferlib.sim.model.clocks import Participant, covers, joined
+from xferlib.sim.model.clocks import KeptClock, Participant, ParticipantKeys, joined
 
 clocks = st.dictionaries(st.integers(0, 4), st.integers(1, 5), max_size=5)
 histories = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=25)
@@ -31,8 +31,7 @@ def test_a_clock_has_reached_a_tick_exactly_when_a_path_leads_there(history: lis
 @given(clocks, clocks)
 def test_a_join_covers_both_and_is_the_least_that_does(one: dict[int, int], two: dict[int, int]) -> None:
     both = joined(one, two)
-    assert covers(both, one)
-    assert covers(both, two)
+    assert all(both.get(key, 0) >= tick for clock in (one, two) for key, tick in clock.items())
     assert all(tick in (one.get(key), two.get(key)) for key, tick in both.items())
 
 
@@ -53,3 +52,12 @@ def test_a_forgotten_participant_is_in_no_clock() -> None:
     one.join(two)
     one.forget({2})
     assert 2 not in one.clock
+
+
+def test_a_kept_clock_loses_those_that_have_left_since() -> None:
+    keys = ParticipantKeys()
+    stays, leaves = keys.enter(), keys.enter()
+    kept = KeptClock({stays: 3, leaves: 5}, keys)
+    assert kept.clock == {stays: 3, leaves: 5}
+    keys.leave({leaves})
+    assert kept.clock == {stays: 3}

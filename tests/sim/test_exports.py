@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
+from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 import xferlib as xl
 from xferlib import sim
@@ -21,3 +25,12 @@ def test_the_namespace_lists_functions_and_dtypes_only() -> None:
     namespace: Any = xl.get_array_module(xl.zeros(1, backend="sim"))
     assert {"add", "sum", "asarray", "float32", "matmul", "unique_values"} <= set(namespace.__all__)
     assert [name for name in namespace.__all__ if isinstance(getattr(namespace, name), ModuleType)] == []
+
+
+def test_the_reference_lists_the_methods_of_an_array() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "simulator.md").read_text()
+    listed = page.partition("arrays have NumPy's methods ")[2].partition(".\n")[0]
+    array = xl.zeros(1, backend="sim")
+    methods = [name for name in dir(array) if hasattr(np.ndarray, name) and callable(getattr(np.ndarray, name))]
+    public = {name for name in methods if not name.startswith("_")}
+    assert set(re.findall(r"`(\w+)`", listed)) == public - {"item", "to_device", "tolist"}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.sim.random_programs import initialise
 from xferlib import sim
 from xferlib.errors import LayoutError
 from xferlib.sim.detect.detector import Detector
@@ -71,7 +72,7 @@ def disagreement(machine: Machine, seed: int, steps: int) -> str | None:
     device = machine.devices[0]
     streams = {stream.key: stream for stream in (machine.stream(device) for _ in range(3))}
     allocation = machine.allocate(ROWS * COLS * ITEM, machine.streams[device].legacy)
-    allocation.block.note_initialised()
+    initialise(allocation.block)
     reference, races = Reference(), machine.detector.races
     for step in range(steps):
         stream: SimStream = chance.choice([*streams.values()])

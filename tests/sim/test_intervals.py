@@ -24,7 +24,7 @@ def test_it_holds_what_a_list_of_bytes_holds(changes: list[tuple[tuple[int, int]
         model[start:stop] = [change(state) for state in model[start:stop]]
         assert [found.at(position) for position in range(LENGTH)] == model
         within = found.within(start, stop)
-        assert within == [each for each in found.segments() if each[0] < stop and start < each[1]]
+        assert within == [each for each in found.within(0, LENGTH) if each[0] < stop and start < each[1]]
 
 
 @given(updates)
@@ -32,7 +32,7 @@ def test_segments_cover_the_line_once_and_in_order(changes: list[tuple[tuple[int
     found: IntervalMap[object] = IntervalMap(LENGTH, None)
     for (start, stop), _, _ in changes:
         found.update(start, stop, lambda old, new=object(): new)  # noqa: B008 - a new one at each step
-        segments = list(found.segments())
+        segments = found.within(0, LENGTH)
         assert segments[0][0] == 0
         assert segments[-1][1] == LENGTH
         assert all(one[1] == two[0] for one, two in itertools.pairwise(segments))
@@ -45,7 +45,7 @@ def test_one_state_for_all_is_one_segment(changes: list[tuple[tuple[int, int], s
     for (start, stop), letter, _ in changes:
         found.update(start, stop, lambda old, new=letter: new)
     found.rewrite(lambda old: "same")
-    assert list(found.segments()) == [(0, LENGTH, "same")]
+    assert found.within(0, LENGTH) == [(0, LENGTH, "same")]
     assert len(found) == 1
 
 

@@ -11,6 +11,9 @@ import pytest
 import xferlib as xl
 from xferlib import sim
 from xferlib.sim.detect.reports import Hazard
+from xferlib.sim.model.clocks import Participant
+from xferlib.sim.model.operations import Action
+from xferlib.sim.model.pool import LastOwner, Pool
 
 N = 1 << 12
 plus_one = xl.elementwise("T x", "T y", "y = x + 1", name="plus_one")
@@ -222,3 +225,17 @@ def test_the_record_of_freed_memory_is_bounded() -> None:
         own = current.machine().streams[stream.device].every[-1].pool
         assert len(own) <= 2 * pool._MOST_KEPT
         stream.synchronize()
+
+
+def test_the_smallest_that_is_large_enough_is_handed_out_and_of_equals_the_last_freed() -> None:
+    pool, stream, nowhere = Pool(), Participant(1, "stream"), (hazards.__code__, 0)
+
+    def freed(name: str, nbytes: int) -> LastOwner:
+        owner = LastOwner((Action(name, stream, nowhere),), nowhere)
+        pool.put(nbytes, owner, {})
+        return owner
+
+    large, first, last, small = freed("large", 4096), freed("first", 1024), freed("last", 1024), freed("small", 512)
+    assert [pool.take(1000, {}) for _ in range(3)] == [last, first, large]
+    assert (len(pool), pool.take(3072, {})) == (2, large)  # the rest of it
+    assert (pool.take(512, {}), len(pool), pool.take(1, {})) == (small, 0, None)

@@ -192,3 +192,15 @@ def test_a_batch_that_changes_while_it_is_read_ahead_is_not_told_to_wait() -> No
 
     race = race_of(program)
     assert race.remedy.startswith("leave what is read ahead unchanged")
+
+
+def test_the_default_stream_is_named_as_a_program_reaches_it() -> None:
+    def program() -> None:
+        work = xl.Stream()
+        x = xl.ones(N)
+        with work:
+            DOUBLED(x)
+
+    race = race_of(program)
+    assert race.remedy.startswith("work.wait(a) before ")
+    assert race.remedy.endswith("of sim:sim:0 (xferlib.current_stream() outside of `with stream:`)")

@@ -132,6 +132,9 @@ def _reduction(taken: Taken, number: int) -> str:
     given = [_argument(taken, each, k, "_j") for k, each in enumerate(inputs)]
     results = [_parameter(taken, each, len(inputs) + k) for k, each in enumerate(outputs)]
     put = [_argument(taken, each, len(inputs) + k, "0") for k, each in enumerate(outputs)]
+    same_for_all = [k for k, each in enumerate(inputs) if k in taken.scalars or each.is_raw]
+    results = [*(names[k] for k in same_for_all), *results]
+    put = [*(_argument(taken, inputs[k], k, "0") for k in same_for_all), *put]
     accumulator = texts.get("reduce_type") or _type_name(taken.dtype(outputs[0]))
     count = [] if any(each.name == "n" for each in inputs) else ["ptrdiff_t n"]
     return f"""{_opening(taken, number)}

@@ -226,7 +226,7 @@ template <typename T, typename U, typename V> T atomicCAS(T* at, U compared, V v
   return old;
 }
 
-// --- complex numbers: mixed operands as in CuPy and PyCUDA, products by the formula that thrust and xferlib use
+// --- complex numbers: with real operands part by part, products by the formula that thrust and xferlib use
 
 template <typename T> struct complex {
   T re, im;
@@ -260,6 +260,12 @@ template <typename T> complex<T> xf_minus(complex<T> x, complex<T> y) { return {
 template <typename T> complex<T> xf_times(complex<T> x, complex<T> y) {
   return {x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
 }
+template <typename T> complex<T> xf_plus(complex<T> x, T y) { return {x.re + y, x.im}; }
+template <typename T> complex<T> xf_plus(T x, complex<T> y) { return {x + y.re, y.im}; }
+template <typename T> complex<T> xf_minus(complex<T> x, T y) { return {x.re - y, x.im}; }
+template <typename T> complex<T> xf_minus(T x, complex<T> y) { return {x - y.re, -y.im}; }
+template <typename T> complex<T> xf_times(complex<T> x, T y) { return {x.re * y, x.im * y}; }
+template <typename T> complex<T> xf_times(T x, complex<T> y) { return {x * y.re, x * y.im}; }
 static void xf_complex_call(int function, const double* x, int is_single, double* result) {
   xf_ask_complex(function, x, is_single, result);
 }
@@ -269,9 +275,13 @@ template <typename T> complex<T> xf_over(complex<T> x, complex<T> y) {
   xf_complex_call(XF_divide, both, sizeof(T) == 4, result);
   return {result[0], result[1]};
 }
+template <typename T> complex<T> xf_over(complex<T> x, T y) { return {x.re / y, x.im / y}; }
+template <typename T> complex<T> xf_over(T x, complex<T> y) { return xf_over(complex<T>(x), y); }
+template <typename C, typename A> C xf_as(complex<A> x) { return (C)x; }
+template <typename C, typename A> decltype(C::re) xf_as(A x) { return (decltype(C::re))x; }
 #define XF_OPERATOR(sign, name)                                                                               \
   template <typename A, typename B, xf_if_complex<A, B> = 0> auto operator sign(A x, B y) {                   \
-    typedef typename xf_common<A, B>::type C; return name((C)x, (C)y); }                                      \
+    typedef typename xf_common<A, B>::type C; return name(xf_as<C>(x), xf_as<C>(y)); }                        \
   template <typename T, typename B> complex<T>& operator sign##=(complex<T>& x, B y) {                        \
     return x = complex<T>(x sign y); }
 XF_OPERATOR(+, xf_plus) XF_OPERATOR(-, xf_minus) XF_OPERATOR(*, xf_times) XF_OPERATOR(/, xf_over)

@@ -14,6 +14,7 @@ from tools.kernel_harvest.finding import Found
 from xferlib.errors import XferError
 from xferlib.kernels import elementwise, reduction
 from xferlib.kernels.frontends import signature
+from xferlib.kernels.frontends.indexed_arrays import may_be_numbers
 
 _DTYPES = ("float64", "float32", "int32", "int64", "uint8", "complex128", "bool")
 _USUAL = ("float64", "int32", "complex128")
@@ -33,7 +34,7 @@ class Taken:
     inputs: tuple[signature.CParam, ...]
     outputs: tuple[signature.CParam, ...]
     scalars: frozenset[int]
-    """The inputs that are numbers: those declared ``raw`` and never indexed."""
+    """The inputs that are numbers: those declared ``raw`` and never indexed, and those that end a reduction."""
 
     def dtype(self, param: signature.CParam) -> np.dtype[Any]:
         return param.dtype or self.types[str(param.generic)]
@@ -55,7 +56,9 @@ def _trials(found: Found, math: str) -> list[Taken] | str:
     except XferError as error:
         return str(error)
     params = (*inputs, *outputs)
-    scalars = frozenset(k for k, each in enumerate(inputs) if each.is_raw and not _is_indexed(each.name, texts))
+    bodies = " ".join(text for key, text in texts.items() if not key.endswith("params"))
+    ends = " ".join(texts.get(each) or "" for each in ("post_map_expr", "identity"))
+    scalars = may_be_numbers(inputs, bodies) | {k for k, each in enumerate(inputs) if is_named(each, ends)}
     refused, taken = "", []
     for types in _bindings(sorted({each.generic for each in params if each.generic})):
         kinds = tuple(each.dtype or types[str(each.generic)] for each in params)
@@ -70,6 +73,11 @@ def _trials(found: Found, math: str) -> list[Taken] | str:
     return taken or refused
 
 
+def is_named(param: signature.CParam, ends: str) -> bool:
+    """Whether the end of a reduction uses an input that is no array."""
+    return not param.is_raw and re.search(rf"\b{param.name}\b", ends) is not None
+
+
 def _bindings(letters: list[str]) -> Iterator[dict[str, np.dtype[Any]]]:
     """Dtypes for the letters, each choice once: all alike, in between the usual ones, then any."""
     count = len(letters)
@@ -79,11 +87,6 @@ def _bindings(letters: list[str]) -> Iterator[dict[str, np.dtype[Any]]]:
     names = itertools.chain(mixed, itertools.product(_DTYPES, repeat=count))
     for chosen in dict.fromkeys(itertools.islice(names, _MOST_TRIES)):
         yield {letter: np.dtype(name) for letter, name in zip(letters, chosen, strict=True)}
-
-
-def _is_indexed(name: str, texts: dict[str, str]) -> bool:
-    bodies = " ".join(text for key, text in texts.items() if not key.endswith("params"))
-    return re.search(rf"\b{name}\s*[\[.]", bodies) is not None
 
 
 def _kernel(found: Found, math: str) -> Any:

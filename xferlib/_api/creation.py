@@ -12,9 +12,10 @@ from xferlib._api import transfers
 from xferlib._api.order import is_fortran, reversed_axes
 from xferlib._core import convert, defaults, devices, registry
 from xferlib._core.array import Array, as_host_array, check_dtype
+from xferlib._core.layout import shape_of
 from xferlib._memory import host, pinned, registration, slab, staging_ring
 from xferlib._transfer import ends, upload
-from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedArrayError, shown
+from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -22,25 +23,6 @@ if TYPE_CHECKING:
     from xferlib._core.layout import HostArray
 
 Shape = int | Sequence[int]
-_MOST_DIMENSIONS = 64
-_MOST_ELEMENTS = (1 << 63) // 16 - 1
-"""NumPy's limits, at 16 bytes an element."""
-
-
-def shape_of(shape: Any, *, what: str = "shape") -> tuple[int, ...]:
-    try:
-        is_one = not hasattr(shape, "__iter__") or getattr(shape, "ndim", 1) == 0
-        extents = (int(shape.__index__()),) if is_one else tuple(int(n.__index__()) for n in shape)
-    except Exception:  # a foreign object may raise anything; it is not a shape
-        raise LayoutTypeError(f"{what}={shown(shape)} is no shape; give an int or a sequence of ints") from None
-    if any(extent < 0 for extent in extents):
-        raise LayoutError(f"{what}={shown(extents)} has a negative extent; extents are 0 or more")
-    if len(extents) > _MOST_DIMENSIONS or math.prod(filter(None, extents)) > _MOST_ELEMENTS:
-        raise LayoutError(
-            f"{what}={shown(extents)} has {len(extents)} dimensions; an array has {_MOST_DIMENSIONS} at most, "
-            "and no more bytes than can be addressed"
-        )
-    return extents
 
 
 def empty(
@@ -77,6 +59,8 @@ def full(
     """An array filled with one value; its dtype is the value's, as NumPy has it, if omitted. Others as for `empty`."""
     if is_fortran(order, "full"):
         return reversed_axes(full(shape_of(shape)[::-1], fill_value, dtype, backend=backend, device=device))
+    if isinstance(fill_value, str):
+        raise UnsupportedArrayError(f"full: fill_value={fill_value!r} is no number; give one: full(shape, number)")
     value = as_host_array(fill_value, what="fill_value")
     wanted = ends.wanted_dtype(dtype, value.dtype)
     convert.check_conversion(value.dtype, wanted)
@@ -233,7 +217,19 @@ def pinned_array(x: Any, dtype: Any = None, *, backend: str | None = None) -> Ho
 
 
 def pin(array: HostArray, *, backend: str | None = None) -> registration.pin:
-    """Page-lock an existing array in place: ``with pin(x): ...``; see `_memory.registration.pin` for the cost."""
+    """Page-lock an existing array in place, for the time of a block: ``with xl.pin(x): ...``.
+
+    Worth it for memory that is sent many times: page-locking 1 GiB takes 24 ms where the pages are resident and about
+    140 ms where they are not. One transfer alone is faster staged.
+
+    Args:
+        array: A C- or F-contiguous ``numpy.ndarray`` in ordinary memory. Not a file-backed map.
+        backend: The backend that will copy it; the default one if omitted.
+
+    Raises:
+        LayoutError: The array has gaps, or is a file-backed map, or something else.
+        PinnedMemoryError: The system refuses to lock the pages.
+    """
     return registration.pin(array, _pinning_backend(backend))
 
 

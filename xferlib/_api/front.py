@@ -83,15 +83,23 @@ def _documentation(function: Any) -> str:
     return f"{function.__name__}({', '.join([*names[:count], star, *options])})\n--\n\n{function.__doc__}"
 
 
-def _may_skip() -> bool:
-    """Whether the C may do a call by itself, until the circumstances change; the first of its questions."""
+def _may_skip() -> tuple[int, int] | None:
+    """The addresses of what gathers and scatters, if the C may do a call by itself, until the circumstances change."""
     global _known_of
     if _known_of != registry.forgotten:
         _front.forget_ends()
         _libraries.clear()
         _ends.clear()
         _known_of = registry.forgotten
-    return plan.may_skip() and _native.is_on() and not shutdown.has_begun()
+    return _spreading() if plan.may_skip() and _native.is_on() and not shutdown.has_begun() else None
+
+
+@functools.cache
+def _spreading() -> tuple[int, int]:
+    """The addresses of ``xf_gather`` and ``xf_scatter``."""
+    library = _native.library()
+    found = [ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (library.xf_gather, library.xf_scatter)]
+    return found[0], found[1]
 
 
 def _settle() -> int:
@@ -153,24 +161,23 @@ def _added(device: Device) -> int:
         return _add(device, -1, 0, _LEFT_TO_PYTHON)
     library = _library(plain.array_type, registry.get(device.backend))
     if device.kind == "cpu":
-        return _add(device, library, 0, _ON_CPU, (part.copied_on_host, *(None,) * 6))
+        new = functools.partial(part.empty, device=device, stream=part.stream_current(device))
+        return _add(device, library, 0, _ON_CPU, (new, *(None,) * 5))
     part.attach(device)
     direct = part.fast.direct(device) if part.fast is not None else None
     if direct is None:
         return _add(device, library, device.index, _LEFT_TO_PYTHON)
 
-    pool, library_in_c = pinned.pools.of(part), _native.library()
-    spread = [
-        ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (library_in_c.xf_gather, library_in_c.xf_scatter)
-    ]
+    pool = pinned.pools.of(part)
     functions = (
-        None, direct.empty, direct.pointer, direct.stream, direct.is_current, pool.empty,
+        direct.empty, direct.pointer, direct.stream, direct.is_current, pool.empty,
         functools.partial(slab.scratch_of, part),
     )  # fmt: skip
-    addresses = (direct.send, direct.fetch, direct.enqueue, direct.current, direct.query, direct.attribute, *spread)
+    of_driver = (direct.send, direct.fetch, direct.enqueue, direct.current, direct.query, direct.attribute)
     return _add(
-        device, library, device.index, _ON_DEVICE, functions, (*pool.lending(), is_followed), addresses, direct.context
-    )
+        device, library, device.index, _ON_DEVICE, functions, (*pool.lending(), is_followed),
+        (*of_driver, *_spreading()), direct.context,
+    )  # fmt: skip
 
 
 def _add(
@@ -178,7 +185,7 @@ def _add(
     library: int,
     index: int,
     kind: int,
-    functions: tuple[Any, ...] = (None,) * 7,
+    functions: tuple[Any, ...] = (None,) * 6,
     pool: tuple[Any, ...] = (None,) * 5,
     addresses: tuple[int, ...] = (0,) * 8,
     context: int = 0,

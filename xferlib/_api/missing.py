@@ -8,7 +8,16 @@ import numpy as np
 
 _ELSEWHERE = {
     "array": "to_device(x)",
+    "as_tensor": "to_device(x)",
     "asnumpy": "to_host(x)",
+    "device_synchronize": "synchronize()",
+    "from_numpy": "to_device(x)",
+    "memcpy_dtoh": "to_host(d, out=h)",
+    "memcpy_htod": "to_device(h, out=d)",
+    "set_backend": "use_backend(name)",
+    "SourceModule": "raw_module(source)",
+    "sync": "synchronize()",
+    "tensor": "to_device(x)",
     "to_cpu": "to_host(x)",
     "to_gpu": "to_device(x)",
     "to_numpy": "to_host(x)",

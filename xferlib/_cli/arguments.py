@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 from pathlib import Path
 
 from xferlib._api.trace.trace import PICTURES
 from xferlib._runtime.config import parse_nbytes
+from xferlib.errors import BackendUnavailableError
+
+
+def has(module: str) -> bool:
+    """Whether a package is installed, without importing it."""
+    return importlib.util.find_spec(module) is not None
+
+
+def require(module: str, what: str, *, extra: str) -> None:
+    """Refuse what needs a package that is not installed; ``extra`` of xferlib installs it.
+
+    Raises:
+        BackendUnavailableError: As said.
+    """
+    if not has(module):
+        raise BackendUnavailableError(f"{what} needs {module}, which is not installed: pip install 'xferlib[{extra}]'")
 
 
 def output_file(text: str) -> Path:

@@ -1,4 +1,4 @@
-"""Lines that fit a terminal; in a pipe each stays whole, so that `grep` finds it."""
+"""Lines that fit a terminal, and in a pipe stay whole, so that `grep` finds them; tables."""
 
 from __future__ import annotations
 
@@ -21,3 +21,12 @@ def wrapped(line: str, width: int | None, *, indent: int) -> list[str]:
     return textwrap.wrap(
         line, max(width, _LEAST_WIDTH), subsequent_indent=" " * indent, drop_whitespace=True, break_on_hyphens=False
     )
+
+
+def aligned(rows: list[list[str]]) -> list[str]:
+    """A table's lines: the first column begins in one line, the others end in one."""
+    first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([name.ljust(first), *(cell.rjust(width) for cell, width in zip(cells, others, strict=True))]).rstrip()
+        for name, *cells in rows
+    ]

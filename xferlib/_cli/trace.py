@@ -6,10 +6,11 @@ import argparse
 import runpy
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 
 from xferlib._api.trace.trace import PICTURES, checked_path, trace
-from xferlib._cli.demo.report import require_matplotlib
+from xferlib._cli.arguments import require
 from xferlib.errors import ArgumentError, nearest
 
 
@@ -21,7 +22,7 @@ def main(argv: list[str]) -> int:
     """
     options, arguments = _parsed(argv)
     if options.plot is not None:
-        require_matplotlib("trace")  # before the script runs
+        require("matplotlib", "--plot", extra="trace")  # before the script runs
     with trace(keep=options.keep) as t:
         status = _run(options.script, arguments)
     print(t.summary(), file=sys.stderr)
@@ -56,8 +57,15 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     made.add_argument("script", type=_script, help="a Python file, run as __main__")
-    made.add_argument("--plot", type=_picture, metavar="FILE", help="draw the timeline: .png, .svg or .pdf")
-    made.add_argument("--json", type=_json, metavar="FILE", help="write the timeline for https://ui.perfetto.dev")
+    made.add_argument(
+        "--plot", type=partial(_checked, PICTURES), metavar="FILE", help="draw the timeline: .png, .svg or .pdf"
+    )
+    made.add_argument(
+        "--json",
+        type=partial(_checked, (".json",)),
+        metavar="FILE",
+        help="write the timeline for https://ui.perfetto.dev",
+    )
     made.add_argument("--title", help="of the picture; the script's name if omitted")
     made.add_argument("--keep", type=int, default=100_000, help="operations to remember (100000)")
     return made
@@ -70,15 +78,7 @@ def _script(text: str) -> Path:
     return path
 
 
-def _picture(text: str) -> Path:
-    return _checked(text, PICTURES)
-
-
-def _json(text: str) -> Path:
-    return _checked(text, (".json",))
-
-
-def _checked(text: str, endings: tuple[str, ...]) -> Path:
+def _checked(endings: tuple[str, ...], text: str) -> Path:
     try:
         return checked_path(text, endings)
     except ArgumentError as error:

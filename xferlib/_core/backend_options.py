@@ -110,10 +110,6 @@ class LibraryHooks:
         """An array of integers as one of a dtype in `other_dtypes`, over its memory."""
         raise NotImplementedError
 
-    def copied_on_host(self, x: np.ndarray[Any, Any]) -> Array | None:
-        """A small host array's copy, of its dtype and in C order, on a CPU device; None: allocate one and fill it."""
-        return None
-
     def note_write(self, array: Array, what: str) -> None:
         """``array`` is about to be written past its library.
 

@@ -27,6 +27,29 @@ def check_conversion(source: np.dtype[Any], target: np.dtype[Any]) -> None:
         )
 
 
+def exactly(obj: Any, host: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The array that NumPy has made of ``obj``; of Python integers that are to be of an integer dtype, one of that.
+
+    Raises:
+        OverflowError: An integer does not fit into the dtype.
+        UnsupportedDTypeError: Complex numbers would lose their imaginary part.
+    """
+    if host is obj or isinstance(obj, np.generic):
+        return host
+    check_conversion(host.dtype, dtype)
+    return np.asarray(obj, dtype) if host.dtype.kind in "iu" and dtype.kind in "iu" else host
+
+
+def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
+    """A number as one of a dtype: as NumPy assigns it to an element.
+
+    Raises:
+        OverflowError: A Python integer that the dtype does not hold.
+    """
+    found: Any = value.astype(dtype) if isinstance(value, np.generic) else np.array(value, dtype)[()]
+    return found  # type: ignore[no-any-return]
+
+
 def copy_into(dst: np.ndarray[Any, Any], src: np.ndarray[Any, Any]) -> None:
     """Fill ``dst`` with ``src``, converted to its dtype; releases the GIL while copying.
 

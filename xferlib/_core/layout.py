@@ -1,4 +1,4 @@
-"""How arrays lie in memory: addresses, bounds, axes that merge, and chunks whose destination is contiguous."""
+"""How arrays lie in memory: shapes, axes, addresses, bounds, axes that merge, chunks of contiguous destination."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from xferlib.errors import LayoutError, LayoutIndexError, LayoutTypeError, shown
 
 HostArray = np.ndarray[Any, Any]
 
@@ -38,6 +40,62 @@ def address(array: HostArray) -> int:
     if array.flags.carray and array.nbytes:
         return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
     return int(array.ctypes.data)
+
+
+_MOST_DIMENSIONS = 64
+_MOST_ELEMENTS = (1 << 63) // 16 - 1
+"""NumPy's limits, at 16 bytes an element."""
+
+
+def shape_of(shape: Any, *, what: str = "shape") -> tuple[int, ...]:
+    """A shape, given as an integer or a sequence of integers.
+
+    Raises:
+        LayoutTypeError: It is neither.
+        LayoutError: An extent is negative, or there are more axes or elements than any array has.
+    """
+    try:
+        is_one = not hasattr(shape, "__iter__") or getattr(shape, "ndim", 1) == 0
+        extents = (int(shape.__index__()),) if is_one else tuple(int(n.__index__()) for n in shape)
+    except Exception:  # a foreign object may raise anything; it is not a shape
+        raise LayoutTypeError(f"{what}={shown(shape)} is no shape; give an int or a sequence of ints") from None
+    if any(extent < 0 for extent in extents):
+        raise LayoutError(f"{what}={shown(extents)} has a negative extent; extents are 0 or more")
+    if len(extents) > _MOST_DIMENSIONS or math.prod(filter(None, extents)) > _MOST_ELEMENTS:
+        raise LayoutError(
+            f"{what}={shown(extents)} is too large; an array has at most {_MOST_DIMENSIONS} dimensions, and no more "
+            "bytes than can be addressed"
+        )
+    return extents
+
+
+def axis_of(name: str, axis: Any, ndim: int) -> int:
+    """An axis of an array, counted from the first.
+
+    Raises:
+        LayoutTypeError: It is no integer.
+        LayoutIndexError: There is no such axis.
+    """
+    if isinstance(axis, (int, np.integer)) and -ndim <= axis < ndim:
+        return int(axis) % ndim
+    remedy = f"give one from {-ndim} to {ndim - 1}" if ndim else "reshape the array first"
+    kind = LayoutIndexError if isinstance(axis, (int, np.integer)) else LayoutTypeError
+    raise kind(f"{name}: axis={shown(axis)} is no axis of an array of {ndim}; {remedy}")
+
+
+def axes_of(name: str, axes: Any, ndim: int) -> tuple[int, ...]:
+    """Axes of an array, counted from the first: one, a tuple, or None for all.
+
+    Raises:
+        LayoutTypeError: They are no integers.
+        LayoutError: There is no such axis, or it is named twice.
+    """
+    if axes is None:
+        return tuple(range(ndim))
+    found = tuple([axis_of(name, each, ndim) for each in (axes if isinstance(axes, tuple) else (axes,))])
+    if len(set(found)) < len(found):
+        raise LayoutError(f"{name}: axis={axes} names an axis twice; name each once")
+    return found
 
 
 def merged(array: HostArray) -> HostArray:

@@ -65,6 +65,8 @@ def unsupported(call: str, what: str, array: Any) -> UnsupportedArrayError:
     name, remedy = type(array).__name__, "pass it through xferlib.to_device() first"
     if isinstance(array, PendingTransfer):
         remedy = RESULT_REMEDY
+    if isinstance(array, str):
+        remedy = "give an array; a backend is chosen by name with xferlib.use_backend(name)"
     if hasattr(type(array), "__array_namespace__"):
         name = f"{type(array).__module__}.{name}"
         remedy += ", or compute with the functions of x.__array_namespace__()"

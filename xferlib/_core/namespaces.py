@@ -1,10 +1,12 @@
-"""Array-API namespaces for libraries that have none: written above the backends, and found here by name."""
+"""Array-API namespaces: those for libraries that have none, written above the backends, and the names that none has."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
 
 from xferlib.errors import UnsupportedArrayError
 
@@ -35,3 +37,46 @@ def make_namespace(
     """
     made: ModuleType = importlib.import_module(_MAKER).make(backend, array_type, refusal, around)
     return made
+
+
+# --- NumPy's names that a namespace does not have
+
+RENAMED = {
+    "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",
+    "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh", "around": "round",
+    "array": "asarray", "bitwise_not": "bitwise_invert", "bool_": "bool", "concatenate": "concat",
+    "conjugate": "conj", "cumprod": "cumulative_prod", "cumsum": "cumulative_sum", "dot": "matmul", "fabs": "abs",
+    "flatten": "reshape", "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift", "norm": "vector_norm", "power": "pow", "ravel": "reshape",
+    "right_shift": "bitwise_right_shift", "rint": "round", "swapaxes": "moveaxis", "transpose": "permute_dims",
+    "true_divide": "divide", "unique": "unique_values",
+}  # fmt: skip
+"""The names that differ. `fmod`, whose remainder has another sign, has no equal here, nor have partial functions."""
+
+
+def known_name(namespace: ModuleType, name: str) -> str | None:
+    """The name in a namespace, or in an extension of it, of a function that NumPy has by that name."""
+    name = RENAMED.get(name, name)
+    for part, prefix in ((namespace, ""), *((vars(namespace).get(each), f"{each}.") for each in ("linalg", "fft"))):
+        if part is not None and name in getattr(part, "__all__", ()):
+            return prefix + name
+    return None
+
+
+def missing(namespace: ModuleType, part: ModuleType, name: str) -> AttributeError:
+    """The error for a name that ``part``, a namespace or an extension, does not have: it says which one there is."""
+    known, remedy = None if name.startswith("_") else known_name(namespace, name), ""
+    if known is not None:
+        remedy = f"; use get_array_module(x).{known}"
+    elif not name.startswith("_") and callable(getattr(np, name, None)):
+        remedy = f"; use numpy.{name} with xferlib.to_host(x)"
+    return AttributeError(f"module {part.__name__!r} has no attribute {name!r}{remedy}", name=name, obj=part)
+
+
+def explain_missing(namespace: ModuleType, part: ModuleType) -> None:
+    """Let ``part`` say which name it has instead of one of NumPy's."""
+
+    def module_getattr(name: str) -> NoReturn:
+        raise missing(namespace, part, name)
+
+    vars(part)["__getattr__"] = module_getattr

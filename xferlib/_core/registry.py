@@ -55,7 +55,7 @@ _BUILTIN: dict[str, _Spec] = {
     "pycuda": _Spec(
         "xferlib.backends.pycuda:PycudaBackend", "pip install 'xferlib[pycuda]'", ("pycuda.gpuarray.GPUArray",)
     ),
-    "sim": _Spec("xferlib.sim.backend:SimBackend", "pip install xferlib", ("xferlib.sim.arrays.array.SimArray",)),
+    "sim": _Spec("xferlib.sim.backend:SimBackend", "pip install xferlib", ("xferlib.sim.SimArray",)),
     "numpy": _Spec("xferlib.backends.numpy:NumpyBackend", "pip install numpy", ("numpy.ndarray", "numpy.generic")),
 }
 
@@ -150,6 +150,7 @@ _DEVICES = {
     "gpu": "; GPUs are devices 'cuda:0', 'cuda:1', ...",
 }
 """The hint for a kind of device that is given as a backend's name."""
+_OTHER_NAMES = {"simulator": "sim", "simulated": "sim", "np": "numpy", "cp": "cupy", "pt": "torch"}
 
 
 def _factory(name: str) -> Any:
@@ -158,7 +159,8 @@ def _factory(name: str) -> Any:
         point = _entry_points().get(name)
         if point is None:
             kind = name.casefold()
-            near = _DEVICES.get(kind) or did_you_mean(name, names()) or did_you_mean(kind, names())
+            near = _DEVICES.get(kind) or did_you_mean(_OTHER_NAMES.get(kind, name), names())
+            near = near or did_you_mean(kind, [*names(), *_DEVICES])
             raise BackendNotFoundError(
                 f"there is no backend {shown(name)}{near}; the registered ones are {', '.join(names())}"
             )

@@ -78,8 +78,8 @@ class Stream:
         backend = registry.get(target.backend).at(target)
         if not backend.capabilities.streams:
             raise StreamError(
-                f"a native stream cannot be used on {target}: {backend.capabilities.reason('streams')}; "
-                "name its device: Stream.from_any(stream, device='cuda:0')"
+                f"a native stream cannot be used on {target} ({backend.capabilities.reason('streams')}); leave it out "
+                "or give an xferlib.Stream; one of a GPU: Stream.from_any(stream, device='cuda:0')"
             )
         backend.attach(target)
         owner = None if isinstance(native, int) else native

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _ADVISED_NBYTES = 512 << 10
 """Bytes of one request: Linux reads ahead no more of it than the disk's largest request or its read-ahead."""
 
+_HUGE_FROM = 8 << 20
+"""Smaller memory is often recycled by the C library. A new tensor of 64 MiB takes 19 ms to fill, and 106 without."""
+
 
 class Pages:
     """The pages of an array whose rows are contiguous in a memory map; no-ops for others."""
@@ -53,6 +56,16 @@ class Pages:
     def _bounds(self, start: int, stop: int) -> tuple[int, int]:
         """Addresses of the first byte and behind the last."""
         return self._address + start * self._row_nbytes, self._address + stop * self._row_nbytes
+
+
+def prefer_huge(array: HostArray) -> None:
+    """Let fresh memory of an array lie on huge pages, as NumPy's own does.
+
+    The system clears each page at its first write: 4 KiB at a time that takes longer than the copy.
+    """
+    if array.nbytes >= _HUGE_FROM:
+        low = -(-array.ctypes.data // mmap.PAGESIZE) * mmap.PAGESIZE
+        _advise("MADV_HUGEPAGE", low, array.ctypes.data + array.nbytes - low)
 
 
 def _advise(name: str, address: int, nbytes: int) -> None:

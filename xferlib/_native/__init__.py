@@ -18,8 +18,6 @@ from xferlib._runtime import config
 
 _FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a fifth of what importing xferlib does
 SOURCE = f"{_FOLDER}{os.sep}staging.c"
-PARTS = ("ring.c", "ring.h", "strided.c", "strided.h", "loops.h", "threads.h")
-"""Other files that the library is made from."""
 LIBRARY = f"{_FOLDER}{os.sep}{'staging.dll' if sys.platform == 'win32' else 'staging.so'}"
 
 
@@ -91,22 +89,15 @@ STARVED = -2
 """The same where the transfer has waited long for a chunk; the caller goes on with ``xf_run``."""
 
 
-def fingerprint(source: bytes) -> int:
-    """The checksum of a source, which the library compiled from it carries too."""
-    return zlib.crc32(source)
-
-
-def contents(*paths: str) -> bytes:
-    """The bytes of some files, one behind the other."""
-    found = []
-    for path in paths:
-        with open(path, "rb") as file:
-            found.append(file.read())
-    return b"".join(found)
-
-
-def _sources() -> bytes:
-    return contents(SOURCE, *(f"{_FOLDER}{os.sep}{part}" for part in PARTS))
+@functools.cache
+def checksum() -> int:
+    """The checksum of the C files beside this one, which the libraries compiled from them carry too."""
+    found = 0
+    for name in sorted(os.listdir(_FOLDER)):  # noqa: PTH208 - as above
+        if name.endswith((".c", ".h")):
+            with open(f"{_FOLDER}{os.sep}{name}", "rb") as file:
+                found = zlib.crc32(file.read(), found)
+    return found
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -121,7 +112,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         made_from = ctypes.c_uint32.in_dll(library, "xf_fingerprint").value
     except ValueError as error:
         raise OSError(f"{name} is not what staging.c compiles to: {error}") from None
-    if made_from != fingerprint(_sources()):
+    if made_from != checksum():
         raise OSError(f"{name} was compiled from another staging.c; run python -m xferlib._native.build")
     pointer, number, size = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
     layout = ctypes.POINTER(StridedLayout)
@@ -141,6 +132,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_marks", number, pointer, ctypes.POINTER(ctypes.POINTER(Mark))),
         ("xf_close", number, pointer, size),
         ("xf_copy", number, pointer, pointer, number, ctypes.POINTER(pointer)),
+        ("xf_cut", None, pointer, number, number, ctypes.POINTER(number)),
         ("xf_collect", None, pointer, number, number, pointer),
         ("xf_fill", None, *filling),
         ("xf_fill_begin", pointer, *filling),

@@ -23,14 +23,8 @@ LIBRARIES = (
     if sys.platform == "win32"
     else {"staging.c": "staging.so", "calls.c": "_calls.abi3.so"}
 )
-PARTS = {
-    "staging.c": ("ring.c", "ring.h", "strided.c", "strided.h", "loops.h", "threads.h"),
-    "calls.c": (
-        "copier.h", "front.c", "front.h", "launch.c", "launch.h", "lease.c", "lease.h", "leaves.c", "leaves.h",
-        "strided.h", "threads.h",
-    ),
-}  # fmt: skip
-"""Other files that a library is made from."""
+PARTS = {"staging.c": ("ring.c", "strided.c"), "calls.c": ("front.c", "launch.c", "lease.c", "leaves.c")}
+"""Other C files that a library is made from."""
 EXTENSIONS = frozenset({"calls.c"})
 """Those that are extension modules of CPython."""
 
@@ -66,7 +60,7 @@ def build(source: Path, target: Path, fingerprint: int, include: Path | None = N
     Args:
         source: One of the C files.
         target: The library to write.
-        fingerprint: The checksum of its sources, for the library to carry.
+        fingerprint: The checksum of the C files, for the library to carry.
         include: The folder of the CPython headers, for an extension module.
     """
     compiler = _compiler()
@@ -80,7 +74,7 @@ def build(source: Path, target: Path, fingerprint: int, include: Path | None = N
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as folder:
         stamp, made = Path(folder, "stamp.c"), Path(folder, target.name)
         stamp.write_text(stamped(fingerprint, sys.platform))
-        sources = [source, *(source.with_name(part) for part in PARTS.get(source.name, ()) if part.endswith(".c"))]
+        sources = [source, *(source.with_name(part) for part in PARTS.get(source.name, ()))]
         if include is not None and sys.platform == "win32":
             sources.append(Path(sys.base_prefix, "libs", "python3.lib"))  # the stable ABI
         done = subprocess.run(  # noqa: S603 - the compiler that Python was built with, or the user's CC
@@ -101,10 +95,10 @@ def stamped(fingerprint: int, system: str) -> str:
     return f"{exported} const unsigned int xf_fingerprint = {fingerprint}u;\n"
 
 
-def checksum(source: Path) -> int:
-    """The checksum of a source and its parts."""
-    files = [source, *(source.with_name(part) for part in PARTS.get(source.name, ()))]
-    return zlib.crc32(b"".join(file.read_bytes() for file in files))
+def checksum(folder: Path) -> int:
+    """The checksum of all C files, as `xferlib._native.checksum`: the build hook cannot import that."""
+    files = sorted(path for path in folder.iterdir() if path.suffix in (".c", ".h"))
+    return zlib.crc32(b"".join(path.read_bytes() for path in files))
 
 
 def build_all(folder: Path = FOLDER) -> dict[str, str]:
@@ -113,7 +107,7 @@ def build_all(folder: Path = FOLDER) -> dict[str, str]:
     for name, library in LIBRARIES.items():
         source = Path(folder, name)
         include = Path(sysconfig.get_paths()["include"]) if name in EXTENSIONS else None
-        problems[name] = build(source, Path(folder, library), checksum(source), include)
+        problems[name] = build(source, Path(folder, library), checksum(Path(folder)), include)
     return problems
 
 

@@ -1,39 +1,73 @@
-"""Facts about devices from the CUDA driver itself, without a library over it."""
+"""Facts about devices from the CUDA driver itself, without a library over it.
+
+`xferlib doctor` runs this file as a script, in a process of its own: a driver that crashes ends that one alone. So it
+imports nothing of xferlib's, and not NumPy, which would take ten times as long as all of this.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
+import sys
 from typing import Any
 
 LIBRARY = "nvcuda.dll" if os.name == "nt" else "libcuda.so.1"
 """Of the driver, as the loader finds it."""
-_NAME_NBYTES = 256
+_CAPABILITY = (75, 76)
+"""Major and minor, by their numbers in CUdevice_attribute (CUDA driver API)."""
 
 
-def facts() -> list[str]:
-    """The driver's version and each device, one sentence each; one sentence where there is none."""
+def answer(library: str = LIBRARY) -> dict[str, Any]:
+    """The driver's version and devices; ``absent`` or ``status`` where there is none to ask."""
     try:
-        driver = ctypes.CDLL(LIBRARY)
-    except OSError:
-        return [f"no CUDA driver: {LIBRARY} is not found"]
+        driver = ctypes.CDLL(library)
+    except OSError as error:
+        return {"absent": str(error)}
     if status := driver.cuInit(0):
-        return [f"the CUDA driver cannot be used: cuInit returns error {status}"]
+        return {"status": status}
     version, count = ctypes.c_int(0), ctypes.c_int(0)
     driver.cuDriverGetVersion(ctypes.byref(version))
     driver.cuDeviceGetCount(ctypes.byref(count))
-    major, minor = version.value // 1000, version.value % 1000 // 10
-    return [f"CUDA driver for CUDA {major}.{minor}", *(_device(driver, index) for index in range(count.value))]
+    return {
+        "version": [version.value // 1000, version.value % 1000 // 10],
+        "devices": [_device(driver, index) for index in range(count.value)],
+    }
 
 
-def _device(driver: Any, index: int) -> str:
-    device, nbytes = ctypes.c_int(0), ctypes.c_size_t(0)
-    name = ctypes.create_string_buffer(_NAME_NBYTES)
+def _device(driver: Any, index: int) -> dict[str, Any]:
+    device, nbytes, value = ctypes.c_int(0), ctypes.c_size_t(0), ctypes.c_int(0)
     if status := driver.cuDeviceGet(ctypes.byref(device), index):
-        return f"cuda:{index} cannot be used: cuDeviceGet returns error {status}"
-    driver.cuDeviceGetName(name, _NAME_NBYTES, device)
+        return {"status": status}
+    name, bus = ctypes.create_string_buffer(256), ctypes.create_string_buffer(64)
+    driver.cuDeviceGetName(name, 256, device)
+    driver.cuDeviceGetPCIBusId(bus, 64, device)
     driver.cuDeviceTotalMem_v2(ctypes.byref(nbytes), device)
-    return f"cuda:{index}, {name.value.decode(errors='replace')}, {nbytes.value / (1 << 30):.1f} GiB"
+    capability = []
+    for number in _CAPABILITY:
+        driver.cuDeviceGetAttribute(ctypes.byref(value), number, device)
+        capability.append(value.value)
+    return {
+        "name": name.value.decode(errors="replace"), "bus": bus.value.decode(errors="replace"),
+        "capability": capability, "nbytes": nbytes.value,
+    }  # fmt: skip
+
+
+def facts() -> list[str]:
+    """The same in sentences: one for the driver and one for each device; one where there is no driver."""
+    found = answer()
+    if "absent" in found:
+        return [f"no CUDA driver: {LIBRARY} is not found"]
+    if "status" in found:
+        return [f"the CUDA driver cannot be used: cuInit returns error {found['status']}"]
+    major, minor = found["version"]
+    devices = [
+        f"cuda:{index} cannot be used: cuDeviceGet returns error {each['status']}"
+        if "status" in each
+        else f"cuda:{index}, {each['name']}, {each['nbytes'] / (1 << 30):.1f} GiB"
+        for index, each in enumerate(found["devices"])
+    ]
+    return [f"CUDA driver for CUDA {major}.{minor}", *devices]
 
 
 def active_devices() -> set[int] | None:
@@ -50,3 +84,7 @@ def active_devices() -> set[int] | None:
         if not driver.cuDevicePrimaryCtxGetState(index, ctypes.byref(flags), ctypes.byref(is_active)):
             found |= {index} if is_active.value else set()
     return found
+
+
+if __name__ == "__main__":
+    print(sys.argv[1] + json.dumps(answer(sys.argv[2])))

@@ -3,9 +3,10 @@
    Most calls move one small array, and their time is that of the steps around the copy: some twenty frames of Python, and
    a question to the array's library for each thing to be known of it. Here a call looks at the arrays' own memory (a
    NumPy array's is laid out as its C API promises; torch's is described by DLPack's C exchange API), asks the library
-   for what that does not tell, and lets the driver copy. All else is left, with nothing done, to the functions in Python
-   (`general`), which know every case and raise every error: another keyword, a conversion of more than a few bytes or of
-   a download, other layouts, a larger array, a stream of the program's own, a recording, and whatever went wrong here.
+   for what that does not tell, and lets the driver copy; between two arrays in host memory it copies by itself. All else is
+   left, with nothing done, to the functions in Python (`general`), which know every case and raise every error: another
+   keyword, a conversion of more than a few bytes to a device or of any from one, other layouts there, a larger array, a
+   stream of the program's own, a recording, and whatever went wrong here.
 
    What no call changes is asked once, and again after anything that could change it has replaced the number of
    xferlib/_runtime/circumstances.py: whether short cuts are allowed, and where arrays go for which no device is named. Both
@@ -70,7 +71,6 @@ typedef struct end {
     PyObject *device;
     const library *library;
     int kind, index;          /* as DLPack has them; kind 0: left to Python */
-    PyObject *copied;         /* on a CPU: array -> its copy there, or None */
     PyObject *empty;          /* (extents, dtype) -> array */
     PyObject *pointer;        /* array -> its address */
     PyObject *stream;         /* () -> handle of the current stream, where the exchange API does not tell */
@@ -88,11 +88,12 @@ typedef struct {
     int axes, element;
     int64_t extents[MOST_AXES];
     Py_ssize_t count, nbytes;
-    const Py_ssize_t *strides; /* of a NumPy array, in bytes */
+    const Py_ssize_t *strides; /* in bytes; NULL: not known, and in C order */
     int is_c;      /* in C order */
     int is_swapped; /* in the other byte order */
     int is_pinned; /* surely */
     int kind, index; /* of the device */
+    Py_ssize_t steps[MOST_AXES]; /* room for the strides of an array that has them in elements */
 } description;
 
 static struct {
@@ -105,6 +106,8 @@ static struct {
     PyObject *(*new_copy)(PyObject *, int);
     PyObject *(*new_array)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *);
     int (*set_base)(PyObject *, PyObject *);
+    void (*gather)(const Layout *, const char *, int64_t, int64_t, char *, int); /* of strided.c, as the next */
+    void (*scatter)(const Layout *, char *, int64_t, int64_t, const char *);
     Py_ssize_t most_up, most_copied, least_through, most_spread, most_gathered; /* bytes; of the last, elements */
     Py_ssize_t least_cast; /* bytes; from here on Python decides where a conversion happens */
     PyTypeObject *dtype;   /* NumPy's */
@@ -138,16 +141,23 @@ static unsigned long long circumstances(void)
     return PyLong_AsUnsignedLongLong(PyList_GetItem(front.number, 0));
 }
 
+/* Whether calls may be done here: the question's answer is then the addresses of xf_gather and xf_scatter, else None. */
 static int may_skip(void)
 {
-    unsigned long long now = circumstances();
+    unsigned long long now = circumstances(), gather, scatter;
     if (now != mine.asked) {
         PyObject *answer = PyObject_CallNoArgs(front.may_skip);
         if (!answer)
             return 0;
-        mine.may_skip = answer == Py_True;
-        mine.asked = now;
+        mine.may_skip = answer != Py_None && PyArg_ParseTuple(answer, "KK", &gather, &scatter);
         Py_DECREF(answer);
+        if (PyErr_Occurred())
+            return 0;
+        mine.asked = now;
+        if (mine.may_skip) {
+            front.gather = (void (*)(const Layout *, const char *, int64_t, int64_t, char *, int))(uintptr_t)gather;
+            front.scatter = (void (*)(const Layout *, char *, int64_t, int64_t, const char *))(uintptr_t)scatter;
+        }
     }
     return mine.may_skip;
 }
@@ -373,6 +383,12 @@ static int see_exchanged(const library *l, PyObject *array, description *d)
         return 0;
     d->data = (char *)t.data + t.offset;
     d->is_c = is_in_order(&t);
+    if (!d->is_c) {
+        for (int i = 0; i < t.axes; ++i)
+            if (__builtin_mul_overflow((Py_ssize_t)t.strides[i], front.elements[d->element].itemsize, &d->steps[i]))
+                return 0;
+        d->strides = d->steps;
+    }
     d->kind = t.kind;
     d->index = t.index;
     return t.code != COMPLEX || !is_so(l->is_conjugate, array);
@@ -427,18 +443,27 @@ static int are_alike(const description *one, const description *other)
            !memcmp(one->extents, other->extents, (size_t)one->axes * sizeof *one->extents);
 }
 
+/* Whether elements of an array share memory: nothing may be written there. */
+static int repeats(const description *d)
+{
+    for (int i = 0; !d->is_c && d->strides && i < d->axes; ++i)
+        if (d->extents[i] > 1 && !d->strides[i])
+            return 1;
+    return 0;
+}
+
 /* What arrives of an array as the element of that number; 0 where Python is to decide, or to refuse. */
 static int is_converted(const description *src, int number, description *arriving)
 {
     const element *given = &front.elements[src->element], *wanted = &front.elements[number];
     *arriving = *src;
+    arriving->is_swapped = 0;
     if (number == src->element && !src->is_swapped)
         return 1;
     arriving->element = number;
     if (given->code == COMPLEX && wanted->code != COMPLEX)
         return 0;
-    return !__builtin_mul_overflow(src->count, wanted->itemsize, &arriving->nbytes) && src->nbytes < front.least_cast &&
-           arriving->nbytes < front.least_cast;
+    return !__builtin_mul_overflow(src->count, wanted->itemsize, &arriving->nbytes);
 }
 
 static int is_changed(const description *src, const description *arriving)
@@ -446,7 +471,13 @@ static int is_changed(const description *src, const description *arriving)
     return src->is_swapped || arriving->element != src->element;
 }
 
-/* Describe a NumPy array for strided.c: neighbouring axes that are one in memory become one. */
+/* Whether it is sure that the host converts what goes to a device, if that must be: Python chooses for more bytes. */
+static int is_for_host(const description *src, const description *arriving)
+{
+    return !is_changed(src, arriving) || (src->nbytes < front.least_cast && arriving->nbytes < front.least_cast);
+}
+
+/* Describe an array in host memory for strided.c: neighbouring axes that are one in memory become one. */
 static void lay_out(const description *d, int wanted, Layout *layout)
 {
     int last = -1;
@@ -567,6 +598,85 @@ static int copy_bytes(char *dst, const char *src, Py_ssize_t nbytes)
     return 1;
 }
 
+/* Whether an array of at least one element has bytes in common with one in C order, or may have. */
+static int may_overlap(const description *one, const description *other)
+{
+    uintptr_t low = (uintptr_t)one->data, high = low + (size_t)front.elements[one->element].itemsize;
+    for (int i = 0; i < one->axes; ++i) {
+        Py_ssize_t reach = (one->extents[i] - 1) * one->strides[i];
+        if (reach < 0)
+            low += (uintptr_t)reach;
+        else
+            high += (uintptr_t)reach;
+    }
+    return low < (uintptr_t)other->data + (size_t)other->nbytes && (uintptr_t)other->data < high;
+}
+
+/* Whether this thread copies between two host arrays here; at least one of them must be in C order. */
+static int is_for_one_thread(const description *src, const description *dst)
+{
+    if (src->nbytes <= 0)
+        return 0;
+    if (src->is_c && dst->is_c && !is_changed(src, dst))
+        return src->nbytes < front.most_copied;
+    return src->nbytes <= front.most_spread && dst->nbytes <= front.most_spread && src->count <= front.most_gathered;
+}
+
+/* Copy between two host arrays by strided.c, one of which is in C order and in native byte order. */
+static void spread_on_host(const description *host, const description *plain, int is_gathered)
+{
+    Layout layout;
+    lay_out(host, plain->element, &layout);
+    if (is_gathered)
+        front.gather(&layout, host->data, 0, host->count, plain->data, 0);
+    else
+        front.scatter(&layout, host->data, 0, host->count, plain->data);
+}
+
+/* Copy between two host arrays of as many elements; 0, with nothing done, where they may share memory, or are as no way here
+   takes them. */
+static int copy_on_host(const description *src, const description *dst)
+{
+    int is_gathered = dst->is_c;
+    description host = is_gathered ? *src : *dst;
+    const description *plain = is_gathered ? dst : src;
+    if (src->is_c && dst->is_c && !is_changed(src, dst))
+        return copy_bytes(dst->data, src->data, src->nbytes);
+    if (!plain->is_c || plain->is_swapped || repeats(dst) || (uintptr_t)plain->data % (size_t)front.elements[plain->element].itemsize)
+        return 0;
+    if (!host.strides) { /* in C order */
+        Py_ssize_t step = front.elements[host.element].itemsize;
+        for (int i = host.axes - 1; i >= 0; step *= host.extents[i--])
+            host.steps[i] = step;
+        host.strides = host.steps;
+    }
+    if (may_overlap(&host, plain))
+        return 0;
+    if (src->nbytes <= GIL_KEPT_MOST && dst->nbytes <= GIL_KEPT_MOST) {
+        spread_on_host(&host, plain, is_gathered);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        spread_on_host(&host, plain, is_gathered);
+        Py_END_ALLOW_THREADS
+    }
+    return 1;
+}
+
+/* A new NumPy array with the elements of one in host memory; NULL, with or without an error set, where Python is to do it.
+   NumPy's own copy of `x`, its own array, is as fast as any where the order stays, and knows arrays without elements. */
+static PyObject *copied_on_host(PyObject *x, const description *src, const description *arriving)
+{
+    PyObject *result;
+    description dst;
+    if (x && !is_changed(src, arriving) && src->nbytes < front.most_copied && (src->is_c || !is_for_one_thread(src, arriving)))
+        return front.new_copy(x, 0);
+    result = is_for_one_thread(src, arriving) ? host_array(arriving, NULL, NULL) : NULL;
+    if (result && see_host(result, &dst) && copy_on_host(src, &dst))
+        return result;
+    Py_XDECREF(result);
+    return NULL;
+}
+
 /* --- to a device: NULL, with or without an error set, where Python is to do it */
 
 static PyObject *send_to_new(PyObject *x, const description *src, const description *arriving, end *e)
@@ -574,17 +684,16 @@ static PyObject *send_to_new(PyObject *x, const description *src, const descript
     PyObject *result, *address;
     word pointer;
     if (e->kind == ON_CPU) {
-        if (src->nbytes >= front.most_copied || is_changed(src, arriving))
-            return NULL;
+        description dst;
         if (e->library->type == front.ndarray)
-            return front.new_copy(x, 0);
-        result = src->is_c ? PyObject_CallFunctionObjArgs(e->copied, x, NULL) : NULL;
-        if (result != Py_None)
+            return copied_on_host(x, src, arriving);
+        result = is_for_one_thread(src, arriving) ? made(e->empty, arriving) : NULL;
+        if (result && see(e->library, result, &dst) && dst.is_c && dst.kind == ON_CPU && copy_on_host(src, &dst))
             return result;
-        Py_DECREF(result);
+        Py_XDECREF(result);
         return NULL;
     }
-    if (!is_small(src, front.most_up) || !is_at_hand(e))
+    if (!is_for_host(src, arriving) || !is_small(src, front.most_up) || !is_at_hand(e))
         return NULL;
     result = made(e->empty, arriving);
     address = result ? PyObject_CallFunctionObjArgs(e->pointer, result, NULL) : NULL;
@@ -616,15 +725,14 @@ static PyObject *send_to_existing(const description *src, const description *arr
     const library *l = find_library(out);
     description dst;
     end *e;
-    if (!l || !see(l, out, &dst) || !dst.is_c || !are_alike(arriving, &dst) || src->nbytes <= 0)
+    if (!l || !see(l, out, &dst) || !are_alike(arriving, &dst) || src->nbytes <= 0)
         return NULL;
     if (dst.kind == ON_CPU) {
-        if (!src->is_c || is_changed(src, arriving) || src->nbytes >= front.most_copied ||
-            (l->type == front.ndarray && !(((ndarray *)out)->flags & WRITABLE)))
+        if (!is_for_one_thread(src, &dst) || (l->type == front.ndarray && !(((ndarray *)out)->flags & WRITABLE)))
             return NULL;
-        return note_write(l, out) && copy_bytes(dst.data, src->data, src->nbytes) ? Py_NewRef(out) : NULL;
+        return note_write(l, out) && copy_on_host(src, &dst) ? Py_NewRef(out) : NULL;
     }
-    e = is_small(src, front.most_up) ? end_of(l, &dst) : NULL;
+    e = dst.is_c && is_for_host(src, arriving) && is_small(src, front.most_up) ? end_of(l, &dst) : NULL;
     if (!e || !is_at_hand(e) || !note_write(l, out))
         return NULL;
     return copy_at_once(e, &e->up, src, dst.element, (word)(uintptr_t)dst.data) ? Py_NewRef(out) : NULL;
@@ -710,30 +818,41 @@ static PyObject *pinned_array(const end *e, const description *d)
     return host_array(d, xf_leased_memory(lease), lease);
 }
 
-static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned)
+/* The same from an array in host memory. */
+static PyObject *fetched_on_host(PyObject *d, PyObject *out, const description *src, PyObject *dtype)
+{
+    description arriving, dst;
+    int number = dtype ? element_of(dtype) : src->element;
+    if (number < 0 || !is_converted(src, number, &arriving))
+        return NULL;
+    if (!out)
+        return copied_on_host((PyObject *)Py_TYPE(d) == front.ndarray ? d : NULL, src, &arriving);
+    if ((PyObject *)Py_TYPE(out) != front.ndarray || !see_host(out, &dst) || !are_alike(&arriving, &dst) ||
+        !(((ndarray *)out)->flags & WRITABLE) || !is_for_one_thread(src, &dst) || !copy_on_host(src, &dst))
+        return NULL;
+    return Py_NewRef(out);
+}
+
+static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dtype)
 {
     const library *l;
     description src, dst;
     PyObject *result;
-    end *e = NULL;
-    if (!may_skip())
+    end *e;
+    if (!may_skip() || !(l = find_library(d)))
         return NULL;
-    if ((PyObject *)Py_TYPE(d) == front.ndarray && !out && !is_pinned)
-        return see_host(d, &src) && src.nbytes < front.most_copied ? front.new_copy(d, 0) : NULL;
-    if (!(l = find_library(d)) || !see(l, d, &src))
+    if (!see(l, d, &src) && !(l->type == front.ndarray && see_swapped(d, &src)))
         return NULL;
-    if (src.kind == ON_CPU && (is_pinned || src.nbytes >= front.most_copied))
+    if (src.kind == ON_CPU)
+        return is_pinned ? NULL : fetched_on_host(d, out, &src, dtype);
+    if (!src.is_c || src.nbytes <= 0 || dtype || (!is_pinned && src.nbytes > front.most_spread))
         return NULL;
-    if (!src.is_c || src.nbytes <= 0)
+    e = end_of(l, &src);
+    if (!e || !is_at_hand(e))
         return NULL;
-    if (src.kind != ON_CPU) {
-        e = is_pinned || src.nbytes <= front.most_spread ? end_of(l, &src) : NULL;
-        if (!e || !is_at_hand(e))
-            return NULL;
-    }
     if (out) {
         if ((PyObject *)Py_TYPE(out) != front.ndarray || !see_host(out, &dst) || !are_alike(&src, &dst) ||
-            !(((ndarray *)out)->flags & WRITABLE) || !(e || dst.is_c) || !is_small(&dst, src.nbytes))
+            repeats(&dst) || !(((ndarray *)out)->flags & WRITABLE) || !is_small(&dst, src.nbytes))
             return NULL;
         result = Py_NewRef(out);
     } else {
@@ -748,7 +867,7 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned)
         dst.data = ((ndarray *)result)->data;
         dst.is_pinned = is_pinned;
     }
-    if (!(e ? copy_at_once(e, &e->down, &dst, src.element, (word)(uintptr_t)src.data) : copy_bytes(dst.data, src.data, src.nbytes))) {
+    if (!copy_at_once(e, &e->down, &dst, src.element, (word)(uintptr_t)src.data)) {
         Py_DECREF(result);
         return NULL;
     }
@@ -774,11 +893,11 @@ static int is_usual(PyObject *const *given, Py_ssize_t count, PyObject *names, i
             *backend = value == Py_None ? NULL : value;
         else if (!is_upward && name == name_pinned && (value == Py_False || value == Py_True))
             *other = value == Py_False ? NULL : value;
-        else if (is_upward && name == name_dtype)
+        else if (name == name_dtype)
             *dtype = value == Py_None ? NULL : value;
         else if (name == name_copy ? value != Py_True : value != Py_None)
             return 0;
-        else if (name != name_dtype && name != name_stream && name != name_copy)
+        else if (name != name_stream && name != name_copy)
             return 0;
     }
     return 1;
@@ -823,10 +942,10 @@ static PyObject *to_device(PyObject *self, PyObject *const *given, Py_ssize_t co
 
 static PyObject *to_host(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
-    PyObject *out = NULL, *pinned = NULL, *done;
+    PyObject *out = NULL, *pinned = NULL, *dtype = NULL, *done;
     (void)self;
-    if (is_usual(given, count, names, 0, &out, &pinned, NULL, NULL) && !(pinned && out) &&
-        (done = fetched(given[0], out, pinned != NULL)))
+    if (is_usual(given, count, names, 0, &out, &pinned, NULL, &dtype) && !(pinned && out) &&
+        (done = fetched(given[0], out, pinned != NULL, dtype)))
         return done;
     return in_general(front.to_host, given, count, names);
 }
@@ -948,12 +1067,12 @@ PyObject *xf_add_library(PyObject *ignored, PyObject *arguments)
    DLPack, 0 for a device that is left to Python */
 PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
 {
-    PyObject *device, *copied, *empty, *pointer, *stream, *is_current, *pinned, *scratch, *lease, *blocks, *dead, *pool, *followed;
+    PyObject *device, *empty, *pointer, *stream, *is_current, *pinned, *scratch, *lease, *blocks, *dead, *pool, *followed;
     unsigned long long send, receive, enqueue, current, query, attribute, gather, scatter;
     int number;
     end e = {0};
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "Oiii(OOOOOOO)(OOOOO)(KKKKKKKK)K", &device, &number, &e.index, &e.kind, &copied, &empty,
+    if (!PyArg_ParseTuple(arguments, "Oiii(OOOOOO)(OOOOO)(KKKKKKKK)K", &device, &number, &e.index, &e.kind, &empty,
                           &pointer, &stream, &is_current, &pinned, &scratch, &lease, &blocks, &dead, &pool, &followed, &send,
                           &receive, &enqueue, &current, &query, &attribute, &gather, &scatter, &e.context))
         return NULL;
@@ -964,7 +1083,6 @@ PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
     else
         e.library = front.libraries[number];
     e.device = Py_NewRef(device);
-    e.copied = or_null(copied);
     e.empty = or_null(empty);
     e.pointer = or_null(pointer);
     e.stream = or_null(stream);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
     from xferlib._pipeline.chunk_ledger import Results
+
+
+_ALONE = 2
+"""`sys.getrefcount` of an attribute that nothing else refers to: the attribute and the call's argument."""
 
 
 def listed(devices: Any, call: str = "stream_map") -> list[Any]:
@@ -79,6 +84,8 @@ class InTurn:
         self._results = results
         self._backend = registry.get(device.backend).at(device)
         self._stream = current_stream(device)  # one stream is like another on a CPU
+        self._memory: HostArray | None = None
+        """The memory of the chunk before, which no array uses any more if nothing but this refers to it."""
 
     def start(self) -> None:
         """No-op: there is no thread."""
@@ -95,7 +102,9 @@ class InTurn:
         dtype = host.dtype.newbyteorder("=")
         if host.nbytes < RECYCLED_CHUNK_FROM or dtype not in SUPPORTED or self._backend.plain_arrays is None:
             return None
-        memory = host_cache.empty((max(host.nbytes, RECYCLED_FROM),), np.dtype(np.uint8))
+        if self._memory is None or self._memory.nbytes < host.nbytes or sys.getrefcount(self._memory) > _ALONE:
+            self._memory = host_cache.empty((max(host.nbytes, RECYCLED_FROM),), np.dtype(np.uint8))
+        memory = self._memory
         return self._backend.over(address(memory), host.shape, dtype, device=self.device, owner=memory)
 
     def give(self, number: int, value: Any) -> None:

@@ -101,7 +101,7 @@ class ThreadedFeed(Feed):
             raise trouble
 
     def _release(self, batch: AnyBatch) -> None:
-        if not self._is_stable:
+        if not self._is_stable and isinstance(batch, Batch):  # no other stalls
             batch.release()  # the source goes on after this
 
     def _pop(self, batch: AnyBatch) -> None:

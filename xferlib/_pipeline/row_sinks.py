@@ -162,7 +162,12 @@ def sink_of(out: Any, rows: int, source: Any) -> _Into | _Assigned | _Collected:
 def _misfit(
     start: int, stop: int, shape: tuple[int, ...], dtype: Any, wanted: tuple[int, ...], wanted_dtype: Any
 ) -> LayoutError:
+    remedies = []
+    if shape != wanted:
+        remedies.append("let it give one row for each row, or give reduce= to combine the chunks' results")
+    if dtype != wanted_dtype:
+        remedies.append(f"let it end with astype({str(wanted_dtype)!r})")
     return LayoutError(
         f"stream_map: the function gave shape {shape} and dtype {dtype} for rows {start} to {stop}, but out takes "
-        f"{wanted} and {wanted_dtype} there; let it give one row for each row, and astype({str(wanted_dtype)!r})"
+        f"{wanted} and {wanted_dtype} there; {', and '.join(remedies)}"
     )

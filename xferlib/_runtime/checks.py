@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any, NoReturn
 
-from xferlib.errors import ArgumentError, shown
+from xferlib.errors import ArgumentError, KernelTypeError, shown
 
 MOST_AHEAD = 4096
 """The most batches or chunks that may be in flight: each has a stream."""
@@ -21,6 +21,35 @@ def whole(value: Any, *, least: int) -> int | None:
     except Exception:  # a foreign object may raise anything; it is no number
         return None
     return found if found is not None and found >= least else None
+
+
+class MadeBy(type):
+    """The class of what a function makes; its constructor, called as another library's, names that function.
+
+    Args:
+        by: The function.
+    """
+
+    def __new__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any], *, by: str) -> MadeBy:
+        made = super().__new__(cls, name, bases, members)
+        made._by = by
+        return made
+
+    def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any], *, by: str) -> None:
+        super().__init__(name, bases, members)
+
+    _by: str
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        try:
+            return super().__call__(*args, **options)
+        except TypeError as error:
+            trace = error.__traceback__
+            if trace is None or trace.tb_next is not None:  # raised within the constructor, not by its signature
+                raise
+            raise KernelTypeError(
+                f"{cls.__name__} is only the class of what xferlib.{cls._by} makes; call that"
+            ) from None
 
 
 def refuse_no_flag(value: Any, what: str) -> None:

@@ -41,6 +41,13 @@ def _counted(most: int, what: str) -> Callable[[str], int]:
     return parse
 
 
+def _parse_seed(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("expected a whole number") from None
+
+
 def _parse_name(text: str) -> str:
     if not text.isidentifier():
         raise ValueError("expected the name of a backend, such as cupy")
@@ -124,7 +131,7 @@ class Config:
         "The order in which backend sim carries out what is enqueued, among those that the program allows.",
     )  # fmt: skip
     sim_seed: int = _variable(
-        "XFERLIB_SIM_SEED", int, 0, "Repeats a random schedule of backend sim; a failing test prints its seed.",
+        "XFERLIB_SIM_SEED", _parse_seed, 0, "Repeats a random schedule of backend sim; a failing test prints its seed.",
     )  # fmt: skip
     sim_profile: str = _variable(
         "XFERLIB_SIM_PROFILE", _one_of("h200", "laptop"), "h200", "The machine whose times backend sim computes.",

@@ -16,7 +16,10 @@ _TRACER = "torch._dynamo"
 _in_python: dict[Callable[..., Any], Callable[..., Any]] = {}
 """Functions compiled from C, and those in Python that do the same."""
 _PACKAGE = __file__.replace(os.sep, "/").rpartition("/_runtime/")[0]  # pathlib would take a fifth of the import
-_SEEN = tuple(f"{_PACKAGE}/{part}" for part in ("backends/torch/namespace", "_core/promotion", "_runtime/config"))
+_SEEN = tuple(
+    f"{_PACKAGE}/{part}"
+    for part in ("backends/torch/namespace", "_core/convert", "_core/layout", "_core/promotion", "_runtime/config")
+)
 """Where the paths of files begin that the tracer looks into: torch's namespace computes with tensors alone."""
 
 

@@ -168,7 +168,7 @@ def _download(
 
 
 def _download_to_cpu(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> Array:
-    filled = target.out if target.out is not None else _empty_on_cpu(source, target, dtype)
+    filled = target.out if target.out is not None else host_copy.new(target.backend, target.device, source.shape, dtype)
     _download(source, dtype, out=target.backend.host_view(filled))
     return filled
 
@@ -185,18 +185,11 @@ def _between_devices(source: CopySource, target: CopyTarget, dtype: np.dtype[Any
 
 def _on_cpu(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> Array:
     assert source.host is not None
-    filled = target.out if target.out is not None else _empty_on_cpu(source, target, dtype)
+    filled = target.out if target.out is not None else host_copy.new(target.backend, target.device, source.shape, dtype)
     memory = target.backend.host_view(filled)
     host = source.host if target.out is None else _apart(source.host, memory)
     host_copy.copy_on_cpu(Kind.H2D, memory, host, target.backend, target.device)
     return filled
-
-
-def _empty_on_cpu(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> Array:
-    backend = target.backend
-    if backend.name == "numpy":  # which has no pool of its own
-        return _host.host_cache.empty(source.shape, dtype)
-    return backend.empty(source.shape, dtype, device=target.device, stream=backend.stream_current(target.device))
 
 
 _EXECUTORS: dict[tuple[bool, bool], Callable[[CopySource, CopyTarget, np.dtype[Any]], Array]] = {

@@ -28,19 +28,19 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from xferlib._core import observe, pending, staging_hooks
 from xferlib._core.pending import PendingTransfer, Result_co
+from xferlib._core.stream import Stream
 from xferlib._memory import in_flight
 from xferlib._runtime.interrupts import deferred
 from xferlib._runtime.jobs import Job
 from xferlib._runtime.threads import workers
 from xferlib._transfer.plan import Path
-from xferlib.errors import ArgumentError, TransferError, TransferTimeoutError, shown
+from xferlib.errors import ArgumentError, StreamTypeError, TransferError, TransferTimeoutError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
     from xferlib._core.raw import RawEvent, RawStream
-    from xferlib._core.stream import Stream
 
 
 _LONGEST_S = 1e9
@@ -318,6 +318,8 @@ class Transfer(PendingTransfer, Generic[Result_co]):
 
     def wait(self, stream: Stream) -> None:
         """Make later work on ``stream`` wait for the copy; the host waits only while the source is read."""
+        if not isinstance(stream, Stream):
+            raise StreamTypeError(f"Transfer.wait: {type(stream).__name__} is no Stream; for the host, write result()")
         self.hold_back(stream._raw, stream._backend)
 
     def hold_back(self, stream: RawStream, backend: Backend) -> None:

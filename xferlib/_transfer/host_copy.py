@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,15 @@ from xferlib._core.array import SUPPORTED, repeats
 from xferlib._core.convert import copy_into
 from xferlib._core.layout import HostArray
 from xferlib._core.observe import Kind
-from xferlib._core.thresholds import HOST_PIECE_MOST, PARALLEL_HOST_FROM
-from xferlib._memory import host
+from xferlib._core.thresholds import HOST_PIECE_MOST, PARALLEL_HOST_FROM, SPREAD_PIECE_NBYTES
+from xferlib._memory import host, mmap_advice
 from xferlib._native import driver_calls
 from xferlib._runtime.jobs import Computation
 from xferlib._runtime.threads import workers
-from xferlib._transfer import plan
+from xferlib._transfer import compiled_copies, plan
 
 if TYPE_CHECKING:
+    from xferlib._core.array import Array
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
 
@@ -32,11 +34,20 @@ def copy_on_cpu(kind: Kind, dst: HostArray, src: HostArray, backend: Backend, de
         recorder.on_host(kind, "copy", dst.nbytes, backend, device, lambda: copy_on_host(dst, src))
 
 
-def is_twin(dst: HostArray, src: HostArray) -> bool:
-    """Whether ``dst`` may be filled from ``src`` as it is: of its shape and dtype, and no elements share memory."""
-    if dst.dtype != src.dtype or dst.shape != src.shape or src.dtype not in SUPPORTED or not dst.flags.writeable:
+def is_fitting(dst: HostArray, src: HostArray, wanted: np.dtype[Any]) -> bool:
+    """Whether ``dst`` may be filled from ``src``: its shape and the dtype that arrives fit, and no memory is shared."""
+    if dst.dtype != wanted or dst.shape != src.shape or wanted not in SUPPORTED or not dst.flags.writeable:
         return False
     return not (np.may_share_memory(dst, src) or repeats(dst.shape, dst.strides))
+
+
+def new(backend: Backend, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An uninitialised array on a CPU device, whose pages are recycled or huge where it is large."""
+    if backend.name == "numpy":  # which has no pool of its own
+        return host.host_cache.empty(shape, dtype)
+    made = backend.empty(shape, dtype, device=device, stream=backend.stream_current(device))
+    mmap_advice.prefer_huge(backend.host_view(made))
+    return made
 
 
 def copied(src: HostArray, out: HostArray | None) -> HostArray | None:
@@ -47,7 +58,7 @@ def copied(src: HostArray, out: HostArray | None) -> HostArray | None:
         if src.nbytes < PARALLEL_HOST_FROM:
             return src.copy()
         out = host.host_cache.empty(src.shape, src.dtype)
-    elif type(out) is not np.ndarray or not is_twin(out, src):
+    elif type(out) is not np.ndarray or not is_fitting(out, src, src.dtype):
         return None
     copy_on_host(out, src)
     return out
@@ -76,6 +87,9 @@ def _is_small(leaf: Any) -> bool:
 
 def copy_on_host(dst: HostArray, src: HostArray) -> None:
     """Fill one host array from another, in parallel where it is large."""
+    if (spread := compiled_copies.spreading(dst, src)) is not None:
+        _spread_on_host(spread, max(dst.nbytes, src.nbytes), dst.size)
+        return
     if dst.nbytes < PARALLEL_HOST_FROM or not dst.flags.c_contiguous:
         copy_into(dst, src)
         return
@@ -89,3 +103,19 @@ def copy_on_host(dst: HostArray, src: HostArray) -> None:
             copy_into(flat[start : start + part.size].reshape(part.shape), part)
 
     workers.run(Computation(chunks.count, work, helpers=plan.helpers(dst.nbytes)))
+
+
+def _spread_on_host(spread: compiled_copies.Spreading, nbytes: int, size: int) -> None:
+    """Gather, scatter or convert by the C, in parallel where it is large."""
+    pieces = max(1, nbytes // SPREAD_PIECE_NBYTES)
+    each = math.ceil(size / pieces / spread.unit) * spread.unit
+    count = math.ceil(size / each)
+    if count < 2:
+        spread.copy(0, size)
+        return
+
+    def work(take: Callable[[], int]) -> None:
+        while (index := take()) >= 0:
+            spread.copy(index * each, min(each, size - index * each))
+
+    workers.run(Computation(count, work, helpers=min(plan.helpers(nbytes), count - 1)))

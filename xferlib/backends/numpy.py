@@ -37,7 +37,6 @@ class NumpyBackend(HostBackend):
             raise no_memory(shape, dtype, device) from error
 
     plain_arrays = PlainArrays(np.ndarray)
-    copied_on_host = staticmethod(np.ndarray.copy)  # type: ignore[assignment]
 
     def over(
         self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any

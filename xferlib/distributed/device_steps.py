@@ -1,4 +1,10 @@
-"""The steps of collectives on device memory, from GPU to GPU; what the driver does not reduce is reduced by kernels."""
+"""The steps of collectives on device memory, from GPU to GPU; what the driver does not reduce is reduced by kernels.
+
+The library adds in an order of its own, which depends on the number of ranks and of bytes. What is to have the same
+bits everywhere, and what the library does not reduce, goes as in host memory (`reductions`): each rank gets one part of
+all ranks' elements, reduces it with the same kernels, and all gather the parts. Arrays of intermediate data are kept
+for the call (`OnDevice.made`): the library uses them when the host has long gone on.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +45,13 @@ class OnDevice(NamedTuple):
         assert stream is not None
         return Order(device, stream, self.operand.source.backend, self.is_beside)
 
+    @property
+    def out(self) -> ArrayInfo:
+        """The result's location and layout."""
+        info = self.result.info
+        assert info is not None
+        return info
+
     def on_stream(self) -> Stream:
         """The call's stream, to make it current for kernels."""
         return Stream._of(self.order.stream, self.operand.source.backend)
@@ -49,10 +62,9 @@ class OnDevice(NamedTuple):
         Args:
             may_be_same: Whether the driver may read and write the same array.
         """
-        source, out = self.operand.source, self.result.info
+        source, out = self.operand.source, self.out
         info = source.info
         assert info is not None
-        assert out is not None
         begins_inside = info.pointer != out.pointer and (
             info.pointer < out.pointer + out.nbytes and out.pointer < info.pointer + info.nbytes
         )
@@ -92,8 +104,7 @@ def _steps(enqueued: Enqueued | None, *kept: Any) -> Iterator[Pending]:
 
 def all_reduce(on: OnDevice, op: str, *, in_order: bool) -> Iterator[Pending]:
     array, info = on.given()
-    out = on.result.info
-    assert out is not None
+    out = on.out
     dtype, count = numbers(info, op)
     if not info.size:
         return
@@ -133,18 +144,14 @@ def _in_order(on: OnDevice, out: int, info: ArrayInfo, count: int, dtype: np.dty
 
 
 def _divide(on: OnDevice, dtype: np.dtype[Any], count: int) -> None:
-    out = on.result.info
-    assert out is not None
     backend = on.operand.source.backend
-    reductions.divide(
-        backend.over(out.pointer, (count,), dtype, device=on.order.device, owner=on.result.array), on.size
-    )
+    flat = backend.over(on.out.pointer, (count,), dtype, device=on.order.device, owner=on.result.array)
+    reductions.divide(flat, on.size)
 
 
 def reduce_scatter(on: OnDevice, op: str) -> Iterator[Pending]:
     array, info = on.given()
-    out = on.result.info
-    assert out is not None
+    out = on.out
     dtype, count = numbers(info, op)
     if not info.size:
         return
@@ -166,8 +173,7 @@ def reduce_scatter(on: OnDevice, op: str) -> Iterator[Pending]:
 
 
 def broadcast(on: OnDevice, root: int) -> Iterator[Pending]:
-    out = on.result.info
-    assert out is not None
+    out = on.out
     if on.rank == root and on.result.array is not on.operand.source.given:
         transfers.to_device(on.operand.source.given, out=on.result.array, stream=on.operand.stream)
     if out.nbytes:
@@ -176,22 +182,16 @@ def broadcast(on: OnDevice, root: int) -> Iterator[Pending]:
 
 def all_gather(on: OnDevice) -> Iterator[Pending]:
     array, info = on.given()
-    out = on.result.info
-    assert out is not None
     if info.nbytes:
-        yield from _steps(
-            on.driver.all_gather(out.pointer, info.pointer, info.nbytes, on.order), array, on.result.array
-        )
+        enqueued = on.driver.all_gather(on.out.pointer, info.pointer, info.nbytes, on.order)
+        yield from _steps(enqueued, array, on.result.array)
 
 
 def all_to_all(on: OnDevice) -> Iterator[Pending]:
     array, info = on.given(may_be_same=False)
-    out = on.result.info
-    assert out is not None
     if info.nbytes:
-        yield from _steps(
-            on.driver.all_to_all(out.pointer, info.pointer, info.nbytes, on.order), array, on.result.array
-        )
+        enqueued = on.driver.all_to_all(on.out.pointer, info.pointer, info.nbytes, on.order)
+        yield from _steps(enqueued, array, on.result.array)
 
 
 def numbers(info: ArrayInfo, op: str) -> tuple[np.dtype[Any], int]:

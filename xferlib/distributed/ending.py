@@ -95,7 +95,7 @@ def abort(group: Group, error: BaseException) -> None:
         with contextlib.suppress(Exception):  # a reader that is gone, or no output at all
             sys.stderr.write(f"{type(error).__name__}: {error}\n")
         for each in list(_groups.values()):
-            each.leave_devices()
+            each.device_driver = None  # another thread may be inside: call it no more
         _tell(error)
         group.control.say_last()
         end_job([group])

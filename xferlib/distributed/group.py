@@ -1,4 +1,12 @@
-"""The ranks of one communicator: they compare each call, wait for it, and end together when one fails."""
+"""The ranks of one communicator: they compare each call, wait for it, and end together when one fails.
+
+The obvious way is to call the library's collective and to wait. It waits without a limit for a rank that is gone, has
+raised an exception or makes another call, and an error of the library's own names no rank and no call. So every rank
+shows a digest of its call before data move (`control`), and waits in slices, between which it looks at the state of the
+others. After an error in a call that has begun, Ctrl-C included, nothing tells what the others have received: it is
+published, they raise `PeerError` with the first cause, and each rank refuses every later call. An operation that was
+not waited for to its end is noted (`is_torn`), so that the end of the process does not hang.
+"""
 
 from __future__ import annotations
 
@@ -76,11 +84,12 @@ class Group:
         self.count = 0
         self.cause = ""
         """Why the group refuses work; empty while it works."""
-        self._devices: DeviceDriver | None = None
+        self.device_driver: DeviceDriver | None = None
+        """The one that `devices` has made; None before, where device memory passes through the host, and at the end."""
         self._place: Device | None = None
-        """The device that `_devices` was made for, or would have been."""
+        """The device that `device_driver` was made for, or would have been."""
         self.watch: DeviceWatch | None = None
-        """Over the work of `_devices`."""
+        """Over the work of `device_driver`."""
         self.is_over = threading.Event()
         """Set when the group refuses work."""
         self.end_process: Callable[[BaseException], None]
@@ -202,11 +211,9 @@ class Group:
             )
 
     def _others(self) -> str:
-        def state(rank: int) -> str:
-            waits = self.control.busy(rank)
-            return f"rank {rank} has not come" + (f", its last wait was in {waits}" if waits else "")
-
-        return "".join(f"; {state(rank)}" for rank in self.control.missing())
+        calls = {rank: self.control.busy(rank) for rank in self.control.missing()}
+        waits = {rank: f", its last wait was in {call}" if call else "" for rank, call in calls.items()}
+        return "".join(f"; rank {rank} has not come{wait}" for rank, wait in waits.items())
 
     def _lost(self, call: Call, error: Exception) -> PeerError:
         """The error of a driver that failed: by the rank that caused it, if that becomes known soon."""
@@ -236,11 +243,6 @@ class Group:
 
     # --- devices
 
-    @property
-    def device_driver(self) -> DeviceDriver | None:
-        """The driver that `devices` has made; None before, and where device memory passes through the host."""
-        return self._devices
-
     def check_device(self, operand: Operand, call: str) -> bool:
         """Whether an array is in device memory that a driver may carry from GPU to GPU.
 
@@ -267,17 +269,17 @@ class Group:
             if len(set(self.exchange(identity.encode(), call))) == self.size:
                 self.watch = watch = DeviceWatch(self)
                 watch.enters(call)
-                self._devices = self.driver.for_device(
+                self.device_driver = self.driver.for_device(
                     place,
                     lambda data: self.exchange(data, call),
                     lambda pending: self.wait(pending, watch.hands_over()),
                 )
             self._place = place
-        return self._devices
+        return self.device_driver
 
     def is_device_idle(self) -> bool:
         """Whether the device has completed every operation; asked by `watch`."""
-        devices = self._devices  # another thread may leave them
+        devices = self.device_driver  # another thread may leave them
         try:
             return devices is None or devices.is_idle()
         except XferError:  # a device that has failed waits for nothing
@@ -285,7 +287,7 @@ class Group:
 
     def device_failure(self) -> str:
         """The failure that the driver of devices has found; empty for none."""
-        devices = self._devices
+        devices = self.device_driver
         return "" if devices is None else devices.failure()
 
     # --- small data
@@ -328,13 +330,9 @@ class Group:
             follows = isinstance(error, PeerError)
             self.control.publish(RankState.FOLLOWED if follows else RankState.FAILED, self.cause)
             self.is_over.set()
-            if self._devices is not None and self.watch is not None and not self.is_device_idle():
+            if self.device_driver is not None and self.watch is not None and not self.is_device_idle():
                 self.watch.close()
-                self._devices.abort()  # or a wait for the device, which the program may begin, would never end
-
-    def leave_devices(self) -> None:
-        """Call the driver of devices no more: the process ends, and another thread may be inside."""
-        self._devices = None
+                self.device_driver.abort()  # or a wait for the device, which the program may begin, would never end
 
     def close(self, cause: str = "closed") -> None:
         if not self.cause:
@@ -344,7 +342,7 @@ class Group:
 
     def release(self) -> None:
         """Release what the drivers hold; every rank calls it, after `close`."""
-        if self._devices is not None and self.watch is not None:
+        if self.device_driver is not None and self.watch is not None:
             self.watch.close()
-            self._devices.close()
+            self.device_driver.close()
         self.driver.close()

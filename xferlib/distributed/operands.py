@@ -123,15 +123,11 @@ class Result:
     def buffer(self, given: HostArray) -> HostArray:
         """Flat host memory for the driver to fill: ``given`` itself where the result is to replace it."""
         if self.host is None:
-            return creation.pinned_empty(
-                (self.operand_size(),), self.operand.dtype, backend=self.operand.source.backend.name
-            )
+            assert self.info is not None
+            backend = self.operand.source.backend.name
+            return creation.pinned_empty((self.info.size,), self.operand.dtype, backend=backend)
         flat = self.host.reshape(-1)
         return given if _is_same(flat, given) else flat
-
-    def operand_size(self) -> int:
-        assert self.info is not None
-        return self.info.size
 
     def stored(self, flat: HostArray) -> None:
         """Take over what the driver has filled."""

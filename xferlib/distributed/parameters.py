@@ -1,4 +1,9 @@
-"""Trees of arrays over ranks: parameters from one rank to all, and means of gradients, many arrays in one call."""
+"""Trees of arrays over ranks: parameters from one rank to all, and means of gradients, many arrays in one call.
+
+A call for each array would pay the comparison and the latency for each. So arrays of one dtype and device lie one
+behind the other in a slab, a `Bucket`, which one call sends; the results are views of it. Trees are compared as a whole
+before: buckets of equal bytes may hold different arrays.
+"""
 
 from __future__ import annotations
 

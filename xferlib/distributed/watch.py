@@ -30,9 +30,7 @@ class Watched(Protocol):
     is_over: threading.Event
 
     def is_device_idle(self) -> bool: ...
-
     def device_failure(self) -> str: ...
-
     def end_process(self, error: BaseException) -> None: ...
 
 

@@ -8,6 +8,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from xferlib._runtime.checks import MadeBy
 from xferlib.errors import KernelTypeError, shown
 from xferlib.kernels.calls.arguments import SCALARS
 from xferlib.kernels.dispatch import Dispatch
@@ -16,7 +17,7 @@ from xferlib.kernels.frontends.definitions import Definition, SnippetDefinition,
 from xferlib.kernels.pickling import check_function, named
 
 
-class ElementwiseKernel(functools.partial[Any]):
+class ElementwiseKernel(functools.partial[Any], metaclass=MadeBy, by="elementwise"):
     """A kernel made by `elementwise`; calling it runs it on the arrays' backend and device, on its current stream.
 
     Call it as ``kernel(*args, out=None, size=None, **keywords)``:
@@ -177,5 +178,5 @@ def elementwise(
         loop_prep=compiled.applied(loop_prep),
         after_loop=compiled.applied(after_loop),
     )
-    check_definition(inputs, outputs, found.specialize)
+    check_definition(inputs, outputs, found.specialize, f"{loop_prep}{operation}{after_loop}")
     return ElementwiseKernel(found)

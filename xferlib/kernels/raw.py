@@ -14,7 +14,7 @@ import numpy as np
 from xferlib._core import defaults, devices, observe, registry
 from xferlib._core.observe import Kind
 from xferlib._core.stream import Stream
-from xferlib._runtime.checks import refuse_no_flag
+from xferlib._runtime.checks import MadeBy, refuse_no_flag
 from xferlib._runtime.torch_compile import untraced
 from xferlib.errors import KernelTypeError, UnsupportedError
 from xferlib.kernels import autograd
@@ -64,7 +64,7 @@ class Module(Protocol):
     def load(self, backend: Any, device: Device, name: str) -> Any: ...
 
 
-class RawKernel:
+class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
     """A kernel of a `RawModule`, with its parameters."""
 
     def __init__(

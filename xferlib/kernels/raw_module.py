@@ -14,6 +14,7 @@ import numpy as np
 
 from xferlib._core import devices, registry
 from xferlib._core.array import SUPPORTED, check_dtype
+from xferlib._runtime.checks import MadeBy
 from xferlib.errors import (
     ArgumentError,
     KernelSyntaxError,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from xferlib.kernels.ir.nodes import DType
 
 
-class RawModule:
+class RawModule(metaclass=MadeBy, by="raw_module"):
     """CUDA source or machine code made by `raw_module`, loaded on a device at the first launch there."""
 
     def __init__(
@@ -105,8 +106,9 @@ class RawModule:
             raise KernelSyntaxError(f"the source has no kernel {name!r}{near}; its kernels are {', '.join(others)}")
         if found is None:
             raise KernelSyntaxError(
-                f"the parameters of kernel {name!r} are not to be found in the source (machine code, a macro, or an "
-                "#if that only the compiler can decide); give signature='const float *x, int n'"
+                f"the source shows no parameters of kernel {name!r}, whose definition begins with __global__ (unless "
+                "it is machine code, a macro, or behind an #if that only the compiler can decide); give "
+                "signature='const float *x, int n'"
             )
         if "<" in name and name not in self._names:
             raise KernelSyntaxError(f"template instance {name!r} must be named: raw_module(source, names=({name!r},))")
@@ -264,6 +266,9 @@ def _include_options(source: str) -> tuple[str, ...]:
     return tuple(f"--include-path={folder}" for folder in folders)
 
 
+_FILES = (".cu", ".cubin", ".fatbin", ".ptx")
+
+
 def _module_of(
     source: str,
     options: tuple[str, ...],
@@ -320,6 +325,8 @@ def raw_module(
             source, binary = "", content + b"\0"  # PTX is text, which the driver reads up to a NUL
     if not isinstance(source, str) or "\0" in source:
         raise KernelSyntaxError("raw_module takes CUDA source as a string without NUL characters")
+    if not binary and Path(source.strip()).suffix.lower() in _FILES and len(source.split()) == 1:
+        raise KernelSyntaxError(f"raw_module: {shown(source)} is the name of a file; write raw_module(path={source!r})")
     if binary and (compiler_options or instances):
         raise ArgumentError(f"raw_module: {shown(str(path))} is not compiled; leave options= and names= out")
     if binary and link:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import numpy as np
 
 from xferlib._core.array import ArrayInfo
+from xferlib._runtime.checks import MadeBy
 from xferlib.errors import KernelShapeError, KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
@@ -25,7 +26,7 @@ from xferlib.kernels.reduction_autograd import DifferentiableReduction
 
 if TYPE_CHECKING:
     from xferlib.kernels.engines.cuda.reduction import CudaReduction
-    from xferlib.kernels.reduction_indexed import IndexedCall, IndexedReduction
+    from xferlib.kernels.reduction_indexed import FinishedReduction, IndexedCall, IndexedReduction
 
     _Call = HostReductionCall | CudaReductionCall | IndexedCall
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 
 
-class ReductionKernel:
+class ReductionKernel(metaclass=MadeBy, by="reduction"):
     """A reduction made by `reduction`, or a ready-made one of `xferlib.kernels.reductions`."""
 
     def __init__(self, definition: ReductionDefinition) -> None:
@@ -45,6 +46,7 @@ class ReductionKernel:
         """The outputs whose types no input tells."""
         self._plans: dict[Any, CudaReduction] = {}
         self._two_kernels: dict[int, IndexedReduction] = {}
+        self._finishing: dict[int, FinishedReduction] = {}
         self._ready: dict[Hashable, _Call] = {}
         self._followed: dict[Hashable, DifferentiableReduction] = {}
 
@@ -127,8 +129,10 @@ class ReductionKernel:
         if backend is None or device is None:
             raise KernelTypeError(f"{self.name}(): no argument is an array; pass one")
         spec = self._spec(args, infos, outputs)
+        shapes = {number: info.shape for number, info in infos.items()}
+        if spec.postmap is not None:
+            return self._finished(spec).prepare(backend.at(device), shapes, axis, keepdims=keepdims)
         if spec.premap is not None:
-            shapes = {number: info.shape for number, info in infos.items()}
             return self._indexed(spec).prepare(backend.at(device), device, shapes, axis, keepdims=keepdims)
         shape = broadcast_shape([(names[number], info.shape) for number, info in infos.items()])
         axes = check_axes(self.name, axis, len(shape))
@@ -152,10 +156,10 @@ class ReductionKernel:
         names, plain = self.definition.names, autograd.unwrapped(args)
         _, _, infos = checks.common_device(self.name, names, plain)
         spec = self._spec(plain, infos)
-        if spec.premap is not None:
+        if spec.premap is not None or spec.postmap is not None:
             raise KernelTypeError(
-                f"{self.name}(): gradients need a map that indexes its arrays by i alone; pass x.detach(), or call "
-                "under torch.no_grad()"
+                f"{self.name}(): gradients need a map that indexes its arrays by i alone, and a post_map_expr of a "
+                "alone; pass x.detach(), or call under torch.no_grad()"
             )
         shape = broadcast_shape([(names[number], tuple(args[number].shape)) for number in infos])
         axes = check_axes(self.name, axis, len(shape))
@@ -201,6 +205,16 @@ class ReductionKernel:
         found = self._two_kernels.get(id(spec))
         if found is None:
             found = self._two_kernels[id(spec)] = IndexedReduction(self.name, spec, ReductionKernel)
+        return found
+
+    def _finished(self, spec: ReductionSpec) -> FinishedReduction:
+        """The reduction in two kernels, for results that depend on further arguments."""
+        from xferlib.kernels.reduction_indexed import FinishedReduction
+
+        found = self._finishing.get(id(spec))
+        if found is None:
+            names = self.definition.names[: self._inputs]
+            found = self._finishing[id(spec)] = FinishedReduction(self.name, names, spec, ReductionKernel)
         return found
 
     def _cuda_plan(self, call: ReductionCall, infos: list[ArrayInfo], arrays: int) -> CudaReduction:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xferlib._core import registry
-from xferlib._runtime.checks import refuse_no_flag
+from xferlib._runtime.checks import MadeBy, refuse_no_flag
 from xferlib.errors import KernelShapeError, KernelSyntaxError, KernelTypeError, shown
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 
@@ -21,7 +21,7 @@ if (i >= d && !begins) {{ T a = x[i - d]; T b = x[i]; y = {expression}; g = f[i 
 _SHIFT = "if ({begins}) {{ y = {neutral}; }} else {{ y = x[i - 1]; }}"
 
 
-class ScanKernel:
+class ScanKernel(metaclass=MadeBy, by="scan"):
     """A scan made by `scan`.
 
     It runs in passes over the whole array, one more each time that the length doubles. Each combines an element with

@@ -18,6 +18,7 @@ from xferlib.sim.timing.timeline import Timeline
 
 if TYPE_CHECKING:
     from xferlib.sim.detect.reports import Race
+    from xferlib.sim.machine.schedules import Schedule
 
 
 class check:  # noqa: N801 - reads as a verb: `with sim.check():`
@@ -26,7 +27,8 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
     Args:
         mode: ``"raise"`` at the second access of a fault, ``"log"`` it, or ``"off"``; the setting of
             ``XFERLIB_SIM`` if omitted. Both of the first two put faults into ``races``.
-        schedule: ``"lazy"``, ``"lifo"``, ``"random"`` or ``"eager"``; the configured one if omitted.
+        schedule: ``"lazy"``, ``"lifo"``, ``"random"`` or ``"eager"``; the configured one if omitted. Or
+            the one that `explore` gives to a program.
         seed: Seed of a random schedule; one is drawn if omitted, and added to any error that leaves the block.
         guard: Guard the pages of pinned memory that copies in flight use, so that NumPy is caught at the
             line that touches them; 64-bit Linux only.
@@ -36,7 +38,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         self,
         mode: str | None = None,
         *,
-        schedule: str | None = None,
+        schedule: str | Schedule | None = None,
         seed: int | None = None,
         guard: bool = False,
     ) -> None:
@@ -66,7 +68,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         if name == "random" and self.seed is None:
             self.seed = simulated.settings.seed or random.SystemRandom().randrange(1 << 32)
         simulated.detector = self.detector
-        simulated.engine.schedule = schedules.named(name, self.seed or 0)
+        simulated.engine.schedule = schedules.named(name, self.seed or 0) if isinstance(name, str) else name
         self._schedule = name
         if self._guard is not None:
             self._outer_guard, simulated.guard = simulated.guard, self._guard.__enter__()
@@ -119,6 +121,9 @@ class faults:  # noqa: N801 - reads as what it is: `with sim.faults("out of memo
     """
 
     def __init__(self, *kinds: Fault | str, at: int | None = None, rate: float = 0.01, seed: int = 0) -> None:
+        for kind in kinds:
+            if kind not in list(Fault):
+                raise ArgumentError(f"sim.faults: {shown(kind)} is no fault; give some of {', '.join(Fault)}")
         chosen = tuple(Fault(kind) for kind in kinds) or tuple(each for each in Fault if each is not Fault.INTERRUPT)
         self._plan = Plan(chosen, at=at, rate=rate, seed=seed)
 

@@ -38,7 +38,7 @@ def assert_identical(actual: Any, expected: Any, *, nan_payloads: bool = False) 
     """
     a, b = _compared(actual, expected)
     if not nan_payloads:
-        a, b = _with_one_nan(a), _with_one_nan(b)
+        a, b = with_one_nan(a), with_one_nan(b)
     assert_same_bits(a, b)
 
 
@@ -94,16 +94,17 @@ def _host(array: Any) -> HostArray:
     return found.astype(found.dtype.newbyteorder("="), copy=False)
 
 
-def _parts(array: HostArray) -> tuple[HostArray, ...]:
+def parts(array: HostArray) -> tuple[HostArray, ...]:
+    """The real numbers of an array: itself, or its real and its imaginary parts."""
     return (array.real, array.imag) if array.dtype.kind == "c" else (array,)
 
 
-def _with_one_nan(array: HostArray) -> HostArray:
+def with_one_nan(array: HostArray) -> HostArray:
     """A copy in which every NaN has the same bits."""
     if array.dtype.kind not in "fc":
         return array
     found = array.copy()
-    for part in _parts(found):
+    for part in parts(found):
         part[np.isnan(part)] = np.nan
     return found
 
@@ -115,7 +116,7 @@ _NOT_COMPARABLE = np.uint64(0xFFFFFFFFFFFFFFFF)
 def _ulp_apart(a: HostArray, b: HostArray) -> HostArray:
     """How many steps from one number of the dtype to the next lie between two arrays; the larger of both parts."""
     found = np.zeros(a.shape, np.uint64)
-    for x, y in zip(_parts(a), _parts(b), strict=True):
+    for x, y in zip(parts(a), parts(b), strict=True):
         ranks = _rank(x), _rank(y)
         apart = np.maximum(*ranks) - np.minimum(*ranks)
         apart = np.where(np.isfinite(x) & np.isfinite(y), apart, _NOT_COMPARABLE)
@@ -163,7 +164,6 @@ def scribble(array: HostArray) -> None:
     if array.dtype.kind == "b":
         np.logical_not(array, out=array)
         return
-    parts = (array.real, array.imag) if array.dtype.kind == "c" else (array,)
-    for part in parts:
+    for part in parts(array):
         words = part.view(f"u{part.dtype.itemsize}")
         np.invert(words, out=words)

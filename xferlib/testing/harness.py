@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -17,6 +18,25 @@ from xferlib._core.backend import Backend
 from xferlib.testing.settings import replaced
 
 HostArray = np.ndarray[Any, Any]
+
+
+def in_threads(work: Callable[[Any], object], given: Iterable[Any]) -> None:
+    """Call ``work`` with each of ``given``, each in a thread of its own, all at once; raises the first error of one."""
+    errors: list[BaseException] = []
+
+    def run(each: Any) -> None:
+        try:
+            work(each)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(each,)) for each in given]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
 
 
 class Harness:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import tempfile
-import threading
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from xferlib._memory.pinned import PinnedPool
 from xferlib.errors import LayoutError, PinnedMemoryError
 from xferlib.testing import strategies
 from xferlib.testing.asserts import assert_same_bits
-from xferlib.testing.harness import Harness, HostArray
+from xferlib.testing.harness import Harness, HostArray, in_threads
 from xferlib.testing.strategies import bits_of
 
 _NBYTES = 300 << 10
@@ -125,21 +124,14 @@ class Pinning(Harness):
 
     def test_pinned_arrays_may_be_made_and_dropped_by_many_threads(self) -> None:
         pool = PinnedPool(self.raw)
-        wrong: list[object] = []
 
         def work(number: int) -> None:
             for count in range(20):
                 x = pool.empty((1000 + 4000 * (count % 3),), np.dtype(np.uint8))
                 x.fill(number)
-                if not (x == number).all():
-                    wrong.append(number)
+                assert (x == number).all()
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not wrong
+        in_threads(work, range(8))
         assert pool.stats().in_use_nbytes == 0
 
     # --- in place

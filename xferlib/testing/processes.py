@@ -13,7 +13,7 @@ import pytest
 
 import xferlib as xl
 from xferlib.testing.asserts import assert_same_bits
-from xferlib.testing.harness import Harness
+from xferlib.testing.harness import Harness, in_threads
 from xferlib.testing.settings import forced
 from xferlib.testing.strategies import bits_of
 
@@ -32,15 +32,10 @@ class Processes(Harness):
             import xferlib as xl
             DEVICE, IS_ASYNC = {str(self.target_device)!r}, {self.is_async}
         """
+        program = textwrap.dedent(preamble) + textwrap.dedent(code)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("XFERLIB_")}
         return subprocess.run(
-            [
-                sys.executable,
-                "-W",
-                "ignore::DeprecationWarning",
-                "-c",
-                textwrap.dedent(preamble) + textwrap.dedent(code),
-            ],
+            [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program],
             env={**kept, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environ},
             capture_output=True,
             text=True,
@@ -64,11 +59,8 @@ class Processes(Harness):
         assert self.passes(code, XFERLIB_BACKEND=self.backend) == "numpy"
 
     def _spec(self) -> str:
-        return (
-            self.target_device.kind
-            if self.target_device.kind == "cpu"
-            else f"{self.target_device.kind}:{self.target_device.index}"
-        )
+        device = self.target_device
+        return device.kind if device.kind == "cpu" else f"{device.kind}:{device.index}"
 
     def test_an_environment_that_cannot_be_met_is_an_error_that_names_it(self) -> None:
         for environ, words in [
@@ -169,28 +161,19 @@ class Processes(Harness):
         assert said == "ends"
 
     def test_sixteen_threads_transfer_at_once(self) -> None:
-        wrong: list[object] = []
         barrier = threading.Barrier(16)
 
         def work(number: int) -> None:
-            try:
-                barrier.wait()
-                for count, nbytes in enumerate((100, 40 << 10, 300 << 10, 3 << 20)):
-                    source = bits_of(nbytes, np.uint8, seed=number * 10 + count)
-                    given = source if (number + count) % 2 else self.pinned(source)
-                    with forced(None, chunk_nbytes=64 << 10):
-                        if number % 3:
-                            d = self.up(given)
-                            assert_same_bits(self.down(d), source)
-                        else:
-                            d = self.up_async(given).result()
-                            assert_same_bits(xl.to_host_async(d).result(), source)
-            except BaseException as error:
-                wrong.append(error)
+            barrier.wait()
+            for count, nbytes in enumerate((100, 40 << 10, 300 << 10, 3 << 20)):
+                source = bits_of(nbytes, np.uint8, seed=number * 10 + count)
+                given = source if (number + count) % 2 else self.pinned(source)
+                with forced(None, chunk_nbytes=64 << 10):
+                    if number % 3:
+                        d = self.up(given)
+                        assert_same_bits(self.down(d), source)
+                    else:
+                        d = self.up_async(given).result()
+                        assert_same_bits(xl.to_host_async(d).result(), source)
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not wrong
+        in_threads(work, range(16))

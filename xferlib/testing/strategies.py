@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from xferlib._core import array as _array
+from xferlib.testing.asserts import parts
 
 HostArray = np.ndarray[Any, Any]
 
@@ -152,7 +153,7 @@ def laid_out(draw: DrawFn, values: Any, *, may_be_read_only: bool = True) -> Hos
 
 def _sprinkle(array: HostArray, choices: list[tuple[int, int]]) -> None:
     """Set elements to awkward values, bit by bit: a scalar assignment would quiet a signalling NaN."""
-    for part in (array.real, array.imag) if array.dtype.kind == "c" else (array,):
+    for part in parts(array):
         size = part.dtype.itemsize
         words = part.view(f"{part.dtype.str[0]}u{size}")
         for index, choice in choices:

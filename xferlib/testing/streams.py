@@ -13,7 +13,7 @@ import xferlib as xl
 from xferlib._core import registry
 from xferlib.errors import StreamError
 from xferlib.testing.asserts import assert_same_bits, scribble
-from xferlib.testing.harness import Harness
+from xferlib.testing.harness import Harness, in_threads
 from xferlib.testing.strategies import bits_of
 
 _ARRAYS, _STREAMS, _LENGTH = 4, 3, 96 << 10
@@ -240,11 +240,7 @@ class Ordering(Harness):
                 seen[name] = xl.current_stream(self.target_device) == stream
                 barrier.wait()
 
-        threads = [threading.Thread(target=work, args=(name,)) for name in ("one", "two")]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, ("one", "two"))
         assert seen == {"one": True, "two": True}
 
     def test_one_stream_is_current_in_two_threads_at_once(self) -> None:

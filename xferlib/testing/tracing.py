@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib._core import observe, pending
 from xferlib.testing.asserts import assert_same_bits
-from xferlib.testing.harness import Harness
+from xferlib.testing.harness import Harness, in_threads
 from xferlib.testing.settings import forced
 from xferlib.testing.strategies import bits_of
 
@@ -91,17 +90,13 @@ class Tracing(Harness):
         stream = self.stream()
         x = bits_of(16 << 10, np.uint8, seed=0)
 
-        def send() -> None:
+        def send(_: int) -> None:
             for _ in range(20):
                 with forced("small"):
                     xl.to_host(self.up(x, stream=stream), stream=stream)
 
         with self.traced() as t:
-            threads = [threading.Thread(target=send) for _ in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            in_threads(send, range(4))
         self.check_apart(t, 4 * 20 * 2)
 
     def check_apart(self, t: xl.trace, least: int) -> None:

@@ -10,6 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
+from tests.needed import need
 from xferlib.distributed import Communicator, broadcast_params, mean_grads, pairwise_sum
 from xferlib.errors import ArgumentError, MismatchError, UnsupportedDTypeError
 from xferlib.testing import assert_same_bits
@@ -36,8 +37,7 @@ def same(tree: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("backend", ["numpy", "torch", "sim"])
 def test_parameters_of_one_rank_reach_all(comm: Communicator, backend: str) -> None:
-    if not (status := xl.available_backends()[backend]).is_available:
-        pytest.skip(status.reason)
+    need(backend)
     given_tree = model(comm.rank, backend)
     found = broadcast_params(comm, given_tree, comm.size - 1)
     same(found, model(comm.size - 1))
@@ -50,8 +50,7 @@ def test_parameters_of_one_rank_reach_all(comm: Communicator, backend: str) -> N
 @pytest.mark.parametrize("bucket_bytes", [1, 2000, 25 << 20])
 @pytest.mark.parametrize("backend", ["numpy", "torch", "sim"])
 def test_mean_of_gradients(comm: Communicator, backend: str, bucket_bytes: int) -> None:
-    if not (status := xl.available_backends()[backend]).is_available:
-        pytest.skip(status.reason)
+    need(backend)
     total = pairwise_sum(*(model(rank)["arrays"] for rank in range(comm.size)))
     leaves: dict[str, Any] = {"name": "demo", "arrays": total}
     found = mean_grads(comm, model(comm.rank, backend), bucket_bytes=bucket_bytes, reproducible=True)

@@ -6,19 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._api import creation, transfers
+from xferlib._api import transfers
 from xferlib._api.arrays import dlpack, indexing
 from xferlib._api.arrays.primitives import Primitives, checked_dtype
 from xferlib._core import array as _array
-from xferlib._core import registry
+from xferlib._core import convert, registry
 from xferlib._core.array import Array
-from xferlib.errors import UnsupportedArrayError
+from xferlib._core.layout import shape_of
+from xferlib.errors import ArgumentError, UnsupportedArrayError
 
 _FLOAT = np.dtype("float64")
 Extents = int | tuple[int, ...]
 
 
-def asarray(lib: Primitives, obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
+def asarray(lib: Primitives, obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array from Python numbers, nested lists, a NumPy array, an array, or another library's on the device."""
     if registry.backend_of(obj) is None and hasattr(obj, "__cuda_array_interface__"):
         found = dlpack.shared(lib, obj)
@@ -26,8 +27,11 @@ def asarray(lib: Primitives, obj: Any, /, *, dtype: Any = None, device: Any = No
     if not lib.is_array(obj):
         if copy is False:
             raise ValueError("copy=False: host memory cannot become device memory without a copy; leave copy out")
-        host = obj if registry.backend_of(obj) is not None else _array.as_host_array(obj, what="obj")
-        return lib.upload(host, device, checked_dtype(dtype))
+        wanted = checked_dtype(dtype)
+        if registry.backend_of(obj) is None:
+            host = _array.as_host_array(obj, what="obj")
+            obj = host if wanted is None else convert.exactly(obj, host, wanted)
+        return lib.upload(obj, device, wanted)
     place = lib.info(obj).device if device is None else lib.device(device)
     return lib.own(transfers.to_device(obj, device=place, dtype=checked_dtype(dtype), copy=copy))
 
@@ -65,12 +69,12 @@ def from_dlpack(lib: Primitives, x: Any, /, *, device: Any = None, copy: bool | 
     return asarray(lib, x, device=device, copy=copy)
 
 
-def empty(lib: Primitives, shape: Extents, *, dtype: Any = None, device: Any = None) -> Array:
+def empty(lib: Primitives, shape: Extents, dtype: Any = None, *, device: Any = None) -> Array:
     """An uninitialised array."""
-    return lib.empty(creation.shape_of(shape), checked_dtype(dtype) or _FLOAT, lib.device(device))
+    return lib.empty(shape_of(shape), checked_dtype(dtype) or _FLOAT, lib.device(device))
 
 
-def full(lib: Primitives, shape: Extents, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Array:
+def full(lib: Primitives, shape: Extents, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Array:
     """An array of one value."""
     wanted = checked_dtype(dtype)
     if wanted is None:
@@ -81,34 +85,34 @@ def full(lib: Primitives, shape: Extents, fill_value: Any, *, dtype: Any = None,
     return out
 
 
-def zeros(lib: Primitives, shape: Extents, *, dtype: Any = None, device: Any = None) -> Array:
+def zeros(lib: Primitives, shape: Extents, dtype: Any = None, *, device: Any = None) -> Array:
     """An array of zeros."""
     return full(lib, shape, 0, dtype=dtype or _FLOAT, device=device)
 
 
-def ones(lib: Primitives, shape: Extents, *, dtype: Any = None, device: Any = None) -> Array:
+def ones(lib: Primitives, shape: Extents, dtype: Any = None, *, device: Any = None) -> Array:
     """An array of ones."""
     return full(lib, shape, 1, dtype=dtype or _FLOAT, device=device)
 
 
-def empty_like(lib: Primitives, x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
+def empty_like(lib: Primitives, x: Array, /, dtype: Any = None, *, device: Any = None) -> Array:
     """An uninitialised array of the same shape."""
     info = lib.info(lib.array("empty_like", x))
     return empty(lib, info.shape, dtype=dtype or info.dtype, device=device or info.device)
 
 
-def full_like(lib: Primitives, x: Array, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Array:
+def full_like(lib: Primitives, x: Array, /, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Array:
     """One value in the same shape."""
     info = lib.info(lib.array("full_like", x))
     return full(lib, info.shape, fill_value, dtype=dtype or info.dtype, device=device or info.device)
 
 
-def zeros_like(lib: Primitives, x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
+def zeros_like(lib: Primitives, x: Array, /, dtype: Any = None, *, device: Any = None) -> Array:
     """Zeros of the same shape."""
     return full_like(lib, x, 0, dtype=dtype, device=device)
 
 
-def ones_like(lib: Primitives, x: Array, /, *, dtype: Any = None, device: Any = None) -> Array:
+def ones_like(lib: Primitives, x: Array, /, dtype: Any = None, *, device: Any = None) -> Array:
     """Ones of the same shape."""
     return full_like(lib, x, 1, dtype=dtype, device=device)
 
@@ -118,6 +122,10 @@ def arange(
 ) -> Array:
     """Values from ``start`` to below ``stop``, ``step`` apart; computed by the host."""
     first, last = (0, start) if stop is None else (start, stop)
+    if first is None or last is None:
+        raise ArgumentError(f"arange: start={start} and stop={stop}; give numbers")
+    if step == 0:
+        raise ArgumentError("arange: step=0 makes a range without end; give another step")
     return lib.upload(np.arange(first, last, step, dtype=checked_dtype(dtype)), device)
 
 
@@ -130,7 +138,7 @@ def linspace(
 
 
 def eye(
-    lib: Primitives, n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
+    lib: Primitives, n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None
 ) -> Array:
     """Ones on a diagonal, zeros elsewhere; computed by the host."""
     return lib.upload(np.eye(n_rows, n_cols, k, checked_dtype(dtype) or _FLOAT), device)

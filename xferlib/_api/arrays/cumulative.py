@@ -9,6 +9,7 @@ import numpy as np
 from xferlib._api.arrays import indexing, joining, scans, shaping
 from xferlib._api.arrays.primitives import Primitives, checked_dtype
 from xferlib._core.array import Array
+from xferlib._core.layout import axis_of
 from xferlib.errors import ArgumentError
 
 _INITIAL = {"+": 0, "*": 1}
@@ -29,7 +30,7 @@ def _cumulative(
         raise ArgumentError(f"{name}: an array of {len(info.shape)} axes needs axis=; give one")
     if not info.shape:
         x = shaping.reshape(lib, x, (1,))
-    along = 0 if axis is None else axis
+    along = axis_of(name, 0 if axis is None else axis, max(len(info.shape), 1))
     result = _result_dtype(name, info.dtype, dtype)
     wide = np.dtype("float32") if result == np.float16 else result
     moved = shaping.moveaxis(lib, x, along, -1)

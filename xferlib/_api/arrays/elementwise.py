@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._api.arrays.primitives import READ_ONLY, Primitives, Shape, is_scalar, number
+from xferlib._api.arrays.primitives import READ_ONLY, Primitives, Shape, is_scalar
 from xferlib._core.array import Array
+from xferlib._core.convert import number
 from xferlib.errors import KernelTypeError, LayoutError
 from xferlib.kernels import ElementwiseKernel, elementwise
 
@@ -59,9 +60,11 @@ def unary(lib: Primitives, name: str) -> Function:
 
 def binary(lib: Primitives, name: str) -> Function:
     """The function of that name, of two arrays or an array and a number, of Python or of NumPy."""
-    kernel, own = binary_kernel(name), lib.array_type
+    kernel, own, is_logical = binary_kernel(name), lib.array_type, name.startswith("logical_")
 
     def operate(x1: Any, x2: Any, /) -> Array:
+        if is_logical and int in (type(x1), type(x2)):
+            np.int64(x1 if type(x1) is int else x2)  # NumPy has no greater integers there, though only the truth counts
         try:
             if type(x1) is own or type(x2) is own:
                 return kernel(x1, x2)
@@ -133,12 +136,19 @@ class _Target:
         if found is None:
             operand = other if is_scalar(other) else np.empty(0, kind)
             found = self._function(np.empty(0, target), operand).dtype
-            if not np.can_cast(found, target, "same_kind"):
-                raise TypeError(
-                    f"{self.name} in place: {found} does not fit into {target}; write x = {self.name}(x, y)"
-                )
+            check_holds(self.name, found, target)
             self._known[target, kind] = found
         return found
+
+
+def check_holds(name: str, found: np.dtype[Any], target: np.dtype[Any]) -> None:
+    """Refuse to write a result into a dtype of a lower kind.
+
+    Raises:
+        TypeError: NumPy does not, either.
+    """
+    if not np.can_cast(found, target, "same_kind"):
+        raise TypeError(f"{name} in place: {found} does not fit into {target}; write x = {name}(x, y)")
 
 
 def in_place(lib: Primitives, name: str) -> Function:
@@ -178,18 +188,13 @@ def _check_fits(name: str, target: Shape, other: Shape) -> None:
 
 
 @elementwise(name="where")
-def _where(condition: Any, x1: Any, x2: Any) -> Any:
+def where_kernel(condition: Any, x1: Any, x2: Any) -> Any:
     return np.where(condition, x1, x2)
 
 
 @elementwise(name="clip")
 def _clip(x: Any, low: Any, high: Any) -> Any:
     return np.clip(x, low, high)
-
-
-def where(lib: Primitives, condition: Array, x1: Any, x2: Any, /) -> Array:
-    """``x1`` where ``condition`` holds, else ``x2``."""
-    return _where(*with_array(lib, "where", (condition, x1, x2)))
 
 
 def clip(lib: Primitives, x: Array, /, min: Any = None, max: Any = None) -> Array:  # noqa: A002 - the standard's names

@@ -12,18 +12,8 @@ from xferlib._api.arrays import indexing as _indexing
 from xferlib._api.arrays import shaping
 from xferlib._api.arrays.primitives import Primitives
 from xferlib._core.array import Array, ArrayInfo
+from xferlib._core.layout import axis_of
 from xferlib.errors import ArgumentError, LayoutError
-
-
-def normalized(name: str, axis: Any, ndim: int) -> int:
-    """An axis counted from the first.
-
-    Raises:
-        LayoutError: There is no such axis.
-    """
-    if not isinstance(axis, (int, np.integer)) or not -ndim <= axis < ndim:
-        raise LayoutError(f"{name}: axis={axis} is no axis of an array of {ndim}; give one from {-ndim} to {ndim - 1}")
-    return int(axis) % ndim
 
 
 def part(lib: Primitives, x: Array, axis: int, start: int | None, stop: int | None, step: int | None = None) -> Array:
@@ -38,13 +28,13 @@ def _listed(lib: Primitives, name: str, arrays: Any) -> tuple[list[Array], list[
     return found, lib.infos(name, found)
 
 
-def concat(lib: Primitives, arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
+def concat(lib: Primitives, arrays: Sequence[Array], /, axis: int | None = 0) -> Array:
     """Join arrays along an axis."""
     given, infos = _listed(lib, "concat", arrays)
     if axis is None:
         given = [shaping.reshape(lib, each, -1) for each in given]
         infos, axis = [lib.info(each) for each in given], 0
-    along = normalized("concat", axis, len(infos[0].shape))
+    along = axis_of("concat", axis, len(infos[0].shape))
     rests = {(*info.shape[:along], *info.shape[along + 1 :]) for info in infos}
     if len(rests) > 1 or len({len(info.shape) for info in infos}) > 1:
         listed = ", ".join(str(info.shape) for info in infos)
@@ -60,12 +50,12 @@ def concat(lib: Primitives, arrays: Sequence[Array], /, *, axis: int | None = 0)
     return out
 
 
-def stack(lib: Primitives, arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
+def stack(lib: Primitives, arrays: Sequence[Array], /, axis: int = 0) -> Array:
     """Join arrays along a new axis."""
     given, infos = _listed(lib, "stack", arrays)
     if len({info.shape for info in infos}) > 1:
         raise LayoutError(f"stack: shapes {', '.join(str(info.shape) for info in infos)} differ; reshape one of them")
-    along = normalized("stack", axis, len(infos[0].shape) + 1)
+    along = axis_of("stack", axis, len(infos[0].shape) + 1)
     return concat(lib, [shaping.expand_dims(lib, each, along) for each in given], axis=along)
 
 

@@ -10,23 +10,24 @@ import numpy as np
 from xferlib._api import transfers
 from xferlib._api.arrays import radix, scans, shaping, sorting
 from xferlib._api.arrays.elementwise import binary_kernel
-from xferlib._api.arrays.joining import concat, normalized, part
+from xferlib._api.arrays.joining import concat, part
 from xferlib._api.arrays.primitives import Primitives
 from xferlib._api.arrays.selecting import INDEX, gather
 from xferlib._core.array import Array
+from xferlib._core.layout import axis_of, shape_of
 from xferlib.errors import ArgumentError, KernelTypeError, LayoutError
 from xferlib.kernels import ElementwiseKernel, elementwise
 
 Axes = int | tuple[int, ...]
 
 
-def repeat(lib: Primitives, x: Array, repeats: Any, /, *, axis: int | None = None) -> Array:
+def repeat(lib: Primitives, x: Array, repeats: Any, /, axis: int | None = None) -> Array:
     """Repeat each element; waits for the values if ``repeats`` is an array."""
     x = lib.array("repeat", x)
     if axis is None:
         x, axis = shaping.reshape(lib, x, -1), 0
     info = lib.info(x)
-    along = normalized("repeat", axis, len(info.shape))
+    along = axis_of("repeat", axis, len(info.shape))
     if isinstance(repeats, (int, np.integer)):
         if repeats < 0:
             raise ArgumentError(f"repeat: repeats={repeats} is negative; give 0 or more")
@@ -34,7 +35,10 @@ def repeat(lib: Primitives, x: Array, repeats: Any, /, *, axis: int | None = Non
         spread = shaping.broadcast_to(lib, shaping.expand_dims(lib, x, along + 1), shape)
         merged = (*info.shape[:along], info.shape[along] * int(repeats), *info.shape[along + 1 :])
         return shaping.reshape(lib, lib.copy(spread), merged)
-    return _repeated(lib, x, lib.array("repeat", repeats), along)
+    counts = lib.array("repeat", repeats)
+    if (found := lib.info(counts).dtype).kind not in "biu":
+        raise KernelTypeError(f"repeat: repeats have dtype {found}, and must be integers; convert them")
+    return _repeated(lib, x, counts, along)
 
 
 def _repeated(lib: Primitives, x: Array, repeats: Array, axis: int) -> Array:
@@ -51,10 +55,10 @@ def _repeated(lib: Primitives, x: Array, repeats: Array, axis: int) -> Array:
     return shaping.moveaxis(lib, gather(lib, moved, [found]), 0, axis)
 
 
-def tile(lib: Primitives, x: Array, repetitions: tuple[int, ...], /) -> Array:
+def tile(lib: Primitives, x: Array, repetitions: Axes, /) -> Array:
     """Repeat the array along its axes."""
     x = lib.array("tile", x)
-    own = lib.info(x).shape
+    own, repetitions = lib.info(x).shape, shape_of(repetitions, what="tile: repetitions")
     rank = max(len(own), len(repetitions))
     shape = (*(1,) * (rank - len(own)), *own)
     counts = (*(1,) * (rank - len(repetitions)), *repetitions)
@@ -65,7 +69,7 @@ def tile(lib: Primitives, x: Array, repetitions: tuple[int, ...], /) -> Array:
     return shaping.reshape(lib, lib.copy(view), merged)
 
 
-def roll(lib: Primitives, x: Array, /, shift: Axes, *, axis: Axes | None = None) -> Array:
+def roll(lib: Primitives, x: Array, /, shift: Axes, axis: Axes | None = None) -> Array:
     """Shift the elements cyclically."""
     x = lib.array("roll", x)
     if axis is None:
@@ -74,7 +78,7 @@ def roll(lib: Primitives, x: Array, /, shift: Axes, *, axis: Axes | None = None)
     shifts, axes = np.broadcast_arrays(shift, axis)
     found = x
     for each, number in zip(shifts.ravel().tolist(), axes.ravel().tolist(), strict=True):
-        along = normalized("roll", number, len(lib.info(x).shape))
+        along = axis_of("roll", number, len(lib.info(x).shape))
         extent = lib.info(x).shape[along]
         if extent and each % extent:
             cut = extent - each % extent
@@ -97,18 +101,18 @@ def _triangle(lib: Primitives, name: str, x: Array, k: int) -> Array:
     return _triangle_kernel(name)(x, max(shape[-2], 1), max(shape[-1], 1), k)
 
 
-def tril(lib: Primitives, x: Array, /, *, k: int = 0) -> Array:
+def tril(lib: Primitives, x: Array, /, k: int = 0) -> Array:
     """The elements with zeros above a diagonal."""
     return _triangle(lib, "tril", x, k)
 
 
-def triu(lib: Primitives, x: Array, /, *, k: int = 0) -> Array:
+def triu(lib: Primitives, x: Array, /, k: int = 0) -> Array:
     """The elements with zeros below a diagonal."""
     return _triangle(lib, "triu", x, k)
 
 
 def diff(
-    lib: Primitives, x: Array, /, *, axis: int = -1, n: int = 1, prepend: Array | None = None,
+    lib: Primitives, x: Array, /, n: int = 1, axis: int = -1, prepend: Array | None = None,
     append: Array | None = None,
 ) -> Array:  # fmt: skip
     """Differences of neighbours, ``n`` times."""
@@ -118,7 +122,7 @@ def diff(
     if n == 0:
         return found
     info = lib.info(found)
-    along = normalized("diff", axis, len(info.shape))
+    along = axis_of("diff", axis, len(info.shape))
     ends = [None if each is None else lib.array("diff", each) for each in (prepend, append)]
     joined = [each for each in (ends[0], found, ends[1]) if each is not None]
     found = concat(lib, joined, axis=along) if len(joined) > 1 else found
@@ -139,22 +143,22 @@ def _checked(lib: Primitives, name: str, x: Array, indices: Any) -> tuple[Array,
     return x, indices
 
 
-def take(lib: Primitives, x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
+def take(lib: Primitives, x: Array, indices: Array, /, axis: int | None = None) -> Array:
     """The slices at ``indices`` along an axis."""
     x, indices = _checked(lib, "take", x, indices)
     ndim, count = len(lib.info(x).shape), len(lib.info(indices).shape)
     if axis is None and ndim != 1:
         raise LayoutError(f"take: axis={axis} is no axis of an array of {ndim}; give one")
-    along = normalized("take", axis or 0, ndim)
+    along = axis_of("take", axis or 0, ndim)
     found = gather(lib, shaping.moveaxis(lib, x, along, 0), [indices])
     return shaping.moveaxis(lib, found, (*range(count),), (*range(along, along + count),)) if along else found
 
 
-def take_along_axis(lib: Primitives, x: Array, indices: Array, /, *, axis: int = -1) -> Array:
+def take_along_axis(lib: Primitives, x: Array, indices: Array, /, axis: int = -1) -> Array:
     """The elements at ``indices``, each in its own line along an axis."""
     x, indices = _checked(lib, "take_along_axis", x, indices)
     info, own = lib.info(x), lib.info(indices).shape
-    along = normalized("take_along_axis", axis, len(info.shape))
+    along = axis_of("take_along_axis", axis, len(info.shape))
     if len(own) != len(info.shape):
         raise LayoutError(f"take_along_axis: indices have {len(own)} axes, x has {len(info.shape)}; reshape one")
     keys: list[Array] = []

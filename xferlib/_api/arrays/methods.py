@@ -12,7 +12,7 @@ from xferlib._api.arrays import dlpack, elementwise, indexing, numpy_functions, 
 from xferlib._api.arrays.extensions import products
 from xferlib._api.arrays.primitives import Primitives
 from xferlib._core.array import Array
-from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError, shown
+from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedArrayError, shown
 
 Method = Callable[..., Any]
 
@@ -60,6 +60,8 @@ def _shaping(lib: Primitives, namespace: Any) -> dict[str, Any]:
 
         ``order="F"``: the elements are taken, and placed, with the first axis running fastest.
         """
+        if not shape:
+            raise LayoutTypeError("reshape: there is no shape; give one, such as x.reshape(-1) for one axis")
         wanted = shape[0] if len(shape) == 1 else shape
         if order == "C":
             return shaping.reshape(lib, self, wanted)
@@ -187,7 +189,9 @@ def _interfaces(lib: Primitives, namespace: ModuleType) -> dict[str, Any]:
         indexing.put(lib, self, key, value)
 
     def imatmul(self: Array, other: Any, /) -> Array:
-        indexing.put(lib, self, ..., products.matmul(lib, self, other))
+        found = products.matmul(lib, self, other)
+        elementwise.check_holds("matmul", lib.info(found).dtype, lib.info(self).dtype)
+        indexing.put(lib, self, ..., found)
         return self
 
     def array_namespace(_: Array, *, api_version: str | None = None) -> ModuleType:  # noqa: ARG001 - there is one

@@ -18,7 +18,6 @@ from xferlib._api.arrays import (
     joining,
     manipulation,
     methods,
-    numpy_functions,
     operators,
     reductions,
     selecting,
@@ -28,7 +27,7 @@ from xferlib._api.arrays import (
 )
 from xferlib._api.arrays.extensions import fft, linalg
 from xferlib._api.arrays.primitives import Primitives
-from xferlib._core import promotion
+from xferlib._core import namespaces, promotion
 from xferlib._core.array import DTYPES
 
 if TYPE_CHECKING:
@@ -41,11 +40,11 @@ _FUNCTIONS: tuple[Function, ...] = (
     creation.full, creation.full_like, creation.linspace, creation.ones, creation.ones_like, creation.zeros,
     creation.zeros_like,
     cumulative.cumulative_prod, cumulative.cumulative_sum,
-    elementwise.clip, elementwise.where,
+    elementwise.clip,
     joining.concat, joining.meshgrid, joining.stack,
     linalg.matmul, linalg.outer, linalg.tensordot, linalg.vecdot,
     manipulation.diff, manipulation.repeat, manipulation.roll, manipulation.tile, manipulation.tril, manipulation.triu,
-    selecting.nonzero,
+    selecting.nonzero, selecting.where,
     sets.isin, sets.unique_all, sets.unique_counts, sets.unique_inverse, sets.unique_values,
     shaping.astype, shaping.broadcast_arrays, shaping.broadcast_to, shaping.expand_dims, shaping.flip,
     shaping.imag, shaping.matrix_transpose, shaping.moveaxis, shaping.permute_dims,
@@ -91,7 +90,7 @@ def make(
         vars(made).update(functions, __all__=sorted(functions))
         setattr(namespace, name, made)
     for part in (namespace, namespace.linalg, namespace.fft):
-        numpy_functions.explain_missing(namespace, part)
+        namespaces.explain_missing(namespace, part)
     methods.install(lib, namespace, refusal, around)
     return namespace
 

@@ -13,7 +13,7 @@ from xferlib._api.arrays import elementwise
 from xferlib._api.arrays.primitives import Primitives, checked_dtype
 from xferlib._core import convert
 from xferlib._core.array import Array
-from xferlib.errors import KernelTypeError
+from xferlib.errors import KernelTypeError, LayoutTypeError
 from xferlib.kernels import ReductionKernel, reductions
 from xferlib.kernels import reduction as make_reduction
 
@@ -45,9 +45,11 @@ def _named(name: str, function: Function) -> Function:
 def reduction(lib: Primitives, name: str) -> Function:
     """The function of that name, over some axes."""
     ready = None if name == "count_nonzero" else getattr(reductions, name)
-    own = lib.array_type
+    own, is_position = lib.array_type, name.startswith("arg")
 
-    def operate(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+    def operate(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
+        if is_position and isinstance(axis, tuple):
+            raise LayoutTypeError(f"{name}: axis={axis} is no axis; give one integer, or None for all elements")
         try:
             kernel = _count() if ready is None else ready
             return kernel(x if type(x) is own else lib.array(name, x), axis=axis, keepdims=keepdims)
@@ -63,7 +65,7 @@ def accumulation(lib: Primitives, name: str) -> Function:
     """The function of that name, over some axes, in a dtype that can be given."""
     kernel, own = getattr(reductions, name), lib.array_type
 
-    def operate(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
+    def operate(x: Any, /, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
         x = x if type(x) is own else lib.array(name, x)
         wanted = checked_dtype(dtype)
         if wanted is None:
@@ -79,7 +81,7 @@ def accumulation(lib: Primitives, name: str) -> Function:
 def deviation(lib: Primitives, name: str) -> Function:
     """The function of that name, over some axes, with a correction of the degrees of freedom."""
 
-    def operate(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:
+    def operate(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
         x = lib.array(name, x)
         found = _variance(lib, x, axis, correction, keepdims=keepdims)
         return elementwise.unary_kernel("sqrt")(found) if name == "std" else found

@@ -11,7 +11,7 @@ import numpy as np
 
 from xferlib._api import transfers
 from xferlib._api.arrays import scans, shaping
-from xferlib._api.arrays.elementwise import binary_kernel
+from xferlib._api.arrays.elementwise import binary_kernel, where_kernel, with_array
 from xferlib._api.arrays.primitives import Primitives, Shape
 from xferlib._core.array import Array
 from xferlib.errors import KernelTypeError
@@ -129,3 +129,10 @@ def nonzero(lib: Primitives, x: Array, /) -> tuple[Array, ...]:
 def truth(lib: Primitives, x: Array) -> Array:
     """Whether each element is not zero."""
     return x if lib.info(x).dtype == np.bool_ else binary_kernel("not_equal")(x, 0)
+
+
+def where(lib: Primitives, condition: Array, x1: Any = None, x2: Any = None, /) -> Any:
+    """``x1`` where ``condition`` holds, else ``x2``; the indices where it holds, if it is given alone."""
+    if x1 is None and x2 is None:
+        return nonzero(lib, condition)
+    return where_kernel(*with_array(lib, "where", (condition, x1, x2)))

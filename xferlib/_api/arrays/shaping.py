@@ -2,59 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
 
 from xferlib._api.arrays.elementwise import unary_kernel
-from xferlib._api.arrays.primitives import Primitives, Shape, checked_dtype
+from xferlib._api.arrays.primitives import Primitives, Shadow, Shape
 from xferlib._core import convert
-from xferlib._core.array import Array
+from xferlib._core.array import Array, check_dtype
+from xferlib._core.layout import axes_of, axis_of
 from xferlib.errors import LayoutError
 
 Axes = int | tuple[int, ...]
 
 
+def _view(lib: Primitives, name: str, x: Any, change: Callable[[Shadow], Shadow]) -> Array:
+    """The view of an argument that NumPy makes of its shadow."""
+    x = lib.array(name, x)
+    return lib.viewed(x, change(lib.shadow(x)))
+
+
 def permute_dims(lib: Primitives, x: Array, /, axes: tuple[int, ...]) -> Array:
     """The axes in another order."""
-    return lib.viewed(x, np.permute_dims(lib.shadow(x), axes))
+    return _view(lib, "permute_dims", x, lambda shadow: np.permute_dims(shadow, axes))
 
 
 def matrix_transpose(lib: Primitives, x: Array, /) -> Array:
     """The last two axes exchanged."""
-    return lib.viewed(x, np.matrix_transpose(lib.shadow(x)))
+    return _view(lib, "matrix_transpose", x, np.matrix_transpose)
 
 
 def expand_dims(lib: Primitives, x: Array, /, axis: Axes = 0) -> Array:
     """Insert an axis of one element."""
-    return lib.viewed(x, np.expand_dims(lib.shadow(x), axis))
+    return _view(lib, "expand_dims", x, lambda shadow: np.expand_dims(shadow, axis))
 
 
 def squeeze(lib: Primitives, x: Array, /, axis: Axes) -> Array:
     """Remove axes of one element."""
-    return lib.viewed(x, np.squeeze(lib.shadow(x), axis))
+    return _view(lib, "squeeze", x, lambda shadow: np.squeeze(shadow, axis))
 
 
-def flip(lib: Primitives, x: Array, /, *, axis: Axes | None = None) -> Array:
+def flip(lib: Primitives, x: Array, /, axis: Axes | None = None) -> Array:
     """Reverse the elements along axes."""
+    x = lib.array("flip", x)
     shadow = lib.shadow(x)
-    if shadow.ndim:
-        return lib.viewed(x, np.flip(shadow, axis))
-    if axis is not None:
-        normalize_axis_tuple(axis, 0)
-    return lib.viewed(x, shadow)
+    axes_of("flip", axis, shadow.ndim)
+    return lib.viewed(x, np.flip(shadow, axis) if shadow.ndim else shadow)
 
 
 def moveaxis(lib: Primitives, x: Array, source: Axes, destination: Axes, /) -> Array:
     """Move axes to other positions."""
-    return lib.viewed(x, np.moveaxis(lib.shadow(x), source, destination))
+    return _view(lib, "moveaxis", x, lambda shadow: np.moveaxis(shadow, source, destination))
 
 
 def broadcast_to(lib: Primitives, x: Array, /, shape: Shape) -> Array:
     """Repeat the elements without a copy; the result cannot be written to."""
     try:
-        return lib.viewed(x, np.broadcast_to(lib.shadow(x), shape))
+        return _view(lib, "broadcast_to", x, lambda shadow: np.broadcast_to(shadow, shape))
     except ValueError as error:
         raise LayoutError(f"broadcast_to: {error}; reshape the array first") from None
 
@@ -101,14 +106,15 @@ def imag(lib: Primitives, x: Array, /) -> Array:
 
 def unstack(lib: Primitives, x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
     """Views of the slices along an axis."""
-    shadow = np.moveaxis(lib.shadow(x), axis, 0)
+    x = lib.array("unstack", x)
+    shadow = np.moveaxis(lib.shadow(x), axis_of("unstack", axis, len(lib.info(x).shape)), 0)
     return tuple(lib.viewed(x, shadow[index, ...]) for index in range(shadow.shape[0]))
 
 
 def astype(lib: Primitives, x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
     """Convert the elements to another dtype."""
-    wanted, info = checked_dtype(dtype), lib.info(x)
-    assert wanted is not None
+    x = lib.array("astype", x)
+    wanted, info = check_dtype(dtype, what="dtype"), lib.info(x)
     convert.check_conversion(info.dtype, wanted)
     if device is not None and lib.device(device) is not info.device:
         return lib.upload(x, device, wanted)

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from xferlib._api.arrays import radix, shaping
-from xferlib._api.arrays.joining import normalized
 from xferlib._api.arrays.primitives import Primitives
 from xferlib._api.arrays.selecting import INDEX, gather
 from xferlib._core.array import Array
-from xferlib.errors import ArgumentError, LayoutError
+from xferlib._core.layout import axis_of
+from xferlib.errors import ArgumentError, KernelTypeError, LayoutError
 from xferlib.kernels import ElementwiseKernel, elementwise
 
 _STEP = 4
@@ -118,7 +118,7 @@ def _last(lib: Primitives, name: str, x: Any, axis: int) -> tuple[Array, int]:
     """The array with ``axis`` moved to the end."""
     x = lib.array(name, x)
     info = lib.info(x)
-    along = normalized(name, axis, len(info.shape))
+    along = axis_of(name, axis, len(info.shape))
     return shaping.moveaxis(lib, x, along, -1), along
 
 
@@ -126,8 +126,8 @@ def sort(
     lib: Primitives,
     x: Array,
     /,
-    *,
     axis: int = -1,
+    *,
     descending: bool = False,
     stable: bool = True,  # noqa: ARG001 - it always is
 ) -> Array:
@@ -141,8 +141,8 @@ def argsort(
     lib: Primitives,
     x: Array,
     /,
-    *,
     axis: int = -1,
+    *,
     descending: bool = False,
     stable: bool = True,  # noqa: ARG001 - it always is
 ) -> Array:
@@ -171,7 +171,7 @@ def _search_kernel(steps: int, *, kind: str, is_right: bool) -> ElementwiseKerne
 
 
 def searchsorted(
-    lib: Primitives, x1: Array, x2: Array, /, *, side: str = "left", sorter: Array | None = None
+    lib: Primitives, x1: Array, x2: Array, /, side: str = "left", sorter: Array | None = None
 ) -> Array:  # fmt: skip
     """The indices at which the elements of ``x2`` belong in the sorted ``x1``."""
     if side not in ("left", "right"):
@@ -181,7 +181,10 @@ def searchsorted(
     if len(infos[0].shape) != 1:
         raise LayoutError(f"searchsorted: x1 has {len(infos[0].shape)} axes, and one is needed; reshape it")
     if sorter is not None:
-        given[0] = gather(lib, given[0], [lib.array("searchsorted", sorter)])
+        order = lib.array("searchsorted", sorter)
+        if (found := lib.info(order).dtype).kind not in "iu":
+            raise KernelTypeError(f"searchsorted: sorter has dtype {found}, and must be integers; convert it")
+        given[0] = gather(lib, given[0], [order])
     common = np.result_type(*(info.dtype for info in infos))
     known, wanted = (
         each if info.dtype == common else lib.copy(each, common) for each, info in zip(given, infos, strict=True)

@@ -34,20 +34,8 @@ class Record:
     """One operation; times in seconds on the clock of its domain, or of its device if it has one."""
 
     __slots__ = (
-        "clock",
-        "device",
-        "domain",
-        "end_s",
-        "host_end_s",
-        "host_start_s",
-        "is_timed",
-        "kind",
-        "location",
-        "name",
-        "nbytes",
-        "start_s",
-        "stream",
-        "thread",
+        "clock", "device", "domain", "end_s", "host_end_s", "host_start_s", "is_timed", "kind", "location", "name",
+        "nbytes", "start_s", "stream", "thread",
     )  # fmt: skip
 
     def __init__(self, note: Note) -> None:

@@ -37,19 +37,8 @@ class StagedCopy:
     """A staged copy: one operation from its first piece to its last, and the steps in which threads stage it."""
 
     __slots__ = (
-        "_backend",
-        "_clock",
-        "_first",
-        "_kind",
-        "_last",
-        "_location",
-        "_nbytes",
-        "_pieces",
-        "_recorder",
-        "_reference",
-        "_sent",
-        "_since",
-        "_stream",
+        "_backend", "_clock", "_first", "_kind", "_last", "_location", "_nbytes", "_pieces", "_recorder", "_reference",
+        "_sent", "_since", "_stream",
     )  # fmt: skip
 
     def __init__(

@@ -219,6 +219,10 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
 
     @property
     def _recorded(self) -> Recorded:
+        if self._recording is None and self._found is None:
+            raise ArgumentError(
+                "this trace was never opened and has recorded nothing; write with xferlib.trace() as t:"
+            )
         return Recorded(self.operations, self.dropped, self.clock_error_s)
 
     def summary(self) -> str:
@@ -256,7 +260,8 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         """
         from xferlib._api.trace.picture import plot
 
-        plot(self._recorded, checked_path(path, PICTURES), title=title, start_s=start_s, end_s=end_s, dark=dark)
+        file = checked_path(path, PICTURES)
+        plot(self._recorded, file, title=title, start_s=start_s, end_s=end_s, dark=dark)
 
     def _repr_html_(self) -> str | None:
         """The timeline, for notebooks; None before the block has ended, and where it cannot be drawn."""

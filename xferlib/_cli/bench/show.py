@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from xferlib._cli.bench.result import TransferResult, size_text
+from xferlib._cli.columns import aligned
 
 _COLOURS = {"xferlib": "#0b6e4f", "cupy": "#d1495b", "torch": "#edae49", "pycuda": "#5b6c9d", "numpy": "#777777"}
 
@@ -71,14 +72,9 @@ def transfer_table(results: list[TransferResult], machine: dict[str, Any], absen
     heading(machine, absent)
     header = ["case", "size", *libraries, "xferlib / best peer", "first transfer"]
     rows = [_row(result, libraries) for result in results]
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    previous = ""
-    for row in [header, *rows]:
-        shown = ["" if row[0] == previous else row[0], *row[1:]]
-        numbers = (cell.rjust(width) for cell, width in zip(shown[1:], widths[1:], strict=True))
-        cells = [shown[0].ljust(widths[0]), *numbers]
-        print("  ".join(cells).rstrip())
-        previous = row[0]
+    for row, before in zip(rows[:0:-1], rows[-2::-1], strict=True):
+        row[0] = "" if row[0] == before[0] else row[0]
+    print("\n".join(aligned([header, *rows])))
 
 
 def _row(result: TransferResult, libraries: list[str]) -> list[str]:

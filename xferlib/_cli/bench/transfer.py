@@ -11,16 +11,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from importlib import metadata
 from typing import Any
 
 import numpy as np
 
 import xferlib as xl
-from xferlib._cli.arguments import output_file, output_folder, parsed_size, picture_file
-from xferlib._cli.bench.libraries import HostArray
-from xferlib._cli.bench.peers import Peer, Run, Xferlib, present
+from xferlib._cli.arguments import output_file, output_folder, parsed_size, picture_file, require
+from xferlib._cli.bench.libraries import HostArray, Run
+from xferlib._cli.bench.peers import Peer, Xferlib, present
 from xferlib._cli.bench.result import TransferResult, size_text
-from xferlib._cli.demo.report import require_matplotlib
+from xferlib._runtime import thread_budget
 
 _GIB = 1 << 30
 _SEED = 20260501
@@ -28,6 +29,15 @@ _PARTS = 4
 
 
 Maker = Callable[[Peer], Run | None]
+Kind = Callable[[Peer, HostArray, HostArray], Run | None]
+_UP_INTO: Kind = lambda peer, source, _: peer.up_into(source)
+_DOWN_INTO: Kind = lambda peer, source, out: peer.down_into(source, out)
+_PAGEABLE: dict[str, Kind] = {
+    "pageable to new device array": lambda peer, source, _: peer.up_new(source),
+    "pageable to existing device array": _UP_INTO,
+    "device to new host array": lambda peer, source, _: peer.down_new(source),
+    "device to existing host array": _DOWN_INTO,
+}
 
 
 def _cases(largest: int, is_gpu: bool, backend: str) -> Iterator[tuple[str, int, Maker]]:
@@ -37,12 +47,7 @@ def _cases(largest: int, is_gpu: bool, backend: str) -> Iterator[tuple[str, int,
     np.nan_to_num(big, copy=False, nan=1.0, posinf=2.0, neginf=-2.0)
     out = np.zeros_like(big)
     sizes = [size for size in (1 << power for power in range(10, 31, 2)) if size <= largest]
-    for case, kind in (
-        ("pageable to new device array", _up_new),
-        ("pageable to existing device array", _up_into),
-        ("device to new host array", _down_new),
-        ("device to existing host array", _down_into),
-    ):
+    for case, kind in _PAGEABLE.items():
         for size in sizes:
             yield case, size, _in_turn(kind, size, big, out)
     if is_gpu:
@@ -53,9 +58,9 @@ def _cases(largest: int, is_gpu: bool, backend: str) -> Iterator[tuple[str, int,
         )
         pinned = xl.pinned_array(big, backend=backend)
         for size in sizes:
-            yield "pinned to existing device array", size, _in_turn(_up_into, size, pinned, pinned)
+            yield "pinned to existing device array", size, _in_turn(_UP_INTO, size, pinned, pinned)
         for size in sizes:
-            yield "device to pinned host array", size, _in_turn(_down_into, size, big, pinned)
+            yield "device to pinned host array", size, _in_turn(_DOWN_INTO, size, big, pinned)
         del pinned
         xl.trim()
     side = int((largest // 4) ** 0.5)
@@ -77,38 +82,18 @@ def _cases(largest: int, is_gpu: bool, backend: str) -> Iterator[tuple[str, int,
         )
 
 
-def _in_turn(kind: Callable[[HostArray, HostArray], Maker], nbytes: int, source: HostArray, out: HostArray) -> Maker:
+def _in_turn(kind: Kind, nbytes: int, source: HostArray, out: HostArray) -> Maker:
     """Transfers of one part of ``source`` after the other: four of them, or one that no cache holds anyway."""
     size = nbytes // 4
     starts = range(0, min(_PARTS * size, source.size - size + 1), size)
-    makes = [kind(source[start : start + size], out[start : start + size]) for start in starts]
+    parts = [slice(start, start + size) for start in starts]
 
     def make(peer: Peer) -> Run | None:
-        runs = [run for each in makes if (run := each(peer)) is not None]
+        runs = [run for each in parts if (run := kind(peer, source[each], out[each])) is not None]
         turn = itertools.cycle(runs)
-
-        def next_run() -> Any:
-            return next(turn)()
-
-        return next_run if runs else None
+        return (lambda: next(turn)()) if runs else None  # noqa: PLW0108 - another one at each call
 
     return make
-
-
-def _up_new(source: HostArray, _: HostArray) -> Maker:
-    return lambda peer: peer.up_new(source)
-
-
-def _up_into(source: HostArray, _: HostArray) -> Maker:
-    return lambda peer: peer.up_into(source)
-
-
-def _down_new(source: HostArray, _: HostArray) -> Maker:
-    return lambda peer: peer.down_new(source)
-
-
-def _down_into(source: HostArray, out: HostArray) -> Maker:
-    return lambda peer: peer.down_into(source, out)
 
 
 def _measure(runs: dict[str, Run], nbytes: int) -> tuple[dict[str, float], dict[str, float]]:
@@ -150,8 +135,6 @@ def measure(backend: str, largest: int, report: Callable[[str], None]) -> tuple[
 
 def machine(backend: str) -> dict[str, Any]:
     """Return the machine and the versions that figures belong to."""
-    import importlib.metadata as metadata
-
     versions = {}
     for name in ("numpy", "torch", "pycuda", "cuda-core", "cuda-bindings"):
         try:
@@ -160,11 +143,8 @@ def machine(backend: str) -> dict[str, Any]:
             continue
     if "cupy" in sys.modules:
         versions["cupy"] = sys.modules["cupy"].__version__
-    place = xl.get_device(backend)
-    from xferlib._runtime import thread_budget
-
     return {
-        "device": place.properties.name,
+        "device": xl.get_device(backend).properties.name,
         "cores": thread_budget.usable_cores(),
         "staging threads": thread_budget.crew().each_way,
         "python": platform.python_version(),
@@ -177,7 +157,7 @@ def main(argv: list[str] | None = None) -> int:
     """Measure, print a table, write JSON and a picture."""
     options = parser().parse_args(argv)
     if options.plot is not None or options.out is not None:
-        require_matplotlib("bench")  # before anything is measured
+        require("matplotlib", "--plot", extra="bench")  # before anything is measured
     from xferlib._cli.bench import show
 
     backend = options.backend or xl.get_backend().name

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._api.trace.trace import PICTURES
-from xferlib._cli.arguments import output_file, picture_file
+from xferlib._cli.arguments import output_file, picture_file, require
 from xferlib._cli.demo import program, report
 from xferlib._cli.demo.row import Row
 from xferlib._cli.demo.timeline import LastEpoch, path_for
@@ -32,7 +32,7 @@ def main(argv: list[str]) -> int:
     """``xferlib demo``: 0 if every backend that can run did."""
     options = parser().parse_args(argv)
     if options.plot is not None or (options.trace is not None and options.trace.suffix != ".json"):
-        report.require_matplotlib("demo")
+        require("matplotlib", "--plot", extra="demo")
     digits = program.load()
     devices = list(_devices())
     runnable = [device for device in devices if not isinstance(device, Row)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import platform
 import shutil
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from xferlib._cli.arguments import has
 from xferlib._cli.demo.row import Row
-from xferlib.errors import BackendUnavailableError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +33,7 @@ class DemoProgress:
     def __init__(self, *, total: int) -> None:
         self._bar: Any = None
         self._task: Any = None
-        if _has("rich") and sys.stderr.isatty():
+        if has("rich") and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as Bar
@@ -65,10 +64,6 @@ class DemoProgress:
             self._bar.stop()
 
 
-def _has(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None
-
-
 # --- the table
 
 
@@ -78,7 +73,7 @@ def show(rows: list[Row], *, epochs: int) -> None:
     width = shutil.get_terminal_size((_WIDE, 24)).columns
     if width < _LEAST_FOR_TABLE:
         _show_narrow(rows, title, width)
-    elif _has("rich"):
+    elif has("rich"):
         _show_rich(rows, title)
     else:
         _show_plain(rows, title)
@@ -147,28 +142,6 @@ def write_json(path: Path, rows: list[Row], *, epochs: int, seed: int) -> None:
     }
     data = {"epochs": epochs, "seed": seed, "versions": versions, "rows": [asdict(row) for row in rows]}
     path.write_text(json.dumps(data, indent=2) + "\n")
-
-
-def require_matplotlib(extra: str) -> None:
-    """Refuse ``--plot`` before any work is done.
-
-    Args:
-        extra: The extra of xferlib that installs what the command needs.
-
-    Raises:
-        BackendUnavailableError: matplotlib is not installed.
-    """
-    _require("matplotlib", "--plot", extra)
-
-
-def require_rich(extra: str) -> None:
-    """The same for a command whose table needs rich."""
-    _require("rich", "the table", extra)
-
-
-def _require(module: str, what: str, extra: str) -> None:
-    if not _has(module):
-        raise BackendUnavailableError(f"{what} needs {module}, which is not installed: pip install 'xferlib[{extra}]'")
 
 
 def write_plot(path: Path, rows: list[Row]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from xferlib import __version__
 from xferlib._cli.columns import terminal_columns, wrapped
 from xferlib._cli.doctor import caches, compiled, cores, cuda, gpus, links, memory, trials, variables, versions
-from xferlib._cli.doctor.finding import NOTE, PROBLEM, SEVERITIES, Finding, ordered
+from xferlib._cli.doctor.finding import NOTE, PROBLEM, SEVERITIES, Finding, note, ordered
 from xferlib._cli.doctor.machine import InspectedMachine
 from xferlib._core import registry
 
@@ -92,15 +92,14 @@ def _report(text: str) -> None:
 def _isolated(name: str, check: Check, machine: InspectedMachine) -> Iterator[Finding]:
     """All that a check finds; an error of its own is one more finding."""
     try:
-        yield from check(machine)
+        for found in check(machine):
+            yield found._replace(check=found.check or name)
     except Exception as error:
-        yield Finding(
-            name,
-            NOTE,
+        yield note(
             f"this check failed: {type(error).__name__}: {error}",
             "It says nothing about the machine.",
             "Report it with the output of `xferlib doctor --json`.",
-        )
+        )._replace(check=name)
 
 
 def as_text(found: list[Finding], width: int | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xferlib._cli.doctor.finding import FINE, NOTE, SLOW, Finding
+from xferlib._cli.doctor.finding import Finding, fine, note, slow
 from xferlib._cli.doctor.machine import InspectedMachine, bus_address, number, parse_list, usable_cores
 
 
@@ -16,14 +16,12 @@ def findings(machine: InspectedMachine) -> Iterator[Finding]:
         int(name.removeprefix("node")): parse_list(machine.read(f"sys/devices/system/node/{name}/cpulist"))
         for name in folders
     }
-    yield Finding("cores", FINE, f"this process may use {len(cores)} core(s) on {max(1, len(nodes))} NUMA node(s)")
+    yield fine(f"this process may use {len(cores)} core(s) on {max(1, len(nodes))} NUMA node(s)")
     yield from _quota(machine, len(cores))
     if len(nodes) > 1:
         yield from _far(machine, cores, nodes)
         if machine.read("proc/sys/kernel/numa_balancing") == "1" and machine.has_nvidia_gpu:
-            yield Finding(
-                "cores",
-                NOTE,
+            yield note(
                 "the kernel moves pages between NUMA nodes by itself (kernel.numa_balancing = 1)",
                 "Large copies are interrupted by faults, and their times differ.",
                 "An administrator ends it: sysctl kernel.numa_balancing=0",
@@ -33,9 +31,7 @@ def findings(machine: InspectedMachine) -> Iterator[Finding]:
 def _quota(machine: InspectedMachine, cores: int) -> Iterator[Finding]:
     quota = _quota_cores(machine)
     if quota is not None and quota < cores:
-        yield Finding(
-            "cores",
-            SLOW,
+        yield slow(
             f"the container may use the time of {quota:.1f} cores, and sees {cores}",
             "xferlib starts threads for the cores that it sees; the kernel stops them all when the time is used up.",
             f"Set XFERLIB_THREADS={max(1, int(quota))}, or start the container with a set of cores (--cpuset-cpus).",
@@ -62,17 +58,13 @@ def _far(machine: InspectedMachine, cores: set[int], nodes: dict[int, set[int]])
             continue
         if not cores & nodes[int(text)]:
             own = sorted(node for node, its in nodes.items() if its & cores)
-            yield Finding(
-                "cores",
-                SLOW,
+            yield slow(
                 f"{name} is on NUMA node {text}, and this process on node {', '.join(map(str, own))}",
                 "Every transfer crosses the link between the processors.",
                 f"Start programs with numactl --cpunodebind={text} --preferred={text}",
             )
         elif cores - nodes[int(text)]:
-            yield Finding(
-                "cores",
-                NOTE,
+            yield note(
                 f"{name} is on NUMA node {text}, and this process may use {len(nodes)} nodes",
                 "Threads and memory may be on the far one: times differ from run to run.",
                 f"For even times, start programs with numactl --cpunodebind={text} --preferred={text}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from xferlib._cli.doctor.finding import FINE, NOTE, PROBLEM, Finding
+from xferlib._cli.doctor.finding import Finding, fine, note, problem
 from xferlib._cli.doctor.machine import InspectedMachine
 
 _OLDEST = (7, 5)
@@ -55,9 +55,7 @@ def findings(machine: InspectedMachine) -> Iterator[Finding]:
     """The driver, then each device."""
     found = machine.driver
     if "problem" in found:
-        yield Finding(
-            "driver",
-            PROBLEM,
+        yield problem(
             f"asking the CUDA driver failed: {found['problem']}",
             "Programs that load a CUDA library end in the same way.",
             "Reinstall the NVIDIA driver; dmesg may say more.",
@@ -72,10 +70,8 @@ def findings(machine: InspectedMachine) -> Iterator[Finding]:
 
 def _absent(machine: InspectedMachine, reason: str) -> Finding:
     if not machine.has_nvidia_gpu:
-        return Finding("driver", FINE, "no NVIDIA GPU: numpy, sim and torch on the CPU are what can run")
-    return Finding(
-        "driver",
-        PROBLEM,
+        return fine("no NVIDIA GPU: numpy, sim and torch on the CPU are what can run")
+    return problem(
         f"this machine has an NVIDIA GPU, and the driver's library cannot be loaded: {reason}",
         _NONE,
         "Install the NVIDIA driver; start a container with its GPUs (docker run --gpus all).",
@@ -85,9 +81,7 @@ def _absent(machine: InspectedMachine, reason: str) -> Finding:
 def _refused(machine: InspectedMachine, status: int) -> Finding:
     cause = _STATUS.get(status, _Cause(f"error {status}", _NONE, "Look for the number in CUDA's driver API, CUresult."))
     is_plain_absence = status == 100 and not machine.has_nvidia_gpu
-    return Finding(
-        "driver",
-        NOTE if is_plain_absence else PROBLEM,
+    return (note if is_plain_absence else problem)(
         f"the CUDA driver does not start: cuInit returns {cause.name}" + (f" ({status})" if status in _STATUS else ""),
         cause.consequence,
         cause.remedy,
@@ -97,12 +91,10 @@ def _refused(machine: InspectedMachine, status: int) -> Finding:
 def _devices(found: dict[str, Any]) -> Iterator[Finding]:
     major, minor = found["version"]
     if not found["devices"]:
-        yield Finding("driver", NOTE, f"the CUDA driver, for CUDA {major}.{minor}, sees no device", _NONE)
+        yield note(f"the CUDA driver, for CUDA {major}.{minor}, sees no device", _NONE)
     for index, device in enumerate(found["devices"]):
         if "status" in device:
-            yield Finding(
-                "driver",
-                PROBLEM,
+            yield problem(
                 f"cuda:{index} cannot be used: cuDeviceGet returns error {device['status']}",
                 "Libraries fail on this device.",
                 "nvidia-smi and dmesg may say why.",
@@ -111,12 +103,10 @@ def _devices(found: dict[str, Any]) -> Iterator[Finding]:
         capability = tuple(device["capability"])
         name = f"cuda:{index} is {device['name']}, compute capability {capability[0]}.{capability[1]}"
         if capability < _OLDEST:
-            yield Finding(
-                "driver",
-                PROBLEM,
+            yield problem(
                 name,
                 "CUDA 13 compiles for 7.5 and newer: kernels fail on it, transfers may work.",
                 "Use another device, or backend numpy.",
             )
         else:
-            yield Finding("driver", FINE, f"{name}; the driver is for CUDA {major}.{minor}")
+            yield fine(f"{name}; the driver is for CUDA {major}.{minor}")

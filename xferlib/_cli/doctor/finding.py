@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 PROBLEM = "problem"
@@ -19,10 +20,15 @@ class Finding(NamedTuple):
     """A fact, its consequence and the remedy; the last two are empty where all is fine."""
 
     check: str
+    """Its name; the command fills in that of the check which found it, where it is empty."""
     severity: str
     fact: str
     consequence: str = ""
     remedy: str = ""
+
+
+problem, slow, note, fine = (partial(Finding, "", severity) for severity in SEVERITIES)
+"""A finding of that severity, from its fact, consequence and remedy."""
 
 
 def ordered(found: list[Finding]) -> list[Finding]:

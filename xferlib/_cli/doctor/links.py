@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from xferlib._cli.doctor.finding import FINE, NOTE, SLOW, Finding
+from xferlib._cli.doctor.finding import Finding, fine, note, slow
 from xferlib._cli.doctor.machine import Gpu, InspectedMachine, number
 
 _GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
@@ -30,30 +30,24 @@ def findings(machine: InspectedMachine) -> Iterator[Finding]:
         found = [*_judged(link)]
         yield from found
         if not found and link.width and link.most_generation:
-            yield Finding("links", FINE, f"{link.name}: PCIe {link.most_generation}.0 x{link.width}")
+            yield fine(f"{link.name}: PCIe {link.most_generation}.0 x{link.width}")
 
 
 def _judged(link: _Link) -> Iterator[Finding]:
     if link.width and link.most_width and link.width < link.most_width:
-        yield Finding(
-            "links",
-            SLOW,
+        yield slow(
             f"{link.name} is linked by {link.width} of {link.most_width} PCIe lanes",
             f"Transfers reach {100 * link.width // link.most_width} % of what a full link carries.",
             "Put the card into a slot with all lanes, seat it anew, and look at the slot's setting in the firmware.",
         )
     if link.generation and link.most_generation and link.generation < link.most_generation and link.is_busy:
-        yield Finding(
-            "links",
-            SLOW,
+        yield slow(
             f"{link.name} is linked by PCIe {link.generation}.0, and both ends can do {link.most_generation}.0",
             "Transfers reach a half or less of what the link carries.",
             "Look at the slot's setting in the firmware, at risers and cables, and in dmesg for PCIe errors.",
         )
     if link.own_generation and link.most_generation and link.most_generation < link.own_generation:
-        yield Finding(
-            "links",
-            NOTE,
+        yield note(
             f"{link.name} can do PCIe {link.own_generation}.0, and its slot {link.most_generation}.0",
             "Transfers are as fast as the slot.",
         )

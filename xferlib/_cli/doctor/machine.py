@@ -18,7 +18,6 @@ from typing import Any
 from xferlib._cli.doctor import child
 from xferlib._native import cuda_driver
 
-_DRIVER = str(Path(__file__).with_name("driver.py"))
 _SMI_S = 30
 _NOT_A_FIELD = re.compile(r'Field "([\w.]+)" is not a valid field')
 _FIELDS = (
@@ -95,7 +94,7 @@ class InspectedMachine:
     @functools.cached_property
     def driver(self) -> dict[str, Any]:
         """The answers of the CUDA driver, asked in a process of its own; ``problem`` where there are none."""
-        return child.answer_of_script(_DRIVER, cuda_driver.LIBRARY, environ=self.environ)
+        return child.answer_of_script(cuda_driver.__file__, cuda_driver.LIBRARY, environ=self.environ)
 
     @functools.cached_property
     def cuda_count(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from xferlib._cli.doctor.finding import FINE, NOTE, SLOW, Finding
+from xferlib._cli.doctor.finding import Finding, fine, note, slow
 from xferlib._cli.doctor.machine import InspectedMachine, number
 from xferlib._runtime import config
 from xferlib.errors import ConfigError
@@ -20,7 +20,7 @@ def findings(machine: InspectedMachine) -> Iterator[Finding]:
     """The memory of the machine, and each limit."""
     total = _total_nbytes(machine)
     if total:
-        yield Finding("memory", FINE, f"{total / _GIB:.1f} GiB of host memory")
+        yield fine(f"{total / _GIB:.1f} GiB of host memory")
     yield from _huge_pages(machine)
     yield from _locked(machine)
     yield from _container(machine, total)
@@ -38,15 +38,13 @@ def _total_nbytes(machine: InspectedMachine) -> int | None:
 def _huge_pages(machine: InspectedMachine) -> Iterator[Finding]:
     text = machine.read("sys/kernel/mm/transparent_hugepage/enabled")
     if text is not None and "[never]" in text:
-        yield Finding(
-            "memory",
-            SLOW,
+        yield slow(
             "transparent huge pages are off",
             "A new result of to_host is made of pages of 4 KiB: the kernel clears and maps 512 times as many.",
             "An administrator allows them: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
         )
     elif text is not None:
-        yield Finding("memory", FINE, "transparent huge pages are allowed")
+        yield fine("transparent huge pages are allowed")
 
 
 def _locked(machine: InspectedMachine) -> Iterator[Finding]:
@@ -57,25 +55,21 @@ def _locked(machine: InspectedMachine) -> Iterator[Finding]:
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     is_small = limit != resource.RLIM_INFINITY and limit < _MOST_LOCKED
     if is_small and machine.has_nvidia_gpu:
-        yield Finding(
-            "memory",
-            NOTE,
+        yield note(
             f"a process may lock {limit >> 10} KiB of memory (ulimit -l)",
             "CUDA's pinned memory does not count; memory that InfiniBand or RDMA libraries register does, and fails.",
             "Start containers with --ulimit memlock=-1, or raise it in /etc/security/limits.conf.",
         )
     else:
         text = "any amount" if limit == resource.RLIM_INFINITY else f"{limit >> 10} KiB"
-        yield Finding("memory", FINE, f"a process may lock {text} of memory (ulimit -l)")
+        yield fine(f"a process may lock {text} of memory (ulimit -l)")
 
 
 def _container(machine: InspectedMachine, total: int | None) -> Iterator[Finding]:
     limit = _limit_nbytes(machine)
     if limit is None or (total is not None and limit >= total):
         return
-    yield Finding(
-        "memory",
-        NOTE,
+    yield note(
         f"the container may use {limit / _GIB:.1f} GiB of memory",
         "Pinned memory counts and cannot be swapped; beyond the limit the kernel ends a process.",
         "Set XFERLIB_PINNED_LIMIT and XFERLIB_HOST_CACHE where programs pin or fetch much.",
@@ -95,9 +89,7 @@ def _pool(machine: InspectedMachine, total: int | None) -> Iterator[Finding]:
     limit = _setting(machine, "pinned_limit")
     if limit:
         too_large = total is not None and limit > total // 2
-        yield Finding(
-            "memory",
-            SLOW if too_large else NOTE,
+        yield (slow if too_large else note)(
             f"the pinned pool may hold {limit / _GIB:.2f} GiB (XFERLIB_PINNED_LIMIT)",
             "That is more than half of the memory: the rest of the system may swap."
             if too_large

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from xferlib._cli.doctor import child
-from xferlib._cli.doctor.finding import FINE, NOTE, PROBLEM, SLOW, Finding
+from xferlib._cli.doctor.finding import Finding, fine, note, problem, slow
 from xferlib._cli.doctor.machine import InspectedMachine
 from xferlib._cli.doctor.variables import usable
 from xferlib._core import registry
@@ -21,7 +21,7 @@ def findings(machine: InspectedMachine, chosen: Sequence[str], report: Callable[
     on_cuda = []
     for name in chosen:
         if importlib.util.find_spec(registry.library(name)[0]) is None:
-            yield Finding("backends", FINE, f"{name} is not installed ({registry.library(name)[1]})")
+            yield fine(f"{name} is not installed ({registry.library(name)[1]})")
             continue
         report(f"trying {name}")
         answer = child.answer("trial", name, environ=environ)
@@ -29,32 +29,26 @@ def findings(machine: InspectedMachine, chosen: Sequence[str], report: Callable[
             on_cuda.append(name)
         yield from _judged(machine, name, answer)
     if machine.cuda_count and not on_cuda and set(_ON_CUDA) <= set(chosen):
-        yield Finding(
-            "backends",
-            SLOW,
+        yield slow(
             f"this machine has {machine.cuda_count} CUDA device(s), and no backend that runs on them",
             "Programs run on the CPU.",
             "pip install 'xferlib[cupy]'",
         )
     if len(on_cuda) > 1:
         report(f"trying {', '.join(on_cuda)} together")
-        yield _shared(on_cuda, child.answer("together", *on_cuda, environ=environ))
+        yield _shared(on_cuda, child.answer("together", *on_cuda, environ=environ))._replace(check="contexts")
 
 
 def _judged(machine: InspectedMachine, name: str, answer: dict[str, Any]) -> Iterator[Finding]:
     if "problem" in answer:
-        yield Finding(
-            "backends",
-            PROBLEM,
+        yield problem(
             f"trying {name} failed: {answer['problem']}",
             f"Programs that use {name} end in the same way.",
             f"Install its library anew: {registry.library(name)[1]}",
         )
     elif "reason" in answer:
         is_expected = name in _ON_CUDA and not machine.cuda_count
-        yield Finding(
-            "backends",
-            NOTE if is_expected else PROBLEM,
+        yield (note if is_expected else problem)(
             f"{name} is installed and cannot run here: {answer['reason']}",
             "Calls that name it fail." if is_expected else f"Programs that use {name} fail.",
             "" if is_expected else answer["install"],
@@ -66,28 +60,24 @@ def _judged(machine: InspectedMachine, name: str, answer: dict[str, Any]) -> Ite
 def _device(found: dict[str, Any]) -> Iterator[Finding]:
     device = found["device"]
     for wrong in found["wrong"]:
-        yield Finding(
-            "backends",
-            PROBLEM,
+        yield problem(
             f"{device}: {wrong}",
             "Programs on this device fail, or compute something wrong.",
             "Look at the other findings first; then report it with the output of `xferlib doctor --json`.",
         )
     for left_out in found["left_out"]:
-        yield Finding("backends", NOTE, f"{device}: {left_out}")
+        yield note(f"{device}: {left_out}")
     if not found["wrong"]:
         right = "transfers" if found["left_out"] else "transfers and kernels"
-        yield Finding("backends", FINE, f"{device} ({found['name']}): {right} are right, bit for bit")
+        yield fine(f"{device} ({found['name']}): {right} are right, bit for bit")
 
 
 def _shared(names: list[str], answer: dict[str, Any]) -> Finding:
     wrong = answer.get("wrong") or ([answer["problem"]] if "problem" in answer else [])
     together = ", ".join(names)
     if not wrong:
-        return Finding("contexts", FINE, f"{together} share their contexts in one process")
-    return Finding(
-        "contexts",
-        PROBLEM,
+        return fine(f"{together} share their contexts in one process")
+    return problem(
         f"{together} in one process: {'; '.join(wrong)}",
         "Programs that use several of these libraries fail.",
         "Use one of them, or install builds for one CUDA version; import pycuda.autoprimaryctx, not pycuda.autoinit.",

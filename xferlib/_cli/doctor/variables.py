@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
-from xferlib._cli.doctor.finding import FINE, NOTE, PROBLEM, SLOW, Finding
+from xferlib._cli.doctor.finding import PROBLEM, Finding, fine, note, problem, slow
 from xferlib._cli.doctor.machine import InspectedMachine, usable_cores
 from xferlib._core import registry
 from xferlib._runtime import config
@@ -22,7 +22,7 @@ def findings(machine: InspectedMachine) -> Iterator[Finding]:
     given = sorted(name for name in _KNOWN if machine.environ.get(name, "").strip())
     if not any(each.severity == PROBLEM for each in found):
         text = ", ".join(f"{name}={machine.environ[name]}" for name in given)
-        yield Finding("variables", FINE, f"{text}: all can be used" if given else "no XFERLIB_* variable is set")
+        yield fine(f"{text}: all can be used" if given else "no XFERLIB_* variable is set")
     yield from found
 
 
@@ -44,9 +44,7 @@ def _error(name: str, environ: Mapping[str, str]) -> str:
 def _names(environ: Mapping[str, str]) -> Iterator[Finding]:
     misspelt = config.misspelt(environ)
     for name, meant in misspelt.items():
-        yield Finding(
-            "variables",
-            PROBLEM,
+        yield problem(
             f"{name} is set, which xferlib does not know (did you mean {meant}?)",
             "Programs that use xferlib stop at its first call, with a ConfigError.",
             f"Rename it to {meant}, or unset it.",
@@ -55,11 +53,9 @@ def _names(environ: Mapping[str, str]) -> Iterator[Finding]:
         if name in _KNOWN or name in misspelt:
             continue
         if name.startswith(_PREFIX):
-            yield Finding("variables", NOTE, f"{name} is set, and the library does not read it", "It has no effect.")
+            yield note(f"{name} is set, and the library does not read it", "It has no effect.")
         elif (meant_too := _meant_elsewhere(name)) is not None:
-            yield Finding(
-                "variables",
-                NOTE,
+            yield note(
                 f"{name} is set (did you mean {meant_too}?)",
                 "xferlib does not read it.",
                 f"If xferlib should, rename it to {meant_too}.",
@@ -78,18 +74,14 @@ def _values(environ: Mapping[str, str]) -> Iterator[Finding]:
     for name in _KNOWN:
         if message := _error(name, environ):
             fact, _, remedy = message.rpartition("; ")
-            yield Finding(
-                "variables",
-                PROBLEM,
+            yield problem(
                 fact,
                 "Programs that use xferlib stop at its first call, with a ConfigError.",
                 f"{remedy[:1].upper()}{remedy[1:]}.",
             )
     backend, names = environ.get("XFERLIB_BACKEND", "").strip(), registry.names()
     if backend.isidentifier() and backend not in names:
-        yield Finding(
-            "variables",
-            PROBLEM,
+        yield problem(
             f"XFERLIB_BACKEND={backend!r} names no backend{did_you_mean(backend, names)}",
             "Calls that name no backend themselves fail with a BackendNotFoundError.",
             f"Set it to one of {', '.join(names)}, or unset it.",
@@ -98,18 +90,14 @@ def _values(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def _speed(environ: Mapping[str, str]) -> Iterator[Finding]:
     if environ.get("XFERLIB_NATIVE", "").strip() == "off":
-        yield Finding(
-            "variables",
-            SLOW,
+        yield slow(
             "XFERLIB_NATIVE=off",
             "Large transfers are staged by one Python thread each, and driver calls go through ctypes.",
             "Unset XFERLIB_NATIVE.",
         )
     threads, cores = environ.get("XFERLIB_THREADS", "").strip(), len(usable_cores())
     if threads.isdecimal() and int(threads) > cores:
-        yield Finding(
-            "variables",
-            SLOW,
+        yield slow(
             f"XFERLIB_THREADS={threads}, and this process may use {cores} core(s)",
             "Threads that stage wait for one another's core.",
             f"Set XFERLIB_THREADS to {cores} at most, or unset it.",
@@ -121,36 +109,28 @@ def _cuda(machine: InspectedMachine) -> Iterator[Finding]:
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and machine.has_nvidia_gpu:
         is_empty = visible.strip() in ("", "-1", "NoDevFiles")
-        yield Finding(
-            "variables",
-            PROBLEM if is_empty else NOTE,
+        yield (problem if is_empty else note)(
             f"CUDA_VISIBLE_DEVICES={visible!r}",
             "Programs see no CUDA device." if is_empty else "Programs see these devices alone, numbered from 0.",
             "Unset it, or name the devices that programs may use." if is_empty else "",
         )
     for name, consequence in _SLOW_WHERE_SET.items():
         if environ.get(name, "") not in _OFF:
-            yield Finding("variables", SLOW, f"{name}={environ[name]}", consequence, f"Unset {name}.")
+            yield slow(f"{name}={environ[name]}", consequence, f"Unset {name}.")
     if environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "") == "1":
-        yield Finding(
-            "variables",
-            SLOW,
+        yield slow(
             "CUDA_DEVICE_MAX_CONNECTIONS=1",
             "All streams share one queue to the device: copies wait for kernels of other streams.",
             "Unset it, unless a library such as Megatron asks for it.",
         )
     if environ.get("CUDA_DISABLE_JIT", "") not in _OFF:
-        yield Finding(
-            "variables",
-            NOTE,
+        yield note(
             f"CUDA_DISABLE_JIT={environ['CUDA_DISABLE_JIT']}",
             "Kernels of libraries without machine code for this GPU fail to load; xferlib's have it.",
             "Unset CUDA_DISABLE_JIT.",
         )
     if environ.get("CUDA_MODULE_LOADING", "").upper() == "EAGER":
-        yield Finding(
-            "variables",
-            NOTE,
+        yield note(
             f"CUDA_MODULE_LOADING={environ['CUDA_MODULE_LOADING']}",
             "Libraries load all their kernels at the first use: programs begin later and use more device memory.",
             "Unset it: kernels are then loaded as they are called.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
-from xferlib._cli.doctor.finding import FINE, NOTE, PROBLEM, SLOW, Finding
+from xferlib._cli.doctor.finding import PROBLEM, Finding, fine, note, problem, slow
 from xferlib._cli.doctor.machine import InspectedMachine
 
 _RUNTIME_EXTRAS = frozenset({"cuda", "cupy", "torch", "torch-cpu", "pycuda", "pycuda-math", "dask", "mpi"})
@@ -25,7 +25,7 @@ def findings(machine: InspectedMachine) -> Iterator[Finding]:
     if not any(each.severity == PROBLEM for each in found):
         names = ("numpy", "torch", "cuda-core", "cuda-bindings", "pycuda", *_cupys(installed))
         text = ", ".join(f"{name} {installed[name]}" for name in names if name in installed)
-        yield Finding("versions", FINE, f"{text or 'the installed libraries'}: known to work together")
+        yield fine(f"{text or 'the installed libraries'}: known to work together")
     yield from found
 
 
@@ -47,7 +47,7 @@ def _too_old(installed: dict[str, str]) -> Iterator[Finding]:
     try:
         wanted = metadata.requires("xferlib") or []
     except metadata.PackageNotFoundError:
-        yield Finding("versions", NOTE, "xferlib is used from a checkout: its requirements were not compared")
+        yield note("xferlib is used from a checkout: its requirements were not compared")
         return
     seen: set[str] = set()
     for requirement in wanted:
@@ -56,9 +56,7 @@ def _too_old(installed: dict[str, str]) -> Iterator[Finding]:
         if version is None or name in seen or (extra and extra not in _RUNTIME_EXTRAS) or _fits(version, limits):
             continue
         seen.add(name)
-        yield Finding(
-            "versions",
-            PROBLEM,
+        yield problem(
             f"{name} {version} is installed, and xferlib needs {limits}",
             "What xferlib calls of it may be absent, or behave otherwise.",
             f"pip install '{name}{limits}'",
@@ -93,26 +91,20 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _together(installed: dict[str, str]) -> Iterator[Finding]:
     if len(cupys := _cupys(installed)) > 1:
-        yield Finding(
-            "versions",
-            PROBLEM,
+        yield problem(
             f"{', '.join(cupys)} are installed beside one another",
             "They overwrite one another's files in the package cupy, which then fails in ways of its own.",
             f"pip uninstall {' '.join(cupys)}, then install the one for your CUDA version.",
         )
     if "torch" in installed and "array-api-compat" not in installed:
-        yield Finding(
-            "versions",
-            PROBLEM,
+        yield problem(
             f"torch {installed['torch']} is installed, and array-api-compat is not",
             "get_array_module of a tensor fails: its namespace is made of it.",
             "pip install 'xferlib[torch-cpu]'",
         )
     compiler, headers = installed.get("nvidia-cuda-nvrtc"), installed.get("nvidia-cuda-runtime")
     if compiler and headers and _pair(compiler) != _pair(headers):
-        yield Finding(
-            "versions",
-            NOTE,
+        yield note(
             f"nvidia-cuda-nvrtc is {compiler}, and nvidia-cuda-runtime is {headers}",
             "Kernels are compiled with headers of another CUDA release: one that includes cuda_fp16.h may not compile.",
             "Install both of one release.",
@@ -128,9 +120,7 @@ def _at_odds(installed: dict[str, str]) -> Iterator[Finding]:
                 continue
             other, limits, _ = _parts(requirement)
             if other in family and not _fits(installed[other], limits):
-                yield Finding(
-                    "versions",
-                    NOTE,
+                yield note(
                     f"{name} {installed[name]} asks for {other}{limits}, and {other} {installed[other]} is installed",
                     f"{name} may fail in ways of its own.",
                     f"pip install '{other}{limits}', or another version of {name}.",
@@ -144,17 +134,13 @@ def _against_driver(machine: InspectedMachine, installed: dict[str, str]) -> Ite
     driver = (version[0], version[1])
     for name, built in _built_for(installed):
         if built[0] > driver[0]:
-            yield Finding(
-                "versions",
-                PROBLEM,
+            yield problem(
                 f"{name} is for CUDA {built[0]}, and the driver is for CUDA {driver[0]}.{driver[1]}",
                 "It cannot use the GPU.",
                 f"Update the NVIDIA driver, or install the build of {name.partition(' ')[0]} for CUDA {driver[0]}.",
             )
         elif built > driver:
-            yield Finding(
-                "versions",
-                NOTE,
+            yield note(
                 f"{name} is for CUDA {built[0]}.{built[1]}, and the driver is for CUDA {driver[0]}.{driver[1]}",
                 f"It runs, but what needs the newer driver fails, such as PTX of CUDA {built[0]}.{built[1]}.",
                 "Update the NVIDIA driver if a library asks for it.",
@@ -164,9 +150,7 @@ def _against_driver(machine: InspectedMachine, installed: dict[str, str]) -> Ite
 
 def _torch_without_cuda(machine: InspectedMachine, installed: dict[str, str]) -> Iterator[Finding]:
     if machine.cuda_count and installed.get("torch", "").endswith("+cpu"):
-        yield Finding(
-            "versions",
-            SLOW,
+        yield slow(
             f"torch {installed['torch']} is a build without CUDA, and this machine has a GPU",
             "Tensors stay on the CPU.",
             "Install the build of PyTorch for your CUDA version, or use CuPy.",

@@ -52,16 +52,6 @@ class TorchCpu(HostBackend):
                 raise no_memory(shape, dtype, device) from error
             raise
 
-    def copied_on_host(self, x: np.ndarray[Any, Any]) -> torch.Tensor | None:
-        if not x.flags.carray or not x.dtype.isnative:
-            return None
-        # torch knows one name of each dtype; NumPy has two for the integers of 64 bits.
-        named = x.view(x.dtype.str) if x.dtype.char in "qQ" else x
-        try:
-            return torch.from_numpy(named).clone()
-        except ValueError:  # a stride of an axis of one element is negative
-            return None
-
     def over(
         self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any
     ) -> torch.Tensor:

@@ -20,6 +20,7 @@ from typing import Any as _Any
 import array_api_compat.torch as _compat
 import torch as _torch
 
+from xferlib._core import namespaces as _namespaces
 from xferlib._core import promotion as _promotion
 from xferlib.backends.torch import namespace_creation as _creation
 from xferlib.backends.torch import namespace_dtypes as _dtypes
@@ -32,20 +33,40 @@ from xferlib.backends.torch.namespace_creation import (  # fmt: skip
     arange,
     asarray,
     astype,
-    concat,
     eye,
     from_dlpack,
     full,
     full_like,
     linspace,
-    stack,
     where,
 )
 from xferlib.backends.torch.namespace_dtypes import can_cast, finfo, iinfo, isdtype, result_type
+from xferlib.backends.torch.namespace_linalg import matrix_transpose, outer
 from xferlib.backends.torch.namespace_operators import numpy_operators
 from xferlib.backends.torch.namespace_reductions import argsort, sort
-from xferlib.backends.torch.namespace_whole import (  # fmt: skip
+from xferlib.backends.torch.namespace_shaping import (  # fmt: skip
+    broadcast_arrays,
     broadcast_shapes,
+    broadcast_to,
+    concat,
+    expand_dims,
+    flip,
+    meshgrid,
+    moveaxis,
+    permute_dims,
+    repeat,
+    reshape,
+    roll,
+    squeeze,
+    stack,
+    take,
+    take_along_axis,
+    tile,
+    tril,
+    triu,
+    unstack,
+)
+from xferlib.backends.torch.namespace_whole import (  # fmt: skip
     clip,
     diff,
     isin,
@@ -76,8 +97,6 @@ for _family, _names in _reductions.FAMILIES.items():
         _named(_name, _family(_name), f"``{_name}`` of the Array API, over ``axis``, with NumPy's dtypes.")
 for _name in _promotion.PRODUCTS:
     _named(_name, _whole.product(_name), f"``{_name}`` of the Array API, as NumPy promotes.")
-for _name in _creation.MOVING:
-    _named(_name, _creation.moving(_name), f"``{_name}`` of the Array API, of any dtype.")
 for _name, _function in _creation.FILLED.items():
     _named(_name, _function, f"``{_name}`` of the Array API; float64 by default.")
 
@@ -104,9 +123,11 @@ __all__ = sorted(_OWN | _dtypes.names_of(_compat) | {"__array_api_version__", "_
 
 def __getattr__(name: str) -> _Any:
     """An attribute of array-api-compat, or else of torch."""
-    if name.startswith("__") and name.endswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(_compat, name) if hasattr(_compat, name) else getattr(_torch, name)
+    own = _sys.modules[__name__]
+    is_special = name.startswith("__") and name.endswith("__")
+    found = None if is_special else getattr(_compat, name, None) or getattr(_torch, name, None)
+    if found is None:
+        raise _namespaces.missing(own, own, name)
     globals()[name] = found  # the next look-up is an ordinary one
     return found
 

@@ -1,9 +1,10 @@
-"""Tensors from numbers, and tensors joined: with NumPy's dtypes, on the device that a call names."""
+"""Tensors from numbers: with NumPy's dtypes, on the device that a call names."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from typing import Any
 
 import array_api_compat.torch as compat
@@ -11,11 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from xferlib._core import convert
 from xferlib._core.array import as_host_array
 from xferlib._core.device import Device
+from xferlib._core.layout import shape_of
 from xferlib._runtime import config
 from xferlib.backends.torch import namespace_dtypes as dtypes
-from xferlib.backends.torch.namespace_dtypes import SIGNED, torch_dtype
+from xferlib.backends.torch.namespace_dtypes import FROM_TORCH, SIGNED, torch_dtype
 from xferlib.backends.torch.tensors import TO_TORCH
 from xferlib.errors import ArgumentError, UnsupportedDTypeError
 
@@ -57,12 +60,28 @@ def place_of(device: Any) -> torch.device | None:
     return torch.device(device)
 
 
+def tensor_of(name: str, x: Any) -> Tensor:
+    """An argument of function ``name`` as a tensor; numbers become tensors on the current device.
+
+    Raises:
+        MixedBackendsError, UnsupportedArrayError: It is neither.
+    """
+    if isinstance(x, Tensor):
+        return x
+    dtypes.kind_of(name, x)
+    return asarray(x)
+
+
 def _filled(name: str) -> Callable[..., Tensor]:
     compute = getattr(torch, name)
 
-    def operate(shape: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Tensor:
+    def operate(shape: Any, dtype: Any = None, *, device: Any = None, **options: Any) -> Tensor:
         wanted = by_default() if dtype is None else torch_dtype(dtype)
-        found: Tensor = compute(shape, dtype=wanted, device=place_of(device), **options)
+        place = place_of(device)
+        try:
+            found: Tensor = compute(shape, dtype=wanted, device=place, **options)
+        except (RuntimeError, TypeError):
+            found = compute(shape_of(shape), dtype=wanted, device=place, **options)  # which refuses what is no shape
         return found
 
     return operate
@@ -71,7 +90,7 @@ def _filled(name: str) -> Callable[..., Tensor]:
 def _like(name: str) -> Callable[..., Tensor]:
     compute = getattr(torch, name)
 
-    def operate(x: Tensor, /, *, dtype: Any = None, device: Any = None, **options: Any) -> Tensor:
+    def operate(x: Tensor, /, dtype: Any = None, *, device: Any = None, **options: Any) -> Tensor:
         place = x.device if device is None else place_of(device)
         found: Tensor = compute(x, dtype=torch_dtype(dtype), device=place, **options)
         return found
@@ -85,13 +104,18 @@ FILLED: dict[str, Callable[..., Tensor]] = {
 }
 
 
-def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def full(shape: int | tuple[int, ...], fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor of one value; of the value's dtype if ``dtype`` is omitted."""
-    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    extents = (
+        shape
+        if isinstance(shape, tuple) and all(type(each) is int and each >= 0 for each in shape)
+        else shape_of(shape)
+    )
     wanted = torch_dtype(dtype)
     if isinstance(fill_value, Tensor):
         place = fill_value.device if device is None else place_of(device)
         value = fill_value.to(place, wanted or fill_value.dtype)
+        dtypes.shape_together("full", extents, value.shape, is_first=True)
         return value.expand(extents).clone(memory_format=torch.contiguous_format)
     if wanted is None:
         kind = dtypes.kind_of("full", fill_value)
@@ -100,13 +124,17 @@ def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: Any = None, de
         fill_value = fill_value.item()
     if isinstance(fill_value, int) and not isinstance(fill_value, bool) and wanted in dtypes.RANGES:
         dtypes.check_fits(fill_value, wanted)
-        if wanted is torch.uint64:
-            bits = dtypes.wrapped(fill_value)
-            return torch.full(extents, bits, dtype=torch.int64, device=place_of(device)).view(wanted)
-    return torch.full(extents, fill_value, dtype=wanted, device=place_of(device))
+    place = place_of(device)
+    try:
+        return torch.full(extents, fill_value, dtype=wanted, device=place)
+    except (RuntimeError, TypeError, OverflowError):  # of numbers that torch does not convert, such as 1 << 63
+        if wanted not in FROM_TORCH:
+            raise
+    value = convert.number(fill_value, FROM_TORCH[wanted])  # or NumPy's error, of what the dtype does not hold
+    return dtypes.as_tensor(value, wanted, torch.device(place or "cpu")).expand(extents).clone()
 
 
-def full_like(x: Tensor, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def full_like(x: Tensor, /, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """One value in the shape of another tensor."""
     return full(tuple(x.shape), fill_value, dtype=dtype or x.dtype, device=x.device if device is None else device)
 
@@ -123,11 +151,24 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     given = (start, step) if stop is None else (start, stop, step)
     wanted: torch.dtype = torch_dtype(dtype) or _ranged(*given)
     first, last, by = (each.item() if isinstance(each, np.generic) else each for each in (start, stop, step))
+    if wanted in dtypes.RANGES and any(isinstance(each, float) for each in (first, last, by)):
+        return _of_floats(first, last, by, wanted, place_of(device))
+    if wanted in dtypes.RANGES and stop is not None and (last - first) * by > 0:
+        dtypes.check_fits(first, wanted)
     able = torch.int64 if wanted is torch.bool or wanted in SIGNED else FLOAT if wanted.is_complex else wanted
     found: Tensor = compat.arange(first, last, by, dtype=able, device=place_of(device))
     if wanted is torch.bool and found.numel() > 2:
         raise UnsupportedDTypeError("arange: a range of booleans has at most two elements; give another dtype")
     return found if able is wanted else found.to(wanted)
+
+
+def _of_floats(first: float, last: float | None, by: float, wanted: torch.dtype, place: Any) -> Tensor:
+    """A range of integers between floats: NumPy converts its first two numbers, and goes on with their difference."""
+    first, last = (0, first) if last is None else (first, last)
+    count = max(math.ceil((last - first) / by), 0)
+    start = int(first)
+    numbers = torch.arange(count, device=place) * (int(first + by) - start) + start
+    return numbers.to(wanted)
 
 
 def _ranged(*numbers: Any) -> torch.dtype:
@@ -144,6 +185,7 @@ def linspace(
     start: Any, stop: Any, /, num: int = 50, *, dtype: Any = None, device: Any = None, endpoint: bool = True
 ) -> Tensor:
     """``num`` numbers at equal distances from ``start`` to ``stop``; computed in float64, as NumPy does."""
+    (num,) = shape_of(num, what="linspace: num")
     plain = {type(start), type(stop)} <= {int, float}
     own = FLOAT if plain else TO_TORCH[np.linspace(type(start)(0), type(stop)(0), 0).dtype]
     wanted: torch.dtype = torch_dtype(dtype) or (by_default() if plain else own)
@@ -155,14 +197,15 @@ def linspace(
     return found.to(wanted)
 
 
-def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Tensor:
+def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None) -> Tensor:
     """Ones on a diagonal, zeros elsewhere."""
     wanted: torch.dtype = torch_dtype(dtype) or by_default()
+    n_rows, n_cols = shape_of((n_rows, n_rows if n_cols is None else n_cols), what="eye: shape")
     found: Tensor = compat.eye(n_rows, n_cols, k=k, dtype=SIGNED.get(wanted, wanted), device=place_of(device))
     return found.view(wanted)
 
 
-def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
+def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor from numbers, nested lists, a NumPy array, a tensor, or another library's array on a device.
 
     ``copy=None`` shares memory where torch can, which it cannot with NumPy's read-only arrays, negative strides and
@@ -178,13 +221,16 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     if isinstance(obj, (list, tuple)) and any(isinstance(each, Tensor) for each in obj):
         _check_shared(obj, copy, is_shared=False)
         place = next(each.device for each in obj if isinstance(each, Tensor)) if device is None else place_of(device)
-        joined = stack([asarray(each, device=place) for each in obj])
-        return joined if wanted is None else joined.to(wanted)
+        parts = [asarray(each, device=place) for each in obj]
+        common = dtypes.result_type(*parts)
+        return torch.stack([each.to(common) for each in parts]).to(wanted or common)
     if not isinstance(obj, (np.ndarray, np.generic)) and hasattr(obj, "__dlpack__"):
         return torch.asarray(obj, dtype=wanted, device=place_of(device), copy=copy)
     if hasattr(obj, "__cuda_array_interface__") and torch.cuda.is_available():
         return asarray(_described(obj), dtype=dtype, device=device, copy=copy)
     host = as_host_array(obj, what="obj")
+    if wanted in FROM_TORCH:
+        host = convert.exactly(obj, host, FROM_TORCH[wanted])
     if wanted is None and not isinstance(obj, (np.ndarray, np.generic)):
         wanted = by_default(TO_TORCH[host.dtype.newbyteorder("=")])
     can_share = host.flags.writeable and host.dtype.isnative and all(step >= 0 for step in host.strides)
@@ -226,16 +272,22 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
 def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
     """Convert the elements to another dtype."""
     place = x.device if device is None else place_of(device)
-    return x.to(place, torch_dtype(dtype), copy=copy)
+    wanted = torch_dtype(np.dtype(None) if dtype is None else dtype)
+    if x.is_complex() and wanted in FROM_TORCH:
+        convert.check_conversion(FROM_TORCH[x.dtype], FROM_TORCH[wanted])
+    return x.to(place, wanted, copy=copy)
 
 
-# --- of several tensors
+# --- elements that torch moves
 
 
-def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
-    """``x1`` where ``condition`` holds, else ``x2``."""
+def where(condition: Tensor, x1: Any = None, x2: Any = None, /) -> Any:
+    """``x1`` where ``condition`` holds, else ``x2``; the indices where it holds, if it is given alone."""
+    if x1 is None and x2 is None:
+        return compat.nonzero(tensor_of("where", condition).to(torch.bool))
     if isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and x1.dtype not in SIGNED:
-        return torch.where(condition, x1, x2)
+        found: Tensor = dtypes.checked("where", torch.where, condition.to(torch.bool), x1, x2)
+        return found
     device = dtypes.device_of("where", condition, x1, x2)
     if dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
         own: Tensor = compat.where(condition, x1, x2)
@@ -245,38 +297,18 @@ def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
     for each, kind in zip((x1, x2), kinds, strict=True):
         if kind is int and wanted in dtypes.RANGES:
             dtypes.check_fits(each, wanted)
-    first, second = (_moved(dtypes.as_tensor(each, wanted, device)) for each in (x1, x2))
-    return _back(torch.where(condition.to(torch.bool), first, second), wanted)
+    dtypes.shape_together("where", *[each.shape for each in (condition, x1, x2) if isinstance(each, Tensor)])
+    first, second = (moved(dtypes.as_tensor(each, wanted, device)) for each in (x1, x2))
+    return back(torch.where(condition.to(torch.bool), first, second), wanted)
 
 
-def _moved(x: Tensor) -> Tensor:
+def moved(x: Tensor) -> Tensor:
     """A tensor that torch moves on every device: unsigned integers by their bits."""
     return x.view(SIGNED[x.dtype]) if x.dtype in SIGNED else x
 
 
-def _back(x: Tensor, dtype: torch.dtype) -> Tensor:
+def back(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x.view(dtype) if dtype in SIGNED else x
-
-
-def _joined(name: str, arrays: Sequence[Tensor]) -> tuple[list[Tensor], torch.dtype]:
-    if not len(arrays):
-        raise ArgumentError(f"{name}: no array is given; give one or more")
-    dtypes.device_of(name, *arrays)
-    tensors = [each if isinstance(each, Tensor) else asarray(each) for each in arrays]
-    wanted = dtypes.result_type(*tensors) if len(tensors) > 1 else tensors[0].dtype
-    return [_moved(each.to(wanted)) for each in tensors], wanted
-
-
-def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
-    """Join tensors along an axis."""
-    moved, wanted = _joined("concat", arrays)
-    return _back(compat.concat(moved, axis=axis), wanted)
-
-
-def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
-    """Join tensors along a new axis."""
-    moved, wanted = _joined("stack", arrays)
-    return _back(torch.stack(moved, axis), wanted)
 
 
 def named(function: Callable[..., Any], name: str, module: str) -> Callable[..., Any]:
@@ -294,12 +326,9 @@ def moving(name: str, library: Any = compat, module: str = __name__) -> Callable
     def operate(x: Tensor, /, *args: Any, **options: Any) -> Tensor:
         found: Tensor
         if isinstance(x, Tensor) and x.dtype in SIGNED:
-            found = _back(compute(_moved(x), *args, **options), x.dtype)
+            found = back(compute(moved(x), *args, **options), x.dtype)
         else:
             found = compute(x, *args, **options)
         return found
 
     return named(operate, name, module)
-
-
-MOVING = ("flip", "repeat", "roll", "take", "take_along_axis", "tile", "tril", "triu")

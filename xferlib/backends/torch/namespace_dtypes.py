@@ -14,7 +14,14 @@ from torch import Tensor
 from xferlib._core import promotion
 from xferlib._core.array import check_dtype
 from xferlib.backends.torch.tensors import TO_TORCH
-from xferlib.errors import ArgumentError, MixedBackendsError, UnsupportedArrayError, UnsupportedDTypeError, shown
+from xferlib.errors import (
+    ArgumentError,
+    LayoutError,
+    MixedBackendsError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+    shown,
+)
 
 FROM_TORCH = {theirs: dtype for dtype, theirs in TO_TORCH.items()}
 SCALARS = (bool, int, float, complex)
@@ -46,6 +53,7 @@ _PAIRS: dict[tuple[Any, Any], torch.dtype] = {
     for one in (*FROM_TORCH, *SCALARS)
     for two in (*FROM_TORCH, *SCALARS)
 }
+_HEIGHTS = {theirs: "cfiub".index(dtype.kind) for theirs, dtype in FROM_TORCH.items()}
 _BY_CODE = dict(zip(promotion.CODES, FROM_TORCH, strict=True))
 RESULTS: dict[str, dict[torch.dtype, torch.dtype]] = {
     name: {_BY_CODE[given]: _BY_CODE[code] for given, code in zip(promotion.CODES, rule, strict=True) if code != "-"}
@@ -56,7 +64,9 @@ RESULTS: dict[str, dict[torch.dtype, torch.dtype]] = {
 
 def promoted(*kinds: Any) -> torch.dtype:
     """The dtype of tensors and Python scalars together, from what `kind_of` gives for each."""
-    found, *rest = (*(each for each in kinds if each not in SCALARS), *(each for each in kinds if each in SCALARS))
+    # The highest kind first: beside complex64, int16 and uint16 do not become int32, which would need complex128.
+    arrays = sorted([each for each in kinds if each not in SCALARS], key=_HEIGHTS.__getitem__)
+    found, *rest = (*arrays, *[each for each in kinds if each in SCALARS])
     for each in rest:
         found = _PAIRS[found, each]
     return found if found not in SCALARS else _PAIRS[found, found]
@@ -142,6 +152,46 @@ def device_of(name: str, *operands: Any) -> torch.device:
     return next((each.device for each in tensors if each.dim()), tensors[0].device)
 
 
+def shape_together(name: str, *shapes: tuple[int, ...], is_first: bool = False) -> tuple[int, ...]:
+    """The shape to which operands of function ``name`` broadcast.
+
+    Args:
+        name: The function.
+        shapes: The shapes.
+        is_first: Whether it must be the first one's.
+
+    Raises:
+        LayoutError: There is none.
+    """
+    try:
+        found = tuple(torch.broadcast_shapes(*shapes))
+    except RuntimeError:
+        found = None
+    if found is None or (is_first and found != shapes[0]):
+        listed = " and ".join([str(tuple(each)) for each in shapes])
+        raise LayoutError(f"{name}: shapes {listed} do not broadcast; reshape one of them")
+    return found
+
+
+def checked(name: str, compute: Any, *args: Any, **options: Any) -> Any:
+    """The result of ``compute``; its failure is a LayoutError if the call fails for tensors of these shapes at all.
+
+    Torch has one error for shapes, memory and devices. The call is tried again on its device without memory.
+    """
+    try:
+        return compute(*args, **options)
+    except NotImplementedError:
+        raise
+    except (RuntimeError, IndexError) as error:
+        said = str(error).partition("\n")[0]
+        try:
+            compute(*[torch.empty(x.shape, device="meta") if isinstance(x, Tensor) else x for x in args], **options)
+        except Exception:  # there torch asserts, too
+            listed = " and ".join([str(tuple(each.shape)) for each in args if isinstance(each, Tensor)])
+            raise LayoutError(f"{name} of {listed}: {said}; reshape the array, or choose other axes") from None
+        raise
+
+
 def fits(value: int, dtype: torch.dtype) -> bool:
     """Whether an integer dtype holds a Python integer."""
     least, most = RANGES[dtype]
@@ -171,7 +221,7 @@ def as_tensor(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
         x = bool(x)
     if isinstance(x, int) and dtype is torch.uint64:
         return torch.full((), wrapped(x), dtype=torch.int64, device=device).view(dtype)
-    if isinstance(x, int) and dtype.is_floating_point:
+    if isinstance(x, int) and (dtype.is_floating_point or dtype.is_complex):
         x = float(x)
     if dtype is torch.float16 and abs(x) > _HALF_MOST:  # torch 2.11 refuses what rounds to the largest number
         x = math.copysign(_HALF_MOST if abs(x) < _HALF_TIE else math.inf, x)
@@ -224,6 +274,9 @@ _KINDS = ("bool", "signed integer", "unsigned integer", "integral", "real floati
 def isdtype(dtype: Any, kind: Any) -> bool:
     """Whether a dtype is of a kind, or of one of several; kinds by the standard's names, or dtypes."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
+    for each in kinds:
+        if isinstance(each, str) and each not in _KINDS and each not in _BY_NAME:
+            raise ArgumentError(f"isdtype: {shown(each)} is no kind; give one of {', '.join(_KINDS)}, or a dtype")
     plain = tuple(each if isinstance(each, str) and each in _KINDS else torch_dtype(each) for each in kinds)
     return bool(compat.isdtype(torch_dtype(dtype), plain))
 

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import array_api_compat.torch as compat
+import numpy as np
 import torch
 from torch import Tensor
 
+from xferlib.backends.torch import namespace_creation as creation
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_unsigned as unsigned
 from xferlib.backends.torch.namespace_dtypes import SIGNED, WIDE
@@ -150,18 +152,27 @@ def binary(name: str) -> Callable[..., Tensor]:
                 found: Tensor = compute(x1, x2, **options)
             except (OverflowError, RuntimeError):  # a number that torch does not convert, such as 1e300 to float16
                 if isinstance(x1, Tensor) and isinstance(x2, Tensor):
+                    dtypes.shape_together(name, x1.shape, x2.shape)
                     raise
             else:
                 return found
-        if plan == _PARTS and not options:
-            return _by_parts(compute, x1, x2)
-        return _converted(name, x1, x2, options)
+        try:
+            return _by_parts(compute, x1, x2) if plan == _PARTS and not options else _converted(name, x1, x2, options)
+        except RuntimeError:
+            if isinstance(x1, Tensor) and isinstance(x2, Tensor):
+                dtypes.shape_together(name, x1.shape, x2.shape)
+            raise
 
     return operate
 
 
 def _converted(name: str, x1: Any, x2: Any, options: dict[str, Any]) -> Tensor:
     """A function of two operands that torch would promote otherwise than NumPy, or cannot compute with."""
+    if not isinstance(x1, Tensor) and not isinstance(x2, Tensor):
+        if isinstance(x2, np.generic) and not isinstance(x1, np.generic):
+            x2 = creation.tensor_of(name, x2)
+        else:
+            x1 = creation.tensor_of(name, x1)
     device = dtypes.device_of(name, x1, x2)
     if dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
         own: Tensor = getattr(compat, name)(x1, x2, **options)
@@ -311,11 +322,12 @@ def unary(name: str) -> Callable[..., Tensor]:
 
     def operate(x: Tensor, /, **options: Any) -> Tensor:
         found: Tensor
-        if (isinstance(x, Tensor) and x.dtype in straight) or dtypes.is_foreign(x):
+        if not isinstance(x, Tensor):
+            x = creation.tensor_of(name, x)
+        if x.dtype in straight or dtypes.is_foreign(x):
             found = compute(x, **options)
             return found
-        dtypes.device_of(name, x)
-        dtype = dtypes.result(name, dtypes.kind_of(name, x))
+        dtype = dtypes.result(name, x.dtype)
         if name in _OWN and (name in _NOT_OF_FLOATS or not (x.is_floating_point() or x.is_complex())):
             return _OWN[name](x if dtype is torch.bool or x.dtype is not torch.bool else x.to(dtype))
         found = compute(x if dtype is torch.bool else x.to(dtype), **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +11,13 @@ import array_api_compat.torch.linalg as compat
 import torch
 from torch import Tensor
 
+from xferlib._core.layout import axes_of, axis_of
 from xferlib.backends.torch import namespace_creation as creation
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_elementwise as elementwise
 from xferlib.backends.torch import namespace_reductions as reductions
 from xferlib.backends.torch import namespace_whole as whole
-from xferlib.errors import LayoutError
+from xferlib.errors import LayoutError, UnsupportedDTypeError
 
 _multiply = elementwise.binary("multiply")
 _sum = reductions.total("sum")
@@ -28,27 +30,83 @@ def _solver(name: str) -> Callable[..., Any]:
 
     @functools.wraps(compute)
     def operate(x: Tensor, /, *args: Any, **options: Any) -> Any:
-        return compute(x.to(_FLOATS.get(x.dtype, x.dtype)), *args, **options)
+        x = creation.tensor_of(name, x)
+        if name != "matrix_norm":
+            _refuse_half(name, x)
+        x = x.to(_FLOATS.get(x.dtype, x.dtype))
+        return dtypes.checked(f"linalg.{name}", compute, x, *args, **options)
 
     return creation.named(operate, name, __name__)
 
 
+def _refuse_half(name: str, *operands: Tensor) -> None:
+    if any(x.dtype is torch.float16 for x in operands):
+        raise UnsupportedDTypeError(
+            f"linalg.{name} of float16 does not exist, in NumPy as here; convert the array first"
+        )
+
+
 for _name in ("matmul", "tensordot", "vecdot"):
     globals()[_name] = creation.named(whole.product(_name), _name, __name__)
-for _name in ("diagonal", "matrix_transpose"):
-    globals()[_name] = creation.moving(_name, compat, __name__)
 for _name in (
     "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matrix_norm", "matrix_rank", "pinv", "qr",
-    "slogdet", "svd", "svdvals", "vector_norm",
+    "slogdet", "svd", "svdvals",
 ):  # fmt: skip
     globals()[_name] = _solver(_name)
+
+
+def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:  # noqa: A002
+    """The norms of vectors along axes; of all elements, if ``axis`` is None."""
+    x = creation.tensor_of("linalg.vector_norm", x)
+    x = x.to(_FLOATS.get(x.dtype, x.dtype))
+    if axis is not None:
+        axis = axes_of("linalg.vector_norm", axis, x.dim())
+    if axis == ():  # each element by itself, which compat refuses of one without axes
+        axis, x, keepdims = (-1,), x.unsqueeze(-1), False
+    options = {"axis": axis, "keepdims": keepdims, "ord": ord}
+    found: Tensor = dtypes.checked("linalg.vector_norm", compat.vector_norm, x, **options)
+    return found
 
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The cross products of vectors of three elements."""
     wanted = dtypes.result("subtract", dtypes.kind_of("cross", x1), dtypes.kind_of("cross", x2))
-    found: Tensor = compat.cross(*(whole.bits64(each, wanted) for each in (x1, x2)), axis=axis)
+    lines = []
+    for x in (x1, x2):
+        place = axis_of("linalg.cross", axis, x.dim())
+        if x.shape[place] != 3:
+            raise LayoutError(f"linalg.cross: axis {axis} of shape {tuple(x.shape)} has not 3 elements; choose another")
+        lines.append(torch.movedim(whole.bits64(x, wanted), place, -1))
+    dtypes.shape_together("linalg.cross", *(x.shape for x in lines))
+    found = torch.movedim(torch.linalg.cross(*torch.broadcast_tensors(*lines)), -1, axis)
     return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
+
+
+def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
+    """Views of the diagonals of matrices."""
+    return torch.diagonal(_matrices("diagonal", x), offset, -2, -1)
+
+
+def matrix_power(x: Tensor, n: int, /) -> Tensor:
+    """A square matrix multiplied with itself; its inverse, if ``n`` is negative."""
+    power = operator.index(n)
+    if power < 0:
+        return matrix_power(globals()["inv"](x), -power)
+    wanted = x.dtype
+    found: Tensor = dtypes.checked("linalg.matrix_power", torch.linalg.matrix_power, whole.bits64(x, wanted), power)
+    return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
+
+
+def matrix_transpose(x: Tensor, /) -> Tensor:
+    """A view with the last two axes exchanged."""
+    return _matrices("matrix_transpose", x).transpose(-1, -2)
+
+
+def _matrices(name: str, x: Tensor) -> Tensor:
+    x = creation.tensor_of(name, x)
+    if x.dim() < 2:
+        raise LayoutError(f"{name}: an array of shape {tuple(x.shape)} is no matrix; reshape it to two axes or more")
+    return x
 
 
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
@@ -64,14 +122,15 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The solution of ``x1 @ x == x2``."""
+    _refuse_half("solve", x1, x2)
     wanted = dtypes.promoted(*(_FLOATS.get(each.dtype, each.dtype) for each in (x1, x2)))
-    found: Tensor = compat.solve(x1.to(wanted), x2.to(wanted))
+    found: Tensor = dtypes.checked("linalg.solve", compat.solve, x1.to(wanted), x2.to(wanted))
     return found
 
 
 def trace(x: Tensor, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
     """The sum of a diagonal."""
-    return _sum(torch.diagonal(x, offset, -2, -1), axis=-1, dtype=dtype)
+    return _sum(torch.diagonal(_matrices("trace", x), offset, -2, -1), axis=-1, dtype=dtype)
 
 
 def __getattr__(name: str) -> Any:

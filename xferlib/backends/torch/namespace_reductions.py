@@ -9,15 +9,20 @@ import array_api_compat.torch as compat
 import torch
 from torch import Tensor
 
+from xferlib._core import convert
+from xferlib._core.layout import axes_of, axis_of
+from xferlib.backends.torch import namespace_creation as creation
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_unsigned as unsigned
 from xferlib.backends.torch.namespace_dtypes import SIGNED, WIDE
-from xferlib.errors import LayoutError, UnsupportedArrayError
+from xferlib.errors import ArgumentError, LayoutError
 
 
-def _check(name: str, x: Any) -> None:
-    if not isinstance(x, Tensor):
-        raise UnsupportedArrayError(f"{name}: {type(x).__name__} is no tensor; xp.asarray(x) makes a tensor of it")
+def _axes(name: str, x: Tensor, axis: Any) -> Any:
+    """The axes of a reduction, counted from the first."""
+    if axis is None:
+        return None
+    return axes_of(name, axis, x.dim()) if isinstance(axis, tuple) else axis_of(name, axis, x.dim())
 
 
 def _refuse_empty(name: str, x: Tensor, axis: Any) -> None:
@@ -37,9 +42,10 @@ def total(name: str) -> Callable[..., Tensor]:
     """A sum or product, of the widest integers where integers are given."""
     compute, results = getattr(compat, name), dtypes.RESULTS[name]
 
-    def operate(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-        _check(name, x)
-        wanted: torch.dtype = dtypes.torch_dtype(dtype) or results.get(x.dtype, x.dtype)
+    def operate(x: Tensor, /, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
+        x = creation.tensor_of(name, x)
+        axis = _axes(name, x, axis)
+        wanted = _summed(x, dtype, results)
         if wanted not in SIGNED and x.dtype not in SIGNED:
             found: Tensor = compute(x, axis=axis, dtype=wanted, keepdims=keepdims)
         else:
@@ -50,8 +56,18 @@ def total(name: str) -> Callable[..., Tensor]:
     return operate
 
 
+def _summed(x: Tensor, dtype: Any, results: dict[torch.dtype, torch.dtype]) -> torch.dtype:
+    """The dtype of a sum or product."""
+    wanted: torch.dtype = dtypes.torch_dtype(dtype) or results.get(x.dtype, x.dtype)
+    if x.is_complex() and wanted in dtypes.FROM_TORCH:
+        convert.check_conversion(dtypes.FROM_TORCH[x.dtype], dtypes.FROM_TORCH[wanted])
+    return wanted
+
+
 def _able(x: Tensor, wanted: torch.dtype) -> tuple[Tensor, torch.dtype]:
     """A tensor and a dtype in which torch sums, where one of them is unsigned: integers as the bits of 64."""
+    if wanted is torch.bool:
+        return x.to(torch.bool).to(torch.int64), torch.int64
     if wanted in SIGNED:
         return (x.view(torch.int64) if x.dtype is torch.uint64 else x.to(torch.int64)), torch.int64
     return x.to(wanted), wanted
@@ -68,8 +84,13 @@ def running(name: str) -> Callable[..., Tensor]:
     def operate(
         x: Tensor, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
     ) -> Tensor:  # fmt: skip
-        _check(name, x)
-        wanted: torch.dtype = dtypes.torch_dtype(dtype) or results.get(x.dtype, x.dtype)
+        x = creation.tensor_of(name, x)
+        x = x if x.dim() else x.reshape(1)
+        if axis is not None:
+            axis = axis_of(name, axis, x.dim())
+        elif x.dim() > 1:
+            raise ArgumentError(f"{name}: an array of {x.dim()} axes needs axis=; give one")
+        wanted = _summed(x, dtype, results)
         source, able = _able(x, wanted)
         return _unable(compute(source, axis=axis, dtype=able, include_initial=include_initial), wanted)
 
@@ -80,9 +101,9 @@ def mean(name: str) -> Callable[..., Tensor]:
     """The mean, in float64 of integers."""
     compute, results = getattr(compat, name), dtypes.RESULTS[name]
 
-    def operate(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-        _check(name, x)
-        found: Tensor = compute(x.to(results.get(x.dtype, x.dtype)), axis=axis, keepdims=keepdims)
+    def operate(x: Tensor, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+        x = creation.tensor_of(name, x)
+        found: Tensor = compute(x.to(results.get(x.dtype, x.dtype)), axis=_axes(name, x, axis), keepdims=keepdims)
         return found
 
     return operate
@@ -92,9 +113,11 @@ def deviation(name: str) -> Callable[..., Tensor]:
     """Variance or standard deviation, in float64 of integers."""
     compute, results = getattr(compat, name), dtypes.RESULTS["mean"]
 
-    def operate(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-        _check(name, x)
-        x = x.to(results.get(x.dtype, x.dtype))
+    def operate(x: Tensor, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+        x = creation.tensor_of(name, x)
+        axis, x = _axes(name, x, axis), x.to(results.get(x.dtype, x.dtype))
+        if axis == ():  # over which torch finds no deviation, whatever the correction
+            axis, x, keepdims = -1, x.unsqueeze(-1), False
         found: Tensor
         if name == "std" and not float(correction).is_integer():
             found = torch.sqrt(compat.var(x, axis=axis, correction=correction, keepdims=keepdims))
@@ -121,9 +144,10 @@ def extreme(name: str) -> Callable[..., Tensor]:
     """The greatest element, or the least."""
     compute = getattr(compat, name)
 
-    def operate(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-        _check(name, x)
+    def operate(x: Tensor, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+        x = creation.tensor_of(name, x)
         dtypes.refuse_complex(name, x.dtype)
+        axis = _axes(name, x, axis)
         if not x.numel():
             _refuse_empty(name, x, axis)
         return unordered(compute(ordered(x), axis=axis, keepdims=keepdims), x.dtype)
@@ -135,9 +159,11 @@ def position(name: str) -> Callable[..., Tensor]:
     """Where the greatest element is, or the least: the first of several."""
     compute = getattr(torch, name)
 
-    def operate(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        _check(name, x)
+    def operate(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+        x = creation.tensor_of(name, x)
         dtypes.refuse_complex(name, x.dtype)
+        if axis is not None:
+            axis = axis_of(name, axis, x.dim())
         if not x.numel():
             _refuse_empty(name, x, axis)
         values = x.to(torch.uint8) if x.dtype is torch.bool else ordered(x)
@@ -155,8 +181,9 @@ def truth(name: str) -> Callable[..., Tensor]:
     """Whether all or any elements are not zero, or how many."""
     compute = getattr(compat, name)
 
-    def operate(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-        _check(name, x)
+    def operate(x: Tensor, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+        x = creation.tensor_of(name, x)
+        axis = _axes(name, x, axis)
         found: Tensor
         if axis == () and name == "count_nonzero":  # over which torch counts all
             found = x.to(torch.bool).to(torch.int64)
@@ -167,17 +194,19 @@ def truth(name: str) -> Callable[..., Tensor]:
     return operate
 
 
-def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+def sort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
     """The elements in order along an axis."""
-    _check("sort", x)
+    x = creation.tensor_of("sort", x)
     dtypes.refuse_complex("sort", x.dtype)
+    axis = axis_of("sort", axis, x.dim())
     return unordered(compat.sort(ordered(x), axis=axis, descending=descending, stable=stable), x.dtype)
 
 
-def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+def argsort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
     """The indices that sort the elements along an axis; equal elements keep their order."""
-    _check("argsort", x)
+    x = creation.tensor_of("argsort", x)
     dtypes.refuse_complex("argsort", x.dtype)
+    axis = axis_of("argsort", axis, x.dim())
     found: Tensor = compat.argsort(ordered(x), axis=axis, descending=descending, stable=stable)
     return found
 

@@ -11,10 +11,13 @@ import torch
 from torch import Tensor
 
 from xferlib._core.array import UniqueAll, UniqueCounts, UniqueInverse
+from xferlib._core.layout import axes_of, axis_of
+from xferlib.backends.torch import namespace_creation as creation
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_reductions as reductions
+from xferlib.backends.torch import namespace_shaping as shaping
 from xferlib.backends.torch.namespace_dtypes import FROM_TORCH, SIGNED, WIDE
-from xferlib.errors import ArgumentError, UnsupportedDTypeError
+from xferlib.errors import ArgumentError, LayoutError, UnsupportedDTypeError, shown
 
 
 def product(name: str) -> Callable[..., Tensor]:
@@ -22,11 +25,15 @@ def product(name: str) -> Callable[..., Tensor]:
     compute = getattr(compat, name)
 
     @functools.wraps(compute)
-    def operate(x1: Tensor, x2: Tensor, /, **options: Any) -> Tensor:
+    def operate(x1: Tensor, x2: Tensor, /, *axes: Any, **options: Any) -> Tensor:
         found: Tensor
+        if axes and name == "tensordot":
+            (options["axes"],) = axes
+        if name == "tensordot" and isinstance(x1, Tensor) and isinstance(x2, Tensor):
+            options["axes"] = _contracted(x1, x2, options.get("axes", 2))
         is_plain = isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and _multiplies(x1)
         if is_plain or dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
-            found = compute(x1, x2, **options)
+            found = dtypes.checked(name, compute, x1, x2, **options)
             return found
         device = dtypes.device_of(name, x1, x2)
         wanted = dtypes.result(name, dtypes.kind_of(name, x1), dtypes.kind_of(name, x2))
@@ -35,10 +42,26 @@ def product(name: str) -> Callable[..., Tensor]:
                 f"{name}: torch multiplies no matrices of {FROM_TORCH[wanted]} on {device}; convert them first: "
                 "xp.astype(x, 'float64'), which is exact to 2**53"
             )
-        found = compute(*(bits64(each, wanted) for each in (x1, x2)), **options)
+        found = dtypes.checked(name, compute, *[bits64(each, wanted) for each in (x1, x2)], **options)
         return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
 
     return operate
+
+
+def _contracted(x1: Tensor, x2: Tensor, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The axes of `tensordot`; torch takes an extent of 1 for any other one."""
+    if isinstance(axes, int):
+        axes = (tuple(range(-axes, 0)), tuple(range(axes))) if axes >= 0 else ((), (axes,))
+    one, two = (
+        axes_of("tensordot", tuple(each) if isinstance(each, (list, range)) else each, x.dim())
+        for each, x in zip(axes, (x1, x2), strict=True)
+    )
+    if [x1.shape[each] for each in one] != [x2.shape[each] for each in two]:
+        raise LayoutError(
+            f"tensordot: axes {one} of shape {tuple(x1.shape)} and {two} of shape {tuple(x2.shape)} do not fit; "
+            "choose others"
+        )
+    return one, two
 
 
 def _multiplies(x: Tensor) -> bool:
@@ -66,6 +89,7 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:  # noqa: A00
     dtypes.refuse_complex("clip", wanted)
     if least is None and most is None:
         return x.clone()
+    dtypes.shape_together("clip", *(each.shape for each in (x, least, most) if isinstance(each, Tensor)))
     found = reductions.ordered(dtypes.as_tensor(x, wanted, x.device))
     if least is not None:
         found = torch.maximum(found, reductions.ordered(dtypes.as_tensor(least, wanted, x.device)))
@@ -85,32 +109,21 @@ def _limit(x: Tensor, end: Any, *, is_least: bool) -> Any:
     return end
 
 
-def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape to which arrays of these shapes broadcast.
-
-    Raises:
-        ArgumentError: There is none.
-    """
-    try:
-        return tuple(torch.broadcast_shapes(*shapes))
-    except RuntimeError:
-        listed = " and ".join(str(tuple(each)) for each in shapes)
-        raise ArgumentError(f"broadcast_shapes: {listed} do not broadcast; every axis must agree or be 1") from None
-
-
 def diff(
-    x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
+    x: Tensor, /, n: int = 1, axis: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     """Differences of neighbours, ``n`` times."""
+    x = creation.tensor_of("diff", x)
+    axis_of("diff", axis, x.dim())
+    if n < 0:
+        raise ArgumentError(f"diff: n={n} is negative; give 0 or more")
     wanted = dtypes.result_type(*(each for each in (x, prepend, append) if each is not None))
+    if n == 0:
+        return x
     able = torch.int64 if wanted is torch.uint64 else WIDE.get(wanted, wanted)
-
-    def moved(part: Tensor | None) -> Tensor | None:
-        if part is None:
-            return None
-        return part.to(wanted).view(able) if wanted is torch.uint64 else part.to(able)
-
-    found: Tensor = compat.diff(moved(x), axis=axis, n=n, prepend=moved(prepend), append=moved(append))
+    parts = [bits64(each, wanted).to(able) for each in (prepend, x, append) if each is not None]
+    joined = shaping.concat(parts, axis=axis) if len(parts) > 1 else parts[0]
+    found: Tensor = compat.diff(joined, axis=axis, n=n)
     return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
 
 
@@ -124,26 +137,43 @@ def _together(name: str, x1: Any, x2: Any) -> list[Tensor]:
 
 
 def searchsorted(
-    x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor | None = None
+    x1: Tensor, x2: Any, /, side: str = "left", sorter: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     """The indices at which the elements of ``x2``, or a number, belong in the sorted ``x1``."""
+    if side not in ("left", "right"):
+        raise ArgumentError(f"searchsorted: side={shown(side)} is neither 'left' nor 'right'")
+    if isinstance(x1, Tensor) and x1.dim() != 1:
+        raise LayoutError(f"searchsorted: x1 has {x1.dim()} axes, and one is needed; reshape it")
+    if sorter is not None:
+        sorter = shaping.integers("searchsorted: sorter", sorter)
     one, two = (each.contiguous() for each in _together("searchsorted", x1, x2))
     return torch.searchsorted(one, two, side=side, sorter=sorter)
 
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
     """Whether each element of ``x1`` is among the elements of ``x2``; ``invert``: is not."""
-    return torch.isin(*_together("isin", x1, x2), invert=invert)
+    for one, two in ((x1, x2), (x2, x1)):
+        if (
+            type(one) is int
+            and isinstance(two, Tensor)
+            and two.dtype in dtypes.RANGES
+            and not dtypes.fits(one, two.dtype)
+        ):
+            shape = () if one is x1 else two.shape
+            return torch.full(shape, invert, dtype=torch.bool, device=two.device)
+    return torch.isin(*[each.contiguous() for each in _together("isin", x1, x2)], invert=invert)
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """The indices of the elements that are not zero."""
+    x = creation.tensor_of("nonzero", x)
     found: tuple[Tensor, ...] = compat.nonzero(x.to(torch.bool) if x.dtype in SIGNED else x)
     return found
 
 
 def unique_all(x: Tensor, /) -> UniqueAll:
     """The distinct elements in order, where each is first, where each element went, and how often each occurs."""
+    x = creation.tensor_of("unique_all", x)
     flat = reductions.ordered(x).reshape(-1)
     order = _complex_order(flat) if flat.is_complex() else torch.argsort(flat, stable=True)
     values = flat[order]

@@ -1,4 +1,9 @@
-"""MPI through mpi4py: non-blocking calls, which a timeout can end, at the speed of the blocking ones."""
+"""MPI through mpi4py: non-blocking calls, which a timeout can end, at the speed of the blocking ones.
+
+A blocking call waits for a rank that is gone without a limit, and Ctrl-C waits with it. So each operation is begun by
+its non-blocking call and looked at until it is complete: looking is what moves its data, and between looks the core is
+left to the other ranks. MPI goes on with an operation whose request is dropped, so its memory is then never freed.
+"""
 
 from __future__ import annotations
 

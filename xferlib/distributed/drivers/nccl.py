@@ -1,4 +1,10 @@
-"""NCCL, which carries device memory from GPU to GPU. Its unique id comes by way of the driver of host memory."""
+"""NCCL, which carries device memory from GPU to GPU. Its unique id comes by way of the driver of host memory.
+
+Operations of one communicator run one after the other, in the same order in every rank, whatever streams the calls
+come from: each is enqueued behind the event of the last one. On the device they wait for the other ranks without a
+limit; `watch` looks after that. Between an operation and its event an error or Ctrl-C may come, and nothing marks the
+operation then: the device counts as busy for good.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""PyTorch's process groups: gloo carries host memory. The program's own groups of ``torch.distributed`` stay alone."""
+"""PyTorch's process groups: gloo carries host memory. The program's own groups of ``torch.distributed`` stay alone.
+
+Calls on the default group would be shorter: but a process has one, which the program may have or want, and its timeout
+names no rank. So there is a group of our own over the launcher's store, under a name of its own. Its limit is days, so
+that the communicator's comes first. A message is awaited by a thread, since gloo closes the connection of a wait that
+takes too long.
+"""
 
 from __future__ import annotations
 

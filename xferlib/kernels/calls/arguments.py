@@ -90,9 +90,11 @@ def common_device(
             )
         found = registry.backend_of(value)
         if found is None:
-            remedy = (
-                RESULT_REMEDY if isinstance(value, PendingTransfer) else "pass it through xferlib.to_device() first"
-            )
+            remedy = "pass it through xferlib.to_device() first"
+            if isinstance(value, PendingTransfer):
+                remedy = RESULT_REMEDY
+            elif isinstance(value, str):
+                remedy = "give an array or a number"
             raise KernelTypeError(
                 f"{call}: argument {names[number]!r} is {type(value).__name__}, neither an array of a backend nor a "
                 f"Python number; {remedy}"

@@ -87,10 +87,10 @@ class Caller:
     def _arrange_snippet(self, args: tuple[Any, ...], out: Any, keywords: dict[str, Any]) -> list[Any]:
         names, first = self.definition.names, self.definition.first_output
         if keywords:
-            raise KernelTypeError(
-                f"{self.name}() takes no keyword {next(iter(keywords))!r}; inputs go by position, outputs behind them "
-                "or to out="
-            )
+            remedy = "inputs go by position, outputs behind them or to out="
+            if "stream" in keywords:
+                remedy = "it runs on the current stream: with stream: kernel(x)"
+            raise KernelTypeError(f"{self.name}() takes no keyword {next(iter(keywords))!r}; {remedy}")
         if out is not None:
             args = self._with_outputs(args, out)
         if len(args) != len(names) and len(args) != first:

@@ -102,7 +102,10 @@ class Prepared:
             if number in self._raw and not infos.keys() <= self._raw:  # with size=, it has that
                 raise KernelShapeError(f"{label} is raw and has no shape; pass an array")
             if number in self.program.reads:
-                raise KernelTypeError(f"{label} is read before it is written; pass an array with its content")
+                raise KernelTypeError(
+                    f"{label} is read before it is written, or left as it is for some elements (an if without else); "
+                    "pass an array with its content"
+                )
         for number in self.program.writes & infos.keys():
             self._check_written(number, infos[number])
 

@@ -192,7 +192,9 @@ def check_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
     for each in given:
         number = whole(each, least=-rank)
         if number is None or number >= rank:
-            raise KernelShapeError(f"{name}(): axis {shown(each)} is out of range for {rank} dimension(s)")
+            is_number = whole(each, least=-(1 << 63)) is not None
+            problem = f"out of range for {rank} dimension(s)" if is_number else "neither an int nor a tuple of ints"
+            raise KernelShapeError(f"{name}(): axis {shown(each)} is {problem}")
         result.add(number % rank)
     if len(result) < len(given):
         raise KernelShapeError(f"{name}(): axis {axis} names an axis twice")

@@ -21,7 +21,7 @@ import numpy as np
 
 from xferlib.errors import did_you_mean
 from xferlib.kernels.frontends.control.loop_scope import LoopScope
-from xferlib.kernels.frontends.memory.contents import RESULT, Before, Branch, Contents, Fail, Variable
+from xferlib.kernels.frontends.memory.contents import RESULT, Before, Branch, Contents, Fail, OutputReadError, Variable
 from xferlib.kernels.frontends.memory.place_scope import PlaceScope
 from xferlib.kernels.frontends.memory.structs import RETURNED, StructScope, StructType, StructValue, keys_of
 from xferlib.kernels.ir.nodes import BOOL, Builder, Node, Store
@@ -45,6 +45,8 @@ class Scope(PlaceScope, LoopScope, StructScope):
         """The constants of the preamble, which functions know too."""
         self.number = builder.index()
         """The value of ``i``."""
+        self.outputs: frozenset[str] = frozenset()
+        """The outputs of a reduction, which are local variables."""
 
     # --- declarations
     def bind(self, name: str, variable: Variable) -> None:
@@ -255,6 +257,8 @@ class Scope(PlaceScope, LoopScope, StructScope):
         if slot is not None and (slot.written is self._true or variable.param is None):
             return slot.value
         if variable.param is None:
+            if name in self.outputs:
+                raise OutputReadError
             fail(f"{name!r} is read before it has a value; give it one where it is declared")
         initial = self.b.load(variable.param)
         return initial if slot is None else self.b.select(slot.written, slot.value, initial)

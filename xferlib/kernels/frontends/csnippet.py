@@ -32,7 +32,13 @@ from xferlib.kernels.frontends.memory.structs import Structs, StructType, Struct
 from xferlib.kernels.frontends.memory.translation import Places
 from xferlib.kernels.frontends.preamble import NO_PREAMBLE, Preamble, PreambleFunction
 from xferlib.kernels.ir.formulas import complex_division
-from xferlib.kernels.ir.formulas.lower_complex import complex_equal, complex_multiply, complex_not_equal, each_part
+from xferlib.kernels.ir.formulas.lower_complex import (
+    complex_equal,
+    complex_multiply,
+    complex_not_equal,
+    each_part,
+    with_real,
+)
 from xferlib.kernels.ir.nodes import (
     BOOL,
     FLOAT32,
@@ -44,6 +50,7 @@ from xferlib.kernels.ir.nodes import (
     Node,
     is_complex,
     is_float,
+    part_dtype,
 )
 from xferlib.kernels.ir.types import C_TYPES, c_common, c_promoted
 
@@ -55,26 +62,6 @@ _COMPLEX = {
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _BITS = {"&": "and", "|": "or", "^": "xor"}
 _SHIFTS = {"<<": "shl", ">>": "shr"}
-
-
-def parse(text: SnippetText) -> Any:
-    """The syntax tree of a snippet: a list of statements.
-
-    Raises:
-        KernelSyntaxError: It is not C, or nested too deeply.
-    """
-    from pycparser import c_parser
-
-    try:
-        tree = c_parser.CParser().parse(text.statements(), filename="")
-    except c_parser.ParseError as error:
-        raise text.parse_error(str(error)) from None
-    except RecursionError:
-        raise text.error("is nested too deeply; use local variables for parts of it", None) from None
-    body = tree.ext[-1]
-    if type(body).__name__ != "FuncDef" or body.decl.name != "kernel":
-        raise text.error("a closing brace without its opening one", text.source.find("}"))
-    return body.body.block_items or []
 
 
 def begin(b: Builder, scope: Scope, types: Mapping[str, DType], preamble: Preamble) -> None:
@@ -101,8 +88,9 @@ class Translator(Statements, Calls, Methods, Places, Structs):
         self._preamble = preamble
         self._functions = functions = preamble.functions
         self.structs = preamble.structs
-        self.assigning = float_functions.ASSIGNING.union(name for name, each in functions.items() if each.has_places)
-        self._has_loops = any(assigned.has(("For", "While", "DoWhile"), each.tree) for each in functions.values())
+        own = [each for overloads in functions.values() for each in overloads]
+        self.assigning = float_functions.ASSIGNING.union(each.tree.decl.name for each in own if each.has_places)
+        self._has_loops = any(assigned.has(("For", "While", "DoWhile"), each.tree) for each in own)
         self._depth = depth
         self.scope = scope
         self.text = text
@@ -150,8 +138,9 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             self.run_apart(statements)
             self.scope.resume(returned, before)
 
-    def value(self, statements: list[Any], dtype: Any) -> Any:
+    def value(self, dtype: Any) -> Any:
         """The value of a snippet that is one expression, as a number or a struct of this type."""
+        statements = self.text.statements
         if len(statements) != 1:
             raise self.text.error("must be one expression; it has several statements", None)
         try:
@@ -236,10 +225,10 @@ class Translator(Statements, Calls, Methods, Places, Structs):
 
     def _eval_unaryop(self, node: Any) -> Any:
         if node.op in ("++", "--", "p++", "p--"):
-            before = self.expression(node.expr)
-            after = self._binary(node, node.op.lstrip("p")[0], before, self.b.const(1, INT32))
-            assigned = self.assign(node.expr, after)
-            return before if node.op.startswith("p") else assigned
+            before, after = self.updated(
+                node.expr, lambda value: self._binary(node, node.op.lstrip("p")[0], value, self.b.const(1, INT32))
+            )
+            return before if node.op.startswith("p") else after
         if node.op == "*":
             found: Node = self._read(node)
             return found
@@ -247,7 +236,10 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             self.fail(node, "an address is no number; pass it to a function, or declare a pointer by it")
         if node.op == "sizeof":
             return self._size_of(node)
-        value = self.expression(node.expr)
+        value = self.any_value(node.expr)
+        if (found := self.operated(node, node.op, [value])) is not None:
+            return found
+        value = self._number(node, value)
         if node.op == "!":
             return self.b.op("not", self.b.truth(value))
         value = self.b.cast(value, c_promoted(value.dtype))
@@ -259,13 +251,16 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             return self.b.op("not", value)
         return each_part("neg")(self.b, value) if is_complex(value.dtype) else self.b.op("neg", value)
 
-    def _eval_binaryop(self, node: Any) -> Node:
+    def _eval_binaryop(self, node: Any) -> Any:
         if node.op in ("&&", "||"):
             left = self.b.truth(self.expression(node.left))
             taken = left if node.op == "&&" else self.b.op("not", left)
             right = self.b.truth(self._number(node.right, self._guarded(taken, node.right)))
             return self.b.op("and" if node.op == "&&" else "or", left, right)
-        return self._binary(node, node.op, self.expression(node.left), self.expression(node.right))
+        values = [self.any_value(node.left), self.any_value(node.right)]
+        if (found := self.operated(node, node.op, values)) is not None:
+            return found
+        return self._binary(node, node.op, *(self._number(node, each) for each in values))
 
     def _guarded(self, condition: Node, node: Any) -> Any:
         """An operand that is evaluated only under ``condition``; it may not assign."""
@@ -280,6 +275,11 @@ class Translator(Statements, Calls, Methods, Places, Structs):
         if op in _SHIFTS:
             return self._shift(node, op, left, right)
         common = c_common(left.dtype, right.dtype)
+        if op in _ARITHMETIC and is_complex(left.dtype) != is_complex(right.dtype):
+            part = part_dtype(common)
+            x, y = (b.cast(each, common if is_complex(each.dtype) else part) for each in (left, right))
+            if (found := with_real(b, _ARITHMETIC[op], x, y)) is not None:
+                return found
         x, y = b.cast(left, common), b.cast(right, common)
         if is_complex(common):
             if op not in _COMPLEX:
@@ -323,6 +323,9 @@ class Translator(Statements, Calls, Methods, Places, Structs):
 
     def _eval_assignment(self, node: Any) -> Any:
         value = self.any_value(node.rvalue)
-        if node.op != "=":
-            value = self._binary(node, node.op[:-1], self.expression(node.lvalue), self._number(node.rvalue, value))
-        return self.assign(node.lvalue, value)
+        if node.op == "=":
+            return self.assign(node.lvalue, value)
+        if (found := self.operated(node, node.op, [node.lvalue, value])) is not None:
+            return found
+        number = self._number(node.rvalue, value)
+        return self.updated(node.lvalue, lambda before: self._binary(node, node.op[:-1], before, number))[1]

@@ -8,8 +8,10 @@ from typing import Any
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.frontends.calls import atomics
 from xferlib.kernels.frontends.cloops import Loops
+from xferlib.kernels.frontends.cpp.structs import SELF
 from xferlib.kernels.frontends.ctext import AUTO
 from xferlib.kernels.frontends.memory.contents import Before
+from xferlib.kernels.frontends.memory.structs import StructType
 from xferlib.kernels.ir.nodes import BOOL, DType, Node
 from xferlib.kernels.ir.types import c_promoted
 
@@ -20,6 +22,9 @@ class Statements(Loops):
     type_of: Callable[[Any], Any]
     any_value: Callable[[Any], Any]
     converted: Callable[[Any, Any], Any]
+    has_constructor: Callable[[StructType], bool]
+    made_record: Callable[..., Any]
+    aggregate: Callable[..., Any]
     _declare_pointer: Callable[[Any], None]
     _declare_array: Callable[[Any], None]
     work: Any
@@ -98,7 +103,12 @@ class Statements(Loops):
             self.scope.declare(node.name, value.dtype, value)
             return
         dtype = self.type_of(node.type.type)
-        given = None if node.init is None else self.converted(node.init, dtype)
+        if node.init is not None:
+            given = self.converted(node.init, dtype)
+        elif isinstance(dtype, StructType) and self.has_constructor(dtype):
+            given = (self.aggregate if node.name == SELF else self.made_record)(node, dtype, [])
+        else:
+            given = None
         self.scope.declare(node.name, dtype, given)
 
     def _do_switch(self, node: Any) -> None:

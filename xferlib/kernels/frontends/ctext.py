@@ -6,6 +6,7 @@ every character remembers where it came from, so that an error points at what th
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,15 +18,22 @@ from xferlib.kernels.frontends.cpp import directives, type_names
 from xferlib.kernels.frontends.cpp.directives import NONE, Macros
 from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION, MAX_CHARACTERS, check_length, plain_types
 from xferlib.kernels.frontends.source_lines import caret
-from xferlib.kernels.ir.types import C_TYPES
+from xferlib.kernels.ir.types import C_TYPES, VECTOR_PARTS
 
 _STATIC_CAST = re.compile(r"\b(?:static_cast|reinterpret_cast|const_cast)\s*<([^<>]*)>")
-_STD = re.compile(r"\b(?:std|thrust|cupy|pycuda)\s*::\s*")
+_STD = re.compile(r"\b(?:std|thrust|cupy|cuda|type_traits|pycuda)\s*::\s*")
+_CHARACTER = re.compile(r"(?<![\w'])'(\\[0-7]{1,3}|\\x[0-9a-fA-F]{1,2}|\\[^\n]|[^'\\\n])'")
+_ESCAPES = {"n": 10, "t": 9, "r": 13, "v": 11, "f": 12, "a": 7, "b": 8, "\\": 92, "'": 39, '"': 34, "?": 63}
 _LIMITS = re.compile(r"\bnumeric_limits\s*<([^<>]*)>\s*::\s*(\w+)\s*\(\s*\)")
 _LIST_INDEX = re.compile(r"\[\s*\{")
-_VECTOR = re.compile(r"\b(?:(?:u?(?:char|short|int|long|longlong))|float|double)[1-4]\b")
+_VECTOR = re.compile(rf"\b(?:{'|'.join(VECTOR_PARTS)})[1-4]\b")
 AUTO = "xf_auto"
 """The name of the type ``auto`` in the text that is parsed."""
+_PYTHON = re.compile(
+    r"^\s*(?:for\s+\w+(?:\s*,\s*\w+)*\s+in\b|(?:if|elif|else|while|def)\b[^;{?]*:\s*|.*\blambda\b)", re.MULTILINE
+)
+NO_VALUE = "xf_none"
+"""Stands between the parentheses of ``S()``, which C does not have."""
 _KEYWORDS = re.compile(r"\b(?:and|or|not)\b")
 _OPERATORS = {"and": "&&", "or": "||", "not": "!"}
 _BUILTIN = frozenset(["char", "short", "int", "long", "float", "double", "unsigned", "signed"])
@@ -62,44 +70,69 @@ class SnippetText:
         self._origin = list(range(len(self._text) + 1))
         self._replace(CONTINUATION, lambda match: "")  # C joins the lines before it reads them
         self._replace(COMMENT, lambda match: re.sub(r"[^\n]", " ", match[0]))
+        self._replace(_CHARACTER, self._character)
         self._expand({**macros, **own})
+        self._replace(_CHARACTER, self._character)  # those of macros
+        self._replace(_STD, lambda match: "")
+        self.aliases = dict(aliases)
+        self._name_types(type_names.instances(["complex", *structs]))
+        self._name_types(type_names.CHOICE)
         self._text, found = type_names.take_aliases(self._text)
-        self.aliases = {**aliases, **found}
+        self.aliases.update(found)
         structs |= {match[0] for match in _VECTOR.finditer(self._text)}
-        structs |= {name for name, words in self.aliases.items() if words.split()[-1] in structs}
+        known = {name: (words.split()[-1], type_names.instance(words)[0]) for name, words in self.aliases.items()}
+        structs |= {name for name, meant in known.items() if not structs.isdisjoint(meant)}
         generics = generics | self.aliases.keys() | structs
         if structs:
             self._replace(re.compile(rf"\bstruct\s+(?=(?:{'|'.join(sorted(structs))})\b)"), lambda match: "")
         self._replace(_STATIC_CAST, lambda match: f"({match[1]})")
         names = sorted((set(C_TYPES) | generics) - {"_Bool"}, key=len, reverse=True)
         self._replace(_KEYWORDS, lambda match: _OPERATORS[match[0]])
-        self._replace(_STD, lambda match: "")
         self._replace(_LIMITS, lambda match: f"xf_limit_{match[2]}(({match[1]})0)")
         self._replace(re.compile(r"\bauto\b"), lambda match: AUTO)
         self._replace(_LIST_INDEX, lambda match: "[(long[]){")
         reference = re.compile(rf"\b({'|'.join(map(re.escape, names))})\s*&\s*(?=\w)")
         self._replace(reference, lambda match: f"{match[1]} *volatile ")
-        empty = re.compile(rf"\b({'|'.join(map(re.escape, names))})\s*\(\s*\)")
-        self._replace(empty, lambda match: f"({match[1]})(0)")
         self._edit(_initializers(self._text, names, structs, is_within_functions=what == "preamble"))
-        conversion = re.compile(rf"\b({'|'.join(map(re.escape, names))})\s*(?=\()")
-        self._replace(conversion, lambda match: f"({match[1]})")
         typedefs = "".join(f"typedef int {name};" for name in [*names, AUTO] if not _BUILTIN & set(name.split()))
         self._typedefs = typedefs
 
-    def statements(self) -> str:
-        """A C translation unit: the type names on line 1, the body from line 2."""
+    @functools.cached_property
+    def statements(self) -> list[Any]:
+        """The syntax trees of the text as the body of a function.
+
+        Raises:
+            KernelSyntaxError: It is not C, or nested too deeply.
+        """
         body = self._text.rstrip()
         if body and not body.endswith((";", "}")):
             body += ";"
-        return f"{self._typedefs}void kernel(){{\n{body}\n}}"
+        kernel = self._parsed(f"void kernel(){{\n{body}\n}}")[-1]
+        if type(kernel).__name__ != "FuncDef" or kernel.decl.name != "kernel":
+            raise self.error("a closing brace without its opening one", self.source.find("}"))
+        return kernel.body.block_items or []
 
-    def unit(self) -> str:
-        """A C translation unit of definitions: the type names on line 1, the text from line 2."""
-        return f"{self._typedefs}\n{self._text}"
+    def definitions(self) -> list[Any]:
+        """The syntax trees of the text as functions and declarations.
 
-    def parse_error(self, message: str) -> Exception:
-        """The error for a message of pycparser about `statements` or `unit`."""
+        Raises:
+            KernelSyntaxError: It is not C, or nested too deeply.
+        """
+        return self._parsed(f"\n{self._text}")
+
+    def _parsed(self, unit: str) -> list[Any]:
+        """The syntax trees of a translation unit, whose second line is the first one of the text."""
+        from pycparser import c_parser
+
+        try:
+            return c_parser.CParser().parse(f"{self._typedefs}{unit}", filename="").ext  # type: ignore[no-any-return]
+        except c_parser.ParseError as error:
+            raise self._parse_error(str(error)) from None
+        except RecursionError:
+            raise self.error("is nested too deeply; use local variables for parts of it", None) from None
+
+    def _parse_error(self, message: str) -> Exception:
+        """The error for a message of pycparser."""
         match = re.match(r":?(\d+):(\d+): (?:before: )?(.*)", message, re.DOTALL)
         if match is None:
             problem = f"is not complete C ({message.strip(': ')}); is a brace or bracket open?"
@@ -107,7 +140,10 @@ class SnippetText:
         else:
             what = match[3].strip() or "the end"
             position = self.position(int(match[1]), int(match[2]))
-            found = self.error(f"C cannot be read before {what!r}; check the syntax", position)
+            remedy = "check the syntax"
+            if _PYTHON.search(self.source):
+                remedy = "this looks like Python: give a function to elementwise, or write C"
+            found = self.error(f"C cannot be read before {what!r}; {remedy}", position)
         return found
 
     def _check_characters(self) -> None:
@@ -125,6 +161,33 @@ class SnippetText:
                 raise self.error("its macros have no end; a macro must not name itself", self._origin[found[0]])
             self._edit([found])
             start = found[0]
+
+    def _character(self, match: re.Match[str]) -> str:
+        """The number of a character, of type ``char``."""
+        text = match[1]
+        if text[0] != "\\":
+            value = ord(text)
+        elif text[1] in "01234567":
+            value = int(text[1:], 8)
+        elif text[1] == "x" and len(text) > 2:
+            value = int(f"0{text[1:]}", 0)
+        elif text[1] in _ESCAPES:
+            value = _ESCAPES[text[1]]
+        else:
+            raise self.error(f"{match[0]} is no character of C; write its number", self._origin[match.start()])
+        return f"((char){value})"
+
+    def _name_types(self, pattern: re.Pattern[str]) -> None:
+        """Give names to the types that angle brackets describe, to those within others first."""
+
+        def named(match: re.Match[str]) -> str:
+            words = " ".join(match[0].split())
+            name = type_names.name_of(words)
+            self.aliases[name] = words
+            return name
+
+        while pattern.search(self._text):
+            self._replace(pattern, named)
 
     def _replace(self, pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str]) -> None:
         self._edit([(*match.span(), replacement(match)) for match in pattern.finditer(self._text)])
@@ -155,7 +218,7 @@ class SnippetText:
         return kind(f"{where}: {message}\n{caret(text, position - start, position - start + width)}")
 
     def position(self, line: int, column: int) -> int | None:
-        """The index in the user's text of a line and column of `statements`, both counted from 1."""
+        """The index in the user's text of a line and column of the parsed text, both counted from 1."""
         start = 0
         for _ in range(line - 2):
             start = self._text.find("\n", start) + 1
@@ -167,6 +230,11 @@ class SnippetText:
 
 
 # --- initializers
+
+
+def _none(kind: str, structs: Collection[str]) -> str:
+    """The text of the value of a type that is given none."""
+    return NO_VALUE if kind in structs else "0"
 
 
 _PAIRS = {"(": ")", "{": "}", "[": "]"}
@@ -213,7 +281,7 @@ def _brackets(text: str) -> dict[int, _Bracket]:
 def _initializers(
     text: str, types: Sequence[str], structs: Collection[str], *, is_within_functions: bool
 ) -> list[Edit]:
-    """C++'s initializers as C: ``T x{e}`` and ``T x(e)`` become ``T x=(e)``, and ``T{e}`` becomes ``(T)(e)``.
+    """C++'s initializers as C: ``T x{e}`` and ``T x(e)`` become ``T x=(e)``, ``T{e}`` and ``T(e)`` ``((T)(e))``.
 
     A regular expression alone cannot do it: the expression between the brackets may hold further ones.
 
@@ -227,27 +295,27 @@ def _initializers(
         What to replace: start, end and the new text, in ascending order.
     """
     named = "|".join(map(re.escape, types))
-    pattern = re.compile(rf"\b(?P<type>{named})(?P<name>\s+\w+)?\s*(?P<open>[{{(])|,\s*\w+\s*(?P<next>\{{)")
+    pattern = re.compile(
+        rf"\b(?P<type>{named})(?P<name>\s+\w+)?\s*(?P<open>[{{(])|,\s*(?!(?:{named})\b)\w+\s*(?P<next>\{{)"
+    )
     brackets = _brackets(text)
     found: dict[int, Edit] = {}
     for match in pattern.finditer(text):
         at = match.start("open" if match["open"] else "next")
         bracket = brackets[at]
-        if (
-            bracket.end < 0
-            or bracket.has_statements
-            or (bracket.is_list and not match["name"] and match["type"] not in structs)
-        ):
-            continue
         is_value = match["type"] is not None and match["name"] is None
         is_empty = not text[at + 1 : bracket.end].strip()
-        if text[at] == "(":
-            is_declared = not is_value and not is_empty and _ENDS.match(text, bracket.end + 1) is not None
+        if bracket.end < 0 or bracket.has_statements:
+            continue
+        if is_value and bracket.is_list and text[at] == "{" and match["type"] not in structs:
+            continue
+        if not is_value and text[at] == "(":
+            is_declared = not is_empty and _ENDS.match(text, bracket.end + 1) is not None
             if not is_declared or (is_within_functions and not bracket.is_in_function):
-                continue  # a conversion, which has its own rule, or a function
+                continue  # a function
         if is_value:
-            found[match.start("type")] = (*match.span("type"), f"({match['type']})")
+            found[match.start("type")] = (*match.span("type"), f"(({match['type']})")
         start = "" if is_value else f"=({match['type']})" if bracket.is_list else "="
-        found[at] = (at, at + 1, start + ("(0" if is_empty else "("))
-        found[bracket.end] = (bracket.end, bracket.end + 1, ")")
+        found[at] = (at, at + 1, start + "(" + (_none(match["type"] or "", structs) if is_empty else ""))
+        found[bracket.end] = (bracket.end, bracket.end + 1, "))" if is_value else ")")
     return [found[each] for each in sorted(found)]

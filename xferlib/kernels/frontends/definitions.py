@@ -20,7 +20,7 @@ from xferlib.kernels.frontends.cloops import TOO_LONG
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.host_numbers import HostNumbers
-from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
+from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise, may_be_numbers
 from xferlib.kernels.frontends.memory.contents import Variable
 from xferlib.kernels.frontends.memory.elements import OrderNeededError
 from xferlib.kernels.frontends.signature import CParam
@@ -136,12 +136,10 @@ class SnippetDefinition:
         macros, aliases = self._preamble.macros, self._preamble.aliases
         structs = frozenset(self._preamble.structs)
         self._text = SnippetText(operation, generics, "operation", macros, aliases, structs)
-        self._statements = csnippet.parse(self._text)
         self._preparation = SnippetText(loop_prep, generics, "loop_prep", macros, aliases, structs)
-        self._prepared = csnippet.parse(self._preparation)
         self._end = SnippetText(after_loop, generics, "after_loop", macros, aliases, structs)
-        self._ended = csnippet.parse(self._end)
-        self._raw = indexed_otherwise([*self._prepared, *self._statements, *self._ended])
+        texts = (self._preparation, self._text, self._end)
+        self._raw = indexed_otherwise(each for text in texts for each in text.statements)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial(self._made_from, step=self.step), ()
@@ -176,11 +174,11 @@ class SnippetDefinition:
         if self.step is not None:
             shift = b.op("mul", b.index(), b.const(self.step, INT64))
             scope.number = b.op("add", shift, b.load(len(self.params) - 1))
-        csnippet.Translator(b, scope, self._preparation, bound, self._preamble).run(self._prepared)
+        csnippet.Translator(b, scope, self._preparation, bound, self._preamble).run(self._preparation.statements)
         operation = csnippet.Translator(b, scope, self._text, bound, self._preamble)
         after = csnippet.Translator(b, scope, self._end, bound, self._preamble)
-        operation.run_unless_returned(self._statements)
-        after.run_unless_returned(self._ended)
+        operation.run_unless_returned(self._text.statements)
+        after.run_unless_returned(self._end.statements)
         scope.check_order(self.names)
         program = b.program(scope.stores(variables), scope.effects())
         self._check_outputs(program)
@@ -217,7 +215,7 @@ class SnippetDefinition:
                 f"{self.name}: two elements of a call write the same element of {self.names[number]!r}, so that the "
                 "result would depend on their order; write each element once"
             )
-        if all(type(each).__name__ == "EmptyStatement" for each in (*self._statements, *self._ended)):
+        if all(type(each).__name__ == "EmptyStatement" for each in (*self._text.statements, *self._end.statements)):
             return  # CuPy's kernel that does nothing
         if not program.writes:
             raise KernelSyntaxError(f"{self.name}: the operation writes no parameter; assign to an output")
@@ -238,6 +236,7 @@ def check_definition(
     inputs: Sequence[CParam],
     outputs: Sequence[CParam],
     specialize: Callable[[tuple[np.dtype[Any], ...], frozenset[int]], object],
+    text: str,
 ) -> None:
     """Raise the error that every call of a C definition would raise; such as for a name that it misspells.
 
@@ -246,6 +245,7 @@ def check_definition(
     Args:
         inputs, outputs: The parameters.
         specialize: Makes the program for their dtypes, and the positions of those that are no arrays.
+        text: The snippets.
 
     Raises:
         KernelSyntaxError, KernelTypeError: That error.
@@ -254,6 +254,9 @@ def check_definition(
     errors: list[KernelSyntaxError | KernelTypeError] = []
     letters = list(dict.fromkeys(param.generic for param in params if param.generic))
     plain = frozenset(n for n, param in enumerate(inputs) if not (param.is_pointer or param.is_raw))
+    tried_scalars = [frozenset[int](), plain] if plain else [frozenset[int]()]
+    if numbers := may_be_numbers(inputs, text):
+        tried_scalars = [numbers, plain | numbers, *tried_scalars]
     choices = [dict.fromkeys(letters, first) for first in _CANDIDATES]
     if len(letters) > 1:
         for one, others in (("float64", "int32"), ("int32", "float64"), ("bool", "float64")):
@@ -262,7 +265,7 @@ def check_definition(
         if tried == _ENOUGH and len({str(each) for each in errors}) == 1:
             break
         kinds = tuple(param.dtype or np.dtype(chosen[str(param.generic)]) for param in params)
-        for scalars in (frozenset[int](), plain) if plain else (frozenset[int](),):
+        for scalars in tried_scalars:
             try:
                 specialize(kinds, scalars)
             except (KernelSyntaxError, KernelTypeError) as error:

@@ -1,9 +1,19 @@
-"""Finds the arrays that a C snippet indexes by anything but the element's own number."""
+"""Finds the names that a C snippet uses, and the arrays that it indexes by anything but the element's own number."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from xferlib.kernels.frontends.signature import CParam
+
+
+def may_be_numbers(inputs: Sequence[CParam], text: str) -> frozenset[int]:
+    """The inputs declared raw that a snippet never indexes, which CuPy's users give as numbers."""
+    return frozenset(
+        number for number, each in enumerate(inputs) if each.is_raw and not re.search(rf"\b{each.name}\s*[\[.]", text)
+    )
 
 
 def indexed_otherwise(statements: Iterable[Any]) -> frozenset[str]:
@@ -19,6 +29,18 @@ def indexed_otherwise(statements: Iterable[Any]) -> frozenset[str]:
             found.add(node.name.name)
         inner = iter([child for _, child in node.children()])
         blocks += [(nodes, is_shadowed or _declares_i(node)), (inner, is_shadowed)]
+    return frozenset(found)
+
+
+def names_in(statements: Iterable[Any]) -> frozenset[str]:
+    """The names that stand for values in a snippet."""
+    found: set[str] = set()
+    nodes = list(statements)
+    while nodes:
+        node = nodes.pop()
+        if type(node).__name__ == "ID":
+            found.add(node.name)
+        nodes += [child for _, child in node.children()]
     return frozenset(found)
 
 

@@ -16,13 +16,13 @@ from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.frontends.control import assigned
 from xferlib.kernels.frontends.cpp import directives, type_names
 from xferlib.kernels.frontends.cpp.directives import Macros
-from xferlib.kernels.frontends.cpp.structs import StructText, take_structs
+from xferlib.kernels.frontends.cpp.structs import METHOD, SELF, StructText, take_structs
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.memory.contents import Place, Variable
 from xferlib.kernels.frontends.memory.structs import StructType, StructValue
 from xferlib.kernels.frontends.memory.translation import REFERENCE, is_place
 from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION
-from xferlib.kernels.ir.nodes import BOOL, Builder, Node
+from xferlib.kernels.ir.nodes import BOOL, Builder, Node, is_complex, part_dtype
 
 MOST_DEPTH = 32
 
@@ -43,6 +43,11 @@ class PreambleFunction(NamedTuple):
         return [each for each in given.params if not _is_void(each)] if given else []
 
     @property
+    def is_within_struct(self) -> bool:
+        """Whether it stands within a struct, whose types are those of its first argument."""
+        return bool(self.params) and self.params[0].name == SELF
+
+    @property
     def has_places(self) -> bool:
         """Whether it is called with pointers or references."""
         return any(type(each.type).__name__ != "TypeDecl" for each in self.params)
@@ -52,7 +57,8 @@ class PreambleFunction(NamedTuple):
 class Preamble:
     """The contents of a preamble, which serve the other texts of a kernel."""
 
-    functions: dict[str, PreambleFunction] = field(default_factory=dict)
+    functions: dict[str, tuple[PreambleFunction, ...]] = field(default_factory=dict)
+    """By name, those that the types of their parameters tell apart."""
     macros: Macros = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     """Names of types, each by the type's words."""
@@ -74,27 +80,22 @@ def read(source: str, generics: frozenset[str]) -> Preamble:
     """
     if not source.strip():
         return NO_PREAMBLE
-    from pycparser import c_parser
-
     blank, macros = directives.split(source, "preamble")
     blank = _without_comments(blank)
     blank, structs = take_structs(_QUALIFIERS.sub(lambda match: " " * len(match[0]), blank))
     blank, enums = type_names.take_enums(blank)
     blank, templates = type_names.take_templates(blank)
-    letters = generics | {each for names in templates.values() for each in names}
+    makers = {each.constructor: each.types for each in structs.values()}
+    letters = generics.union(*templates.values(), *makers.values())
     text = SnippetText(blank, letters, "preamble", macros, dict.fromkeys(enums, "int"), frozenset(structs))
-    try:
-        tree = c_parser.CParser().parse(text.unit(), filename="")
-    except c_parser.ParseError as error:
-        raise text.parse_error(str(error)) from None
-    except RecursionError:
-        raise text.error("is nested too deeply; use local variables for parts of it", None) from None
-    functions: dict[str, PreambleFunction] = {}
+    functions: dict[str, tuple[PreambleFunction, ...]] = {}
     constants: list[Any] = []
-    for each in tree.ext:
+    for each in text.definitions():
         kind = type(each).__name__
         if kind == "FuncDef":
-            functions[each.decl.name] = PreambleFunction(text, each, templates.get(each.decl.name, ()))
+            name, at = each.decl.name, text.position(each.decl.coord.line, each.decl.coord.column)
+            types = templates.get(at, makers.get(name, ()))
+            functions[name] = (*functions.get(name, ()), PreambleFunction(text, each, types))
         elif kind == "Decl" and (_is_constant(each) or type(each.type).__name__ == "Enum"):
             constants.append(each)
         elif kind != "Typedef" and not (kind == "Decl" and type(each.type).__name__ == "FuncDecl"):
@@ -135,22 +136,23 @@ class Inliner:
         self._function = function
         self._make = make
 
-    def call(self, node: Any, given: list[Any], *, is_apart: bool) -> Any:
+    def call(self, node: Any, given: list[Any], *, is_apart: bool, is_told: bool = False) -> Any:
         """The value that the function returns; false where it returns none.
 
         Args:
             node: The call.
             given: The arguments: values, or expressions of which some are for pointers and references.
             is_apart: The function may run under no condition.
+            is_told: The types of its template are known without the arguments.
         """
         function, scope = self._function, self._caller.scope
         declaration, params = function.tree.decl.type, function.params
         if len(params) != len(given):
-            name = function.tree.decl.name
-            count = f"{name}() takes {len(params)} argument(s), {len(given)} were given"
+            name, own = function.tree.decl.name.removeprefix(METHOD), len(params) - function.is_within_struct
+            count = f"{name}() takes {own} argument(s), {len(given) - function.is_within_struct} were given"
             self._make({}).fail(function.tree.decl, count)
         args = [self._argument(param, each) for param, each in zip(params, given, strict=True)]
-        translator = self._make(self._deduced(node, params, args))
+        translator = self._make({} if is_told else self._deduced(node, params, args))
         names = {}
         for param, each in zip(params, args, strict=True):
             names[param.name] = self._bound(translator, node, param, each)
@@ -184,18 +186,30 @@ class Inliner:
     def _deduced(self, node: Any, params: list[Any], args: list[Node | StructValue | Place]) -> dict[str, Any]:
         """The types of a template, by those of the arguments."""
         found: dict[str, Any] = {}
-        for param, each in zip(params, args, strict=True):
+        pairs = [*zip(params, args, strict=True)]
+        for param, each in pairs[:1] if self._function.is_within_struct else pairs:
             kind = param.type if type(param.type).__name__ == "TypeDecl" else param.type.type
-            names = getattr(getattr(kind, "type", None), "names", [])
-            if len(names) != 1 or names[0] not in self._function.types:
-                continue
-            dtype = each.variable.dtype if isinstance(each, Place) else each.dtype
-            if found.setdefault(names[0], dtype) != dtype:
-                problem = f"{names[0]} of the template is {found[names[0]]} by one argument and {dtype} by another"
-                self._caller.fail(node, f"{problem}; cast one", KernelTypeError)
+            name = " ".join(getattr(getattr(kind, "type", None), "names", []))
+            self._match(node, name, each.variable.dtype if isinstance(each, Place) else each.dtype, found)
         if missing := set(self._function.types) - found.keys():
             self._caller.fail(node, f"no argument says what {min(missing)} of the template is", KernelTypeError)
         return found
+
+    def _match(self, node: Any, name: str, dtype: Any, found: dict[str, Any]) -> None:
+        """Find the types of a template in one parameter's, which a dtype is given for."""
+        if name in self._function.types:
+            if found.setdefault(name, dtype) != dtype:
+                problem = f"{name} of the template is {found[name]} by one argument and {dtype} by another"
+                self._caller.fail(node, f"{problem}; cast one", KernelTypeError)
+            return
+        base, args = type_names.instance(self._function.text.aliases.get(name, name))
+        if base == "complex" and len(args) == 1 and not isinstance(dtype, StructType):
+            if not is_complex(dtype):
+                self._caller.fail(node, f"a complex number is wanted, and {dtype} is given", KernelTypeError)
+            self._match(node, args[0], part_dtype(dtype), found)
+        elif isinstance(dtype, StructType) and (dtype.base, len(dtype.args)) == (base, len(args)):
+            for each, given in zip(args, dtype.args, strict=True):
+                self._match(node, each, given, found)
 
     def _bound(self, translator: Any, node: Any, param: Any, given: Node | StructValue | Place) -> Variable:
         """The variable that a parameter is."""

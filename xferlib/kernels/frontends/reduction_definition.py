@@ -14,12 +14,12 @@ from xferlib.kernels.frontends import preamble as preambles
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.definitions import ArgumentKind, bind_generics, check_definition, check_names
-from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
-from xferlib.kernels.frontends.memory.contents import Variable
+from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise, names_in
+from xferlib.kernels.frontends.memory.contents import OutputReadError, Variable
 from xferlib.kernels.frontends.memory.structs import StructType, StructValue, leaves
 from xferlib.kernels.ir.constants import stored_value
-from xferlib.kernels.ir.nodes import Builder, DType, Node, Param, Program
-from xferlib.kernels.ir.reduction import Premap, ReductionSpec, build, storing
+from xferlib.kernels.ir.nodes import INT64, Builder, DType, Node, Param, Program
+from xferlib.kernels.ir.reduction import Elementwise, Postmap, ReductionSpec, build, storing
 
 
 class ReductionDefinition(Protocol):
@@ -75,22 +75,24 @@ class SnippetReduction:
             raise KernelSyntaxError(f"{name}: post_map_expr must assign the outputs, for instance 'y = a'")
         generics = frozenset(param.generic for param in (*self._inputs, *self._outputs) if param.generic)
         self._preamble = preambles.read(preamble, generics)
-        self._map = self._parse(map_expr, generics, "map_expr")
-        free = indexed_otherwise(self._map[1])
+        self._map = self._text(map_expr, generics, "map_expr")
+        free = indexed_otherwise(self._map.statements)
         self._free = frozenset(
             each.name for each in self._inputs if each.is_raw or (each.is_pointer and each.name in free)
         )
-        self._reduce = self._parse(reduce_expr, generics, "reduce_expr")
-        self._post = self._parse(post_map_expr or "", generics, "post_map_expr")
-        self._identity = self._parse(identity, generics, "identity") if identity is not None else None
+        self._reduce = self._text(reduce_expr, generics, "reduce_expr")
+        self._post = self._text(post_map_expr or "", generics, "post_map_expr")
+        self._post_names = names_in(self._post.statements)
+        self._identity = self._text(identity, generics, "identity") if identity is not None else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._made_from, ()
 
-    def _parse(self, source: str, generics: frozenset[str], what: str) -> tuple[SnippetText, list[Any]]:
-        structs = frozenset(self._preamble.structs)
-        text = SnippetText(source, generics, what, self._preamble.macros, self._preamble.aliases, structs)
-        return text, csnippet.parse(text)
+    def _text(self, source: str, generics: frozenset[str], what: str) -> SnippetText:
+        preamble = self._preamble
+        text = SnippetText(source, generics, what, preamble.macros, preamble.aliases, frozenset(preamble.structs))
+        text.statements  # noqa: B018 - raises the error of its syntax
+        return text
 
     def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec:
         """The programs for inputs, and given outputs, of these dtypes."""
@@ -105,6 +107,19 @@ class SnippetReduction:
         ]
         outputs = resolved[len(self._inputs) :]
         accumulator = self._accumulator(types, outputs)
+        used = tuple(number for number, param in enumerate(params) if self._is_in_post(param))
+        if not used:
+            try:
+                return self._spec(params, types, accumulator, outputs)
+            except OutputReadError:
+                pass
+        spec = self._spec(params, types, accumulator, None)
+        return replace(spec, postmap=self._postmap(params, used, types, accumulator, outputs))
+
+    def _spec(
+        self, params: list[Param], types: dict[str, DType], accumulator: Any, outputs: list[DType] | None
+    ) -> ReductionSpec:
+        """The programs; ``outputs`` is None where they give the accumulators, which another kernel finishes."""
         premap = None
         whole = _whole(accumulator)
         mapping = lambda b, nodes: leaves(self._mapped(b, types, accumulator))
@@ -120,7 +135,7 @@ class SnippetReduction:
             params,
             mapping,
             lambda b, a, c: leaves(self._value(b, self._reduce, types, accumulator, {"a": whole(a), "b": whole(c)})),
-            lambda b, a, n, m: self._finished(b, whole(a), n, m, types, outputs),
+            lambda b, a, n, m: a if outputs is None else self._finished(b, whole(a), n, m, types, outputs),
             identity=self._identity_value(types, accumulator),
             math=self.math,
         )
@@ -128,18 +143,58 @@ class SnippetReduction:
             self._refuse_loops(program)
         return replace(spec, premap=premap)
 
+    def _is_in_post(self, param: Param) -> bool:
+        """Whether post_map_expr uses an input that is the same for all elements."""
+        return param.name in self._post_names and (param.is_scalar or param.is_raw)
+
+    def _postmap(
+        self,
+        params: list[Param],
+        used: tuple[int, ...],
+        types: dict[str, DType],
+        accumulator: Any,
+        outputs: list[DType],
+    ) -> Postmap:
+        """The kernel that computes post_map_expr from accumulators, inputs and the outputs' contents."""
+        dtypes = accumulator.leaves() if isinstance(accumulator, StructType) else [accumulator]
+        count = len(dtypes)
+        sizes = [Param(name=name, dtype=INT64, is_scalar=True) for name in ("in_size", "out_size")]
+        accumulators = [Param(name=f"a{k}", dtype=dtype) for k, dtype in enumerate(dtypes)]
+        b = Builder([*accumulators, *(params[each] for each in used), *sizes], math=self.math)
+        inputs = len(b.params)
+        b.params += [Param(name=each.name, dtype=dtype) for each, dtype in zip(self._outputs, outputs, strict=True)]
+        scope = Scope(b)
+        csnippet.begin(b, scope, types, self._preamble)
+        _bind(scope, "a", _whole(accumulator)([b.load(k) for k in range(count)]))
+        scope.bind_sizes(b.load(inputs - 2), b.load(inputs - 1))
+        for number, param in enumerate(b.params[count : inputs - 2], count):
+            kind = "value" if param.is_scalar else "raw"
+            scope.bind(param.name, Variable(param.name, param.dtype, number, kind, is_writable=False))
+        written = {
+            param.name: Variable(param.name, param.dtype, number)
+            for number, param in enumerate(b.params[inputs:], inputs)
+        }
+        for name, variable in written.items():
+            scope.bind(name, variable)
+        csnippet.Translator(b, scope, self._post, types, self._preamble).run(self._post.statements)
+        program = b.program(scope.stores(written), scope.effects())
+        for number, name in enumerate(written, inputs):
+            if number not in program.writes:
+                raise KernelSyntaxError(f"{self.name}: output {name!r} is never written by post_map_expr")
+        return Postmap(program=program, inputs=inputs, arguments=used)
+
     def check(self) -> None:
         """Raise the error that every call would raise."""
-        check_definition(self._inputs, self._outputs, self.specialize)
+        check_definition(self._inputs, self._outputs, self.specialize, self._map.source)
 
     def _is_free(self, number: int, scalars: frozenset[int]) -> bool:
         """Whether input ``number`` is an array that the map indexes by anything but the element's number."""
         return self._inputs[number].name in self._free and number not in scalars
 
-    def _premap(self, params: list[Param], types: dict[str, DType], accumulator: DType) -> Premap:
+    def _premap(self, params: list[Param], types: dict[str, DType], accumulator: DType) -> Elementwise:
         b = Builder(params, math=self.math)
         program = storing(b, "acc", [self._mapped(b, types, accumulator)])
-        return Premap(program=program, inputs=len(params))
+        return Elementwise(program=program, inputs=len(params))
 
     def _accumulator(self, types: dict[str, DType], outputs: list[DType]) -> Any:
         """The dtype of the accumulator, or the type of a struct."""
@@ -147,7 +202,7 @@ class SnippetReduction:
             return outputs[0]
         name = str(self._dtype) if isinstance(self._dtype, str) else np.dtype(self._dtype).name
         b = Builder(math=self.math)
-        found = csnippet.Translator(b, Scope(b), self._reduce[0], types, self._preamble).named_type(name)
+        found = csnippet.Translator(b, Scope(b), self._reduce, types, self._preamble).named_type(name)
         if found is None:
             raise KernelTypeError(
                 f"{self.name}: dtype={shown(self._dtype)} is no type of a kernel; use a NumPy or C name"
@@ -162,13 +217,16 @@ class SnippetReduction:
             kind = "value" if given.is_scalar else "raw" if given.is_raw else "element"
             variable = Variable(param.name, given.dtype, number, kind, is_writable=False, needs_index=param.is_pointer)
             scope.bind(param.name, variable)
-        text, statements = self._map
-        return csnippet.Translator(b, scope, text, types, self._preamble).value(statements, accumulator)
+        # CuPy's numbers of an element: of those reduced together, and of all, which are the same with raw arrays.
+        scope.bind_value("_J", b.index())
+        if any(each.is_raw for each in b.params):
+            scope.bind_value("_j", b.index())
+        return csnippet.Translator(b, scope, self._map, types, self._preamble).value(accumulator)
 
     def _value(
         self,
         b: Builder,
-        source: tuple[SnippetText, list[Any]],
+        text: SnippetText,
         types: dict[str, DType],
         dtype: Any,
         names: dict[str, Any],
@@ -177,8 +235,7 @@ class SnippetReduction:
         csnippet.begin(b, scope, types, self._preamble)
         for name, value in names.items():
             _bind(scope, name, value)
-        text, statements = source
-        return csnippet.Translator(b, scope, text, types, self._preamble).value(statements, dtype)
+        return csnippet.Translator(b, scope, text, types, self._preamble).value(dtype)
 
     def _finished(
         self, b: Builder, a: Any, in_size: Node, out_size: Node, types: dict[str, DType], outputs: list[DType]
@@ -191,12 +248,13 @@ class SnippetReduction:
         scope.bind_sizes(in_size, out_size)
         for param, dtype in zip(self._outputs, outputs, strict=True):
             scope.declare(param.name, dtype, None)
-        text, statements = self._post
-        csnippet.Translator(b, scope, text, types, self._preamble).run(statements)
+        scope.outputs = frozenset(param.name for param in self._outputs)
+        csnippet.Translator(b, scope, self._post, types, self._preamble).run(self._post.statements)
 
         def unwritten(message: str) -> Any:
             raise KernelSyntaxError(f"{self.name}: an output is never written by post_map_expr ({message})")
 
+        scope.outputs = frozenset()
         return [scope.read(param.name, unwritten) for param in self._outputs]
 
     def _identity_value(self, types: dict[str, DType], accumulator: Any) -> tuple[Any, ...] | None:

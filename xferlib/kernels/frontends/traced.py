@@ -102,7 +102,9 @@ class Traced(Value):
     def __float__(self) -> NoReturn:
         function = user_call(_FLOAT_FUNCTIONS)
         if function is None:
-            _refuse(self, "float()", "use astype('float64')")
+            _refuse(
+                self, "float(), or a function of Python's math", "use astype('float64'), or NumPy's function: np.sin(x)"
+            )
         name = _ARRAY_NAMES.get(function, function)
         _refuse(self, f"{function}() of Python's math", f"use np.{name}(x) instead of math.{function}(x)")
 
@@ -123,6 +125,11 @@ class Traced(Value):
 
     def __getitem__(self, key: object) -> NoReturn:
         _refuse(self, "indexing", "a kernel sees one element at a time; a C snippet has raw parameters")
+
+    def __matmul__(self, other: object) -> NoReturn:
+        _refuse(self, "x @ y", "a kernel sees one element at a time; multiply arrays with xp.matmul")
+
+    __rmatmul__ = __matmul__
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         _refuse(self, "conversion to an array", "call only element-wise functions")

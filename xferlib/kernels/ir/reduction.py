@@ -26,11 +26,22 @@ LEAF = 8 * LANES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Premap:
-    """The program of an element-wise kernel that computes the map; its inputs come first, then its one output."""
+class Elementwise:
+    """The program of an element-wise kernel beside a reduction; its inputs come first, then its outputs."""
 
     program: Program
     inputs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Postmap(Elementwise):
+    """The program of the kernel that turns accumulators into outputs by arguments of the call.
+
+    Its inputs are the accumulators, those arguments, and the int64 scalars in_size and out_size.
+    """
+
+    arguments: tuple[int, ...]
+    """The inputs of the reduction that it takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +63,11 @@ class ReductionSpec:
     shortcut: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None
     """NumPy's own reduction along the last axis, where the result does not depend on the order."""
 
-    premap: Premap | None = None
+    premap: Elementwise | None = None
     """The kernel that runs first and writes the one input, for a map that reads arrays at computed indices."""
+
+    postmap: Postmap | None = None
+    """The kernel that runs last; the outputs of ``post`` are the accumulators then."""
 
     @property
     def arguments(self) -> int:

@@ -1,4 +1,10 @@
-"""The detector's reports: both accesses, the missing ordering, and the one call that adds it."""
+"""The detector's reports: both accesses, the missing ordering, and the one call that adds it.
+
+Two actions whose clocks are not ordered say nothing to the reader of a program. A report names the two lines, where the
+memory was allocated, and a call that orders them, to be pasted: in the program's own names for its streams, which exist
+only while the function that made the fault runs. Where xferlib made a stream itself, the program has no name for it,
+and the remedy waits for the device or for the transfer instead.
+"""
 
 from __future__ import annotations
 
@@ -185,7 +191,10 @@ def _remedy(hazard: Hazard, first: Action, second: Action, names: Names) -> str:
         return f"{b}.wait(t) {before}, where {b} is {waiter} and t is the transfer of {_line(first.site)}"
     if _is_own(one):
         return f"xferlib.synchronize() {before}"
-    return f"{b}.wait({a}) {before}, where {b} is {waiter} and {a} is {_short(one)}"
+    outside = ""
+    if isinstance(one, SimStream) and one.kind is StreamKind.LEGACY:
+        outside = " (xferlib.current_stream() outside of `with stream:`)"
+    return f"{b}.wait({a}) {before}, where {b} is {waiter} and {a} is {_short(one)}{outside}"
 
 
 def _letters(one: Participant, two: Participant, names: Names) -> tuple[str, str]:

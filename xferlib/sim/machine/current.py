@@ -16,9 +16,7 @@ class Simulator(Protocol):
     machine: Machine
 
     def devices(self) -> tuple[Device, ...]: ...
-
     def device_current(self) -> Device: ...
-
     def current(self, device: Device, /) -> SimStream: ...
 
 

@@ -61,10 +61,10 @@ class Machine(Parts):
         self.staging = Staging(self, self.enter)
         self.lifetimes = Lifetimes(self, self.staging.postponed)
         self.waits = Waits(self, self.lifetimes, self.enter)
-        self.hosts.stage = self._stage
-        self.hosts.put_off = self.staging.postpone
-        self.hosts.ahead = functools.partial(WatchedBatch, self)
-        self.hosts.touch = self.host_access
+        self.hosts.staged = self._staged
+        self.hosts.postpone = self.staging.postpone
+        self.hosts.read_ahead = functools.partial(WatchedBatch, self)
+        self.hosts.touched = functools.partial(self.host_access, is_declared=False)
         self._per_thread: weakref.WeakKeyDictionary[threading.Thread, dict[Device, SimStream]] = (
             weakref.WeakKeyDictionary()
         )
@@ -104,7 +104,8 @@ class Machine(Parts):
         lost = len(self.faults.lost)
         try:
             if self.faults.strike(point, device) is Fault.SLOW_STREAM and stream is not None:
-                self.slow(stream)
+                assert self.faults.plan is not None
+                self.timeline.slowed[stream.key] = self.faults.plan.slowness
         finally:
             if len(self.faults.lost) > lost:
                 self.waits.abandon()  # no operation of a lost device may be carried out later
@@ -324,17 +325,13 @@ class Machine(Parts):
                 action = Action("a write" if is_write else "a read", host, *user_call())
                 self.staging.check(action, host.clock, data, is_write=is_write)
 
-    def _stage(self, host: HostThread, nbytes: int) -> None:
+    def _staged(self, nbytes: int) -> None:
+        host = self.hosts.current()
         with self.lock:
             timing = self.timeline.add(Lane.STAGING, HOST, host.key, "stage", nbytes, host.time_s)
             host.time_s = timing[1]
             if self.listener is not None:
                 self.listener("staging", "stage", nbytes, "host", host.label, *timing, here())
-
-    def slow(self, stream: SimStream) -> None:
-        """Let operations on a stream take longer on the virtual clock."""
-        assert self.faults.plan is not None
-        self.timeline.slowed[stream.key] = self.faults.plan.slowness
 
 
 existing: weakref.WeakSet[Machine] = weakref.WeakSet()

@@ -22,8 +22,6 @@ from xferlib.sim.model.operations import Operation
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from xferlib.sim.model.blocks import Block
-
 _NONE, _READ, _READ_WRITE = 0, 1, 3
 _SA_SIGINFO = 4
 _ADDRESS_OFFSET = 16  # of si_addr in siginfo_t, on every 64-bit Linux
@@ -109,7 +107,7 @@ class PageGuard:
             if first <= address < last:
                 is_ours = True
                 self._set(span, _READ_WRITE)
-                if _inside(span.block, span, address):
+                if span.start <= address - span.block.pointer < span.stop:
                     self.touches.append(Touch(operation, span, not is_target, user_site()))
         if not is_ours:  # another fault: let it occur again under the handler that was installed before
             self._libc.sigaction(signal.SIGSEGV, ctypes.byref(self._before), None)
@@ -120,7 +118,3 @@ def _pages(span: Span) -> tuple[int, int]:
     page = mmap.PAGESIZE
     begin, end = span.block.pointer + span.start, span.block.pointer + span.stop
     return -(-begin // page) * page, end // page * page
-
-
-def _inside(block: Block, span: Span, address: int) -> bool:
-    return span.start <= address - block.pointer < span.stop

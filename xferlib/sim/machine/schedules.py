@@ -143,7 +143,7 @@ def explore(program: Callable[[Schedule], T], *, most: int | None = None) -> Ite
     """Run a program under every schedule that it allows, once each.
 
     Args:
-        program: Makes a machine with the schedule given to it, and returns its result.
+        program: Runs under the schedule given to it, ``sim.check(schedule=schedule)``, and returns its result.
         most: The most runs; None for no limit.
 
     Yields:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import zlib
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -170,15 +170,12 @@ class PostponedStaging:
         return self.stager, self.stager.copies
 
 
-class _Side:
+class _Side(NamedTuple):
     """Ordinary host memory that a transfer in flight uses."""
 
-    __slots__ = ("action", "host", "is_target")
-
-    def __init__(self, action: Action, host: HostArray, *, is_target: bool) -> None:
-        self.action = action
-        self.host = host
-        self.is_target = is_target
+    action: Action
+    host: HostArray
+    is_target: bool
 
     def meets(self, array: HostArray) -> bool:
         """Whether the two share an element."""

@@ -73,22 +73,8 @@ class Block:
     """One allocation: its bytes, the accesses to them, and the line that made it."""
 
     __slots__ = (
-        "data",
-        "device",
-        "has_void",
-        "history",
-        "last_owner",
-        "left",
-        "location",
-        "nbytes",
-        "pending_reads",
-        "pending_writes",
-        "pointer",
-        "prune_at",
-        "shadow",
-        "stream",
-        "watches",
-        "written",
+        "data", "device", "has_void", "history", "last_owner", "left", "location", "nbytes", "pending_reads",
+        "pending_writes", "pointer", "prune_at", "shadow", "stream", "watches", "written",
     )  # fmt: skip
 
     def __init__(
@@ -159,11 +145,6 @@ class Block:
             found &= ~written[start:stop]
         found = ranges.bytes_of(span, found, start)
         return found if found.any() else None
-
-    def note_initialised(self) -> None:
-        """Note that every byte has a value, and that none is in use."""
-        self.shadow.rewrite(lambda _: UNTOUCHED)
-        self.has_void = False
 
     def note_written(self, span: Span) -> None:
         """Note a non-contiguous write of values."""

@@ -22,12 +22,6 @@ class HasClock(Protocol):
     def clock(self) -> Clock: ...
 
 
-def covers(clock: Clock, other: Clock) -> bool:
-    """Whether ``clock`` is ordered behind everything that ``other`` is."""
-    get = clock.get
-    return all(get(key, 0) >= tick for key, tick in other.items())
-
-
 def joined(*clocks: Clock) -> Clock:
     """The least clock that covers all of these."""
     result: Clock = {}

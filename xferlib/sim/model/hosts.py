@@ -77,20 +77,20 @@ class Handover(KeptClock):
 
 
 class Hosts:
-    """The host threads, by thread."""
+    """The host threads, by thread; the machine sets what it does itself of `StagingListener`."""
 
     domain = "sim"
 
     def __init__(self, participants: ParticipantKeys) -> None:
         self._participants = participants
-        self.stage: Callable[[HostThread, int], None] = lambda host, nbytes: None
-        """Called by `staged`: advances the virtual clock."""
-        self.put_off: Callable[[Job, Ends], Postponed]
-        """Called by `postpone`: makes the transfer late."""
-        self.ahead: Callable[[list[HostArray]], ReadAhead]
-        """Called by `read_ahead`: checks the batch for changes."""
-        self.touch: Callable[..., None]
-        """Called by `touched`: checks the access."""
+        self.staged: Callable[[int], None] = lambda nbytes: None
+        """Advances the virtual clock: the calling thread has copied bytes between ordinary and page-locked memory."""
+        self.postpone: Callable[[Job, Ends], Postponed]
+        """Makes a transfer late that is about to be given to threads that stage it."""
+        self.read_ahead: Callable[[list[HostArray]], ReadAhead]
+        """Checks a batch for changes until `prefetch` yields it."""
+        self.touched: Callable[..., None]
+        """Checks an access of the calling thread to a host array, for a blocking transfer."""
         self.main = HostThread(participants.enter(), "the host")
         self._own: dict[int, HostThread] = {}
         self._ended = HostThread(participants.enter(), "host threads that have ended")
@@ -154,27 +154,11 @@ class Hosts:
             else:
                 self._own[ident] = before
 
-    def postpone(self, job: Job, ends: Ends) -> Postponed:
-        """Note that a transfer is about to be given to threads that stage it."""
-        return self.put_off(job, ends)
-
-    def read_ahead(self, hosts: list[HostArray]) -> ReadAhead:
-        """Note that host arrays may be read from now on, until `prefetch` yields them."""
-        return self.ahead(hosts)
-
-    def touched(self, host: HostArray, *, is_write: bool) -> None:
-        """Note that the calling thread reads or writes a host array, for a blocking transfer."""
-        self.touch(host, is_write=is_write, is_declared=False)
-
     def finishing(self, job: Job) -> None:
         """Note that the calling thread has enqueued the last copy of a job, or that it has arrived."""
         complete = self.completions.pop(id(job), None)
         if complete is not None:
             complete()
-
-    def staged(self, nbytes: int) -> None:
-        """Note that the calling thread has copied ``nbytes`` between ordinary and page-locked memory."""
-        self.stage(self.current(), nbytes)
 
     def taken(self, handover: object) -> None:
         """Order the calling thread behind the publisher of a thing."""

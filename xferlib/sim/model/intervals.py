@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 S = TypeVar("S")
@@ -28,11 +28,6 @@ class IntervalMap(Generic[S]):
 
     def __len__(self) -> int:
         return len(self._starts)
-
-    def segments(self) -> Iterator[tuple[int, int, S]]:
-        """Each segment as (start, stop, state)."""
-        stops = [*self._starts[1:], self.nbytes]
-        return zip(self._starts, stops, self._states, strict=True)
 
     def within(self, start: int, stop: int) -> list[tuple[int, int, S]]:
         """The segments that have a byte of ``start .. stop``, each as (start, stop, state)."""

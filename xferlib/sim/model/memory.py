@@ -108,9 +108,6 @@ class AddressSpace:
         """The record of the freed block that contained an address."""
         return self._freed.get(pointer >> SLOT)
 
-    def blocks(self) -> list[Block]:
-        return [*self._blocks.values(), *self._host.values()]
-
     # --- the host
 
     def track(self, data: np.ndarray[Any, Any], location: CodeLocation) -> Block:

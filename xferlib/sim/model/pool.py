@@ -34,7 +34,7 @@ class Pool:
 
     def __init__(self) -> None:
         self._freed: list[tuple[int, LastOwner]] = []
-        """Sorted by size in bytes; of equal ones the last freed is last."""
+        """Sizes in bytes, in the order in which they were freed."""
         self._trim_at = _TRIM_FROM
 
     def __len__(self) -> int:

@@ -1,4 +1,9 @@
-"""Regions of a block's bytes, contiguous or not, and whether two of them intersect."""
+"""Regions of a block's bytes, contiguous or not, and whether two of them intersect.
+
+To compare the ends alone would report columns of one matrix against each other. Whether two strided regions share a
+byte is a problem in whole numbers that may take any time, so NumPy's answer has a limit of work, beyond which both are
+listed run by run, as regions of index arrays are always.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +88,8 @@ def meet(one: Region[HasData], two: Region[HasData]) -> bool:
         return True
     if not isinstance(one.form, Cells) and not isinstance(two.form, Cells):
         try:
-            return np.shares_memory(_view(one), _view(two), max_work=MOST_WORK)  # type: ignore[arg-type]  # any number
+            first, second = (_lines(each, each.block.data, 0) for each in (one, two))
+            return np.shares_memory(first, second, max_work=MOST_WORK)  # type: ignore[arg-type]  # any number
         except np.exceptions.TooHardError:
             pass
     return first_met(*starts(one), two) is not None
@@ -121,11 +127,6 @@ def starts(span: Region[HasData]) -> tuple[Offsets, int]:
         is_ascending = is_ascending and stride > offsets[-1] - span.start
         offsets = (offsets + (np.arange(extent) * stride)[:, None]).reshape(-1)
     return offsets if is_ascending else np.unique(offsets), form.run
-
-
-def _view(span: Region[HasData]) -> np.ndarray[Any, Any]:
-    """A NumPy view of the span's bytes, for tests of overlap; its values have no meaning."""
-    return _lines(span, span.block.data, 0)
 
 
 def _lines(span: Region[HasData], data: np.ndarray[Any, Any], origin: int) -> np.ndarray[Any, Any]:

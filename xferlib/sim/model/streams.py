@@ -46,7 +46,7 @@ class SimStream(Participant):
     """
 
     __slots__ = (
-        "awaited", "device", "is_ended", "is_own", "kind", "last_wait", "polled", "pool", "priority", "recorded",
+        "awaited", "device", "is_own", "kind", "last_wait", "polled", "pool", "priority", "recorded",
         "site", "tail", "time_s", "waited",
     )  # fmt: skip
 
@@ -64,7 +64,6 @@ class SimStream(Participant):
         self.tail: Operation | None = None
         self.time_s = 0.0
         self.waited: dict[int, Waited] = {}
-        self.is_ended = False
         self.pool = Pool()
         self.awaited: dict[int, SimEvent] = {}
         self.last_wait: Operation | None = None

@@ -31,10 +31,9 @@ class Timeline:
 
     A sequence of ``len(timeline)`` slices, in the order in which their operations were enqueued.
 
-    Args:
+    Attributes:
         profile: The machine's figures.
         start_s: The time at which it begins.
-        keeps: Whether to keep the operations; without, it only tells the time.
     """
 
     def __init__(self, profile: Profile, *, start_s: float = 0.0, keeps: bool = True) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._api.arrays import manipulation
+from xferlib._api.arrays import indexing, manipulation
 from xferlib._api.arrays.extensions import transforms
 from xferlib._api.arrays.extensions.on_host import computed
-from xferlib._api.arrays.joining import normalized
 from xferlib._api.arrays.primitives import Primitives, checked_dtype
 from xferlib._core.array import Array
-from xferlib.errors import ArgumentError, LayoutError
+from xferlib._core.layout import axes_of, axis_of
+from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedDTypeError, shown
 
 _HALF = ("rfft", "ihfft")
 """Their results have one half and the middle."""
@@ -40,17 +40,20 @@ def _along(name: str) -> Callable[..., Array]:
     function = getattr(np.fft, name)
 
     def transform(
-        lib: Primitives, x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward"
+        lib: Primitives, x: Array, /, n: int | None = None, axis: int = -1, norm: str | None = "backward"
     ) -> Array:
         x, call = lib.array(f"fft.{name}", x), f"fft.{name}"
         info = lib.info(x)
-        along = normalized(call, axis, len(info.shape))
+        along = axis_of(call, axis, len(info.shape))
+        _check_real(call, name, info.dtype)
         extent = _extent(name, info.shape[along], n)
         if (n if n is not None else info.shape[along]) < 1 or extent < 1:
             raise LayoutError(f"{call}: no elements along axis {axis}; give n= of 1 or more")
-        _check_norm(call, norm)
+        norm = _checked_norm(call, norm)
         shape = (*info.shape[:along], extent, *info.shape[along + 1 :])
         result = _dtype(name, info.dtype)
+        if not info.size:  # of which NumPy reads memory that it has not filled
+            return indexing.filled(lib, shape, 0, result, info.device)
         if lib.math(info.device) is not None:
             return transforms.along(lib, name, x, n, along, norm, result)
         run = functools.partial(function, n=n, axis=along, norm=norm)
@@ -67,32 +70,42 @@ def _over(name: str) -> Callable[..., Array]:
         lib: Primitives,
         x: Array,
         /,
-        *,
         s: Sequence[int] | None = None,
         axes: Sequence[int] | None = None,
-        norm: str = "backward",
+        norm: str | None = "backward",
     ) -> Array:
         x, call = lib.array(f"fft.{name}", x), f"fft.{name}"
         info = lib.info(x)
         rank = len(info.shape)
-        chosen = tuple(axes) if axes is not None else (*range(rank - len(s) if s is not None else 0, rank),)
-        places = [normalized(call, axis, rank) for axis in chosen]
-        sizes: list[int | None] = [None] * len(places) if s is None else list(s)
+        chosen = _listed(call, "axes", axes)
+        given = _listed(call, "s", s)
+        if chosen is None:
+            chosen = (*range(-rank if given is None else -len(given), 0),)
+        places = [*axes_of(call, chosen, rank)]
+        sizes: list[int | None] = [None] * len(places) if given is None else [*given]
         if len(sizes) != len(places):
             raise LayoutError(f"{call}: s has {len(sizes)} sizes, and there are {len(places)} axes; give one for each")
-        if s is not None:
+        if given is not None:
             sizes = [info.shape[p] if size == -1 else size for p, size in zip(places, sizes, strict=True)]
-        _check_norm(call, norm)
+        norm = _checked_norm(call, norm)
+        _check_real(call, single, info.dtype)
+        if not places and name in ("rfftn", "irfftn"):
+            raise LayoutError(f"{call}: there is no axis to transform; give an array or axes= with one")
         shape = list(info.shape)
         for number, (place, size) in enumerate(zip(places, sizes, strict=True)):
             is_last = number == len(places) - 1
             shape[place] = _extent(single if is_last else "fft", shape[place], size)
-        if min((shape[place] for place in places), default=1) < 1:
+        elements = [info.shape[place] if size is None else size for place, size in zip(places, sizes, strict=True)]
+        if any(each < 1 for each in (*elements, *[shape[place] for place in places])):
             raise LayoutError(f"{call}: no elements along one of axes {chosen}; give s= of 1 or more")
         result = _dtype(single, info.dtype)
+        if result == np.float16 and len(places) > 1:
+            result = np.dtype("float32")  # as NumPy, whose first transform is to complex64
+        if not info.size:
+            return indexing.filled(lib, tuple(shape), 0, result, info.device)
         if lib.math(info.device) is not None:
             return transforms.over(lib, name, x, sizes, places, norm, result)
-        run = functools.partial(function, s=sizes if s is not None else None, axes=places, norm=norm)
+        run = functools.partial(function, s=None if given is None else sizes, axes=places, norm=norm)
         return computed(lib, call, run, [x], [(tuple(shape), result)])[0]
 
     return _named(transform, name)
@@ -104,27 +117,48 @@ def _named(function: Callable[..., Array], name: str) -> Callable[..., Array]:
     return function
 
 
-def _check_norm(call: str, norm: str) -> None:
-    if norm not in ("backward", "ortho", "forward"):
+def _listed(call: str, what: str, given: Any) -> tuple[int, ...] | None:
+    """A tuple of integers, or None."""
+    if given is None:
+        return None
+    if not isinstance(given, (tuple, list)):
+        raise LayoutTypeError(f"{call}: {what}={shown(given)} is no tuple of integers; give one")
+    return tuple(given)
+
+
+def _check_real(call: str, name: str, dtype: np.dtype[Any]) -> None:
+    """Refuse complex numbers for a transform of real ones."""
+    if dtype.kind == "c" and name in (*_HALF, "rfft"):
+        raise UnsupportedDTypeError(f"{call}: takes real numbers, not {dtype}; use fft.fft or fft.fftn")
+
+
+def _checked_norm(call: str, norm: str | None) -> str:
+    if norm not in (None, "backward", "ortho", "forward"):
         raise ArgumentError(f"{call}: norm={norm!r} is none of 'backward', 'ortho' and 'forward'")
+    return norm or "backward"
 
 
-def fftfreq(lib: Primitives, n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
-    """The frequencies of the elements of `fft`, for samples ``d`` apart; computed by the host."""
-    return lib.upload(np.fft.fftfreq(n, d), device, checked_dtype(dtype))
+def _frequencies(name: str) -> Callable[..., Array]:
+    function = getattr(np.fft, name)
+
+    def frequencies(
+        lib: Primitives, n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None
+    ) -> Array:  # fmt: skip
+        if n < 1:
+            raise ArgumentError(f"fft.{name}: n={n} is no number of elements; give 1 or more")
+        return lib.upload(function(n, d), device, checked_dtype(dtype))
+
+    return _named(frequencies, name)
 
 
-def rfftfreq(lib: Primitives, n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
-    """The frequencies of the elements of `rfft`, for samples ``d`` apart; computed by the host."""
-    return lib.upload(np.fft.rfftfreq(n, d), device, checked_dtype(dtype))
+fftfreq, rfftfreq = _frequencies("fftfreq"), _frequencies("rfftfreq")
 
 
 def _shifted(name: str, sign: int) -> Callable[..., Array]:
-    def shift(lib: Primitives, x: Array, /, *, axes: int | Sequence[int] | None = None) -> Array:
+    def shift(lib: Primitives, x: Array, /, axes: int | Sequence[int] | None = None) -> Array:
         x = lib.array(f"fft.{name}", x)
         extents = lib.info(x).shape
-        chosen = range(len(extents)) if axes is None else (axes,) if isinstance(axes, int) else axes
-        places = tuple(normalized(f"fft.{name}", axis, len(extents)) for axis in chosen)
+        places = axes_of(f"fft.{name}", tuple(axes) if isinstance(axes, list) else axes, len(extents))
         steps = tuple(sign * (extents[place] // 2) for place in places)
         return manipulation.roll(lib, x, steps, axis=places)
 

@@ -11,10 +11,11 @@ import numpy as np
 from xferlib._api.arrays import elementwise, reductions, shaping
 from xferlib._api.arrays.extensions import on_device, products
 from xferlib._api.arrays.extensions.on_host import computed, dtypes, matrices
-from xferlib._api.arrays.joining import normalized, stack
+from xferlib._api.arrays.joining import stack
 from xferlib._api.arrays.primitives import Primitives, Shape
 from xferlib._core.array import Array
 from xferlib._core.device import Device
+from xferlib._core.layout import axis_of
 from xferlib.errors import ArgumentError, LayoutError
 
 matmul, matrix_transpose, outer = products.matmul, shaping.matrix_transpose, products.outer
@@ -237,7 +238,7 @@ def cross(lib: Primitives, x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """The cross products of vectors of three elements along an axis."""
     given = [lib.array("linalg.cross", each) for each in (x1, x2)]
     shapes = [info.shape for info in lib.infos("linalg.cross", given)]
-    along = [normalized("linalg.cross", axis, len(shape)) for shape in shapes]
+    along = [axis_of("linalg.cross", axis, len(shape)) for shape in shapes]
     if [shape[place] for shape, place in zip(shapes, along, strict=True)] != [3, 3]:
         raise LayoutError(f"linalg.cross: axis {axis} of shapes {shapes[0]} and {shapes[1]} has not three elements")
     a, b = (

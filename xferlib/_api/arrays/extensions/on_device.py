@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._api.arrays import creation, elementwise, indexing, manipulation, radix, reductions, shaping
+from xferlib._api.arrays import creation, elementwise, indexing, manipulation, radix, reductions, selecting, shaping
 from xferlib._api.arrays.extensions import products
 from xferlib._api.arrays.extensions.stacks import Stack
 from xferlib._api.arrays.joining import part
@@ -319,7 +319,7 @@ def _least(lib: Primitives, x: Array, values: Array, rtol: Any) -> Array:
 def pinv(lib: Primitives, x: Array, *, rtol: Any) -> Array:
     left, values, right = svd(lib, x, full_matrices=False)
     is_great = elementwise.binary_kernel("greater")(values, _least(lib, x, values, rtol))
-    inverse = elementwise.where(lib, is_great, elementwise.unary_kernel("reciprocal")(values), 0)
+    inverse = selecting.where(lib, is_great, elementwise.unary_kernel("reciprocal")(values), 0)
     rows = elementwise.binary_kernel("multiply")(shaping.expand_dims(lib, inverse, -1), _adjoint(lib, left))
     return products.matmul(lib, _adjoint(lib, right), rows)
 

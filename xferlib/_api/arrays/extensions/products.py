@@ -12,9 +12,9 @@ import numpy as np
 from xferlib._api.arrays import shaping
 from xferlib._api.arrays.elementwise import binary_kernel, unary_kernel
 from xferlib._api.arrays.extensions import layouts, plans
-from xferlib._api.arrays.joining import normalized
 from xferlib._api.arrays.primitives import Primitives
 from xferlib._core.array import Array
+from xferlib._core.layout import axes_of, axis_of
 from xferlib.errors import LayoutError
 from xferlib.kernels import ReductionKernel, reduction
 
@@ -101,11 +101,12 @@ def matmul(lib: Primitives, x1: Array, x2: Array, /) -> Array:
 
 
 def tensordot(
-    lib: Primitives, x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
+    lib: Primitives, x1: Array, x2: Array, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Array:  # fmt: skip
     """Sums of products over several axes."""
     if not isinstance(axes, int):
-        one, two = map(tuple, axes)  # which may be iterators, and are read more than once
+        # Which may be iterators, and are read more than once.
+        one, two = ((each,) if isinstance(each, int) else tuple(each) for each in axes)
         axes = (one, two)
     operands = functools.partial(_contracted, axes=axes)
     if (plan := plans.find(lib, x1, x2, ("tensordot", axes), operands)) is not None:
@@ -127,10 +128,7 @@ def _contracted(
     if isinstance(axes, int):
         first, second = (*range(len(one) - axes, len(one)),), (*range(axes),)
     else:
-        first, second = (
-            tuple(normalized("tensordot", axis, len(shape)) for axis in given)
-            for given, shape in zip(axes, (one, two), strict=True)
-        )
+        first, second = (axes_of("tensordot", given, len(shape)) for given, shape in zip(axes, (one, two), strict=True))
     extents = [one[axis] for axis in first if 0 <= axis < len(one)], [two[axis] for axis in second if axis < len(two)]
     if extents[0] != extents[1] or len(extents[0]) != len(first):
         raise LayoutError(
@@ -149,7 +147,7 @@ def vecdot(lib: Primitives, x1: Array, x2: Array, /, *, axis: int = -1) -> Array
     left, right, dtype = _prepared(lib, "vecdot", x1, x2)
     moved = []
     for each in (left, right):
-        along = normalized("vecdot", axis, len(lib.info(each).shape))
+        along = axis_of("vecdot", axis, len(lib.info(each).shape))
         moved.append(shaping.moveaxis(lib, each, along, -1))
     one, two = (lib.info(each).shape for each in moved)
     if one[-1] != two[-1]:
@@ -170,5 +168,7 @@ def outer(lib: Primitives, x1: Array, x2: Array, /) -> Array:
 
 def dot(lib: Primitives, x1: Array, x2: Array, /) -> Array:
     """The dot product over the last axis of one array and the last but one, or the only one, of the other."""
-    second = lib.info(lib.array("dot", x2)).shape
+    first, second = (lib.info(lib.array("dot", each)).shape for each in (x1, x2))
+    if not first or not second:
+        return binary_kernel("multiply")(lib.array("dot", x1), lib.array("dot", x2))
     return tensordot(lib, x1, x2, axes=((-1,), (max(-2, -len(second)),)))

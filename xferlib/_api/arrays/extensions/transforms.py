@@ -55,7 +55,7 @@ def over(
 
 
 def _prepared(lib: Primitives, x: Array, axes: Sequence[int], sizes: Sequence[int], dtype: DType) -> Array:
-    """A copy with its axes cut, or filled up with zeros, to ``sizes``; an axis that is named twice is cut twice."""
+    """A copy with its axes cut, or filled up with zeros, to ``sizes``."""
     for axis, size in zip(axes, sizes, strict=True):
         shape = lib.info(x).shape
         if shape[axis] > size:
@@ -81,8 +81,6 @@ def _complex(lib: Primitives, x: Array, axes: Sequence[int], *, is_inverse: bool
     """Between complex numbers, over any number of axes, in their order as far as that counts."""
     while axes:
         some, axes = axes[-_MOST_AXES:], axes[:-_MOST_AXES]
-        if len(set(some)) < len(some):
-            some, axes = some[-1:], (*axes, *some[:-1])
         ends = tuple(range(-len(some), 0))
         moved = lib.copy(shaping.moveaxis(lib, x, tuple(some), ends))
         info = lib.info(moved)

@@ -12,7 +12,10 @@ from xferlib._cli.bench.libraries import ArrayLibrary, HostArray
 
 Shape = tuple[int, ...]
 LAYOUTS = ("contiguous", "contiguous", "transposed", "permuted", "every second row", "cropped", "reversed", "swapped")
+_VIEWS = ("transposed", "permuted", "every second row", "cropped", "reversed")
 _PERIOD = 65_537
+_LEAST, _MOST = 1 << 10, 64 << 20
+"""Elements of the arrays that kernels and reductions take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,26 @@ def numbers(count: int, dtype: np.dtype[Any], chance: np.random.Generator) -> Ho
     """Small numbers, which every dtype holds; their period is prime, so that no two blocks are the same."""
     some = chance.integers(0, 2 if dtype.kind == "b" else 120, min(count, _PERIOD)).astype(dtype.newbyteorder("="))
     return np.resize(some, count).astype(dtype, copy=False)
+
+
+def scaled(count: int, dtype: np.dtype[Any], chance: np.random.Generator) -> HostArray:
+    """As `numbers`; floats are from 0 to 2."""
+    found = numbers(count, dtype, chance)
+    return found / dtype.type(64) if dtype.kind in "fc" else found
+
+
+def drawn_operand(dtype: str, most: int | None, chance: np.random.Generator) -> Shape:
+    """Extents of one to four axes of what a kernel takes, log-uniform in size; ``most``: bytes, if that is less."""
+    room = _MOST if most is None else max(min(_MOST, most // np.dtype(dtype).itemsize), 2 * _LEAST)
+    return drawn_shape(drawn_size(_LEAST, room, chance), int(chance.integers(1, 5)), chance)
+
+
+def drawn_view(shape: Shape, library: str, chance: np.random.Generator) -> str:
+    """The layout of what a kernel takes: contiguous, half of the time."""
+    layout = str(chance.choice(_VIEWS)) if chance.random() < 0.5 else "contiguous"
+    if (layout == "reversed" and library == "torch") or (layout in ("transposed", "permuted") and len(shape) < 2):
+        return "contiguous"  # a tensor has no negative strides
+    return layout
 
 
 def drawn_shape(size: float, axes: int, chance: np.random.Generator) -> Shape:

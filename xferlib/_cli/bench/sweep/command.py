@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
-from xferlib._cli.arguments import output_file, parsed_size, picture_file, seconds
+from xferlib._cli.arguments import output_file, parsed_size, picture_file, require, seconds
 from xferlib._cli.bench import show as _show
 from xferlib._cli.bench.sweep import show
 from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures, summaries
@@ -18,14 +18,13 @@ from xferlib._cli.bench.sweep.measurement import measured
 from xferlib._cli.bench.sweep.peers import present
 from xferlib._cli.bench.sweep.timing import OtherWork
 from xferlib._cli.bench.transfer import machine
-from xferlib._cli.demo.report import require_matplotlib
 
 
 def main(argv: list[str] | None = None) -> int:
     """Measure for some seconds, print what it came to and the worst cases, write JSON and a picture."""
     options = parser().parse_args(argv)
     if options.plot is not None:
-        require_matplotlib("bench")  # before anything is measured
+        require("matplotlib", "--plot", extra="bench")  # before anything is measured
     peers = present(compiles=not options.without_compile)
     most = options.largest or (None if peers.is_gpu else 32 << 20)
     seed = options.seed if options.seed is not None else time.time_ns() // 1_000_000 % 1_000_000

@@ -73,7 +73,7 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     if base not in FLOAT_FUNCTIONS:
         own = {*special_functions.FORMULAS, *float_functions.NAMES}
         known = sorted({*FLOAT_FUNCTIONS, *_COMMON, *_PREDICATES, *_PLAIN, *own})
-        fail(f"unknown function {name!r}{did_you_mean(name, known)}; known are {', '.join(known)}", None)
+        fail(f"unknown function {name!r}{did_you_mean(name, known) or '; known are ' + ', '.join(known)}", None)
     named = FLOAT_FUNCTIONS[base]
     check_arity(name, args, TABLE[named].arity, fail)
     return _apply(b, name, named, _floats(b, args, is_single), fail)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels.frontends.calls import atomics, cfunctions, float_functions
+from xferlib.kernels.frontends.calls import atomics, cfunctions, float_functions, overloads
+from xferlib.kernels.frontends.cpp import type_names
+from xferlib.kernels.frontends.cpp.structs import METHOD
 from xferlib.kernels.frontends.memory.contents import Place
-from xferlib.kernels.frontends.memory.structs import VECTORS, leaves
+from xferlib.kernels.frontends.memory.structs import VECTORS, StructType, StructValue, leaves
+from xferlib.kernels.frontends.memory.translation import pointee
 from xferlib.kernels.frontends.preamble import MOST_DEPTH, Inliner, PreambleFunction
 from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, Builder, DType, Node
 
@@ -26,14 +29,14 @@ class Calls:
     made_record: Callable[..., Any]
     pointed: Callable[[Any], Place]
     _method: Callable[[Any], Node]
-    _functions: Mapping[str, PreambleFunction]
+    _functions: Mapping[str, tuple[PreambleFunction, ...]]
     _has_loops: bool
     _depth: int
     within: Callable[[PreambleFunction, Mapping[str, DType]], Any]
 
     def _eval_funccall(self, node: Any) -> Any:
         if type(node.name).__name__ == "StructRef":
-            return self._method(node)
+            return self._method_of_struct(node) or self._method(node)
         if type(node.name).__name__ != "ID":
             self.fail(node, "only named functions can be called")
         name = node.name.name
@@ -42,8 +45,8 @@ class Calls:
         given = node.args.exprs if node.args else []
         if name == "assert" and len(given) == 1:
             return self.b.const(False, BOOL)  # as compiled with NDEBUG
-        if (function := self._functions.get(name)) is not None:
-            return self._inlined(node, function, given)
+        if (functions := self._functions.get(name)) is not None:
+            return self._inlined(node, self._overload(node, functions, given), given)
         if (vector := VECTORS.get(name.removeprefix("make_"))) is not None and name.startswith("make_"):
             cfunctions.check_arity(name, given, len(vector.members), lambda *problem: self.fail(node, *problem))
             return self.made_record(node, vector, given)
@@ -83,15 +86,77 @@ class Calls:
             self.scope.write_place(place, part, "*", lambda message: self.fail(node, message))
         return value
 
+    def _overload(self, node: Any, functions: Sequence[PreambleFunction], given: Sequence[Any]) -> PreambleFunction:
+        """The function of a name that a call means."""
+        if len(functions) == 1:
+            return functions[0]
+        arguments = [self._argument_type(each) for each in given]
+        type_of = lambda function, kind: self.within(function, {}).type_of(kind)
+        found = overloads.chosen(functions, arguments, type_of, {})
+        if len(found) != 1:
+            many = "more than one function" if found else "no function"
+            self.fail(
+                node.name, f"{many} {node.name.name}() for these arguments; cast them to its types", KernelTypeError
+            )
+        return found[0]
+
+    def _method_of_struct(self, node: Any) -> Any:
+        """The value of ``p.f(x)``, where the struct has such a function; None otherwise."""
+        owner, functions = node.name.name, self._functions.get(METHOD + node.name.field.name)
+        if node.name.type == "->":
+            owner = pointee(owner)
+        if functions is None or not self.is_struct(owner):
+            return None
+        given = [owner, *(node.args.exprs if node.args else [])]
+        return self._inlined(node, self._overload(node, functions, given), given)
+
+    def operated(self, node: Any, sign: str, given: list[Any]) -> Any:
+        """The value of an operator of structs; None where the preamble has no function for it."""
+        functions = self._functions.get(type_names.operator_name(sign))
+        if functions is None or not any(map(self.is_struct, given)):
+            return None
+        return self._inlined(node, self._overload(node, functions, given), given)
+
+    def is_struct(self, given: Any) -> bool:
+        """Whether a value or an expression is a struct."""
+        if type(given).__name__ == "ID":
+            return bool(self.scope.is_record(given.name))
+        return isinstance(self._argument_type(given).dtype, StructType)
+
+    def _argument_type(self, given: Any) -> overloads.Argument:
+        """The type of a value or an expression, which is evaluated once more for the call."""
+        if isinstance(given, (Node, StructValue)):
+            return overloads.Argument(given.dtype)
+        is_address = type(given).__name__ == "UnaryOp" and given.op == "&"
+        is_pointer = is_address or (type(given).__name__ == "ID" and self.scope.leads_to_numbers(given.name))
+        before = self.scope.snapshot()
+        dtype = self.pointed(given).variable.dtype if is_pointer else self.any_value(given).dtype
+        self.scope.restore(before)
+        return overloads.Argument(dtype, is_pointer)
+
+    def constructed(self, node: Any, dtype: Any, name: str, values: list[Any], types: Mapping[str, DType]) -> Any:
+        """The struct that a constructor makes, for these types of its template."""
+        self._check_depth(node)
+        type_of = lambda function, kind: self.within(function, types).type_of(kind)
+        arguments = [overloads.Argument(each.dtype) for each in values]
+        found = overloads.chosen(self._functions[name], arguments, type_of, types)
+        if len(found) != 1:
+            count = f"{dtype} has {'more than one' if found else 'no'} constructor for these {len(values)} values"
+            self.fail(node, f"{count}; cast them to the types of a constructor's parameters", KernelTypeError)
+        inliner = Inliner(self, found[0], lambda _: self.within(found[0], types))
+        return inliner.call(node, values, is_apart=False, is_told=True)
+
+    def _check_depth(self, node: Any) -> None:
+        if self._depth >= MOST_DEPTH:
+            self.fail(node, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
+
     def _inlined(self, node: Any, function: PreambleFunction, given: list[Any]) -> Any:
         """The call of a function of the preamble."""
-        if self._depth >= MOST_DEPTH:
-            self.fail(node.name, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
-
+        self._check_depth(node)
         inliner = Inliner(self, function, lambda types: self.within(function, types))
         if function.has_places:
             return inliner.call(node, given, is_apart=False)
-        args = [self.any_value(each) for each in given]
+        args = [each if isinstance(each, (Node, StructValue)) else self.any_value(each) for each in given]
         is_apart = not self._has_loops  # a loop must not run where it is not reached
         numbers = [leaf for each in args for leaf in leaves(each)]
         types = (each.dtype for each in args)

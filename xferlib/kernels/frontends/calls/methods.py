@@ -44,6 +44,8 @@ class Methods:
             if is_complex(value.dtype):
                 return self.b.real(value) if method == "real" else self.b.imag(value)
         problem = f"no method .{method}() here; known are _ind.size(), x.size(), z.real(), z.imag()"
+        if type(owner).__name__ == "ID" and owner.name in ("math", "np", "numpy", "cp", "cupy", "torch", "std"):
+            problem = f"C has no modules; write {method}(x) in place of {owner.name}.{method}(x)"
         raise self.error(node.name.field, problem)
 
     def _set_part(self, node: Any, owner: Any, method: str) -> Node:

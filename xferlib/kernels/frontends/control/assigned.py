@@ -27,10 +27,12 @@ def names(functions: Container[str], *roots: Any) -> list[str]:
         targets: list[Any] = [node.lvalue] if kind == "Assignment" else []
         if kind == "UnaryOp" and node.op in ("++", "--", "p++", "p--", "&"):
             targets = [node.expr]
-        if kind == "FuncCall" and node.args is not None:
-            is_setter = type(node.name).__name__ == "StructRef"
-            is_assigning = type(node.name).__name__ == "ID" and node.name.name in functions
-            targets = [node.name.name] if is_setter else node.args.exprs if is_assigning else []
+        if kind == "FuncCall":
+            args = node.args.exprs if node.args is not None else []
+            if type(node.name).__name__ == "StructRef":  # z.real(x), or a function of a struct
+                targets = [node.name.name, *args]
+            elif type(node.name).__name__ == "ID" and node.name.name in functions:
+                targets = args
         for target in targets:
             if name := _owner(target):
                 found[name] = None

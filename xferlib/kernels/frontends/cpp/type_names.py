@@ -1,8 +1,9 @@
-"""Names that a snippet gives to types: ``typedef``, ``using``, and the parameters of templates."""
+"""Names of types in a snippet: ``typedef``, ``using``, the parameters of templates, and their instances."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from xferlib.errors import KernelSyntaxError
 
@@ -12,6 +13,14 @@ _ENUM = re.compile(r"\b(?:(?P<typedef>typedef)\s+)?enum\s*(?P<name>\w*)\s*(?P<bo
 _TEMPLATE = re.compile(r"\btemplate\s*<([^<>]*)>")
 _TYPE_PARAMETER = re.compile(r"\s*(?:typename|class)\s+([A-Za-z_]\w*)\s*\Z")
 _FUNCTION = re.compile(r"(\w+)\s*\(")
+_INSTANCE = re.compile(r"(\w+)\s*(?:<(.*)>)?\Z")
+_OPERATOR = re.compile(r"(&\s*)?\boperator(\s*)([-+*/%<>=!&|^~]{1,3})(?=\s*\()")
+_LETTERS = str.maketrans("-+*/%<>=!&|^~", "mptdrlgenaoxc")
+CHOICE = re.compile(
+    r"(?:\btypename\s+)?\bconditional\s*<\s*is_same\s*<([^<>,]*),([^<>,]*)>\s*::\s*value\s*,([^<>,]*),([^<>,]*)>"
+    r"\s*::\s*type\b"
+)
+"""``conditional<is_same<T, U>::value, V, W>::type``: V where T and U are one type, else W."""
 
 
 def take_aliases(text: str) -> tuple[str, dict[str, str]]:
@@ -46,19 +55,53 @@ def take_enums(text: str) -> tuple[str, list[str]]:
     return (re.sub(rf"\benum(?=\s+(?:{named})\b)", "    ", text) if found else text), found
 
 
-def take_templates(text: str) -> tuple[str, dict[str, tuple[str, ...]]]:
-    """The text with blanks for ``template <...>``, and the type parameters of each function template.
+def take_templates(text: str) -> tuple[str, dict[int | None, tuple[str, ...]]]:
+    """The text with blanks for ``template <...>``, and the type parameters by the position of the function's name.
 
     Raises:
         KernelSyntaxError: A parameter is no type.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[int | None, tuple[str, ...]] = {}
     for match in _TEMPLATE.finditer(text):
-        params = [_TYPE_PARAMETER.match(each) for each in match[1].split(",")]
-        if (function := _FUNCTION.search(text, match.end())) is None or None in params:
-            raise KernelSyntaxError(f"preamble: {match[0]} is not supported; write a template of a function of types")
-        found[function[1]] = tuple(each[1] for each in params if each is not None)
+        params = type_parameters(match[1])
+        if (function := _FUNCTION.search(text, match.end())) is None or params is None:
+            raise KernelSyntaxError(f"preamble: {match[0]} is not supported; write a template of types")
+        found[function.start(1)] = params
     return _TEMPLATE.sub(_blank, text), found
+
+
+def operator_name(sign: str) -> str:
+    """The name, for C, of the functions that an operator of structs calls."""
+    return f"operator{sign.translate(_LETTERS)}"
+
+
+def take_operators(text: str) -> str:
+    """The text with names for its operators, which return no references."""
+    return _OPERATOR.sub(lambda match: f"{' ' * len(match[1] or '')}{operator_name(match[3])}{match[2]}", text)
+
+
+def type_parameters(text: str) -> tuple[str, ...] | None:
+    """The type parameters of a template; None where one is no type."""
+    params = [_TYPE_PARAMETER.match(each) for each in text.split(",")]
+    return None if None in params else tuple(each[1] for each in params if each is not None)
+
+
+def instances(templates: Iterable[str]) -> re.Pattern[str]:
+    """Finds ``Pair<T, int>``, with plain names between the angle brackets."""
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, templates))})\s*<[\w\s,]*>")
+
+
+def instance(text: str) -> tuple[str, list[str]]:
+    """The name of a type, and the types between its angle brackets."""
+    match = _INSTANCE.match(text)
+    if match is None:
+        return text, []
+    return match[1], [] if match[2] is None else [each.strip() for each in match[2].split(",")]
+
+
+def name_of(text: str) -> str:
+    """A name for a type that is not written as one."""
+    return "xf_" + re.sub(r"\W", lambda found: f"_{ord(found[0]):x}_", text)
 
 
 def _blank(match: re.Match[str]) -> str:

@@ -16,6 +16,10 @@ JUMPS = ("result", "break", "continue")
 Fail = Callable[[str], NoReturn]
 
 
+class OutputReadError(Exception):
+    """A reduction's output is read before it is written."""
+
+
 class Contents(NamedTuple):
     """The contents of a variable: ``value`` where ``written`` is true, else the initial content."""
 

@@ -72,6 +72,11 @@ class PlaceScope(ArrayElements, LocalArrays):
         variable = self._names.get(name)
         return variable is not None and variable.kind == "pointer"
 
+    def leads_to_numbers(self, name: str) -> bool:
+        """Whether a name is that of a pointer or an array."""
+        variable = self._names.get(name)
+        return variable is not None and (variable.kind in ("pointer", "raw", "array") or variable.needs_index)
+
     def shape_of(self, name: str) -> tuple[int, ...] | None:
         """The extents of a local array; None of anything else."""
         variable = self._names.get(name)

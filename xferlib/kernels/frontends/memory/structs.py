@@ -9,9 +9,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from xferlib.errors import KernelTypeError
+from xferlib.kernels.frontends.cpp import type_names
+from xferlib.kernels.frontends.ctext import NO_VALUE
 from xferlib.kernels.frontends.memory.contents import Contents, Fail, Place, Variable
 from xferlib.kernels.frontends.memory.local_arrays import element_keys
-from xferlib.kernels.ir.nodes import Builder, DType, Node
+from xferlib.kernels.ir.nodes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, Builder, DType, Node
+from xferlib.kernels.ir.types import VECTOR_PARTS
 
 RETURNED = "returned"
 """The first part of the keys of the members that a function returns."""
@@ -24,7 +27,14 @@ class StructType:
     name: str
     members: tuple[tuple[str, Any], ...]
     """Dtypes, and types of structs."""
+    args: tuple[Any, ...] = ()
+    """The types for which it is an instance of a template."""
     kind = "V"
+
+    @property
+    def base(self) -> str:
+        """The name without the types of a template."""
+        return self.name.partition("<")[0]
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -71,18 +81,11 @@ def leaves(value: Node | StructValue) -> list[Node]:
     return value.leaves() if isinstance(value, StructValue) else [value]
 
 
-def _vectors() -> dict[str, StructType]:
-    kinds = {"char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32",
-             "long": "int64", "ulong": "uint64", "longlong": "int64", "ulonglong": "uint64", "float": "float32",
-             "double": "float64"}  # fmt: skip
-    return {
-        f"{name}{count}": StructType(f"{name}{count}", tuple((each, np.dtype(dtype)) for each in "xyzw"[:count]))
-        for name, dtype in kinds.items()
-        for count in (1, 2, 3, 4)
-    }
-
-
-VECTORS = _vectors()
+VECTORS = {
+    f"{name}{count}": StructType(f"{name}{count}", tuple((each, dtype) for each in "xyzw"[:count]))
+    for name, dtype in VECTOR_PARTS.items()
+    for count in (1, 2, 3, 4)
+}
 """CUDA's vector types."""
 
 
@@ -177,6 +180,7 @@ class Structs:
     structs: Any
     fail: Callable[..., NoReturn]
     any_value: Callable[[Any], Any]
+    constructed: Callable[..., Any]
     text: Any
 
     def type_of(self, node: Any) -> Any:
@@ -206,25 +210,59 @@ class Structs:
 
     def named_type(self, name: str) -> Any:
         """The type of a name, a dtype or a `StructType`; None if there is none."""
-        return self._words(name.split()) or self.record_type(None, name)
+        plain = [each for each in name.split() if each not in ("const", "volatile", "struct", "typename")]
+        return self._words(plain) or self.record_type(None, self._resolved(" ".join(plain)))
 
-    def record_type(self, node: Any, name: str) -> StructType | None:
-        """The type of a struct of that name; None if there is none."""
-        struct = self.structs.get(name)
+    def record_type(self, node: Any, name: str) -> Any:
+        """The type of a struct of that name, or of the one that ``conditional`` chooses; None if there is none."""
+        if (choice := type_names.CHOICE.match(name)) is not None:
+            one, other, yes, no = map(self.named_type, choice.groups())
+            return yes if one == other else no
+        base, texts = type_names.instance(name)
+        struct = self.structs.get(base)
+        if struct is None and base == "complex" and len(texts) == 1:
+            return {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}.get(self.named_type(texts[0]))
         if struct is None:
             return VECTORS.get(name)
+        args = tuple(map(self.named_type, texts))
+        if any(each is None for each in args) or len(args) != len(struct.types):
+            count = f"{len(struct.types)} type(s)" if struct.types else "no types"
+            self.fail(node, f"struct {name}: the template takes {count}; give C or NumPy type names")
+        if args:
+            name = f"{base}<{', '.join(map(str, args))}>"
+        outside, self.types = self.types, {**self.types, **dict(zip(struct.types, args, strict=True))}
         members: list[tuple[str, Any]] = []
         for words, member in struct.members:
-            plain = [each for each in words.split() if each not in ("const", "volatile", "struct")]
-            kind: Any = self._words(plain) or (self.record_type(node, plain[0]) if plain and plain[0] != name else None)
+            kind: Any = None if base in words.split() else self.named_type(words)
             if kind is None:
                 self.fail(
                     node, f"struct {name}: unknown type {words!r} of member {member!r}; use a C or NumPy type name"
                 )
             members.append((member, kind))
-        return StructType(name, tuple(members))
+        self.types = outside
+        return StructType(name, tuple(members), args)
+
+    def has_constructor(self, dtype: StructType) -> bool:
+        """Whether a struct, or one within it, is made by constructors."""
+        struct = self.structs.get(dtype.base)
+        within = (each for _, each in dtype.members if isinstance(each, StructType))
+        return bool(struct is not None and struct.constructor) or any(map(self.has_constructor, within))
 
     def made_record(self, node: Any, dtype: StructType, given: list[Any]) -> StructValue:
+        """A struct from one of its own type, by a constructor, or from its members' expressions."""
+        given = [each for each in given if getattr(each, "name", None) != NO_VALUE]
+        struct = self.structs.get(dtype.base)
+        if struct is None or not struct.constructor:
+            return self.aggregate(node, dtype, given)
+        if any(type(each).__name__ == "InitList" for each in given):
+            self.fail(node, f"a constructor of {dtype} takes no list; name the type of the value")
+        values = [self.any_value(each) for each in given]
+        if len(values) == 1 and isinstance(values[0], StructValue) and values[0].dtype == dtype:
+            return values[0]
+        types = dict(zip(struct.types, dtype.args, strict=True))
+        return self.constructed(node, dtype, struct.constructor, values, types)  # type: ignore[no-any-return]
+
+    def aggregate(self, node: Any, dtype: StructType, given: list[Any]) -> StructValue:
         """A struct from its members' expressions, or from one of its own type; what is missing is 0."""
         if len(given) == 1 and type(given[0]).__name__ != "InitList":
             value = self.any_value(given[0])

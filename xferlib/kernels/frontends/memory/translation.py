@@ -43,6 +43,21 @@ class Places:
         place = self.place(target)
         return self.scope.write_place(place, value, _name(target), lambda message: self.fail(target, message))
 
+    def updated(self, target: Any, change: Callable[[Any], Any]) -> tuple[Any, Any]:
+        """Assign to what ``target`` stands for its changed value; returns the values before and after.
+
+        The target is evaluated once: ``x[k++] += 1`` counts ``k`` by one.
+        """
+        if type(target).__name__ == "ID":
+            before = self.expression(target)
+            return before, self.assign(target, change(before))
+        fail = lambda message: self.fail(target, message)
+        place, name = self.place(target), _name(target)
+        value = self.scope.read_place(place, name, fail)
+        if value.dtype.kind == "V":
+            self.fail(target, f"a {value.dtype} is no number; take a member of it", KernelTypeError)
+        return value, self.scope.write_place(place, change(value), name, fail)
+
     def place(self, node: Any) -> Place:
         """The place that an expression stands for."""
         kind = type(node).__name__
@@ -196,6 +211,13 @@ class Places:
         if type(node).__name__ != "InitList":
             return [self.expression(node)]
         return [value for each in node.exprs for value in self._listed(each)]
+
+
+def pointee(node: Any) -> Any:
+    """The expression ``*node``."""
+    from pycparser import c_ast
+
+    return c_ast.UnaryOp("*", node, node.coord)
 
 
 def is_place(node: Any) -> bool:

@@ -22,6 +22,22 @@ def complex_multiply(b: Builder, x: Node, y: Node) -> Node:
     return b.complex(real, b.op("add", b.op("mul", a, f), b.op("mul", c, e)))
 
 
+def with_real(b: Builder, op: str, x: Node, y: Node) -> Node | None:
+    """The sum, difference, product or quotient of a complex number and a real one, part by part as C has them.
+
+    A real number is not one with the imaginary part 0: infinity times 2 stays infinity, and -0 plus a real one -0.
+
+    Returns:
+        None for a real number divided by a complex one, which has no such form.
+    """
+    if not is_complex(x.dtype):
+        if op == "div":
+            return None
+        imaginary = b.op("mul", x, b.imag(y)) if op == "mul" else b.op("neg", b.imag(y)) if op == "sub" else b.imag(y)
+        return b.complex(b.op(op, x, b.real(y)), imaginary)
+    return b.complex(b.op(op, b.real(x), y), b.op(op, b.imag(x), y) if op in ("mul", "div") else b.imag(x))
+
+
 def complex_absolute(b: Builder, x: Node) -> Node:
     return hypot(b, b.real(x), b.imag(x))
 

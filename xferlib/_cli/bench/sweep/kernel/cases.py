@@ -9,7 +9,7 @@ import numpy as np
 
 from xferlib._cli.bench.libraries import HostArray
 from xferlib._cli.bench.result import size_text
-from xferlib._cli.bench.sweep.arrays import Cut, Shape, cut, drawn_shape, drawn_size, numbers
+from xferlib._cli.bench.sweep.arrays import Cut, Shape, cut, drawn_operand, drawn_view, scaled
 from xferlib._cli.bench.sweep.kernel import expressions
 from xferlib._cli.bench.sweep.kernel.expressions import Expression
 
@@ -18,8 +18,6 @@ DTYPES = (
 )  # fmt: skip
 NARROWER = {"float32": ("float16", "uint8", "int16"), "float64": ("float32", "int32"), "int32": ("uint8", "int16")}
 """Those that NumPy and PyTorch promote alike."""
-LAYOUTS = ("transposed", "permuted", "every second row", "cropped", "reversed")
-_LEAST, _MOST = 1 << 10, 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +35,8 @@ class Input:
 
     def memory(self) -> HostArray:
         """Flat memory of which the array is a cut; floats are from 0 to 2."""
-        dtype = np.dtype(self.dtype)
-        found = numbers(math.prod(self.cut().extents), dtype, np.random.default_rng(self.variant))
-        return found / dtype.type(64) if dtype.kind in "fc" else found
+        chance = np.random.default_rng(self.variant)
+        return scaled(math.prod(self.cut().extents), np.dtype(self.dtype), chance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +87,7 @@ def drawn(seed: int, number: int, libraries: tuple[str, ...], most: int | None =
     chance = np.random.default_rng([seed, number, 2])
     library = libraries[number % len(libraries)]
     dtype = str(chance.choice(DTYPES))
-    room = _MOST if most is None else max(min(_MOST, most // np.dtype(dtype).itemsize), 2 * _LEAST)
-    shape = drawn_shape(drawn_size(_LEAST, room, chance), int(chance.integers(1, 5)), chance)
+    shape = drawn_operand(dtype, most, chance)
     inputs = [_input(chance, shape, dtype, library)]
     names, narrow = expressions.NAMES[: int(chance.integers(1, 4))], []
     for name in names[1:]:
@@ -112,9 +108,7 @@ def drawn(seed: int, number: int, libraries: tuple[str, ...], most: int | None =
 
 
 def _input(chance: np.random.Generator, shape: Shape, dtype: str, library: str) -> Input:
-    layout = str(chance.choice(LAYOUTS)) if chance.random() < 0.5 else "contiguous"
-    if (layout == "reversed" and library == "torch") or (layout in ("transposed", "permuted") and len(shape) < 2):
-        layout = "contiguous"  # a tensor has no negative strides
+    layout = drawn_view(shape, library, chance)
     return Input(shape=shape, dtype=dtype, layout=layout, variant=int(chance.integers(1 << 31)))
 
 

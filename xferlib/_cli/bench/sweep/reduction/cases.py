@@ -9,7 +9,7 @@ import numpy as np
 
 from xferlib._cli.bench.libraries import HostArray
 from xferlib._cli.bench.result import size_text
-from xferlib._cli.bench.sweep.arrays import Cut, Shape, cut, drawn_shape, drawn_size, numbers
+from xferlib._cli.bench.sweep.arrays import Cut, Shape, cut, drawn_operand, drawn_view, scaled
 
 Axis = int | tuple[int, int] | None
 FLOATS = ("float32", "float64", "float16")
@@ -24,8 +24,6 @@ DTYPES: dict[str, tuple[str, ...]] = {
     "any": ("bool", "float32", "uint8"),
     "all": ("bool", "float32", "uint8"),
 }
-LAYOUTS = ("transposed", "permuted", "every second row", "cropped", "reversed")
-_LEAST, _MOST = 1 << 10, 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +72,7 @@ class ReductionCase:
             if self.operation == "prod":
                 found[chance.integers(0, count, 20)] = 2
             return found
-        found = numbers(count, dtype, chance)
-        return found / dtype.type(64) if dtype.kind in "fc" else found
+        return scaled(count, dtype, chance)
 
 
 def drawn(seed: int, number: int, libraries: tuple[str, ...], most: int | None = None) -> ReductionCase:
@@ -90,11 +87,8 @@ def drawn(seed: int, number: int, libraries: tuple[str, ...], most: int | None =
     library = libraries[number % len(libraries)]
     operation = str(chance.choice(list(DTYPES)))
     dtype = str(chance.choice(DTYPES[operation]))
-    room = _MOST if most is None else max(min(_MOST, most // np.dtype(dtype).itemsize), 2 * _LEAST)
-    shape = drawn_shape(drawn_size(_LEAST, room, chance), int(chance.integers(1, 5)), chance)
-    layout = str(chance.choice(LAYOUTS)) if chance.random() < 0.5 else "contiguous"
-    if (layout == "reversed" and library == "torch") or (layout in ("transposed", "permuted") and len(shape) < 2):
-        layout = "contiguous"  # a tensor has no negative strides
+    shape = drawn_operand(dtype, most, chance)
+    layout = drawn_view(shape, library, chance)
     return ReductionCase(
         name=f"reduction:{seed}:{number}", library=library, operation=operation, shape=shape, dtype=dtype,
         layout=layout, axis=_axis(chance, len(shape), operation), variant=int(chance.integers(1 << 31)),

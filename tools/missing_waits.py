@@ -1,8 +1,8 @@
 """The programs of the mutation study on real devices, beside what the simulator says of them.
 
-    python -m tools.side_by_side expect FILE          on any machine: the simulator's results and reports
-    python -m tools.side_by_side run BACKEND FILE     on a machine with a GPU: adds what came out there
-    python -m tools.side_by_side table FILE           Markdown of all that
+    python -m tools.missing_waits expect FILE          on any machine: the simulator's results and reports
+    python -m tools.missing_waits run BACKEND FILE     on a machine with a GPU: adds what came out there
+    python -m tools.missing_waits table FILE           Markdown of all that
 
 Each program runs with wide arrays, 64 MiB each, so that an order that is wrong has time to show: as it stands, which
 must give the simulator's values bit for bit, and with each of its waits deleted, which may give anything.

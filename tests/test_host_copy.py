@@ -1,0 +1,76 @@
+"""Copies between host arrays that are too large for one step: by several threads, and on huge pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib.testing import advised, assert_same_bits, forced
+
+ROWS, COLUMNS = 1031, 769  # 3 MiB of float32: no row and no part is a multiple of a line of the cache
+
+
+def _filled(dtype: str) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(7)
+    values = rng.standard_normal((ROWS, COLUMNS)) * 300
+    values[::97, ::89] = np.nan
+    with np.errstate(invalid="ignore"):
+        return values.astype(dtype)
+
+
+def _converted(values: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+    """The values that arrive: floats saturate to integers, and NaN is 0."""
+    if values.dtype.kind == "f" and np.dtype(dtype).kind == "i":
+        limits = np.iinfo(dtype)
+        values = np.nan_to_num(values.astype("float64"), nan=0.0).clip(limits.min, limits.max)
+    return values.astype(dtype)
+
+
+FORMS = {
+    "in C order": lambda a: a,
+    "transposed": lambda a: a.T,
+    "reversed": lambda a: a[::-1, ::-1],
+    "every second column": lambda a: a[:, ::2],
+    "the other byte order": lambda a: a.astype(a.dtype.newbyteorder()),
+    "not aligned": lambda a: np.frombuffer(b"\0" + a.tobytes(), np.uint8)[1:].view(a.dtype).reshape(a.shape),
+}
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch"])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "dtypes", [("float32", "float32"), ("float16", "float64"), ("float32", "int16"), ("bool", "float32")]
+)
+def test_large_arrays_of_any_form_are_copied_by_several_threads(name: str, form: str, dtypes: tuple[str, str]) -> None:
+    pytest.importorskip(name)
+    given, wanted = dtypes
+    source = FORMS[form](_filled(given))
+    expected = _converted(source, wanted)
+    strided = np.zeros((*source.shape, 2), wanted)[..., 0]
+    with xl.use_backend(name), xl.get_device("cpu"), forced(None, helpers=2):
+        sent = xl.to_device(source, dtype=wanted)
+        assert_same_bits(xl.to_host(sent), expected)
+        assert_same_bits(xl.to_host(sent, out=strided), expected)
+        there = xl.zeros(source.shape, wanted)
+        xl.to_device(source, out=there, dtype=wanted)
+        assert_same_bits(xl.to_host(there), expected)
+
+
+def test_overlapping_memory_is_read_before_it_is_written() -> None:
+    base = np.arange(1 << 20, dtype=np.float32)
+    expected = base[::-1].copy()
+    with xl.use_backend("numpy"):
+        xl.to_device(base[::-1], out=base)
+    assert_same_bits(base, expected)
+
+
+@pytest.mark.parametrize(("nbytes", "is_advised"), [(4 << 20, False), (16 << 20, True)])
+def test_a_large_new_tensor_lies_on_huge_pages(nbytes: int, is_advised: bool) -> None:
+    pytest.importorskip("torch")
+    x = np.ones(nbytes, np.uint8)
+    with advised() as advice, xl.use_backend("torch"), xl.get_device("cpu"):
+        xl.to_device(x)
+    assert [name for name, *_ in advice] == ["MADV_HUGEPAGE"] * is_advised

@@ -1,0 +1,71 @@
+"""Numbers of pages that a constant of the code decides: `8 MiB<!-- CHUNK_NBYTES -->` must be the value of that name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MARKED = re.compile(r"([\d.]+)\s+(\w+)<!-- ([A-Z_]+(?: \* [A-Z_]+)*) -->")
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "ms": 1_000_000}
+"""In bytes and nanoseconds; other words are those of what is counted."""
+PAGES = [path for path in [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))] if path.is_file()]
+C_CONSTANT = re.compile(r"(?:#define |[{,] )([A-Z_]+)(?: =)? (\(?\d+(?: << \d+)?\)?)(?=[ ,\n])")
+
+
+def values(text: str) -> list[int | float]:
+    """The value of an expression of numbers alone, or of each in a row of them; none of anything else."""
+    try:
+        found = eval(text, {"__builtins__": {}}, {})
+    except Exception:
+        return []
+    return [each for each in (found if isinstance(found, tuple) else (found,)) if isinstance(each, (int, float))]
+
+
+@cache
+def constants() -> dict[str, set[int | float]]:
+    """The values of each constant in capitals, in Python's modules and in C."""
+    found: dict[str, set[int | float]] = defaultdict(set)
+    for path in (ROOT / "xferlib").rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign) and not isinstance(node.targets[0], (ast.Subscript, ast.Attribute)):
+                names = re.findall(r"\w+", ast.unparse(node.targets[0]))
+                for name, value in zip(names, values(ast.unparse(node.value)), strict=False):
+                    found[name].add(value)
+    for path in (ROOT / "xferlib").rglob("*.c"):
+        for name, value in C_CONSTANT.findall(path.read_text()):
+            found[name] |= set(values(value))
+    return found
+
+
+def meant(expression: str) -> int | float:
+    product: int | float = 1
+    for name in expression.split(" * "):
+        (value,) = constants()[name]  # one constant of that name, with one value
+        product *= value
+    return product
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_number_with_a_constants_name_is_its_value(page: Path) -> None:
+    for number, unit, expression in MARKED.findall(page.read_text()):
+        assert float(number) * UNITS.get(unit, 1) == meant(expression), f"{number} {unit} is {expression}"
+
+
+def test_each_name_in_a_comment_is_read() -> None:
+    for page in PAGES:
+        text = page.read_text()
+        assert len(re.findall(r"<!-- [A-Z_* ]+ -->", text)) == len(MARKED.findall(text)), page.name
+    assert len(MARKED.findall((ROOT / "docs" / "explanation" / "staging.md").read_text())) > 15
+
+
+def test_constants_of_both_languages_are_known() -> None:
+    assert constants()["ENQUEUED_MOST"] == {64 << 10}
+    assert constants()["FILL_PIECE"] == {128 << 10}
+    assert constants()["_MOST_RECYCLED"] == {1 << 20}
+    assert constants()["DRIVER_MOST_UP"] == {3 << 19}
