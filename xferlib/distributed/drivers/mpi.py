@@ -151,7 +151,7 @@ class MpiDriver(Driver):
 
     name = "mpi"
     reduces_below = 32 << 20
-    """MPICH, 2 cores, 64 MiB of float32: 2, 3, 4 ranks 138, 303, 284 ms by itself, 64, 86, 145 in parts; at 16 alike."""
+    """MPICH, 2 cores, 64 MiB of float32: 138, 303, 284 ms with 2, 3, 4 ranks; in parts 64, 86, 145; at 16 MiB alike."""
 
     def __init__(self, comm: Any, notice_comm: Any, *, has_nccl: bool, is_cuda_aware: bool) -> None:
         from mpi4py import MPI
