@@ -61,7 +61,7 @@ def as_numbers(x: HostArray, op: str) -> HostArray:
 
 
 def is_one_step(driver: Driver, dtype: np.dtype[Any], op: str, nbytes: int) -> bool:
-    """Whether the driver reduces so many bytes of the dtype by itself."""
+    """Whether the driver reduces ``nbytes`` of the dtype by itself."""
     known = driver.reduces(as_numbers(np.empty(0, dtype), op).dtype, "sum" if op == "mean" else op)
     return known and nbytes < driver.reduces_below
 
