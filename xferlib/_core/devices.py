@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import defaults, pending, registry
+from xferlib._core import defaults, registry
 from xferlib._core import device as _device
 from xferlib._core.device import Device, DeviceSpec, make_device
 from xferlib._core.raw import refuse_device
@@ -17,6 +17,8 @@ from xferlib._runtime import config
 from xferlib.errors import ArgumentError, DeviceNotFoundError, UnsupportedArrayError, did_you_mean, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xferlib._core.backend import Backend
     from xferlib._core.device import DeviceIdentity, DeviceProperties
 
@@ -27,6 +29,14 @@ _HOMES = {"cpu": "numpy", "sim": "sim"}
 _KINDS = frozenset({"cpu", "cuda", "sim"})
 
 _local = threading.local()
+
+
+def _settle_none(_: Device) -> None:
+    """No-op: no transfer has been begun yet."""
+
+
+settle: Callable[[Device], None] = _settle_none
+"""Waits until the transfers on a device are enqueued; `pending` sets it."""
 
 
 class _Directory:
@@ -53,7 +63,7 @@ class _Directory:
 
     def synchronize(self, device: Device) -> None:
         refuse_device("synchronize", device)
-        pending.settle_all(device)
+        settle(device)
         registry.get(device.backend).at(device).device_synchronize(device)
 
     def use(self, device: Device) -> None:

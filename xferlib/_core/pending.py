@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from xferlib._core import devices
 from xferlib._core.array import BINARY_OPERATORS
 from xferlib._runtime import peer_names
 from xferlib.errors import UnsupportedArrayError
@@ -111,6 +112,9 @@ def settle_all(device: Device | None = None) -> None:
         if device is None or place == device:
             for transfer in list(transfers):
                 transfer.settle()
+
+
+devices.settle = settle_all
 
 
 def add_pending(raw: RawStream, transfer: PendingTransfer) -> None:

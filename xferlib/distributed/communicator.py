@@ -127,7 +127,7 @@ class Communicator:
             and (
                 reproducible
                 or operand.source.host is None
-                or not reductions.is_one_step(driver, operand.dtype, op)
+                or not reductions.is_one_step(driver, operand.dtype, op, operand.nbytes)
             ),
         )  # fmt: skip
 

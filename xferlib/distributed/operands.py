@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,11 @@ class Operand(NamedTuple):
     def dtype(self) -> np.dtype[Any]:
         dtype = self.source.dtype
         return dtype if dtype.isnative else dtype.newbyteorder("=")
+
+    @property
+    def nbytes(self) -> int:
+        """Of its elements."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def loaded(self) -> HostArray:
         """Its elements in host memory, flat and in C order: its own memory where that is so already."""

@@ -60,9 +60,10 @@ def as_numbers(x: HostArray, op: str) -> HostArray:
     return x.view(np.uint8) if x.dtype.kind == "b" else x
 
 
-def is_one_step(driver: Driver, dtype: np.dtype[Any], op: str) -> bool:
-    """Whether the driver reduces the dtype by itself."""
-    return driver.reduces(as_numbers(np.empty(0, dtype), op).dtype, "sum" if op == "mean" else op)
+def is_one_step(driver: Driver, dtype: np.dtype[Any], op: str, nbytes: int) -> bool:
+    """Whether the driver reduces ``nbytes`` of the dtype by itself."""
+    known = driver.reduces(as_numbers(np.empty(0, dtype), op).dtype, "sum" if op == "mean" else op)
+    return known and nbytes < driver.reduces_below
 
 
 def pairwise(rows: Sequence[Any] | HostArray, op: str) -> Any:
@@ -89,7 +90,7 @@ def all_reduce(driver: Driver, out: HostArray, x: HostArray, op: str, *, in_orde
     plain = "sum" if op == "mean" else op
     result, given = as_numbers(out, op), x if x is not out else out
     given = result if x is out else as_numbers(x, op)
-    if not in_order and driver.reduces(result.dtype, plain):
+    if not in_order and is_one_step(driver, x.dtype, op, x.nbytes):
         yield driver.all_reduce(result, given, plain)
     else:
         yield from _in_order(driver, result, given, plain)

@@ -71,6 +71,24 @@ def test_all_reduce_of_an_array_larger_than_one_message(comm: Communicator) -> N
         assert_same_bits(comm.all_reduce(x, reproducible=in_order), reduced(comm, "sum", x.shape, "float32"))
 
 
+def test_large_arrays_are_reduced_in_parts_where_the_library_takes_longer(
+    comm: Communicator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unwanted(*_: Any) -> None:
+        raise AssertionError("by the library")
+
+    driver = comm._group.driver
+    monkeypatch.setattr(driver, "reduces_below", 4096)
+    monkeypatch.setattr(driver, "all_reduce", unwanted)
+    for op in FOLD:
+        x = of(comm.rank, (1031,), "float32")
+        expected = reduced(comm, op, x.shape, "float32")
+        assert_same_bits(comm.all_reduce(x, op), expected)
+        begun = [comm.all_reduce(x, op, async_op=True) for _ in range(2)]
+        for each in begun:
+            assert_same_bits(each.wait(), expected)
+
+
 def test_all_reduce_takes_any_layout(comm: Communicator) -> None:
     x, expected = of(comm.rank, (8, 6), "float64"), reduced(comm, "sum", (8, 6), "float64")
     assert_same_bits(comm.all_reduce(x[::-2, ::3]), expected[::-2, ::3])

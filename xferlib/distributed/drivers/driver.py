@@ -6,6 +6,7 @@ returns at once; the communicator waits, since only it knows the timeout and the
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -47,6 +48,8 @@ class Driver(ABC):
     name: str
     rank: int
     size: int
+    reduces_below: int = sys.maxsize
+    """Bytes below which `all_reduce` is as fast as an exchange of parts, which each rank reduces by itself."""
 
     @abstractmethod
     def reduces(self, dtype: np.dtype[Any], op: str) -> bool:

@@ -150,6 +150,8 @@ class MpiDriver(Driver):
     """A communicator of MPI, and a second one for notices of failures."""
 
     name = "mpi"
+    reduces_below = 32 << 20
+    """64 MiB of float32 with 2, 3 and 4 ranks: 138, 303 and 284 ms, in parts 64, 86 and 145 (MPICH, 2 cores)."""
 
     def __init__(self, comm: Any, notice_comm: Any, *, has_nccl: bool, is_cuda_aware: bool) -> None:
         from mpi4py import MPI
