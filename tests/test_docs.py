@@ -134,15 +134,24 @@ def test_the_reference_shows_programs_and_no_insides() -> None:
 @pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_programs_can_be_pasted_into_an_interactive_session(page: Path) -> None:
     for block in blocks(page):
-        typed: list[str] = []
-        for number, line in enumerate([*block.code.splitlines(), ""], block.line):
-            typed.append(line)
-            try:
-                if codeop.compile_command("\n".join(typed)) is not None:
-                    typed = []
-            except SyntaxError as error:
-                pytest.fail(f"{page.name}, line {number}: {error}")
-        assert not typed, f"{page.name}, line {block.line}: the block ends early"
+        type_in(block.code, page.name, block.line)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_can_be_pasted_into_an_interactive_session(name: str) -> None:
+    type_in(EXAMPLES[name], name, 0)
+
+
+def type_in(code: str, name: str, first: int) -> None:
+    typed: list[str] = []
+    for number, line in enumerate([*code.rstrip("\n").splitlines(), ""], first):
+        typed.append(line)
+        try:
+            if codeop.compile_command("\n".join(typed)) is not None:
+                typed = []
+        except SyntaxError as error:
+            pytest.fail(f"{name}, line {number}: {error}")
+    assert not typed, f"{name}, line {first}: the block ends early"
 
 
 def test_a_block_that_needs_a_library_says_so_visibly() -> None:

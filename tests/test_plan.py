@@ -1,11 +1,108 @@
-"""How many threads copy between host arrays."""
+"""Plans: what each form is moved by, that they are kept, and how many threads copy between host arrays."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
+import xferlib as xl
 from xferlib._transfer import plan
 from xferlib.testing import THRESHOLDS
+
+F4, F8, F2 = (np.dtype(name) for name in ("float32", "float64", "float16"))
+MIB = 1 << 20
+
+
+def means(**changed: Any) -> plan.Means:
+    """Of a GPU, but for what is changed; cut as where nothing stages in C, which needs no compiled part."""
+    budget: Any = (4, 6, 4, 2)
+    return plan.Means(True, True, True, True, False, budget, MIB)._replace(**changed)
+
+
+def compiled(x: np.ndarray[Any, Any], wanted: np.dtype[Any] = F4, **facts: Any) -> plan.Plan:
+    order = ("is_upload", "is_blocking", "may_permute", "may_cast", "memory", "forced")
+    values: dict[str, Any] = dict.fromkeys(order[:4], True) | {"memory": "pageable", "forced": None} | facts
+    given = values.pop("means", means())
+    return plan.compiled(x.shape, x.strides, x.dtype, wanted, given, *(values[name] for name in order))
+
+
+def zeros(nbytes: int, dtype: np.dtype[Any] = F4) -> np.ndarray[Any, Any]:
+    """Pages that are never touched, and take no memory."""
+    return np.zeros((nbytes // dtype.itemsize // 64, 64), dtype)
+
+
+@pytest.mark.parametrize(
+    ("x", "facts", "path"),
+    [
+        (zeros(0), {}, "empty"),
+        (zeros(4096), {}, "small"),
+        (zeros(4096), {"memory": "pinned"}, "small"),
+        (zeros(4096), {"means": means(small_at_once=False), "memory": "pinned"}, "pinned"),
+        (zeros(4096), {"means": means(small_at_once=False), "is_blocking": False}, "staged"),
+        (zeros(8 * MIB), {}, "staged"),
+        (zeros(8 * MIB), {"memory": "pinned"}, "pinned"),
+        (zeros(8 * MIB), {"memory": "pinned", "forced": plan.Path.STAGED}, "staged"),
+        (zeros(MIB)[::2], {}, "small"),
+        (zeros(MIB)[::2], {"is_blocking": False}, "staged"),
+        (zeros(8 * MIB)[::2], {}, "staged"),
+        (zeros(8 * MIB).T, {}, "permuted"),
+        (zeros(8 * MIB).T, {"may_permute": False}, "staged"),
+        (zeros(8 * MIB).T, {"means": means(kernels=False)}, "staged"),
+    ],
+)
+def test_the_facts_alone_decide_the_path(x: np.ndarray[Any, Any], facts: dict[str, Any], path: str) -> None:
+    for is_upload in (True, False):
+        found = compiled(x, is_upload=is_upload, **facts)
+        if path == "small" and x.nbytes > THRESHOLDS.small_nbytes and not is_upload:
+            continue  # one thread scatters in C alone
+        assert found.path == path
+        assert found.nbytes == x.nbytes
+        assert found is compiled(x, is_upload=is_upload, **facts)  # it is kept
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "facts", "where", "crosses"),
+    [
+        (F4, F4, {}, "nowhere", F4),
+        (F4, F8, {}, "on the device", F4),
+        (F8, F4, {}, "on the host", F4),
+        (F8, F4, {"memory": "pinned"}, "on the device", F8),
+        (F4, F8, {"may_cast": False}, "on the host", F8),
+        (F4, F8, {"means": means(is_cuda=False)}, "on the host", F8),
+        (F2, F4, {"is_upload": False}, "on the device", F2),
+        (F4, F2, {"is_upload": False}, "on the host", F2),
+        (F4, F2, {"is_upload": False, "memory": "pooled"}, "on the device", F4),
+    ],
+)
+def test_a_conversion_is_where_fewer_bytes_travel_or_the_host_need_not_work(
+    given: np.dtype[Any], wanted: np.dtype[Any], facts: dict[str, Any], where: str, crosses: np.dtype[Any]
+) -> None:
+    found = compiled(zeros(8 * MIB, given), wanted, **facts)
+    assert found.conversion == where
+    assert found.nbytes == 8 * MIB // given.itemsize * crosses.itemsize
+    assert f"converted {where}" in str(found)
+
+
+def test_the_driver_copies_what_one_call_of_its_own_moves_as_fast() -> None:
+    assert compiled(zeros(MIB)).tries_driver
+    assert not compiled(zeros(MIB), is_blocking=False).tries_driver
+    assert not compiled(zeros(MIB), means=means(has_driver=False)).tries_driver
+    assert compiled(zeros(8 * MIB), memory="pooled").tries_driver
+    assert not compiled(zeros(8 * MIB), memory="pinned", means=means(stages=True)).tries_driver
+
+
+@pytest.mark.usefixtures("plugins")
+def test_explain_prints_the_plan() -> None:
+    x = np.zeros((1 << 11, 1 << 11), F4)
+    with xl.use_backend("fake"):
+        said = {name: str(xl.explain(each)) for name, each in {"whole": x, "rows": x[::2], "turned": x.T}.items()}
+        back = str(xl.explain(xl.to_device(x)))
+    assert "threads; converted nowhere" in said["whole"]
+    assert "gathered or scattered by C" in said["rows"]
+    assert "the device puts axes (1, 0) in order" in said["turned"]
+    assert "copies of" in back
 
 
 def test_a_piece_fits_a_chunk() -> None:

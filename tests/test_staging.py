@@ -206,7 +206,11 @@ def test_every_byte_arrives_however_many_threads_and_chunks(
         driver, ring, up=up, helpers=helpers, most_piece=piece, spin_ns=spin_ns, most_chunks=most_chunks,
         first_block=first,
     )  # fmt: skip
+    cut = (ctypes.c_int64 * 4)()
+    _native.library().xf_cut(ctypes.byref(setup), nbytes, unit, cut)
     assert not transfer(setup, [region(host, device, unit=unit)], threads=threads, slice_=slice_)
+    assert list(cut[:3]) == [len(driver.sizes), cut[1] * (cut[1] in driver.sizes), max(driver.sizes)]
+    assert 1 <= cut[3] <= helpers + 1
     driver.finish()
     assert_same_bits(host, expected)
     assert_same_bits(device, expected)

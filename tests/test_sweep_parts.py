@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+import xferlib as xl
+from xferlib._cli.bench import libraries
 from xferlib._cli.bench.sweep import figures, kinds, show, timing, trial
 
 
@@ -155,3 +160,52 @@ def test_a_peer_that_fails_is_left_out_with_its_reason() -> None:
     reason = "NotImplementedError: no such dtype"
     assert made.absent == {"cupy": reason, "torch, other": reason}
     assert {name: list(each) for name, each in made.ways.items()} == {"xferlib (cupy)": ["to_device"], "torch": ["to"]}
+
+
+@pytest.mark.parametrize("kind", ["transfer", "tree", "kernel", "reduction"])
+def test_every_way_awaits_the_device_once_and_by_the_same_call(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    waits: list[str] = []
+    monkeypatch.setattr(libraries, "wait_for", lambda device: lambda: waits.append(device.kind))
+    peers: Any = SimpleNamespace(libraries={"torch": libraries.TorchLibrary("cpu")}, compiles=False)
+    uploads = 0
+    for number in range(12):
+        case = kinds.KINDS[kind].draw(5, number, ("torch",), 1 << 14)
+        made = kinds.KINDS[kind].make(case, peers)
+        assert set(made.ways) == {"torch", "xferlib (torch)"}, made.absent
+        for ways in made.ways.values():
+            for way in ways.values():
+                waits.clear()
+                way.run()
+                assert waits == ([] if case.group == "to the host" else ["cpu"])  # a download is complete on return
+                uploads += len(waits)
+    assert uploads
+
+
+def test_a_cpu_needs_no_wait_and_the_simulator_gets_one() -> None:
+    def run() -> int:
+        return 3
+
+    assert libraries.NumpyLibrary().awaited(run) is run
+    stream = xl.Stream("sim")
+
+    def enqueue() -> xl.Event:
+        xl.to_device(xl.pinned_empty(1 << 22, "float32", backend="sim"), stream=stream)
+        return stream.record()
+
+    assert not enqueue().is_done
+    assert libraries.XferlibDevice("sim").awaited(enqueue)().is_done
+
+
+def test_libraries_on_a_gpu_are_awaited_by_the_driver_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver: Any = ModuleType("driver")
+    statuses = [0, 700]
+    driver.context_synchronize = lambda: statuses.pop(0)
+    monkeypatch.setitem(sys.modules, "xferlib.backends.cuda.driver", driver)
+    device: Any = SimpleNamespace(kind="cuda")
+    wait = libraries.wait_for(device)
+    assert wait is not None
+    wait()
+    with pytest.raises(xl.errors.TransferError, match="error 700; an earlier call has failed"):
+        wait()
+    assert not statuses

@@ -10,10 +10,9 @@ import numpy as np
 from xferlib._api import calibration as _calibration
 from xferlib._core import array, registry
 from xferlib._core.device import Device, DeviceSpec
-from xferlib._core.thresholds import SMALL_NBYTES
 from xferlib._transfer import ends, plan
 from xferlib._transfer.host_end import HostEnd
-from xferlib._transfer.plan import Path
+from xferlib._transfer.plan import Path, Plan
 
 _REASONS = {
     Path.EMPTY: "there is nothing to copy",
@@ -33,6 +32,7 @@ class Explanation:
         path: ``"pinned"``, ``"staged"``, ``"small"``, ``"permuted"``, ``"host"`` or ``"empty"``.
         is_async: Whether ``to_device(x, stream=s)`` or ``to_host(x, stream=s)`` returns before the copy is done.
         nbytes: Bytes that cross the link.
+        plan: The plan that such a transfer is made by, in words: its copies, the threads, and where the dtype changes.
         expected_ms: From this machine's calibration; None before `xferlib.calibrate`.
         reason: The reason for this path.
         advice: The change that would make it faster or asynchronous; empty if there is none.
@@ -42,6 +42,7 @@ class Explanation:
     path: str
     is_async: bool
     nbytes: int
+    plan: str
     expected_ms: float | None
     reason: str
     advice: str
@@ -50,6 +51,7 @@ class Explanation:
         cost = "unknown: run xferlib.calibrate()" if self.expected_ms is None else f"{self.expected_ms:.3g} ms"
         lines = [
             f"{self.direction}: {self.nbytes} bytes, path {self.path!r}, expected time {cost}",
+            f"plan: {self.plan}",
             f"{'asynchronous' if self.is_async else 'not asynchronous'}: {self.reason}",
         ]
         return "\n".join([*lines, f"advice: {self.advice}"] if self.advice else lines)
@@ -73,26 +75,26 @@ def explain(x: Any, *, backend: str | None = None, device: DeviceSpec = None, dt
     wanted = array.check_dtype(host.dtype if dtype is None else dtype)
     if place.kind == "cpu":
         return Explanation(
-            direction="to device", path="host", is_async=False, nbytes=host.nbytes, advice="",
+            direction="to device", path="host", is_async=False, nbytes=host.nbytes, plan="one copy", advice="",
             expected_ms=_expected_ms(place, host.nbytes, "host", is_upload=True),
             reason=f"{place} is a CPU: the array is copied in host memory",
         )  # fmt: skip
     target.attach(place)
-    found = plan.plan(HostEnd(host, wanted, target), may_permute=True)
-    is_pinned = found.path is Path.PINNED
+    found = plan.of(HostEnd(host, wanted, target), place, is_upload=True)
     return Explanation(
         direction="to device",
         path=found.path.value,
-        is_async=is_pinned,
-        nbytes=host.size * min(wanted.itemsize, host.dtype.itemsize),
+        is_async=found.path is Path.PINNED,
+        nbytes=found.nbytes,
+        plan=str(found),
         expected_ms=_expected_ms(place, host.size * wanted.itemsize, found.path.value, is_upload=True),
         reason=_REASONS[found.path],
-        advice=_advice(host, wanted, found.path),
+        advice=_advice(host, wanted, found),
     )
 
 
-def _advice(host: np.ndarray[Any, Any], wanted: np.dtype[Any], path: Path) -> str:
-    if path not in (Path.STAGED, Path.PERMUTED):
+def _advice(host: np.ndarray[Any, Any], wanted: np.dtype[Any], found: Plan) -> str:
+    if not found.is_slow:
         return ""
     if host.dtype != wanted or not host.flags.c_contiguous:
         return "if it is sent often, keep pinned_array(x, dtype); to_device_async(x) returns at once as it is"
@@ -101,16 +103,21 @@ def _advice(host: np.ndarray[Any, Any], wanted: np.dtype[Any], path: Path) -> st
 
 def _download(x: Any, owner: Any) -> Explanation:
     info = owner.view(x)
-    path = Path.EMPTY if not info.nbytes else Path.SMALL if info.nbytes <= SMALL_NBYTES else Path.STAGED
+    strides, part = array.c_strides(info.shape, info.dtype.itemsize), owner.at(info.device)
+    means = plan.means_of(part, info.device)
+    found = plan.compiled(
+        info.shape, strides, info.dtype, info.dtype, means, False, True, True, True, "pageable", plan.forced()
+    )  # fmt: skip
     return Explanation(
         direction="to host",
-        path=path.value,
+        path=found.path.value,
         is_async=False,
-        nbytes=info.nbytes,
-        expected_ms=_expected_ms(info.device, info.nbytes, path.value, is_upload=False),
+        nbytes=found.nbytes,
+        plan=str(found),
+        expected_ms=_expected_ms(info.device, info.nbytes, found.path.value, is_upload=False),
         reason="to_host returns complete data; threads empty the pinned chunks that the device fills",
         advice=""
-        if path is Path.EMPTY
+        if found.path is Path.EMPTY
         else "to_host_async(x) returns at once; out=pinned_empty(...) skips the staging",
     )
 

@@ -128,8 +128,6 @@ SPREAD_PIECE_NBYTES = 1 << 20
 
 TOGETHER_MOST = 128 << 10
 """Up to here copying a batch takes less time than ordering two streams by events."""
-PINNED_ON_CONSUMER_MOST = 1 << 20
-"""Up to here a batch of pinned memory goes on the consumer's stream: the device needs 20 us for it."""
 AHEAD_MOST = 4 << 20
 """Contiguous data is staged as a whole up to here, by spinning threads: to begin a transfer of several blocks
 takes Python 200 us on an H200's host, and its threads as long to come. From 8 MiB on there is no difference."""

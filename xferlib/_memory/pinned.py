@@ -108,8 +108,8 @@ class PinnedPool:
         self._lend_at_once = driver_calls.lender()
         self._blocks: dict[int, PooledBlock] = {}
         """All, by address."""
-        self._starts: list[int] = []
-        """Their addresses, in order."""
+        self.starts: list[int] = []
+        """Their addresses, in order; where there are none `find` need not be called."""
         self._total = 0
         """Bytes of all blocks, and of those that are being allocated."""
         self._peak = self._allocations = self._reuses = 0
@@ -198,7 +198,7 @@ class PinnedPool:
             self._allocations += 1
             self._reuses -= 1  # who takes it first does not use it again
             self._blocks[block.pointer] = block
-            bisect.insort(self._starts, block.pointer)
+            bisect.insort(self.starts, block.pointer)
         free.append(block)
 
     def _await_copy(self, size: int) -> None:
@@ -256,17 +256,15 @@ class PinnedPool:
                 block = blocks.pop()
                 del self._blocks[block.pointer]
                 self._total -= block.nbytes
-        self._starts = sorted(self._blocks)
+        self.starts = sorted(self._blocks)
 
     def find(self, pointer: int) -> Lease | None:
         """The lease whose memory holds the address; views count."""
-        if not self._starts:
-            return None
         with self._lock:
-            index = bisect.bisect_right(self._starts, pointer) - 1
+            index = bisect.bisect_right(self.starts, pointer) - 1
             if index < 0:
                 return None
-            block = self._blocks[self._starts[index]]
+            block = self._blocks[self.starts[index]]
             if pointer >= block.pointer + block.nbytes or block.user is None:
                 return None
             return block.user()

@@ -32,11 +32,11 @@ def find(pointer: int, nbytes: int, backend: Backend) -> PinnedRanges | None:
     from 256 KiB on, at both ends.
     """
     pool = pinned.pools.made.get(backend.pinned_domain)
-    lease = pool.find(pointer) if pool is not None else None
+    lease = pool.find(pointer) if pool is not None and pool.starts else None
     if lease is not None:
         return PinnedRanges(((pointer, nbytes),), lease)
     known = registration.registrations.made.get(backend.pinned_domain)
-    if known is not None and (spans := known.spans(pointer, nbytes)) is not None:
+    if known is not None and known.segments and (spans := known.spans(pointer, nbytes)) is not None:
         return PinnedRanges(tuple(spans)) if spans else None
     if nbytes >= PINNED_QUERY_FROM and backend.is_pinned(pointer) and backend.is_pinned(pointer + nbytes - 1):
         return PinnedRanges(((pointer, nbytes),))

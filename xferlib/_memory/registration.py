@@ -37,7 +37,8 @@ class Registrations:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._lock = threading.RLock()
-        self._segments: list[_PageRange] = []
+        self.segments: list[_PageRange] = []
+        """In order; where there are none `spans` need not be called."""
 
     def add(self, pointer: int, nbytes: int) -> list[_PageRange]:
         """Pin the pages of a range; returns the segments to give to `remove`."""
@@ -50,7 +51,7 @@ class Registrations:
                     if segment is None:
                         self._backend.pinned_register(first, last - first)
                         segment = _PageRange(first, last, 0)
-                        bisect.insort(self._segments, segment, key=lambda each: each.start)
+                        bisect.insort(self.segments, segment, key=lambda each: each.start)
                     segment.holders += 1
                     held.append(segment)
             except BaseException:
@@ -62,7 +63,7 @@ class Registrations:
         """The range as segments that exist and gaps that do not."""
         parts: list[tuple[int, int, _PageRange | None]] = []
         position = start
-        for segment in self._segments:
+        for segment in self.segments:
             if segment.stop <= start or segment.start >= stop:
                 continue
             if segment.start > position:
@@ -81,7 +82,7 @@ class Registrations:
         for segment in held:
             segment.holders -= 1
             if not segment.holders:
-                self._segments.remove(segment)
+                self.segments.remove(segment)
                 self._backend.pinned_unregister(segment.start)
 
     def spans(self, pointer: int, nbytes: int) -> list[tuple[int, int]] | None:
@@ -89,8 +90,6 @@ class Registrations:
 
         The driver refuses a copy that crosses from one registration into another.
         """
-        if not self._segments:
-            return None
         with self._lock:
             spans: list[tuple[int, int]] = []
             for first, last, segment in self._split(pointer, pointer + nbytes):

@@ -132,6 +132,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_marks", number, pointer, ctypes.POINTER(ctypes.POINTER(Mark))),
         ("xf_close", number, pointer, size),
         ("xf_copy", number, pointer, pointer, number, ctypes.POINTER(pointer)),
+        ("xf_cut", None, pointer, number, number, ctypes.POINTER(number)),
         ("xf_collect", None, pointer, number, number, pointer),
         ("xf_fill", None, *filling),
         ("xf_fill_begin", pointer, *filling),

@@ -720,6 +720,28 @@ EXPORT Staging *xf_open(const Setup *setup) {
     return staging;
 }
 
+/* How many threads are worth their coming, with the lock held. */
+static int64_t threads_for(const Staging *staging) {
+    const Setup *setup = &staging->setup;
+    int64_t threads = staging->is_fresh ? setup->clearing : setup->each_way;
+    int64_t share = staging->spin_ns ? setup->helper_nbytes : 4 * setup->helper_nbytes; /* who sleeps comes late */
+    return most(least(threads, 1 + staging->total / share), 1);
+}
+
+/* Tell how a transfer of one region in a loop is cut: its blocks, bytes of the first and of the largest, threads. */
+EXPORT void xf_cut(const Setup *setup, int64_t nbytes, int64_t unit, int64_t *cut) {
+    Region region = {.nbytes = nbytes, .unit = unit};
+    Staging staging = {
+        .setup = *setup, .total = nbytes, .following = setup->first_block, .spin_ns = setup->spin_ns, .is_closed = 1};
+    cut[0] = cut[1] = cut[2] = 0;
+    for (int64_t size; staging.offset < nbytes; staging.offset += size, staging.begun += size) {
+        size = next_size(&staging, &region);
+        if (!cut[0]++) cut[1] = size;
+        cut[2] = most(cut[2], size);
+    }
+    cut[3] = threads_for(&staging);
+}
+
 /* No region will be added, with the lock held. */
 static void close_regions(Staging *staging) {
     staging->is_closed = 1;
@@ -731,7 +753,6 @@ static void close_regions(Staging *staging) {
    called for them, `more` beside those that a Python thread wants; none are added after `is_last`. Returns 0, and nothing
    has been added, where there is no memory for them. */
 EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is_last, int64_t more) {
-    const Setup *setup = &staging->setup;
     pthread_mutex_lock(&staging->lock);
     int64_t all = staging->region_count + count;
     if (all > staging->region_room) {
@@ -750,10 +771,7 @@ EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is
         staging->is_fresh |= regions[each].is_fresh != 0;
     }
     if (is_last) close_regions(staging);
-    int64_t threads = staging->is_fresh ? setup->clearing : setup->each_way;
-    int64_t share = staging->spin_ns ? setup->helper_nbytes : 4 * setup->helper_nbytes; /* who sleeps comes late */
-    threads = most(least(threads, 1 + staging->total / share), 1);
-    staging->threads = threads;
+    int64_t threads = staging->threads = threads_for(staging);
     __atomic_add_fetch(&staging->added, 1, __ATOMIC_RELAXED); /* before `called` is looked at */
     pthread_cond_broadcast(&staging->changed);
     pthread_mutex_unlock(&staging->lock);

@@ -78,7 +78,7 @@ class Batch(Handed):
         self._host = host
         self._router = router
         self._stream = stream
-        self._arriving: Arriving | Ahead | None = None
+        self._arriving: Arriving | None = None
         self._error: Exception | None = None
         self._value: Any = None
         self._made: list[Array] | None = None
@@ -123,11 +123,7 @@ class Batch(Handed):
         router = self._router
         if self._arriving is not None:
             return
-        if self._route is Route.AHEAD:
-            assert router.conveyor is not None
-            self._arriving = router.conveyor.send(self._host)
-        else:
-            self._arriving = Arriving(self._host, router.backend, router.device, self._stream)
+        self._arriving = Arriving(self._host, router.backend, router.device, self._stream)
         self.is_sent = self._arriving.is_sent
 
     def _transform_ahead(self) -> None:

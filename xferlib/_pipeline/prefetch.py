@@ -23,7 +23,7 @@ from xferlib._pipeline.routing import Router
 from xferlib._pipeline.sequence_feed import ListFeed
 from xferlib._pipeline.side_stream import Conveyor
 from xferlib._runtime.checks import MOST_AHEAD, whole
-from xferlib._transfer import ends, plan, staged
+from xferlib._transfer import ends, plan
 from xferlib._transfer.host_end import HostEnd
 from xferlib.errors import ArgumentError, UnsupportedArrayError, shown
 
@@ -206,6 +206,5 @@ def _takes_long(leaf: Any, backend: Backend, device: Device) -> bool:
     if not isinstance(leaf, np.ndarray) or not backend.capabilities.pinned_memory:
         return True
     end = HostEnd(leaf, ends.wanted_dtype(None, leaf.dtype), backend)
-    if plan.plan(end, may_permute=False).path is plan.Path.PINNED:
-        return False
-    return not staged.stages_alone(end, device)
+    found = plan.of(end, device, is_upload=True, is_blocking=False, may_permute=False, may_cast=False)
+    return not (found.path is plan.Path.PINNED or found.is_c)

@@ -7,7 +7,7 @@ the consumer's work, and a wake-up of threads. So the size and the kind of a bat
 - TOGETHER, up to 128 KiB: on the consumer's stream, in one copy with the small batches that are ready behind it.
 - DIRECT: trees of medium size, and every batch of a device without streams: on the consumer's stream.
 - AHEAD, single arrays of medium size: on a side stream, into memory of the consumer's stream (see `side_stream`).
-- OWN, everything else, such as trees with much pinned memory: on the slot's stream, in memory of that stream.
+- OWN, everything else: on the slot's stream, in memory of that stream.
 
 With a transform, or a stream that the caller names, every batch takes OWN. The thread of a `ThreadedFeed`, whose
 current stream is not the consumer's, only stages: `kept` and `stageable` tell what it may leave to the consumer.
@@ -28,16 +28,13 @@ import numpy as np
 from xferlib import _native, tree
 from xferlib._core import registry
 from xferlib._core.containers import flatten
-from xferlib._core.layout import address
 from xferlib._core.thresholds import (
     AHEAD_MOST,
     MEDIUM_NBYTES,
-    PINNED_ON_CONSUMER_MOST,
     SMALL_NBYTES,
     TOGETHER_MOST,
     WAITING_MOST,
 )
-from xferlib._memory import pinned_ranges
 from xferlib._runtime import thread_budget
 from xferlib._transfer import plan
 from xferlib._transfer.many import Alike
@@ -47,7 +44,7 @@ if TYPE_CHECKING:
     from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
-    from xferlib._pipeline.side_stream import Ahead, Conveyor
+    from xferlib._pipeline.side_stream import Conveyor
 
 
 class Route(Enum):
@@ -69,7 +66,7 @@ class Router:
         conveyor: Copies medium arrays; None if the caller has named the stream for all of them.
     """
 
-    __slots__ = ("_alike", "_is_host", "_may_choose", "again", "backend", "conveyor", "device", "transform")
+    __slots__ = ("_alike", "_is_host", "_may_choose", "backend", "conveyor", "device", "transform")
 
     def __init__(
         self,
@@ -84,8 +81,6 @@ class Router:
         self.conveyor = conveyor
         self._may_choose = conveyor is not None and transform is None
         self._is_host = not backend.capabilities.streams
-        self.again = conveyor.again if conveyor is not None and transform is None else _never_again
-        """Begins a batch that is like the one before, if that pays: see `side_stream.Conveyor.again`."""
         self._alike: Alike | None = None
         """The structure that small batches have in common, as a rule."""
 
@@ -98,21 +93,13 @@ class Router:
             return Route.OWN
         if self._is_host:
             return Route.DIRECT
-        if type(host) is np.ndarray:
-            return self._route_alone(host)
-        leaves = flatten(host)[0]
-        nbytes = _nbytes(leaves)
-        if nbytes is None or nbytes > MEDIUM_NBYTES:
+        is_alone = type(host) is np.ndarray
+        nbytes = host.nbytes if is_alone else _nbytes(flatten(host)[0])
+        if nbytes is None or (nbytes > MEDIUM_NBYTES and not (is_alone and self._is_staged_whole(host))):
             return Route.OWN
-        if nbytes > PINNED_ON_CONSUMER_MOST and self._has_pinned(leaves):
-            return Route.OWN
-        return Route.DIRECT if nbytes > TOGETHER_MOST else Route.TOGETHER
-
-    def _route_alone(self, host: HostArray) -> Route:
-        nbytes = host.nbytes
         if nbytes <= TOGETHER_MOST:
             return Route.TOGETHER
-        return Route.AHEAD if nbytes <= MEDIUM_NBYTES or self._is_staged_whole(host) else Route.OWN
+        return Route.AHEAD if is_alone else Route.DIRECT
 
     def _is_staged_whole(self, host: HostArray) -> bool:
         """Whether an array that is more than medium is copied into pinned memory before any of it is sent."""
@@ -125,12 +112,6 @@ class Router:
         Threads that stage more would wait for the device, and so would other transfers that need these threads.
         """
         return type(host) is np.ndarray and host.nbytes <= WAITING_MOST and host.flags.c_contiguous
-
-    def _has_pinned(self, leaves: list[HostArray]) -> bool:
-        """Whether the device reads some of a batch directly from pinned memory."""
-        return any(
-            leaf.flags.c_contiguous and pinned_ranges.find(address(leaf), leaf.nbytes, self.backend) for leaf in leaves
-        )
 
     def send_together(self, hosts: list[Any], stream: RawStream) -> list[Any]:
         """Upload small batches in one copy on ``stream``, the current one.
@@ -175,10 +156,6 @@ class Router:
         """Whether the transform may run on the stream of the copies: the library follows the current stream."""
         abilities = self.backend.capabilities
         return self.transform is not None and (abilities.native_current_stream or not abilities.streams)
-
-
-def _never_again(_: Any) -> Ahead | None:
-    return None
 
 
 def _nbytes(leaves: list[Any]) -> int | None:

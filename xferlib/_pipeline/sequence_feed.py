@@ -13,6 +13,7 @@ from xferlib._core.containers import flatten
 from xferlib._pipeline.batch import Batch
 from xferlib._pipeline.feed import Feed, Slot
 from xferlib._pipeline.routing import Route, Router
+from xferlib.errors import XferError
 
 if TYPE_CHECKING:
     from xferlib._core.raw import RawStream
@@ -47,7 +48,7 @@ class ListFeed(Feed):
 
     def _read(self) -> None:
         """Begin as many batches as there is room for without waiting; wait only where none is in flight."""
-        ready, router = self._ready, self._router
+        ready = self._ready
         for batch in ready:
             if not batch.is_sent:
                 batch.push()
@@ -57,7 +58,7 @@ class ListFeed(Feed):
             except IndexError:
                 self._note_end(StopIteration())
                 return
-            begun = router.again(host) or self._begun(host)
+            begun = self._begun(host)
             if begun is None:
                 return
             self._started += 1
@@ -70,6 +71,11 @@ class ListFeed(Feed):
         route, slot = self._router.route(host), self._next_slot
         if route is Route.OWN and slot.gate is not None and not self._passes(slot, host):
             return None
+        if route is Route.AHEAD and (conveyor := self._router.conveyor) is not None:
+            try:
+                return conveyor.send(host)
+            except XferError:  # it is copied in its turn, and raises what it meets then
+                route = Route.DIRECT
         batch = Batch(host, self._router, slot.stream, route)
         batch.try_begin(self._ready[-1] if self._ready else None)
         return batch

@@ -27,14 +27,13 @@ changed by one thread of a feed.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xferlib import _native
 from xferlib._core import observe
-from xferlib._core.array import as_host_array
-from xferlib._core.convert import copy_into
+from xferlib._core.array import SUPPORTED, as_host_array
 from xferlib._core.layout import address, address_in_order
 from xferlib._core.observe import Kind
 from xferlib._core.ordering.copy_streams import copy_behind
@@ -43,7 +42,7 @@ from xferlib._pipeline.staged_array import PinnedBuffer, StagedArray
 from xferlib._runtime.handoff import Handed
 from xferlib._transfer import ends, plan
 from xferlib._transfer import staged as _staged
-from xferlib._transfer.compiled_copies import Filling, fill
+from xferlib._transfer.compiled_copies import Filling, fill, gather
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.plan import Path
 from xferlib.errors import PinnedMemoryError
@@ -57,12 +56,6 @@ if TYPE_CHECKING:
     from xferlib._transfer.plan import Plan
 
 
-class _Form(NamedTuple):
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    nbytes: int
-
-
 class Conveyor:
     """Copies of one consumer's arrays, one after the other.
 
@@ -73,7 +66,7 @@ class Conveyor:
         count: The most arrays that may be in flight.
     """
 
-    __slots__ = ("_carrier", "_count", "_device", "_free", "_idle", "_last", "_made", "_pool", "backend", "spare")
+    __slots__ = ("_carrier", "_count", "_device", "_free", "_idle", "_made", "_pool", "backend", "spare")
 
     def __init__(self, backend: Backend, device: Device, carrier: RawStream, count: int) -> None:
         self.backend = backend
@@ -86,8 +79,6 @@ class Conveyor:
         self._idle: deque[PinnedBuffer] = deque()
         """Buffers, in the order of their last copies."""
         self._pool = pinned.pools.of(backend)
-        self._last: _Form | None = None
-        """The form of the pinned array that was sent last."""
         self.spare: deque[RawEvent] = deque(maxlen=count + 1)
         """Events of copies whose waits are enqueued, to be recorded again. One that is still referred to elsewhere then
         stands for a later copy on the same stream, which is on the safe side."""
@@ -99,49 +90,25 @@ class Conveyor:
         Raises:
             As `xferlib.to_device`: nothing has been begun.
         """
-        backend = self.backend
-        host = as_host_array(host)
-        end = HostEnd(host, ends.wanted_dtype(None, host.dtype), backend)
-        found = plan.plan(end, may_permute=False)
-        plan.refuse_slow(found, end.array.nbytes, "prefetch")
+        backend, pointer = self.backend, address_in_order(host) if host.dtype in SUPPORTED else 0
+        lease = self._pool.find(pointer) if pointer and self._pool.starts and plan.may_skip() else None
+        if lease is None:
+            host = as_host_array(host)
+            end = HostEnd(host, ends.wanted_dtype(None, host.dtype), backend)
+            found = plan.of(end, self._device, is_upload=True, is_blocking=False, may_permute=False, may_cast=False)
+            plan.refuse_slow(found, host.nbytes, "prefetch")
         backend.attach(self._device)
-        is_staged = found.path is Path.STAGED and found.may_shorten and end.is_plain and _native.is_on()
-        ahead = self._staging(end) if is_staged else None
-        if ahead is None:
-            ahead = Ahead(self)
-            try:
-                self._begin(ahead, end, found)
-            except BaseException:  # Ctrl-C too, which may have struck behind a copy: the array's memory will be freed
-                in_flight.abandon(backend, self._carrier)
-                raise
-        return ahead
-
-    def again(self, host: Any) -> Ahead | None:
-        """`send` an array that is pinned as the last one was, of its dtype and shape.
-
-        None, and nothing done, where it differs, or where that failed: `send` then raises the error.
-        """
-        last = self._last
-        if last is None or type(host) is not np.ndarray or host.dtype is not last.dtype or host.shape != last.shape:
-            return None
-        pointer = address_in_order(host)
-        lease = self._pool.find(pointer) if pointer else None
-        if lease is None or not plan.may_skip():
-            return None
-        ahead, backend, spare = Ahead(self), self.backend, self.spare
+        if lease is None and found.path is Path.STAGED and found.is_plain and plan.forced() is None and _native.is_on():
+            if (staging := self._staging(end)) is not None:
+                return staging
+        ahead = Ahead(self)
         try:
-            backend.attach(self._device)
-            ahead.owner = owner = backend.stream_current(self._device)
-            ahead.array = backend.empty(last.shape, last.dtype, device=self._device, stream=owner)
-            self._free, ahead.copied = copy_behind(
-                backend, backend.operands((ahead.array,))[0], pointer, last.nbytes, behind=owner, stream=self._carrier,
-                event=self._free, copied=spare.popleft() if spare else None,
-            )  # fmt: skip
-            lease.hold(ahead.copied)
-        except BaseException as error:
+            if lease is None:
+                self._begin(ahead, end, found)
+            else:  # memory of the pool needs no plan
+                lease.hold(self._enqueue(ahead, host.shape, host.dtype, pointer, host.nbytes, is_pinned=True))
+        except BaseException:  # Ctrl-C too, which may have struck behind a copy: the array's memory will be freed
             in_flight.abandon(backend, self._carrier)
-            if isinstance(error, Exception):
-                return None
             raise
         return ahead
 
@@ -155,15 +122,13 @@ class Conveyor:
 
     def _begin(self, ahead: Ahead, end: HostEnd, found: Plan) -> None:
         """Enqueue the copy of an array that is in pinned memory, or is staged by this thread."""
-        host, pinned = end.array, found.pinned
-        source = _staged.readable(end, self._carrier, found)
-        if source is None:
-            copied = self._upload(ahead, end, found)
+        host, pinned = end.array, end.pinned if found.path is Path.PINNED else None
+        if pinned is not None and len(pinned.spans) == 1:
+            copied = self._enqueue(ahead, host.shape, end.dtype, end.pointer, end.nbytes, is_pinned=True)
         else:
-            copied = self._enqueue(ahead, host.shape, end.dtype, source, end.nbytes)
+            copied = self._upload(ahead, end, found)
         if pinned is not None:
             in_flight.hold_pinned(host, pinned.lease, self.backend, copied)
-            self._last = _Form(host.shape, host.dtype, host.nbytes) if pinned.lease is not None else None
 
     def stage(self, host: HostArray) -> Ahead | None:
         """Copy an array of any layout into pinned memory, from which the consumer's thread sends it.
@@ -182,7 +147,7 @@ class Conveyor:
         if end.is_plain and _native.is_on():
             fill(buffer.pointer, end.pointer, end.nbytes)
         else:
-            copy_into(np.ndarray(host.shape, end.dtype, buffer.memory), host)
+            gather(host, end.dtype, buffer.memory, buffer.pointer)
         return Ahead(self, StagedArray(buffer, None, host.shape, end.dtype))
 
     def await_buffer(self) -> None:
@@ -230,19 +195,24 @@ class Conveyor:
         return array, owner
 
     def _enqueue(
-        self, ahead: Ahead, shape: tuple[int, ...], dtype: np.dtype[Any], source: int, nbytes: int
-    ) -> RawEvent:
-        """Allocate, and enqueue one copy from pinned memory behind the work enqueued on the owner; return its event."""
+        self, ahead: Ahead, shape: tuple[int, ...], dtype: np.dtype[Any], source: int, nbytes: int,
+        is_pinned: bool = False,
+    ) -> RawEvent:  # fmt: skip
+        """Allocate, and enqueue one copy from pinned memory behind the work enqueued on the owner; return its event.
+
+        A buffer must not wait for the event of a later copy: memory that the caller has pinned (``is_pinned``) may.
+        """
         array, owner = self._allocate(ahead, shape, dtype)
         backend, carrier = self.backend, self._carrier
         target = backend.operands((array,))[0]
+        reused = self.spare.popleft() if is_pinned and self.spare else None
         if observe.active is not None:
             self._follow(owner)
             observe.copy(Kind.H2D, target, source, nbytes, backend, carrier)
             copied = backend.event_record(carrier, timing=False)
         else:
             self._free, copied = copy_behind(
-                backend, target, source, nbytes, behind=owner, stream=carrier, event=self._free
+                backend, target, source, nbytes, behind=owner, stream=carrier, event=self._free, copied=reused
             )
         ahead.copied = copied
         return copied
@@ -257,14 +227,13 @@ class Conveyor:
         array, owner = self._allocate(ahead, end.array.shape, end.dtype)
         backend, carrier = self.backend, self._carrier
         self._follow(owner)
-        send = _staged.upload if found.pinned is None else _staged.upload_pinned
-        send(end, backend.view(array), carrier, found)
+        _staged.upload(end, backend.view(array), carrier, found)
         ahead.copied = copied = backend.event_record(carrier, timing=False)
         return copied
 
 
 class Ahead(Handed):
-    """One array in flight: a batch, used as a `xferlib._pipeline.batch.Batch` is, or the copies of one.
+    """One array in flight, used as a `xferlib._pipeline.batch.Batch` is.
 
     Attributes:
         array: The device array; None while the source is being staged.
@@ -274,7 +243,7 @@ class Ahead(Handed):
 
     __slots__ = ("_conveyor", "_staged", "array", "copied", "is_sent", "owner")
 
-    has_failed = has_slot = is_stalled = is_waiting = False
+    has_slot = is_stalled = is_waiting = False
     is_sent_by_consumer = True
 
     def __init__(self, conveyor: Conveyor, staged: StagedArray | None = None) -> None:
@@ -286,10 +255,10 @@ class Ahead(Handed):
         self.copied: RawEvent | None = None
 
     def push(self) -> None:
-        """Enqueue the copy of a staged array, in the thread that will use it; an error is left to `result`."""
+        """Enqueue the copy of a staged array, in the thread that will use it; an error is left to `hand_over`."""
         try:  # at half the cost of contextlib's way
             self._send()
-        except Exception:  # noqa: S110  `result` meets the same error, and raises it
+        except Exception:  # noqa: S110  `hand_over` meets the same error, and raises it
             pass
 
     def _send(self) -> None:
@@ -304,25 +273,23 @@ class Ahead(Handed):
         self._conveyor.give_back(staged.buffer)
 
     def is_settled(self, wait_s: float) -> bool:
-        """Return True: `result` never waits for long."""
+        """Return True: `hand_over` never waits for long."""
         return True
 
-    def release(self) -> None:
-        """Wait until the source may be changed."""
+    def await_end(self) -> None:
+        """Wait until no copy reads the source."""
         if self._staged is not None:
             self._staged.end()
         elif self.copied is not None:
             self._conveyor.backend.event_synchronize(self.copied)
-
-    await_end = release
 
     def precede(self, stream: RawStream) -> None:
         """Let ``stream`` wait for the copy, if that is enqueued."""
         if self.copied is not None:
             self._conveyor.backend.event_wait(stream, self.copied)
 
-    def result(self) -> Array:
-        """Return the array, ordered on the calling thread's current stream."""
+    def hand_over(self) -> Array:
+        """Return the array, ordered on the calling thread's current stream; may be called again after an error."""
         if not self.is_sent:
             self._send()
         backend, owner = self._conveyor.backend, self.owner
@@ -332,13 +299,8 @@ class Ahead(Handed):
         if current.handle != owner.handle:  # the owner's order alone would let the memory be allocated again
             self.array = backend.guarded(self.array, owner)
             backend.consumed(self.array, current)
-        return self.array
-
-    def hand_over(self) -> Array:
-        """Return `result` for the last time, and recycle its event."""
-        array = self.result()
         self._conveyor.spare.append(self.copied)  # its waits are enqueued: it may be recorded for another copy
-        return array
+        return self.array
 
     def cancel(self) -> None:
         """Drop the array: an enqueued copy keeps its memory until it is complete."""

@@ -1,4 +1,5 @@
-"""Copies between host arrays and pinned memory by the C: plain bytes by several threads, any layout by this one."""
+"""Copies between host arrays and pinned memory by the C: plain bytes by several threads, any layout by this one; and
+how it cuts a transfer."""
 
 from __future__ import annotations
 
@@ -14,7 +15,17 @@ from xferlib import _native
 from xferlib._core import convert
 from xferlib._core.array import DTYPES
 from xferlib._core.layout import merged_axes
-from xferlib._core.thresholds import C_GATHER_FROM, C_HELPERS_OF_MEDIUM, C_SPIN_NS, MEDIUM_NBYTES
+from xferlib._core.thresholds import (
+    C_FIRST_BLOCK_NBYTES,
+    C_GATHER_FROM,
+    C_HELPER_NBYTES,
+    C_HELPERS_OF_MEDIUM,
+    C_LARGEST_BLOCK_PARTS,
+    C_PIECE_LEAST,
+    C_SPIN_NS,
+    CHUNK_NBYTES,
+    MEDIUM_NBYTES,
+)
 from xferlib._runtime import thread_budget
 
 if TYPE_CHECKING:
@@ -26,7 +37,8 @@ if TYPE_CHECKING:
 
 
 _NUMBERS = {np.dtype(name): number for number, name in enumerate(DTYPES)}
-_LINE = 64
+LINE = 64
+"""Bytes of a line of the processor's cache, at which pieces of plain bytes begin if the array does."""
 _MOST_UNIT = 512 << 10
 
 
@@ -70,7 +82,7 @@ def _unit(axes: list[tuple[int, ...]], itemsize: int) -> int:
     row = itemsize * math.prod(extent for extent, _ in axes[near + 1 :])
     if near == len(axes) - 1 or row > _MOST_UNIT:
         return itemsize
-    rows = min(axes[near][0], max(_LINE // max(abs(axes[near][1]), 1), 1), _MOST_UNIT // row)
+    rows = min(axes[near][0], max(LINE // max(abs(axes[near][1]), 1), 1), _MOST_UNIT // row)
     return row * rows
 
 
@@ -185,3 +197,36 @@ class Filling:
                 self.end()
         except Exception:  # it was never begun, or the interpreter is going away
             return
+
+
+# --- how a transfer is cut
+
+
+class Cutting(NamedTuple):
+    """Into what a transfer is cut."""
+
+    blocks: int
+    """Copies on the link."""
+    first: int
+    """Bytes of the first block."""
+    largest: int
+    """Bytes of the largest."""
+    threads: int
+    """The most that work on it."""
+
+
+def cut(nbytes: int, unit: int, budget: thread_budget.Crew, most: int, *, is_upload: bool) -> Cutting:
+    """How a transfer in a loop is cut, of an array whose pieces begin at multiples of ``unit``; as `limits` says."""
+    setup, found = _native.Setup(is_upward=is_upload, **limits(budget, most)), (ctypes.c_int64 * 4)()
+    _native.library().xf_cut(ctypes.byref(setup), nbytes, unit, found)
+    return Cutting(*found)
+
+
+def limits(budget: thread_budget.Crew, most: int) -> dict[str, int]:
+    """The sizes and numbers by which transfers are cut, whose threads take up to ``most`` bytes at a time."""
+    return {
+        "first_block": min(C_FIRST_BLOCK_NBYTES, most), "largest_block": min(CHUNK_NBYTES, 8 * most),
+        "block_parts": C_LARGEST_BLOCK_PARTS, "least_piece": min(C_PIECE_LEAST, most), "most_piece": most,
+        "helper_nbytes": min(C_HELPER_NBYTES, most), "spin_ns": C_SPIN_NS if budget.fillers else 0,
+        "each_way": budget.each_way, "clearing": budget.clearing, "both_ways": budget.both_ways,
+    }  # fmt: skip

@@ -20,20 +20,15 @@ from typing import TYPE_CHECKING, Any
 from xferlib import _native
 from xferlib._core.thresholds import (
     C_FIRST_BLOCK_NBYTES,
-    C_HELPER_NBYTES,
-    C_LARGEST_BLOCK_PARTS,
-    C_PIECE_LEAST,
-    C_SPIN_NS,
     C_STREAMED_FROM,
     C_STREAMED_MOST,
-    CHUNK_NBYTES,
     LENT_CHUNKS,
     ONE_WAY_CHUNKS,
     SHARED_CHUNKS,
 )
 from xferlib._memory import staging_ring
 from xferlib._runtime import circumstances, config, thread_budget
-from xferlib._transfer import plan, regions
+from xferlib._transfer import compiled_copies, plan, regions
 from xferlib._transfer.regions import Regions
 from xferlib.errors import OutOfMemoryError
 
@@ -63,17 +58,14 @@ class StreamSetup:
 
     def __init__(self, ring: Ring, stream: RawStream, calls: StagingCalls, *, is_upward: bool) -> None:
         self._number = circumstances.number[0]
-        budget, most = thread_budget.crew(), plan.chunk_nbytes()
+        most = plan.chunk_nbytes()
         self.calls = calls
         self.ring = ring
         self.struct = _native.Setup(
             ring=ring.handle, stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait,
             order=calls.order, enter=calls.enter, context=calls.context, is_upward=is_upward, most_chunks=LENT_CHUNKS,
-            shared_chunks=SHARED_CHUNKS, way_chunks=ONE_WAY_CHUNKS, first_block=min(C_FIRST_BLOCK_NBYTES, most),
-            largest_block=min(CHUNK_NBYTES, 8 * most), block_parts=C_LARGEST_BLOCK_PARTS,
-            least_piece=min(C_PIECE_LEAST, most), most_piece=most, helper_nbytes=min(C_HELPER_NBYTES, most),
-            streamed_from=C_STREAMED_FROM, streamed_most=C_STREAMED_MOST, spin_ns=C_SPIN_NS if budget.fillers else 0,
-            each_way=budget.each_way, clearing=budget.clearing, both_ways=budget.both_ways,
+            shared_chunks=SHARED_CHUNKS, way_chunks=ONE_WAY_CHUNKS, streamed_from=C_STREAMED_FROM,
+            streamed_most=C_STREAMED_MOST, **compiled_copies.limits(thread_budget.crew(), most),
         )  # fmt: skip
         self.library = _native.library()
         self.provided = 0

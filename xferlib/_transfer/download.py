@@ -5,7 +5,7 @@ Arguments arrive checked: devices exist, dtypes are supported, ``out`` fits.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from xferlib._transfer import plan, staged
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.on_device import in_c_order, narrowed, resolved
-from xferlib._transfer.plan import Path
+from xferlib._transfer.plan import Conversion, Path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,29 +40,45 @@ def device_to_host(
     """Blocking download: complete on return."""
     src, info = resolved(src, info, backend)
     order = stream if stream is not None else backend.stream_current(info.device)
-    if dtype != info.dtype and plan.casts_on_device(dtype, info.dtype, info.size, info.device):
-        src, info = narrowed(src, info, backend, dtype, order)
     dst = out if out is not None else host.host_cache.empty(info.shape, dtype)
-    end = HostEnd(dst, info.dtype, backend)
-    found = plan.plan(end, may_permute=out is not None)
-    if out is not None:
-        plan.refuse_slow(found, end.array.nbytes, "to_host")
-    if found.path is Path.PERMUTED:
-        end, info = _permuted(end, info, found)
-        found = plan.plan(end, may_permute=False)
-    flat, temporary = in_c_order(src, info, backend, order)
-    _EXECUTORS[found.path](flat, end, order, found)
-    del temporary
+    ready = _prepared(src, info, backend, dst, order, "to_host" if out is not None else "", is_blocking=True)
+    _EXECUTORS[ready.found.path](ready.flat, ready.end, order, ready.found)
+    del ready
     if out is not None:
         staging_hooks.touched(out, backend.pinned_domain, is_write=True)
     return dst
 
 
-def _permuted(end: HostEnd, info: ArrayInfo, found: Plan) -> tuple[HostEnd, ArrayInfo]:
-    """The same elements in the order of the host's memory: the device puts them in that order, which is dense."""
-    shape, strides = (tuple(each[axis] for axis in found.order) for each in (info.shape, info.strides))
-    ordered = HostEnd(end.array.transpose(found.order), end.dtype, end.backend)
-    return ordered, info._replace(shape=shape, strides=strides)
+class _Ready(NamedTuple):
+    """A download whose device side is in the order and, if that is planned, in the dtype in which it travels."""
+
+    end: HostEnd
+    flat: ArrayInfo
+    owner: Array
+    """Of the memory that ``flat`` is in."""
+    found: Plan
+
+
+def _prepared(
+    src: Array, info: ArrayInfo, backend: Backend, dst: HostArray, order: RawStream, call: str, *, is_blocking: bool
+) -> _Ready:
+    """Plan a download, and enqueue the device's part of it; ``call`` refuses to stage the caller's ``dst``."""
+    end = HostEnd(dst, info.dtype, backend)
+    found = plan.of(end, info.device, is_upload=False, is_blocking=is_blocking, may_cast=is_blocking)
+    if found.conversion is Conversion.ON_DEVICE:
+        src, info = narrowed(src, info, backend, dst.dtype, order)
+        end = HostEnd(dst, info.dtype, backend)
+        found = plan.of(end, info.device, is_upload=False, is_blocking=is_blocking, may_cast=False)
+    if call:
+        plan.refuse_slow(found, dst.nbytes, call)
+    if found.path is Path.PERMUTED:  # the device puts the elements in the order of the host's memory, which is dense
+        shape, strides = (tuple(each[axis] for axis in found.order) for each in (info.shape, info.strides))
+        end, info = (
+            HostEnd(dst.transpose(found.order), info.dtype, backend),
+            info._replace(shape=shape, strides=strides),
+        )
+        found = plan.of(end, info.device, is_upload=False, is_blocking=is_blocking, may_cast=False)
+    return _Ready(end, *in_c_order(src, info, backend, order), found)
 
 
 # --- one executor a path
@@ -72,8 +88,8 @@ def _nothing(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> No
     pass
 
 
-def _pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:
-    staged.download_pinned(src, end, stream, found)
+def _pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, _found: Plan) -> None:
+    staged.copy_pinned(end, src.pointer, stream, is_upward=False)
     staged.await_copy(end.backend, stream)
 
 
@@ -108,23 +124,18 @@ def device_to_host_async(
         order = copy_stream(backend, info.device, "down")
         backend.event_wait(order, backend.event_record(backend.stream_current(info.device), timing=False))
     dst = out if out is not None else host.host_cache.empty(info.shape, dtype)
-    end = HostEnd(dst, info.dtype, backend)
-    found = plan.plan(end, may_permute=out is not None, is_blocking=False)
-    if out is not None:
-        plan.refuse_slow(found, end.array.nbytes, "to_host_async")
-    if found.path is Path.PERMUTED:
-        end, info = _permuted(end, info, found)
-        found = plan.plan(end, may_permute=False, is_blocking=False)
-    flat, temporary = in_c_order(src, info, backend, order)
+    end, flat, owner, found = _prepared(
+        src, info, backend, dst, order, "to_host_async" if out is not None else "", is_blocking=False
+    )
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=False)
     if found.path is Path.SMALL or found.path is Path.STAGED:
-        job = staged.download_job(flat, end, order, transfer.finish)
-        transfer.start(job, flat, keep=(src, temporary), is_awaited=is_awaited)
+        job = staged.job(end, flat.pointer, order, transfer.finish, is_upward=False)
+        transfer.start(job, flat, keep=(src, owner), is_awaited=is_awaited)
     else:
         try:
-            if found.pinned is not None:
-                staged.download_pinned(flat, end, order, found)
-            transfer.finish(src, temporary)
+            if found.path is Path.PINNED:
+                staged.copy_pinned(end, flat.pointer, order, is_upward=False)
+            transfer.finish(src, owner)
         except BaseException:
             in_flight.abandon(backend, order)
             raise

@@ -25,19 +25,21 @@ class HostEnd:
         backend: Of the device.
     """
 
-    __slots__ = ("_pinned", "_pointer", "array", "backend", "dtype", "is_plain", "keeps_dtype", "nbytes")
+    __slots__ = ("_pinned", "_pointer", "array", "backend", "dtype", "nbytes")
 
     def __init__(self, array: HostArray, dtype: np.dtype[Any], backend: Backend) -> None:
         self.array = array
         self.dtype = dtype
         self.backend = backend
-        self.keeps_dtype: bool = array.dtype == dtype
-        self.is_plain: bool = self.keeps_dtype and array.flags.c_contiguous
-        """The bytes are contiguous, and the same on both sides."""
-        self.nbytes: int = array.nbytes if self.keeps_dtype else array.size * dtype.itemsize
+        self.nbytes: int = array.size * dtype.itemsize
         """Of the elements on the device."""
         self._pointer = 0
         self._pinned: PinnedRanges | None = _UNKNOWN
+
+    @property
+    def is_plain(self) -> bool:
+        """The bytes are contiguous, and the same on both sides."""
+        return bool(self.array.dtype == self.dtype and self.array.flags.c_contiguous)
 
     @property
     def pointer(self) -> int:
@@ -48,15 +50,7 @@ class HostEnd:
 
     @property
     def pinned(self) -> PinnedRanges | None:
-        """The page-locked memory of a plain array; None where it is pageable. The first look may ask the driver."""
+        """The page-locked memory of an array in C order; None: it is pageable. The first look may ask the driver."""
         if self._pinned is _UNKNOWN:
-            self._pinned = pinned_ranges.find(self.pointer, self.nbytes, self.backend)
+            self._pinned = pinned_ranges.find(self.pointer, self.array.nbytes, self.backend)
         return self._pinned
-
-    @property
-    def is_read_by_device(self) -> bool:
-        """Whether the array as it is, before its conversion, lies in page-locked memory in C order."""
-        array = self.array
-        if not (array.dtype.isnative and array.flags.c_contiguous):
-            return False
-        return pinned_ranges.find(self.pointer, array.nbytes, self.backend) is not None

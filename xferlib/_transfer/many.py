@@ -217,7 +217,8 @@ def begin(
     arrays = [leaves[number] for number in alone if type(leaves[number]) is np.ndarray]
     nbytes = sum(each.nbytes if dtype is None else each.size * dtype.itemsize for each in arrays)
     is_together = can and nbytes + layout.nbytes >= SCATTERED_FROM
-    large = _large(leaves, alone if is_together else (), dtype, backend, may_permute=call == "to_device")
+    numbers = alone if is_together else ()
+    large = _large(leaves, numbers, dtype, backend, stream.device, may_permute=call == "to_device")
     if observe.active is not None or config.get().strict:  # which ask for all of them before the first is copied
         known = list(large)
         nbytes = sum(each.nbytes for each in known)
@@ -301,8 +302,9 @@ def _described(
 
 
 def _large(
-    leaves: Sequence[Any], numbers: Sequence[int], dtype: np.dtype[Any] | None, backend: Backend, *, may_permute: bool
-) -> Iterator[_Large]:
+    leaves: Sequence[Any], numbers: Sequence[int], dtype: np.dtype[Any] | None, backend: Backend, device: Device, *,
+    may_permute: bool,
+) -> Iterator[_Large]:  # fmt: skip
     """The leaves that C threads stage, as they are asked for; the others go another way."""
     find_address = driver_calls.addresser()
     is_pinned = pinned_ranges.tester(backend)
@@ -317,18 +319,19 @@ def _large(
                 if not is_pinned(pointer, nbytes):
                     yield _Large(number, leaf, given, nbytes, pointer)
                 continue
-        end = _staged_end(leaf, dtype, backend, may_permute=may_permute)
+        end = _staged_end(leaf, dtype, backend, device, may_permute=may_permute)
         if end is not None:
             yield _Large(number, leaf, end.dtype, end.nbytes, 0, end)
 
 
-def _staged_end(leaf: HostArray, dtype: np.dtype[Any] | None, backend: Backend, *, may_permute: bool) -> HostEnd | None:
+def _staged_end(
+    leaf: HostArray, dtype: np.dtype[Any] | None, backend: Backend, device: Device, *, may_permute: bool
+) -> HostEnd | None:
     """The host's end of an upload of a leaf that C threads stage; None where it goes another way."""
     native = leaf.dtype if leaf.dtype.isnative else leaf.dtype.newbyteorder("=")
     wanted = native if dtype is None else dtype
     if native not in SUPPORTED or native.itemsize < wanted.itemsize:  # the device widens
         return None
     end = HostEnd(leaf, wanted, backend)
-    if plan.plan(end, may_permute=may_permute).path is not Path.STAGED:
-        return None
-    return end if regions.can_describe(end) else None
+    found = plan.of(end, device, is_upload=True, is_blocking=False, may_permute=may_permute, may_cast=False)
+    return end if found.path is Path.STAGED and found.is_c else None

@@ -15,27 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _native
 from xferlib._core import defaults, devices, registry
 from xferlib._core.array import SUPPORTED
 from xferlib._core.device import Device
-from xferlib._core.layout import address, dense_order
-from xferlib._core.thresholds import (
-    DRIVER_MOST_OF_ALL,
-    DRIVER_MOST_UP,
-    GATHERED_ELEMENTS_MOST,
-    GATHERED_MOST,
-    SMALL_NBYTES,
-)
+from xferlib._core.layout import address
 from xferlib._memory import pinned_ranges, slab
 from xferlib._transfer import compiled_copies, compiled_staging, host_copy, plan, upload
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.on_device import cast_on_current, in_native_order
+from xferlib._transfer.plan import Conversion, Path, Plan
 from xferlib._transfer.upload import Upload
 from xferlib.errors import DeviceMemoryError
 
 if TYPE_CHECKING:
-    from xferlib._core.array import Array, ArrayInfo
+    from xferlib._core.array import Array
     from xferlib._core.backend import Backend
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
@@ -87,28 +80,26 @@ def _named(name: Any, device: Any) -> tuple[Backend | None, Any]:
 
 def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any]) -> Array | None:
     """Copy an array to a new one on a device; on the usual way where the driver declines."""
-    is_same = x.dtype == wanted
     if device.kind == "cpu":
         filled = host_copy.new(backend, device, x.shape, wanted)
         host_copy.copy_on_host(backend.host_view(filled), x)
         return filled
     if backend.fast is None or not x.nbytes:
         return None
-    if not is_same and plan.is_cast_after(HostEnd(x, wanted, backend), device):
-        narrow = _to_new(x, backend, device, in_native_order(x.dtype))
-        return converted(narrow, x.shape, wanted, backend) if narrow is not None else None
+    means = plan.known.get(device) or plan.means_of(backend, device)
+    found = plan.compiled(x.shape, x.strides, x.dtype, wanted, means, True, True, True, True, "pageable", None)
+    is_cast = found.conversion is Conversion.ON_DEVICE
+    if found.asks_pinned and not found.is_plain:
+        is_cast = pinned_ranges.find(address(x), x.nbytes, backend) is not None
+    if is_cast:
+        sent = _to_new(x, backend, device, in_native_order(x.dtype))
+        return converted(sent, x.shape, wanted, backend) if sent is not None else None
     backend.attach(device)
     stream = backend.stream_current(device)
     out = backend.empty(x.shape, wanted, device=device, stream=stream)
-    if not (is_same and x.flags.c_contiguous) and _is_gathered(x, wanted):
-        _gather_and_send(x, wanted, out, backend.operands((out,))[0], backend, stream)
-        return out
     into = backend.view(out)
-    if _stages(x, wanted, into, stream, backend, DRIVER_MOST_UP):
-        return out
-    end = HostEnd(x, wanted, backend)
-    if not _sends(end, into, stream) and not _stages(x, wanted, into, stream, backend, SMALL_NBYTES):
-        upload.send(Upload(end, out, into, stream, is_blocking=True, may_be_drivers=False))
+    if not _sends(x, wanted, out, into.pointer, backend, stream, found):
+        upload.send(Upload(HostEnd(x, wanted, backend), out, into, stream, is_blocking=True))
     return out
 
 
@@ -124,58 +115,45 @@ def converted(src: Array, shape: tuple[int, ...], dtype: np.dtype[Any], backend:
     return made
 
 
-def _stages(
-    x: HostArray, wanted: np.dtype[Any], into: ArrayInfo, stream: RawStream, backend: Backend, more_than: int
+def _sends(
+    x: HostArray, wanted: np.dtype[Any], out: Array, pointer: int, backend: Backend, stream: RawStream, found: Plan
 ) -> bool:
-    """Upload by threads of C; False, a no-op, where there may be a better way: see `plan.plan`.
+    """Fill a C-contiguous array at an address of the device; False, a no-op, in every case but this module's.
 
     Args:
-        x, wanted, into, stream, backend: Both ends, and what carries the copy.
-        more_than: Bytes up to which plain memory has a better way.
+        x, wanted, out, pointer, backend, stream: Both ends, and what carries the copy.
+        found: The plan for pageable memory.
     """
-    is_same = x.dtype == wanted
-    if not is_same or not x.flags.c_contiguous:
-        if x.size * wanted.itemsize <= GATHERED_MOST:
-            return False
-        if is_same and dense_order(x.shape, x.strides, x.itemsize) is not None:  # the device may put it in order
-            return False
-        return compiled_staging.stage(x, wanted, address(x), into.pointer, backend, stream, is_upward=True)
-    if x.nbytes <= more_than:
+    host, fast, nbytes = address(x), backend.fast, found.nbytes
+    if found.is_plain:
+        ranges = None if found.tries_driver else pinned_ranges.find(host, nbytes, backend)
+        if ranges is not None:
+            means, memory = plan.means_of(backend, stream.device), plan.memory_of(ranges)
+            found = plan.compiled(x.shape, x.strides, x.dtype, wanted, means, True, True, True, True, memory, None)
+        if found.tries_driver and fast is not None and fast.takes_pageable(stream, idle=True):
+            if fast.copy_to_device(pointer, host, nbytes, stream=stream):
+                return True
+    if found.path is Path.SMALL:
+        _gather_and_send(x, wanted, out, pointer, backend, stream, found)
+        return True
+    if found.path is not Path.STAGED:
         return False
-    pointer = address(x)
-    if pinned_ranges.find(pointer, x.nbytes, backend) is not None:
+    if found.tries_driver and pinned_ranges.find(host, nbytes, backend) is not None:  # the driver is busy
         return False
-    return compiled_staging.stage(x, wanted, pointer, into.pointer, backend, stream, is_upward=True)
-
-
-def _is_gathered(x: HostArray, wanted: np.dtype[Any]) -> bool:
-    """Whether this thread gathers the array, for one copy."""
-    if x.size * wanted.itemsize > GATHERED_MOST:
-        return False
-    return x.size <= GATHERED_ELEMENTS_MOST or x.dtype != wanted or dense_order(x.shape, x.strides, x.itemsize) is None
+    return compiled_staging.stage(x, wanted, host, pointer, backend, stream, is_upward=True)
 
 
 def _gather_and_send(
-    x: HostArray, dtype: np.dtype[Any], out: Array, pointer: int, backend: Backend, stream: RawStream
+    x: HostArray, dtype: np.dtype[Any], out: Array, pointer: int, backend: Backend, stream: RawStream, found: Plan
 ) -> None:
-    """Send an array of any layout, up to `GATHERED_MOST`, to one on the device, by way of the thread's slab."""
-    if _sends_gathered(x, dtype, out, pointer, backend):
-        return
-    nbytes = x.size * dtype.itemsize
+    """Send a small array of any layout by way of the thread's slab, in one call of C where the stream allows that."""
+    form, fast, nbytes = found.form, backend.fast, found.nbytes
+    if form is not None and fast is not None:
+        if fast.send_gathered(x, form.address, out, pointer, nbytes, slab.scratch_of(backend)):
+            return
     memory, address = slab.slab_of(backend, nbytes).take(nbytes, stream)
     compiled_copies.gather(x, dtype, memory, address)
     backend.copy(pointer, address, nbytes, stream=stream)
-
-
-def _sends_gathered(x: HostArray, dtype: np.dtype[Any], out: Array, pointer: int, backend: Backend) -> bool:
-    """The same in one call of C; False, a no-op, where the stream or the layout does not allow that."""
-    if not _native.is_on() or backend.fast is None:
-        return False
-    layout = compiled_copies.form(x.shape, x.strides, x.dtype, dtype)
-    if layout is None:
-        return False
-    nbytes = x.size * dtype.itemsize
-    return backend.fast.send_gathered(x, layout.address, out, pointer, nbytes, slab.scratch_of(backend))
 
 
 def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
@@ -183,44 +161,24 @@ def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
     owner = registry.backend_of(out)
     if owner is None:
         return False
-    is_same = x.dtype == wanted
     if (fast := owner.fast) is None:
         return not owner.capabilities.streams and _fills_on_host(x, wanted, out, owner)
-    found = fast.whole(out)
-    if found is None or found[1] != x.shape or found[2] != wanted or not x.nbytes:
+    whole = fast.whole(out)
+    if whole is None or whole[1] != x.shape or whole[2] != wanted or not x.nbytes:
         return False
-    pointer = found[0]
-    if not is_same or not x.flags.c_contiguous:
-        return _fills_from_gathered(x, out, pointer, wanted, owner)
-    if owner.follows_writes:
-        owner.note_write(out, "out")
-    into = owner.view(out)
-    backend = owner.at(into.device)
-    backend.attach(into.device)
-    stream = backend.stream_current(into.device)
-    stages = not stream.handle  # else the array's memory may be another stream's
-    if stages and _stages(x, wanted, into, stream, backend, DRIVER_MOST_UP):
-        return True
-    if _sends(HostEnd(x, wanted, backend), into, stream):
-        return True
-    return stages and _stages(x, wanted, into, stream, backend, SMALL_NBYTES)
-
-
-def _fills_from_gathered(x: HostArray, out: Array, pointer: int, wanted: np.dtype[Any], owner: Backend) -> bool:
-    if not _is_gathered(x, wanted):
-        return False
-    if owner.follows_writes:
-        owner.note_write(out, "out")
-    if _sends_gathered(x, wanted, out, pointer, owner):
-        return True
-    device = owner.device_of(out)
+    device = owner.view(out).device
     backend = owner.at(device)
+    means = plan.known.get(device) or plan.means_of(backend, device)
+    found = plan.compiled(x.shape, x.strides, x.dtype, wanted, means, True, True, True, True, "pageable", None)
+    if found.conversion is Conversion.ON_DEVICE or found.path is Path.PERMUTED:
+        return False
+    if owner.follows_writes:
+        owner.note_write(out, "out")
     backend.attach(device)
     stream = backend.stream_current(device)
     if stream.handle:  # the array's memory may be of another stream, which must not reuse it before this one
         return False
-    _gather_and_send(x, wanted, out, pointer, backend, stream)
-    return True
+    return _sends(x, wanted, out, whole[0], backend, stream, found)
 
 
 def _fills_on_host(x: HostArray, wanted: np.dtype[Any], out: Array, owner: Backend) -> bool:
@@ -241,20 +199,3 @@ def memory_of(array: Array, owner: Backend) -> HostArray | None:
         return owner.host_view(array)
     except RuntimeError:
         return None
-
-
-def _sends(end: HostEnd, into: ArrayInfo, stream: RawStream) -> bool:
-    """Fill a C-contiguous destination of the same shape; False, a no-op, in every other case."""
-    nbytes, fast = end.nbytes, end.backend.fast
-    if not nbytes or fast is None or not end.is_plain or not _is_drivers(end):
-        return False
-    return fast.takes_pageable(stream, idle=True) and fast.copy_to_device(
-        into.pointer, end.pointer, nbytes, stream=stream
-    )
-
-
-def _is_drivers(end: HostEnd) -> bool:
-    """Whether one synchronous copy by the driver is as fast as any other upload."""
-    if plan.is_drivers_size(end.nbytes, is_upward=True):
-        return True
-    return end.nbytes <= DRIVER_MOST_OF_ALL and end.pinned is not None and end.pinned.lease is not None

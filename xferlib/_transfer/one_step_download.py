@@ -7,22 +7,19 @@ of C. From some size on a conversion that saves bytes on the link, or work on th
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib import _native
 from xferlib._core import registry
-from xferlib._core.array import repeats
+from xferlib._core.array import c_strides, repeats
 from xferlib._core.layout import address
-from xferlib._core.thresholds import CAST_ON_DEVICE_FROM, DRIVER_MOST_DOWN, GATHERED_MOST
 from xferlib._memory import host, pinned, pinned_ranges, slab
-from xferlib._transfer import compiled_copies, compiled_staging, host_copy, plan, staged
+from xferlib._transfer import compiled_staging, host_copy, plan, staged
 from xferlib._transfer.one_step import arriving, converted, memory_of
+from xferlib._transfer.plan import Conversion, Path
 
 if TYPE_CHECKING:
-    from xferlib._core.array import ArrayInfo
     from xferlib._core.backend import Backend
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
@@ -50,51 +47,42 @@ def to_host(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> 
         return None
     pointer, shape, given = found
     wanted = given if dtype is None else arriving(given, dtype)
-    nbytes = math.prod(shape) * given.itemsize
-    if wanted is None or not nbytes:
+    if wanted is None or 0 in shape:
         return None
     if out is not None:
         if type(out) is not np.ndarray or out.shape != shape or out.dtype != wanted or not out.flags.writeable:
             return None
         if 0 in out.strides and repeats(shape, out.strides):
             return None
-    if wanted != given and _is_cast_first(d, nbytes // given.itemsize, given, wanted, owner, is_pinned=is_pinned):
+    device = owner.view(d).device
+    backend = owner.at(device)
+    means = plan.known.get(device) or plan.means_of(backend, device)
+    strides = out.strides if out is not None else c_strides(shape, wanted.itemsize)
+    place: plan.Memory = "pooled" if is_pinned else "pageable"
+    way = plan.compiled(shape, strides, wanted, given, means, False, True, True, True, place, None)
+    if way.conversion is Conversion.ON_DEVICE:
         made = converted(d, shape, wanted, owner)
         return to_host(made, out, is_pinned=is_pinned) if made is not None else None
-    if wanted != given or (out is not None and not out.flags.carray):
-        if nbytes > GATHERED_MOST or not _native.is_on():
-            return None
-        return _fetch_and_scatter(d, pointer, given, owner, _result(out, shape, wanted, owner, is_pinned=is_pinned))
+    if not way.is_plain and (way.path is not Path.SMALL or way.form is None):
+        return None
     dst = _result(out, shape, wanted, owner, is_pinned=is_pinned)
     if dst is None:
         return None
+    if way.form is not None:
+        scratch = slab.scratch_of(owner)
+        return dst if fast.fetch_scattered(dst, way.form.address, d, pointer, way.nbytes, scratch) else None
     target = address(dst)
-    if out is not None and nbytes > DRIVER_MOST_DOWN and pinned_ranges.find(target, nbytes, owner) is not None:
-        return None
-    info = owner.view(d)
-    backend = owner.at(info.device)
-    backend.attach(info.device)
-    stream = backend.stream_current(info.device)
+    backend.attach(device)
+    stream = backend.stream_current(device)
     if is_pinned:
-        return _fetch_pinned(dst, target, info, backend, stream)
-    if nbytes > DRIVER_MOST_DOWN:
-        if compiled_staging.stage(dst, given, target, pointer, backend, stream, is_upward=False):
-            return dst
-        if not plan.is_drivers_size(nbytes, is_upward=False):
-            return None
-    if not fast.takes_pageable(stream, idle=False):
+        return _fetch_pinned(dst, target, pointer, way.nbytes, backend, stream)
+    if way.tries_driver:
+        is_taken = fast.takes_pageable(stream, idle=False)
+        return dst if is_taken and fast.copy_to_host(target, pointer, way.nbytes, stream=stream) else None
+    if out is not None and pinned_ranges.find(target, way.nbytes, owner) is not None:
         return None
-    return dst if fast.copy_to_host(target, pointer, nbytes, stream=stream) else None
-
-
-def _is_cast_first(
-    d: Any, size: int, given: np.dtype[Any], wanted: np.dtype[Any], owner: Backend, *, is_pinned: bool
-) -> bool:
-    """Whether a download is converted on the device: fewer bytes travel, or nothing is left to do on the host."""
-    device = owner.device_of(d)
-    if plan.casts_on_device(wanted, given, size, device):
-        return True
-    return is_pinned and device.kind == "cuda" and size * wanted.itemsize >= CAST_ON_DEVICE_FROM
+    is_staged = compiled_staging.stage(dst, given, target, pointer, backend, stream, is_upward=False)
+    return dst if is_staged else None
 
 
 def _result(
@@ -109,22 +97,11 @@ def _result(
     return made if made.base is not None else None  # the owner of ordinary memory is the array itself
 
 
-def _fetch_pinned(dst: HostArray, target: int, info: ArrayInfo, backend: Backend, stream: RawStream) -> HostArray:
+def _fetch_pinned(
+    dst: HostArray, target: int, pointer: int, nbytes: int, backend: Backend, stream: RawStream
+) -> HostArray:
     try:
-        backend.copy(target, info.pointer, info.nbytes, stream=stream)
+        backend.copy(target, pointer, nbytes, stream=stream)
     finally:
         staged.await_copy(backend, stream)  # the memory must outlive what has been enqueued
     return dst
-
-
-def _fetch_and_scatter(
-    d: Any, pointer: int, given: np.dtype[Any], owner: Backend, dst: HostArray | None
-) -> HostArray | None:
-    """Copy a small array to the thread's slab as it is, and from there to its places on the host, converted."""
-    if dst is None or owner.fast is None:
-        return None
-    layout = compiled_copies.form(dst.shape, dst.strides, dst.dtype, given)
-    if layout is None:
-        return None
-    nbytes, memory = dst.size * given.itemsize, slab.scratch_of(owner)
-    return dst if owner.fast.fetch_scattered(dst, layout.address, d, pointer, nbytes, memory) else None

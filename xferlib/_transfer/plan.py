@@ -1,43 +1,52 @@
-"""The choice of the path on which an array crosses the link. Pure: nothing is looked up, allocated or copied here.
+"""How an array crosses the link: compiled once from its form and the abilities of the device, kept, and looked up.
 
-The obvious way is to ask the driver whether an address is pinned, and to stage everything else. `plan` asks in the
-order of what an answer costs: size, then layout, and only then whether the memory is pinned (see
-`xferlib._memory.pinned_ranges`), which `HostEnd` finds out when it is asked. Arrays that are dense but not in C order
-are sent as they lie, from 1 MiB on, and reordered on the device, if the destination is ours to fill in two steps. The
-rest is staged.
+The obvious way is to choose anew at each call, and to ask the driver whether an address is pinned. `compiled` is pure,
+and its plans are kept: shapes, strides and dtypes of a loop are few. It asks in the order of what an answer costs:
+size, then layout, and only then whether the memory is pinned (see `xferlib._memory.pinned_ranges`), which is a fact of
+each array. A plan that depends on it says so (`Plan.asks_pinned`), and is that of pageable memory; the plan of pinned
+memory is compiled from the same facts and that one. Arrays that are dense but not in C order are sent as they lie, from
+1 MiB on, and reordered on the device, if the destination is ours to fill in two steps. The rest is staged.
 
-Guaranteed: the plan names memory that is pinned at the time, with the lease or the spans that the copies need; a
-forced path that the array cannot take becomes `STAGED`. The caller keeps that memory pinned until the copies end.
+Guaranteed: a forced path that the array cannot take becomes `STAGED`.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from xferlib import _native
 from xferlib._core import observe, raw
-from xferlib._core.layout import dense_order
+from xferlib._core.layout import dense_order, merged_axes
 from xferlib._core.thresholds import (
     C_PIECE_MOST,
     CAST_ON_DEVICE_FROM,
     DRIVER_MOST_DOWN,
     DRIVER_MOST_OF_ALL,
     DRIVER_MOST_UP,
+    GATHERED_ELEMENTS_MOST,
+    GATHERED_MOST,
     HOST_HELPER_NBYTES,
+    MEDIUM_NBYTES,
     PERMUTED_FROM,
     SMALL_NBYTES,
 )
 from xferlib._runtime import circumstances, config, thread_budget
+from xferlib._transfer import compiled_copies
+from xferlib._transfer.compiled_copies import LINE, Cutting
 from xferlib.errors import SlowPathError
 
 if TYPE_CHECKING:
-    from xferlib._core.array import ArrayInfo
+    from xferlib._core.backend import Backend
     from xferlib._core.device import Device
     from xferlib._memory.pinned_ranges import PinnedRanges
+    from xferlib._transfer.compiled_copies import HostForm
     from xferlib._transfer.host_end import HostEnd
 
 
@@ -47,40 +56,225 @@ class Path(str, Enum):
     EMPTY = "empty"
     """Nothing to copy."""
     SMALL = "small"
-    """One thread, through a pinned slab."""
+    """One thread, through a pinned slab, in one copy."""
     PINNED = "pinned"
     """Straight between page-locked memory and the device."""
     STAGED = "staged"
     """Through a ring of pinned chunks that several threads fill or drain, gathering and converting."""
     PERMUTED = "permuted"
-    """Sent in the order of memory, then put in C order on the device."""
+    """In the order of the host's memory, which is put in C order on the device."""
 
 
-class DeviceStep(Enum):
-    """The work that an upload leaves to the device, once the bytes have arrived."""
+class Conversion(str, Enum):
+    """Where the dtype changes."""
 
-    NONE = "nothing"
-    SPREAD = "copy them to their places in an array with gaps"
-    CAST = "convert them to a wider dtype"
+    NONE = "nowhere"
+    ON_HOST = "on the host"
+    ON_DEVICE = "on the device"
 
 
-class Plan(NamedTuple):
-    """A path, and what it needs."""
+Memory = Literal["pageable", "pooled", "pinned"]
+"""The host's memory: ordinary, a block of the pinned pool, or page-locked otherwise."""
+
+
+_UNCUT = Cutting(0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How one array travels; each executor gets it, and `xferlib.explain` prints it."""
 
     path: Path
-    pinned: PinnedRanges | None = None
-    """Of `Path.PINNED`."""
+    nbytes: int = 0
+    """That cross the link."""
+    conversion: Conversion = Conversion.NONE
+    tries_driver: bool = False
+    """One synchronous copy by the driver comes first, where the stream allows it: it is as fast."""
+    is_plain: bool = False
+    """The bytes are contiguous, and the same on both sides."""
+    asks_pinned: bool = False
+    """The rest is that of pageable memory; pinned memory has another plan."""
     order: tuple[int, ...] = ()
     """Of `Path.PERMUTED`: the array's axes in the order of memory."""
-    may_shorten: bool = False
-    """Pageable memory that is staged: a shorter way will do, where one is as fast."""
+    is_c: bool = False
+    """Threads of C, which need no GIL, can stage it: an array may have too many axes."""
+    form: HostForm | None = None
+    """How C gathers or scatters the array; None where its bytes stay as they are, or C cannot."""
+    cut: Cutting = _UNCUT
+
+    is_slow: bool = field(init=False)
+    """Pageable memory is staged, which ``XFERLIB_STRICT=pageable`` refuses."""
+
+    def __post_init__(self) -> None:
+        is_gathered = self.path is Path.SMALL and self.nbytes > SMALL_NBYTES
+        object.__setattr__(self, "is_slow", is_gathered or self.path in (Path.STAGED, Path.PERMUTED))
+
+    def __str__(self) -> str:
+        """The plan in plain words."""
+        if self.path is Path.EMPTY:
+            return "nothing is copied"
+        blocks, first, largest, threads = self.cut
+        said = ["one copy" if blocks == 1 else f"{blocks} copies of {first} to {largest} bytes"]
+        if self.tries_driver:
+            said = ["one copy by the driver where the stream is idle", f"else {said[0]}"]
+        said.append("one thread" if threads == 1 else f"up to {threads} threads")
+        if self.form is not None:
+            said.append("gathered or scattered by C")
+        if self.order:
+            said.append(f"the device puts axes {self.order} in order")
+        return "; ".join([*said, f"converted {self.conversion.value}"])
 
 
-_EMPTY = Plan(Path.EMPTY)
-_SMALL = Plan(Path.SMALL, may_shorten=True)
-_FORCED_SMALL = Plan(Path.SMALL)
-STAGED = Plan(Path.STAGED, may_shorten=True)
-_FORCED_STAGED = Plan(Path.STAGED)
+class Means(NamedTuple):
+    """The facts of a plan beside the array's: the abilities of a device, and whether and how C stages for it."""
+
+    is_cuda: bool
+    kernels: bool
+    small_at_once: bool
+    has_driver: bool
+    stages: bool
+    budget: thread_budget.Crew
+    most_piece: int
+
+
+known: dict[Device, Means] = {}
+"""Found out in the circumstances of `_number`, which are those of a call to which `may_skip` says yes."""
+_number = 0
+
+
+def means_of(backend: Backend, device: Device) -> Means:
+    """The facts of plans for a device, found out once."""
+    in_circumstances(circumstances.number[0])
+    here = known  # which a change of the circumstances replaces
+    found = here.get(device)
+    if found is None:
+        fast, abilities = backend.fast, backend.capabilities
+        found = here[device] = Means(
+            is_cuda=device.kind == "cuda", kernels=abilities.kernels, small_at_once=abilities.small_at_once,
+            has_driver=fast is not None, budget=thread_budget.crew(), most_piece=chunk_nbytes(),
+            stages=fast is not None and _native.is_on() and fast.staging_calls(device) is not None,
+        )  # fmt: skip
+    return found
+
+
+def in_circumstances(number: int) -> None:
+    """Forget what was found in others."""
+    global known, _number
+    if number != _number:
+        known, _number = {}, number
+
+
+@functools.lru_cache(maxsize=1024)  # loops move arrays of few forms
+def compiled(
+    shape: tuple[int, ...], strides: tuple[int, ...], given: np.dtype[Any], wanted: np.dtype[Any], means: Means,
+    is_upload: bool, is_blocking: bool, may_permute: bool, may_cast: bool, memory: Memory, forced: Path | None,
+) -> Plan:  # fmt: skip
+    """Compile the plan for a copy, without a look at anything but these facts.
+
+    Args:
+        shape, strides, given: Of the host's array; its dtype may have another byte order.
+        wanted: The dtype on the device.
+        means: Of the device.
+        is_upload: The host's array is read.
+        is_blocking: The host waits for the transfer, so it does not matter when the copy is made.
+        may_permute, may_cast: Whether the device may put the elements in order, or convert them, in a second step.
+        memory: The host's; pageable as long as nothing has asked.
+        forced: A path that a test wants.
+    """
+    size = math.prod(shape)
+    nbytes = size * wanted.itemsize
+    if not nbytes:
+        return Plan(Path.EMPTY)
+    keeps = given == wanted
+    axes = merged_axes(zip(shape, strides, strict=True))
+    is_in_order = not axes or axes == [(size, given.itemsize)]
+    is_plain = keeps and is_in_order
+    asks_pinned = is_plain
+    if not keeps and means.is_cuda and may_cast:
+        # Threads convert pinned memory at some 35 GB/s of the source, and the link carries it at 55.
+        is_readable = size * given.itemsize >= CAST_ON_DEVICE_FROM and given.isnative and is_in_order
+        saves = given.itemsize < wanted.itemsize and size * wanted.itemsize >= CAST_ON_DEVICE_FROM
+        if saves or (is_readable and memory != "pageable"):
+            native = given if given.isnative else given.newbyteorder("=")
+            sent = compiled(
+                shape, strides, given, native, means, is_upload, is_blocking, may_permute, may_cast, memory, forced
+            )
+            return replace(sent, conversion=Conversion.ON_DEVICE)
+        asks_pinned = is_readable and is_upload
+    form = compiled_copies.form(shape, strides, given, wanted) if means.stages and not is_plain else None
+    plan = Plan(
+        Path.STAGED, nbytes, Conversion.NONE if keeps else Conversion.ON_HOST, is_plain=is_plain,
+        is_c=means.stages and (is_plain or form is not None),
+        asks_pinned=asks_pinned, form=form, cut=Cutting(1, nbytes, nbytes, 1),
+        tries_driver=is_plain and is_blocking and forced is None and _is_drivers(nbytes, means, memory, is_upload),
+    )  # fmt: skip
+    # Small arrays take the slab even if they are pinned, unless each must take as long as the contract allows.
+    is_small = nbytes <= SMALL_NBYTES and (forced is None or forced is Path.SMALL)
+    if is_small and (forced is Path.SMALL or means.small_at_once):
+        return replace(plan, path=Path.SMALL, asks_pinned=False)
+    order = dense_order(shape, strides, given.itemsize) if keeps and not is_plain else None
+    if is_blocking and forced is None and not is_plain and _is_gathered(size, nbytes, order, means, is_upload):
+        return replace(plan, path=Path.SMALL)
+    if forced is not Path.STAGED and forced is not Path.SMALL:
+        if is_plain and memory != "pageable":
+            return replace(plan, path=Path.PINNED, asks_pinned=False)
+        if order is not None and may_permute and means.kernels and (nbytes >= PERMUTED_FROM or forced is Path.PERMUTED):
+            return replace(plan, path=Path.PERMUTED, order=order, form=None, cut=_cut(nbytes, LINE, means, is_upload))
+    if is_small and is_blocking:
+        return replace(plan, path=Path.SMALL)
+    unit = LINE if is_plain else form.unit if form is not None else 1
+    if unit > means.most_piece:
+        unit = wanted.itemsize
+    return replace(plan, cut=_cut(nbytes, unit, means, is_upload))
+
+
+def _is_drivers(nbytes: int, means: Means, memory: Memory, is_upload: bool) -> bool:
+    """Whether the driver's own copy, one thread and synchronous, is as fast as any other."""
+    if nbytes <= (DRIVER_MOST_UP if is_upload else DRIVER_MOST_DOWN):
+        return means.has_driver
+    return (
+        means.has_driver and nbytes <= DRIVER_MOST_OF_ALL and (not means.stages or (is_upload and memory == "pooled"))
+    )
+
+
+def _is_gathered(size: int, nbytes: int, order: tuple[int, ...] | None, means: Means, is_upload: bool) -> bool:
+    """Whether one thread gathers or scatters an array that does not lie in C order, or is converted, for one copy."""
+    if nbytes > GATHERED_MOST or not means.has_driver:
+        return False
+    return size <= GATHERED_ELEMENTS_MOST or order is None if is_upload else means.stages
+
+
+def _cut(nbytes: int, unit: int, means: Means, is_upload: bool) -> Cutting:
+    """How threads of C cut a transfer; where they cannot stage, one thread takes a part after the other."""
+    if not means.stages:
+        most = min(MEDIUM_NBYTES, means.most_piece, nbytes)
+        return Cutting(-(-nbytes // most), most, most, 1)
+    return compiled_copies.cut(nbytes, unit, means.budget, means.most_piece, is_upload=is_upload)
+
+
+def of(
+    end: HostEnd, device: Device, *, is_upload: bool, is_blocking: bool = True, may_permute: bool = True,
+    may_cast: bool = True,
+) -> Plan:  # fmt: skip
+    """The plan for the host's end of a copy; asks whether its memory is pinned if that decides. Else as `compiled`."""
+    array, means, wanted = end.array, known.get(device), forced()
+    if means is None or circumstances.number[0] != _number:
+        means = means_of(end.backend, device)
+    form = array.shape, array.strides, array.dtype, end.dtype
+    facts = *form, means, is_upload, is_blocking, may_permute, may_cast
+    found = compiled(*facts, "pageable", wanted)
+    if found.asks_pinned and (ranges := end.pinned) is not None:
+        return compiled(*facts, memory_of(ranges), wanted)
+    return found
+
+
+def memory_of(ranges: PinnedRanges) -> Memory:
+    """The kind of page-locked memory."""
+    return "pinned" if ranges.lease is None else "pooled"
+
+
+STAGED = Plan(Path.STAGED)
+"""For arrays that are known to be staged."""
 
 _forced: ContextVar[Path | None] = ContextVar("xferlib_forced_path", default=None)
 """Tests force a path with this; a path that an array cannot take falls back to staging."""
@@ -103,77 +297,9 @@ def may_skip() -> bool:
     if now != _ordinary:
         if observe.active is not None or raw.opened or config.get().strict:
             return False
+        in_circumstances(now)
         _ordinary = now
     return True
-
-
-def plan(end: HostEnd, *, may_permute: bool, is_blocking: bool = True) -> Plan:
-    """The path for the host's end of a copy.
-
-    Args:
-        end: The source of an upload, or the destination of a download.
-        may_permute: Whether the device side is ours to fill in two steps.
-        is_blocking: The host waits for the transfer, so it does not matter when the copy is made.
-    """
-    if not end.nbytes:
-        return _EMPTY
-    wanted = forced()
-    # Small arrays take the slab even if they are pinned, unless each must take as long as the contract allows.
-    is_small = end.nbytes <= SMALL_NBYTES and (wanted is None or wanted is Path.SMALL)
-    if is_small and (wanted is Path.SMALL or end.backend.capabilities.small_at_once):
-        return _SMALL if wanted is None else _FORCED_SMALL
-    if wanted is not Path.STAGED and wanted is not Path.SMALL:
-        if end.is_plain:
-            if end.pinned is not None:
-                return Plan(Path.PINNED, end.pinned)
-        elif may_permute and (order := _permuted(end, wanted)) is not None:
-            return Plan(Path.PERMUTED, order=order)
-    if is_small and is_blocking:
-        return _SMALL if wanted is None else _FORCED_SMALL
-    return STAGED if wanted is None else _FORCED_STAGED
-
-
-def _permuted(end: HostEnd, wanted: Path | None) -> tuple[int, ...] | None:
-    """The axes of a dense array in the order of memory, where the device is to put it in C order."""
-    is_large = end.nbytes >= PERMUTED_FROM or wanted is Path.PERMUTED
-    if not is_large or not end.keeps_dtype or not end.backend.capabilities.kernels:
-        return None
-    array = end.array
-    return dense_order(array.shape, array.strides, array.itemsize)
-
-
-def device_step(end: HostEnd, into: ArrayInfo) -> DeviceStep:
-    """The work on the device that an upload to an array ends with."""
-    if not end.keeps_dtype and is_cast_after(end, into.device):
-        return DeviceStep.CAST
-    return DeviceStep.NONE if into.is_c_contiguous else DeviceStep.SPREAD
-
-
-def is_cast_after(end: HostEnd, device: Device) -> bool:
-    """Whether an upload is sent as it is and converted on the device: fewer bytes travel, or the host need not work.
-
-    Threads convert pinned memory at some 35 GB/s of the source, and the link carries it at 55.
-    """
-    if casts_on_device(end.array.dtype, end.dtype, end.array.size, device):
-        return True
-    return device.kind == "cuda" and end.array.nbytes >= CAST_ON_DEVICE_FROM and end.is_read_by_device
-
-
-def casts_on_device(narrow: np.dtype[Any], wide: np.dtype[Any], size: int, device: Device) -> bool:
-    """Whether converting ``size`` elements on the device sends fewer bytes, and enough fewer to pay for a kernel."""
-    is_large = size * wide.itemsize >= CAST_ON_DEVICE_FROM
-    return is_large and narrow.itemsize < wide.itemsize and device.kind == "cuda"
-
-
-def is_drivers_size(nbytes: int, *, is_upward: bool) -> bool:
-    """Whether the driver's own copy of ordinary memory is as fast as staging it, in this process."""
-    most = DRIVER_MOST_UP if is_upward else DRIVER_MOST_DOWN
-    return nbytes <= most or (nbytes <= DRIVER_MOST_OF_ALL and not _native.is_on())
-
-
-def suits_driver(found: Plan, end: HostEnd, *, is_upward: bool) -> bool:
-    """Whether the driver's own staging, one thread and synchronous, is as fast for this array as ours."""
-    return found.may_shorten and end.is_plain and is_drivers_size(end.nbytes, is_upward=is_upward)
 
 
 def refuse_slow(found: Plan, nbytes: int, call: str) -> None:
@@ -182,7 +308,7 @@ def refuse_slow(found: Plan, nbytes: int, call: str) -> None:
     Raises:
         SlowPathError: The transfer would be staged.
     """
-    if (found.path is Path.STAGED or found.path is Path.PERMUTED) and "pageable" in config.get().strict:
+    if found.is_slow and "pageable" in config.get().strict:
         raise SlowPathError(
             f"{call}: {nbytes} bytes of pageable memory would be staged, and XFERLIB_STRICT=pageable refuses "
             "that; make the array with pinned_empty() or pinned_array(x)"

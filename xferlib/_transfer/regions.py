@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from xferlib import _native
 from xferlib._memory import host
 from xferlib._transfer import compiled_copies, plan
+from xferlib._transfer.compiled_copies import LINE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from xferlib._core.layout import HostArray
     from xferlib._transfer.compiled_copies import HostForm
     from xferlib._transfer.host_end import HostEnd
-
-_LINE = 64
-"""Pieces of plain bytes begin where a line of the processor's cache does, if the array does."""
 
 
 class Regions(NamedTuple):
@@ -33,20 +31,15 @@ class Regions(NamedTuple):
     """The arrays, and descriptions that ``table`` points to."""
 
 
-def can_describe(end: HostEnd) -> bool:
-    """Whether C can stage this array: NumPy's may have more axes."""
-    return end.is_plain or _form(end) is not None
-
-
 def of_one(end: HostEnd, pointer: int) -> Regions | None:
-    """Describe one array and its address on the device; None where `can_describe` says no."""
+    """Describe one array and its address on the device; None where that has too many axes."""
     region = _native.ArrayRegion()
     form = describe(region, end.array, end.dtype, end.pointer, pointer, plan.chunk_nbytes())
     return None if form is None else Regions(region, 1, end.nbytes, (end.array, form))
 
 
 def of_many(ends: Sequence[HostEnd], pointers: Sequence[int]) -> Regions:
-    """Describe arrays, of each of which `can_describe` says yes, and their addresses on the device."""
+    """Describe arrays whose plans C can stage, and their addresses on the device."""
     table = (_native.ArrayRegion * len(ends))()
     most = plan.chunk_nbytes()
     forms = [
@@ -96,7 +89,7 @@ def of_parts(parts: Any, nbytes: int, pointer: int, keep: Any) -> Regions:
         pointer: Where the first place is on the device.
         keep: Must outlive the transfer.
     """
-    region = _native.ArrayRegion(device=pointer, nbytes=nbytes, unit=_LINE, part=parts, parts=len(parts))
+    region = _native.ArrayRegion(device=pointer, nbytes=nbytes, unit=LINE, part=parts, parts=len(parts))
     return Regions(region, 1, nbytes, (parts, keep))
 
 
@@ -115,7 +108,7 @@ def describe(
     region.device, region.host, region.nbytes = pointer, address, array.size * dtype.itemsize
     if array.dtype == dtype and array.flags.c_contiguous:
         region.is_fresh = is_fresh = not is_read and host.is_fresh(array)
-        region.unit = host.HUGE if is_fresh else _LINE
+        region.unit = host.HUGE if is_fresh else LINE
         return True
     form = compiled_copies.form(array.shape, array.strides, array.dtype, dtype)
     if form is None:
@@ -127,8 +120,4 @@ def describe(
 
 def _unit(*, is_fresh: bool) -> int:
     """Where pieces of plain bytes may begin: two threads that fault in one huge page both clear it."""
-    return host.HUGE if is_fresh else _LINE
-
-
-def _form(end: HostEnd) -> HostForm | None:
-    return compiled_copies.form(end.array.shape, end.array.strides, end.array.dtype, end.dtype)
+    return host.HUGE if is_fresh else LINE

@@ -26,7 +26,7 @@ from xferlib._runtime.threads import workers
 from xferlib._transfer import compiled_copies, compiled_staging, plan, regions
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.open_transfer import OpenTransfer
-from xferlib._transfer.plan import Path, Plan
+from xferlib._transfer.plan import Path
 from xferlib.errors import LayoutError, StreamError
 
 if TYPE_CHECKING:
@@ -38,22 +38,23 @@ if TYPE_CHECKING:
     from xferlib._core.layout import Chunks, HostArray
     from xferlib._core.observe import Moving
     from xferlib._core.raw import RawStream
+    from xferlib._transfer.plan import Plan
 
 
-def upload(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan, *, may_be_drivers: bool = False) -> None:
-    """Fill ``dst`` (C-contiguous) on ``stream`` from pageable memory, which has been read on return.
-
-    Args:
-        end, dst, stream, found: Both ends, the stream that orders the copy, and the plan for it.
-        may_be_drivers: The driver's own copy will do, which waits: the caller would wait for the copy anyway.
-    """
+def upload(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan) -> None:
+    """Fill ``dst`` (C-contiguous) on ``stream``; pageable memory has been read on return."""
     backend = end.backend
+    if found.path is Path.PINNED:
+        copy_pinned(end, dst.pointer, stream, is_upward=True)
+        return
     # The driver waits for the stream first: so only where that is idle.
-    fast = backend.fast if may_be_drivers and plan.suits_driver(found, end, is_upward=True) else None
+    fast = backend.fast if found.tries_driver else None
     if fast is not None and fast.takes_pageable(stream, idle=True):
         if observe.driver_copy(Kind.H2D, fast.copy_to_device, dst.pointer, end.pointer, dst.nbytes, backend, stream):
             return
-    if (pointer := readable(end, stream, found)) is not None:
+    if found.path is Path.SMALL:
+        memory, pointer = slab.slab_of(backend, end.nbytes).take(end.nbytes, stream)
+        compiled_copies.gather(end.array, end.dtype, memory, pointer)
         observe.copy(Kind.H2D, dst.pointer, pointer, dst.nbytes, backend, stream)
     else:
         _stage(end, dst.pointer, stream, is_upward=True)
@@ -61,21 +62,18 @@ def upload(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan, *, may_
 
 def _stage(end: HostEnd, pointer: int, stream: RawStream, *, is_upward: bool) -> None:
     """Stage an array in this thread, with helpers."""
-    if observe.active is not None or not stage_in_one_call(end, pointer, stream, is_upward=is_upward):
-        workers.run(_job(end, pointer, stream, None, is_upward=is_upward))
+    backend = end.backend
+    if observe.active is not None or not compiled_staging.stage(
+        end.array, end.dtype, end.pointer, pointer, backend, stream, is_upward=is_upward
+    ):
+        workers.run(job(end, pointer, stream, None, is_upward=is_upward))
 
 
-def stage_in_one_call(end: HostEnd, pointer: int, stream: RawStream, *, is_upward: bool) -> bool:
-    """Copy between the host's end and contiguous memory of the device, at an address; the device is attached.
+def job(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], None] | None, *, is_upward: bool) -> Job:
+    """The job that stages an array between the host's end and contiguous memory of the device, at an address.
 
-    Returns:
-        False, and nothing is done, where C cannot stage the array.
+    ``finish`` runs when every copy of an upload is enqueued, a download is complete, or one has failed.
     """
-    return compiled_staging.stage(end.array, end.dtype, end.pointer, pointer, end.backend, stream, is_upward=is_upward)
-
-
-def _job(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], None] | None, *, is_upward: bool) -> Job:
-    """The job that stages an array between the host's end and contiguous memory of the device, at an address."""
     backend = end.backend
     described = regions.of_one(end, pointer) if compiled_staging.calls_of(backend, stream.device) is not None else None
     if described is not None:
@@ -96,43 +94,13 @@ def begin(backend: Backend, stream: RawStream, nbytes: int, *, is_upward: bool) 
     return OpenTransfer(setup, backend, stream, nbytes, moving=moving)
 
 
-def upload_job(end: HostEnd, dst: ArrayInfo, stream: RawStream, finish: Callable[[], None]) -> Job:
-    """Fill ``dst`` (C-contiguous) on ``stream``; ``finish`` runs when every copy is enqueued, or one has failed."""
-    return _job(end, dst.pointer, stream, finish, is_upward=True)
-
-
-def download_job(src: ArrayInfo, end: HostEnd, stream: RawStream, finish: Callable[[], None]) -> Job:
-    """Fill the host's end from ``src`` (C-contiguous); ``finish`` runs when it is complete, or has failed."""
-    return _job(end, src.pointer, stream, finish, is_upward=False)
-
-
-def stages_alone(end: HostEnd, device: Device) -> bool:
-    """Whether C threads, which need no GIL, can stage this array."""
-    return compiled_staging.calls_of(end.backend, device) is not None and regions.can_describe(end)
-
-
-# --- one copy
-
-
-def readable(end: HostEnd, stream: RawStream, found: Plan) -> int | None:
-    """The address of the array's bytes for one copy on ``stream``: its own, or of a small one this thread's slab's.
-
-    None where an array needs more than one copy, or several threads.
-    """
-    if found.pinned is not None:
-        return found.pinned.spans[0][0] if len(found.pinned.spans) == 1 else None
-    if found.path is not Path.SMALL:
-        return None
-    memory, pointer = slab.slab_of(end.backend, end.nbytes).take(end.nbytes, stream)
-    compiled_copies.gather(end.array, end.dtype, memory, pointer)
-    return pointer
-
-
-def upload_pinned(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan) -> None:
-    """Copy straight from pinned memory; returns at once."""
-    assert found.pinned is not None
-    for pointer, nbytes in found.pinned.spans:
-        observe.copy(Kind.H2D, dst.pointer + pointer - end.pointer, pointer, nbytes, end.backend, stream)
+def copy_pinned(end: HostEnd, pointer: int, stream: RawStream, *, is_upward: bool) -> None:
+    """Copy straight between pinned memory and contiguous memory of the device, at an address; returns at once."""
+    assert end.pinned is not None
+    for host, nbytes in end.pinned.spans:
+        device = pointer + host - end.pointer
+        kind, dst, src = (Kind.H2D, device, host) if is_upward else (Kind.D2H, host, device)
+        observe.copy(kind, dst, src, nbytes, end.backend, stream)
 
 
 # --- device to host
@@ -141,7 +109,7 @@ def upload_pinned(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan) 
 def download(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:
     """Fill pageable memory from ``src`` (C-contiguous) after the work on ``stream``; complete on return."""
     backend = end.backend
-    fast = backend.fast if plan.suits_driver(found, end, is_upward=False) else None
+    fast = backend.fast if found.tries_driver else None
     if fast is not None and fast.takes_pageable(stream, idle=False):
         if observe.driver_copy(Kind.D2H, fast.copy_to_host, end.pointer, src.pointer, src.nbytes, backend, stream):
             return
@@ -173,13 +141,6 @@ def _download_small(src: ArrayInfo, end: HostEnd, stream: RawStream) -> None:
         raise
     compiled_copies.scatter(end.array, end.dtype, memory, pointer)
     own.emptied()
-
-
-def download_pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:
-    """Copy straight into pinned memory; returns at once."""
-    assert found.pinned is not None
-    for pointer, nbytes in found.pinned.spans:
-        observe.copy(Kind.D2H, pointer, src.pointer + pointer - end.pointer, nbytes, end.backend, stream)
 
 
 # --- by one thread, through its slab: on the simulator, for backends without C functions, without the compiled C
@@ -280,7 +241,7 @@ def captured_upload(end: HostEnd, out: Any, into: ArrayInfo, stream: RawStream) 
     if not end.nbytes:
         return Path.EMPTY
     _check_captured("to_device", end, into)
-    upload_pinned(end, into, stream, Plan(Path.PINNED, end.pinned))
+    copy_pinned(end, into.pointer, stream, is_upward=True)
     in_flight.in_flight.hold(end.backend, in_flight.record(end.backend, stream), end.array, out)
     return Path.PINNED
 
@@ -301,7 +262,7 @@ def captured_download(src: Any, info: ArrayInfo, backend: Backend, stream: RawSt
     end = HostEnd(found, info.dtype, backend)
     if end.nbytes:
         _check_captured("to_host_async", end, info)
-        download_pinned(info, end, stream, Plan(Path.PINNED, end.pinned))
+        copy_pinned(end, info.pointer, stream, is_upward=False)
         in_flight.in_flight.hold(backend, in_flight.record(backend, stream), src, found)
     return found
 

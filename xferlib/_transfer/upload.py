@@ -17,7 +17,7 @@ from xferlib._transfer.ends import CopyTarget
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.on_device import cast, in_native_order
-from xferlib._transfer.plan import DeviceStep, Path, Plan
+from xferlib._transfer.plan import Conversion, Path, Plan
 from xferlib.errors import DeviceMemoryError
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ class Upload(NamedTuple):
     stream: RawStream
     is_blocking: bool
     """The source has been read on return even if it is pinned."""
-    may_be_drivers: bool = True
-    """False where one copy by the driver has been tried."""
 
 
 @observe.user_call(lambda src, target, dtype: (target.backend, src.size * dtype.itemsize))
@@ -65,80 +63,66 @@ def send(upload: Upload) -> Path:
     if upload.stream.capture is not None:
         return staged.captured_upload(upload.end, upload.out, upload.into, upload.stream)
     staging_hooks.touched(upload.end.array, upload.end.backend.pinned_domain, is_write=False)
-    return _BY_DEVICE_STEP[plan.device_step(upload.end, upload.into)](upload)
+    return _send(upload)
 
 
-def _send_as_it_is(upload: Upload) -> Path:
-    found = plan.plan(upload.end, may_permute=True, is_blocking=upload.is_blocking)
-    plan.refuse_slow(found, upload.end.array.nbytes, "to_device")
-    return _EXECUTORS[found.path](upload, found)
-
-
-def _send_and_spread(upload: Upload) -> Path:
-    found = plan.plan(upload.end, may_permute=False, is_blocking=upload.is_blocking)
-    plan.refuse_slow(found, upload.end.array.nbytes, "to_device")
-    return _spread(upload, found)
+def _send(upload: Upload, *, may_cast: bool = True) -> Path:
+    end, _, into, _, is_blocking = upload
+    is_flat = into.is_c_contiguous
+    found = plan.of(
+        end, into.device, is_upload=True, is_blocking=is_blocking, may_permute=is_flat, may_cast=may_cast
+    )  # fmt: skip
+    plan.refuse_slow(found, end.array.nbytes, "to_device")
+    if found.conversion is Conversion.ON_DEVICE:
+        return _send_and_cast(upload)
+    return _EXECUTORS[found.path](upload, found) if is_flat else _spread(upload, found)
 
 
 def _send_and_cast(upload: Upload) -> Path:
-    """Send the narrow values and widen them on the device; convert them on the host if that has no room."""
-    end, out, into, stream, *_ = upload
+    """Send the values as they are and convert them on the device; on the host if that has no room."""
+    end, out, into, stream, _ = upload
     backend, dtype = end.backend, in_native_order(end.array.dtype)
     try:
-        narrow = backend.empty(into.shape, dtype, device=into.device, stream=stream)
+        sent = backend.empty(into.shape, dtype, device=into.device, stream=stream)
     except DeviceMemoryError:
-        return _send_as_it_is(upload) if into.is_c_contiguous else _send_and_spread(upload)
-    narrow_end = HostEnd(end.array, dtype, backend)
-    path = _send_as_it_is(upload._replace(end=narrow_end, out=narrow, into=backend.view(narrow)))
-    cast(narrow, out, backend, stream)
+        return _send(upload, may_cast=False)
+    path = _send(upload._replace(end=HostEnd(end.array, dtype, backend), out=sent, into=backend.view(sent)))
+    cast(sent, out, backend, stream)
     return path
-
-
-_BY_DEVICE_STEP: dict[DeviceStep, Callable[[Upload], Path]] = {
-    DeviceStep.NONE: _send_as_it_is,
-    DeviceStep.SPREAD: _send_and_spread,
-    DeviceStep.CAST: _send_and_cast,
-}
 
 
 # --- one executor a path
 
 
 def _staged(upload: Upload, found: Plan) -> Path:
-    may_be_drivers = upload.is_blocking and upload.may_be_drivers
-    staged.upload(upload.end, upload.into, upload.stream, found, may_be_drivers=may_be_drivers)
+    staged.upload(upload.end, upload.into, upload.stream, found)
     return found.path
 
 
 def _pinned(upload: Upload, found: Plan) -> Path:
-    staged.upload_pinned(upload.end, upload.into, upload.stream, found)
-    if upload.is_blocking:
-        staged.await_copy(upload.end.backend, upload.stream)
-    else:
-        _keep_until_copied(upload, found)
+    end, out, into, stream, is_blocking = upload
+    backend, ranges = end.backend, end.pinned
+    assert ranges is not None
+    staged.copy_pinned(end, into.pointer, stream, is_upward=True)
+    if is_blocking:
+        staged.await_copy(backend, stream)
+    else:  # both ends live until the copy is complete
+        event = in_flight.record(backend, stream)
+        in_flight.hold_pinned(end.array, ranges.lease, backend, event)
+        in_flight.in_flight.hold(backend, event, out)
     return found.path
-
-
-def _keep_until_copied(upload: Upload, found: Plan) -> None:
-    """Keep both ends of a copy from pinned memory that is in flight until it is done."""
-    assert found.pinned is not None
-    backend = upload.end.backend
-    event = in_flight.record(backend, upload.stream)
-    in_flight.hold_pinned(upload.end.array, found.pinned.lease, backend, event)
-    in_flight.in_flight.hold(backend, event, upload.out)
 
 
 def _permuted(upload: Upload, found: Plan) -> Path:
     """Send a dense array in the order of memory and reorder it on the device; gather it if that has no room."""
-    end, _, into, stream, is_blocking, _ = upload
+    end, _, into, stream, is_blocking = upload
     backend, lies = end.backend, end.array.transpose(found.order)
     try:
         temporary = backend.empty(lies.shape, into.dtype, device=into.device, stream=stream)
     except DeviceMemoryError:
         return _staged(upload, plan.STAGED)
     first = Upload(HostEnd(lies, into.dtype, backend), temporary, backend.view(temporary), stream, is_blocking)
-    inner = plan.plan(first.end, may_permute=False, is_blocking=is_blocking)
-    path = _EXECUTORS[inner.path](first, inner)
+    path = _send(first)
     strides = [0] * len(into.shape)
     for axis, stride in zip(found.order, c_strides(lies.shape, into.dtype.itemsize), strict=True):
         strides[axis] = stride
@@ -193,12 +177,12 @@ def host_to_device_async(
         dst = backend.empty(src.shape, dtype, device=device, stream=order)
         info = backend.view(dst)
     end = HostEnd(src, dtype, backend)
-    found = plan.plan(end, may_permute=False, is_blocking=False)
+    found = plan.of(end, device, is_upload=True, is_blocking=False, may_permute=False, may_cast=False)
     plan.refuse_slow(found, end.array.nbytes, "to_device_async")
     transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=True)
     is_flat = info.is_c_contiguous
     if found.path is Path.STAGED and is_flat:
-        job = staged.upload_job(end, info, order, transfer.finish)
+        job = staged.job(end, info.pointer, order, transfer.finish, is_upward=True)
         transfer.start(job, info, keep=(src,), is_awaited=is_awaited)
     else:
         staging_hooks.touched(

@@ -6,18 +6,16 @@ Every function makes a closure that performs one complete transfer, device work 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 import xferlib as xl
 from xferlib._cli.bench import libraries
-from xferlib._cli.bench.libraries import HostArray
+from xferlib._cli.bench.libraries import HostArray, Run
 from xferlib._memory import host
 
 _MOST_RESULTS = 6
-
-Run = Callable[[], Any]
 
 
 class Peer(Protocol):
@@ -37,17 +35,17 @@ class Xferlib(libraries.XferlibDevice):
     """xferlib on one backend."""
 
     def up_new(self, source: HostArray) -> Run:
-        return lambda: self.done(xl.to_device(source, device=self.place))
+        return self.awaited(lambda: xl.to_device(source, device=self.place))
 
     def up_into(self, source: HostArray) -> Run:
         target = xl.empty(source.shape, source.dtype, device=self.place)
-        return lambda: self.done(xl.to_device(source, out=target))
+        return self.awaited(lambda: xl.to_device(source, out=target))
 
     def up_converted(self, source: HostArray, dtype: str) -> Run:
-        return lambda: self.done(xl.to_device(source, device=self.place, dtype=dtype))
+        return self.awaited(lambda: xl.to_device(source, device=self.place, dtype=dtype))
 
     def up_tree(self, sources: list[HostArray]) -> Run:
-        return lambda: self.done(xl.tree.to_device(sources, device=self.place))
+        return self.awaited(lambda: xl.tree.to_device(sources, device=self.place))
 
     def down_new(self, source: HostArray) -> Run:
         held = xl.to_device(source, device=self.place)
@@ -77,26 +75,25 @@ class Xferlib(libraries.XferlibDevice):
             up, down = xl.to_device_async(source, out=target), xl.to_host_async(held, out=out)
             up.result()
             down.result()
-            self.place.synchronize()
 
-        return run
+        return self.awaited(run)
 
 
 class Cupy(libraries.CupyLibrary):
     """CuPy: ``asarray``, ``set`` and ``get``."""
 
     def up_new(self, source: HostArray) -> Run:
-        return lambda: self.done(self.module.asarray(source))
+        return self.awaited(lambda: self.module.asarray(source))
 
     def up_into(self, source: HostArray) -> Run:
         target = self.module.empty(source.shape, source.dtype)
-        return lambda: self.done(target.set(source))
+        return self.awaited(lambda: target.set(source))
 
     def up_converted(self, source: HostArray, dtype: str) -> Run:
-        return lambda: self.done(self.module.asarray(source).astype(dtype))
+        return self.awaited(lambda: self.module.asarray(source).astype(dtype))
 
     def up_tree(self, sources: list[HostArray]) -> Run:
-        return lambda: self.done([self.module.asarray(each) for each in sources])
+        return self.awaited(lambda: [self.module.asarray(each) for each in sources])
 
     def down_new(self, source: HostArray) -> Run:
         held = self.module.asarray(source)
@@ -112,20 +109,20 @@ class Torch(libraries.TorchLibrary):
 
     def up_new(self, source: HostArray) -> Run:
         tensor = self.module.from_numpy(source)
-        return lambda: self.done(tensor.cuda(non_blocking=True))
+        return self.awaited(lambda: tensor.cuda(non_blocking=True))
 
     def up_into(self, source: HostArray) -> Run:
         tensor = self.module.from_numpy(source)
         target = self.module.empty_like(tensor, device="cuda")
-        return lambda: self.done(target.copy_(tensor, non_blocking=True))
+        return self.awaited(lambda: target.copy_(tensor, non_blocking=True))
 
     def up_converted(self, source: HostArray, dtype: str) -> Run:
         tensor, wanted = self.module.from_numpy(source), getattr(self.module, dtype)
-        return lambda: self.done(tensor.to(wanted).cuda())
+        return self.awaited(lambda: tensor.to(wanted).cuda())
 
     def up_tree(self, sources: list[HostArray]) -> Run:
         tensors = [self.module.from_numpy(each) for each in sources]
-        return lambda: self.done([tensor.to("cuda") for tensor in tensors])
+        return self.awaited(lambda: [tensor.to("cuda") for tensor in tensors])
 
     def down_new(self, source: HostArray) -> Run:
         held = self.module.from_numpy(source).cuda()
@@ -133,7 +130,7 @@ class Torch(libraries.TorchLibrary):
 
     def down_into(self, source: HostArray, out: HostArray) -> Run:
         held, target = self.module.from_numpy(source).cuda(), self.module.from_numpy(out)
-        return lambda: self.done(target.copy_(held))
+        return lambda: target.copy_(held)
 
 
 class Pycuda(libraries.PycudaLibrary):
@@ -142,17 +139,17 @@ class Pycuda(libraries.PycudaLibrary):
     def up_new(self, source: HostArray) -> Run | None:
         if not source.flags.c_contiguous:
             return None
-        return lambda: self.done(self.module.to_gpu(source))
+        return self.awaited(lambda: self.module.to_gpu(source))
 
     def up_into(self, source: HostArray) -> Run:
         target = self.module.empty(source.shape, source.dtype)
-        return lambda: self.done(target.set(source))
+        return self.awaited(lambda: target.set(source))
 
     def up_converted(self, source: HostArray, dtype: str) -> Run:
-        return lambda: self.done(self.module.to_gpu(source.astype(dtype)))
+        return self.awaited(lambda: self.module.to_gpu(source.astype(dtype)))
 
     def up_tree(self, sources: list[HostArray]) -> Run:
-        return lambda: self.done([self.module.to_gpu(each) for each in sources])
+        return self.awaited(lambda: [self.module.to_gpu(each) for each in sources])
 
     def down_new(self, source: HostArray) -> Run:
         held = self.module.to_gpu(source)

@@ -18,8 +18,8 @@ import numpy as np
 
 import xferlib as xl
 from xferlib._cli.arguments import output_file, output_folder, parsed_size, picture_file, require
-from xferlib._cli.bench.libraries import HostArray
-from xferlib._cli.bench.peers import Peer, Run, Xferlib, present
+from xferlib._cli.bench.libraries import HostArray, Run
+from xferlib._cli.bench.peers import Peer, Xferlib, present
 from xferlib._cli.bench.result import TransferResult, size_text
 from xferlib._runtime import thread_budget
 

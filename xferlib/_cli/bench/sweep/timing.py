@@ -14,11 +14,11 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-Run = Callable[[], Any]
+from xferlib._cli.bench.libraries import Run
 
 
 class Key(NamedTuple):

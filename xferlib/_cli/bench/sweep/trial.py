@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from xferlib._cli.bench.sweep.timing import Run
+from xferlib._cli.bench.libraries import Run
 
 
 class Case(Protocol):

@@ -23,18 +23,18 @@ _C_TYPES = {
 def own(device: libraries.XferlibDevice, kernel: xl.ElementwiseKernel, inputs: list[Any], out: Any) -> Ways:
     """The kernel, in its default mode."""
     if out is None:
-        return ordinary({"elementwise": lambda: device.done(kernel(*inputs))})
-    return ordinary({"elementwise(out=)": lambda: device.done(kernel(*inputs, out=out))})
+        return ordinary({"elementwise": device.awaited(lambda: kernel(*inputs))})
+    return ordinary({"elementwise(out=)": device.awaited(lambda: kernel(*inputs, out=out))})
 
 
 def eager(library: libraries.ArrayLibrary, case: KernelCase, inputs: list[Any], out: Any) -> Ways:
     """One call of the library for each step, the last one into ``out``."""
     if out is None:
         compute = expressions.function(expressions.text(case.expression), library.module, case.names)
-        return ordinary({"eager": lambda: library.done(compute(*inputs))})
+        return ordinary({"eager": library.awaited(lambda: compute(*inputs))})
     source = expressions.text(case.expression, out="out")
     compute = expressions.function(source, library.module, (*case.names, "out"))
-    return ordinary({"eager": lambda: library.done(compute(*inputs, out))})
+    return ordinary({"eager": library.awaited(lambda: compute(*inputs, out))})
 
 
 def cupy(library: libraries.CupyLibrary, case: KernelCase, inputs: list[Any], out: Any) -> Ways:
@@ -45,16 +45,16 @@ def cupy(library: libraries.CupyLibrary, case: KernelCase, inputs: list[Any], ou
     fused = library.module.fuse()(expressions.function(expressions.text(case.expression), library.module, case.names))
     if out is None:
         runs = {
-            "ElementwiseKernel": lambda: library.done(kernel(*inputs)),
-            "fuse": lambda: library.done(fused(*inputs)),
+            "ElementwiseKernel": library.awaited(lambda: kernel(*inputs)),
+            "fuse": library.awaited(lambda: fused(*inputs)),
         }
         return ordinary(runs)
 
-    def assign() -> Any:
+    def assign() -> None:
         out[...] = fused(*inputs)
-        return library.done(out)
 
-    return ordinary({"ElementwiseKernel": lambda: library.done(kernel(*inputs, out)), "fuse, assigned": assign})
+    runs = {"ElementwiseKernel": lambda: kernel(*inputs, out), "fuse, assigned": assign}
+    return ordinary({name: library.awaited(run) for name, run in runs.items()})
 
 
 def torch_compiled(library: libraries.TorchLibrary, case: KernelCase, inputs: list[Any], out: Any) -> Ways:
@@ -66,7 +66,7 @@ def torch_compiled(library: libraries.TorchLibrary, case: KernelCase, inputs: li
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         compiled(*given)
-    return ordinary({"compile": lambda: library.done(compiled(*given))})
+    return ordinary({"compile": library.awaited(lambda: compiled(*given))})
 
 
 def numexpr(case: KernelCase, inputs: list[Any], out: Any) -> Ways:

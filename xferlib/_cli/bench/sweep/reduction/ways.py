@@ -14,19 +14,19 @@ from xferlib.kernels import reductions
 def own(device: libraries.XferlibDevice, case: ReductionCase, array: Any) -> Ways:
     """The function of `xferlib.kernels.reductions`."""
     reduce, axis = getattr(reductions, case.operation), case.axis
-    return ordinary({case.operation: lambda: device.done(reduce(array, axis=axis))})
+    return ordinary({case.operation: device.awaited(lambda: reduce(array, axis=axis))})
 
 
 def numpy_like(library: libraries.ArrayLibrary, case: ReductionCase, array: Any) -> Ways:
     """The function of NumPy's name."""
     reduce, axis = getattr(library.module, case.operation), case.axis
-    return ordinary({case.operation: lambda: library.done(reduce(array, axis=axis))})
+    return ordinary({case.operation: library.awaited(lambda: reduce(array, axis=axis))})
 
 
 def torch(library: libraries.TorchLibrary, case: ReductionCase, tensor: Any) -> Ways:
     """PyTorch's function, or the two of them for a product over two axes."""
     name, reduce = _torch(library.module, case.operation, case.axis)
-    return ordinary({name: lambda: library.done(reduce(tensor))})
+    return ordinary({name: library.awaited(lambda: reduce(tensor))})
 
 
 def _torch(module: Any, operation: str, axis: Axis) -> tuple[str, Callable[[Any], Any]]:

@@ -23,7 +23,7 @@ from xferlib._core.convert import copy_into
 def of_array(case: ArrayCase, peers: Peers) -> Trial:
     """A copy of one array; it has other data each time."""
     source, out = memory(case)
-    own = ways.XferlibWays(case.library, peers.libraries.get(case.library))
+    own = ways.XferlibWays(case.library)
     trial = Trial(
         subject=own.name, problem=lambda result: _difference(case, source, out, result), change=_changer(source)
     )
@@ -38,7 +38,7 @@ def of_array(case: ArrayCase, peers: Peers) -> Trial:
 def of_tree(case: TreeCase, peers: Peers) -> Trial:
     """A copy of a tree, of which the first leaf has other data each time."""
     source = case.host_arrays()
-    own = ways.XferlibWays(case.library, peers.libraries.get(case.library))
+    own = ways.XferlibWays(case.library)
 
     def problem(result: Any) -> str:
         pairs = zip(source, xl.tree.to_host(result) if case.is_upload else result, strict=True)

@@ -13,8 +13,7 @@ import numpy as np
 
 import xferlib as xl
 from xferlib._cli.bench import libraries
-from xferlib._cli.bench.libraries import HostArray
-from xferlib._cli.bench.sweep.timing import Run
+from xferlib._cli.bench.libraries import HostArray, Run
 from xferlib._cli.bench.sweep.transfer.array_cases import ArrayCase
 from xferlib._cli.bench.sweep.trial import Runs, Ways, ordinary, pinned
 
@@ -37,24 +36,18 @@ class XferlibWays(libraries.XferlibDevice):
 
     Args:
         backend: Of the device arrays.
-        owner: The peer whose arrays they are. An upload ends with its `done`, as that peer's own do, so that the steps
-            of xferlib's `synchronize` beside the wait are not counted as the transfer's.
     """
 
-    def __init__(self, backend: str, owner: libraries.ArrayLibrary | None = None) -> None:
+    def __init__(self, backend: str) -> None:
         super().__init__(backend)
-        self._owner = owner
         self._pins = self.place.kind == "cuda"
-
-    def done(self, result: Any) -> Any:
-        return super().done(result) if self._owner is None else self._owner.done(result)
 
     def up(self, case: ArrayCase, source: HostArray) -> Ways:
         options: dict[str, Any] = {} if case.given == case.wanted else {"dtype": case.wanted}
         if case.is_new:
-            return ordinary({"to_device": lambda: self.done(xl.to_device(source, device=self.place, **options))})
+            return ordinary({"to_device": self.awaited(lambda: xl.to_device(source, device=self.place, **options))})
         target = xl.empty(case.shape, case.wanted, device=self.place)
-        return ordinary({"to_device(out=)": lambda: self.done(xl.to_device(source, out=target, **options))})
+        return ordinary({"to_device(out=)": self.awaited(lambda: xl.to_device(source, out=target, **options))})
 
     def down(self, case: ArrayCase, source: HostArray, out: HostArray | None) -> Ways:
         held = xl.to_device(source, device=self.place)
@@ -67,7 +60,7 @@ class XferlibWays(libraries.XferlibDevice):
         return ways
 
     def tree_up(self, sources: list[HostArray]) -> Ways:
-        return ordinary({"tree.to_device": lambda: self.done(xl.tree.to_device(sources, device=self.place))})
+        return ordinary({"tree.to_device": self.awaited(lambda: xl.tree.to_device(sources, device=self.place))})
 
     def tree_down(self, sources: list[HostArray]) -> Ways:
         held = xl.tree.to_device(sources, device=self.place)
@@ -85,7 +78,7 @@ class CupyWays:
     def __init__(self, library: libraries.CupyLibrary) -> None:
         import cupyx
 
-        self._cupy, self._done, self._new_pinned = library.module, library.done, cupyx.empty_pinned
+        self._cupy, self._awaited, self._new_pinned = library.module, library.awaited, cupyx.empty_pinned
 
     def up(self, case: ArrayCase, source: HostArray) -> Ways:
         cp, wanted = self._cupy, case.wanted
@@ -96,17 +89,11 @@ class CupyWays:
                 "astype, then asarray": lambda: cp.asarray(source.astype(wanted)),
             }
         if case.is_new:
-            return ordinary({name: functools.partial(self._made, make) for name, make in arrays.items()})
+            return ordinary({name: self._awaited(make) for name, make in arrays.items()})
         target = cp.empty(case.shape, wanted)
-        assigned = {f"{name}, assigned": functools.partial(self._assign, target, make) for name, make in arrays.items()}
-        return ordinary({"set": lambda: self._done(target.set(np.ascontiguousarray(source, wanted))), **assigned})
-
-    def _made(self, make: Run) -> Any:
-        return self._done(make())
-
-    def _assign(self, target: Any, make: Run) -> None:
-        target[...] = make()
-        self._done(target)
+        runs: Runs = {"set": lambda: target.set(np.ascontiguousarray(source, wanted))}
+        runs |= {f"{name}, assigned": functools.partial(_fill, target, make) for name, make in arrays.items()}
+        return ordinary({name: self._awaited(run) for name, run in runs.items()})
 
     def down(self, case: ArrayCase, source: HostArray, out: HostArray | None) -> Ways:
         held = self._cupy.asarray(np.ascontiguousarray(source))
@@ -118,26 +105,26 @@ class CupyWays:
                 "get, then astype": lambda: held.get().astype(wanted),
             }
         if out is None:
-            return ordinary(gets) | pinned({"get(out=emptypinned())": lambda: self._pinned_each([held], wanted)[0]})
+            return ordinary(gets) | pinned(
+                {"get(out=emptypinned())": self._awaited(lambda: self._pinned(held, wanted))}
+            )
         if case.given == wanted and out.flags.c_contiguous and out.dtype.isnative:
             return ordinary({"get(out=)": lambda: held.get(out=out)})
         return ordinary({f"{name}, assigned": functools.partial(_fill, out, get) for name, get in gets.items()})
 
-    def _pinned_each(self, held: list[Any], dtype: str) -> Any:
-        """New pinned arrays, all of them requested before the first is waited for."""
-        results = [
-            each.astype(dtype, copy=False).get(out=self._new_pinned(each.shape, dtype), blocking=False) for each in held
-        ]
-        return self._done(results)
+    def _pinned(self, held: Any, dtype: str) -> Any:
+        """Request a new pinned array, and do not wait for it."""
+        return held.astype(dtype, copy=False).get(out=self._new_pinned(held.shape, dtype), blocking=False)
 
     def tree_up(self, sources: list[HostArray]) -> Ways:
-        return ordinary({"asarray of each": lambda: self._done([self._cupy.asarray(each) for each in sources])})
+        return ordinary({"asarray of each": self._awaited(lambda: [self._cupy.asarray(each) for each in sources])})
 
     def tree_down(self, sources: list[HostArray]) -> Ways:
         held = [self._cupy.asarray(each) for each in sources]
         dtype = str(held[0].dtype)
+        late = self._awaited(lambda: [self._pinned(each, dtype) for each in held])
         return ordinary({"get of each": lambda: [each.get() for each in held]}) | pinned(
-            {"get(out=emptypinned()) of each": lambda: self._pinned_each(held, dtype)}
+            {"get(out=emptypinned()) of each": late}
         )
 
 
@@ -147,7 +134,7 @@ class TorchWays:
     name = "torch"
 
     def __init__(self, library: libraries.TorchLibrary) -> None:
-        self._torch, self._done, self._device = library.module, library.done, library.device
+        self._torch, self._awaited, self._device = library.module, library.awaited, library.device
         self._pins = library.device != "cpu"
 
     def _tensor(self, array: HostArray) -> Any:
@@ -160,24 +147,24 @@ class TorchWays:
         is_same = case.given == case.wanted
         if not case.is_new:
             target = self._torch.empty(case.shape, dtype=wanted, device=device)
-            runs: Runs = {"copy_": lambda: self._done(target.copy_(self._tensor(source), non_blocking=True))}
+            runs: Runs = {"copy_": self._awaited(lambda: target.copy_(self._tensor(source), non_blocking=True))}
             if self._pins and not case.is_pinned:
-                runs["pin_memory, then copy_"] = lambda: self._done(
-                    target.copy_(self._tensor(source).contiguous().pin_memory(), non_blocking=True)
+                runs["pin_memory, then copy_"] = self._awaited(
+                    lambda: target.copy_(self._tensor(source).contiguous().pin_memory(), non_blocking=True)
                 )
             return ordinary(runs)
         flat = self._torch.contiguous_format
 
         def to() -> Any:
             there = self._tensor(source).to(device, non_blocking=True, copy=True, memory_format=flat)
-            return self._done(there.to(wanted))
+            return there.to(wanted)
 
-        runs = {"to": to}
+        runs = {"to": self._awaited(to)}
         if not is_same:
-            runs["dtype first"] = lambda: self._done(self._tensor(source).to(wanted).to(device, non_blocking=True))
+            runs["dtype first"] = self._awaited(lambda: self._tensor(source).to(wanted).to(device, non_blocking=True))
         if self._pins and not case.is_pinned:
-            runs["pin_memory, then to"] = lambda: self._done(
-                self._tensor(source).to(wanted).contiguous().pin_memory().to(device, non_blocking=True)
+            runs["pin_memory, then to"] = self._awaited(
+                lambda: self._tensor(source).to(wanted).contiguous().pin_memory().to(device, non_blocking=True)
             )
         return ordinary(runs)
 
@@ -190,19 +177,19 @@ class TorchWays:
                 runs["dtype last"] = lambda: held.cpu().to(wanted)
             if not self._pins:
                 return ordinary(runs)
-            late = {"non_blocking": lambda: self._done(held.to(wanted).to("cpu", non_blocking=True))}
+            late = {"non_blocking": self._awaited(lambda: held.to(wanted).to("cpu", non_blocking=True))}
             return ordinary(runs) | pinned(late)
         if out.dtype.isnative and all(stride >= 0 for stride in out.strides):
             target = self._torch.from_numpy(out)
-            return ordinary({"copy_": lambda: self._done(target.copy_(held))})
+            return ordinary({"copy_": lambda: target.copy_(held)})
         return ordinary({"cpu, assigned": lambda: np.copyto(out, held.to(wanted).cpu().numpy())})
 
     def tree_up(self, sources: list[HostArray]) -> Ways:
         tensors = [self._tensor(each) for each in sources]
-        runs: Runs = {"to of each": lambda: self._done([each.to(self._device, copy=True) for each in tensors])}
+        runs: Runs = {"to of each": self._awaited(lambda: [each.to(self._device, copy=True) for each in tensors])}
         if self._pins:
-            runs["pin_memory, then to"] = lambda: self._done(
-                [each.pin_memory().to(self._device, non_blocking=True) for each in tensors]
+            runs["pin_memory, then to"] = self._awaited(
+                lambda: [each.pin_memory().to(self._device, non_blocking=True) for each in tensors]
             )
         return ordinary(runs)
 
@@ -210,7 +197,8 @@ class TorchWays:
         held = [self._tensor(each).to(self._device, copy=True) for each in sources]
         ways = ordinary({"cpu of each": lambda: [each.to("cpu", copy=not self._pins) for each in held]})
         if self._pins:
-            ways |= pinned({"non_blocking": lambda: self._done([each.to("cpu", non_blocking=True) for each in held])})
+            late = self._awaited(lambda: [each.to("cpu", non_blocking=True) for each in held])
+            ways |= pinned({"non_blocking": late})
         return ways
 
 
@@ -237,8 +225,8 @@ class NumpyWays:
     tree_down = tree_up
 
 
-def _fill(out: HostArray, get: Run) -> None:
-    np.copyto(out, get())
+def _fill(out: Any, get: Run) -> None:
+    out[...] = get()
 
 
 def _native(array: HostArray) -> HostArray:
