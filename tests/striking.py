@@ -6,6 +6,7 @@ import gc
 import inspect
 import signal
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,8 +49,8 @@ def python_s_handler() -> Iterator[Any]:
 class Strike:
     """Lets SIGINT's handler run at the n-th place where CPython would call it: behind a call, and in a new frame.
 
-    In the calling thread, in the library's own code. Python ignores what is raised in a ``__del__`` and in a generator
-    that is closed, and leaves out an ``__exit__`` that is struck as it is entered (bpo-29988): there it strikes at the
+    In the calling thread, in the library's own code. Python ignores what is raised in a ``__del__``, in the callback of
+    a weak reference and in a generator that is closed, and leaves out an ``__exit__`` that is struck as it is entered (bpo-29988): there it strikes at the
     next place.
     """
 
@@ -85,7 +86,7 @@ def _is_ignored(frame: FrameType | None, event: str) -> bool:
         if frame.f_code.co_name == "__exit__" or frame.f_code.co_flags & inspect.CO_GENERATOR:
             return True
     while frame is not None:
-        if frame.f_code.co_name in ("__del__", "<genexpr>"):
+        if frame.f_code.co_name in ("__del__", "<genexpr>", "died") or frame.f_code.co_filename == weakref.__file__:
             return True
         frame = frame.f_back
     return False

@@ -45,16 +45,16 @@ def test_digits_are_the_ones_described_beside_them() -> None:
 
 
 def test_every_usable_backend_learns_the_same(tmp_path: Path) -> None:
-    status, found = run(tmp_path)
+    status, found = run(tmp_path, "--epochs", "10")
     assert status == 0
     ran = [row for row in found["rows"] if not row["reason"]]
     assert "numpy:cpu" in {row["device"] for row in ran}
     for row in ran:
         assert row["accuracy"] > 0.95
         assert row["images_per_s"] > 0
-        assert row["nbytes"] > 30 * 1500 * (64 + 10) * 4  # every batch of every epoch
-        assert len(row["losses"]) == 30
-        # 450 steps in float32; sums in another order differ by units in the last place, and this grows slowly.
+        assert row["nbytes"] > 10 * 1500 * (64 + 10) * 4  # every batch of every epoch
+        assert len(row["losses"]) == 10
+        # 150 steps in float32; sums in another order differ by units in the last place, and this grows slowly.
         assert row["difference"] < 1e-3
 
 

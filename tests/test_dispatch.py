@@ -155,7 +155,7 @@ def test_what_is_no_array_is_refused_by_its_position(get_array_module: Find, pla
     for _ in range(2):
         for wrong in ([1], "text", object(), _Foreign()):
             with pytest.raises(
-                UnsupportedArrayError, match=rf"argument {place} is .*{type(wrong).__name__}.*to_device"
+                UnsupportedArrayError, match=rf"argument {place} is .*{type(wrong).__name__}.*(to_device|use_backend)"
             ):
                 get_array_module(*[X] * place, wrong, X)
     with pytest.raises(UnsupportedArrayError, match=rf"{__name__}\._Foreign.*x\.__array_namespace__\(\)"):

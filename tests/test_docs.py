@@ -63,6 +63,15 @@ def is_there(name: str) -> bool:
     return backends[name].is_available if name in backends else importlib.util.find_spec(name) is not None
 
 
+def backend_with(device: str) -> str:
+    """Return the backend's name; skip the test where it lacks the device."""
+    name = device.partition(":")[0]
+    status = xl.available_backends()[name]
+    if device not in status.devices:
+        pytest.skip(f"{device}: {status.reason or 'no such device'}")
+    return name
+
+
 DEVICES = ["numpy:cpu", "torch:cpu", "sim:sim:0", "cupy:cuda:0", "torch:cuda:0", "pycuda:cuda:0"]
 
 
@@ -71,10 +80,7 @@ DEVICES = ["numpy:cpu", "torch:cpu", "sim:sim:0", "cupy:cuda:0", "torch:cuda:0",
 def test_programs_run_and_print_what_the_page_says(
     page: Path, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = where.partition(":")[0]
-    status = xl.available_backends()[backend]
-    if where not in status.devices:
-        pytest.skip(f"{where}: {status.reason or 'no such device'}")
+    backend = backend_with(where)
     monkeypatch.chdir(tmp_path)
     xl.trim()  # pages that count what is kept begin with nothing
     names: dict[str, Any] = {"__name__": "page"}
@@ -103,10 +109,7 @@ EXAMPLES = dict(
 def test_the_examples_of_the_reference_run(
     name: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = where.partition(":")[0]
-    status = xl.available_backends()[backend]
-    if where not in status.devices:
-        pytest.skip(f"{where}: {status.reason or 'no such device'}")
+    backend = backend_with(where)
     monkeypatch.chdir(tmp_path)
     printed = StringIO()
     own_cache = configured({"XFERLIB_CACHE_DIR": str(tmp_path)})  # `calibrate` writes there
@@ -131,15 +134,24 @@ def test_the_reference_shows_programs_and_no_insides() -> None:
 @pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_programs_can_be_pasted_into_an_interactive_session(page: Path) -> None:
     for block in blocks(page):
-        typed: list[str] = []
-        for number, line in enumerate([*block.code.splitlines(), ""], block.line):
-            typed.append(line)
-            try:
-                if codeop.compile_command("\n".join(typed)) is not None:
-                    typed = []
-            except SyntaxError as error:
-                pytest.fail(f"{page.name}, line {number}: {error}")
-        assert not typed, f"{page.name}, line {block.line}: the block ends early"
+        type_in(block.code, page.name, block.line)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_can_be_pasted_into_an_interactive_session(name: str) -> None:
+    type_in(EXAMPLES[name], name, 0)
+
+
+def type_in(code: str, name: str, first: int) -> None:
+    typed: list[str] = []
+    for number, line in enumerate([*code.rstrip("\n").splitlines(), ""], first):
+        typed.append(line)
+        try:
+            if codeop.compile_command("\n".join(typed)) is not None:
+                typed = []
+        except SyntaxError as error:
+            pytest.fail(f"{name}, line {number}: {error}")
+    assert not typed, f"{name}, line {first}: the block ends early"
 
 
 def test_a_block_that_needs_a_library_says_so_visibly() -> None:

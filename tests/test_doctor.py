@@ -167,7 +167,7 @@ def test_memory_and_its_limits(
     assert "half of the memory" in about(found, "the pinned pool may hold 12.00 GiB")["consequence"]
 
 
-@pytest.mark.parametrize("limit", ["max", str(1 << 63)])
+@pytest.mark.parametrize("limit", ["max", str(1 << 63), str(1024 << 10)])
 def test_no_limit_of_memory_is_no_finding(limit: str, machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put(machine, {"proc/meminfo": "MemTotal: 1024 kB", "sys/fs/cgroup/memory.max": limit})
     assert not [each for each in diagnosed(machine, capsys) if "the container may use" in each["fact"]]
@@ -293,6 +293,7 @@ def test_a_gpu_without_a_driver_is_a_problem(
 
 def put_driver(folder: Path, monkeypatch: pytest.MonkeyPatch, **values: int) -> None:
     """A CUDA driver in C, with one device."""
+    monkeypatch.setenv("PATH", os.defpath)
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None or sys.platform != "linux":
         pytest.skip("there is no C compiler")
@@ -337,7 +338,6 @@ def test_each_state_of_the_driver(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("PATH", os.defpath)
     put_driver(tmp_path, monkeypatch, **values)
     put_gpu(machine)
     found = about(diagnosed(machine, capsys), fact)
@@ -357,6 +357,12 @@ def put_distribution(folder: Path, name: str, version: str, points: str = "") ->
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"
     metadata += "".join(f"\nRequires-Dist: {each}" for each in ASKS.get(name, ()))
     put(info, {"METADATA": metadata, "entry_points.txt": points})
+
+
+def put_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: dict[str, str]) -> None:
+    for name, version in {"xferlib": "0", **installed}.items():  # of a checkout nothing else tells what it needs
+        put_distribution(tmp_path / "site", name, version)
+    monkeypatch.syspath_prepend(tmp_path / "site")
 
 
 @pytest.mark.parametrize(
@@ -383,12 +389,31 @@ def test_versions_that_do_not_fit(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("PATH", os.defpath)
+    put_installed(tmp_path, monkeypatch, installed)
     put_driver(tmp_path, monkeypatch, **driver)
-    for name, version in {"xferlib": "0", **installed}.items():  # of a checkout nothing else tells what it needs
-        put_distribution(tmp_path / "site", name, version)
-    monkeypatch.syspath_prepend(tmp_path / "site")
     assert about(diagnosed(machine, capsys), fact)["severity"] == severity
+
+
+@pytest.mark.parametrize(
+    "installed",
+    [
+        {"cupy-cuda13x": "14.2"},
+        {"cuda-bindings": "13.0.1"},
+        {"optree": "0.14"},
+        {"nvidia-cuda-nvrtc": "13.1.5", "nvidia-cuda-runtime": "13.1.9"},
+    ],
+)
+def test_versions_that_fit_are_no_finding(
+    installed: dict[str, str],
+    machine: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put_installed(tmp_path, monkeypatch, installed)
+    put_driver(tmp_path, monkeypatch)
+    found = [each["fact"] for each in diagnosed(machine, capsys) if each["severity"] != "fine"]
+    assert not [fact for fact in found if any(name in fact for name in installed)]
 
 
 def test_the_cache_directory(

@@ -16,7 +16,7 @@ import pytest
 import xferlib as xl
 from tests.striking import python_s_handler, struck_everywhere
 from xferlib.backends.base import deferred
-from xferlib.testing import assert_same_bits, in_python, no_peers
+from xferlib.testing import assert_same_bits, backend_named, in_python, no_peers
 
 
 @pytest.fixture(autouse=True)
@@ -190,6 +190,20 @@ def test_batches_for_two_devices_stay_in_step(fake: Any, kind: str, source: Any)
         struck_everywhere(program)
 
 
+def test_a_loop_that_is_struck_as_it_begins_leaves_no_thread(backend: str) -> None:
+    items = [batch(number, "large") for number in range(2)]
+
+    def begun() -> None:
+        xl.prefetch(iter(items)).close()
+        xl.stream_map(lambda chunk: chunk, items[0], chunk_rows=300_000)
+
+    struck_everywhere(lambda run: run(begun), strikes=40)
+    for thread in threading.enumerate():
+        if thread.name.startswith(("xferlib-feed", "xferlib-drain")):
+            thread.join(60)
+            assert not thread.is_alive()
+
+
 def test_a_stream_is_left_and_the_one_before_is_current_again(backend: str) -> None:
     array = batch(3, "medium")
 
@@ -201,6 +215,29 @@ def test_a_stream_is_left_and_the_one_before_is_current_again(backend: str) -> N
             return there
 
         assert_same_bits(xl.to_host(run(within)), array)
+
+    struck_everywhere(program)
+
+
+def test_a_capture_that_is_struck_ends(backend: str) -> None:
+    if not backend_named(backend).capabilities.graphs:
+        pytest.skip("the backend has no graphs")
+
+    def program(run: Callable[[Callable[[], Any]], Any]) -> None:
+        source, result = xl.pinned_array(np.arange(100.0)), xl.pinned_zeros(100)
+        device, stream = xl.zeros(100), xl.Stream()
+        xl.synchronize()
+
+        def captured() -> Any:
+            with stream.capture() as graph:
+                xl.to_device(source, out=device)
+                xl.to_host_async(device, out=result)
+            return graph
+
+        graph = run(captured)
+        graph.launch(stream)
+        stream.synchronize()
+        assert_same_bits(result, source)
 
     struck_everywhere(program)
 

@@ -15,7 +15,7 @@ from tests.comparing import quiet, same
 from tests.surface import Viewed
 from xferlib.errors import XferError
 
-SEEDS = 60
+SEEDS = 40
 REFUSED = (
     "have no order", "orders no", "does not order", "would drop the imaginary part", "is no matrix; reshape it",
     "must be integers", "is no integer", "is no axis of an array of 0", "is out of range for 0 dimension(s)",

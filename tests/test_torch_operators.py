@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 
 import xferlib as xl  # noqa: E402
 from tests.comparing import FORMS, SCALARS, TABLE, difference, label, numpys, report  # noqa: E402
-from xferlib.errors import ArgumentError  # noqa: E402
+from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError  # noqa: E402
 from xferlib.testing import DTYPES  # noqa: E402
 
 OPERATORS: dict[str, Callable[..., Any]] = {
@@ -187,3 +187,31 @@ def test_the_block_ends_and_is_the_threads_own() -> None:
     assert (ints / 2).dtype == torch.float32
     with pytest.raises(ValueError, match="step"):
         _ = ints[::-1]
+
+
+def test_assignments_convert_and_overlap_as_numpys() -> None:
+    for dtype in ("uint8", "uint16", "int64", "float32", "bool"):
+        host = (np.arange(9) % 5).astype(dtype).reshape(3, 3)
+        tensor = torch.from_numpy(host.copy())
+        with xp.numpy_operators():
+            for each in (host, tensor):
+                each[np.bool_(True), 0] = 2.0
+                each[1] = np.float32(1)
+                each[...] = each.T
+                each[1:] = each[:-1]
+                each[:, ::-1] = each
+        np.testing.assert_array_equal(tensor.numpy(), host)
+
+
+def test_assignments_that_numpy_refuses_are_refused() -> None:
+    tensor = torch.zeros(3, dtype=torch.uint16)
+    with xp.numpy_operators():
+        for wrong in (1 << 16, -1):
+            with pytest.raises(OverflowError):
+                tensor[0] = wrong
+        with pytest.raises(UnsupportedArrayError, match="assignment: NoneType"):
+            tensor[0] = None
+        with pytest.raises(LayoutError, match=r"assignment: shapes \(2,\) and \(3,\)"):
+            tensor[1:] = tensor
+        with pytest.raises(LayoutError, match="does not fit into"):
+            tensor += torch.zeros((2, 3), dtype=torch.uint16)

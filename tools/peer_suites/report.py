@@ -120,14 +120,18 @@ python -m tools.peer_suites cupy=../cupy pycuda=../pycuda chainer=../chainer tor
     --backend numpy,torch,sim --record --page
 ```
 
-The tests are fetched and adapted, and none is kept: their imports name the shim, and nothing else of them is changed,
-but that texts of errors are not compared. A test is **applicable** if everything that it uses has a counterpart: the
-[table of names](other-libraries.md) says which have one, and of arrays those members count that move, copy, view or
-describe memory, and what the Array API has. Not applicable is a test of the peer's internals, of a name that the
-table gives none for, of hardware that the backend has not (CUDA source on a CPU, a second device), of what another
-library's own arrays do, of the peer's own settings and deprecations, one that expects an error where xferlib does the
-work, and one that the peer itself leaves out. `not_applicable.txt` beside the tool lists those of them that a name does
-not tell. Layouts are compared where a test asks for it.
+The tests are fetched and adapted, and none is kept: only their imports are changed, which name the shim, and texts of
+errors are not compared. A test is **applicable** if everything that it uses has a counterpart: a name that has one in
+the [table of names](other-libraries.md), a member of arrays that moves, copies, views or describes memory, or a
+function of the Array API. A test is not applicable if it tests
+
+- the peer's internals, settings or deprecations, or what another library's own arrays do;
+- a name for which the table has no counterpart;
+- hardware that the backend lacks (CUDA source on a CPU, a second device);
+- an error where xferlib does the work;
+
+or if the peer itself leaves it out. `not_applicable.txt` beside the tool lists those that no name tells. Layouts are
+compared where a test asks for it.
 
 numpy, sim and torch ran on a CPU; cupy, pycuda and torch (CUDA) on one H100, where torch has run PyCUDA's tests alone.
 

@@ -40,6 +40,16 @@ def exactly(obj: Any, host: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.nd
     return np.asarray(obj, dtype) if host.dtype.kind in "iu" and dtype.kind in "iu" else host
 
 
+def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
+    """A number as one of a dtype: as NumPy assigns it to an element.
+
+    Raises:
+        OverflowError: A Python integer that the dtype does not hold.
+    """
+    found: Any = value.astype(dtype) if isinstance(value, np.generic) else np.array(value, dtype)[()]
+    return found  # type: ignore[no-any-return]
+
+
 def copy_into(dst: np.ndarray[Any, Any], src: np.ndarray[Any, Any]) -> None:
     """Fill ``dst`` with ``src``, converted to its dtype; releases the GIL while copying.
 

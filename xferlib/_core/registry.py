@@ -55,7 +55,7 @@ _BUILTIN: dict[str, _Spec] = {
     "pycuda": _Spec(
         "xferlib.backends.pycuda:PycudaBackend", "pip install 'xferlib[pycuda]'", ("pycuda.gpuarray.GPUArray",)
     ),
-    "sim": _Spec("xferlib.sim.backend:SimBackend", "pip install xferlib", ("xferlib.sim.arrays.array.SimArray",)),
+    "sim": _Spec("xferlib.sim.backend:SimBackend", "pip install xferlib", ("xferlib.sim.SimArray",)),
     "numpy": _Spec("xferlib.backends.numpy:NumpyBackend", "pip install numpy", ("numpy.ndarray", "numpy.generic")),
 }
 

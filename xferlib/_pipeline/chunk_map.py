@@ -17,6 +17,7 @@ from xferlib._core.stream import current_stream
 from xferlib._core.thresholds import IN_TURN_MOST, RECYCLED_CHUNK_FROM
 from xferlib._memory.host import RECYCLED_FROM, host_cache
 from xferlib._pipeline.device_worker import Station
+from xferlib._runtime.interrupts import deferred
 from xferlib.errors import ArgumentError, UnsupportedArrayError
 
 if TYPE_CHECKING:
@@ -86,6 +87,9 @@ class InTurn:
         self._memory: HostArray | None = None
         """The memory of the chunk before, which no array uses any more if nothing but this refers to it."""
 
+    def start(self) -> None:
+        """No-op: there is no thread."""
+
     def next(self) -> Any:
         """Return the next chunk on the device."""
         host = self._results.read(next(self._numbers))
@@ -146,6 +150,7 @@ class ChunkMap:
                 self._stations.append(
                     InTurn(device, numbers, results) if is_small else Station(device, numbers, results, self._depth)
                 )
+                self._stations[-1].start()
             for number in range(len(results.spans)):
                 if results.is_stopped:
                     break
@@ -155,9 +160,10 @@ class ChunkMap:
             results.stop(error)
             raise
         finally:
-            for station in self._stations:
-                station.close()
-            results.end()
+            with deferred:  # or Ctrl-C might leave threads that nothing ends
+                for station in self._stations:
+                    station.close()
+                results.end()
         if results.error is not None:
             raise results.error
         results.report()

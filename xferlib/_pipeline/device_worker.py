@@ -32,6 +32,7 @@ from xferlib._pipeline.reader_feed import ThreadedFeed
 from xferlib._pipeline.routing import Router
 from xferlib._runtime import callsite, shutdown
 from xferlib._runtime.handoff import HandoffQueue, OwnThread
+from xferlib._runtime.interrupts import deferred
 from xferlib.errors import ClosedError, OutOfMemoryError
 
 if TYPE_CHECKING:
@@ -91,9 +92,14 @@ class Station:
             OwnThread(functools.partial(self._run, down), f"xferlib-drain-{number}")
             for number, down in enumerate(downs)
         ]
-        for thread in self._threads:
-            thread.start()
         _stations[id(self)] = self
+
+    def start(self) -> None:
+        """Start the threads, once something closes the station whatever strikes."""
+        self.feed.start()
+        with deferred:
+            for thread in self._threads:
+                thread.start()
 
     def _chunks(self) -> Iterator[Any]:
         for number in self._numbers:
@@ -161,8 +167,12 @@ class Station:
         self._end_threads()
         with self._changed:
             self._changed.notify_all()
-        for thread in self._threads:
+        for thread in self._started:
             thread.join(_END_S)
+
+    @property
+    def _started(self) -> list[OwnThread]:
+        return [thread for thread in self._threads if thread.ident is not None]
 
     def _end_threads(self) -> None:
         for _ in self._threads:
@@ -171,7 +181,7 @@ class Station:
     def close(self) -> None:
         """End every thread, after the results that are in flight."""
         self._end_threads()
-        for thread in self._threads:
+        for thread in self._started:
             thread.join()
         self._room.release()
         self.feed.close(waits=True)

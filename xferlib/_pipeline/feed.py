@@ -85,6 +85,9 @@ class Feed:
         self._turn = threading.RLock()
         _feeds[id(self)] = self
 
+    def start(self) -> None:
+        """Begin to read ahead, once something closes the feed whatever strikes; here the consumer reads."""
+
     def next(self) -> Any:
         """Return the next batch, ordered on the calling thread's current stream.
 

@@ -36,6 +36,7 @@ class Prefetcher(Iterator[Any]):
         self._feed = feed
         self._finalizer = weakref.finalize(self, feed.close, waits=False)
         self._finalizer.atexit = False
+        feed.start()
 
     def __iter__(self) -> Iterator[Any]:
         if self._again is None:

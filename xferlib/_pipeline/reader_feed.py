@@ -20,6 +20,7 @@ from xferlib._pipeline.feed import Feed
 from xferlib._pipeline.routing import Route, Router
 from xferlib._runtime import callsite
 from xferlib._runtime.handoff import OwnThread
+from xferlib._runtime.interrupts import deferred
 
 if TYPE_CHECKING:
     from xferlib._core.raw import RawStream
@@ -55,13 +56,17 @@ class ThreadedFeed(Feed):
         self._is_stable = is_stable
         self._trouble: BaseException | None = None
         """An error that the thread met while it waited for the device; it retries when the consumer has raised it."""
-        self._phase = _Phase.IDLE
+        self._phase = _Phase.ENDED
         self._changed = threading.Condition()  # over a reentrant lock: a finalizer may run inside
         self._site = callsite.user_site()
         self._here = devices.current_device(router.backend)
         context = contextvars.copy_context()  # the source sees the defaults of the thread that made the feed
         self.thread = OwnThread(functools.partial(context.run, self._run), "xferlib-feed")
-        self.thread.start()
+
+    def start(self) -> None:
+        with deferred:  # a thread that runs keeps the feed
+            self._phase = _Phase.IDLE
+            self.thread.start()
 
     # --- the consumer
 
@@ -219,5 +224,5 @@ class ThreadedFeed(Feed):
             is_ours = self._changed.wait_for(lambda: self._phase not in (_Phase.SOURCE, _Phase.GATE), _GRACE_S)
             if is_ours:
                 self._changed.wait_for(lambda: self._phase is _Phase.ENDED, _EXIT_S)
-        if self._phase is _Phase.ENDED:
+        if self._phase is _Phase.ENDED and self.thread.ident is not None:
             self.thread.join(_EXIT_S)

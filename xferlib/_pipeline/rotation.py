@@ -89,6 +89,11 @@ class Rotation:
         self._pid = os.getpid()
         self._turn = threading.RLock()  # reentrant, as that of a feed
 
+    def start(self) -> None:
+        """Begin to read ahead, as `Feed.start` does."""
+        for feed in self._feeds:
+            feed.start()
+
     @property
     def _is_forked(self) -> bool:
         return self._pid != os.getpid()

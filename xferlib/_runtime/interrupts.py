@@ -18,6 +18,8 @@ So these critical sections, and no others, are inside ``with deferred:``, where 
 - the switch to another stream and back around a call into a library that follows the current one;
 - the hand-over of device memory to the guard that frees it (`backends/cuda/memory.py`);
 - the note of a transfer that the simulator puts off (`handle`);
+- the start of a feed's and a device's threads, and the end of those of `stream_map`;
+- the begin of a capture, and its end;
 - the begin of an operation of MPI, and its note.
 
 The slabs and the objects in flight need none: each of their steps is whole by itself.

@@ -65,7 +65,7 @@ class SimBackend(Backend, DeviceKernels):
     """Simulated devices: separate memory, real streams, and a detector that watches."""
 
     name = "sim"
-    array_types = ("xferlib.sim.arrays.array.SimArray",)
+    array_types = ("xferlib.sim.SimArray",)
     pinned_domain = "sim"
     capabilities = Capabilities(
         streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,

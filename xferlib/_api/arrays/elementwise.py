@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._api.arrays.primitives import READ_ONLY, Primitives, Shape, is_scalar, number
+from xferlib._api.arrays.primitives import READ_ONLY, Primitives, Shape, is_scalar
 from xferlib._core.array import Array
+from xferlib._core.convert import number
 from xferlib.errors import KernelTypeError, LayoutError
 from xferlib.kernels import ElementwiseKernel, elementwise
 

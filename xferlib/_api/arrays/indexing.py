@@ -10,8 +10,9 @@ import numpy as np
 
 from xferlib._api import transfers
 from xferlib._api.arrays import selecting, shaping
-from xferlib._api.arrays.primitives import READ_ONLY, Primitives, Shape, is_scalar, number
+from xferlib._api.arrays.primitives import READ_ONLY, Primitives, Shape, is_scalar
 from xferlib._core.array import Array
+from xferlib._core.convert import number
 from xferlib._core.device import Device
 from xferlib.errors import KernelTypeError, LayoutError, UnsupportedArrayError
 from xferlib.kernels import ElementwiseKernel, casting, elementwise

@@ -49,16 +49,6 @@ def is_scalar(value: Any) -> bool:
     return type(value) in SCALARS or (isinstance(value, np.generic) and value.dtype in _array.SUPPORTED)
 
 
-def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
-    """A number as one of a dtype: as NumPy assigns it to an element.
-
-    Raises:
-        OverflowError: A Python integer that the dtype does not hold.
-    """
-    found: Any = value.astype(dtype) if isinstance(value, np.generic) else np.array(value, dtype)[()]
-    return found  # type: ignore[no-any-return]
-
-
 def enqueued(
     owner: Backend,
     stream: RawStream,

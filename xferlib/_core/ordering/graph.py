@@ -178,15 +178,22 @@ class CaptureBlock:
         _sweep()
         self._stream._settle()
         self._backend.attach(self._raw.device)
-        with deferred:  # or Ctrl-C might leave the stream captured
-            self._backend.capture_begin(self._raw)
-            self._capture = Capture(self._raw)
-            try:
-                self._stream.__enter__()
-            except BaseException:
-                self._end()
-                raise
         self._graph = Graph(self._raw.device, type(self._stream))
+        is_entered = False
+        try:
+            with deferred:  # or Ctrl-C might leave the stream captured
+                self._backend.capture_begin(self._raw)
+                self._capture = Capture(self._raw)
+                try:
+                    self._stream.__enter__()
+                    is_entered = True
+                except BaseException:
+                    self._end()
+                    raise
+        except BaseException as error:
+            if is_entered:  # Ctrl-C, put off until here
+                self.__exit__(type(error), error, None)
+            raise
         return self._graph
 
     def __exit__(

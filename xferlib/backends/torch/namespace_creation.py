@@ -130,8 +130,8 @@ def full(shape: int | tuple[int, ...], fill_value: Any, dtype: Any = None, *, de
     except (RuntimeError, TypeError, OverflowError):  # of numbers that torch does not convert, such as 1 << 63
         if wanted not in FROM_TORCH:
             raise
-    np.array(fill_value, FROM_TORCH[wanted])  # NumPy's error, of what the dtype does not hold
-    return dtypes.as_tensor(fill_value, wanted, torch.device(place or "cpu")).expand(extents).clone()
+    value = convert.number(fill_value, FROM_TORCH[wanted])  # or NumPy's error, of what the dtype does not hold
+    return dtypes.as_tensor(value, wanted, torch.device(place or "cpu")).expand(extents).clone()
 
 
 def full_like(x: Tensor, /, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:

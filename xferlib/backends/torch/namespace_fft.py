@@ -77,20 +77,21 @@ def _shifted(name: str, sign: int) -> Callable[..., Tensor]:
 fftshift, ifftshift = _shifted("fftshift", 1), _shifted("ifftshift", -1)
 
 
-def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """The frequencies of `fft`; float64 by default."""
-    wanted = dtypes.torch_dtype(dtype) or creation.by_default()
-    if n < 1:
-        raise ArgumentError(f"fft.fftfreq: n={n} is no number of elements; give 1 or more")
-    return torch.fft.fftfreq(n, d, dtype=wanted, device=creation.place_of(device))
+def _frequencies(name: str) -> Callable[..., Tensor]:
+    compute = getattr(torch.fft, name)
+
+    def operate(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
+        if n < 1:
+            raise ArgumentError(f"fft.{name}: n={n} is no number of elements; give 1 or more")
+        wanted = dtypes.torch_dtype(dtype) or creation.by_default()
+        found: Tensor = compute(n, d, dtype=wanted, device=creation.place_of(device))
+        return found
+
+    operate.__doc__ = f"The frequencies of `{name.removesuffix('freq')}`; float64 by default."
+    return creation.named(operate, name, __name__)
 
 
-def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """The frequencies of `rfft`; float64 by default."""
-    wanted = dtypes.torch_dtype(dtype) or creation.by_default()
-    if n < 1:
-        raise ArgumentError(f"fft.rfftfreq: n={n} is no number of elements; give 1 or more")
-    return torch.fft.rfftfreq(n, d, dtype=wanted, device=creation.place_of(device))
+fftfreq, rfftfreq = _frequencies("fftfreq"), _frequencies("rfftfreq")
 
 
 def __getattr__(name: str) -> Any:

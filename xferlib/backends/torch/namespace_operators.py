@@ -15,10 +15,12 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from xferlib._core import convert
+from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_elementwise as elementwise
 from xferlib.backends.torch import namespace_whole as whole
 from xferlib.backends.torch.namespace_dtypes import FROM_TORCH, SIGNED
-from xferlib.errors import ArgumentError
+from xferlib.errors import ArgumentError, LayoutError
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "add": ("add", "__add__", "__radd__"), "subtract": ("sub", "__sub__"),
@@ -66,6 +68,11 @@ def _in_place(name: str, function: Callable[..., Tensor]) -> Callable[..., Tenso
                 f"{name} in place: a {FROM_TORCH[x.dtype]} tensor does not hold the {FROM_TORCH[found.dtype]} result; "
                 "write x = x + y, or convert the other operand with xp.astype"
             )
+        if found.shape != x.shape:
+            raise LayoutError(
+                f"{name} in place: the result of shape {tuple(found.shape)} does not fit into {tuple(x.shape)}; write "
+                "x = x + y"
+            )
         return x.copy_(found)
 
     return operate
@@ -91,19 +98,24 @@ def _read(x: Tensor, key: Any) -> Tensor:
 
 def _write(x: Tensor, key: Any, value: Any) -> None:
     """``x[key] = value``."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    if isinstance(value, Tensor):
+        is_shared = value.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        value = value.to(x.dtype, copy=is_shared)  # torch copies overlapping memory in any order, or refuses
+    elif x.dtype in FROM_TORCH:
+        dtypes.kind_of("assignment", value)
+        value = dtypes.as_tensor(convert.number(value, FROM_TORCH[x.dtype]), x.dtype, x.device)
     signed = SIGNED.get(x.dtype)
     if signed is not None:
-        value = value.to(x.dtype) if isinstance(value, Tensor) else torch.tensor(value, dtype=x.dtype, device=x.device)
         return _write(x.view(signed), key, value.view(signed))
     base, rest, axes = _ascending(x, _plain(x, key))
+    target = base.flip(axes) if axes else x
+    try:
+        target[rest] = value
+    except RuntimeError:
+        dtypes.shape_together("assignment", tuple(target[rest].shape), tuple(value.shape), is_first=True)
+        raise
     if axes:
-        turned = base.flip(axes)
-        turned[rest] = value
-        base.copy_(turned.flip(axes))
-    else:
-        x[rest] = value
+        base.copy_(target.flip(axes))
     return None
 
 
@@ -111,7 +123,9 @@ def _plain(x: Tensor, key: Any) -> Key:
     """A key as a tuple in which torch reads every part as NumPy does: uint8 as indices, masks of no elements."""
     parts: list[Any] = []
     for part in key if isinstance(key, tuple) else (key,):
-        if not isinstance(part, Tensor) or part.dtype is torch.int64:
+        if isinstance(part, np.bool_):
+            parts.append(bool(part))
+        elif not isinstance(part, Tensor) or part.dtype is torch.int64:
             parts.append(part)
         elif part.dtype is not torch.bool:
             parts.append(part.to(torch.int64))

@@ -28,7 +28,7 @@ _back, _moved = creation.back, creation.moved
 def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
     """Views of one common shape."""
     arrays = tuple([creation.tensor_of("broadcast_arrays", each) for each in arrays])
-    shape = broadcast_shapes(*[each.shape for each in arrays])
+    shape = dtypes.shape_together("broadcast_arrays", *[each.shape for each in arrays])
     return tuple([torch.broadcast_to(each, shape) for each in arrays])
 
 
@@ -38,12 +38,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     Raises:
         LayoutError: There is none.
     """
-    given = [shape_of(each) if isinstance(each, (int, float)) else each for each in shapes]
-    try:
-        return tuple(torch.broadcast_shapes(*given))
-    except (RuntimeError, TypeError):
-        listed = " and ".join([str(shape_of(each)) for each in given])  # refuses what is no shape
-        raise LayoutError(f"broadcast_shapes: {listed} do not broadcast; every axis must agree or be 1") from None
+    return dtypes.shape_together("broadcast_shapes", *[shape_of(each) for each in shapes])
 
 
 def broadcast_to(x: Tensor, /, shape: Any) -> Tensor:
@@ -296,7 +291,9 @@ def take_along_axis(x: Tensor, indices: Tensor, /, axis: int = -1) -> Tensor:
     if places.dim() != x.dim():
         raise LayoutError(f"take_along_axis: indices have {places.dim()} axes, x has {x.dim()}; reshape one")
     places = torch.where(places < 0, places + x.shape[along], places)
-    common = broadcast_shapes(*[(*each.shape[:along], *each.shape[along + 1 :]) for each in (x, places)])
+    common = dtypes.shape_together(
+        "take_along_axis", *[(*each.shape[:along], *each.shape[along + 1 :]) for each in (x, places)]
+    )
     spread = [each.expand((*common[:along], each.shape[along], *common[along:])) for each in (_moved(x), places)]
     # Torch's own take_along_dim takes indices beyond the extent modulo that.
     return _back(_taken(torch.gather, spread[0], along, spread[1]), x.dtype)

@@ -18,7 +18,7 @@ from xferlib.kernels.frontends.cpp import directives, type_names
 from xferlib.kernels.frontends.cpp.directives import NONE, Macros
 from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION, MAX_CHARACTERS, check_length, plain_types
 from xferlib.kernels.frontends.source_lines import caret
-from xferlib.kernels.ir.types import C_TYPES
+from xferlib.kernels.ir.types import C_TYPES, VECTOR_PARTS
 
 _STATIC_CAST = re.compile(r"\b(?:static_cast|reinterpret_cast|const_cast)\s*<([^<>]*)>")
 _STD = re.compile(r"\b(?:std|thrust|cupy|cuda|type_traits|pycuda)\s*::\s*")
@@ -26,7 +26,7 @@ _CHARACTER = re.compile(r"(?<![\w'])'(\\[0-7]{1,3}|\\x[0-9a-fA-F]{1,2}|\\[^\n]|[
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "v": 11, "f": 12, "a": 7, "b": 8, "\\": 92, "'": 39, '"': 34, "?": 63}
 _LIMITS = re.compile(r"\bnumeric_limits\s*<([^<>]*)>\s*::\s*(\w+)\s*\(\s*\)")
 _LIST_INDEX = re.compile(r"\[\s*\{")
-_VECTOR = re.compile(r"\b(?:(?:u?(?:char|short|int|long|longlong))|float|double)[1-4]\b")
+_VECTOR = re.compile(rf"\b(?:{'|'.join(VECTOR_PARTS)})[1-4]\b")
 AUTO = "xf_auto"
 """The name of the type ``auto`` in the text that is parsed."""
 _PYTHON = re.compile(

@@ -94,6 +94,14 @@ C_TYPES: dict[str, DType] = {
 }  # fmt: skip
 """Every type name of a signature or snippet: C's on a 64-bit CUDA platform, NumPy's, and <stdint.h>'s."""
 
+VECTOR_PARTS: dict[str, DType] = {"uchar": UINT8} | {
+    name: C_TYPES[name]
+    for name in (
+        "char", "short", "ushort", "int", "uint", "long", "ulong", "longlong", "ulonglong", "float", "double",
+    )
+}  # fmt: skip
+"""The numbers of CUDA's vector types, by the name without the count."""
+
 _SMALL = frozenset({BOOL, INT8, UINT8, INT16, UINT16})
 
 

@@ -36,6 +36,8 @@ class SimArray(Declared):
     Made by `xferlib.to_device`, `xferlib.empty` and the functions of its namespace.
     """
 
+    __module__ = "xferlib.sim"  # the name that a program can use
+
     __slots__ = ("__weakref__", "_memory", "_spans", "allocation", "info")
 
     _namespace: ClassVar[ModuleType]

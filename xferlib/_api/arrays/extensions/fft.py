@@ -138,21 +138,20 @@ def _checked_norm(call: str, norm: str | None) -> str:
     return norm or "backward"
 
 
-def _check_count(call: str, n: int) -> None:
-    if n < 1:
-        raise ArgumentError(f"{call}: n={n} is no number of elements; give 1 or more")
+def _frequencies(name: str) -> Callable[..., Array]:
+    function = getattr(np.fft, name)
+
+    def frequencies(
+        lib: Primitives, n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None
+    ) -> Array:  # fmt: skip
+        if n < 1:
+            raise ArgumentError(f"fft.{name}: n={n} is no number of elements; give 1 or more")
+        return lib.upload(function(n, d), device, checked_dtype(dtype))
+
+    return _named(frequencies, name)
 
 
-def fftfreq(lib: Primitives, n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
-    """The frequencies of the elements of `fft`, for samples ``d`` apart; computed by the host."""
-    _check_count("fft.fftfreq", n)
-    return lib.upload(np.fft.fftfreq(n, d), device, checked_dtype(dtype))
-
-
-def rfftfreq(lib: Primitives, n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
-    """The frequencies of the elements of `rfft`, for samples ``d`` apart; computed by the host."""
-    _check_count("fft.rfftfreq", n)
-    return lib.upload(np.fft.rfftfreq(n, d), device, checked_dtype(dtype))
+fftfreq, rfftfreq = _frequencies("fftfreq"), _frequencies("rfftfreq")
 
 
 def _shifted(name: str, sign: int) -> Callable[..., Array]:

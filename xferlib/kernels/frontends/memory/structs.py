@@ -14,6 +14,7 @@ from xferlib.kernels.frontends.ctext import NO_VALUE
 from xferlib.kernels.frontends.memory.contents import Contents, Fail, Place, Variable
 from xferlib.kernels.frontends.memory.local_arrays import element_keys
 from xferlib.kernels.ir.nodes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, Builder, DType, Node
+from xferlib.kernels.ir.types import VECTOR_PARTS
 
 RETURNED = "returned"
 """The first part of the keys of the members that a function returns."""
@@ -80,18 +81,11 @@ def leaves(value: Node | StructValue) -> list[Node]:
     return value.leaves() if isinstance(value, StructValue) else [value]
 
 
-def _vectors() -> dict[str, StructType]:
-    kinds = {"char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32",
-             "long": "int64", "ulong": "uint64", "longlong": "int64", "ulonglong": "uint64", "float": "float32",
-             "double": "float64"}  # fmt: skip
-    return {
-        f"{name}{count}": StructType(f"{name}{count}", tuple((each, np.dtype(dtype)) for each in "xyzw"[:count]))
-        for name, dtype in kinds.items()
-        for count in (1, 2, 3, 4)
-    }
-
-
-VECTORS = _vectors()
+VECTORS = {
+    f"{name}{count}": StructType(f"{name}{count}", tuple((each, dtype) for each in "xyzw"[:count]))
+    for name, dtype in VECTOR_PARTS.items()
+    for count in (1, 2, 3, 4)
+}
 """CUDA's vector types."""
 
 

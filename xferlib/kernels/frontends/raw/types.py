@@ -13,12 +13,8 @@ from xferlib.errors import KernelSyntaxError, shown
 from xferlib.kernels.frontends.raw.preprocessor import expanded
 from xferlib.kernels.frontends.raw.source import instance, template_before
 from xferlib.kernels.ir.nodes import COMPLEX64, COMPLEX128, DType
-from xferlib.kernels.ir.types import C_TYPES
+from xferlib.kernels.ir.types import C_TYPES, VECTOR_PARTS
 
-_PARTS = {
-    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",
-    "longlong": "i8", "ulonglong": "u8", "float": "f4", "double": "f8",
-}  # fmt: skip
 _MOST_ALIGNMENT = 16
 _COMPLEX: dict[str, DType] = {"cuFloatComplex": COMPLEX64, "cuComplex": COMPLEX64, "cuDoubleComplex": COMPLEX128}
 _QUALIFIERS = frozenset({"const", "volatile", "signed", "struct"})
@@ -39,13 +35,13 @@ class CType(NamedTuple):
     alignment: int
 
 
-def _vector(part: str, count: int) -> CType:
+def _vector(part: DType, count: int) -> CType:
     dtype = np.dtype([(name, part) for name in "xyzw"[:count]])
-    base = np.dtype(part).itemsize
+    base = part.itemsize
     return CType(dtype, base if count in (1, 3) else min(count * base, _MOST_ALIGNMENT))
 
 
-VECTORS = {f"{name}{count}": _vector(part, count) for name, part in _PARTS.items() for count in (1, 2, 3, 4)}
+VECTORS = {f"{name}{count}": _vector(part, count) for name, part in VECTOR_PARTS.items() for count in (1, 2, 3, 4)}
 """CUDA's built-in vector types: alignments are those of ``vector_types.h``."""
 
 
