@@ -50,8 +50,8 @@ class Strike:
     """Lets SIGINT's handler run at the n-th place where CPython would call it: behind a call, and in a new frame.
 
     In the calling thread, in the library's own code. Python ignores what is raised in a ``__del__``, in the callback of
-    a weak reference and in a generator that is closed, and leaves out an ``__exit__`` that is struck as it is entered (bpo-29988): there it strikes at the
-    next place.
+    a weak reference and in a generator that is closed, and leaves out an ``__exit__`` that is struck as it is entered
+    (bpo-29988): there it strikes at the next place.
     """
 
     def __init__(self, at: int) -> None:
