@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from xferlib._core.array import BINARY_OPERATORS
-from xferlib._core.ordering import peer_names
+from xferlib._runtime import peer_names
 from xferlib.errors import UnsupportedArrayError
 
 if TYPE_CHECKING:
