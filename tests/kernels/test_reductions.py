@@ -61,9 +61,11 @@ def test_an_axis_that_numpy_computed_is_one(target):
     for axis, same in ((np.int64(1), 1), (np.int8(-1), -1), ((np.uint8(2), np.int64(0)), (2, 0))):
         found, expected = (target.get(reductions.sum(x, axis=each)) for each in (axis, same))
         assert same_bits(found, expected)
-    for wrong in (True, 1.0, np.float32(1), "1", np.int64(3)):
-        with pytest.raises(KernelTypeError, match="out of range for 3 dimension"):
+    for wrong in (True, 1.0, np.float32(1), "1"):
+        with pytest.raises(KernelTypeError, match="is neither an int nor a tuple of ints"):
             reductions.sum(x, axis=wrong)
+    with pytest.raises(KernelTypeError, match="out of range for 3 dimension"):
+        reductions.sum(x, axis=np.int64(3))
 
 
 @pytest.mark.parametrize("name", ["min", "max", "argmin", "argmax", "any", "all", "sum", "prod"])
