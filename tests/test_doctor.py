@@ -167,6 +167,34 @@ def test_memory_and_its_limits(
     assert "half of the memory" in about(found, "the pinned pool may hold 12.00 GiB")["consequence"]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit of locked memory")
+@pytest.mark.parametrize(
+    ("nbytes", "has_gpu", "severity", "text"),
+    [
+        (-1, True, "fine", "any amount"),
+        (64 << 20, True, "fine", "65536 KiB"),
+        (64 << 10, True, "note", "64 KiB"),
+        (64 << 10, False, "fine", "64 KiB"),
+    ],
+)
+def test_the_limit_of_locked_memory(
+    nbytes: int,
+    has_gpu: bool,
+    severity: str,
+    text: str,
+    machine: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import resource
+
+    limit = resource.RLIM_INFINITY if nbytes < 0 else nbytes
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (limit, limit))
+    if has_gpu:
+        put_gpu(machine)
+    assert about(diagnosed(machine, capsys), f"may lock {text} of memory")["severity"] == severity
+
+
 @pytest.mark.parametrize("limit", ["max", str(1 << 63), str(1024 << 10)])
 def test_no_limit_of_memory_is_no_finding(limit: str, machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put(machine, {"proc/meminfo": "MemTotal: 1024 kB", "sys/fs/cgroup/memory.max": limit})

@@ -100,7 +100,7 @@ def test_explain_prints_the_plan() -> None:
         said = {name: str(xl.explain(each)) for name, each in {"whole": x, "rows": x[::2], "turned": x.T}.items()}
         back = str(xl.explain(xl.to_device(x)))
     assert "threads; converted nowhere" in said["whole"]
-    assert "gathered or scattered by C" in said["rows"]
+    assert "C gathers or scatters it" in said["rows"]
     assert "the device puts axes (1, 0) in order" in said["turned"]
     assert "copies of" in back
 

@@ -549,11 +549,11 @@ unchecked: Any = xl  # for type checkers, which see what is wrong
             r"xferlib\.reduction makes; call",
         ),
         (lambda: unchecked.ScanKernel("a + b"), e.KernelTypeError, r"xferlib\.scan makes; call"),
-        (lambda: unchecked.pinned_empty(1 << 50, "int8"), e.PinnedMemoryError, "release some, or take parts"),
+        (lambda: unchecked.pinned_empty(1 << 50, "int8"), e.PinnedMemoryError, "free arrays, or work on parts"),
         (
             lambda: unchecked.pinned_empty(1 << 50, "int8", backend="sim"),
             e.PinnedMemoryError,
-            "release some, or take parts",
+            "free arrays, or work on parts",
         ),
     ],
 )

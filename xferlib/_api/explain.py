@@ -16,7 +16,7 @@ from xferlib._transfer.plan import Path, Plan
 
 _REASONS = {
     Path.EMPTY: "there is nothing to copy",
-    Path.SMALL: "up to 64 KiB is copied at once into pinned memory: the source is free when the call returns",
+    Path.SMALL: "one thread copies it at once into pinned memory: the source is free when the call returns",
     Path.PINNED: "the memory is page-locked: the device reads it by itself while the host goes on",
     Path.STAGED: "the memory is pageable, or its layout or dtype differs: threads gather it into pinned chunks",
     Path.PERMUTED: "the array is dense in another axis order: it is sent as it lies and put in C order on the device",

@@ -10,7 +10,7 @@ import numpy as np
 
 from xferlib._core import devices
 from xferlib._core.array import BINARY_OPERATORS
-from xferlib._core.ordering import peer_names
+from xferlib._runtime import peer_names
 from xferlib.errors import UnsupportedArrayError
 
 if TYPE_CHECKING:

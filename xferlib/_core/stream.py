@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from xferlib._core import devices, observe, registry
 from xferlib._core.device import Device, DeviceSpec
-from xferlib._core.ordering import capture, peer_names
+from xferlib._core.ordering import capture
 from xferlib._core.ordering.event import Event, check_event
 from xferlib._core.pending import PendingTransfer, pending_on
 from xferlib._core.raw import call_guarded, handle_of, stream_text
+from xferlib._runtime import peer_names
 from xferlib.errors import ArgumentError, StreamError, StreamTypeError, UnsupportedError, shown
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ With a transform, or a stream that the caller names, every batch takes OWN. The 
 current stream is not the consumer's, only stages: `kept` and `stageable` tell what it may leave to the consumer.
 
 Guaranteed: the choice changes neither values nor their order. It reads no data, only an array's type, size, layout and
-address. Nothing here is locked: `_alike`, a cache of one entry, is used by the consumer alone, under `Feed._turn`.
+address.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from xferlib._core.thresholds import (
 )
 from xferlib._runtime import thread_budget
 from xferlib._transfer import plan
-from xferlib._transfer.many import Alike
+from xferlib._transfer.many import send_alike
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -66,7 +66,7 @@ class Router:
         conveyor: Copies medium arrays; None if the caller has named the stream for all of them.
     """
 
-    __slots__ = ("_alike", "_is_host", "_may_choose", "backend", "conveyor", "device", "transform")
+    __slots__ = ("_is_host", "_may_choose", "backend", "conveyor", "device", "transform")
 
     def __init__(
         self,
@@ -81,8 +81,6 @@ class Router:
         self.conveyor = conveyor
         self._may_choose = conveyor is not None and transform is None
         self._is_host = not backend.capabilities.streams
-        self._alike: Alike | None = None
-        """The structure that small batches have in common, as a rule."""
 
     def route(self, host: Any) -> Route:
         """Choose the route of a batch that is read in the consumer's thread.
@@ -119,11 +117,8 @@ class Router:
         Raises:
             As `xferlib.tree.to_device`, before anything is copied.
         """
-        if self._alike is not None and (values := self._alike.send(hosts, self.backend, stream)) is not None:
-            return values
-        found: list[Any] = tree.to_device(hosts, device=self.device)
-        self._alike = Alike.of(hosts[0], self.device)
-        return found
+        found: list[Any] | None = send_alike(hosts, self.backend, stream)
+        return found if found is not None else tree.to_device(hosts, device=self.device)
 
     def kept(self, host: Any) -> Any:
         """Copy a small batch on the host, to be uploaded when it is handed out; None for any other.

@@ -13,6 +13,7 @@ are a few KiB, or C cannot stage, this thread packs the slab's bytes for one cop
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,11 +21,11 @@ import numpy as np
 
 from xferlib._core import observe
 from xferlib._core.array import SUPPORTED, Array
-from xferlib._core.thresholds import GROUP_NBYTES, ONE_CALL_MOST, SCATTERED_FROM, TOGETHER_FROM
+from xferlib._core.thresholds import GROUP_NBYTES, ONE_CALL_MOST, PACKED_LEAF_MOST, SCATTERED_FROM, TOGETHER_FROM
 from xferlib._memory import pinned_ranges
 from xferlib._native import driver_calls
 from xferlib._runtime import config
-from xferlib._transfer import compiled_staging, packing, plan, regions, staged
+from xferlib._transfer import compiled_staging, plan, regions, staged
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.packing import LeafKind, PackedLeaves, SlabLayout
@@ -45,45 +46,29 @@ def can_stage(backend: Backend, device: Device) -> bool:
     return plan.forced() is None and compiled_staging.calls_of(backend, device) is not None
 
 
-class Alike:
-    """Arrays of one shape and dtype that travel in groups, one after the other: the layout of a group is computed once.
+def send_alike(arrays: Sequence[Any], backend: Backend, stream: RawStream) -> list[Array] | None:
+    """Copy small arrays of one shape and dtype to a device as one; None, a no-op, where one is different.
 
-    Args:
-        first: One of them.
+    Raises:
+        As `xferlib.to_device`: nothing has been copied.
     """
-
-    __slots__ = ("_dtype", "_layouts", "_shape")
-
-    def __init__(self, first: HostArray) -> None:
-        self._shape = first.shape
-        self._dtype = first.dtype
-        self._layouts: dict[int, SlabLayout] = {}
-
-    @classmethod
-    def of(cls, array: Any, place: Device) -> Alike | None:
-        """Create for arrays like ``array``; None where it travels in another way."""
-        if type(array) is not np.ndarray:
+    first = arrays[0]
+    if type(first) is not np.ndarray or first.dtype not in SUPPORTED or not 0 < first.nbytes <= PACKED_LEAF_MOST:
+        return None
+    shape, dtype = first.shape, first.dtype
+    for array in arrays:
+        if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
             return None
-        kinds, _ = packing.chosen([array, array], None, place)
-        return cls(array) if kinds and kinds[0].given == kinds[0].wanted else None
+    backend.attach(stream.device)
+    results: list[Any] = [None] * len(arrays)
+    _to_device(arrays, results, _alike(shape, dtype, len(arrays)), [], None, backend, stream)
+    return results
 
-    def send(self, arrays: Sequence[Any], backend: Backend, stream: RawStream) -> list[Array] | None:
-        """Copy the arrays to the device as one; None, a no-op, where one is different.
 
-        Raises:
-            As `xferlib.to_device`: nothing has been copied.
-        """
-        shape, dtype, count = self._shape, self._dtype, len(arrays)
-        for array in arrays:
-            if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
-                return None
-        layout = self._layouts.get(count)
-        if layout is None:
-            layout = self._layouts[count] = SlabLayout([LeafKind(shape, dtype, dtype, list(range(count)))])
-        backend.attach(stream.device)
-        results: list[Any] = [None] * count
-        _to_device(arrays, results, layout, [], None, backend, stream)
-        return results
+@functools.lru_cache(maxsize=64)  # a loop sends groups of few numbers
+def _alike(shape: tuple[int, ...], dtype: np.dtype[Any], count: int) -> SlabLayout:
+    """The layout of arrays of one form."""
+    return SlabLayout([LeafKind(shape, dtype, dtype, list(range(count)))])
 
 
 class Shipment:

@@ -119,7 +119,7 @@ class Plan:
             said = ["one copy by the driver where the stream is idle", f"else {said[0]}"]
         said.append("one thread" if threads == 1 else f"up to {threads} threads")
         if self.form is not None:
-            said.append("gathered or scattered by C")
+            said.append("C gathers or scatters it")
         if self.order:
             said.append(f"the device puts axes {self.order} in order")
         return "; ".join([*said, f"converted {self.conversion.value}"])

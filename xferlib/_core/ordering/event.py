@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from xferlib._core import devices, observe, registry
 from xferlib._core.device import Device, DeviceSpec
-from xferlib._core.ordering import peer_names
 from xferlib._core.raw import captured, event_text
+from xferlib._runtime import peer_names
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib.errors import ArgumentError, StreamError, StreamTypeError
 
