@@ -187,7 +187,7 @@ class PinnedPool:
         except BaseException as error:
             with self._lock:
                 self._total -= size
-            if isinstance(error, (MemoryError, OSError)) and not isinstance(error, XferError):
+            if isinstance(error, MemoryError) and not isinstance(error, XferError):
                 raise PinnedMemoryError(
                     f"{size} bytes of pinned memory cannot be allocated ({error}); free arrays, or work on parts"
                 ) from error

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib._runtime.callsite import CodeLocation
-from xferlib.errors import DeviceMemoryError
+from xferlib.errors import DeviceMemoryError, PinnedMemoryError
 from xferlib.sim.model.blocks import Block, where
 from xferlib.sim.model.operations import Action
 
@@ -124,4 +124,9 @@ class AddressSpace:
 
 def pages(nbytes: int) -> np.ndarray[Any, Any]:
     """Host memory in pages of its own, so that a page guard on it guards no other data."""
-    return np.frombuffer(mmap.mmap(-1, max(nbytes, 1)), np.uint8, nbytes)
+    try:
+        return np.frombuffer(mmap.mmap(-1, max(nbytes, 1)), np.uint8, nbytes)
+    except OSError as error:
+        raise PinnedMemoryError(
+            f"{nbytes} bytes of pinned memory cannot be allocated ({error}); free arrays, or work on parts"
+        ) from error
