@@ -12,6 +12,8 @@ import pytest
 import xferlib as xl
 from tests.test_peer_page import SECTIONS, resolve
 from xferlib.errors import UnsupportedError
+from xferlib.testing import configured
+from xferlib.testing.harness import in_threads
 
 OTHERS = {
     ".npz", "loadtxt", "savetxt", "xferlib info", "with", "pycuda.autoprimaryctx", "int.bit_length", 'extern "C"',
@@ -87,8 +89,18 @@ SIGNATURES = {"raw_module(path=...)", 'raw_module(source, link=(other_source, pa
 
 @pytest.fixture(autouse=True)
 def _on_the_simulator() -> Any:
-    with xl.use_backend("sim"):
+    with configured(), xl.use_backend("sim"):
         yield
+
+
+def _run(text: str, section: str) -> None:
+    """Run a piece in a thread of its own, which takes the streams and devices that it chooses with it."""
+
+    def work(code: str) -> None:
+        with xl.use_backend("sim"):
+            exec(code, _names(section))
+
+    in_threads(work, [text])
 
 
 def _has_argument(piece: str, ours: tuple[str, ...]) -> bool:
@@ -112,7 +124,7 @@ def test_a_piece_of_advice_works(section: str, ours: tuple[str, ...], piece: str
         return
     text = FILLED.get(piece, piece)
     try:
-        exec(f"{text} pass" if text.startswith("with ") else text, _names(section))
+        _run(f"{text} pass" if text.startswith("with ") else text, section)
     except UnsupportedError:
         assert section.startswith(("cupy.", "torch.", "pycuda."))  # of CUDA's devices alone
 
@@ -120,4 +132,4 @@ def test_a_piece_of_advice_works(section: str, ours: tuple[str, ...], piece: str
 def test_a_wrong_piece_is_found() -> None:
     assert not _has_argument("nothing_of_that_name=1", ("xl.raw_module",))
     with pytest.raises(AttributeError):
-        exec("stream.nothing_of_that_name()", _names("cupy.cuda"))
+        _run("stream.nothing_of_that_name()", "cupy.cuda")

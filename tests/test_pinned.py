@@ -479,6 +479,11 @@ def test_memory_that_does_not_exist_is_an_error_of_xferlib_that_names_the_bytes(
         pytest.skip(f"{name} is not installed")
     with pytest.raises(PinnedMemoryError, match=f"{1 << 50} bytes of pinned memory .* free arrays"):
         xl.pinned_empty(1 << 50, "uint8", backend=name)
+    with (
+        configured(pinned_limit="64 MiB"),
+        pytest.raises(PinnedMemoryError, match=f"{1 << 50} bytes"),
+    ):  # ordinary memory
+        xl.pinned_empty(1 << 50, "uint8", backend=name)
     with pytest.raises(xl.errors.DeviceMemoryError, match=f"^{1 << 50} bytes .* free arrays"):
         xl.empty(1 << 47, backend=name, device=f"{name}:cpu" if name != "sim" else None)
     assert xl.pinned_pool(name).stats().in_use_nbytes < 1 << 50

@@ -79,6 +79,12 @@ class PinnedStats:
         return self.in_use_nbytes + self.free_nbytes + self.draining_nbytes
 
 
+def _no_memory(nbytes: int, error: BaseException) -> PinnedMemoryError:
+    return PinnedMemoryError(
+        f"{nbytes} bytes of pinned memory cannot be allocated ({error}); free arrays, or work on parts"
+    )
+
+
 class PinnedPool:
     """Recycles page-locked blocks for backends that share them, as the CUDA backends do.
 
@@ -126,7 +132,10 @@ class PinnedPool:
         free = self._free.get(size)
         lease = self._lent(free) if free else None
         if lease is None and (lease := self._lease(size)) is None:
-            return np.empty(shape, dtype)
+            try:
+                return np.empty(shape, dtype)
+            except MemoryError as error:
+                raise _no_memory(nbytes, error) from error
         return np.ndarray(shape, dtype, lease, strides=None if nbytes else (0,) * len(shape))  # as numpy.empty
 
     def lending(self) -> tuple[Any, dict[int, list[PooledBlock]], deque[Any], PinnedPool]:
@@ -188,9 +197,7 @@ class PinnedPool:
             with self._lock:
                 self._total -= size
             if isinstance(error, MemoryError) and not isinstance(error, XferError):
-                raise PinnedMemoryError(
-                    f"{size} bytes of pinned memory cannot be allocated ({error}); free arrays, or work on parts"
-                ) from error
+                raise _no_memory(size, error) from error
             raise
         block = self._leases.PooledBlock(memory, size, self._lock, self._backend)
         block.hand_on()
