@@ -313,10 +313,15 @@ static int see_memory(const ndarray *a, description *d)
 static int see_host(PyObject *array, description *d)
 {
     const ndarray *a = (const ndarray *)array;
+    PyObject *found;
     for (d->element = 0; d->element < front.element_count; ++d->element)
         if (front.elements[d->element].dtype == a->dtype)
             return see_memory(a, d);
-    return 0;
+    found = PyDict_GetItemWithError(front.dtypes, a->dtype); /* an equal object: made by newbyteorder, read by pickle */
+    if (!found)
+        return 0;
+    d->element = (int)PyLong_AsLong(found);
+    return see_memory(a, d);
 }
 
 /* The same of an array in the other byte order. */
