@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -387,10 +388,20 @@ def put_distribution(folder: Path, name: str, version: str, points: str = "") ->
     put(info, {"METADATA": metadata, "entry_points.txt": points})
 
 
-def put_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: dict[str, str]) -> None:
-    for name, version in {"xferlib": "0", **installed}.items():  # of a checkout nothing else tells what it needs
-        put_distribution(tmp_path / "site", name, version)
-    monkeypatch.syspath_prepend(tmp_path / "site")
+@pytest.fixture
+def diagnosed_with(
+    machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., list[Finding]]:
+    """The findings with some packages by version, beside a driver with some values."""
+
+    def diagnose(installed: dict[str, str], **driver: int) -> list[Finding]:
+        for name, version in {"xferlib": "0", **installed}.items():  # of a checkout nothing else tells what it needs
+            put_distribution(tmp_path / "site", name, version)
+        monkeypatch.syspath_prepend(tmp_path / "site")
+        put_driver(tmp_path, monkeypatch, **driver)
+        return diagnosed(machine, capsys)
+
+    return diagnose
 
 
 @pytest.mark.parametrize(
@@ -412,14 +423,9 @@ def test_versions_that_do_not_fit(
     driver: dict[str, int],
     severity: str,
     fact: str,
-    machine: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    diagnosed_with: Callable[..., list[Finding]],
 ) -> None:
-    put_installed(tmp_path, monkeypatch, installed)
-    put_driver(tmp_path, monkeypatch, **driver)
-    assert about(diagnosed(machine, capsys), fact)["severity"] == severity
+    assert about(diagnosed_with(installed, **driver), fact)["severity"] == severity
 
 
 @pytest.mark.parametrize(
@@ -432,15 +438,9 @@ def test_versions_that_do_not_fit(
     ],
 )
 def test_versions_that_fit_are_no_finding(
-    installed: dict[str, str],
-    machine: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    installed: dict[str, str], diagnosed_with: Callable[..., list[Finding]]
 ) -> None:
-    put_installed(tmp_path, monkeypatch, installed)
-    put_driver(tmp_path, monkeypatch)
-    found = [each["fact"] for each in diagnosed(machine, capsys) if each["severity"] != "fine"]
+    found = [each["fact"] for each in diagnosed_with(installed) if each["severity"] != "fine"]
     assert not [fact for fact in found if any(name in fact for name in installed)]
 
 

@@ -28,7 +28,7 @@ def check_conversion(source: np.dtype[Any], target: np.dtype[Any]) -> None:
 
 
 def exactly(obj: Any, host: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """The array that NumPy has made of ``obj``; of Python integers that are to be of an integer dtype, one of that.
+    """The array that NumPy has made of ``obj``; for Python integers and an integer dtype, one of that dtype.
 
     Raises:
         OverflowError: An integer does not fit into the dtype.

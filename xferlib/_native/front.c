@@ -673,9 +673,10 @@ static PyObject *copied_on_host(PyObject *x, const description *src, const descr
 {
     PyObject *result;
     description dst;
-    if (x && !is_changed(src, arriving) && src->nbytes < front.most_copied && (src->is_c || !is_for_one_thread(src, arriving)))
+    int is_here = is_for_one_thread(src, arriving);
+    if (x && !is_changed(src, arriving) && src->nbytes < front.most_copied && (src->is_c || !is_here))
         return front.new_copy(x, 0);
-    result = is_for_one_thread(src, arriving) ? host_array(arriving, NULL, NULL) : NULL;
+    result = is_here ? host_array(arriving, NULL, NULL) : NULL;
     if (result && see_host(result, &dst) && copy_on_host(src, &dst))
         return result;
     Py_XDECREF(result);

@@ -14,7 +14,7 @@ import numpy as np
 from xferlib import _native
 from xferlib._core import convert
 from xferlib._core.array import DTYPES
-from xferlib._core.layout import merged_axes
+from xferlib._core.layout import address, merged_axes
 from xferlib._core.thresholds import (
     C_FIRST_BLOCK_NBYTES,
     C_GATHER_FROM,
@@ -116,7 +116,7 @@ class Spreading(NamedTuple):
 def spreading(dst: HostArray, src: HostArray) -> Spreading | None:
     """The copy between two arrays that share no memory; None where NumPy takes no more time, or the C knows no way.
 
-    One of them is to be in C order, aligned and in native byte order.
+    One of them must be in C order, aligned and in native byte order.
     """
     is_gathered = dst.flags.carray and dst.dtype.isnative
     if not is_gathered and not (src.flags.c_contiguous and src.flags.aligned and src.dtype.isnative):
@@ -127,7 +127,7 @@ def spreading(dst: HostArray, src: HostArray) -> Spreading | None:
     found = _suitable(spread, plain.dtype)
     if found is None:
         return None
-    library, layout, where, there = _native.library(), found.layout, spread.ctypes.data, plain.ctypes.data
+    library, layout, where, there = _native.library(), found.layout, address(spread), address(plain)
     size = plain.itemsize
 
     def copy(first: int, count: int) -> None:

@@ -116,7 +116,7 @@ def deviation(name: str) -> Callable[..., Tensor]:
     def operate(x: Tensor, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         x = creation.tensor_of(name, x)
         axis, x = _axes(name, x, axis), x.to(results.get(x.dtype, x.dtype))
-        if axis == ():  # over which torch finds no deviation, whatever the correction
+        if axis == ():  # over which torch finds no deviation with any correction
             axis, x, keepdims = -1, x.unsqueeze(-1), False
         found: Tensor
         if name == "std" and not float(correction).is_integer():
