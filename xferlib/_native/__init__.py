@@ -67,6 +67,8 @@ class ArrayRegion(ctypes.Structure):
     )  # fmt: skip
 
 
+# Field by field as the struct of the same name in C: the fingerprint tells that both come from one state of the source,
+# not that they agree. A field that is added, moved or widened is so on both sides.
 class Setup(ctypes.Structure):
     """The common part of transfers of one direction on one stream: see `staging.c`."""
 
@@ -112,6 +114,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         made_from = ctypes.c_uint32.in_dll(library, "xf_fingerprint").value
     except ValueError as error:
         raise OSError(f"{name} is not what staging.c compiles to: {error}") from None
+    # Before any call: an old library would read the structures above by offsets that are no longer theirs.
     if made_from != checksum():
         raise OSError(f"{name} was compiled from another staging.c; run python -m xferlib._native.build")
     pointer, number, size = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
@@ -140,6 +143,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_gather", None, layout, pointer, number, number, pointer, size),
         ("xf_scatter", None, layout, pointer, number, number, pointer),
     )
+    # Without these ctypes passes a Python integer as a C int and cuts addresses to 32 bits.
     for name, result, *arguments in functions:
         function = getattr(library, name)
         function.argtypes, function.restype = arguments, result

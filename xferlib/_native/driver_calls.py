@@ -186,6 +186,8 @@ def bind_question(address: int) -> Callable[[], int]:
         made: Callable[[], int] = module.bind_question(address)
         return made
     function = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(address)
+    # One for each thread: a call of the driver releases no GIL here, but two threads may still take turns between the
+    # call and the look at its answer.
     answers = _Answers()
 
     def ask() -> int:

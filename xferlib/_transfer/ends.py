@@ -58,10 +58,12 @@ def source_of(x: Any, *, what: str = "x") -> CopySource:
     if owner is None or owner.name == "numpy":
         host = array.as_host_array(x, what=what)
         numpy = owner if owner is not None else registry.get("numpy")
+        # Only an array that was one already has a device: `fits` would otherwise let a list stand for its own copy.
         device = numpy.devices()[0] if host is x else None
         return CopySource(x, host.shape, host.dtype, numpy, device, host, None)
     info = owner.view(x)
     array.check_dtype(info.dtype, what=what)
+    # A tensor on the CPU is host memory: it takes the ways of NumPy's arrays, over a view of the same bytes.
     if info.device.kind == "cpu":
         return CopySource(x, info.shape, info.dtype, owner.at(info.device), info.device, owner.host_view(x), None)
     return CopySource(x, info.shape, info.dtype, owner.at(info.device), info.device, None, info)
@@ -106,6 +108,7 @@ def raw_stream(stream: Any, device: Device) -> RawStream:
     """
     if not isinstance(stream, Stream):
         stream = Stream.from_any(stream, device)
+    # Equal numbers are not enough: the stream of another library on the same GPU would lack what its backend keeps.
     if stream.device is not device:
         raise StreamError(
             f"the stream is of {stream.device}, but the array of {device}; "
@@ -186,6 +189,7 @@ def _check_fit(out: ArrayInfo | HostArray, is_writable: bool, shape: tuple[int, 
         is_held = out.dtype in array.SUPPORTED  # in native byte order, as `dtype` converts
         remedy = f"dtype={str(out.dtype)!r} to convert" if is_held else f"an array of dtype {dtype}"
         raise LayoutTypeError(f"out has dtype {out.dtype}, but {dtype} arrives; pass {remedy}")
+    # Threads write the pieces in any order, so which of two values an element keeps would differ from run to run.
     if array.repeats(shape, out.strides):
         raise LayoutError(f"out has strides {out.strides}, so that elements share memory; pass a copy of it")
     if not is_writable:

@@ -70,6 +70,7 @@ def chosen(leaves: Sequence[Any], dtype: Any, place: Device, *, least: int = 2) 
     packed: list[LeafKind] = []
     for (extents, arrives), members in kinds.items():
         wanted = arrives if dtype is None and arrives in _array.SUPPORTED else _arriving(arrives, dtype)
+        # An empty array has no bytes to share a slab, and a place in it would alias its neighbour's.
         if place.kind != "cpu" and 0 < math.prod(extents) * wanted.itemsize <= PACKED_LEAF_MOST:
             packed.append(LeafKind(extents, arrives, wanted, members))
         else:
@@ -168,6 +169,8 @@ class PackedLeaves:
         """Pack the arrays in this thread, and enqueue one copy; the arrays have been read on return."""
         backend, stream, nbytes = self._backend, self._stream, self._layout.nbytes
         info = backend.view(self.memory)
+        # A slab's segments are small and come round soon; what is larger comes from the pool, which keeps it to the
+        # end of its copy.
         if nbytes > MEDIUM_NBYTES:
             memory = pinned.pools.of(backend).empty(info.shape, info.dtype)
             self._pack(memory, memory.ctypes.data)
@@ -189,6 +192,7 @@ class PackedLeaves:
 def _describe(part: Any, source: HostArray, shape: tuple[int, ...], wanted: np.dtype[Any]) -> Any:
     """Say where an array lies, and how; returns what must outlive the part."""
     form = compiled_copies.form(shape, source.strides, source.dtype, wanted)
+    # The part keeps an address alone: nothing in C holds the array or its form, so the caller does, to the copy's end.
     if form is None:  # it has too many axes
         plain = np.empty(shape, wanted)
         convert.copy_into(plain, source)

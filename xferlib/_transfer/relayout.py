@@ -109,6 +109,7 @@ def _kernels_of(backend: Backend) -> DeviceKernels:
 def kernel(name: str, source: str, key: tuple[int, int], backend: Backend, device: Device) -> RawKernel:
     """A kernel of xferlib's own, compiled once; ``key`` distinguishes sources of one name."""
     place = (device, name, *key)
+    # No lock: two threads may compile the same source, and setdefault lets both launch the one that came first.
     found = _kernels.get(place)
     if found is None:
         kernels = _kernels_of(backend)
@@ -133,6 +134,8 @@ def launch(
     ``name`` and ``nbytes``, read and written, are for a recorder.
     """
     values = (ctypes.c_int64 * len(args))(*args)
+    # `values` and `params` must live until the launch returns, which these names see to; behind it the driver has
+    # copied them.
     start = ctypes.addressof(values)
     params = (ctypes.c_void_p * len(args))(*range(start, start + 8 * len(args), 8))
     grid = (min(blocks, _MOST_BLOCKS), 1, 1)
@@ -157,6 +160,8 @@ def copy(dst: ArrayInfo, src: ArrayInfo, backend: Backend, stream: RawStream, ki
     if dst.is_c_contiguous and src.is_c_contiguous:
         observe.copy(kind, dst.pointer, src.pointer, dst.nbytes, backend, stream)
         return
+    # Modulo 16, so that arrays of one form share a plan wherever they lie: no element is larger, so no more of an
+    # address decides which size of element is aligned.
     planned = _planned(dst.shape, dst.strides, src.strides, dst.dtype.itemsize, dst.pointer % 16, src.pointer % 16)
     code = kernel(planned.name, planned.source, planned.key, backend, dst.device)
     args = (dst.pointer, src.pointer, *planned.args)
@@ -199,6 +204,7 @@ def _planned(
 
 def _tiled(axes: list[_Axis]) -> tuple[int, int] | None:
     """The axis contiguous in the source and the one contiguous in the destination, where they differ."""
+    # An extent that repeats one element has stride 0 and is no contiguous axis: infinity puts it last.
     row = min(range(len(axes)), key=lambda axis: abs(axes[axis].src) or math.inf)
     col = min(range(len(axes)), key=lambda axis: abs(axes[axis].dst) or math.inf)
     is_worth = row != col and axes[row].extent >= 4 and axes[col].extent >= 4

@@ -103,6 +103,7 @@ class Communicator:
             UnsupportedArrayError: ``x`` is no array.
             LayoutError: ``out`` does not fit, is not contiguous, or is read-only.
         """
+        # A repetition skips every check below: a stream, a handle to wait for and a fixed order need the long way.
         may_repeat = reproducible is False and async_op is False and stream is None
         if may_repeat and (repeat := self._repeats.find(x, op, out)) is not None:
             done = self._repeats.run(repeat, x, out)
@@ -116,6 +117,7 @@ class Communicator:
         options = f"op={op!r}{', reproducible=True' if reproducible else ''}"
 
         def on_device(on: OnDevice) -> Iterator[Pending]:
+            # Remembered behind the last step: a call that fails on the way is checked anew when it comes again.
             yield from device_steps.all_reduce(on, op, in_order=reproducible)
             if may_repeat:
                 self._repeats.add(_signature("all_reduce", operand, options)._replace(via="device"), on, op)
@@ -123,6 +125,8 @@ class Communicator:
         ways = Ways(steps.all_reduce(driver, operand, result, op, in_order=reproducible), on_device)
         return running.run(
             self._group, "all_reduce", options, operand, result, ways, is_async=async_op,
+            # One operation of the driver is begun at once, and later calls may pass it. Several must begin in the same
+            # order in every rank: the next call completes them first.
             is_in_steps=async_op
             and (
                 reproducible
@@ -226,6 +230,7 @@ class Communicator:
     def barrier(self) -> None:
         """Wait until every rank has called; the work of devices is not waited for."""
         call = running.begin(self._group, Signature("barrier", (), ""))
+        # The comparison of the calls is a barrier already; without it, or with one rank, the exchange is.
         if not self._group.is_checked:
             with self._group.failing():
                 self._group.exchange(b"", call)

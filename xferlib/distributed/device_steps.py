@@ -65,6 +65,8 @@ class OnDevice(NamedTuple):
         source, out = self.operand.source, self.out
         info = source.info
         assert info is not None
+        # The library reads and writes in pieces, in an order of its own: of two arrays that overlap in part it would
+        # read pieces of the result. The very same array is what it calls in place, and takes.
         begins_inside = info.pointer != out.pointer and (
             info.pointer < out.pointer + out.nbytes and out.pointer < info.pointer + info.nbytes
         )
@@ -114,6 +116,8 @@ def all_reduce(on: OnDevice, op: str, *, in_order: bool) -> Iterator[Pending]:
         return
     plain = "sum" if op == "mean" else op
     with on.on_stream():
+        # On the call's own stream: the kernels between the two exchanges run there, and one beside it would need an
+        # event on each side of them.
         _in_order(on._replace(is_beside=False), out.pointer, info, count, dtype, plain)
         if op == "mean":
             _divide(on, dtype, count)
@@ -126,6 +130,7 @@ def _in_order(on: OnDevice, out: int, info: ArrayInfo, count: int, dtype: np.dty
     main, rest = part * on.size, count - part * on.size
     rows, tail = [], []
     if rest:
+        # What the ranks cannot share evenly, fewer elements than there are ranks: every rank reduces all of it.
         slab, address = on.empty((on.size * rest * dtype.itemsize,), np.dtype(np.uint8))
         nbytes = rest * dtype.itemsize
         on.driver.all_gather(address, info.pointer + main * dtype.itemsize, nbytes, order)
@@ -134,6 +139,8 @@ def _in_order(on: OnDevice, out: int, info: ArrayInfo, count: int, dtype: np.dty
     if part:
         slab, address = on.empty((main * dtype.itemsize,), np.dtype(np.uint8))
         nbytes = part * dtype.itemsize
+        # Part k of every rank arrives in rank k as one row for each rank: the rows are in the order of ranks, as
+        # `pairwise` has to see them, whichever came first.
         on.driver.all_to_all(address, info.pointer, main * dtype.itemsize, order)
         rows = [backend.subarray(slab, k * nbytes, (part,), dtype) for k in range(on.size)]
         reductions.pairwise(rows, op)

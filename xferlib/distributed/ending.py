@@ -43,6 +43,8 @@ def watch(group: Group) -> None:
         _groups[id(group)] = group
         if not _is_installed:
             _is_installed = True
+            # The first group's is kept and called first: it prints the traceback, and telling the others can end their
+            # output and, by way of the launcher, this process.
             before = sys.excepthook
 
             def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
@@ -71,6 +73,8 @@ def _end() -> None:
     for group in groups:
         group.close("the interpreter has ended")
         group.control.say_last()
+    # An interpreter that ends in order finalises MPI and gloo, which wait for every operation that was begun. One that
+    # is torn never completes, so the job is ended instead.
     torn = [group for group in groups if _has_raised or group.is_torn()]
     if torn:
         end_job(torn)
@@ -100,6 +104,8 @@ def abort(group: Group, error: BaseException) -> None:
         group.control.say_last()
         end_job([group])
     finally:
+        # Not sys.exit(): this is a thread beside the program, which may hang in the driver, and no exception reaches
+        # it.
         os._exit(1)
 
 

@@ -191,6 +191,7 @@ class Group:
                 if pending.wait(_SLICE_S):
                     return
         except BaseException as error:
+            # The words on the board are no operation of the driver, which could be torn.
             if not isinstance(pending, board.Board):
                 self._left.append(pending)
             if isinstance(error, DistributedError) or not isinstance(error, Exception):

@@ -47,6 +47,7 @@ class Operand(NamedTuple):
     @property
     def dtype(self) -> np.dtype[Any]:
         dtype = self.source.dtype
+        # The ranks reduce bytes as numbers of this machine; `loaded` swaps those of another order on the way.
         return dtype if dtype.isnative else dtype.newbyteorder("=")
 
     @property
@@ -58,6 +59,7 @@ class Operand(NamedTuple):
         """Its elements in host memory, flat and in C order: its own memory where that is so already."""
         host = self.source.host
         if host is None:
+            # Pinned: the device writes it by itself, and no thread copies it once more.
             host = transfers.to_host(self.source.given, stream=self.stream, pinned=True)
         return np.ascontiguousarray(host, self.dtype).reshape(-1)
 
@@ -110,6 +112,7 @@ class Result:
             self.array, self.info = out, _checked_out(out, operand, shape, call)
             backend.note_write(out, f"{call}: out")
         elif device is None or source.backend.name == "numpy":
+            # From the cache of results, whose pages are there: the system clears fresh ones at the first touch.
             self.array = host_cache.empty(shape, operand.dtype)
         else:
             stream = operand.raw_stream if operand.raw_stream is not None else backend.stream_current(device)
@@ -127,6 +130,7 @@ class Result:
             backend = self.operand.source.backend.name
             return creation.pinned_empty((self.info.size,), self.operand.dtype, backend=backend)
         flat = self.host.reshape(-1)
+        # The same array, not another one over the same memory: the drivers know by identity that they work in place.
         return given if _is_same(flat, given) else flat
 
     def stored(self, flat: HostArray) -> None:
@@ -152,6 +156,8 @@ def _checked_out(out: Any, operand: Operand, shape: tuple[int, ...], call: str) 
             f"{call}: out is {type(out).__name__}, not an array of any backend; make it with xferlib.empty_like(x)"
         )
     info = owner.view(out)
+    # Devices are made once each, so identity tells; the backend comes first, for two devices of different libraries may
+    # have the same number.
     if source.device is not None and info.device is not source.device:
         if info.device.backend != source.device.backend:
             raise mixing.mixed_backends(call, ("x", source.backend), ("out", owner))

@@ -88,8 +88,8 @@ def divide(x: Any, count: int) -> None:
 def all_reduce(driver: Driver, out: HostArray, x: HostArray, op: str, *, in_order: bool) -> Iterator[Pending]:
     """Reduce ``x`` of all ranks into ``out``, which may be ``x`` itself; both flat and not empty."""
     plain = "sum" if op == "mean" else op
-    result, given = as_numbers(out, op), x if x is not out else out
-    given = result if x is out else as_numbers(x, op)
+    result = as_numbers(out, op)
+    given = result if x is out else as_numbers(x, op)  # the same array for both: drivers know by identity
     if not in_order and is_one_step(driver, x.dtype, op, x.nbytes):
         yield driver.all_reduce(result, given, plain)
     else:
@@ -102,6 +102,7 @@ def _in_order(driver: Driver, out: HostArray, x: HostArray, op: str) -> Iterator
     """Each rank reduces one part of the elements in the order of `pairwise`, and all gather the parts."""
     size = driver.size
     count = x.size // size
+    # Then all of it counts as the rest, below.
     if size == 1 or x.nbytes * size <= _GATHERED_MOST:
         count = 0
     main = count * size
@@ -114,6 +115,7 @@ def _in_order(driver: Driver, out: HostArray, x: HostArray, op: str) -> Iterator
         rows = host_cache.empty((size, count), x.dtype)
         yield driver.all_to_all(rows.reshape(-1), x[:main])
         yield driver.all_gather(out[:main], pairwise(rows, op))
+    # Last: ``out`` may be ``x``, whose end is read above.
     out[main:] = rest
 
 

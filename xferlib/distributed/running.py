@@ -56,6 +56,8 @@ def run(
     refuse_no_flag(is_async, f"{name}: async_op")
     is_on_device = group.check_device(operand, name)
     signature = Signature(name, operand.shape, operand.dtype_name, options, "device" if is_on_device else "host")
+    # Both are generators, of which nothing runs before `run` below or the handle takes the first step: the calls are
+    # compared first, and an array of another shape in one rank is never sent.
     taken = _on_device(group, signature, operand, result, ways, is_async) if is_on_device else ways.host
     array = result.array
     with group.lock:
@@ -71,6 +73,8 @@ def run(
             begun.is_in_steps = is_in_steps and not (
                 is_on_device and group.device_driver is not None  # which its begin may make
             )
+            # Behind the handle's first step, which its constructor takes: if that raises, the group fails, and nothing
+            # open is left to wait for.
             group.open.append(begun)
             return begun
         except BaseException as error:

@@ -26,6 +26,8 @@ def all_reduce(driver: Driver, operand: Operand, result: Result, op: str, *, in_
     x = operand.loaded()
     out = result.buffer(x)
     if x.size:
+        # ``out`` may be ``x`` as a whole, which drivers do in place. Where they overlap in part, a driver that stores
+        # one part before it has read the next would reduce its own results.
         x = x if out is x else separate(x, out)
         yield from reductions.all_reduce(driver, out, x, op, in_order=in_order)
     result.stored(out)
@@ -41,6 +43,7 @@ def broadcast(driver: Driver, operand: Operand, result: Result, root: int) -> It
         out = result.buffer(_NOTHING)
     if out.size:
         yield driver.broadcast(out, root)
+    # The root's own array holds the elements already: storing them would copy it over itself.
     if driver.rank != root or result.array is not operand.source.given:
         result.stored(out)
 
@@ -79,6 +82,8 @@ def send(driver: Driver, operand: Operand, dest: int, tag: int, described: str |
         MismatchError: The receiver expects another array; nothing was sent.
     """
     if described is not None:
+        # The header needs an answer before the data go: a receive of fewer bytes than come is an error that ends the
+        # job in MPI, and closes the connection in gloo.
         answer = np.empty(_HEADER_NBYTES, np.uint8)
         yield driver.send(_header(described), dest, _TAGS * tag + 1)
         yield driver.recv(answer, dest, _TAGS * tag + 2)

@@ -61,6 +61,8 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
 
     def __enter__(self) -> Self:
         simulated = machine()
+        # The order matters: a transfer that threads still stage enqueues operations when it settles, and these too are
+        # to be over before the block's detector and schedule take the place of the outer ones.
         pending.settle_all()  # earlier operations are not the block's
         simulated.waits.quiesce()
         self._before = simulated.detector, simulated.engine.schedule
@@ -96,11 +98,14 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
             error = found
             raise
         finally:
+            # Whatever was raised above: a detector that stays would report the faults of later tests as this block's.
             simulated.detector, simulated.engine.schedule = self._before
             if self._guard is not None:
                 simulated.guard = self._outer_guard
                 self._guard.__exit__(None, None, None)
             if error is not None:
+                # Operations that the error left in flight would run within the next block, and be judged by its
+                # detector.
                 simulated.waits.abandon()
                 if self._schedule == "random":
                     error.add_note(f"to repeat: XFERLIB_SIM_SCHEDULE=random XFERLIB_SIM_SEED={self.seed}")

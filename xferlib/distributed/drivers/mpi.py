@@ -96,6 +96,8 @@ def world(timeout_s: float, *, has_nccl: bool, is_cuda_aware: bool) -> MpiDriver
     if not MPI.Is_initialized():
         with _guarded(timeout_s):
             MPI.Init_thread()
+    # Duplicates: a message of the program on COMM_WORLD cannot be taken for one of ours. Notices of failures have one
+    # of their own, because collectives of the first may stand open when they are sent.
     comm, notice_comm = MPI.COMM_WORLD.Dup(), MPI.COMM_WORLD.Dup()
     return MpiDriver(comm, notice_comm, has_nccl=has_nccl, is_cuda_aware=is_cuda_aware)
 
@@ -135,6 +137,7 @@ class _Request:
 
     def __del__(self) -> None:
         try:
+            # A request that is dropped stays open in MPI, which writes to the address it was given.
             if self._request and not self._request.Test():
                 leak.keep(self._arrays)  # MPI may still read and write them
         except Exception:  # MPI, or the interpreter, is going away

@@ -130,6 +130,8 @@ class Nccl(DeviceDriver):
                 for name, arguments in calls:
                     nccl_library.check(getattr(self._library, name)(*arguments, self._comm, stream.handle), name)
             finally:
+                # Also after an error: within an open group every later call of this thread, of any communicator, would
+                # only be noted down.
                 code = self._library.ncclGroupEnd()
             nccl_library.check(code, "ncclGroupEnd")
             return self._ended(stream, order)
@@ -145,6 +147,8 @@ class Nccl(DeviceDriver):
         if order.is_beside:
             backend.event_wait(self._beside, backend.event_record(stream, timing=False))
             stream = self._beside
+        # NCCL orders nothing between two streams: operations of one communicator that run at once wait for each other's
+        # partners, in all ranks, for good.
         if self._end is not None and self._on != stream.handle:
             backend.event_wait(stream, self._end)
         return stream
@@ -156,6 +160,8 @@ class Nccl(DeviceDriver):
         if order.is_beside:
             self._end = order.backend.event_record(stream, timing=False)
             return _OnOwnStream(order, self._end)
+        # One event, recorded again and again: only the next operation waits for it. The handle of an operation
+        # beside the stream keeps its own, above, for as long as the program likes.
         self._end = self._own_event = order.backend.event_record(stream, timing=False, event=self._own_event)
         return None
 

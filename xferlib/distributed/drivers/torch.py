@@ -96,6 +96,8 @@ class _GlooWork:
     def wait(self, most_s: float) -> bool:
         if not self._work.is_completed():
             try:
+                # gloo tells a wait that is over and an operation that failed by the same exception; the state tells
+                # them apart.
                 self._work.wait(timedelta(seconds=most_s))
             except RuntimeError:
                 if not self._work.is_completed():
@@ -166,6 +168,7 @@ class GlooDriver(Driver):
         self.size = size
         group = torch_distributed.PrefixStore("gloo", store)
         self._group = torch_distributed.ProcessGroupGloo(group, rank, size, timedelta(seconds=timeout_s))
+        # After the start, which waits for the other ranks' addresses for as long as the constructor was given.
         self._group.set_timeout(_FOREVER)
         leak.keep(self._group)  # its threads may wait for a rank that is gone, and its end would wait for them
         reduce = torch_distributed.ReduceOp

@@ -82,9 +82,12 @@ class Plan:
         """The fault to inject at a point, or None."""
         candidates = [kind for kind in self.kinds if point in _WHERE[kind]]
         if Fault.INTERRUPT in candidates and threading.current_thread() is not threading.main_thread():
+            # Python raises KeyboardInterrupt in the main thread alone: elsewhere it would be an error that cannot
+            # happen.
             candidates.remove(Fault.INTERRUPT)
         if not candidates:
             return None
+        # Counted only where a fault could strike, so that a test which tries each number in turn meets no empty ones.
         number = self.passed
         self.passed += 1
         if self.at is not None:
@@ -129,6 +132,7 @@ class Faults:
         if fault is Fault.OUT_OF_PINNED_MEMORY:
             raise PinnedMemoryError("injected: no memory can be page-locked; release pinned arrays")
         if device is not None:
+            # Remembered and not only raised: CUDA reports a lost device at every later call of the process, too.
             self.lost.add(device)
             self.refuse_lost((device,))
         return None

@@ -108,6 +108,7 @@ class Hosts:
 
     def current(self) -> HostThread:
         """The calling thread's participant."""
+        # A thread that never registered is one of the user's, and these count as one.
         return self._own.get(threading.get_ident(), self.main) if self._own else self.main
 
     def began(self) -> None:
@@ -124,6 +125,8 @@ class Hosts:
         with self._lock:
             over = self._own.pop(threading.get_ident(), None)
             if over is not None:
+                # Its clock is not lost with it: the program may join the thread, which cannot be seen from here, and
+                # then rely on what the thread did.
                 self._ended.learn(over.clock)
                 self.over.append(over)
 
@@ -133,6 +136,8 @@ class Hosts:
         A thread that staged as late as may be has waited for more than the transfer; only an end of it is told.
         """
         host = self.current()
+        # Its own clock knows of waits that a staging thread of a real machine may never make: the taker of the transfer
+        # does not know of them.
         if isinstance(host, Stager) and host.outcome is not None:
             host.outcome.time_s = host.time_s
             return host.outcome
@@ -149,6 +154,7 @@ class Hosts:
         try:
             yield
         finally:
+            # Nested, where a thread that waits for its transfer helps with another: the outer participant comes back.
             if before is None:
                 del self._own[ident]
             else:

@@ -73,6 +73,7 @@ class SimStream(Participant):
     @property
     def handle(self) -> int:
         """Its handle, as in CUDA."""
+        # Every device has default streams, under the same handles: `key` alone tells them apart.
         return {StreamKind.LEGACY: LEGACY, StreamKind.PER_THREAD: PER_THREAD}.get(self.kind, self.key)
 
 
@@ -110,6 +111,8 @@ class SimEvent(KeptClock):
 
 def later(event: SimEvent, other: SimEvent | None) -> SimEvent:
     """The later of two events of one stream, which implies the other."""
+    # The tick of a stream grows by one with each operation, so on one stream the later event has all that the other
+    # had.
     return event if other is None or other.operation.tick < event.operation.tick else other
 
 
@@ -126,6 +129,8 @@ class StreamHandle(RawStream):
     def __del__(self) -> None:
         ended: Any = getattr(self, "_ended", None)
         if ended is not None:
+            # Not more: the collector may call this in any thread, inside any call of the machine, whose lock it would
+            # wait for. Appending to a deque takes none; the machine's next call looks.
             ended.append(self.stream)
 
 
@@ -154,6 +159,8 @@ class DeviceStreams:
 
         The legacy stream waits for every blocking stream, and they for it; non-blocking ones are exempt.
         """
+        # Only one step back: what a blocking stream waits for came before the legacy stream's last operation, and is
+        # known by its clock.
         if stream.kind is StreamKind.LEGACY:
             return self.blocking
         return [] if stream.kind is StreamKind.NON_BLOCKING else [self.legacy]
