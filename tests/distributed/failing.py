@@ -28,6 +28,8 @@ from xferlib.distributed.drivers.torch import GlooDriver
 WAYS = ("killed", "raising", "leaving", "stuck", "aborting", "absent")
 INSIDE = ("killed-inside", "stuck-inside")
 """The rank fails when the calls have been compared, so that the device of the other waits for it."""
+WAITING = ("stuck", "absent")
+"""How ways begin that end by a timeout of three seconds, in which no rank computes."""
 KINDS = {
     "one-host": WAYS,
     "many-hosts": WAYS,
@@ -69,7 +71,7 @@ def fail(way: str, kind: str) -> None:
         sys.path.insert(0, str(Path(__file__).parents[1] / "plugin"))
         MpiDriver.carries = lambda driver, backend: backend.name == "fake"  # type: ignore[assignment, method-assign]
     waits_long = way == "stuck-in-mpi" and rank  # so that the other one is first
-    timeout = 3.0 if way.startswith(("stuck", "absent")) and not waits_long else 60.0
+    timeout = 3.0 if way.startswith(WAITING) and not waits_long else 60.0
     comm = distributed.init(timeout=timeout, cuda_aware=kind == "aware-mpi")
     x = array_of(rank, kind)
     comm.all_reduce(x)
@@ -194,11 +196,12 @@ class Pair:
 
 
 def results(kind: str) -> dict[str, Any]:
-    """Run every way of a kind: one after the other, or side by side where there are cores enough."""
-    if len(os.sched_getaffinity(0)) < 2 * len(KINDS[kind]):
-        return {way: Pair(way, kind, free_port()).result() for way in KINDS[kind]}
-    pairs = {way: Pair(way, kind, free_port()) for way in KINDS[kind]}
-    return {way: pair.result() for way, pair in pairs.items()}
+    """Run every way of a kind side by side where there are cores enough, else those that wait for a timeout."""
+    ways = KINDS[kind]
+    has_cores = len(os.sched_getaffinity(0)) >= 2 * len(ways)
+    begun = {way: Pair(way, kind, free_port()) for way in ways if has_cores or way.startswith(WAITING)}
+    found = {way: Pair(way, kind, free_port()).result() for way in ways if way not in begun}
+    return found | {way: pair.result() for way, pair in begun.items()}
 
 
 def run_and_end(way: str, kind: str) -> None:

@@ -19,8 +19,11 @@ _ENVIRON = {
     "OMP_NUM_THREADS": "1",
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    # PyTorch asks for the name of each address that its store is connected from: a name server that does not answer
+    # every question costs five seconds each time, in all ranks.
+    "RES_OPTIONS": "timeout:1 attempts:1",
 }  # fmt: skip
-"""For Open MPI, which takes no more ranks than cores, and none of root's, unless it is told."""
+"""Among others for Open MPI, which takes no more ranks than cores, and none of root's, unless it is told."""
 
 
 def mpiexec() -> str | None:

@@ -11,18 +11,8 @@ from xferlib.errors import ArgumentError, DriverUnavailableError
 
 @pytest.mark.parametrize(("driver", "size"), [("single", 1), ("mpi", 3), ("torch", 2)])
 def test_ranks_pass(driver: str, size: int) -> None:
-    launching.passes_in_ranks(
-        driver,
-        size,
-        "collectives.py",
-        "parameters.py",
-        "devices.py",
-        *(["disagreements.py"] if driver == "torch" else []),
-    )
-
-
-def test_ranks_of_mpi_that_disagree_learn_of_it() -> None:
-    launching.passes_in_ranks("mpi", 3, "disagreements.py", is_ended_by_mpi=True)
+    files = ("collectives.py", "parameters.py", "devices.py", "disagreements.py")
+    launching.passes_in_ranks(driver, size, *files, is_ended_by_mpi=driver == "mpi")
 
 
 def test_one_process_needs_no_driver() -> None:

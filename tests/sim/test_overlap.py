@@ -361,6 +361,8 @@ def persistent(prefetcher: xl.Prefetcher, errors: tuple[type[BaseException], ...
 FEW = 5
 """Batches of a program that is struck at each of its points: the three slots, and two of them again."""
 
+MOMENTS = 25
+"""Points of a run that are tried, about: its sources, and both numbers of devices, have most of the code in common."""
 STRIKES: dict[str, tuple[type[BaseException], ...]] = {
     "out of memory": (DeviceMemoryError, TransferError),
     "out of pinned memory": (PinnedMemoryError, TransferError),
@@ -405,7 +407,7 @@ def test_a_fault_at_any_point_loses_no_batch_and_an_interrupt_one_at_most(source
         return persistent(xl.prefetch(few, transform=transform), STRIKES[fault])
 
     count = points(fault, run)
-    for at in range(0, count, max(1, count // 60)):
+    for at in range(0, count, max(1, count // MOMENTS)):
         xl.trim()
         with sim.faults(fault, at=at) as plan:
             found = run()
@@ -424,7 +426,7 @@ def test_a_device_lost_at_any_point_is_an_error_and_no_hang(source: Any) -> None
                 xl.to_host(batch)
 
     count = points("lost device", run)
-    for at in range(0, count, max(1, count // 40)):
+    for at in range(0, count, max(1, count // MOMENTS)):
         with sim.faults("lost device", at=at) as plan:
             try:
                 run()
@@ -451,7 +453,7 @@ def test_a_map_struck_at_any_point_is_resumed_to_the_same_bits(fault: str, devic
         pytest.fail("struck once, failed ten times")
 
     count = points(fault, run)
-    for at in range(0, count, max(1, count // 50)):
+    for at in range(0, count, max(1, count // MOMENTS)):
         xl.trim()
         with sim.faults(fault, at=at):
             run()
