@@ -4,7 +4,7 @@
 
 The oracle is CORE-MATH (Sibidanov, Zimmermann and Glondu, "The CORE-MATH Project", ARITH 2022): C functions that
 are proven or exhaustively checked to be correctly rounded. DIRECTORY is its source tree; a C compiler builds each
-function into the loop of `xferlib.testing.digest`. One core takes 10 to 60 s for a function. The digests are
+function into the loop of `tools/digest.py`. One core takes 10 to 60 s for a function. The digests are
 written beside those of the CPU and the GPU in ``tools/kernel_digests.json``: where they are equal, every one of the
 2^32 results is correctly rounded.
 """

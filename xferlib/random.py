@@ -65,11 +65,7 @@ class Generator:
     """
 
     def __init__(
-        self,
-        seed: int | Sequence[int] | None = None,
-        *,
-        backend: str | None = None,
-        device: DeviceSpec = None,
+        self, seed: int | Sequence[int] | None = None, *, backend: str | None = None, device: DeviceSpec = None
     ) -> None:
         numbers = secrets.randbits(128) if seed is None else checks.seed(seed)
         owner = None if backend is None else registry.get(backend)
@@ -309,10 +305,7 @@ class Generator:
 
 
 def default_rng(
-    seed: int | Sequence[int] | Generator | None = None,
-    *,
-    backend: str | None = None,
-    device: DeviceSpec = None,
+    seed: int | Sequence[int] | Generator | None = None, *, backend: str | None = None, device: DeviceSpec = None
 ) -> Generator:
     """A generator, named as in NumPy; one that is given is returned itself.
 

@@ -124,13 +124,7 @@ def full_like(x: Array, fill_value: complex, dtype: Any = None, *, device: Devic
 
 
 def array_over(
-    pointer: int,
-    shape: Shape,
-    dtype: Any,
-    *,
-    owner: Any,
-    backend: str | None = None,
-    device: DeviceSpec = None,
+    pointer: int, shape: Shape, dtype: Any, *, owner: Any, backend: str | None = None, device: DeviceSpec = None
 ) -> Array:
     """An array over memory that another library allocated: nothing is copied, checked or freed.
 

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING
 from xferlib._runtime import circumstances
 from xferlib._runtime import config as _config
 from xferlib._runtime.fork import reset_in_child
-from xferlib.errors import (
-    BackendNotFoundError,
-    BackendUnavailableError,
-    ConfigError,
-)
+from xferlib.errors import BackendNotFoundError, BackendUnavailableError, ConfigError
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend

@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core.pending import RESULT_REMEDY, PendingTransfer
-from xferlib.errors import (
-    MixedBackendsError,
-    MixedDevicesError,
-    UnsupportedArrayError,
-)
+from xferlib.errors import MixedBackendsError, MixedDevicesError, UnsupportedArrayError
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend

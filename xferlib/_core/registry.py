@@ -19,13 +19,7 @@ from typing import TYPE_CHECKING, Any
 from xferlib._core import observe
 from xferlib._runtime import circumstances, leak, shutdown
 from xferlib._runtime.fork import reset_in_child
-from xferlib.errors import (
-    BackendNotFoundError,
-    BackendUnavailableError,
-    ForkError,
-    did_you_mean,
-    shown,
-)
+from xferlib.errors import BackendNotFoundError, BackendUnavailableError, ForkError, did_you_mean, shown
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -39,12 +39,7 @@ class _Bytes:
 
     def __init__(self, pointer: int, nbytes: int, owner: Any) -> None:
         self.owner = owner
-        self.__array_interface__ = {
-            "data": (pointer, False),
-            "shape": (nbytes,),
-            "typestr": "|u1",
-            "version": 3,
-        }
+        self.__array_interface__ = {"data": (pointer, False), "shape": (nbytes,), "typestr": "|u1", "version": 3}
 
 
 def bytes_over(pointer: int, nbytes: int, owner: Any) -> np.ndarray[Any, Any]:

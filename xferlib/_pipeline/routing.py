@@ -28,13 +28,7 @@ import numpy as np
 from xferlib import _native, tree
 from xferlib._core import registry
 from xferlib._core.containers import flatten
-from xferlib._core.thresholds import (
-    AHEAD_MOST,
-    MEDIUM_NBYTES,
-    SMALL_NBYTES,
-    TOGETHER_MOST,
-    WAITING_MOST,
-)
+from xferlib._core.thresholds import AHEAD_MOST, MEDIUM_NBYTES, SMALL_NBYTES, TOGETHER_MOST, WAITING_MOST
 from xferlib._runtime import thread_budget
 from xferlib._transfer import plan
 from xferlib._transfer.many import send_alike
@@ -69,11 +63,7 @@ class Router:
     __slots__ = ("_is_host", "_may_choose", "backend", "conveyor", "device", "transform")
 
     def __init__(
-        self,
-        backend: Backend,
-        device: Device,
-        transform: Callable[[Any], Any] | None,
-        conveyor: Conveyor | None = None,
+        self, backend: Backend, device: Device, transform: Callable[[Any], Any] | None, conveyor: Conveyor | None = None
     ) -> None:
         self.backend = backend
         self.device = device

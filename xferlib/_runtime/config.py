@@ -143,7 +143,8 @@ class Config:
 
 
 def _read(environ: Mapping[str, str]) -> Config:
-    _refuse_misspelt(environ)
+    for name, meant in misspelt(environ).items():
+        raise ConfigError(f"{name} is no variable that xferlib reads (did you mean {meant}?); rename or unset {name}")
     values: dict[str, Any] = {}
     for setting in fields(Config):
         values[setting.name] = from_environment(setting, environ)
@@ -173,11 +174,6 @@ def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
     endings = [name.removeprefix(_PREFIX) for name in known]  # what all have in common is no likeness
     found = {name: nearest(name.removeprefix(_PREFIX), endings) for name in strangers}
     return {name: f"{_PREFIX}{near}" for name, near in found.items() if near is not None}
-
-
-def _refuse_misspelt(environ: Mapping[str, str]) -> None:
-    for name, meant in misspelt(environ).items():
-        raise ConfigError(f"{name} is no variable that xferlib reads (did you mean {meant}?); rename or unset {name}")
 
 
 _lock = threading.RLock()

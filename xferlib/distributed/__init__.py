@@ -23,12 +23,4 @@ if not TYPE_CHECKING:  # or any name would pass a type checker
         raise AttributeError(f"module 'xferlib.distributed' has no attribute {name!r}{remedy}", name=name, obj=module)
 
 
-__all__ = [
-    "Collective",
-    "Communicator",
-    "TreeCollective",
-    "broadcast_params",
-    "init",
-    "mean_grads",
-    "pairwise_sum",
-]
+__all__ = ["Collective", "Communicator", "TreeCollective", "broadcast_params", "init", "mean_grads", "pairwise_sum"]

@@ -68,12 +68,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
     """A kernel of a `RawModule`, with its parameters."""
 
     def __init__(
-        self,
-        module: Module,
-        name: str,
-        signature: str,
-        parameters: list[RawParameter],
-        cpu: Callable[..., Any] | None,
+        self, module: Module, name: str, signature: str, parameters: list[RawParameter], cpu: Callable[..., Any] | None
     ) -> None:
         self.name = name
         self.parameters = parameters

@@ -33,14 +33,10 @@ class Thresholds(NamedTuple):
     """Up to here the driver's own copy of pageable memory to a device is as fast as staging."""
     driver_at_all_nbytes: int = thresholds.DRIVER_MOST_OF_ALL
     """The same where Python stages."""
-    one_borrow_nbytes: int = thresholds.WAITING_MOST
-    """Up to here a transfer needs no more chunks than it may have at once."""
     ring_chunks: int = thresholds.RING_CHUNKS
     """Chunks of a ring of staging buffers."""
     transfer_chunks: int = thresholds.LENT_CHUNKS
     """Chunks that one transfer may have at once."""
-    one_way_chunks: int = thresholds.ONE_WAY_CHUNKS
-    """Chunks that all transfers in one direction may have."""
 
 
 THRESHOLDS = Thresholds()

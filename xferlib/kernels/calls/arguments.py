@@ -108,9 +108,7 @@ def common_device(
             )
         elif info.device is not infos[first].device:
             raise mixing.mixed_devices(
-                call,
-                (f"argument {names[first]!r}", infos[first].device),
-                (f"argument {names[number]!r}", info.device),
+                call, (f"argument {names[first]!r}", infos[first].device), (f"argument {names[number]!r}", info.device)
             )
         infos[number] = info
     return backend, infos[first].device if infos else None, infos

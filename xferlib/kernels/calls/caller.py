@@ -147,7 +147,8 @@ class Caller:
 
     def prepare_specialized(self, special: Specialization, given: Sequence[Any]) -> Callable[[], Any]:
         """Prepare a call with the parameters of a specialization, whose numbers are computed already."""
-        backend, device, infos = checks.common_device(self.name, _names_of(special), given)
+        names = [param.name for param in special.program.params]
+        backend, device, infos = checks.common_device(self.name, names, given)
         assert backend is not None
         assert device is not None
         call = self._checked(special, backend, device, given, infos, None)
@@ -241,10 +242,6 @@ class Caller:
 def _scalars(given: Sequence[Any], infos: dict[int, ArrayInfo]) -> frozenset[int]:
     """The parameters given as numbers."""
     return frozenset(number for number in range(len(given)) if number not in infos)
-
-
-def _names_of(special: Specialization) -> list[str]:
-    return [param.name for param in special.program.params]
 
 
 def _noted(call: Prepared) -> Callable[[Sequence[Any], list[Any]], Any]:

@@ -223,14 +223,7 @@ class SnippetReduction:
             scope.bind_value("_j", b.index())
         return csnippet.Translator(b, scope, self._map, types, self._preamble).value(accumulator)
 
-    def _value(
-        self,
-        b: Builder,
-        text: SnippetText,
-        types: dict[str, DType],
-        dtype: Any,
-        names: dict[str, Any],
-    ) -> Any:
+    def _value(self, b: Builder, text: SnippetText, types: dict[str, DType], dtype: Any, names: dict[str, Any]) -> Any:
         scope = Scope(b)
         csnippet.begin(b, scope, types, self._preamble)
         for name, value in names.items():

@@ -40,7 +40,7 @@ def translate(translator: Any, loop: Loop) -> None:
     outside = scope.enter_loop([(each, _leaves(translator, loop, n, each)) for n, each in enumerate(carried)])
     memory = {array: loops.leaf(b, (loop.number, "memory", array), scope.true) for array in scope.ordered}
     scope.touched = {array: Touched(node, ()) for array, node in memory.items()}
-    again = _late_turn(translator, loop) if loop.is_late else _turn(translator, loop)
+    again = _rest(translator, loop, loop.condition) if loop.is_late else _turn(translator, loop)
     scope.end_jump(("break", loop.number))
     scope.check_written(outside)
     variables: list[tuple[Node, Node, Node]] = []
@@ -102,10 +102,6 @@ def _turn(translator: Any, loop: Loop) -> Node:
         pass
     scope.merge(goes, yes, no)
     return b.op("and", goes, again)  # type: ignore[no-any-return]
-
-
-def _late_turn(translator: Any, loop: Loop) -> Node:
-    return _rest(translator, loop, loop.condition)
 
 
 def _rest(translator: Any, loop: Loop, condition: Any) -> Node:

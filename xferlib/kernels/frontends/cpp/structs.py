@@ -21,8 +21,7 @@ _HEAD = re.compile(
 _TAIL = re.compile(r"\s*(\w*)\s*;")
 _NAMES = re.compile(r"(?P<type>[\w\s]*\w(?:\s*<[\w\s,<>]*>)?)\s+(?P<names>\w+(?:\s*,\s*\w+)*)\s*\Z")
 _FUNCTION = re.compile(
-    r"(?P<name>~?\w+)\s*\((?P<params>(?:[^()]|\([^()]*\))*)\)\s*(?:const|volatile|\s)*(?P<set>:.*)?\Z",
-    re.DOTALL,
+    r"(?P<name>~?\w+)\s*\((?P<params>(?:[^()]|\([^()]*\))*)\)\s*(?:const|volatile|\s)*(?P<set>:.*)?\Z", re.DOTALL
 )
 _SET = re.compile(r"\s*[:,]\s*(\w+)\s*([({])")
 _COPIED = re.compile(r"(\w+)\s*[({]\s*([\w.]*)\s*[)}]")

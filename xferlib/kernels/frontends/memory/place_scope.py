@@ -51,7 +51,8 @@ class PlaceScope(ArrayElements, LocalArrays):
             return Place(variable, index)
         if not variable.needs_index:
             fail(f"{name!r} is one element here and has no index; declare it 'raw' to index it")
-        self._check_own(index, name, fail)
+        if index is not self.number:
+            fail(f"{name!r} is indexed by i alone here; an index that is computed needs another parameter")
         return Place(variable, None)
 
     def constant_place(self, value: Node) -> Place:
@@ -137,7 +138,3 @@ class PlaceScope(ArrayElements, LocalArrays):
             after = self.b.op(kind, before, value)
         self.write_place(place, after, name, fail)
         return before
-
-    def _check_own(self, index: Node, name: str, fail: Fail) -> None:
-        if index is not self.number:
-            fail(f"{name!r} is indexed by i alone here; an index that is computed needs another parameter")

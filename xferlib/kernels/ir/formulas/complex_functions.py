@@ -62,7 +62,8 @@ def _sinh(f: Functions, x: Real, y: Real) -> Pair:
     is_flat = y.compared("eq", 0.0)
     real = (sinh * rest).where(is_flat, (sinh * f.of_part("cos", y)) * rest)
     imag = y.where(is_flat, (cosh * f.of_part("sin", y)) * rest)
-    return x.where(f.both(_is_zero_or_infinite(f, x), f.unlike(y.is_finite())), real), imag
+    is_special = f.b.op("or", x.compared("eq", 0.0), x.is_infinite())
+    return x.where(f.both(is_special, f.unlike(y.is_finite())), real), imag
 
 
 def _cosh(f: Functions, x: Real, y: Real) -> Pair:
@@ -74,10 +75,6 @@ def _cosh(f: Functions, x: Real, y: Real) -> Pair:
     is_zero = f.b.op("or", is_flat, f.both(x.compared("eq", 0.0), is_vague))
     imag = zero.where(is_zero, (sinh * f.of_part("sin", y)) * rest)
     return abs(x).where(f.both(x.is_infinite(), is_vague), real), imag
-
-
-def _is_zero_or_infinite(f: Functions, x: Real) -> Node:
-    return f.b.op("or", x.compared("eq", 0.0), x.is_infinite())
 
 
 def _tanh(f: Functions, x: Real, y: Real) -> Pair:

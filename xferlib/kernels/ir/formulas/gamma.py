@@ -11,7 +11,6 @@ import math
 
 from xferlib.kernels.ir.formulas import half_turns
 from xferlib.kernels.ir.formulas.real_algebra import Real, polynomial
-from xferlib.kernels.ir.nodes import Node
 
 _GAMMA = (
     1.0, 0.42278433509846713, 0.4118403304264397, 0.08157691924708547, 0.0742490107535143, -0.00026698206870205086,
@@ -94,7 +93,8 @@ def log_gamma(x: Real) -> Real:
     near, product = _reduced(size.maximum(1.0).minimum(8.0))
     shift = (size - 1.0).where(is_small, near - 2.0)  # exact but for tiny numbers, where the polynomial is flat
     core = shift * size.where(is_small, near - 1.0) * polynomial(shift, _LOG)
-    log = _call("log", product.where(_both_not(is_small, is_large, x), size))
+    is_between = x.b.op("not", x.b.op("or", is_small, is_large))
+    log = _call("log", product.where(is_between, size))
     rest = polynomial(16.0 / size.maximum(8.0) - 1.0, _LOG_STIRLING) / size
     series = (size - 0.5) * (log - 1.0) + (rest + _HALF_LOG)
     positive = (core - log).where(is_small, series.where(is_large, core + log))
@@ -104,10 +104,6 @@ def log_gamma(x: Real) -> Real:
     negative = x.of(math.inf).where(is_pole, -share - core.where(is_small, positive))
     found = negative.where(x.compared("lt", 0.0), positive)
     return x.of(math.inf).where(x.is_infinite(), found)
-
-
-def _both_not(first: Node, second: Node, x: Real) -> Node:
-    return x.b.op("not", x.b.op("or", first, second))
 
 
 def _call(name: str, *args: Real) -> Real:
