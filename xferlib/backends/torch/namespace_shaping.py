@@ -325,7 +325,7 @@ def _taken(take: Any, x: Tensor, along: int, places: Tensor) -> Tensor:
 
 def raises_indices(x: Tensor) -> bool:
     """Whether torch raises an error for an index out of range; on CUDA it ends all work of the process there."""
-    return x.is_cpu
+    return bool(x.is_cpu)
 
 
 def integers(what: str, x: Tensor, *, is_bool_allowed: bool = False) -> Tensor:

@@ -17,8 +17,8 @@ from xferlib.backends.torch import namespace_creation as creation
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_reductions as reductions
 from xferlib.backends.torch import namespace_shaping as shaping
-from xferlib.backends.torch.namespace_dtypes import FROM_TORCH, SIGNED, WIDE
-from xferlib.errors import ArgumentError, LayoutError, UnsupportedDTypeError, shown
+from xferlib.backends.torch.namespace_dtypes import SIGNED, WIDE
+from xferlib.errors import ArgumentError, LayoutError, shown
 
 
 def product(name: str) -> Callable[..., Tensor]:
@@ -52,7 +52,7 @@ def product(name: str) -> Callable[..., Tensor]:
 
 def has_integer_products(device: torch.device) -> bool:
     """Whether torch multiplies matrices of integers there; on CUDA it multiplies none."""
-    return device.type == "cpu"
+    return bool(device.type == "cpu")
 
 
 def _in_digits(
