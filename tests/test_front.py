@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import functools
 import inspect
+import math
 import os
 import pickle
 import shutil
@@ -60,6 +61,10 @@ WORD = ctypes.c_uint64
 
 class DirectArray(FakeArray):
     """An array of `Direct`."""
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 class Direct(FakeBackend):
@@ -372,6 +377,27 @@ def test_few_gathered_bytes_are_sent_from_ordinary_memory(direct: Any, count: in
     assert direct.seen[-1:] == ["send"]
     assert direct.from_pinned == (x.nbytes > 256 << 10)
     assert_same_bits(to_host(d), x)
+
+
+def test_few_small_arrays_of_a_tree_are_copied_one_by_one(direct: Any) -> None:
+    leaves = [bits_of(4 * count, np.float32, seed=count) for count in (10, 1000, 30_000)]
+    for others, is_few in [
+        ([], True),
+        ([3, None, "text"], True),
+        (leaves[:1] * 2, True),
+        ([each.copy() for each in leaves * 2], False),
+    ]:
+        tree = {"first": leaves, "others": others}
+        for dtype in (None, "float64"):
+            to_device(leaves[0], device=HERE)
+            direct.seen.clear()
+            sent = xl.tree.to_device(tree, device=HERE, dtype=dtype)
+            found = xl.tree.to_host(sent)
+            assert (direct.seen[:6] == ["send"] * 3 + ["fetch"] * 3) == is_few
+            for one, two in zip(found["first"], leaves, strict=True):
+                assert_same_bits(one, two if dtype is None else two.astype(dtype))
+    with pytest.raises(UnsupportedDTypeError):
+        xl.tree.to_device([leaves[0], np.array(["text"])], device=HERE)
 
 
 def test_a_busy_stream_is_not_waited_for(direct: Any) -> None:

@@ -59,6 +59,9 @@ PARALLEL_HOST_FROM = 8 << 20
 
 PACKED_LEAF_MOST = 256 << 10
 """Leaves of a tree of up to this size share an allocation."""
+FEW_LEAVES = 8
+"""Fewer arrays are copied by the driver one after the other, if all are small: on an H100's host one takes some 10 us,
+and to begin a tree takes Python 80."""
 PACKED_UP_FROM = 3
 """Small leaves are packed from this number on: to begin a slab takes as long as the copies of two leaves."""
 PACKED_DOWN_FROM = 2
