@@ -390,6 +390,7 @@ def test_few_small_arrays_of_a_tree_are_copied_one_by_one(direct: Any) -> None:
         tree = {"first": leaves, "others": others}
         for dtype in (None, "float64"):
             to_device(leaves[0], device=HERE)
+            xl.synchronize(HERE)
             direct.seen.clear()
             sent = xl.tree.to_device(tree, device=HERE, dtype=dtype)
             found = xl.tree.to_host(sent)
