@@ -26,7 +26,7 @@ MEDIUM_NBYTES = 2 << 20
 """Most bytes of a slab's segment, and of a copy that is staged as a whole."""
 SMALL_SEGMENT_NBYTES = 256 << 10
 """Up to here a copy uses the thread's slab of small segments, up to `MEDIUM_NBYTES` the one of large segments."""
-DRIVER_MOST_UP = 3 << 19
+DRIVER_MOST_UP = 2 << 20
 """Up to here the driver's own copy of pageable memory takes less time than to begin a staged one: in random sweeps on
 an H100's host 118 instead of 169 us for 1.04 MiB, after a pause 257 instead of 479; 140 instead of 156 for 1.5 MiB; in
 a loop of 2 MiB on an H200's 174 where staging takes 100."""
