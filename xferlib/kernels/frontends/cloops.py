@@ -13,16 +13,16 @@ nodes. `MOST_TURNS` and `MOST_STEPS` bound that: with more turns a loop is run, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from xferlib.kernels.frontends.control import assigned, data_loops
 from xferlib.kernels.frontends.control.data_loops import Loop
 from xferlib.kernels.frontends.cscope import Scope
-from xferlib.kernels.frontends.memory.contents import Before
+from xferlib.kernels.frontends.memory.contents import Before, TranslatorPart
 from xferlib.kernels.ir.constants import constant_value
-from xferlib.kernels.ir.nodes import Builder, Node, is_integer
+from xferlib.kernels.ir.nodes import Node, is_integer
 
 MOST_TURNS = 4096
 """Limit of turns, for all loops of a snippet or of one function call together."""
@@ -48,15 +48,12 @@ class TranslationState:
         """By function and arguments, the value that a call returns."""
 
 
-class Loops:
+class Loops(TranslatorPart):
     """``for``, ``while`` and ``do``, for the translator of snippets."""
 
-    b: Builder
     scope: Scope
     work: TranslationState
-    fail: Callable[..., NoReturn]
     _statement: Callable[[Any], None]
-    expression: Callable[[Any], Node]
     returns: Any
     is_function: bool
     _turns = 0

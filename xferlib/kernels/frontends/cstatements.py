@@ -20,14 +20,12 @@ class Statements(Loops):
     """Translates statements, which change the scope."""
 
     type_of: Callable[[Any], Any]
-    any_value: Callable[[Any], Any]
     converted: Callable[[Any, Any], Any]
     has_constructor: Callable[[StructType], bool]
     made_record: Callable[..., Any]
     aggregate: Callable[..., Any]
     _declare_pointer: Callable[[Any], None]
     _declare_array: Callable[[Any], None]
-    work: Any
     is_function = False
     returns: DType | None = None
     """The dtype that a function returns; None in a snippet."""

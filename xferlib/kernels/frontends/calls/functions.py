@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.frontends.calls import atomics, cfunctions, float_functions, overloads
 from xferlib.kernels.frontends.cpp import type_names
 from xferlib.kernels.frontends.cpp.structs import METHOD
-from xferlib.kernels.frontends.memory.contents import Place
+from xferlib.kernels.frontends.memory.contents import Place, TranslatorPart
 from xferlib.kernels.frontends.memory.structs import VECTORS, StructType, StructValue, leaves
 from xferlib.kernels.frontends.memory.translation import pointee
 from xferlib.kernels.frontends.preamble import MOST_DEPTH, Inliner, PreambleFunction
-from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, Builder, DType, Node
+from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, DType, Node
 
 
-class Calls:
+class Calls(TranslatorPart):
     """Translates ``f(x)``."""
 
-    b: Builder
-    scope: Any
-    work: Any
-    types: dict[str, DType]
-    fail: Callable[..., NoReturn]
-    expression: Callable[[Any], Node]
-    any_value: Callable[[Any], Any]
     made_record: Callable[..., Any]
     pointed: Callable[[Any], Place]
     _method: Callable[[Any], Node]

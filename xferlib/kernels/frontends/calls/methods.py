@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from xferlib.errors import KernelTypeError
+from xferlib.kernels.frontends.memory.contents import TranslatorPart
 from xferlib.kernels.frontends.memory.structs import StructValue
 from xferlib.kernels.frontends.memory.translation import is_place
 from xferlib.kernels.ir.constants import constant_value
 from xferlib.kernels.ir.layout_facts import MOST_AXES, LayoutFact
-from xferlib.kernels.ir.nodes import INT64, Builder, Node, is_complex, part_dtype
+from xferlib.kernels.ir.nodes import INT64, Node, is_complex, part_dtype
 
 _LISTS = {"shape": "extent", "strides": "stride"}
 
 
-class Methods:
+class Methods(TranslatorPart):
     """Translates ``x.size()``, ``x.shape()[k]``, ``_ind.get()[k]``, ``x.ndim``, ``z.real()``."""
 
-    b: Builder
-    scope: Any
-    work: Any
-    fail: Callable[..., NoReturn]
-    error: Callable[..., Exception]
-    expression: Callable[[Any], Node]
-    any_value: Callable[[Any], Any]
     assign: Callable[[Any, Node], Node]
     _read: Callable[[Any], Any]
 

@@ -7,13 +7,26 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
-from xferlib.kernels.ir.nodes import DType, Node
+from xferlib.kernels.ir.nodes import Builder, DType, Node
 
 RESULT = ("result",)
 JUMPS = ("result", "break", "continue")
 
 
 Fail = Callable[[str], NoReturn]
+
+
+class TranslatorPart:
+    """The attributes that all parts of the translator of snippets use; `csnippet.Translator` joins them."""
+
+    b: Builder
+    scope: Any
+    work: Any
+    types: dict[str, DType]
+    fail: Callable[..., NoReturn]
+    error: Callable[..., Exception]
+    expression: Callable[[Any], Node]
+    any_value: Callable[[Any], Any]
 
 
 class OutputReadError(Exception):

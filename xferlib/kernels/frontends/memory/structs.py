@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.frontends.cpp import type_names
 from xferlib.kernels.frontends.ctext import NO_VALUE
-from xferlib.kernels.frontends.memory.contents import Contents, Fail, Place, Variable
+from xferlib.kernels.frontends.memory.contents import Contents, Fail, Place, TranslatorPart, Variable
 from xferlib.kernels.frontends.memory.local_arrays import element_keys
 from xferlib.kernels.ir.nodes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, Builder, DType, Node
 from xferlib.kernels.ir.types import VECTOR_PARTS
@@ -171,15 +171,10 @@ class StructScope:
         return Place(variable.members[names.index(name)], None)
 
 
-class Structs:
+class Structs(TranslatorPart):
     """Translates types, and structs."""
 
-    b: Builder
-    scope: Any
-    types: dict[str, DType]
     structs: Any
-    fail: Callable[..., NoReturn]
-    any_value: Callable[[Any], Any]
     constructed: Callable[..., Any]
     text: Any
 

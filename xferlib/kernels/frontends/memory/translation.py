@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels.frontends.memory.contents import Place
+from xferlib.kernels.frontends.memory.contents import Place, TranslatorPart
 from xferlib.kernels.frontends.memory.local_arrays import MOST_ELEMENTS
 from xferlib.kernels.ir.constants import constant_value
-from xferlib.kernels.ir.nodes import INT64, UINT64, Builder, Node, is_integer
+from xferlib.kernels.ir.nodes import INT64, UINT64, Node, is_integer
 
 REFERENCE = "volatile"
 """The qualifier of a pointer that marks a reference, which C does not have: see `ctext`."""
 
 
-class Places:
+class Places(TranslatorPart):
     """Translates what stands for a place in memory."""
 
-    b: Builder
-    scope: Any
-    work: Any
-    fail: Callable[..., NoReturn]
-    error: Callable[..., Exception]
-    expression: Callable[[Any], Node]
-    any_value: Callable[[Any], Any]
     type_of: Callable[[Any], Any]
     layout_entry: Callable[[Any, Node], Node | None]
     entry: Callable[..., Node]
