@@ -68,7 +68,7 @@ class ArrayRegion(ctypes.Structure):
 
 
 # Field by field as the struct of the same name in C: the fingerprint tells that both come from one state of the source,
-# not that they agree. A field that is added, moved or widened is so on both sides.
+# not that they agree. Add, move or widen a field on both sides.
 class Setup(ctypes.Structure):
     """The common part of transfers of one direction on one stream: see `staging.c`."""
 

@@ -70,7 +70,7 @@ def chosen(leaves: Sequence[Any], dtype: Any, place: Device, *, least: int = 2) 
     packed: list[LeafKind] = []
     for (extents, arrives), members in kinds.items():
         wanted = arrives if dtype is None and arrives in _array.SUPPORTED else _arriving(arrives, dtype)
-        # An empty array has no bytes to share a slab, and a place in it would alias its neighbour's.
+        # An empty array has no bytes to copy, and its place in a slab would be that of the next one.
         if place.kind != "cpu" and 0 < math.prod(extents) * wanted.itemsize <= PACKED_LEAF_MOST:
             packed.append(LeafKind(extents, arrives, wanted, members))
         else:
