@@ -152,22 +152,19 @@ def attribute_name(name: str) -> str:
     return name.lower().removeprefix("cu_device_attribute_")
 
 
-def resolve(
-    spec: DeviceSpec, *, backend: Backend | None = None, default: Backend | None = None, source: str = "device"
-) -> Device:
+def resolve(spec: DeviceSpec, *, backend: Backend | None = None, default: Backend | None = None) -> Device:
     """A device that exists, from any specification.
 
     Args:
         spec: As for `Device`.
         backend: The backend that the call has settled on, if it has.
         default: The backend of a specification that names none; the default one if omitted.
-        source: What the specification came from, for messages.
 
     Raises:
         DeviceNotFoundError: It cannot be read or does not exist, or is of another backend.
     """
     if (native := _from_native(spec)) is not None:
-        return _of_native(*native, spec, backend, source)
+        return _of_native(*native, spec, backend)
     if spec is None:
         return current_device(backend or default or defaults.default_backend())
     name: str | None
@@ -178,22 +175,22 @@ def resolve(
             return spec
         name, kind, index = spec.backend, spec.kind, spec.index
     elif isinstance(spec, str):
-        name, kind, index = _parse(spec, source)
+        name, kind, index = _parse(spec, "device")
     elif type(spec) is int:
         name, kind, index = None, None, spec
         if index < 0:
             raise DeviceNotFoundError(
-                f"{source}={shown(index)} is no device: their numbers begin at 0; give None for the current one"
+                f"device={shown(index)} is no device: their numbers begin at 0; give None for the current one"
             )
     else:
         raise DeviceNotFoundError(
-            f"{source}={shown(spec)} is {type(spec).__name__}, not a device; give 'cuda:0', 'cpu', a Python int "
+            f"device={shown(spec)} is {type(spec).__name__}, not a device; give 'cuda:0', 'cpu', a Python int "
             "(int(x) of a NumPy integer) or None; xferlib.device_of(x) gives the device of an array"
         )
     if name is not None and backend is not None and name != backend.name:
-        raise _other_backend(source, spec, name, backend)
+        raise _other_backend(spec, name, backend)
     owner = backend if backend is not None else _owner(name, kind, text(spec), default)
-    return _existing(owner, kind, index, f"{source}={text(spec)!r}")
+    return _existing(owner, kind, index, f"device={text(spec)!r}")
 
 
 def _from_native(native: Any) -> tuple[str, str, int | None] | None:
@@ -211,19 +208,19 @@ def _from_native(native: Any) -> tuple[str, str, int | None] | None:
     return None
 
 
-def _of_native(name: str, kind: str, index: int | None, spec: Any, backend: Backend | None, source: str) -> Device:
+def _of_native(name: str, kind: str, index: int | None, spec: Any, backend: Backend | None) -> Device:
     """The device that a library's own device object means."""
     if backend is not None and backend.name != name:
-        raise _other_backend(source, spec, name, backend)
+        raise _other_backend(spec, name, backend)
     owner = registry.get(name)
     if index is None:
         index = next((each.index for each in [current_device(owner)] if each.kind == kind), 0)
-    return _existing(owner, kind, index, f"{source}={text(spec)!r}")
+    return _existing(owner, kind, index, f"device={text(spec)!r}")
 
 
-def _other_backend(source: str, spec: Any, name: str, backend: Backend) -> DeviceNotFoundError:
+def _other_backend(spec: Any, name: str, backend: Backend) -> DeviceNotFoundError:
     return DeviceNotFoundError(
-        f"{source}={text(spec)!r} belongs to backend {name!r}, but this call uses {backend.name!r}; "
+        f"device={text(spec)!r} belongs to backend {name!r}, but this call uses {backend.name!r}; "
         f"leave one of the two out"
     )
 

@@ -102,13 +102,9 @@ def cores(count: int) -> Iterator[None]:
 
 
 @contextmanager
-def results_begun(from_nbytes: int = 0) -> Iterator[None]:
-    """Make `stream_map` begin the download of smaller results, too, while earlier ones are received, for a block.
-
-    Args:
-        from_nbytes: The size from which results are begun early.
-    """
-    with replaced(chunk_ledger, "RESULT_BEGUN_FROM", from_nbytes):
+def results_begun() -> Iterator[None]:
+    """Make `stream_map` begin the download of small results, too, while earlier ones are received, for a block."""
+    with replaced(chunk_ledger, "RESULT_BEGUN_FROM", 0):
         yield
 
 

@@ -187,20 +187,17 @@ class Fragments:
     def _vector_arguments(self) -> str:
         return self._arguments({number: loaded(f"l{number}[v]", self._dtype(number)) for number in self.arrays})
 
-    def _halve(self, slots: int, width: int, *, checks: bool) -> str:
-        """Halve the lanes of a warp's leaf: first between slots, then between threads, then inside a vector."""
+    def _halve(self, *, checks: bool) -> str:
+        """Halve the lanes of a warp's leaf: first between slots, then between threads."""
         lines = []
         step = LANES // 2
         while step:
-            has = f"j * {32 * width} + thread * {width} + v + {step} < n"
-            if step >= 32 * width:
-                half = step // (32 * width)
-                loop = f"for (int j = 0; j < {half}; ++j) for (int v = 0; v < {width}; ++v)"
-                other = f"r[j + {half}][v]"
-            elif step >= width:
-                loop, other = f"for (int j = 0, v = 0; v < {width}; ++v)", f"xf_down(r[0][v], {step // width})"
+            has = f"j * 32 + thread * 1 + v + {step} < n"
+            if step >= 32:
+                loop = f"for (int j = 0; j < {step // 32}; ++j) for (int v = 0; v < 1; ++v)"
+                other = f"r[j + {step // 32}][v]"
             else:
-                loop, other = f"for (int j = 0, v = 0; v < {step}; ++v)", f"r[0][v + {step}]"
+                loop, other = "for (int j = 0, v = 0; v < 1; ++v)", f"xf_down(r[0][v], {step})"
             combined = "r[j][v] = xf_combine(r[j][v], other); "
             guarded = f"if ({has}) {combined}" if checks else combined
             lines.append(f"#pragma unroll\n      {loop} {{ const xf_acc other = {other}; {guarded}}}")

@@ -218,9 +218,9 @@ extern "C" __global__ void __launch_bounds__(256, 2) xf_rows({self._parameters()
     #pragma unroll
     for (int j = 0; j < {slots}; ++j) r[j][0] = lanes[warp][32 * j + thread];
     if (n == {LANES}) {{
-      {self._halve(slots, 1, checks=False)}
+      {self._halve(checks=False)}
     }} else {{
-      {self._halve(slots, 1, checks=True)}
+      {self._halve(checks=True)}
     }}
     if (thread == 0) shared[warp] = r[0][0];
   }}
