@@ -147,7 +147,7 @@ def _why(each: Comparison) -> str:
 
 def _line(text: str) -> str:
     first = text.partition("\n")[0].replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
-    return first.partition("; known are")[0]
+    return re.split("; known (?:here )?are", first)[0]
 
 
 def _listed(lines: list[str]) -> str:
