@@ -200,7 +200,7 @@ def test_tables_have_a_head_and_rows_of_one_length(page: Path) -> None:
 
 
 PAGE_PX, LETTER_PX, PADDING_PX = 810, 6.6, 20
-"""A little more than a page has on a screen of 1280 pixels; a letter of code; what a column has beside its text."""
+"""Widths of a page on a screen of 1280 pixels, with some play, of a letter of code, and of a column's padding."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
