@@ -278,8 +278,9 @@ def errors() -> str:
     tree = inspect.cleandoc(xl.errors.__doc__ or "").partition("\n\n")[2].rpartition("\n\n")[0]
     lines = [
         "# Errors\n",
-        "All are in `xferlib.errors`. All but the warning inherit `XferError`, and each inherits the built-in error in",
-        "brackets, so that `except ValueError` works too. A message is a fact, the value that caused it, and the remedy.\n",
+        "All are in `xferlib.errors`. All but the warning inherit `XferError`, and each inherits the built-in error",
+        "in brackets, so that `except ValueError` works too. A message is a fact, the value that caused it, and the",
+        "remedy.\n",
         "```text",
         re.sub(r"(?m)(?<=\w|\)) {2,}.*$", "", tree),  # each has its sentence below, where there is room
         "```\n",
