@@ -86,20 +86,18 @@ def guarantees(table: namespace_table.Table) -> str:
 
 
 def refusals(table: namespace_table.Table) -> str:
-    """The sentence of each refusal, the functions that it is of, and the dtypes where it names one."""
-    found: dict[tuple[str, str], tuple[dict[str, None], dict[str, None]]] = {}
+    """The sentence of each refusal, and the functions that it is of."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
     for backend, part in table.items():
         for name, entries in part.items():
             for dtype, entry in entries.items():
                 if is_refusal(entry):
                     sentence = str(entry).removeprefix(f"{name}: ").replace(f" ({dtype})", "")
-                    names, dtypes = found.setdefault((backend, sentence.replace(f" of {dtype} ", " of {} ")), ({}, {}))
-                    names[name] = dtypes[dtype] = None
-    lines = []
-    for (backend, sentence), (names, dtypes) in found.items():
-        said = sentence.replace("{}", " and ".join(listed(dtypes).split(", ")))
-        lines.append(f"- {backend}: {', '.join(f'`{each}`' for each in names)}: {said}.\n")
-    return "".join(lines)
+                    found.setdefault((backend, sentence), {})[name] = None
+    return "".join(
+        f"- {backend}: {', '.join(f'`{each}`' for each in names)}: {sentence}.\n"
+        for (backend, sentence), names in found.items()
+    )
 
 
 def updated(page: str) -> str:
