@@ -608,13 +608,6 @@ def test_a_chunks_result_that_does_not_fit_is_told_what_differs() -> None:
 # --- what no device holds: the remedy does what it says
 
 
-class OtherArray:
-    """Of no library, with the memory of one."""
-
-    def __init__(self, name: str) -> None:
-        setattr(self, name, None)
-
-
 def structured() -> Any:
     return np.array([(1, 2.5), (3, 4.5)], [("a", "i4"), ("b", "f8")])
 
@@ -660,11 +653,31 @@ def test_a_table_of_several_kinds_is_named_by_its_kinds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "remedy"), [("__dlpack__", r"numpy.from_dlpack\(x\)"), ("__cuda_array_interface__", r"asarray\(x\)")]
+    ("name", "remedy"), [("__dlpack__", "numpy.from_dlpack(x)"), ("__cuda_array_interface__", "asarray(x)")]
 )
 def test_memory_of_another_library_is_named(name: str, remedy: str) -> None:
-    with pytest.raises(e.UnsupportedArrayError, match=remedy):
-        xl.to_device(OtherArray(name))
+    kind = type("Other", (), {name: None})
+    with pytest.raises(e.UnsupportedArrayError, match=re.escape(remedy)):
+        xl.to_device(kind())
+    with pytest.raises(e.UnsupportedArrayError, match="x is type, .*pass a NumPy array"):
+        xl.to_device(kind)
+
+
+@pytest.mark.parametrize("call", [xl.to_device, lambda x: xl.full(3, x)])
+def test_an_int_that_no_dtype_holds_is_no_stranger(call: Callable[[Any], Any]) -> None:
+    with pytest.raises(e.UnsupportedArrayError, match=r"more than 64 bits has no dtype; give float\(x\)"):
+        call(2**70)
+
+
+def test_full_of_none_asks_for_a_number() -> None:
+    with pytest.raises(e.UnsupportedArrayError, match="fill_value=None is no number; give one"):
+        xl.full(3, None)  # type: ignore[call-overload]
+
+
+def test_a_file_of_one_array_is_not_loaded_as_a_tree(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    with pytest.raises(e.ArgumentError, match=r"is an \.npy file.*xferlib.to_device\(numpy.load\(path\)\)"):
+        xl.load(tmp_path / "x.npy")
 
 
 def test_a_list_of_device_arrays_is_put_together_there() -> None:

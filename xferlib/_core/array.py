@@ -146,7 +146,7 @@ def check_dtype(dtype: Any, *, what: str = "array") -> np.dtype[Any]:
     native: np.dtype[Any] = resolved if resolved.isnative else resolved.newbyteorder("=")  # StringDType has no order
     if native in SUPPORTED:
         return native
-    if what.endswith("dtype"):  # an argument, and no array's
+    if what == "dtype" or what.endswith(": dtype"):  # an argument, and no array's
         raise UnsupportedDTypeError(
             f"{what}: {str(resolved)!r} is a dtype which no device holds; give one of {', '.join(DTYPES)}"
         )
@@ -208,9 +208,11 @@ def _instead_of(x: object) -> str:
         return "pass an array or numbers; xferlib.tree.to_device and tree.to_host move the arrays of a list or dict"
     if isinstance(x, (Iterator, set)):
         return "make a list of its numbers first, or an array by numpy.fromiter"
-    if hasattr(x, "__cuda_array_interface__"):
+    if isinstance(x, int):
+        return "an int of more than 64 bits has no dtype; give float(x)"
+    if hasattr(type(x), "__cuda_array_interface__"):
         return "xferlib.asarray(x) takes memory of a CUDA device where the backend is one for CUDA"
-    if hasattr(x, "__dlpack__"):
+    if hasattr(type(x), "__dlpack__"):
         return "pass numpy.from_dlpack(x), or what from_dlpack of its device's namespace makes of it"
     return "pass a NumPy array, a sequence of numbers, or an array of a backend (xferlib.available_backends())"
 
