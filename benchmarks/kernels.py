@@ -260,38 +260,32 @@ def _print(results: list[KernelResult], machine: dict[str, Any], absent: dict[st
 
 
 _COLOURS = {
-    "xferlib exact": "#0b6e4f", "xferlib fast": "#5fae8f", "cupy": "#d1495b", "torch eager": "#edae49",
-    "torch.compile": "#f6d9a3", "pycuda": "#5b6c9d", "numpy": "#777777", "numexpr": "#a0a0a0", "numba": "#444444",
+    "xferlib exact": "#14906a", "xferlib fast": "#6bbd9f", "cupy": "#d1495b", "torch eager": "#c5862c",
+    "torch.compile": "#e0b675", "pycuda": "#6f82b8", "numpy": "#7f7f7f", "numexpr": "#a0a0a0", "numba": "#626262",
 }  # fmt: skip
 
 
-def _plot(results: list[KernelResult], machine: dict[str, Any], path: Path) -> None:
+def plot(results: list[KernelResult], machine: dict[str, Any], path: Path) -> None:
     """GB/s of every contender, one group of bars a case; the time of a call is left to the table."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(10, 0.28 * sum(len(each.seconds) + 1 for each in results) + 1))
-    labels: dict[str, Any] = {}
-    ticks, place = [], 0.0
-    for result in (each for each in results if each.nbytes):
-        first = place
-        for name, seconds in result.seconds.items():
-            speed = result.nbytes / seconds / 1e9
-            bar = axis.barh(place, speed, color=_COLOURS.get(name, _COLOURS.get(name.split()[0], "#bbbbbb")))
-            axis.annotate(f"{speed:.0f} ", (speed, place), va="center", ha="right", fontsize=7, color="white")
-            labels.setdefault(name, bar)
-            place += 1
-        ticks.append(((first + place - 1) / 2, result.case))
-        place += 0.8
-    axis.set_yticks([at for at, _ in ticks], [case for _, case in ticks])
-    axis.invert_yaxis()
-    axis.set(xlabel="GB/s read and written", title=f"{machine['device']}: kernels")
-    figure.legend(labels.values(), labels.keys(), ncols=4, loc="lower center", fontsize=8, frameon=False)
-    figure.tight_layout(rect=(0, 0.05, 1, 1))
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    size = (10, 0.28 * sum(len(each.seconds) + 1 for each in results) + 1)
+    with show.drawing(path, figsize=size, dpi=110) as (figure, axis):
+        labels: dict[str, Any] = {}
+        ticks, place = [], 0.0
+        for result in (each for each in results if each.nbytes):
+            first = place
+            for name, seconds in result.seconds.items():
+                speed = result.nbytes / seconds / 1e9
+                bar = axis.barh(place, speed, color=_COLOURS.get(name, _COLOURS.get(name.split()[0], "#bbbbbb")))
+                axis.annotate(f"{speed:.0f} ", (speed, place), va="center", ha="right", fontsize=7, color="white")
+                labels.setdefault(name, bar)
+                place += 1
+            ticks.append(((first + place - 1) / 2, result.case))
+            place += 0.8
+        axis.set_yticks([at for at, _ in ticks], [case for _, case in ticks])
+        axis.invert_yaxis()
+        axis.set(xlabel="GB/s read and written", title=f"{machine['device']}: kernels")
+        figure.legend(labels.values(), labels.keys(), ncols=4, loc="lower center", fontsize=8, frameon=False)
+        figure.tight_layout(rect=(0, 0.05, 1, 1))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -317,5 +311,5 @@ def main(argv: list[str] | None = None) -> int:
         figures = {"machine": machine, "absent": absent, "results": [asdict(result) for result in results]}
         options.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
     if options.plot is not None:
-        _plot(results, machine, options.plot)
+        plot(results, machine, options.plot)
     return 0

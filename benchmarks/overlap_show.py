@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.overlap_result import Figures, Loop
+from xferlib._cli.bench import show
 from xferlib._cli.bench.result import size_text
 from xferlib._cli.columns import aligned
 
-_COLOURS = ("#0b6e4f", "#3fa34d", "#9bc1bc", "#d1495b", "#edae49", "#f2c879", "#c98b3a")
+_COLOURS = ("#14906a", "#57b865", "#9bc1bc", "#d1495b", "#c5862c", "#e0b675", "#8f6b2e")
 
 
 def table(figures: Figures, machine: dict[str, Any]) -> None:
@@ -43,31 +44,24 @@ def _print(rows: list[list[str]]) -> None:
 
 def plot(figures: Figures, machine: dict[str, Any], path: Path) -> None:
     """Epochs of every loop beside the bound, one group of bars a kind of batch."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
     names = list(dict.fromkeys(name for loop in figures.loops for name in loop.epochs))
-    figure, axis = plt.subplots(figsize=(13, 5))
     width = 0.8 / len(names)
-    for number, name in enumerate(names):
-        places = [index + number * width for index, loop in enumerate(figures.loops) if name in loop.epochs]
-        heights = [loop.epochs[name] / loop.bound_s for loop in figures.loops if name in loop.epochs]
-        axis.bar(places, heights, width, label=name, color=_COLOURS[number % len(_COLOURS)])
-    axis.axhline(1.0, color="#222222", linewidth=0.8, linestyle="--")
-    labels = [f"{loop.case}\n{size_text(loop.nbytes)}" for loop in figures.loops]
-    axis.set_xticks([index + 0.4 - width / 2 for index in range(len(labels))], labels)
-    axis.set_ylabel("epoch / max(copy, compute)")
-    axis.set_yscale("log")
-    ticks = [1, 1.5, 2, 3, 5, 8]
-    axis.set_yticks(ticks, [str(tick) for tick in ticks])
-    axis.minorticks_off()
-    axis.grid(visible=True, axis="y", linewidth=0.3)
-    axis.legend(fontsize=8, ncols=2)
-    axis.set_title(
-        f"{machine['device']}, {machine['cores']} cores: loops whose batches take as long to copy as to compute"
-    )
-    figure.tight_layout()
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    with show.drawing(path, figsize=(13, 5), dpi=130) as (figure, axis):
+        for number, name in enumerate(names):
+            places = [index + number * width for index, loop in enumerate(figures.loops) if name in loop.epochs]
+            heights = [loop.epochs[name] / loop.bound_s for loop in figures.loops if name in loop.epochs]
+            axis.bar(places, heights, width, label=name, color=_COLOURS[number % len(_COLOURS)])
+        axis.axhline(1.0, color=show.INK, linewidth=0.8, linestyle="--")
+        labels = [f"{loop.case}\n{size_text(loop.nbytes)}" for loop in figures.loops]
+        axis.set_xticks([index + 0.4 - width / 2 for index in range(len(labels))], labels)
+        axis.set_ylabel("epoch / max(copy, compute)")
+        axis.set_yscale("log")
+        ticks = [1, 1.5, 2, 3, 5, 8]
+        axis.set_yticks(ticks, [str(tick) for tick in ticks])
+        axis.minorticks_off()
+        axis.grid(visible=True, axis="y", linewidth=0.3)
+        axis.legend(fontsize=8, ncols=2)
+        axis.set_title(
+            f"{machine['device']}, {machine['cores']} cores: loops whose batches take as long to copy as to compute"
+        )
+        figure.tight_layout()

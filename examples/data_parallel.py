@@ -4,7 +4,7 @@
     mpiexec -n 2 python examples/data_parallel.py
     torchrun --nproc-per-node=2 examples/data_parallel.py
 
-Each batch is cut into four parts, whatever the number of processes, and the slopes of the parts are added pairwise:
+Each batch is cut into four parts, whatever the number of processes, and the gradients of the parts are added pairwise:
 first within a process, then over all. The kernels give the same bits on every backend, so one GPU, two GPUs and a
 laptop end with the same weights.
 """
@@ -41,25 +41,25 @@ def error(e: Any, summed: Any, target: Any) -> Any:
 
 
 @xl.elementwise
-def slope_before(back: Any, z: Any, h: Any) -> Any:
+def grad_before(back: Any, z: Any, h: Any) -> Any:
     return back * np.exp(z - h)  # the derivative of softplus(z) is exp(z - softplus(z))
 
 
 @xl.elementwise
-def moved(w: Any, slope: Any) -> Any:
-    return w - np.float32(RATE) * slope
+def moved(w: Any, grad: Any) -> Any:
+    return w - np.float32(RATE) * grad
 
 
 exp = xl.elementwise(lambda y: np.exp(y), name="exp")  # noqa: PLW0108 - a kernel is traced from a function of Python
 
 
-def slopes(w: dict[str, Any], x: Any, t: Any) -> dict[str, Any]:
+def grads(w: dict[str, Any], x: Any, t: Any) -> dict[str, Any]:
     """The derivatives of the mean cross-entropy of one part."""
     z = product(x, w["W1"]) + w["b1"]
     h = softplus(z)
     e = exp(product(h, w["W2"]) + w["b2"])
     dy = error(e, total(e, axis=1, keepdims=True), t)
-    dz = slope_before(product(dy, w["W2"].T), z, h)
+    dz = grad_before(product(dy, w["W2"].T), z, h)
     return {"W1": product(x.T, dz), "b1": total(dz, axis=0), "W2": product(h.T, dy), "b2": total(dy, axis=0)}
 
 
@@ -89,7 +89,7 @@ def train(comm: distributed.Communicator) -> dict[str, Any]:
         w = distributed.broadcast_params(comm, w)
         for _ in range(STEPS):
             rows = rng.integers(0, len(images), (PARTS, ROWS))[comm.rank * own : (comm.rank + 1) * own]
-            parts = [slopes(w, xl.to_device(images[each]), xl.to_device(targets[each])) for each in rows]
+            parts = [grads(w, xl.to_device(images[each]), xl.to_device(targets[each])) for each in rows]
             mean = distributed.mean_grads(comm, distributed.pairwise_sum(*parts), reproducible=True)
             w = {name: moved(w[name], mean[name] / own) for name in w}
         return {name: xl.to_host(value) for name, value in w.items()}

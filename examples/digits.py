@@ -56,9 +56,9 @@ def step(w: dict[str, Any], v: dict[str, Any], x: Any, t: Any) -> Any:
     total = xp.sum(e, axis=1, keepdims=True)
     dy = (e / total - t) / BATCH
     dz = (dy @ w["W2"].T) * xp.exp(z - h)  # the derivative of softplus(z) is exp(z - softplus(z))
-    slopes = {"W1": x.T @ dz, "b1": xp.sum(dz, axis=0), "W2": h.T @ dy, "b2": xp.sum(dy, axis=0)}
-    for name, slope in slopes.items():
-        v[name] = MOMENTUM * v[name] - RATE * slope
+    grads = {"W1": x.T @ dz, "b1": xp.sum(dz, axis=0), "W2": h.T @ dy, "b2": xp.sum(dy, axis=0)}
+    for name, grad in grads.items():
+        v[name] = MOMENTUM * v[name] - RATE * grad
         w[name] = w[name] + v[name]
     return xp.sum(xp.log(total)) - xp.sum(t * y)
 

@@ -37,9 +37,9 @@ class Momentum:
         self.model = model
         self.velocity = {name: xl.zeros_like(value) for name, value in model.parameters.items()}
 
-    def step(self, slopes: dict[str, Any], rate: float = 0.1) -> None:
-        for name, slope in slopes.items():
-            self.velocity[name] = 0.9 * self.velocity[name] - rate * slope
+    def step(self, grads: dict[str, Any], rate: float = 0.1) -> None:
+        for name, grad in grads.items():
+            self.velocity[name] = 0.9 * self.velocity[name] - rate * grad
             self.model.parameters[name] = self.model.parameters[name] + self.velocity[name]
 
 

@@ -1,6 +1,6 @@
 """Data-parallel training on two devices: each has the whole network and half of every batch.
 
-The slopes of both halves are added on the first device, in a fixed order, so that the weights have the bits of one
+The gradients of both halves are added on the first device, in a fixed order, so that the weights have the bits of one
 device that computes both halves in turn. Without two devices one stands in for both.
 """
 
@@ -28,8 +28,8 @@ def forward(w: dict[str, Any], x: Any) -> tuple[Any, Any]:
     return h, e / xp.sum(e, axis=1, keepdims=True)
 
 
-def slopes(w: dict[str, Any], x: Any, t: Any) -> dict[str, Any]:
-    """The slopes of the mean cross-entropy of a batch, from one shard of it."""
+def grads(w: dict[str, Any], x: Any, t: Any) -> dict[str, Any]:
+    """The gradients of the mean cross-entropy of a batch, from one shard of it."""
     xp = xl.get_array_module(x)
     h, y = forward(w, x)
     dy = (y - t) / BATCH
@@ -54,13 +54,13 @@ def train(devices: list[xl.Device], epochs: int = 5) -> list[dict[str, Any]]:
             parts = []
             for replica, (x, t) in zip(replicas, batch, strict=True):
                 with xl.get_device(x):
-                    parts.append(slopes(replica, x, t))
+                    parts.append(grads(replica, x, t))
             step(replicas, parts, devices)
     return [xl.tree.to_host(each) for each in replicas]
 
 
 def step(replicas: list[dict[str, Any]], parts: list[dict[str, Any]], devices: list[xl.Device]) -> None:
-    """Add the slopes on the first device, send the sum to all, and take a step on each."""
+    """Add the gradients on the first device, send the sum to all, and take a step on each."""
     for name in replicas[0]:
         total = parts[0][name]
         for part in parts[1:]:

@@ -30,24 +30,24 @@ def probabilities(h: Any, w: Any) -> Any:
 def step(w1: Any, w2: Any, parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
     """One step of gradient descent; each part of the batch has its images where ``w1`` is, its targets with ``w2``."""
     one, two = xl.get_device(w1), xl.get_device(w2)
-    hidden, slopes1, slopes2, returning = [], [], [], []
+    hidden, grads1, grads2, returning = [], [], [], []
     for x, t in parts:  # the host only enqueues: the first device goes on while the second computes
         with one:
             h = xl.get_array_module(x).tanh(x @ w1)
         there = xl.copy_to(h, two)
         with two:
             dy = (probabilities(there, w2) - t) / BATCH
-            slopes2.append(there.T @ dy)
+            grads2.append(there.T @ dy)
             returning.append(dy @ w2.T)
         hidden.append(h)
     for (x, _), h, dh in zip(parts, hidden, returning, strict=True):
         back = xl.copy_to(dh, one)
         with one:
-            slopes1.append(x.T @ (back * (1 - h * h)))
+            grads1.append(x.T @ (back * (1 - h * h)))
     with one:
-        w1 = w1 - RATE * sum(slopes1[1:], slopes1[0])
+        w1 = w1 - RATE * sum(grads1[1:], grads1[0])
     with two:
-        w2 = w2 - RATE * sum(slopes2[1:], slopes2[0])
+        w2 = w2 - RATE * sum(grads2[1:], grads2[0])
     return w1, w2
 
 

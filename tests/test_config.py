@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,6 +92,34 @@ def test_every_setting_has_a_variable_that_reaches_it() -> None:
 def test_a_value_that_cannot_be_used_is_an_error_that_names_it(variable: str, text: str) -> None:
     with pytest.raises(ConfigError, match=f"{variable}='{text}': .*unset {variable}"), configured({variable: text}):
         pass
+
+
+PROGRAM = "import xferlib as xl\n\nfor _ in range(2):\n    print(xl.get_backend().name)\n"
+
+
+@pytest.mark.parametrize(
+    ("environ", "warned"),
+    [
+        ({"XFER_BACKEND": "sim"}, ["XFER_BACKEND"]),
+        ({"xferlib_backend": "sim", "XFRLIB_DEVICES": "cpu"}, ["xferlib_backend", "XFRLIB_DEVICES"]),
+        ({"XFER_BACKEND": "sim", "XFERLIB_BACKEND": "numpy"}, []),
+        ({"XFCE_BACKEND": "x", "XFER_DEBUG": "1", "XDG_DEVICE": "1"}, []),
+    ],
+)
+def test_a_name_with_another_beginning_draws_one_warning(
+    environ: dict[str, str], warned: list[str], tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    others = {name: value for name, value in os.environ.items() if not name.startswith("XFERLIB_")}
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, check=True, env={**others, **environ}
+    )
+    assert len(done.stdout.split()) == 2
+    lines = [line for line in done.stderr.splitlines() if "XferWarning" in line]
+    start = f"{program}:4: XferWarning:"
+    assert sorted(line.removeprefix(start).split()[0] for line in lines) == sorted(warned)
+    assert all(re.search(r"did you mean (XFERLIB_\w+)\?\); rename or unset \w+, or set \1$", line) for line in lines)
 
 
 def test_configure_changes_and_returns_what_was() -> None:

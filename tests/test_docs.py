@@ -199,6 +199,20 @@ def test_tables_have_a_head_and_rows_of_one_length(page: Path) -> None:
         assert {len(row) for row in rows} == {len(rows[0])}, table
 
 
+PAGE_PX, LETTER_PX, PADDING_PX = 810, 6.6, 20
+"""Widths of a page on a screen of 1280 pixels, with some play, of a letter of code, and of a column's padding."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_tables_are_no_wider_than_the_page(page: Path) -> None:
+    """Code is not broken in a table, but for its head; other text is, between words."""
+    for table in re.findall(r"(?:^\|.*\n)+", page.read_text(), re.MULTILINE):
+        rows = [re.split(r"(?<!\\)\|", row.strip()[1:-1]) for row in table.splitlines()[2:]]
+        letters = [max(len(word) for cell in column for word in re.findall(r"`[^`]*`|[^`\s]+|$", cell))
+                   for column in zip(*rows, strict=False)]  # fmt: skip
+        assert sum(letters) * LETTER_PX + len(letters) * PADDING_PX <= PAGE_PX, table
+
+
 def test_the_reference_is_that_of_the_code() -> None:
     command = [sys.executable, str(ROOT / "tools" / "make_reference.py"), "--check"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)

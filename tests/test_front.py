@@ -379,6 +379,25 @@ def test_few_gathered_bytes_are_sent_from_ordinary_memory(direct: Any, count: in
     assert_same_bits(to_host(d), x)
 
 
+def test_the_driver_copies_any_number_of_bytes_of_the_pool(direct: Any) -> None:
+    x = xl.pinned_array(bits_of(3 << 20, np.uint8, seed=1), backend="direct")
+    device, out = xl.get_device(HERE), xl.pinned_empty(x.shape, x.dtype, backend="direct")
+    xl.synchronize(HERE)
+    d = to_device(x, device=device)
+    for source in (x, x[:-1][1:], x.reshape(3, -1)[1:], x.view(np.uint64)):
+        xl.synchronize(HERE)
+        direct.seen.clear()
+        to_device(source, device=device)
+        assert direct.seen == ["send"]
+        assert direct.from_pinned
+    to_device(x, out=d)
+    direct.seen.clear()
+    assert to_host(d, out=out) is out
+    assert direct.seen == ["fetch"]
+    assert_same_bits(out, x)
+    assert_same_bits(to_host(to_device(x[1::2], out=xl.empty(len(x) // 2, x.dtype, device=HERE))), x[1::2])
+
+
 def test_few_small_arrays_of_a_tree_are_copied_one_by_one(direct: Any) -> None:
     leaves = [bits_of(4 * count, np.float32, seed=count) for count in (10, 1000, 30_000)]
     for others, is_few in [

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 TOOLS = Path(__file__).parents[1] / "tools"
@@ -170,3 +171,16 @@ def test_a_failed_installation_tells_what_pip_said(
     monkeypatch.setattr(sys, "argv", ["install_packages.py", "--no-index", "xferlib-does-not-exist"])
     assert script.main() == 1
     assert "xferlib-does-not-exist" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["h200/transfer", "h200/overlap", "h200/kernels", "h200/sweep", "h200/races"])
+def test_pictures_of_benchmarks_have_no_background_and_are_read_on_light_and_dark(name: str, tmp_path: Path) -> None:
+    image = pytest.importorskip("matplotlib.image")
+    figures = pytest.importorskip("tools.benchmark_figures")
+    drawn = tmp_path / "drawn.png"
+    figures.DRAWN[name](json.loads((figures.FOLDER / f"{name}.json").read_text()), drawn)
+    for path in (drawn, figures.FOLDER / f"{name}.png"):
+        pixels = image.imread(path)
+        assert pixels[:4, :4, 3].max() == 0
+        rims = pixels[pixels[:, :, 3] > 0.99]  # full ink: text, lines and bars
+        assert 0.1 < np.median(rims[:, :3] ** 2.2 @ [0.2126, 0.7152, 0.0722]) < 0.5

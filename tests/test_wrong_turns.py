@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.lib.recfunctions import structured_to_unstructured
 
 import xferlib as xl
 from xferlib import errors as e
-from xferlib.testing import configured
+from xferlib.testing import assert_same_bits, configured
 
 X = np.arange(12, dtype="float32").reshape(3, 4)
 
@@ -599,3 +603,107 @@ def test_a_chunks_result_that_does_not_fit_is_told_what_differs() -> None:
         xl.stream_map(lambda chunk: chunk.sum(), np.ones((4, 2)), chunk_rows=2)
     with pytest.raises(e.LayoutError, match=r"there; let it end with astype\('float32'\)"):
         xl.stream_map(lambda chunk: chunk, np.ones(4), chunk_rows=2, out=np.empty(4, "float32"))
+
+
+# --- what no device holds: the remedy does what it says
+
+
+def structured() -> Any:
+    return np.array([(1, 2.5), (3, 4.5)], [("a", "i4"), ("b", "f8")])
+
+
+@pytest.mark.parametrize(
+    ("x", "remedy", "numbers"),
+    [
+        (structured(), "x['a']", [1, 3]),
+        (structured(), "structured_to_unstructured(x)", [[1, 2.5], [3, 4.5]]),
+        (structured().view(np.recarray), "x['a']", [1, 3]),
+        (np.array(["1970-01-03"], "M8[D]"), "x.astype('int64')", [2]),
+        (np.array([90], "m8[s]"), "x.astype('int64')", [90]),
+        (np.array(["2.5", "1"]), "x.astype('float64')", [2.5, 1.0]),
+        (np.array([b"2.5"]), "x.astype('float64')", [2.5]),
+        (np.frombuffer(b"\1\2\3\4", "V2"), "numpy.frombuffer(x.tobytes(), 'uint8')", [1, 2, 3, 4]),
+        (np.array([1, None], object), "x.astype('float64')", [1.0, np.nan]),
+        (np.array([1 + 2j], np.clongdouble), "x.astype('complex128')", [1 + 2j]),
+        ([Fraction(1, 2), Decimal(3)], "numpy.array(x, 'float64')", [0.5, 3.0]),
+        ([2**70], "numpy.array(x, 'float64')", [2.0**70]),
+        ([[1, 2], [3, None]], "numpy.array(x, 'float64')", [[1.0, 2.0], [3.0, np.nan]]),
+        (b"\1\2", "numpy.frombuffer(x, 'uint8')", [1, 2]),
+    ],
+)
+def test_the_remedy_of_what_no_device_holds_is_taken(backend: str, x: Any, remedy: str, numbers: list[Any]) -> None:
+    with pytest.raises((e.UnsupportedDTypeError, e.UnsupportedArrayError), match=re.escape(remedy)):
+        xl.to_device(x)
+    moved = xl.to_device(eval(remedy, {"numpy": np, "x": x, "structured_to_unstructured": structured_to_unstructured}))
+    assert_same_bits(xl.to_host(moved), np.asarray(numbers).astype(xl.to_host(moved).dtype))
+
+
+def test_texts_beside_numbers_are_named() -> None:
+    with pytest.raises(e.UnsupportedArrayError, match=r"whose NoneType, float, str have no dtype .*without the texts"):
+        xl.to_device([[1.5, "a", None]])
+
+
+def test_a_table_of_several_kinds_is_named_by_its_kinds() -> None:
+    class DataFrame:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return np.array([[1.0, "x"]], object)
+
+    with pytest.raises(e.UnsupportedArrayError, match="x is DataFrame, whose float, str have no dtype"):
+        xl.to_device(DataFrame())
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"), [("__dlpack__", "numpy.from_dlpack(x)"), ("__cuda_array_interface__", "asarray(x)")]
+)
+def test_memory_of_another_library_is_named(name: str, remedy: str) -> None:
+    kind = type("Other", (), {name: None})
+    with pytest.raises(e.UnsupportedArrayError, match=re.escape(remedy)):
+        xl.to_device(kind())
+    with pytest.raises(e.UnsupportedArrayError, match="x is type, .*pass a NumPy array"):
+        xl.to_device(kind)
+
+
+@pytest.mark.parametrize("call", [xl.to_device, lambda x: xl.full(3, x)])
+def test_an_int_that_no_dtype_holds_is_no_stranger(call: Callable[[Any], Any]) -> None:
+    with pytest.raises(e.UnsupportedArrayError, match=r"more than 64 bits has no dtype; give float\(x\)"):
+        call(2**70)
+
+
+def test_full_of_none_asks_for_a_number() -> None:
+    with pytest.raises(e.UnsupportedArrayError, match="fill_value=None is no number; give one"):
+        xl.full(3, None)  # type: ignore[call-overload]
+
+
+def test_a_file_of_one_array_is_not_loaded_as_a_tree(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    with pytest.raises(e.ArgumentError, match=r"is an \.npy file.*xferlib.to_device\(numpy.load\(path\)\)"):
+        xl.load(tmp_path / "x.npy")
+
+
+def test_a_list_of_device_arrays_is_put_together_there() -> None:
+    x = [xl.zeros(2, backend="sim"), xl.ones(2, backend="sim")]
+    with pytest.raises(e.UnsupportedArrayError, match=r"xferlib.get_array_module\(x\[0\]\).stack\(x\)"):
+        xl.to_device(x, backend="sim")
+    assert xl.to_host(xl.get_array_module(x[0]).stack(x)).tolist() == [[0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("dtype", [object, "U3", "M8[s]", [("a", "i4")]])
+def test_a_dtype_argument_that_no_device_holds_is_no_arrays(backend: str, dtype: Any) -> None:
+    for call in (
+        lambda: xl.to_device([1.0], dtype=dtype),
+        lambda: xl.zeros(2, dtype),
+        lambda: xl.pinned_empty(2, dtype),
+    ):
+        with pytest.raises(
+            e.UnsupportedDTypeError, match=r"^dtype: .* no device holds; give one of bool, int8"
+        ) as said:
+            call()
+        assert "astype" not in str(said.value)
+
+
+def test_a_simulated_array_in_a_text_says_what_to_write() -> None:
+    x = xl.full((), 2.5, backend="sim")
+    with pytest.raises(xl.sim.ImplicitCopyError, match=r"format\(xferlib.to_host\(x\), '.2f'\)"):
+        f"{x:.2f}"
+    assert f"{x}" == str(x)
+    assert format(xl.to_host(x), ".2f") == "2.50"

@@ -2,7 +2,7 @@
 
     python tools/gallery.py [FOLDER]
 
-The timelines are of the simulated accelerator, in the time of its clock. The others are drawn from the figures in
+The timelines are of the simulated accelerator, in the time of its clock. The demo's losses are those of
 ``docs/benchmarks/h200``.
 """
 
@@ -22,8 +22,6 @@ sys.path.insert(0, str(ROOT))
 
 import xferlib as xl  # noqa: E402 - from this tree, installed or not
 from xferlib._api.trace.picture import DARK  # noqa: E402
-from xferlib._cli.bench.sweep import show  # noqa: E402
-from xferlib._cli.bench.sweep.figures import CaseFigures  # noqa: E402
 from xferlib._cli.demo import report  # noqa: E402
 from xferlib._cli.demo.row import Row  # noqa: E402
 
@@ -91,15 +89,6 @@ def draw_demo(folder: Path) -> None:
             report.write_plot(folder / picture_name("demo", is_dark), rows)
 
 
-def draw_sweep(folder: Path) -> None:
-    """The ratios of the sweep over sizes, as measured."""
-    found = json.loads((MEASURED / "sweep.json").read_text())
-    cases = [CaseFigures(**case) for case in found["cases"]]
-    for is_dark in (False, True):
-        with mpl.rc_context(DARK if is_dark else {}):
-            show.plot(cases, found["machine"], folder / picture_name("sweep", is_dark))
-
-
 def picture_name(name: str, is_dark: bool) -> str:
     """The file of a picture."""
     return f"{name}-dark.png" if is_dark else f"{name}.png"
@@ -110,7 +99,6 @@ def main(folder: Path) -> None:
     mpl.use("Agg")
     draw_timelines(folder)
     draw_demo(folder)
-    draw_sweep(folder)
 
 
 if __name__ == "__main__":

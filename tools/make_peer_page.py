@@ -37,7 +37,7 @@ def updated(_: str) -> str:
     """The page."""
     parts = [HEAD]
     for name, answers in peer_names.sections().items():
-        parts.append(f"\n## `{name}`\n\n| there | here | |\n|---|---|---|\n" + "\n".join(map(row, answers)) + "\n")
+        parts.append(f"\n## `{name}`\n\n| there | here | note |\n|---|---|---|\n" + "\n".join(map(row, answers)) + "\n")
     return "".join(parts)
 
 

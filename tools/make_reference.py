@@ -236,7 +236,9 @@ def configuration() -> str:
         "# Configuration\n",
         "Every setting has a default, an environment variable that overrides it, and a name for",
         "`xl.configure(name=value)`, which overrides both for the process. The environment is read once, when a",
-        "setting is first needed; a value that cannot be used is a `ConfigError` that names the variable.",
+        "setting is first needed; a value that cannot be used, and a misspelt name such as `XFERLIB_BACKED`, is a",
+        "`ConfigError` that names the variable. `XFER_BACKEND` and its like, which may be another program's, draw an",
+        "`XferWarning`.",
         "`xferlib info` prints what is in force and where it came from. Sizes are bytes, with units of 1024:",
         "`256MiB`, `1GiB`.\n",
         "| variable | `configure` | default | meaning |\n|---|---|---|---|",
@@ -273,12 +275,14 @@ def command_line() -> str:
 
 
 def errors() -> str:
+    tree = inspect.cleandoc(xl.errors.__doc__ or "").partition("\n\n")[2].rpartition("\n\n")[0]
     lines = [
         "# Errors\n",
-        "All are in `xferlib.errors`, and all inherit `XferError` and the built-in error in brackets, so that `except",
-        "ValueError` works too. A message is a fact, the value that caused it, and the remedy.\n",
+        "All are in `xferlib.errors`. All but the warning inherit `XferError`, and each inherits the built-in error",
+        "in brackets, so that `except ValueError` works too. A message is a fact, the value that caused it, and the",
+        "remedy.\n",
         "```text",
-        inspect.cleandoc(xl.errors.__doc__ or "").partition("\n\n")[2].rpartition("\n\n")[0],
+        re.sub(r"(?m)(?<=\w|\)) {2,}.*$", "", tree),  # each has its sentence below, where there is room
         "```\n",
     ]
     for name, thing in vars(xl.errors).items():

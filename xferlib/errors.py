@@ -41,7 +41,7 @@
         │   └── KernelShapeError (ValueError)        shapes or axes that do not fit
         └── KernelCompileError (RuntimeError)        NVRTC refused the source
 
-    XferWarning (UserWarning)                    it works, more slowly than it could
+    XferWarning (UserWarning)                    it works, but not as it could
 
 Every message is a fact, the value that caused it, and the remedy.
 """
@@ -258,4 +258,4 @@ class KernelCompileError(KernelError, RuntimeError):
 
 
 class XferWarning(UserWarning):
-    """Something works, more slowly than it could; the message says how to mend it, and how to be rid of the message."""
+    """Something works, but not as it could; the message says how to mend it, and how to be rid of the message."""

@@ -90,24 +90,29 @@ _INTRODUCTION = """\
 
 <!-- Written by tools/harvest_kernels.py; run it again instead of editing this page. -->
 
-`tools/harvest_kernels.py` finds the element-wise and reduction kernels in the Python sources of other projects, as
-far as their texts are static, and gives each text to `xl.elementwise` or `xl.reduction` as it stands, for a few
-choices of its dtypes. Then the same text runs as C++, compiled by g++ (`-O0 -ffp-contract=off`), on the same random
-inputs: any bits, NaN, infinities, zeros of both signs, the extremes of integers, and values that serve as indices.
-Everything that a kernel writes must be equal bit for bit, any NaN being equal to any NaN.
+Can xferlib run the kernels that others have written, unchanged, and are the results those of C++? The table counts the
+element-wise and reduction kernels in the Python sources of other projects, wherever their texts are static: literals,
+or names that one literal is assigned to. `tools/harvest_kernels.py` finds them and gives each text to `xl.elementwise`
+or `xl.reduction` as it stands, with several choices of its dtypes. It is *taken* if it works with one of them.
 
-C++ promises no bits of functions such as `exp`, of complex division, and of complex functions. The C++ program asks
-xferlib for their results; real ones are compared with g++'s long double functions, within the bounds of the
-[table](kernels.md#guarantees), and with the bounds given for [snippets](kernels.md#c-snippets). Elements for which
-C++ leaves the result undefined (an integer divided by 0, a float beyond an integer's range, a shift by the width) are
-left out. The C++ program takes the elements one after the other, and reductions in xferlib's order.
+Then the same text runs as C++, compiled by g++ (`-O0 -ffp-contract=off`), on the same random inputs: any bits, NaN,
+infinities, zeros of both signs, the extremes of integers, and values that serve as indices. A *run* is one choice of
+dtypes with one kind of input. A kernel *agrees* if all that it writes is equal bit for bit in every run, any NaN being
+equal to any NaN. The C++ program takes the elements one after the other, and reductions in xferlib's order.
 
-A kernel counts for the first dtypes with which it is taken. One that adds up numbers of a generic type by `atomicAdd`
-is taken, and compared, with integers; with floats it needs `math="fast"`, because their sum depends on the order.
+C++ does not define the bits of functions such as `exp`, of complex division and of complex functions. There the C++
+program asks xferlib for the results. Those that are real are compared with g++'s long double functions, within the
+bounds of the [table](kernels.md#guarantees) and those given for [snippets](kernels.md#c-snippets). Elements for which
+C++ leaves the result undefined are left out: an integer divided by 0, a float beyond an integer's range, a shift by the
+width.
+
+A kernel that adds numbers of a generic type by `atomicAdd` is taken, and compared, with integers. With floats it needs
+`math="fast"`, because their sum depends on the order.
 """
 
 
-_COLUMNS = ("sources", "kernels", "taken", 'of these with `math="fast"` alone', "agree with C++", "runs")
+_IN_ORDER = "Their results depend on the order in which elements are computed."
+_COLUMNS = ("sources", "kernels", "taken", 'of these only with `math="fast"`', "agree with C++", "runs")
 
 
 def page(projects: Sequence[Project]) -> str:
@@ -123,7 +128,7 @@ def page(projects: Sequence[Project]) -> str:
         _INTRODUCTION,
         "\n".join(rows),
         f"## Not taken\n\n{_listed(refused)}",
-        f'## Taken with `math="fast"` alone\n\nTheir results depend on the order of elements.\n\n{_listed(ordered)}',
+        f'## Taken only with `math="fast"`\n\n{_IN_ORDER}\n\n{_listed(ordered)}',
         f"## Taken, and not shown to agree\n\n{_listed(unlike)}",
     ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
@@ -138,7 +143,8 @@ def _row(name: str, projects: Sequence[Project]) -> str:
     fast = sum(len(each.fast) for each in projects)
     agreeing = sum(each.agreeing for each in projects)
     runs = sum(len(each.agreed) for project in projects for each in project.compared)
-    return _cells([name, f"{found}", f"{taken} ({taken / max(found, 1):.1%})", f"{fast}", f"{agreeing}", f"{runs}"])
+    share = f"{100 * taken / max(found, 1):.0f} %"
+    return _cells([name, f"{found}", f"{taken} ({share})", f"{fast}", f"{agreeing}", f"{runs}"])
 
 
 def _why(each: Comparison) -> str:
@@ -147,7 +153,7 @@ def _why(each: Comparison) -> str:
 
 def _line(text: str) -> str:
     first = text.partition("\n")[0].replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
-    return first.partition("; known are")[0]
+    return re.split("; known (?:here )?are", first)[0]
 
 
 def _listed(lines: list[str]) -> str:

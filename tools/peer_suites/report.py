@@ -147,9 +147,11 @@ def page(found: list[Counts]) -> str:
         left_out = sum(each.not_applicable.values())
         lines.append(f"| {each.peer} | {each.backend} | {each.passed} | {each.of} | {left_out} |")
     passed, of = sum(each.passed for each in found), sum(each.of for each in found)
-    lines += ["", f"Together {passed} of {of}.", "", "## Exceptions", "", "| test | backends | why |", "|---|---|---|"]
-    for (name, why), where in sorted(_grouped(found, known).items()):
-        lines.append(f"| `{name}` | {', '.join(sorted(where))} | {why or 'to be looked at'} |")
+    lines += ["", f"Together {passed} of {of}.", "", "## Exceptions", ""]
+    grouped = sorted(_grouped(found, known).items())
+    for reason in dict.fromkeys(why for (_, why), _ in grouped):
+        lines.append(f"- {reason or 'to be looked at'}:")
+        lines += [f"    - `{name}`: {', '.join(sorted(where))}" for (name, why), where in grouped if why == reason]
     skipped: collections.Counter[str] = collections.Counter()
     for each in found:
         skipped.update(each.not_applicable)

@@ -59,7 +59,7 @@ def full(
     """An array filled with one value; its dtype is the value's, as NumPy has it, if omitted. Others as for `empty`."""
     if is_fortran(order, "full"):
         return reversed_axes(full(shape_of(shape)[::-1], fill_value, dtype, backend=backend, device=device))
-    if isinstance(fill_value, str):
+    if fill_value is None or isinstance(fill_value, str):
         raise UnsupportedArrayError(f"full: fill_value={fill_value!r} is no number; give one: full(shape, number)")
     value = as_host_array(fill_value, what="fill_value")
     wanted = ends.wanted_dtype(dtype, value.dtype)

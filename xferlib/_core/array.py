@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 from collections.abc import Iterator
@@ -145,10 +146,31 @@ def check_dtype(dtype: Any, *, what: str = "array") -> np.dtype[Any]:
     native: np.dtype[Any] = resolved if resolved.isnative else resolved.newbyteorder("=")  # StringDType has no order
     if native in SUPPORTED:
         return native
+    if what == "dtype" or what.endswith(": dtype"):  # an argument, and no array's
+        raise UnsupportedDTypeError(
+            f"{what}: {str(resolved)!r} is a dtype which no device holds; give one of {', '.join(DTYPES)}"
+        )
     raise UnsupportedDTypeError(
-        f"{what} has dtype {str(resolved)!r}, which no device holds; "
-        f"convert it first, e.g. x.astype('float64') (supported: {', '.join(DTYPES)})"
+        f"{what} has dtype {str(resolved)!r}, which no device holds; convert it first: {_conversion(resolved)} "
+        f"(supported: {', '.join(DTYPES)})"
     )
+
+
+_CONVERSIONS = {
+    **dict.fromkeys("Mm", "x.astype('int64') counts its units, and NaT is the least int64"),
+    **dict.fromkeys(
+        "UST", "x.astype('float64') where the texts are numbers, numpy.unique(x, return_inverse=True) to number others"
+    ),
+    "V": "numpy.frombuffer(x.tobytes(), 'uint8') has its bytes",
+    "c": "x.astype('complex128')",
+}
+"""By the kind of dtype, what takes its numbers along."""
+
+
+def _conversion(dtype: np.dtype[Any]) -> str:
+    if dtype.names:
+        return f"one field, x[{dtype.names[0]!r}], or all by structured_to_unstructured(x) of numpy.lib.recfunctions"
+    return _CONVERSIONS.get(dtype.kind, "x.astype('float64')")
 
 
 def _resolve(dtype: Any, what: str) -> np.dtype[Any]:
@@ -167,15 +189,44 @@ def _resolve(dtype: Any, what: str) -> np.dtype[Any]:
     )
 
 
+_LOOKED_AT = 1000
+"""Elements whose types are named where NumPy makes objects of a sequence."""
+
+
 def _instead_of(x: object) -> str:
     """The remedy for what is no array."""
     if isinstance(x, (str, os.PathLike)):
         return "read the file first: xferlib.load(path), or numpy.load(path)"
+    if isinstance(x, bytes):
+        return "numpy.frombuffer(x, 'uint8') has its bytes"
+    if isinstance(x, (list, tuple)) and x and hasattr(x[0], "shape") and not isinstance(x[0], (np.ndarray, np.generic)):
+        return (
+            "xferlib.get_array_module(x[0]).stack(x) puts the arrays together; xferlib.tree.to_device and tree.to_host "
+            "move each"
+        )
     if isinstance(x, (dict, list, tuple)):
         return "pass an array or numbers; xferlib.tree.to_device and tree.to_host move the arrays of a list or dict"
     if isinstance(x, (Iterator, set)):
         return "make a list of its numbers first, or an array by numpy.fromiter"
+    if isinstance(x, int):
+        return "an int of more than 64 bits has no dtype; give float(x)"
+    if hasattr(type(x), "__cuda_array_interface__"):
+        return "xferlib.asarray(x) takes memory of a CUDA device where the backend is one for CUDA"
+    if hasattr(type(x), "__dlpack__"):
+        return "pass numpy.from_dlpack(x), or what from_dlpack of its device's namespace makes of it"
     return "pass a NumPy array, a sequence of numbers, or an array of a backend (xferlib.available_backends())"
+
+
+def _not_numbers(x: object, array: np.ndarray[Any, Any]) -> str:
+    """Why what NumPy makes an array of objects of is refused, and the remedy."""
+    if not array.ndim:
+        return f"which is not an array of numbers; {_instead_of(x)}"
+    kinds = sorted({type(each).__name__ for each in itertools.islice(array.flat, _LOOKED_AT)})
+    without = ", without the texts" if "str" in kinds else ""
+    return (
+        f"whose {', '.join(kinds)} have no dtype together that a device holds; make numbers of them: "
+        f"numpy.array(x, 'float64'){without}"
+    )
 
 
 def as_host_array(x: Any, *, what: str = "x") -> np.ndarray[Any, Any]:
@@ -206,9 +257,7 @@ def as_host_array(x: Any, *, what: str = "x") -> np.ndarray[Any, Any]:
                 f"{what} is {type(x).__name__}, which does not convert to an array ({error}); {_instead_of(x)}"
             ) from error
         if array.dtype == object:
-            raise UnsupportedArrayError(
-                f"{what} is {type(x).__name__}, which is not an array of numbers; {_instead_of(x)}"
-            )
+            raise UnsupportedArrayError(f"{what} is {type(x).__name__}, {_not_numbers(x, array)}")
     if array.dtype not in SUPPORTED:
         check_dtype(array.dtype, what=what)
     return array

@@ -43,13 +43,14 @@ PINNED_QUERY_FROM = 256 << 10
 GATHERED_MOST = 2 << 20
 """Up to here one thread gathers an array that is not in C order into its slab, for one copy: on an H200's host 170 us
 for 1.8 MiB. Threads that sleep need 400 us for it, those that spin 150."""
-REORDERED_FROM = 32 << 10
-"""Elements. Dense arrays of more, in another order of axes, are sent as they lie, and put in C order on the device; and
-likewise on the way back to such an array. One core of an H100's host gathers an element in 0.2 to 0.8 ns, and a kernel
-takes some 15 us with its launch: 1.4 MiB of float16 take 221 us if gathered, and 101 as they lie."""
+REORDERED_FROM = 384 << 10
+"""From here on dense arrays in another order of axes are sent as they lie, and put in C order on the device; and
+likewise on the way back to such an array. One core of an H100's host gathers an element in 0.2 to 0.8 ns, a kernel
+takes some 15 us with its launch, and more after a pause: 1.4 MiB of float16 took 221 us if gathered, and 143 as they
+lie; 207 KiB of float64 42 and 50."""
 GATHERED_ELEMENTS_MOST = 512 << 10
 """Of a copy between two host arrays by one thread: more are spread over several."""
-CAST_ON_DEVICE_FROM = 256 << 10
+CAST_ON_DEVICE_FROM = 512 << 10
 """From here on a conversion is a kernel on the device, if that lets the narrower values cross the link, or the result
 is pinned: the kernel takes 10 us, and one core converts 6 to 40 GB/s. Bytes of the wider dtype."""
 PARALLEL_HOST_FROM = 8 << 20

@@ -108,8 +108,8 @@ static struct {
     int (*set_base)(PyObject *, PyObject *);
     void (*gather)(const Layout *, const char *, int64_t, int64_t, char *, int); /* of strided.c, as the next */
     void (*scatter)(const Layout *, char *, int64_t, int64_t, const char *);
-    Py_ssize_t most_up, most_copied, least_through, most_spread; /* bytes */
-    Py_ssize_t most_gathered, most_reordered; /* elements: between host arrays, and of a dense one to or from a device */
+    Py_ssize_t most_up, most_copied, least_through, most_spread, most_reordered; /* bytes; the last: of an array without gaps */
+    Py_ssize_t most_gathered; /* elements, between host arrays */
     Py_ssize_t least_cast; /* bytes; from here on Python decides where a conversion happens */
     PyTypeObject *dtype;   /* NumPy's */
     PyObject *dtypes;      /* dict: dtype, scalar type or name -> number of the element */
@@ -323,6 +323,18 @@ static int see_host(PyObject *array, description *d)
         return 0;
     d->element = (int)PyLong_AsLong(found);
     return see_memory(a, d);
+}
+
+/* Whether an array surely lies in a block of a pinned pool, or is a view of one that does: the driver copies any size of it. */
+static int is_lent(PyObject *array)
+{
+    PyObject *base = ((const ndarray *)array)->base;
+    while (base && (PyObject *)Py_TYPE(base) == front.ndarray)
+        base = ((const ndarray *)base)->base;
+    for (int i = 0; base && i < front.end_count; ++i)
+        if (front.ends[i]->lease == (PyObject *)Py_TYPE(base))
+            return 1;
+    return 0;
 }
 
 /* The same of an array in the other byte order. */
@@ -562,8 +574,8 @@ static int is_small(const description *host, Py_ssize_t most)
     if (host->nbytes <= 0)
         return 0;
     if (host->is_c)
-        return host->nbytes <= most;
-    return host->nbytes <= front.most_spread && (host->count <= front.most_reordered || !is_dense(host));
+        return host->nbytes <= most || host->is_pinned;
+    return host->nbytes <= front.most_spread && (host->nbytes <= front.most_reordered || !is_dense(host));
 }
 
 /* An uninitialised NumPy array, in C order; over memory that `base`, whose reference it takes, keeps alive. */
@@ -776,6 +788,7 @@ static PyObject *sent(PyObject *x, PyObject *device, PyObject *backend, PyObject
     number = dtype ? element_of(dtype) : src.element;
     if (number < 0 || !is_converted(&src, number, &arriving))
         return NULL;
+    src.is_pinned = src.nbytes > front.most_up && is_lent(x);
     if (out)
         return device || backend ? NULL : send_to_existing(&src, &arriving, out);
     e = device || backend ? resolved_end(device, backend) : default_end();
@@ -865,8 +878,11 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
     if (src.kind == ON_CPU)
         return is_pinned ? NULL : fetched_on_host(d, out, &src, dtype);
     number = dtype ? element_of(dtype) : src.element;
-    if (!src.is_c || src.nbytes <= 0 || number < 0 || !is_converted(&src, number, &arriving) || !is_for_host(&src, &arriving) ||
-        (!is_pinned && src.nbytes > front.most_spread))
+    if (!src.is_c || src.nbytes <= 0 || number < 0 || !is_converted(&src, number, &arriving) || !is_for_host(&src, &arriving))
+        return NULL;
+    if (out && src.nbytes > front.most_spread && (PyObject *)Py_TYPE(out) == front.ndarray)
+        is_pinned = is_lent(out);
+    if (!is_pinned && src.nbytes > front.most_spread)
         return NULL;
     e = end_of(l, &src);
     if (!e || !is_at_hand(e))
@@ -875,6 +891,7 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
         if ((PyObject *)Py_TYPE(out) != front.ndarray || !see_host(out, &dst) || !are_alike(&arriving, &dst) ||
             repeats(&dst) || !(((ndarray *)out)->flags & WRITABLE) || !is_small(&dst, dst.nbytes))
             return NULL;
+        dst.is_pinned = is_pinned;
         result = Py_NewRef(out);
     } else {
         result = is_pinned ? pinned_array(e, &arriving) : host_array(&arriving, NULL, NULL);

@@ -14,7 +14,7 @@ from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
 from xferlib._runtime import circumstances
-from xferlib.errors import ConfigError, did_you_mean, nearest, shown
+from xferlib.errors import ConfigError, XferWarning, did_you_mean, nearest, shown
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
 _PREFIX = "XFERLIB_"
@@ -169,11 +169,45 @@ def from_environment(setting: Field[Any], environ: Mapping[str, str]) -> Any:
 
 def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
     """Variables that nothing reads and that are nearly one that is read: how each was meant."""
-    known = {setting.metadata["variable"] for setting in fields(Config)}
-    strangers = [name for name in environ if name.startswith(_PREFIX) and name not in known]
-    endings = [name.removeprefix(_PREFIX) for name in known]  # what all have in common is no likeness
-    found = {name: nearest(name.removeprefix(_PREFIX), endings) for name in strangers}
+    return _meant({name: name.removeprefix(_PREFIX) for name in environ if name.startswith(_PREFIX)})
+
+
+def elsewhere(environ: Mapping[str, str]) -> dict[str, str]:
+    """As `misspelt`, of names whose beginning is nearly right, such as ``XFER_BACKEND`` and ``xferlib_backend``.
+
+    They may be another program's, and so are no error. Where the variable meant is set too, they are surely that.
+    """
+    endings = {}
+    for name in environ:
+        beginning, _, ending = name.upper().partition("_")
+        # The first two letters are compared alone: most environments then import nothing here.
+        if beginning[:2] == "XF" and not name.startswith(_PREFIX) and nearest(beginning, ["XFERLIB"]) is not None:
+            endings[name] = ending
+    return {name: meant for name, meant in _meant(endings).items() if meant not in environ}
+
+
+def _meant(endings: Mapping[str, str]) -> dict[str, str]:
+    """The variable that each name probably stands for, by the endings: what all have in common is no likeness."""
+    known = {
+        setting.metadata["variable"]: setting.metadata["variable"].removeprefix(_PREFIX) for setting in fields(Config)
+    }
+    found = {name: nearest(ending, known.values()) for name, ending in endings.items() if name not in known}
     return {name: f"{_PREFIX}{near}" for name, near in found.items() if near is not None}
+
+
+def _warn_of_elsewhere(environ: Mapping[str, str]) -> None:
+    for name, meant in elsewhere(environ).items():
+        import warnings
+
+        from xferlib._runtime.callsite import user_site
+
+        site = user_site()
+        warnings.warn_explicit(
+            f"{name} is no variable that xferlib reads (did you mean {meant}?); rename or unset {name}, or set {meant}",
+            XferWarning,
+            site.file,
+            site.line,
+        )
 
 
 _lock = threading.RLock()
@@ -189,10 +223,12 @@ def get() -> Config:
 def _load() -> Config:
     global _config
     with _lock:
-        if _config is None:
-            _config = _read(os.environ)
-            circumstances.changed()
-        return _config
+        if _config is not None:
+            return _config
+        loaded = _config = _read(os.environ)
+        circumstances.changed()
+    _warn_of_elsewhere(os.environ)
+    return loaded
 
 
 def configure(**settings: Any) -> Config:

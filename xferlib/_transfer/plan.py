@@ -195,7 +195,7 @@ def compiled(
         saves = given.itemsize < wanted.itemsize and size * wanted.itemsize >= CAST_ON_DEVICE_FROM
         # One thread would convert element by element what the device puts in order with the conversion.
         is_reordered = (
-            may_permute and size > REORDERED_FROM and not is_in_order and given.isnative
+            may_permute and nbytes > REORDERED_FROM and not is_in_order and given.isnative
             and given.itemsize <= wanted.itemsize and dense_order(shape, strides, given.itemsize) is not None
         )  # fmt: skip
         if saves or is_reordered or (is_readable and memory != "pageable"):
@@ -217,12 +217,12 @@ def compiled(
     if is_small and (forced is Path.SMALL or means.small_at_once):
         return replace(plan, path=Path.SMALL, asks_pinned=False)
     order = dense_order(shape, strides, given.itemsize) if keeps and not is_plain else None
-    if is_blocking and forced is None and not is_plain and _is_gathered(size, nbytes, order, means, is_upload):
+    if is_blocking and forced is None and not is_plain and _is_gathered(nbytes, order, means, is_upload):
         return replace(plan, path=Path.SMALL)
     if forced is not Path.STAGED and forced is not Path.SMALL:
         if is_plain and memory != "pageable":
             return replace(plan, path=Path.PINNED, asks_pinned=False)
-        if order is not None and may_permute and means.kernels and (size > REORDERED_FROM or forced is Path.PERMUTED):
+        if order is not None and may_permute and means.kernels and (nbytes > REORDERED_FROM or forced is Path.PERMUTED):
             return replace(plan, path=Path.PERMUTED, order=order, form=None, cut=_cut(nbytes, LINE, means, is_upload))
     if is_small and is_blocking:
         return replace(plan, path=Path.SMALL)
@@ -241,11 +241,11 @@ def _is_drivers(nbytes: int, means: Means, memory: Memory, is_upload: bool) -> b
     )
 
 
-def _is_gathered(size: int, nbytes: int, order: tuple[int, ...] | None, means: Means, is_upload: bool) -> bool:
+def _is_gathered(nbytes: int, order: tuple[int, ...] | None, means: Means, is_upload: bool) -> bool:
     """Whether one thread gathers or scatters an array that does not lie in C order, or is converted, for one copy."""
     if nbytes > GATHERED_MOST or not means.has_driver:
         return False
-    return (size <= REORDERED_FROM or order is None or not means.kernels) and (is_upload or means.stages)
+    return (nbytes <= REORDERED_FROM or order is None or not means.kernels) and (is_upload or means.stages)
 
 
 def _cut(nbytes: int, unit: int, means: Means, is_upload: bool) -> Cutting:

@@ -59,12 +59,17 @@ def _known(name: str, array: Any, suffix: str) -> tuple[Any, str]:
     return array, dtype
 
 
+_NPY = b"\x93NUMPY"
+
+
 def load(path: Path, like: Any, send: Callable[[Any], Any], target: Backend, *, has_dtype: bool) -> Any:
     """See `xferlib.tree.load`; ``send`` copies the arrays of a dict to ``target``."""
     with path.open("rb") as file:
-        is_npz = file.read(len(npz.MAGIC)) == npz.MAGIC
+        start = file.read(len(_NPY))
+    if start == _NPY:
+        raise ArgumentError(f"load: {path} is an .npy file, of one array; take xferlib.to_device(numpy.load(path))")
     others: dict[str, str] = {}
-    if is_npz:
+    if start.startswith(npz.MAGIC):
         arrays, text = npz.read(path)
     else:
         arrays, others, text = safetensors.read(path)

@@ -11,7 +11,14 @@ from typing import Any
 from xferlib._cli.bench.result import TransferResult, size_text
 from xferlib._cli.columns import aligned
 
-_COLOURS = {"xferlib": "#0b6e4f", "cupy": "#d1495b", "torch": "#edae49", "pycuda": "#5b6c9d", "numpy": "#777777"}
+INK = "#7f7f7f"
+ON_BOTH = {
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "legend.facecolor"), "none"),
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
+    "grid.color": INK, "grid.alpha": 0.4, "legend.edgecolor": INK,
+}  # fmt: skip
+"""Settings of matplotlib for pictures without a background: on a white page and on a dark one the contrast is 4."""
+_COLOURS = {"xferlib": "#14906a", "cupy": "#d1495b", "torch": "#c5862c", "pycuda": "#6f82b8", "numpy": INK}
 
 
 @contextmanager
@@ -39,6 +46,28 @@ def heading(machine: dict[str, Any], absent: dict[str, str]) -> None:
 
 
 @contextmanager
+def drawing(path: Path, **options: Any) -> Iterator[tuple[Any, Any]]:
+    """Give a figure and its axes to draw on, for light pages and dark ones, and write it to a file.
+
+    Args:
+        path: To write.
+        options: For ``subplots``.
+    """
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    with mpl.rc_context(ON_BOTH):
+        figure, axes = plt.subplots(**options)
+        try:
+            yield figure, axes
+            figure.savefig(path)
+        finally:
+            plt.close(figure)
+
+
+@contextmanager
 def picture(path: Path, title: str, panels: tuple[int, int], panel_height: float, **options: Any) -> Iterator[Any]:
     """Give rows of axes to draw on, and write them to a file.
 
@@ -49,21 +78,13 @@ def picture(path: Path, title: str, panels: tuple[int, int], panel_height: float
         panel_height: In inches.
         options: For ``subplots``.
     """
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
     rows, columns = panels
-    figure, axes = plt.subplots(rows, columns, figsize=(11, panel_height * rows), squeeze=False, **options)
-    try:
+    size = (11, panel_height * rows)
+    with drawing(path, nrows=rows, ncols=columns, figsize=size, dpi=130, squeeze=False, **options) as (figure, axes):
         yield axes
         axes[0][0].legend(fontsize=8)
         figure.suptitle(title, fontsize=12)
         figure.tight_layout()
-        figure.savefig(path, dpi=130)
-    finally:
-        plt.close(figure)
 
 
 def transfer_table(results: list[TransferResult], machine: dict[str, Any], absent: dict[str, str]) -> None:
@@ -114,7 +135,7 @@ def transfer_plot(results: list[TransferResult], machine: dict[str, Any], path: 
                     linewidth=2.2 if is_subject else 1.2, zorder=3 if is_subject else 2,
                 )  # fmt: skip
             if link is not None:
-                axis.axhline(link, color="#222222", linewidth=0.8, linestyle="--")
+                axis.axhline(link, color=INK, linewidth=0.8, linestyle="--")
                 axis.annotate(f"link {link:.1f} GB/s", (members[0].nbytes, link), fontsize=8, va="bottom")
             axis.set(xscale="log", yscale="log", title=case)
             axis.set_xscale("log", base=2)

@@ -9,7 +9,7 @@ from xferlib._cli.doctor.finding import PROBLEM, Finding, fine, note, problem, s
 from xferlib._cli.doctor.machine import InspectedMachine, usable_cores
 from xferlib._core import registry
 from xferlib._runtime import config
-from xferlib.errors import ConfigError, did_you_mean, nearest
+from xferlib.errors import ConfigError, did_you_mean
 
 _PREFIX = "XFERLIB_"
 _OFF = ("", "0")
@@ -27,8 +27,12 @@ def findings(machine: InspectedMachine) -> Iterator[Finding]:
 
 
 def usable(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without the variables that end every program: for trials that look at something else."""
-    broken = {*config.misspelt(environ), *(name for name in _KNOWN if _error(name, environ))}
+    """The environment without variables that end every program or draw a warning: for trials of something else."""
+    broken = {
+        *config.misspelt(environ),
+        *config.elsewhere(environ),
+        *(name for name in _KNOWN if _error(name, environ)),
+    }
     broken |= {"XFERLIB_BACKEND", "XFERLIB_DEVICE"}
     return {name: value for name, value in environ.items() if name not in broken}
 
@@ -49,25 +53,15 @@ def _names(environ: Mapping[str, str]) -> Iterator[Finding]:
             "Programs that use xferlib stop at its first call, with a ConfigError.",
             f"Rename it to {meant}, or unset it.",
         )
+    for name, meant in config.elsewhere(environ).items():
+        yield note(
+            f"{name} is set (did you mean {meant}?)",
+            "xferlib does not read it, and programs that use xferlib warn of it.",
+            f"If xferlib should, rename it to {meant}; if it is another program's, set {meant} as well.",
+        )
     for name in sorted(environ):
-        if name in _KNOWN or name in misspelt:
-            continue
-        if name.startswith(_PREFIX):
+        if name.startswith(_PREFIX) and name not in _KNOWN and name not in misspelt:
             yield note(f"{name} is set, and the library does not read it", "It has no effect.")
-        elif (meant_too := _meant_elsewhere(name)) is not None:
-            yield note(
-                f"{name} is set (did you mean {meant_too}?)",
-                "xferlib does not read it.",
-                f"If xferlib should, rename it to {meant_too}.",
-            )
-
-
-def _meant_elsewhere(name: str) -> str | None:
-    """The variable that a name without the prefix may stand for: ``XFER_BACKEND``, ``xferlib_backend``."""
-    prefix, _, ending = name.upper().partition("_")
-    if not ending or nearest(prefix, ["XFERLIB"]) is None:
-        return None
-    return nearest(f"{_PREFIX}{ending}", _KNOWN)
 
 
 def _values(environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -191,6 +191,11 @@ class SimArray(Declared):
     def __contains__(self, value: object) -> bool:
         self._refuse("`value in x`", "value in xferlib.to_host(x)")
 
+    def __format__(self, form: str) -> str:
+        if form:
+            self._refuse(f"writing x in the form {form!r}", f"format(xferlib.to_host(x), {form!r})")
+        return str(self)
+
     def __reduce__(self) -> NoReturn:
         self._refuse("pickling x", "pickle xferlib.to_host(x)")
 

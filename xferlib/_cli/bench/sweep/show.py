@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from xferlib._cli.bench.result import size_text
-from xferlib._cli.bench.show import heading, picture
+from xferlib._cli.bench.show import INK, heading, picture
 from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures, summaries
 
 _WORST, _NOTES = 20, 10
 _ORDINARY = "  ordinary results only"
-_COLOURS = ("#0b6e4f", "#d1495b", "#edae49", "#5b6c9d")
+_COLOURS = ("#14906a", "#d1495b", "#c5862c", "#6f82b8")
 
 
 def time_text(seconds: float) -> str:
@@ -96,9 +96,8 @@ def _panel(axis: Any, cases: list[CaseFigures], regime: str) -> None:
     for colour, group in zip(_COLOURS, sorted({case.group for case in cases}), strict=False):
         points = [(max(case.nbytes, 1), case.ratio(regime)) for case in cases if case.group == group]
         axis.scatter(*zip(*points, strict=True), s=12, color=colour, label=group, alpha=0.7)
-    ink = axis.xaxis.label.get_color()  # that of the text, on a dark page too
-    axis.axhline(1, color=ink, linewidth=1)
-    axis.axhline(1 / 1.1, color=ink, linewidth=0.8, linestyle="--")
+    axis.axhline(1, color=INK, linewidth=1)
+    axis.axhline(1 / 1.1, color=INK, linewidth=0.8, linestyle="--")
     axis.set_xscale("log", base=2)
     axis.set_yscale("log", base=2)
     axis.xaxis.set_major_formatter(lambda size, _: size_text(int(size)))
