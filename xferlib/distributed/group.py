@@ -112,7 +112,7 @@ class Group:
         path = board.create(self.size) if self.rank == 0 else ""
         path = self.exchange(path.encode(), call)[0].decode()
         try:
-            shared: Control | None = board.Board(path, self.rank, self.size)
+            shared: Control | None = board.Board(path, self.rank, self.size, self.driver.progress)
         except OSError:  # such as containers of one name, each with a folder of its own
             shared = None
         has_all = all(self.exchange(b"" if shared is None else b"1", call))

@@ -247,6 +247,22 @@ def test_split_makes_communicators_of_parts(comm: Communicator) -> None:
         part.barrier()
 
 
+@pytest.mark.parametrize("elements", [3, 100_000])
+def test_a_rank_may_wait_before_its_next_call_for_what_another_waits_for_after_it(
+    comm: Communicator, elements: int
+) -> None:
+    part = comm.split(0)
+    assert part is not None
+    for following in (comm, part):
+        begun = comm.all_reduce(of(comm.rank, (elements,), "float32"), async_op=True)
+        if comm.rank:
+            following.barrier()
+        assert_same_bits(begun.wait(), reduced(comm, "sum", (elements,), "float32"))
+        if not comm.rank:
+            following.barrier()
+    part.close()
+
+
 def test_a_communicator_without_checks(comm: Communicator) -> None:
     with distributed.init(driver=comm.driver, check=False) as other:
         other.barrier()
