@@ -15,12 +15,8 @@ import os
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from xferlib.distributed.control import Control, Failure, RankState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _FOLDER = "/dev/shm"  # noqa: S108 - memory that processes share; the file's name is made by mkstemp
 _TEXT_NBYTES = 1024
@@ -55,20 +51,14 @@ def remove(path: str) -> None:
 class Board(Control):
     """The memory of one group, as one rank sees it.
 
-    Args:
-        path: Of the file.
-        rank, size: Of the group.
-        progress: `Driver.progress`: a rank that comes later may wait for an operation that this one has begun.
-
     Raises:
         OSError: The file does not exist here, as on another host.
     """
 
     look_s = 0.25
 
-    def __init__(self, path: str, rank: int, size: int, progress: Callable[[], bool]) -> None:
+    def __init__(self, path: str, rank: int, size: int) -> None:
         super().__init__(rank, size)
-        self._progress = progress
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, rank)
         self._memory = mmap.mmap(self._file, size_nbytes(size))
@@ -92,7 +82,7 @@ class Board(Control):
             return True
         begun_s = now_s = time.monotonic()
         while now_s - begun_s < most_s:
-            if self._progress() or now_s - begun_s < _SPIN_S:
+            if now_s - begun_s < _SPIN_S:
                 os.sched_yield()
             else:
                 time.sleep(_SLEEP_S)

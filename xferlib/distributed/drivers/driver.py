@@ -108,10 +108,6 @@ class Driver(ABC):
         """By rank, the texts that others have told."""
         return {}
 
-    def progress(self) -> bool:
-        """Move the data of operations that are open, of any group; whether there are any that only looks move."""
-        return False
-
     def is_torn(self) -> bool:
         """Whether an operation that was begun is still open, so that the library cannot end in order."""
         return False

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -106,7 +106,7 @@ class _Request:
     Args:
         request: Of mpi4py.
         arrays: The memory that it reads and writes.
-        open_ones: The operations that may be open, of which this is one until it is complete.
+        open_ones: The driver's operations that may be open, of which this is one until it is complete.
     """
 
     def __init__(self, request: Any, arrays: tuple[HostArray, ...], open_ones: set[_Request]) -> None:
@@ -153,9 +153,6 @@ class MpiDriver(Driver):
     reduces_below = 32 << 20
     """64 MiB of float32 with 2, 3 and 4 ranks: 138, 303 and 284 ms, in parts 64, 86 and 145 (MPICH, 2 cores)."""
 
-    _open: ClassVar[set[_Request]] = set()
-    """The operations of every group that may be open: a rank may wait for any of them before it comes to a call."""
-
     def __init__(self, comm: Any, notice_comm: Any, *, has_nccl: bool, is_cuda_aware: bool) -> None:
         from mpi4py import MPI
 
@@ -165,6 +162,7 @@ class MpiDriver(Driver):
         self._has_nccl = has_nccl
         self._is_cuda_aware = is_cuda_aware
         self._told: dict[int, str] = {}
+        self._open: set[_Request] = set()
         self._ops = {"sum": MPI.SUM, "prod": MPI.PROD, "min": MPI.MIN, "max": MPI.MAX}
         self.rank = comm.Get_rank()
         self.size = comm.Get_size()
@@ -194,11 +192,6 @@ class MpiDriver(Driver):
     def _begun(self, arrays: tuple[HostArray, ...], begin: Callable[..., Any], *given: Any) -> Pending:
         with deferred:  # or Ctrl-C might leave an operation that MPI goes on with, and its memory, to none
             return _Request(begin(*given), arrays, self._open)
-
-    def progress(self) -> bool:
-        for each in list(self._open):
-            each.wait(0.0)
-        return bool(self._open)
 
     def is_torn(self) -> bool:
         return not all(each.wait(_TORN_S) for each in list(self._open))
