@@ -81,6 +81,8 @@ def stream_map(
         LayoutError: ``out`` does not fit the source, or shares memory with it, or a result does not fit ``out``; or it
             is the source and there is an executor.
         DeviceNotFoundError: A device does not exist.
+        DistributedError: The cluster of an ``engine`` has lost its scheduler.
+        DistributedTimeoutError: Or has had no workers for a minute.
     """
     chunk_rows, depth = _from_one("chunk_rows", chunk_rows), _from_one("depth", depth)
     if depth > MOST_AHEAD:
