@@ -357,6 +357,14 @@ class DaskDouble:
         self.cancelled += tasks
 
 
+async def cancelled() -> None:
+    """End the other tasks of a loop."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
 @pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
     """An event loop in a thread of its own, as a client of Dask has."""
@@ -364,8 +372,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
     thread = threading.Thread(target=made.run_forever)
     thread.start()
     yield made
-    for task in asyncio.all_tasks(made):
-        made.call_soon_threadsafe(task.cancel)
+    asyncio.run_coroutine_threadsafe(cancelled(), made).result()
     made.call_soon_threadsafe(made.stop)
     thread.join()
     made.close()
