@@ -197,7 +197,7 @@ class Staging:
         with machine.lock:
             self._enter()
             asked = PostponedStaging(machine, self, job, ends)
-            is_alone = not any(side.meets(ends.host) for side in self._present())
+            is_alone = not machine.functions and not any(side.meets(ends.host) for side in self._present())
             asked.ask()
         if machine.engine.schedule.is_eager:
             asked.begin(is_watched=False)
@@ -208,14 +208,19 @@ class Staging:
             self.postponed.popleft().begin()
         return asked
 
-    def check(self, action: Action, clock: Clock, host: HostArray, *, is_write: bool) -> None:
-        """Check an access to host memory, by a thread of the program or by a transfer."""
+    def check(
+        self, action: Action, clock: Clock, host: HostArray, *, is_write: bool, before: Clock | None = None
+    ) -> None:
+        """Check an access to host memory, by a thread of the program, by a transfer, or as `Detector.check` by one that
+        is noted late.
+        """
         machine = self._machine
         low, high = np.lib.array_utils.byte_bounds(host)
         block = machine.memory.find(low) if high > low else None
         if block is not None:
             if machine.detector.is_on:
-                machine.detector.check(action, clock, *_either(_bytes(block, low, high, host), is_write=is_write))
+                reads, writes = _either(_bytes(block, low, high, host), is_write=is_write)
+                machine.detector.check(action, clock, reads, writes, before=before)
             return
         for side in self._present():
             first = side.action
