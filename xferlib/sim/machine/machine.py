@@ -234,7 +234,10 @@ class Machine(Parts):
             operation = Operation("record", stream, here(), None)
             stream.tail = operation
             self.engine.add(operation, after)
-            return SimEvent(stream, operation, self.participants, timing=timing)
+            event = SimEvent(stream, operation, self.participants, timing=timing)
+            if (copies := self.staging.completed.pop(threading.get_ident(), None)) is not None:
+                event.narrow(copies)
+            return event
 
     def wait(self, stream: SimStream, event: SimEvent) -> None:
         """Let the next operation of ``stream`` wait for an event, as last recorded."""
@@ -245,7 +248,7 @@ class Machine(Parts):
             host = self.enter(Point.WAIT, stream.device)
             if stream.kind is StreamKind.LEGACY:
                 after = [stream.last_wait]
-                stream.awaited[event.stream.key] = later(event, stream.awaited.get(event.stream.key))
+                stream.awaited[event.participant.key] = later(event, stream.awaited.get(event.participant.key))
             else:
                 after = self.order(stream, host)
                 stream.learn(event.clock)

@@ -16,6 +16,7 @@ is called and again when its staging begins, and the target holds the pattern of
 from __future__ import annotations
 
 import functools
+import threading
 import zlib
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,7 +29,7 @@ from xferlib.sim.detect.reports import Hazard, RaceError, change_between, race_b
 from xferlib.sim.model import blocks
 from xferlib.sim.model.blocks import Span, Spans
 from xferlib.sim.model.clocks import Clock, Participant, joined
-from xferlib.sim.model.hosts import Handover, Stager
+from xferlib.sim.model.hosts import Handover, Stager, TransferCopies
 from xferlib.sim.model.memory import POISON
 from xferlib.sim.model.operations import Action
 from xferlib.sim.model.streams import StreamHandle
@@ -115,6 +116,7 @@ class PostponedStaging:
                     job.wait()  # for a thread that has come to help, and leaves last
             finally:
                 machine.hosts.completions.pop(id(job), None)
+                self._staging.completed.pop(threading.get_ident(), None)
             if job.error is None:
                 with machine.lock:
                     machine.hosts.over += [stager, stager.copies]
@@ -150,6 +152,8 @@ class PostponedStaging:
                 for block in self._sources:
                     block.left = [each for each in block.left if not each.is_retired]
                     block.left.append(copies)
+            else:
+                self._staging.completed[threading.get_ident()] = copies
             self._sources = []
             stager.outcome = self._outcome
 
@@ -189,6 +193,8 @@ class Staging:
         self._machine = machine
         self._enter = enter
         self.postponed: deque[PostponedStaging] = deque()
+        self.completed: dict[int, TransferCopies] = {}
+        """By thread: of the upload whose event it records next."""
         self._sides: list[_Side] = []
 
     def postpone(self, job: Job, ends: Ends) -> PostponedStaging:
