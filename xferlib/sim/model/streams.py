@@ -93,7 +93,7 @@ class Waited:
 class SimEvent(KeptClock):
     """A recorded event: the work before it as a clock, and the operation that completes it.
 
-    Whoever knows ``tick`` of ``participant`` is ordered behind it.
+    A clock that has reached ``tick`` of ``participant`` is ordered behind it.
     """
 
     __slots__ = ("operation", "participant", "polls", "stream", "tick", "time_s", "timing")
