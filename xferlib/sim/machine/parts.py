@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from xferlib._core.raw import OperationListener
     from xferlib.sim.machine.page_guard import PageGuard
 
-    class HostFunction(Protocol):
+    class FunctionInFlight(Protocol):
         """See `xferlib.sim.machine.host_functions`."""
 
         def access(self, data: HostArray, *, is_write: bool) -> None: ...
@@ -57,8 +57,8 @@ class Parts:
         self.faults = Faults()
         self.timeline = Timeline(settings.profile, keeps=False)
         self.listener: OperationListener | None = None
-        self.function: HostFunction | None = None
-        self.functions: weakref.WeakSet[HostFunction] = weakref.WeakSet()
+        self.function: FunctionInFlight | None = None
+        self.functions: weakref.WeakSet[FunctionInFlight] = weakref.WeakSet()
         self.devices = tuple(make_device("sim", "sim", index) for index in range(settings.devices))
         self.streams = {
             device: DeviceStreams(SimStream(self.participants.enter(), device, StreamKind.LEGACY, user_site()))
