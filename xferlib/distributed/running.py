@@ -27,7 +27,7 @@ def begin(group: Group, signature: Signature) -> Call:
         group.check_usable()
         with group.failing():
             if group.open:
-                group.settle(all_of_them=False)
+                group.open.settle(all_of_them=False)
             return group.begin(signature)
 
 
@@ -62,7 +62,7 @@ def run(
         group.check_usable()
         try:  # as `begin` and `failing`, which take microseconds
             if group.open:
-                group.settle(all_of_them=False)
+                group.open.settle(all_of_them=False)
             call = group.begin(signature)
             if not is_async:
                 group.run(taken, call)
@@ -71,7 +71,7 @@ def run(
             begun.is_in_steps = is_in_steps and not (
                 is_on_device and group.device_driver is not None  # which its begin may make
             )
-            group.open.append(begun)
+            group.open.add(begun)
             return begun
         except BaseException as error:
             group.fail(error)
