@@ -1,9 +1,10 @@
 """`python -m benchmarks launches`: what it costs to launch raw kernels and graphs, beside the other libraries' own.
 
-    raw          one kernel of CUDA source with two arrays and two numbers, on 16 elements
-    raw, stream  the same with the stream named in the call
-    graph of N   N such kernels captured once, enqueued by one call
-    N calls      the same kernels without a graph
+    raw           one kernel of CUDA source with two arrays and two numbers, on 16 elements
+    raw, streams  the same where xferlib has made a stream, and keeps arrays until each that uses them is done
+    raw, stream   the same with the stream named in the call
+    graph of N    N such kernels captured once, enqueued by one call
+    N calls       the same kernels without a graph
 
 Each way has two figures, in microseconds: `call`, the time until a call returns, of many in a row; and `done`, the time
 of one call and of waiting for its work. All ways of a case take turns, and the figure is the median of the turns.
@@ -17,7 +18,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +43,36 @@ def _on_host(x: Any, y: Any, factor: float, count: int) -> None:
     y[:count] = x[:count] * factor
 
 
-def own_ways(name: str, length: int) -> dict[str, dict[str, Way]]:
-    """xferlib's ways on the arrays of one library, by case."""
-    device = xl.get_device(name)
+def _kernel_and_arrays(device: xl.Device) -> tuple[Any, Any, Any]:
     kernel = xl.raw_module(_SOURCE).get_function("scale", cpu=_on_host)
+    x = xl.to_device(np.ones(_COUNT, np.float32), device=device)
+    return kernel, x, xl.empty_like(x)
+
+
+def own_ways(name: str, length: int) -> dict[str, dict[str, Way]]:
+    """xferlib's ways on the arrays of one library, by case, in a program that makes no stream."""
+    device = xl.get_device(name)
+    kernel, x, y = _kernel_and_arrays(device)
+
+    def launch() -> None:
+        kernel((1,), (_COUNT,), (x, y, 2.0, _COUNT))
+
+    def launch_all() -> None:
+        for _ in range(length):
+            launch()
+
+    return {
+        "raw": {f"xferlib, {name}": (launch, device.synchronize)},
+        f"{length} calls": {f"xferlib, {name}": (launch_all, device.synchronize)},
+    }
+
+
+def own_ways_of_streams(name: str, length: int) -> dict[str, dict[str, Way]]:
+    """The same with a stream: xferlib then keeps each array until the streams that use it have done so."""
+    device = xl.get_device(name)
     stream = xl.Stream(device=device)
     with stream:
-        x = xl.to_device(np.ones(_COUNT, np.float32), device=device)
-        y = xl.empty_like(x)
+        kernel, x, y = _kernel_and_arrays(device)
 
     def launch() -> None:
         kernel((1,), (_COUNT,), (x, y, 2.0, _COUNT))
@@ -57,19 +80,15 @@ def own_ways(name: str, length: int) -> dict[str, dict[str, Way]]:
     def launch_on_stream() -> None:
         kernel((1,), (_COUNT,), (x, y, 2.0, _COUNT), stream=stream)
 
-    def launch_all() -> None:
-        for _ in range(length):
-            launch()
-
     launch_on_stream()
     with stream.capture() as graph:
-        launch_all()
+        for _ in range(length):
+            launch()
     device.synchronize()
     return {
-        "raw": {f"xferlib, {name}": (launch, device.synchronize)},
+        "raw, streams": {f"xferlib, {name}": (launch, device.synchronize)},
         "raw, stream": {f"xferlib, {name}": (launch_on_stream, stream.synchronize)},
         f"graph of {length}": {f"xferlib, {name}": (graph.launch, stream.synchronize)},
-        f"{length} calls": {f"xferlib, {name}": (launch_all, device.synchronize)},
     }
 
 
@@ -185,17 +204,26 @@ def measured(ways: dict[str, Way], rounds: int) -> dict[str, dict[str, float]]:
     }
 
 
-def _cases(length: int) -> dict[str, dict[str, Way]]:
-    """Every case with the ways of each library that is here, or of the simulator where there is no GPU."""
+def _cases(length: int) -> Iterator[dict[str, dict[str, Way]]]:
+    """Every case with the ways of each library that is here, or of the simulator where there is no GPU.
+
+    In two parts: those of programs that have made no stream are to be measured before the others are made.
+    """
     status = xl.available_backends()
-    names = [name for name in ("cupy", "torch", "pycuda") if any("cuda" in each for each in status[name].devices)]
+    found = [name for name in ("cupy", "torch", "pycuda") if any("cuda" in each for each in status[name].devices)]
+    names = found or ["sim"]
+    modules = kernel_peers.load(tuple(_PEERS))[0] if found else {}
+    theirs = _merged(_PEERS[name](module, length) for name, module in modules.items())
+    own = _merged(own_ways(name, length) for name in names)
+    yield {case: {**ways, **theirs.pop(case, {})} for case, ways in own.items()}
+    own = _merged(own_ways_of_streams(name, length) for name in names)
+    yield {case: {**ways, **theirs.pop(case, {})} for case, ways in own.items()}
+
+
+def _merged(parts: Iterable[dict[str, dict[str, Way]]]) -> dict[str, dict[str, Way]]:
     cases: dict[str, dict[str, Way]] = {}
-    for name in names or ["sim"]:
-        for case, ways in own_ways(name, length).items():
-            cases.setdefault(case, {}).update(ways)
-    modules = kernel_peers.load(tuple(_PEERS))[0] if names else {}
-    for name, module in modules.items():
-        for case, ways in _PEERS[name](module, length).items():
+    for part in parts:
+        for case, ways in part.items():
             cases.setdefault(case, {}).update(ways)
     return cases
 
@@ -209,11 +237,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     options = parser.parse_args(argv)
-    results = {case: measured(ways, options.rounds) for case, ways in _cases(options.length).items()}
-    for case, figures in results.items():
-        for name, each in figures.items():
-            print(f"{case:14} {name:18} call {each['call']:8.2f} us   done {each['done']:8.2f} us")
-        sys.stdout.flush()
+    results: dict[str, dict[str, dict[str, float]]] = {}
+    for cases in _cases(options.length):
+        for case, ways in cases.items():
+            results[case] = measured(ways, options.rounds)
+            for name, each in results[case].items():
+                print(f"{case:14} {name:18} call {each['call']:8.2f} us   done {each['done']:8.2f} us")
+            sys.stdout.flush()
     if options.json is not None:
         options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import functools
 import multiprocessing
@@ -19,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib.errors import ArgumentError, LayoutError
+from xferlib.errors import ArgumentError, DistributedError, DistributedTimeoutError, LayoutError
 from xferlib.testing import assert_same_bits
 
 DATA = np.random.default_rng(5).standard_normal((1000, 30)).astype("float32")
@@ -330,6 +331,72 @@ def test_a_cluster_without_workers_is_an_error_and_not_a_wait() -> None:
     refused = pytest.raises(ArgumentError, match=r"no workers; start some, or wait for them")
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as empty, refused:
         xl.stream_map(doubled, DATA, chunk_rows=10, engine=empty)
+
+
+class DaskDouble:
+    """A client of Dask whose workers never compute anything; `get_executor` is not to be called."""
+
+    get_executor = None
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, numbers_of_workers: list[int], gather: Any) -> None:
+        self.loop = SimpleNamespace(asyncio_loop=loop)
+        self._numbers = iter(numbers_of_workers)
+        self._gather = gather
+        self.cancelled: list[Any] = []
+
+    def nthreads(self) -> dict[int, int]:
+        return dict.fromkeys(range(next(self._numbers)), 1)
+
+    def submit(self, function: Any, job: Any, low: int, high: int, carried: Any, *, pure: bool) -> Any:
+        return low, high
+
+    def gather(self, task: Any, *, asynchronous: bool) -> Any:
+        return self._gather()
+
+    def cancel(self, tasks: list[Any]) -> None:
+        self.cancelled += tasks
+
+
+async def cancelled() -> None:
+    """End the other tasks of a loop."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop in a thread of its own, as a client of Dask has."""
+    made = asyncio.new_event_loop()
+    thread = threading.Thread(target=made.run_forever)
+    thread.start()
+    yield made
+    asyncio.run_coroutine_threadsafe(cancelled(), made).result()
+    made.call_soon_threadsafe(made.stop)
+    thread.join()
+    made.close()
+
+
+def test_a_cluster_whose_workers_are_gone_for_good_is_an_error(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xferlib._pipeline.engines.executor._LOOK_S", 0.0)
+    monkeypatch.setattr("xferlib._pipeline.engines.executor._DESERTED_S", -1.0)
+    client = DaskDouble(loop, [1, 1, 0], asyncio.Event().wait)
+    with pytest.raises(DistributedTimeoutError, match="the cluster has had no workers for") as raised:
+        xl.stream_map(doubled, DATA, chunk_rows=10, depth=1, engine=client)
+    assert client.cancelled == [(0, 120), (120, 240)]
+    assert "0 of 1000 rows are done" in raised.value.__notes__[-1]
+
+
+def test_a_cluster_without_its_scheduler_is_an_error(loop: asyncio.AbstractEventLoop) -> None:
+    async def lost() -> None:
+        raise concurrent.futures.CancelledError("range-1 cancelled for reason: scheduler-connection-lost.\nmore")
+
+    refused = pytest.raises(DistributedError, match=r"dropped a range: .*-lost. its scheduler has ended, or the client")
+    with refused:
+        xl.stream_map(doubled, DATA, chunk_rows=500, engine=DaskDouble(loop, [1], lost))
 
 
 def test_processes_do_not_share_a_block_of_a_zarr_array(client: Any, tmp_path: Path) -> None:

@@ -334,10 +334,11 @@ def test_a_batch_that_was_closed_in_the_middle_of_its_turn_is_not_handed_out(
 
 @pytest.mark.parametrize("how", ["break", "error", "unused"])
 def test_a_dropped_prefetcher_ends_its_thread_and_its_source(how: str) -> None:
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     def source() -> Iterator[Any]:
         try:
+            begun.set()
             for number in itertools.count():
                 yield array(number)
         finally:
@@ -345,7 +346,9 @@ def test_a_dropped_prefetcher_ends_its_thread_and_its_source(how: str) -> None:
 
     def consume() -> weakref.ref[Any]:
         prefetcher = xl.prefetch(source())
-        if how != "unused":
+        if how == "unused":
+            assert begun.wait(60.0)  # a generator that has not begun has nothing to end
+        else:
             for number, _ in enumerate(prefetcher):
                 if number == 3 and how == "break":
                     break

@@ -94,6 +94,80 @@ def test_a_host_function_that_changes_the_source_of_a_copy_is_a_race() -> None:
     assert check.races
 
 
+class Called:
+    """A stream that copies into pinned memory, calls a function, and copies into the memory again."""
+
+    def __init__(self) -> None:
+        self.stream, self.other = xl.Stream("sim:0"), xl.Stream("sim:0")
+        self.ones, self.twos = xl.ones(8, device="sim:0"), xl.full(8, 2.0, device="sim:0")
+        self.memory = xl.pinned_zeros(8, backend="sim")
+        self.seen: list[Any] = []
+        xl.synchronize("sim:0")
+
+    def reads(self) -> None:
+        xl.sim.reads(self.memory)
+        self.seen.append(self.memory[0])
+
+    def writes(self) -> None:
+        xl.sim.writes(self.memory)
+        self.memory.fill(3.0)
+
+    def run(self, call: Any, again_on: Any, *, waits: bool) -> None:
+        xl.to_host_async(self.ones, out=self.memory, stream=self.stream)
+        arrived = self.stream.record()
+        self.stream.call(call)
+        if waits:
+            arrived.synchronize()  # so that no operation but the function wants the values
+        xl.to_host_async(self.twos, out=self.memory, stream=again_on)
+        xl.synchronize("sim:0")
+        xl.sim.reads(self.memory)
+        self.seen.append(self.memory[0])
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "lifo", "eager"])
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("guard", [False, True])
+@pytest.mark.parametrize("call", ["reads", "writes"])
+def test_a_host_function_touches_memory_in_its_turn_on_the_stream(
+    schedule: str, call: str, *, waits: bool, guard: bool
+) -> None:
+    if guard and sys.platform != "linux":
+        pytest.skip("the page guard is for Linux")
+    with xl.sim.check("raise", schedule=schedule, guard=guard):
+        called = Called()
+        called.run(getattr(called, call), called.stream, waits=waits)
+    assert called.seen == ([1.0, 2.0] if call == "reads" else [2.0])
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "lifo", "eager"])
+@pytest.mark.parametrize("call", ["reads", "writes"])
+def test_a_host_function_beside_a_copy_into_the_same_memory_is_a_race(schedule: str, call: str) -> None:
+    with xl.sim.check("log", schedule=schedule) as check:
+        called = Called()
+        called.run(getattr(called, call), called.other, waits=True)
+    with xl.sim.check("log", schedule=schedule) as behind:
+        called = Called()
+        called.other.wait(called.stream)
+        called.other.call(getattr(called, call))  # beside the copies on the stream
+        called.run(lambda: None, called.stream, waits=True)
+    for races in (check.races, behind.races):
+        assert races
+        assert {races[0].first.what, races[0].second.what} & {"a read", "a write"}
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "eager"])
+def test_what_a_host_function_writes_may_be_read_after_a_wait_alone(schedule: str) -> None:
+    for waits in (True, False):
+        with xl.sim.check("log", schedule=schedule) as check:
+            called = Called()
+            called.stream.call(called.writes)
+            if waits:
+                called.stream.synchronize()
+            called.reads()
+            called.stream.synchronize()
+        assert bool(check.races) == (not waits)
+
+
 def test_functions_still_on_their_way_are_called_before_the_program_ends(backend: str) -> None:
     if backend == "fake":
         pytest.skip("it is not there in another process")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import mmap
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -165,6 +168,39 @@ def test_rows_that_are_not_contiguous_are_not_advised(tmp_path: Path) -> None:
         xl.stream_map(same, np.zeros_like(columns), chunk_rows=7, out=columns)
     assert not columns.any()
     assert advice == []
+
+
+@pytest.mark.parametrize("what", ["source", "out"])
+@pytest.mark.parametrize("chunks_before", [0, 2])
+def test_a_file_that_was_truncated_is_an_error_and_does_not_end_the_process(
+    tmp_path: Path, what: str, chunks_before: int
+) -> None:
+    file = mapped(tmp_path / "rows", rows(), "r+")
+    calls = itertools.count()
+
+    def truncating(chunk: Any) -> Any:
+        if next(calls) == chunks_before:
+            os.truncate(tmp_path / "rows", file.nbytes // 2)
+        return chunk
+
+    arrays = {"source": rows()[3:], "out": np.empty_like(rows()[3:]), what: file[3:]}
+    if not chunks_before:
+        os.truncate(tmp_path / "rows", file.nbytes // 2)
+    with pytest.raises(e.LayoutError, match=f"{what} is a memory map of {file.nbytes} bytes of .*rows, which has been"):
+        xl.stream_map(truncating, arrays["source"], chunk_rows=7, out=arrays["out"])
+
+
+def test_a_disk_without_room_for_the_results_is_an_error_and_does_not_end_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=0, f_frsize=4096))
+    out = mapped(tmp_path / "rows", np.zeros_like(rows()), "r+")
+    with advised() as advice:
+        assert_same_bits(xl.stream_map(same, rows(), chunk_rows=7, out=out), rows())  # its pages exist
+    assert sys.platform != "linux" or advice[0][0] == "MADV_POPULATE_WRITE"
+    monkeypatch.setattr("xferlib._memory.mmap_advice._advise", lambda *_: errno.EFAULT)
+    with pytest.raises(e.TransferError, match=r"the disk of .*rows has no room for rows \d+ to \d+ of out; free"):
+        xl.stream_map(same, rows(), chunk_rows=7, out=out)
 
 
 def test_a_private_memory_map_keeps_what_was_written_to_it(tmp_path: Path) -> None:

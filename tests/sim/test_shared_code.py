@@ -331,3 +331,27 @@ def test_waiting_for_a_device_waits_for_the_transfers_on_it() -> None:
         xl.synchronize("sim:0")
         sim.reads(target)
         assert target.tolist() == [1.0] * 8
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "lifo", "eager"])
+@pytest.mark.parametrize("waits", ["by a stream", "by result", "not at all"])
+def test_waiting_for_an_upload_orders_nothing_behind_later_work_of_its_stream(schedule: str, waits: str) -> None:
+    with xl.use_backend("sim"):
+        stream, other = xl.Stream(), xl.Stream()
+        out, later = xl.zeros(100), xl.zeros(100)
+        xl.synchronize()
+        with sim.check("log", schedule=schedule) as check:
+            transfer = xl.to_device_async(np.ones(100), out=out, stream=stream)
+            with stream:
+                later += 1.0
+            if waits == "by a stream":
+                other.wait(transfer)
+            with other:
+                if waits == "by result":
+                    transfer.result()
+                out += 1.0
+            assert bool(check.races) == (waits == "not at all")
+            with other:
+                later += 1.0
+            assert [race.hazard for race in check.races][-1:] == [sim.Hazard.READ_AFTER_WRITE]
+            assert "later += 1.0" in str(check.races[-1])

@@ -1,14 +1,23 @@
-"""Advice to the kernel about the pages of a memory map: read these ahead, drop those."""
+"""The pages of a memory map: advice to the kernel, to read some ahead and drop others; and whether the file has them.
+
+To touch pages that it lacks, because it was truncated or its disk is full, ends the process with SIGBUS. So the length
+of the file is compared before each use; and where the disk has not even room for all, the kernel is asked for the pages
+of each part, which takes one thread instead of all that store.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import functools
 import mmap
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from xferlib.errors import LayoutError, TransferError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,15 +27,23 @@ if TYPE_CHECKING:
 _ADVISED_NBYTES = 512 << 10
 """Bytes of one request: Linux reads ahead no more of it than the disk's largest request or its read-ahead."""
 
+_UNNAMED = {"MADV_POPULATE_WRITE": 23} if sys.platform == "linux" else {}
+"""Options that `mmap` does not name; this one is of Linux 5.14."""
+
 _HUGE_FROM = 8 << 20
 """Smaller memory is often recycled by the C library. A new tensor of 64 MiB takes 19 ms to fill, and 106 without."""
 
 
 class Pages:
-    """The pages of an array whose rows are contiguous in a memory map; no-ops for others."""
+    """The pages of an array in a memory map; advice on rows that are not contiguous is a no-op."""
 
-    def __init__(self, array: HostArray) -> None:
+    def __init__(self, array: Any, memory: mmap.mmap) -> None:
         self._array = array  # its memory is mapped as long as it lives
+        self._memory = memory
+        before = array.offset % mmap.ALLOCATIONGRANULARITY  # of the map's first byte; views have the offset of the map
+        begin = np.frombuffer(memory, np.uint8).ctypes.data
+        self._file_nbytes = array.offset - before + np.lib.array_utils.byte_bounds(array)[1] - begin
+        """Of the file, up to the last byte of the array."""
         self._address = array.ctypes.data
         self._row_nbytes = array.strides[0] if array.flags.c_contiguous and len(array) else 0
 
@@ -36,7 +53,43 @@ class Pages:
         memory = getattr(array, "_mmap", None)
         if not isinstance(memory, mmap.mmap) or getattr(array, "mode", "c") == "c":
             return None
-        return cls(array) if np.may_share_memory(np.frombuffer(memory, np.uint8), array) else None
+        return cls(array, memory) if np.may_share_memory(np.frombuffer(memory, np.uint8), array) else None
+
+    def refuse_truncated(self, what: str) -> None:
+        """Refuse an array whose file has become shorter.
+
+        Raises:
+            LayoutError: It ends before the array does.
+        """
+        nbytes = self._memory.size()
+        if nbytes < self._file_nbytes:
+            raise LayoutError(
+                f"stream_map: {what} is a memory map of {self._file_nbytes} bytes of {self._array.filename}, which has "
+                f"been truncated to {nbytes}; map the file again, or write it anew"
+            )
+
+    def reserve(self, start: int, stop: int) -> None:
+        """Have room for these rows on a disk that may be full.
+
+        Raises:
+            TransferError: There is none.
+        """
+        low, high = self._bounds(start, stop)
+        if high > low and not self._has_room():
+            first = low // mmap.PAGESIZE * mmap.PAGESIZE
+            if _advise("MADV_POPULATE_WRITE", first, high - first) == errno.EFAULT:
+                raise TransferError(
+                    f"stream_map: the disk of {self._array.filename} has no room for rows {start} to {stop} of out; "
+                    "free some, or give out a file on another disk"
+                )
+
+    def _has_room(self) -> bool:
+        """Whether the disk has room for all rows; True where that is not known."""
+        try:
+            disk = os.statvfs(self._array.filename)
+        except (AttributeError, OSError, TypeError):  # not on Windows; the name is gone; memory, made like a map
+            return True
+        return bool(disk.f_bavail * disk.f_frsize >= self._array.nbytes)
 
     def will_need(self, start: int, stop: int) -> None:
         """Read these rows from the disk, in order."""
@@ -68,17 +121,18 @@ def prefer_huge(array: HostArray) -> None:
         _advise("MADV_HUGEPAGE", low, array.ctypes.data + array.nbytes - low)
 
 
-def _advise(name: str, address: int, nbytes: int) -> None:
-    """Call madvise; if it fails, speed is lost and nothing else."""
-    option, madvise = getattr(mmap, name, None), _madvise()
-    if option is not None and madvise is not None:
-        madvise(address, nbytes, option)
+def _advise(name: str, address: int, nbytes: int) -> int:
+    """Call madvise, and return its error number; if advice fails, speed is lost and nothing else."""
+    option, madvise = getattr(mmap, name, _UNNAMED.get(name)), _madvise()
+    if option is None or madvise is None or not madvise(address, nbytes, option):
+        return 0
+    return ctypes.get_errno()
 
 
 @functools.cache
 def _madvise() -> Callable[[Any, Any, int], int] | None:
     """The C function, called without the GIL; the method of `mmap` would hold it."""
-    function = None if os.name == "nt" else getattr(ctypes.CDLL(None), "madvise", None)
+    function = None if os.name == "nt" else getattr(ctypes.CDLL(None, use_errno=True), "madvise", None)
     if function is not None:
         function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int], ctypes.c_int
     return function

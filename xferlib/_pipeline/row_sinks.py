@@ -55,6 +55,9 @@ class _Into:
         into: HostArray = self.out[start:stop]
         if into.shape != shape or into.dtype != dtype:
             raise _misfit(start, stop, shape, dtype, into.shape, into.dtype)
+        if self._pages is not None:
+            self._pages.refuse_truncated("out")
+            self._pages.reserve(start, stop)
         return into
 
     def put(self, start: int, stop: int, host: Any) -> None:
@@ -156,7 +159,12 @@ def sink_of(out: Any, rows: int, source: Any) -> _Into | _Assigned | _Collected:
         raise LayoutError("stream_map: out is read-only; pass an array that may be written (mode='r+' for a memmap)")
     is_in_place = registry.backend_of(source) is not None and shared_rows.is_in_place(host_rows(source, "source"), host)
     owner.note_write(out, "stream_map: out")
-    return InPlace(out, host) if is_in_place else _Into(out, host, Pages.of(out))
+    if is_in_place:
+        return InPlace(out, host)
+    pages = Pages.of(out)
+    if pages is not None:
+        pages.refuse_truncated("out")
+    return _Into(out, host, pages)
 
 
 def _misfit(

@@ -62,12 +62,14 @@ class _Mapped(_Array):
 
     def __init__(self, array: HostArray, pages: Pages, *, is_staged: bool) -> None:
         super().__init__(array)
+        pages.refuse_truncated("source")
         self._pages = pages
         self._is_staged = is_staged
         self._asked = 0
         """The first row that has not been requested from the disk."""
 
     def read(self, start: int, stop: int) -> HostArray:
+        self._pages.refuse_truncated("source")
         ahead = min(2 * stop - start, self.rows)
         if self._is_staged and ahead > self._asked:
             self._pages.will_need(max(start, self._asked), ahead)

@@ -79,8 +79,11 @@ def stream_map(
         ArgumentError: A number out of its range; ``reduce`` and ``out`` together.
         UnsupportedArrayError, UnsupportedDTypeError: ``source`` or ``out`` cannot be read or written so.
         LayoutError: ``out`` does not fit the source, or shares memory with it, or a result does not fit ``out``; or it
-            is the source and there is an executor.
+            is the source and there is an executor; or the file of a memory map has been truncated.
+        TransferError: The disk of ``out`` has no room.
         DeviceNotFoundError: A device does not exist.
+        DistributedError: The cluster of an ``engine`` has lost its scheduler.
+        DistributedTimeoutError: Or has had no workers for a minute.
     """
     chunk_rows, depth = _from_one("chunk_rows", chunk_rows), _from_one("depth", depth)
     if depth > MOST_AHEAD:

@@ -53,9 +53,10 @@ class Collective:
                 return self._array
             self._group.check_usable()
             with self._group.failing():
-                while self._pending is not None:
-                    self._group.wait(self._pending, self._call)
-                    self._pending = next(self._steps, None)
+                while (pending := self._pending) is not None:
+                    self._group.wait(pending, self._call)
+                    if self._pending is pending:  # else the group has looked after it meanwhile
+                        self._pending = next(self._steps, None)
         return self._array
 
     def __repr__(self) -> str:

@@ -325,7 +325,7 @@ class Communicator:
         with group.lock:
             if not group.cause:
                 with group.failing():
-                    group.settle(all_of_them=True)
+                    group.open.settle(all_of_them=True)
                 group.close()
                 group.release()
                 ending.forget(group)

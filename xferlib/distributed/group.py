@@ -3,9 +3,10 @@
 The obvious way is to call the library's collective and to wait. It waits without a limit for a rank that is gone, has
 raised an exception or makes another call, and an error of the library's own names no rank and no call. So every rank
 shows a digest of its call before data move (`control`), and waits in slices, between which it looks at the state of the
-others. After an error in a call that has begun, Ctrl-C included, nothing tells what the others have received: it is
-published, they raise `PeerError` with the first cause, and each rank refuses every later call. An operation that was
-not waited for to its end is noted (`is_torn`), so that the end of the process does not hang.
+others and after the operations that run beside the program (`open_operations`). After an error in a call that has
+begun, Ctrl-C included, nothing tells what the others have received: it is published, they raise `PeerError` with the
+first cause, and each rank refuses every later call. An operation that was not waited for to its end is noted
+(`is_torn`), so that the end of the process does not hang.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import socket
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from xferlib.distributed import board
 from xferlib.distributed.call import Call, Signature, digest
 from xferlib.distributed.control import Control, DriverControl, RankState
 from xferlib.distributed.drivers.driver import COMPLETE
+from xferlib.distributed.open_operations import OpenOperations, waited
 from xferlib.distributed.watch import DeviceWatch
 from xferlib.errors import (
     ClosedError,
@@ -47,19 +49,6 @@ _SLICE_S = 0.02
 """A rank that waits looks at the state of the others so often."""
 _CAUSE_S = 1.0
 """The longest wait for the cause, after the driver has failed: a process dies faster than its lock."""
-
-
-class OpenOperation(Protocol):
-    """An operation that runs beside the program."""
-
-    @property
-    def is_done(self) -> bool: ...
-
-    @property
-    def is_in_steps(self) -> bool:
-        """Whether it begins more than one operation of the driver."""
-
-    def wait(self) -> Any: ...
 
 
 class Group:
@@ -98,8 +87,7 @@ class Group:
         self.parts = 0  # calls of `Communicator.split`
         self.messages = 0
         """Calls of `send` and `recv`, which the ranks do not count alike."""
-        self.open: list[OpenOperation] = []
-        """Operations begun with ``async_op=True`` that may not be complete."""
+        self.open = OpenOperations(self.lock, self.failing)
         self._pid = os.getpid()
         self.control: Control = DriverControl(driver)
         begun = Call(Signature("init" if name == "world" else "split", (), ""), 0)
@@ -183,12 +171,12 @@ class Group:
             DistributedTimeoutError: It takes longer than the timeout.
         """
         try:
-            if pending.wait(_SLICE_S):
+            if waited(pending, _SLICE_S):
                 return
             end_s = time.monotonic() + self.timeout_s
             while True:
                 self._look(call, end_s, others)
-                if pending.wait(_SLICE_S):
+                if waited(pending, _SLICE_S):
                     return
         except BaseException as error:
             # The words on the board are no operation of the driver, which could be torn.
@@ -234,13 +222,6 @@ class Group:
         for pending in steps:
             if pending is not COMPLETE:
                 self.wait(pending, call)
-
-    def settle(self, *, all_of_them: bool) -> None:
-        """Complete open operations: all, or those of several steps, which must begin in the same order everywhere."""
-        for each in self.open:
-            if all_of_them or each.is_in_steps:
-                each.wait()
-        self.open = [each for each in self.open if not each.is_done]
 
     # --- devices
 
@@ -331,6 +312,7 @@ class Group:
             follows = isinstance(error, PeerError)
             self.control.publish(RankState.FOLLOWED if follows else RankState.FAILED, self.cause)
             self.is_over.set()
+            self.open.drop()
             if self.device_driver is not None and self.watch is not None and not self.is_device_idle():
                 self.watch.close()
                 self.device_driver.abort()  # or a wait for the device, which the program may begin, would never end

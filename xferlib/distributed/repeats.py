@@ -102,7 +102,7 @@ class Repeats:
                 return None
             try:
                 if group.open:
-                    group.settle(all_of_them=False)
+                    group.open.settle(all_of_them=False)
                 watch.enters(group.begin(repeat.signature))
                 try:
                     order = Order(device, stream, backend)

@@ -27,7 +27,7 @@ def begin(group: Group, signature: Signature) -> Call:
         group.check_usable()
         with group.failing():
             if group.open:
-                group.settle(all_of_them=False)
+                group.open.settle(all_of_them=False)
             return group.begin(signature)
 
 
@@ -64,7 +64,7 @@ def run(
         group.check_usable()
         try:  # as `begin` and `failing`, which take microseconds
             if group.open:
-                group.settle(all_of_them=False)
+                group.open.settle(all_of_them=False)
             call = group.begin(signature)
             if not is_async:
                 group.run(taken, call)
@@ -75,7 +75,7 @@ def run(
             )
             # Behind the handle's first step, which its constructor takes: if that raises, the group fails, and nothing
             # open is left to wait for.
-            group.open.append(begun)
+            group.open.add(begun)
             return begun
         except BaseException as error:
             group.fail(error)

@@ -136,9 +136,9 @@ def advised() -> Iterator[list[tuple[str, int, int]]]:
     noted: list[tuple[str, int, int]] = []
     own = mmap_advice._advise
 
-    def advise(name: str, address: int, nbytes: int) -> None:
+    def advise(name: str, address: int, nbytes: int) -> int:
         noted.append((name, address, nbytes))
-        own(name, address, nbytes)
+        return own(name, address, nbytes)
 
     with replaced(mmap_advice, "_advise", advise):
         yield noted

@@ -247,6 +247,31 @@ def test_split_makes_communicators_of_parts(comm: Communicator) -> None:
         part.barrier()
 
 
+@pytest.mark.parametrize("reproducible", [False, True])
+@pytest.mark.parametrize("elements", [3, 100_000])
+def test_a_rank_may_wait_before_its_next_call_for_what_another_waits_for_after_it(
+    comm: Communicator, elements: int, *, reproducible: bool
+) -> None:
+    x, expected = of(comm.rank, (elements,), "float32"), reduced(comm, "sum", (elements,), "float32")
+    part = comm.split(0)
+    assert part is not None
+
+    def message(comm: Communicator) -> None:
+        if comm.rank == 0 and comm.size > 1:
+            comm.send(x, 1)
+        if comm.rank == 1:
+            assert_same_bits(comm.recv(np.empty_like(x), 0), of(0, (elements,), "float32"))
+
+    for follow in (comm.barrier, part.barrier, lambda: message(comm), lambda: message(part)):
+        begun = comm.all_reduce(x, reproducible=reproducible, async_op=True)
+        if comm.rank == 0:
+            follow()
+        assert_same_bits(begun.wait(), expected)
+        if comm.rank:
+            follow()
+    part.close()
+
+
 def test_a_communicator_without_checks(comm: Communicator) -> None:
     with distributed.init(driver=comm.driver, check=False) as other:
         other.barrier()

@@ -73,7 +73,10 @@ class Detector:
 
     # --- accesses
 
-    def check(self, action: Action, clock: Clock, reads: Spans, writes: Spans, *, uses_values: bool = True) -> None:
+    def check(
+        self, action: Action, clock: Clock, reads: Spans, writes: Spans, *, uses_values: bool = True,
+        before: Clock | None = None,
+    ) -> None:  # fmt: skip
         """Note an access, and report it if it is not ordered behind an earlier one.
 
         Args:
@@ -81,6 +84,8 @@ class Detector:
             clock: The clock of all that the access is ordered behind.
             reads, writes: The bytes.
             uses_values: Whether reading memory without a value is a fault.
+            before: Of an access that is noted late: all that it is ordered behind. ``clock`` has, beside that, the
+                participants that are ordered behind it.
         """
         found = self._found
         where: Span | None = None
@@ -91,7 +96,7 @@ class Detector:
                 if span.block.has_void and unwritten is None:
                     unwritten = _unwritten(span)
         if reads:
-            change = self._reading(action, clock)
+            change = _inserted(self._reading(action, clock), action, clock, before)
             for span in reads:
                 if span not in writes:  # a span both read and written is checked once, below
                     block, start, stop, form = span
@@ -103,7 +108,7 @@ class Detector:
                         where = span
         for span in writes:
             hazard = Hazard.READ_AFTER_WRITE if span in reads else Hazard.WRITE_AFTER_WRITE
-            change = self._writing(action, clock, hazard)
+            change = _inserted(self._writing(action, clock, hazard), action, clock, before)
             block, start, stop, form = span
             if form is None and block.history is None:
                 block.shadow.update(start, stop, change)
@@ -281,6 +286,30 @@ class Detector:
         if self.mode is Mode.LOG:
             _logger.warning("%s", race)
         return True
+
+
+def _inserted(
+    change: Callable[[Shadow], Shadow], action: Action, clock: Clock, before: Clock | None
+) -> Callable[[Shadow], Shadow]:
+    """The change of an access that is noted late: what is ordered behind it stays."""
+    if before is None:
+        return change
+
+    def is_later(other: Action) -> bool:
+        key = other.participant.key
+        if other.participant is action.participant:
+            return other.tick > action.tick
+        return before.get(key, 0) < other.tick <= clock.get(key, 0)
+
+    def inserted(shadow: Shadow) -> Shadow:
+        write, reads = shadow
+        is_overwritten = write is not None and is_later(write)
+        later = tuple([each for each in reads if is_later(each)])
+        earlier = tuple([each for each in reads if each not in later])
+        written, read = change((None if is_overwritten else write, earlier))
+        return (write if is_overwritten else written), (*read, *later)
+
+    return inserted
 
 
 def _unwritten(span: Span) -> Span | None:

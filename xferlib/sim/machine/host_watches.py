@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 class Watch:
     """Watches host memory that an operation in flight uses: only other operations may change it."""
 
-    __slots__ = ("_checksum", "hazard", "is_changed", "span")
+    __slots__ = ("_checksum", "hazard", "is_changed", "is_target", "span")
 
     def __init__(self, span: Span, hazard: Hazard) -> None:
         self.span = span
         self.hazard = hazard
+        self.is_target = hazard is Hazard.TARGET_CHANGED
         self.is_changed = False
         self._checksum = _checksum(span)
 
@@ -51,6 +52,8 @@ def watch(machine: Parts, operation: Operation, reads: Spans, writes: Spans) -> 
         return
     for span in targets:
         # Bytes that other operations in flight read or write must keep their contents.
+        if machine.functions:  # one of them may want to read them
+            continue
         if not _meets(span, span.block.pending_writes) and not _meets(span, span.block.pending_reads):
             poison(span.block.data[span.start : span.stop])
     watches = [Watch(span, Hazard.SOURCE_CHANGED) for span in sources]

@@ -27,6 +27,7 @@ from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import DeviceMemoryError, ForkError
 from xferlib.sim.detect.reports import OWN_STREAMS, TRANSFERS, UNRECORDED, RaceError, SimError
 from xferlib.sim.machine import addresses, host_watches, schedules
+from xferlib.sim.machine.host_functions import HostFunction
 from xferlib.sim.machine.injection import Fault, Point
 from xferlib.sim.machine.lifetimes import Allocation, LentAllocation, Lifetimes
 from xferlib.sim.machine.parts import Parts
@@ -69,8 +70,6 @@ class Machine(Parts):
             weakref.WeakKeyDictionary()
         )
         self.forked_from = 0
-        self.is_calling = False
-        """Whether a function of `call` runs now, in the thread that holds the lock."""
         existing.add(self)
 
     # --- entering
@@ -84,7 +83,7 @@ class Machine(Parts):
                 f"the simulated accelerator is used in process {os.getpid()}, forked from {self.forked_from} after it "
                 "was initialised there; start workers with multiprocessing.get_context('spawn'), or fork first"
             )
-        if self.is_calling:
+        if self.function is not None:
             raise SimError(
                 "a function given to Stream.call uses the device, which CUDA refuses; give work to the stream around it"
             )
@@ -198,15 +197,13 @@ class Machine(Parts):
 
     def call(self, stream: SimStream, function: Callable[[], object]) -> None:
         """Enqueue a function on the host, which must not use the machine."""
-
-        def run() -> None:
-            self.is_calling = True
-            try:
-                function()
-            finally:
-                self.is_calling = False
-
-        self.enqueue(stream, "host function", run, lane=Lane.NONE)
+        with self.lock:
+            if stream.recorded is not None:
+                captured.note(stream, lambda on: self.call(on, function))
+                return
+            called = HostFunction(self, self.staging, stream, function)
+            self.enqueue(stream, "host function", called.run, lane=Lane.NONE)
+            called.enqueued()
 
     def _tell(
         self, listener: OperationListener, operation: Operation, lane: Lane, nbytes: int, timing: tuple[float, float]
@@ -237,7 +234,10 @@ class Machine(Parts):
             operation = Operation("record", stream, here(), None)
             stream.tail = operation
             self.engine.add(operation, after)
-            return SimEvent(stream, operation, self.participants, timing=timing)
+            event = SimEvent(stream, operation, self.participants, timing=timing)
+            if (copies := self.staging.completed.pop(threading.get_ident(), None)) is not None:
+                event.narrow(copies)
+            return event
 
     def wait(self, stream: SimStream, event: SimEvent) -> None:
         """Let the next operation of ``stream`` wait for an event, as last recorded."""
@@ -248,7 +248,7 @@ class Machine(Parts):
             host = self.enter(Point.WAIT, stream.device)
             if stream.kind is StreamKind.LEGACY:
                 after = [stream.last_wait]
-                stream.awaited[event.stream.key] = later(event, stream.awaited.get(event.stream.key))
+                stream.awaited[event.participant.key] = later(event, stream.awaited.get(event.participant.key))
             else:
                 after = self.order(stream, host)
                 stream.learn(event.clock)
@@ -316,6 +316,9 @@ class Machine(Parts):
         """
         with self.lock:
             if is_declared:
+                if self.function is not None:
+                    self.function.access(data, is_write=is_write)
+                    return
                 self.raise_found()
                 self.engine.linger()
             elif self.staging.is_clear(data):

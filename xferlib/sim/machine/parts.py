@@ -6,7 +6,8 @@ Those take `Parts` and not the machine, which calls them: so no module imports a
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+import weakref
+from typing import TYPE_CHECKING, Protocol
 
 from xferlib._core.device import make_device
 from xferlib._runtime.callsite import user_site
@@ -23,8 +24,14 @@ from xferlib.sim.model.streams import DeviceStreams, SimStream, StreamKind
 from xferlib.sim.timing.timeline import Timeline
 
 if TYPE_CHECKING:
+    from xferlib._core.layout import HostArray
     from xferlib._core.raw import OperationListener
     from xferlib.sim.machine.page_guard import PageGuard
+
+    class FunctionInFlight(Protocol):
+        """See `xferlib.sim.machine.host_functions`."""
+
+        def access(self, data: HostArray, *, is_write: bool) -> None: ...
 
 
 class Parts:
@@ -34,6 +41,8 @@ class Parts:
         lock: Held by every call into the machine.
         guard: The page guard of a ``with`` block, or None.
         listener: Is told of every operation and its time on the virtual clock.
+        function: The function of `Stream.call` that runs now, in the thread that holds the lock.
+        functions: Those that have been enqueued and have not run.
     """
 
     def __init__(self, settings: Settings, schedule: schedules.Schedule | None) -> None:
@@ -48,6 +57,8 @@ class Parts:
         self.faults = Faults()
         self.timeline = Timeline(settings.profile, keeps=False)
         self.listener: OperationListener | None = None
+        self.function: FunctionInFlight | None = None
+        self.functions: weakref.WeakSet[FunctionInFlight] = weakref.WeakSet()
         self.devices = tuple(make_device("sim", "sim", index) for index in range(settings.devices))
         self.streams = {
             device: DeviceStreams(SimStream(self.participants.enter(), device, StreamKind.LEGACY, user_site()))

@@ -16,6 +16,7 @@ is called and again when its staging begins, and the target holds the pattern of
 from __future__ import annotations
 
 import functools
+import threading
 import zlib
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,7 +29,7 @@ from xferlib.sim.detect.reports import Hazard, RaceError, change_between, race_b
 from xferlib.sim.model import blocks
 from xferlib.sim.model.blocks import Span, Spans
 from xferlib.sim.model.clocks import Clock, Participant, joined
-from xferlib.sim.model.hosts import Handover, Stager
+from xferlib.sim.model.hosts import Handover, Stager, TransferCopies
 from xferlib.sim.model.memory import POISON
 from xferlib.sim.model.operations import Action
 from xferlib.sim.model.streams import StreamHandle
@@ -115,6 +116,7 @@ class PostponedStaging:
                     job.wait()  # for a thread that has come to help, and leaves last
             finally:
                 machine.hosts.completions.pop(id(job), None)
+                self._staging.completed.pop(threading.get_ident(), None)
             if job.error is None:
                 with machine.lock:
                     machine.hosts.over += [stager, stager.copies]
@@ -150,6 +152,8 @@ class PostponedStaging:
                 for block in self._sources:
                     block.left = [each for each in block.left if not each.is_retired]
                     block.left.append(copies)
+            else:
+                self._staging.completed[threading.get_ident()] = copies
             self._sources = []
             stager.outcome = self._outcome
 
@@ -189,6 +193,8 @@ class Staging:
         self._machine = machine
         self._enter = enter
         self.postponed: deque[PostponedStaging] = deque()
+        self.completed: dict[int, TransferCopies] = {}
+        """By thread: of the upload whose event it records next."""
         self._sides: list[_Side] = []
 
     def postpone(self, job: Job, ends: Ends) -> PostponedStaging:
@@ -197,7 +203,7 @@ class Staging:
         with machine.lock:
             self._enter()
             asked = PostponedStaging(machine, self, job, ends)
-            is_alone = not any(side.meets(ends.host) for side in self._present())
+            is_alone = not machine.functions and not any(side.meets(ends.host) for side in self._present())
             asked.ask()
         if machine.engine.schedule.is_eager:
             asked.begin(is_watched=False)
@@ -208,14 +214,19 @@ class Staging:
             self.postponed.popleft().begin()
         return asked
 
-    def check(self, action: Action, clock: Clock, host: HostArray, *, is_write: bool) -> None:
-        """Check an access to host memory, by a thread of the program or by a transfer."""
+    def check(
+        self, action: Action, clock: Clock, host: HostArray, *, is_write: bool, before: Clock | None = None
+    ) -> None:
+        """Check an access to host memory, by a thread of the program, by a transfer, or as `Detector.check` by one that
+        is noted late.
+        """
         machine = self._machine
         low, high = np.lib.array_utils.byte_bounds(host)
         block = machine.memory.find(low) if high > low else None
         if block is not None:
             if machine.detector.is_on:
-                machine.detector.check(action, clock, *_either(_bytes(block, low, high, host), is_write=is_write))
+                reads, writes = _either(_bytes(block, low, high, host), is_write=is_write)
+                machine.detector.check(action, clock, reads, writes, before=before)
             return
         for side in self._present():
             first = side.action

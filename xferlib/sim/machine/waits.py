@@ -145,5 +145,5 @@ class Waits:
 
 
 def _knows(host: HostThread, event: SimEvent) -> bool:
-    known = host.clock.get(event.stream.key, 0) >= event.operation.tick
-    return (known or event.stream.is_retired) and event.operation.is_done
+    known = host.clock.get(event.participant.key, 0) >= event.tick
+    return (known or event.participant.is_retired) and event.operation.is_done

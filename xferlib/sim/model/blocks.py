@@ -53,6 +53,10 @@ class Watcher(Protocol):
     @property
     def span(self) -> Span: ...
 
+    @property
+    def is_target(self) -> bool:
+        """Whether the operation writes it."""
+
     def look(self) -> None:
         """Note whether the program has changed it since the last look."""
 

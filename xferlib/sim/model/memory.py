@@ -20,6 +20,8 @@ from xferlib.sim.model.blocks import Block, where
 from xferlib.sim.model.operations import Action
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from xferlib._core.device import Device
     from xferlib.sim.model.streams import SimStream
 
@@ -109,6 +111,10 @@ class AddressSpace:
         return self._freed.get(pointer >> SLOT)
 
     # --- the host
+
+    def on_host(self) -> Iterable[Block]:
+        """The blocks of tracked host memory."""
+        return self._host.values()
 
     def track(self, data: np.ndarray[Any, Any], location: CodeLocation) -> Block:
         """Track accesses to host memory that a device may reach."""

@@ -39,6 +39,14 @@ def void(action: Action) -> Action:
     return found
 
 
+def at_operation(name: str, operation: Action, location: CodeLocation, call: str) -> Action:
+    """An access in the course of an operation that was enqueued before."""
+    found = object.__new__(Action)
+    found.name, found.participant, found.location = name, operation.participant, location
+    found.call, found.tick, found.is_void = call, operation.tick, False
+    return found
+
+
 class Operation(Action):
     """An action of a stream, carried out at a moment that the schedule chooses.
 

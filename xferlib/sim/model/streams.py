@@ -92,14 +92,19 @@ class Waited:
 
 
 class SimEvent(KeptClock):
-    """A recorded event: the work before it as a clock, and the operation that completes it."""
+    """A recorded event: the work before it as a clock, and the operation that completes it.
 
-    __slots__ = ("operation", "polls", "stream", "time_s", "timing")
+    A clock that has reached ``tick`` of ``participant`` is ordered behind it.
+    """
+
+    __slots__ = ("operation", "participant", "polls", "stream", "tick", "time_s", "timing")
 
     def __init__(self, stream: SimStream, operation: Operation, participants: ParticipantKeys, *, timing: bool) -> None:
         super().__init__(dict(stream.clock), participants)
         self.stream = stream
         self.operation = operation
+        self.participant: Participant = stream
+        self.tick = operation.tick
         self.time_s = stream.time_s
         self.timing = timing
         self.polls = 0
@@ -108,12 +113,16 @@ class SimEvent(KeptClock):
     def site(self) -> Site:
         return self.operation.site
 
+    def narrow(self, copies: Participant) -> None:
+        """Cover the copies of a transfer and what came before it alone: it was begun late, behind later work."""
+        self._clock = dict(copies.clock)
+        self.participant, self.tick = copies, copies.clock[copies.key]
+
 
 def later(event: SimEvent, other: SimEvent | None) -> SimEvent:
-    """The later of two events of one stream, which implies the other."""
-    # The tick of a stream grows by one with each operation, so on one stream the later event has all that the other
-    # had.
-    return event if other is None or other.operation.tick < event.operation.tick else other
+    """The later of two events of one participant, which implies the other."""
+    # The ticks of one participant grow by one with each action, so the later event has all that the other had.
+    return event if other is None or other.tick < event.tick else other
 
 
 class StreamHandle(RawStream):
