@@ -28,8 +28,8 @@ class Collective:
         self._call = call
         self._steps = steps
         self._array = array
-        # The first step is taken here, so that data move while the program goes on; the later ones by `wait` and
-        # `is_done` alone: a thread would begin them in an order that the other ranks cannot know.
+        # The first step is taken here, so that data move while the program goes on; the later ones in calls of the
+        # program alone: a thread would begin them in an order that the other ranks cannot know.
         self._pending: Pending | None = next(steps, None)
 
     @property
