@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib.errors import LayoutError, CaptureError
+from xferlib.errors import CaptureError, LayoutError
 from xferlib.testing.harness import in_threads
 
 step = xl.elementwise("float *x, float *y", "y[i] = 2 * y[i] + x[i]", name="step")

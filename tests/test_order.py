@@ -180,3 +180,22 @@ def test_the_simulator_knows_its_own_memory_alone() -> None:
     for address, device in ((pointer, "sim:1"), (4096, "sim:0"), (pointer + 4, "sim:0")):
         with pytest.raises(ArgumentError, match="are in no array of"):
             xl.array_over(address, 4, np.float32, owner=d, device=device)
+
+
+@pytest.mark.parametrize("name", ["numpy", "sim"])
+@pytest.mark.parametrize("shape", [(0,), (1, 0, 2), (3, 0)], ids=str)
+def test_arrays_without_elements_have_numpys_strides(name: str, shape: tuple[int, ...]) -> None:
+    x = np.empty(shape)
+    with xl.use_backend(name):
+        for order in ("C", "F"):
+            for d in (xl.empty(shape, order=order), xl.to_device(x, order=order)):
+                assert d.strides == x.strides
+
+
+@pytest.mark.parametrize("name", ["numpy", "sim"])
+@pytest.mark.parametrize("letter", ["l", "q", "L", "Q", "l"])
+def test_copies_and_views_tell_long_from_long_long(name: str, letter: str) -> None:
+    x = np.arange(6).reshape(2, 3).astype(letter)
+    with xl.use_backend(name):
+        for d in (xl.to_device(x), xl.to_device(x.T), xl.to_device(x, order="F"), xl.to_device(x)[:, 1:]):
+            assert (d.dtype.char, xl.to_host(d).dtype.char) == (letter, letter)
