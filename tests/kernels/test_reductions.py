@@ -231,7 +231,7 @@ def test_empty():
         (
             lambda x: reduction("T x", map_expr="x", reduce_expr="a+b", dtype="U3")(x),
             KernelTypeError,
-            "no type of a ker",
+            "no type of",
         ),
     ],
 )

@@ -78,7 +78,7 @@ def _address(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
 
 
 def _struct(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
-    """A struct from a NumPy record or an array of one, a dict by the names of its members, or as many values as it has members."""
+    """A struct from a NumPy record (or an array of one), a dict by its members, or as many values as it has members."""
     dtype = parameter.dtype
     assert dtype is not None
     names = dtype.names or ()
