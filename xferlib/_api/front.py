@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 _numpy: Any = np  # whose parts have no types
 _ON_CPU, _ON_DEVICE = 1, 2
 _LEFT_TO_PYTHON = 0
-_OTHER_INTEGERS = [each for each in "ilqILQ" if np.dtype(each).num not in {np.dtype(name).num for name in DTYPES}]
-"""NumPy's letters of the integers that are one of `DTYPES` by another name of C, as long and long long are."""
 _KINDS = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}
 """DLPack's codes of dtypes, by NumPy's kinds."""
 
@@ -55,16 +53,15 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     _front = driver_calls.front()
     if _front is None:
         return to_device, to_host
-    names = (*DTYPES, *_OTHER_INTEGERS)  # an equal dtype of another number is an element too: a copy keeps it
-    elements = [(dtype, _KINDS[dtype.kind], 8 * dtype.itemsize, dtype.itemsize) for dtype in map(np.dtype, names)]
+    elements = [(dtype, _KINDS[dtype.kind], 8 * dtype.itemsize, dtype.itemsize) for dtype in map(np.dtype, DTYPES)]
     functions = (_may_skip, _settle, _introduce, _resolve, defaults.scope, to_device, to_host)
     limits = (
         DRIVER_MOST_UP, PARALLEL_HOST_FROM, THROUGH_FROM, GATHERED_MOST, GATHERED_ELEMENTS_MOST, CAST_ON_DEVICE_FROM,
     )  # fmt: skip
     numbers: dict[Any, int] = {}
-    for number, (dtype, *_) in reversed([*enumerate(elements)]):
+    for number, (dtype, *_) in enumerate(elements):
         numbers |= dict.fromkeys((dtype, dtype.type, dtype.name), number)
-    swapped = {dtype.newbyteorder(): numbers[dtype] for dtype, *_ in elements if dtype.itemsize > 1}
+    swapped = {dtype.newbyteorder(): number for number, (dtype, *_) in enumerate(elements) if dtype.itemsize > 1}
     try:
         found: tuple[Callable[..., Any], Callable[..., Any]] = _front.bind_front(
             functions, (circumstances.number, circumstances.scopes), (np.ndarray, Device), limits,
