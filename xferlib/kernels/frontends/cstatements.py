@@ -99,6 +99,9 @@ class Statements(Loops):
         if getattr(node.type.type, "names", None) == [AUTO]:
             if node.init is None:
                 self.fail(node, f"auto {node.name!r} has no value that says its type; give it one")
+            if getattr(node.init, "op", None) == "&":
+                self.scope.point(node.name, self.pointed(node.init), is_reference=False)
+                return
             value = self.any_value(node.init)
             self.scope.declare(node.name, value.dtype, value)
             return
