@@ -50,11 +50,11 @@ def test_large_arrays_of_any_form_are_copied_by_several_threads(name: str, form:
     source = FORMS[form](_filled(given))
     expected = _converted(source, wanted)
     strided = np.zeros((*source.shape, 2), wanted)[..., 0]
-    with xl.use_backend(name), xl.get_device("cpu"), forced(None, helpers=2):
-        sent = xl.to_device(source, dtype=wanted)
+    with xl.use_backend(name), forced(None, helpers=2):
+        sent = xl.to_device(source, device="cpu", dtype=wanted)
         assert_same_bits(xl.to_host(sent), expected)
         assert_same_bits(xl.to_host(sent, out=strided), expected)
-        there = xl.zeros(source.shape, wanted)
+        there = xl.zeros(source.shape, wanted, device="cpu")
         xl.to_device(source, out=there, dtype=wanted)
         assert_same_bits(xl.to_host(there), expected)
 
@@ -71,6 +71,6 @@ def test_overlapping_memory_is_read_before_it_is_written() -> None:
 def test_a_large_new_tensor_lies_on_huge_pages(nbytes: int, is_advised: bool) -> None:
     pytest.importorskip("torch")
     x = np.ones(nbytes, np.uint8)
-    with advised() as advice, xl.use_backend("torch"), xl.get_device("cpu"):
-        xl.to_device(x)
+    with advised() as advice, xl.use_backend("torch"):
+        xl.to_device(x, device="cpu")
     assert [name for name, *_ in advice] == ["MADV_HUGEPAGE"] * is_advised

@@ -47,6 +47,21 @@ def test_ordinary_calls_take_the_fast_path(copies: list[str]) -> None:
     assert copies == ["copy_to_device"] * 2 + ["copy_to_host"] * 2
 
 
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 0, 1), (2, 1, 0), (0, 2, 1)])
+def test_arrays_in_another_order_of_axes_are_one_copy_and_a_kernel(copies: list[str], order: tuple[int, ...]) -> None:
+    lies = bits_of(4 * 40 * 30 * 50, np.float32, seed=2).reshape(40, 30, 50)
+    x = lies.transpose(order)
+    xl.Device(HERE).synchronize()
+    d = xl.to_device(x, device=HERE)
+    out = np.zeros_like(lies)
+    assert_same_bits(xl.to_host(d, out=out.transpose(order)), x)
+    assert_same_bits(out, lies)
+    lies[...] = bits_of(lies.nbytes, np.float32, seed=3).reshape(lies.shape)
+    assert xl.to_device(x, out=d) is d
+    assert copies == ["copy_to_device", "copy_to_host", "copy_to_device"]
+    assert_same_bits(xl.to_host(d), x)
+
+
 def _host(out: Any) -> np.ndarray[Any, Any]:
     return out if isinstance(out, np.ndarray) else xl.to_host(out)
 

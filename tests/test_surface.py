@@ -47,6 +47,11 @@ def outcome(xp: Any, name: str, args: Any, options: Any, put: Callable[[Any], An
         return error
 
 
+def reads_back() -> bool:
+    """Whether a function can look at its arguments without waiting for a device."""
+    return xl.device_of(xl.zeros(1)).kind != "cuda"
+
+
 def difference(found: Any, expected: Any) -> str | None:
     """The difference that a program would notice; None if there is none."""
     if isinstance(found, Exception):
@@ -55,6 +60,8 @@ def difference(found: Any, expected: Any) -> str | None:
             return f"raises {type(found).__name__}: {found}"
         is_known = isinstance(expected, Exception) or any(words in str(found) for words in REFUSED)
         return None if is_known else f"refuses: {found}"
+    if isinstance(expected, IndexError) and "is out of bounds for axis" in str(expected) and not reads_back():
+        return None  # a GPU reads 0 there
     if isinstance(expected, Exception):
         return f"takes what NumPy refuses: {expected}"
     if len(found) != len(expected):

@@ -164,10 +164,11 @@ def test_a_peer_that_fails_is_left_out_with_its_reason() -> None:
 
 @pytest.mark.parametrize("kind", ["transfer", "tree", "kernel", "reduction"])
 def test_every_way_awaits_the_device_once_and_by_the_same_call(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch")
+    torch = pytest.importorskip("torch")
     waits: list[str] = []
     monkeypatch.setattr(libraries, "wait_for", lambda device: lambda: waits.append(device.kind))
-    peers: Any = SimpleNamespace(libraries={"torch": libraries.TorchLibrary("cpu")}, compiles=False)
+    here = "cuda" if torch.cuda.is_available() else "cpu"
+    peers: Any = SimpleNamespace(libraries={"torch": libraries.TorchLibrary(here)}, compiles=False)
     uploads = 0
     for number in range(12):
         case = kinds.KINDS[kind].draw(5, number, ("torch",), 1 << 14)
@@ -177,7 +178,7 @@ def test_every_way_awaits_the_device_once_and_by_the_same_call(kind: str, monkey
             for way in ways.values():
                 waits.clear()
                 way.run()
-                assert waits == ([] if case.group == "to the host" else ["cpu"])  # a download is complete on return
+                assert waits == ([] if case.group == "to the host" else [here])  # a download is complete on return
                 uploads += len(waits)
     assert uploads
 

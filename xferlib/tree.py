@@ -19,7 +19,7 @@ from xferlib._core import registry
 from xferlib._core.array import check_dtype
 from xferlib._core.containers import flatten, register
 from xferlib._core.ordering import capture
-from xferlib._core.thresholds import PACKED_UP_FROM
+from xferlib._core.thresholds import DRIVER_MOST_UP, FEW_LEAVES, PACKED_LEAF_MOST, PACKED_UP_FROM
 from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag
 from xferlib._transfer import copies, ends, host_copy, many, packing, plan
 from xferlib._transfer.many_download import ManyDownload
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, DeviceSpec
     from xferlib._core.raw import RawStream
+
+_ALL = 1 << 62
+"""Bytes of an array that does not tell."""
 
 __all__ = ["load", "register", "save", "to_device", "to_host"]
 
@@ -76,6 +79,28 @@ def to_device(
     return rebuild(results)
 
 
+def _are_few(leaves: list[Any], most: int, backend: Backend | None = None) -> bool:
+    """Whether the driver copies all, each of up to ``most`` bytes, in less time than it takes to describe them.
+
+    Args:
+        leaves: Of a tree.
+        most: Bytes.
+        backend: The arrays are NumPy's, and go there; without one, each is of a device.
+    """
+    if len(leaves) >= FEW_LEAVES or not plan.may_skip():
+        return False
+    for leaf in leaves:
+        if (owner := registry.backend_of(leaf)) is None:
+            continue
+        if backend is not None:
+            if type(leaf) is not np.ndarray:
+                return False
+            owner = backend
+        if owner.fast is None or getattr(leaf, "nbytes", _ALL) > most:
+            return False
+    return True
+
+
 def _sent(
     leaves: list[Any], dtype: Any, target: Backend, place: Device, order: RawStream | None
 ) -> tuple[list[Any], list[int]]:
@@ -83,8 +108,9 @@ def _sent(
     results = list(leaves)
     # A simulated device takes as long as the contract allows: a leaf alone is complete earlier.
     least = PACKED_UP_FROM if target.capabilities.small_at_once else 2
-    packed, alone = packing.chosen(leaves, dtype, place, least=least)
-    if place.kind == "cpu" or (not packed and (len(alone) < 2 or not many.can_stage(target, place))):
+    is_each_alone = order is None and _are_few(leaves, DRIVER_MOST_UP, target)
+    packed, alone = packing.chosen(leaves, dtype, place, least=FEW_LEAVES if is_each_alone else least)
+    if is_each_alone or place.kind == "cpu" or (not packed and (len(alone) < 2 or not many.can_stage(target, place))):
         return results, alone
     target.attach(place)
     current = order if order is not None else target.stream_current(place)
@@ -129,6 +155,10 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False, copy: bool |
         return rebuild(_with(leaves, moving, got))
     if len(leaves) == 1 and registry.backend_of(leaves[0]) is not None:
         return rebuild([transfers.to_host(leaves[0], stream=stream, pinned=pinned)])
+    if stream is None and _are_few(leaves, PACKED_LEAF_MOST):
+        return rebuild(
+            [leaf if registry.backend_of(leaf) is None else transfers.to_host(leaf, pinned=pinned) for leaf in leaves]
+        )
     results, numbers = list(leaves), list(range(len(leaves)))
     if stream is None and not pinned and plan.may_skip():
         results, numbers = host_copy.copied_each(leaves)

@@ -23,6 +23,7 @@ from xferlib._core.thresholds import (
     GATHERED_ELEMENTS_MOST,
     GATHERED_MOST,
     PARALLEL_HOST_FROM,
+    REORDERED_FROM,
     THROUGH_FROM,
 )
 from xferlib._memory import pinned, slab
@@ -56,7 +57,8 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     elements = [(dtype, _KINDS[dtype.kind], 8 * dtype.itemsize, dtype.itemsize) for dtype in map(np.dtype, DTYPES)]
     functions = (_may_skip, _settle, _introduce, _resolve, defaults.scope, to_device, to_host)
     limits = (
-        DRIVER_MOST_UP, PARALLEL_HOST_FROM, THROUGH_FROM, GATHERED_MOST, GATHERED_ELEMENTS_MOST, CAST_ON_DEVICE_FROM,
+        DRIVER_MOST_UP, PARALLEL_HOST_FROM, THROUGH_FROM, GATHERED_MOST, GATHERED_ELEMENTS_MOST, REORDERED_FROM,
+        CAST_ON_DEVICE_FROM,
     )  # fmt: skip
     numbers: dict[Any, int] = {}
     for number, (dtype, *_) in enumerate(elements):

@@ -26,16 +26,16 @@ MEDIUM_NBYTES = 2 << 20
 """Most bytes of a slab's segment, and of a copy that is staged as a whole."""
 SMALL_SEGMENT_NBYTES = 256 << 10
 """Up to here a copy uses the thread's slab of small segments, up to `MEDIUM_NBYTES` the one of large segments."""
-DRIVER_MOST_UP = 3 << 19
+DRIVER_MOST_UP = 2 << 20
 """Up to here the driver's own copy of pageable memory takes less time than to begin a staged one: in random sweeps on
 an H100's host 118 instead of 169 us for 1.04 MiB, after a pause 257 instead of 479; 140 instead of 156 for 1.5 MiB; in
 a loop of 2 MiB on an H200's 174 where staging takes 100."""
 DRIVER_MOST_DOWN = 1 << 20
 """The same to the host: 125 instead of 138 us for 1 MiB, 232 instead of 213 for 2 MiB."""
 THROUGH_FROM = 32 << 10
-"""From here on a synchronous copy of memory that is not pinned passes through pinned memory of the thread: on an H100's
-host the driver takes 18 us for 64 KiB to the host, 44 for 256 KiB and 121 for 1 MiB, and 9, 14 and 27 to pinned memory,
-up 19, 31 and 110, and 11, 15 and 28."""
+"""From here on a synchronous copy to memory that is not pinned passes through pinned memory of the thread: on an H100's
+host the driver takes 20 us for 64 KiB, 95 for 512 KiB and 242 for 2 MiB, and so it takes 12, 44 and 189. To the device
+the driver is faster by itself: 22 instead of 27 us for 207 KiB, 88 instead of 108 for 1.3 MiB."""
 DRIVER_MOST_OF_ALL = 24 << 20
 """The same in both directions where the threads stage in Python; and for an upload from the pinned pool."""
 PINNED_QUERY_FROM = 256 << 10
@@ -43,11 +43,12 @@ PINNED_QUERY_FROM = 256 << 10
 GATHERED_MOST = 2 << 20
 """Up to here one thread gathers an array that is not in C order into its slab, for one copy: on an H200's host 170 us
 for 1.8 MiB. Threads that sleep need 400 us for it, those that spin 150."""
-PERMUTED_FROM = 1 << 20
-"""From here on a dense array in another axis order is sent as it lies, and put in C order on the device; and likewise
-on the way back to such an array."""
+REORDERED_FROM = 32 << 10
+"""Elements. Dense arrays of more, in another order of axes, are sent as they lie, and put in C order on the device; and
+likewise on the way back to such an array. One core of an H100's host gathers an element in 0.2 to 0.8 ns, and a kernel
+takes some 15 us with its launch: 1.4 MiB of float16 take 221 us if gathered, and 101 as they lie."""
 GATHERED_ELEMENTS_MOST = 512 << 10
-"""Of a dense array, which the device puts in order otherwise: one core gathers an element in 0.2 to 0.7 ns."""
+"""Of a copy between two host arrays by one thread: more are spread over several."""
 CAST_ON_DEVICE_FROM = 256 << 10
 """From here on a conversion is a kernel on the device, if that lets the narrower values cross the link, or the result
 is pinned: the kernel takes 10 us, and one core converts 6 to 40 GB/s. Bytes of the wider dtype."""
@@ -58,6 +59,9 @@ PARALLEL_HOST_FROM = 8 << 20
 
 PACKED_LEAF_MOST = 256 << 10
 """Leaves of a tree of up to this size share an allocation."""
+FEW_LEAVES = 8
+"""Fewer arrays are copied by the driver one after the other, if all are small: on an H100's host one takes some 10 us,
+and to begin a tree takes Python 80."""
 PACKED_UP_FROM = 3
 """Small leaves are packed from this number on: to begin a slab takes as long as the copies of two leaves."""
 PACKED_DOWN_FROM = 2

@@ -5,7 +5,7 @@
    NumPy array's is laid out as its C API promises; torch's is described by DLPack's C exchange API), asks the library
    for what that does not tell, and lets the driver copy; between two arrays in host memory it copies by itself. All else is
    left, with nothing done, to the functions in Python (`general`), which know every case and raise every error: another
-   keyword, a conversion of more than a few bytes to a device or of any from one, other layouts there, a larger array, a
+   keyword, a conversion of more than a few bytes to or from a device, other layouts there, a larger array, a
    stream of the program's own, a recording, and whatever went wrong here.
 
    What no call changes is asked once, and again after anything that could change it has replaced the number of
@@ -113,7 +113,8 @@ static struct {
     int (*set_base)(PyObject *, PyObject *);
     void (*gather)(const Layout *, const char *, int64_t, int64_t, char *, int); /* of strided.c, as the next */
     void (*scatter)(const Layout *, char *, int64_t, int64_t, const char *);
-    Py_ssize_t most_up, most_copied, least_through, most_spread, most_gathered; /* bytes; of the last, elements */
+    Py_ssize_t most_up, most_copied, least_through, most_spread; /* bytes */
+    Py_ssize_t most_gathered, most_reordered; /* elements: between host arrays, and of a dense one to or from a device */
     Py_ssize_t least_cast; /* bytes; from here on Python decides where a conversion happens */
     PyTypeObject *dtype;   /* NumPy's */
     PyObject *dtypes;      /* dict: dtype, scalar type or name -> number of the element */
@@ -545,16 +546,25 @@ static int copy_at_once(end *e, spreader *s, const description *host, int wanted
     Layout layout;
     word scratch;
     int is_plain = host->is_c && !host->is_swapped && wanted == host->element;
-    if (is_plain && (host->nbytes < front.least_through || host->is_pinned || host->nbytes > front.most_spread))
+    if (is_plain && (s->copier.is_upward || host->nbytes < front.least_through || host->is_pinned || host->nbytes > front.most_spread))
         return !xf_copy(&s->copier, device, (word)(uintptr_t)host->data, (size_t)host->nbytes);
     scratch = scratch_of(e);
     if (!scratch || PyErr_Occurred())
         return 0;
     if (is_plain)
-        return !xf_through(s, host->data, device, (size_t)host->nbytes, scratch);
+        return !xf_fetch_through(&s->copier, host->data, device, (size_t)host->nbytes, scratch);
     lay_out(host, wanted, &layout);
     return !xf_spread(s, &layout, host->data, (word)host->count, device, (size_t)(host->count * front.elements[wanted].itemsize),
                       scratch);
+}
+
+/* Whether an array that is not in C order fills its memory without gaps, as a transposed one: the device may put it in order. */
+static int is_dense(const description *d)
+{
+    Py_ssize_t span = front.elements[d->element].itemsize;
+    for (int i = 0; i < d->axes; ++i)
+        span += (d->extents[i] - 1) * d->strides[i];
+    return span == d->nbytes;
 }
 
 /* Whether a host array can be copied in one step, gathered on the way if that must be. */
@@ -562,7 +572,9 @@ static int is_small(const description *host, Py_ssize_t most)
 {
     if (host->nbytes <= 0)
         return 0;
-    return host->is_c ? host->nbytes <= most : host->nbytes <= front.most_spread && host->count <= front.most_gathered;
+    if (host->is_c)
+        return host->nbytes <= most;
+    return host->nbytes <= front.most_spread && (host->count <= front.most_reordered || !is_dense(host));
 }
 
 /* An uninitialised NumPy array, in C order; over memory that `base`, whose reference it takes, keeps alive. */
@@ -855,8 +867,9 @@ static PyObject *fetched_on_host(PyObject *d, PyObject *out, const description *
 static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dtype)
 {
     const library *l;
-    description src, dst;
+    description src, arriving, dst;
     PyObject *result;
+    int number;
     end *e;
     if (!may_skip() || !(l = find_library(d)))
         return NULL;
@@ -864,26 +877,26 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
         return NULL;
     if (src.kind == ON_CPU)
         return is_pinned ? NULL : fetched_on_host(d, out, &src, dtype);
-    if (!src.is_c || src.nbytes <= 0 || dtype || (!is_pinned && src.nbytes > front.most_spread))
+    number = dtype ? element_of(dtype) : src.element;
+    if (!src.is_c || src.nbytes <= 0 || number < 0 || !is_converted(&src, number, &arriving) || !is_for_host(&src, &arriving) ||
+        (!is_pinned && src.nbytes > front.most_spread))
         return NULL;
     e = end_of(l, &src);
     if (!e || !is_at_hand(e))
         return NULL;
     if (out) {
-        if ((PyObject *)Py_TYPE(out) != front.ndarray || !see_host(out, &dst) || !are_alike(&src, &dst) ||
-            repeats(&dst) || !(((ndarray *)out)->flags & WRITABLE) || !is_small(&dst, src.nbytes))
+        if ((PyObject *)Py_TYPE(out) != front.ndarray || !see_host(out, &dst) || !are_alike(&arriving, &dst) ||
+            repeats(&dst) || !(((ndarray *)out)->flags & WRITABLE) || !is_small(&dst, dst.nbytes))
             return NULL;
         result = Py_NewRef(out);
     } else {
-        result = is_pinned ? pinned_array(e, &src) : host_array(&src, NULL, NULL);
+        result = is_pinned ? pinned_array(e, &arriving) : host_array(&arriving, NULL, NULL);
         if (!result)
             return NULL;
-        if ((PyObject *)Py_TYPE(result) != front.ndarray || (is_pinned && !((ndarray *)result)->base)) {
+        if ((PyObject *)Py_TYPE(result) != front.ndarray || !see_host(result, &dst) || (is_pinned && !((ndarray *)result)->base)) {
             Py_DECREF(result); /* ordinary memory, from a pool that is full */
             return NULL;
         }
-        dst = src;
-        dst.data = ((ndarray *)result)->data;
         dst.is_pinned = is_pinned;
     }
     if (!copy_at_once(e, &e->down, &dst, src.element, (word)(uintptr_t)src.data)) {
@@ -1010,11 +1023,11 @@ PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
 {
     PyObject *elements, *numpy, *module, *doc_up, *doc_down, *up = NULL, *down = NULL;
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnnnnn)(O!O!O!)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
+    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnnnnnn)(O!O!O!)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
                           &front.scope, &front.to_device, &front.to_host, &PyList_Type, &front.number,
                           &PyList_Type, &front.scopes, &front.ndarray, &front.device, &front.most_up,
                           &front.most_copied, &front.least_through, &front.most_spread, &front.most_gathered,
-                          &front.least_cast, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
+                          &front.most_reordered, &front.least_cast, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
                           &PyDict_Type, &front.swapped, &PyList_Type, &elements, &numpy, &module, &doc_up, &doc_down))
         return NULL;
     Py_INCREF(arguments); /* and so all that it holds */

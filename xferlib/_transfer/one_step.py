@@ -4,9 +4,10 @@ a busy stream, and all where it is not compiled; `one_step_download` is the othe
 `xferlib._transfer.copies` knows every case. This module knows those in which one copy is the whole transfer, and
 leaves the others to it. To and from a CPU device NumPy copies. To and from a GPU it is one synchronous call of the
 driver: up to 1.5 MiB (24 MiB from the pinned pool, or where nothing stages in C), both ends in C order, on a stream
-that the driver's copies are ordered behind. Up to there the driver is as fast as any other way. A small array of
-another layout, byte order or dtype is gathered into the thread's slab, and sent from there, or fetched into it and put
-in its places, in one call of C where the stream allows a synchronous copy; a download to the pinned pool is one copy.
+that the driver's copies are ordered behind. Up to there the driver is as fast as any other way. A transposed array
+goes as it lies, and a kernel puts it in order. A small array of another layout, byte order or dtype is gathered into
+the thread's slab, and sent from there, or fetched into it and put in its places, in one call of C where the stream
+allows a synchronous copy; a download to the pinned pool is one copy.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from xferlib._core.array import SUPPORTED
 from xferlib._core.device import Device
 from xferlib._core.layout import address
 from xferlib._memory import pinned_ranges, slab
-from xferlib._transfer import compiled_copies, compiled_staging, host_copy, plan, upload
+from xferlib._transfer import compiled_copies, compiled_staging, host_copy, plan, relayout, upload
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.on_device import cast_on_current, in_native_order
 from xferlib._transfer.plan import Conversion, Path, Plan
@@ -28,7 +29,9 @@ from xferlib._transfer.upload import Upload
 from xferlib.errors import DeviceMemoryError
 
 if TYPE_CHECKING:
-    from xferlib._core.array import Array
+    from collections.abc import Sequence
+
+    from xferlib._core.array import Array, ArrayInfo
     from xferlib._core.backend import Backend
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
@@ -94,6 +97,9 @@ def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any
     if is_cast:
         sent = _to_new(x, backend, device, in_native_order(x.dtype))
         return converted(sent, x.shape, wanted, backend) if sent is not None else None
+    if found.path is Path.PERMUTED:
+        sent = _to_new(x.transpose(found.order), backend, device, wanted)
+        return in_order(sent, x.shape, found.order, backend) if sent is not None else None
     backend.attach(device)
     stream = backend.stream_current(device)
     out = backend.empty(x.shape, wanted, device=device, stream=stream)
@@ -113,6 +119,27 @@ def converted(src: Array, shape: tuple[int, ...], dtype: np.dtype[Any], backend:
         return None
     cast_on_current(backend.detached(src), made)
     return made
+
+
+def in_order(src: Array, shape: tuple[int, ...], order: Sequence[int], backend: Backend) -> Array | None:
+    """A new array of that shape whose axes in that order are those of ``src``, by a kernel on the current stream."""
+    info = backend.view(src)
+    backend.attach(info.device)
+    stream = backend.stream_current(info.device)
+    try:
+        made = backend.empty(shape, info.dtype, device=info.device, stream=stream)
+    except DeviceMemoryError:
+        return None
+    reorder(backend.view(made), info, order, backend, stream)
+    return made
+
+
+def reorder(into: ArrayInfo, lies: ArrayInfo, order: Sequence[int], backend: Backend, stream: RawStream) -> None:
+    """Fill an array whose axes in that order are those of ``lies``."""
+    strides = [0] * len(order)
+    for axis, stride in zip(order, lies.strides, strict=True):
+        strides[axis] = stride
+    relayout.copy(into, lies._replace(shape=into.shape, strides=tuple(strides)), backend, stream)
 
 
 def _sends(
@@ -170,14 +197,18 @@ def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
     backend = owner.at(device)
     means = plan.known.get(device) or plan.means_of(backend, device)
     found = plan.compiled(x.shape, x.strides, x.dtype, wanted, means, True, True, True, True, "pageable", None)
-    if found.conversion is Conversion.ON_DEVICE or found.path is Path.PERMUTED:
+    if found.conversion is Conversion.ON_DEVICE:
         return False
-    if owner.follows_writes:
-        owner.note_write(out, "out")
     backend.attach(device)
     stream = backend.stream_current(device)
     if stream.handle:  # the array's memory may be of another stream, which must not reuse it before this one
         return False
+    if owner.follows_writes:
+        owner.note_write(out, "out")
+    sent = _to_new(x.transpose(found.order), backend, device, wanted) if found.path is Path.PERMUTED else None
+    if sent is not None:
+        reorder(owner.view(out), owner.view(sent), found.order, backend, stream)
+        return True
     return _sends(x, wanted, out, whole[0], backend, stream, found)
 
 

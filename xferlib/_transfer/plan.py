@@ -30,11 +30,10 @@ from xferlib._core.thresholds import (
     DRIVER_MOST_DOWN,
     DRIVER_MOST_OF_ALL,
     DRIVER_MOST_UP,
-    GATHERED_ELEMENTS_MOST,
     GATHERED_MOST,
     HOST_HELPER_NBYTES,
     MEDIUM_NBYTES,
-    PERMUTED_FROM,
+    REORDERED_FROM,
     SMALL_NBYTES,
 )
 from xferlib._runtime import circumstances, config, thread_budget
@@ -218,7 +217,7 @@ def compiled(
     if forced is not Path.STAGED and forced is not Path.SMALL:
         if is_plain and memory != "pageable":
             return replace(plan, path=Path.PINNED, asks_pinned=False)
-        if order is not None and may_permute and means.kernels and (nbytes >= PERMUTED_FROM or forced is Path.PERMUTED):
+        if order is not None and may_permute and means.kernels and (size > REORDERED_FROM or forced is Path.PERMUTED):
             return replace(plan, path=Path.PERMUTED, order=order, form=None, cut=_cut(nbytes, LINE, means, is_upload))
     if is_small and is_blocking:
         return replace(plan, path=Path.SMALL)
@@ -241,7 +240,7 @@ def _is_gathered(size: int, nbytes: int, order: tuple[int, ...] | None, means: M
     """Whether one thread gathers or scatters an array that does not lie in C order, or is converted, for one copy."""
     if nbytes > GATHERED_MOST or not means.has_driver:
         return False
-    return size <= GATHERED_ELEMENTS_MOST or order is None if is_upload else means.stages
+    return (size <= REORDERED_FROM or order is None or not means.kernels) and (is_upload or means.stages)
 
 
 def _cut(nbytes: int, unit: int, means: Means, is_upload: bool) -> Cutting:

@@ -33,8 +33,8 @@ class CudaPinned:
         result, pointer = driver.cuMemHostAlloc(nbytes, driver.CU_MEMHOSTALLOC_PORTABLE)
         if int(result) != calls.SUCCESS:
             raise PinnedMemoryError(
-                f"page-locking {nbytes} bytes failed with {calls.error_name(int(result))}: release pinned arrays, call "
-                "xferlib.pinned_pool().trim(), or set XFERLIB_PINNED_LIMIT below what the machine allows"
+                f"{nbytes} bytes of pinned memory cannot be allocated ({calls.error_name(int(result))}); free "
+                "arrays, or work on parts; xferlib.pinned_pool().trim() returns what the pool keeps"
             )
         self.pointer = int(pointer)
         self.nbytes = nbytes

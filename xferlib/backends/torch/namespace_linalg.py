@@ -19,7 +19,7 @@ from xferlib.backends.torch import namespace_reductions as reductions
 from xferlib.backends.torch import namespace_whole as whole
 from xferlib.errors import LayoutError, UnsupportedDTypeError
 
-_multiply = elementwise.binary("multiply")
+_matmul, _multiply = whole.product("matmul"), elementwise.binary("multiply")
 _sum = reductions.total("sum")
 _FLOATS = dtypes.RESULTS["mean"]
 
@@ -92,9 +92,18 @@ def matrix_power(x: Tensor, n: int, /) -> Tensor:
     power = operator.index(n)
     if power < 0:
         return matrix_power(globals()["inv"](x), -power)
-    wanted = x.dtype
-    found: Tensor = dtypes.checked("linalg.matrix_power", torch.linalg.matrix_power, whole.bits64(x, wanted), power)
-    return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
+    compute = functools.partial(dtypes.checked, "linalg.matrix_power", torch.linalg.matrix_power)
+    found: Tensor
+    if x.is_floating_point() or x.is_complex():
+        found = compute(x, power)
+    elif power < 2:
+        found = compute(x.to(torch.float64), 0).to(x.dtype) if power == 0 else x.clone()
+        compute(torch.empty(x.shape, device="meta"), 1)
+    else:
+        half = matrix_power(x, power >> 1)
+        found = _matmul(half, half)
+        found = _matmul(found, x) if power & 1 else found
+    return found
 
 
 def matrix_transpose(x: Tensor, /) -> Tensor:

@@ -278,7 +278,6 @@ def take(x: Tensor, indices: Tensor | int, /, axis: int | None = None) -> Tensor
     if not isinstance(indices, Tensor):
         indices = creation.asarray(indices, device=x.device)
     places = integers("take: indices", indices)
-    places = torch.where(places < 0, places + x.shape[along], places)
     found = _taken(torch.index_select, _moved(x), along, places.reshape(-1))
     return _back(found.reshape((*x.shape[:along], *places.shape, *x.shape[along + 1 :])), x.dtype)
 
@@ -290,7 +289,6 @@ def take_along_axis(x: Tensor, indices: Tensor, /, axis: int = -1) -> Tensor:
     places = integers("take_along_axis: indices", indices)
     if places.dim() != x.dim():
         raise LayoutError(f"take_along_axis: indices have {places.dim()} axes, x has {x.dim()}; reshape one")
-    places = torch.where(places < 0, places + x.shape[along], places)
     common = dtypes.shape_together(
         "take_along_axis", *[(*each.shape[:along], *each.shape[along + 1 :]) for each in (x, places)]
     )
@@ -299,14 +297,35 @@ def take_along_axis(x: Tensor, indices: Tensor, /, axis: int = -1) -> Tensor:
     return _back(_taken(torch.gather, spread[0], along, spread[1]), x.dtype)
 
 
-def _taken(take: Any, *args: Any) -> Tensor:
-    try:
-        found: Tensor = take(*args)
-        return found
-    except RuntimeError as error:
-        if args[0].is_cpu:  # everything else has been checked
+def _taken(take: Any, x: Tensor, along: int, places: Tensor) -> Tensor:
+    """The elements at places, of which negative ones count from the end.
+
+    A place out of range is an error on a CPU. On a GPU, where finding it would wait for the device and torch's own
+    check destroys the CUDA context, 0 is read there, as in kernels.
+
+    Raises:
+        IndexError: A place is out of range on a CPU, or the axis has no elements.
+    """
+    extent = x.shape[along]
+    places = torch.where(places < 0, places + extent, places)
+    found: Tensor
+    if extent == 0 and places.numel() > 0:
+        raise IndexError(f"an index is out of range for axis {along} of 0 elements; give no indices")
+    if raises_indices(x):
+        try:
+            found = take(x, along, places)
+        except RuntimeError as error:  # everything else has been checked
             raise IndexError(f"an index is out of range ({error}); it must be below the extent of its axis") from None
-        raise
+        return found
+    is_out = (places < 0) | (places >= extent)
+    found = take(x, along, places.masked_fill(is_out, 0))
+    shape = (-1, *(1,) * (x.dim() - along - 1)) if take is torch.index_select else is_out.shape
+    return found.masked_fill_(is_out.reshape(shape), 0)
+
+
+def raises_indices(x: Tensor) -> bool:
+    """Whether torch raises an error for an index out of range; on CUDA it ends all work of the process there."""
+    return bool(x.is_cpu)
 
 
 def integers(what: str, x: Tensor, *, is_bool_allowed: bool = False) -> Tensor:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import array_api_compat.torch as compat
@@ -16,8 +17,8 @@ from xferlib.backends.torch import namespace_creation as creation
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_reductions as reductions
 from xferlib.backends.torch import namespace_shaping as shaping
-from xferlib.backends.torch.namespace_dtypes import FROM_TORCH, SIGNED, WIDE
-from xferlib.errors import ArgumentError, LayoutError, UnsupportedDTypeError, shown
+from xferlib.backends.torch.namespace_dtypes import SIGNED, WIDE
+from xferlib.errors import ArgumentError, LayoutError, shown
 
 
 def product(name: str) -> Callable[..., Tensor]:
@@ -37,15 +38,40 @@ def product(name: str) -> Callable[..., Tensor]:
             return found
         device = dtypes.device_of(name, x1, x2)
         wanted = dtypes.result(name, dtypes.kind_of(name, x1), dtypes.kind_of(name, x2))
-        if device.type != "cpu" and not (wanted.is_floating_point or wanted.is_complex):
-            raise UnsupportedDTypeError(
-                f"{name}: torch multiplies no matrices of {FROM_TORCH[wanted]} on {device}; convert them first: "
-                "xp.astype(x, 'float64'), which is exact to 2**53"
-            )
-        found = dtypes.checked(name, compute, *[bits64(each, wanted) for each in (x1, x2)], **options)
+        operands = [bits64(each, wanted) for each in (x1, x2)]
+        if has_integer_products(device) or wanted.is_floating_point or wanted.is_complex:
+            found = dtypes.checked(name, compute, *operands, **options)
+        else:
+            summed = options["axes"][0] if name == "tensordot" else (options.get("axis", -1),)
+            count = math.prod(operands[0].shape[at] for at in summed if -operands[0].dim() <= at < operands[0].dim())
+            found = _in_digits(functools.partial(dtypes.checked, name, compute, **options), operands, wanted, count)
         return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
 
     return operate
+
+
+def has_integer_products(device: torch.device) -> bool:
+    """Whether torch multiplies matrices of integers there; on CUDA it multiplies none."""
+    return bool(device.type == "cpu")
+
+
+def _in_digits(
+    multiply: Callable[[Tensor, Tensor], Tensor], operands: Sequence[Tensor], wanted: torch.dtype, count: int
+) -> Tensor:
+    """A product of integers modulo 2**64: the products of their digits in float64, shifted and added.
+
+    A float64 holds each integer up to 2**53: sums of ``count`` products of two digits of 16 bits, if there are at most
+    2**21, and of 8 bits otherwise. No order of summation rounds them. A GPU multiplies matrices of float64 fast.
+    """
+    bits = 16 if count <= 1 << 21 else 8
+    digits = range(-(-wanted.itemsize * 8 // bits))
+    one, two = (
+        [((x.to(torch.int64) >> (bits * at)) & ((1 << bits) - 1)).to(torch.float64) for at in digits] for x in operands
+    )
+    # Digits that are not paired here belong above the bits of the result.
+    pairs = [(one[at], two[beside], bits * (at + beside)) for at in digits for beside in digits[: len(digits) - at]]
+    parts = (multiply(first, second).to(torch.int64) << shift for first, second, shift in pairs)
+    return functools.reduce(torch.Tensor.add_, parts)
 
 
 def _contracted(x1: Tensor, x2: Tensor, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:

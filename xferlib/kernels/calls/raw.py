@@ -96,6 +96,8 @@ def repeated(
     stream_handle, numbers = owner.stream_handle, tuple(arrays)
 
     def run(args: Sequence[Any], stream: RawStream | None) -> bool:
+        if stream is None and owner.has_made_streams:  # which asks the library once, and not again below
+            stream = owner.stream_current(device)
         if stream is None:
             handle = stream_handle(device)
         elif stream.device is device:
