@@ -25,6 +25,7 @@ class Statements(Loops):
     has_constructor: Callable[[StructType], bool]
     made_record: Callable[..., Any]
     aggregate: Callable[..., Any]
+    pointed: Callable[[Any], Any]
     _declare_pointer: Callable[[Any], None]
     _declare_array: Callable[[Any], None]
     work: Any
