@@ -69,3 +69,19 @@ def test_using_numpy_brings_in_no_other_library() -> None:
 
 def test_these_tests_can_fail() -> None:
     assert "importlib.metadata" in _new_modules("import xferlib, importlib.metadata")
+
+
+def test_asking_which_backends_there_are_follows_no_thread() -> None:
+    """The simulator follows what threads hand to each other, which each of them would pay for."""
+    script = """
+import xferlib as xl
+from xferlib._runtime import handoff
+xl.available_backends()
+with xl.use_backend("sim"):
+    print(handoff.is_followed(), end=" ")
+    {}
+print(handoff.is_followed())
+"""
+    for statement in ("xl.zeros(3)", "xl.pinned_empty(3)", "xl.Stream()", "xl.random.default_rng(1).random(3)"):
+        done = subprocess.run([sys.executable, "-c", script.format(statement)], capture_output=True, text=True)
+        assert done.stdout.split() == ["False", "True"], done.stderr

@@ -4,7 +4,7 @@ Plain bytes in C order take the first way that fits:
 
 | bytes | way |
 |---|---|
-| 1.5 MiB | a blocking upload on an idle stream is the driver's own copy; a download up to 1 MiB |
+| 2 MiB | a blocking upload on an idle stream is the driver's own copy; a download up to 1 MiB |
 | 24 MiB | the same for an upload from the pinned pool, and for both directions where nothing stages in C |
 | 64 KiB | one thread, through its slab, in one copy |
 | 2 MiB, not plain | gathered by one thread into its slab, for one copy |
@@ -27,9 +27,9 @@ MEDIUM_NBYTES = 2 << 20
 SMALL_SEGMENT_NBYTES = 256 << 10
 """Up to here a copy uses the thread's slab of small segments, up to `MEDIUM_NBYTES` the one of large segments."""
 DRIVER_MOST_UP = 2 << 20
-"""Up to here the driver's own copy of pageable memory takes less time than to begin a staged one: in random sweeps on
-an H100's host 118 instead of 169 us for 1.04 MiB, after a pause 257 instead of 479; 140 instead of 156 for 1.5 MiB; in
-a loop of 2 MiB on an H200's 174 where staging takes 100."""
+"""Up to here the driver's own copy of pageable memory takes less time than to begin a staged one: on an H100's host 87
+instead of 162 us for 1 MiB and 145 instead of 175 for 2 MiB, after a pause 106 instead of 249, and 166 instead of 309;
+for 3 MiB 227 instead of 205, after a pause 231 instead of 380."""
 DRIVER_MOST_DOWN = 1 << 20
 """The same to the host: 125 instead of 138 us for 1 MiB, 232 instead of 213 for 2 MiB."""
 THROUGH_FROM = 32 << 10

@@ -37,6 +37,7 @@
 #endif
 
 #define LAP 4 /* pieces that a thread does before it checks whether it is wanted elsewhere */
+#define ROUNDS 16            /* pieces for each thread, before pieces grow with the transfer */
 #define UPWARD_SHARE 10      /* sixteenths of the threads that upload while downloads are at work too */
 #define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
 #define LOOP_NS 1000000      /* transfers that come so soon after one another are a loop, for which threads spin */
@@ -248,7 +249,9 @@ static Block *begin(Staging *staging) {
     block->offset = staging->offset;
     block->nbytes = next_size(staging, region);
     int64_t each = (block->nbytes + staging->threads - 1) / staging->threads;
-    block->share = multiple(least(setup->most_piece, most(each, setup->least_piece)), region->unit);
+    /* A large transfer has blocks enough for all threads: each takes more of one, and fewer meet at the lock. */
+    int64_t enough = most(setup->least_piece, staging->total / (ROUNDS * staging->threads));
+    block->share = multiple(least(setup->most_piece, most(each, enough)), region->unit);
     block->next = 0;
     block->pieces = block->left = (block->nbytes + block->share - 1) / block->share;
     block->is_settled = !block->chunk->is_busy;

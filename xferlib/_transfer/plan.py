@@ -193,7 +193,12 @@ def compiled(
         # Threads convert pinned memory at some 35 GB/s of the source, and the link carries it at 55.
         is_readable = size * given.itemsize >= CAST_ON_DEVICE_FROM and given.isnative and is_in_order
         saves = given.itemsize < wanted.itemsize and size * wanted.itemsize >= CAST_ON_DEVICE_FROM
-        if saves or (is_readable and memory != "pageable"):
+        # One thread would convert element by element what the device puts in order with the conversion.
+        is_reordered = (
+            may_permute and size > REORDERED_FROM and not is_in_order and given.isnative
+            and given.itemsize <= wanted.itemsize and dense_order(shape, strides, given.itemsize) is not None
+        )  # fmt: skip
+        if saves or is_reordered or (is_readable and memory != "pageable"):
             native = given if given.isnative else given.newbyteorder("=")
             sent = compiled(
                 shape, strides, given, native, means, is_upload, is_blocking, may_permute, may_cast, memory, forced

@@ -80,9 +80,12 @@ class SimBackend(Backend, DeviceKernels):
         self._handles: weakref.WeakValueDictionary[int, StreamHandle] = weakref.WeakValueDictionary()
         streams = self.machine.streams
         self._legacy = {device: StreamHandle(LEGACY, each.legacy, None) for device, each in streams.items()}
-        happens_before.listener = staging_hooks.listener = self.machine.hosts
         current.install(self)
         SimArray._namespace = make_namespace(self, SimArray, refusal=ImplicitCopyError, around=operations.operation)
+
+    def _watch(self) -> None:
+        """Follow the library's threads from the first stream or memory on: programs ask which backends exist, too."""
+        happens_before.listener = staging_hooks.listener = self.machine.hosts
 
     # --- devices
 
@@ -121,6 +124,7 @@ class SimBackend(Backend, DeviceKernels):
     # --- arrays
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> SimArray:
+        self._watch()
         return launching.new(shape, dtype, device, _stream(stream))
 
     def device_of(self, array: Array) -> Device:
@@ -159,6 +163,7 @@ class SimBackend(Backend, DeviceKernels):
     def over(
         self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any
     ) -> SimArray:
+        self._watch()
         info = ArrayInfo(pointer, shape, c_strides(shape, dtype.itemsize), dtype, device, True)
         return SimArray(self.machine.lent(pointer, info.nbytes, device, owner), info)
 
@@ -185,10 +190,12 @@ class SimBackend(Backend, DeviceKernels):
     # --- memory and copies
 
     def pinned_alloc(self, nbytes: int) -> SimPinned:
+        self._watch()
         self.machine.pass_point(Point.PINNED)
         return SimPinned(self, memory.pages(nbytes))
 
     def pinned_register(self, pointer: int, nbytes: int) -> None:
+        self._watch()
         self.machine.pass_point(Point.PINNED)
         self.machine.track_host(host.bytes_over(pointer, nbytes, None))
 
@@ -210,6 +217,7 @@ class SimBackend(Backend, DeviceKernels):
     # --- streams
 
     def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> StreamHandle:
+        self._watch()
         kind = StreamKind.NON_BLOCKING if non_blocking else StreamKind.BLOCKING
         stream = self.machine.stream(device, kind, priority)
         made = StreamHandle(stream.key, stream, self.machine.lifetimes.ended)
