@@ -180,3 +180,27 @@ def test_the_simulator_knows_its_own_memory_alone() -> None:
     for address, device in ((pointer, "sim:1"), (4096, "sim:0"), (pointer + 4, "sim:0")):
         with pytest.raises(ArgumentError, match="are in no array of"):
             xl.array_over(address, 4, np.float32, owner=d, device=device)
+
+
+@pytest.mark.parametrize("name", ["numpy", "sim"])
+@pytest.mark.parametrize("shape", [(0,), (1, 0, 2), (3, 0)], ids=str)
+def test_arrays_without_elements_have_numpys_strides(name: str, shape: tuple[int, ...]) -> None:
+    x = np.empty(shape)
+    with xl.use_backend(name):
+        for order in ("C", "F"):
+            for d in (xl.empty(shape, order=order), xl.to_device(x, order=order)):
+                assert _info(d).strides == x.strides
+
+
+@pytest.mark.parametrize("letter", ["l", "q", "L", "Q", ">q"])
+def test_copies_and_views_tell_long_from_long_long(backend: str, letter: str) -> None:
+    x = np.arange(6).reshape(2, 3).astype(letter)
+    kind = x.dtype.newbyteorder("=")
+    for part in (x, x.T, x[:, 1:]):
+        for order in ("C", "F"):
+            d = xl.to_device(part, order=order)
+            assert_same_bits(xl.to_host(d), part.astype(kind))
+            if backend in ("numpy", "sim"):  # torch has one integer of 64 bits
+                assert (d.dtype.char, xl.to_host(d).dtype.char) == (kind.char, kind.char)
+    assert xl.to_host(xl.to_device(x), dtype=kind).dtype.char == kind.char
+    assert xl.to_host(xl.to_device(np.arange(6, dtype="int32")), dtype=kind).dtype.char == kind.char

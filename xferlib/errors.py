@@ -12,7 +12,8 @@
     │   ├── DeviceNotFoundError (ValueError)         no such device
     │   ├── MixedDevicesError (ValueError)           arrays of two devices in one call
     │   ├── StreamError (ValueError)                 a stream of another device or backend, or none at all
-    │   │   └── StreamTypeError (TypeError)              an object that is no stream, event or transfer
+    │   │   ├── StreamTypeError (TypeError)              an object that is no stream, event or transfer
+    │   │   └── CaptureError (RuntimeError)              what a capture or a graph does not allow
     │   ├── ContextError (RuntimeError)              a CUDA context that is not the primary one
     │   ├── DeviceLostError (RuntimeError)           a sticky CUDA error: the process must restart
     │   └── ForkError (RuntimeError)                 a device used in a forked child
@@ -147,6 +148,10 @@ class StreamError(DeviceError, ValueError):
 
 class StreamTypeError(StreamError, TypeError):
     """The object is no stream or event: it is of no known type, or its ``__cuda_stream__`` gives none."""
+
+
+class CaptureError(StreamError, RuntimeError):
+    """A stream that is being captured, or a graph, does not allow the call."""
 
 
 class ContextError(DeviceError, RuntimeError):

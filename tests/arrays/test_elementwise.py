@@ -14,7 +14,7 @@ import xferlib as xl
 from tests.arrays.conftest import Space, same
 from xferlib.backends.base import make_namespace
 from xferlib.errors import KernelTypeError, LayoutError, MixedBackendsError, XferError
-from xferlib.testing import backend_named, strategies
+from xferlib.testing import assert_same_bits, backend_named, strategies
 
 UNARY = (
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_invert", "ceil", "conj", "cos", "cosh", "exp",
@@ -235,6 +235,41 @@ def test_complex_powers_where_a_part_is_zero_or_infinite(space: Space, dtype: st
     base, exponent, expected = (np.array(values, dtype) for values in zip(*_ENDS, strict=True))
     found = space.get(space.xp.pow(space.put(base), space.put(exponent)))
     np.testing.assert_array_equal(found, expected)
+
+
+def _special(dtype: str, *, is_finite: bool) -> Any:
+    parts = np.array([0.0, -0.0, 1, -1, 0.5, 2, -3, 33, 101.5, -300, 65504, 1e30, -1e-30, np.inf, -np.inf, np.nan])
+    if dtype[0] == "c":
+        parts = np.array([complex(real, imag) for real in parts for imag in parts])
+    with np.errstate(all="ignore"):
+        found = (np.arange(5) if dtype[0] in "bu" else np.arange(-4, 5) if dtype[0] == "i" else parts).astype(dtype)
+    return found[np.isfinite(found)] if is_finite else found
+
+
+@pytest.mark.parametrize("one", strategies.DTYPES)
+def test_powers_of_mixed_dtypes_are_those_of_the_dtype_of_both(space: Space, one: str) -> None:
+    for other in strategies.DTYPES:
+        x, y = np.meshgrid(_special(one, is_finite=False), _special(other, is_finite=False))
+        common = np.result_type(x, y)
+        with np.errstate(all="ignore"):
+            together = space.xp.pow(space.put(x.astype(common)), space.put(y.astype(common)))
+        assert_same_bits(space.get(space.xp.pow(space.put(x), space.put(y))), space.get(together))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("exponent", ["float16", "float32", "complex64", "complex128"])
+def test_powers_of_finite_numbers_are_never_nan(space: Space, dtype: str, exponent: str) -> None:
+    z, w = np.meshgrid(_special(dtype, is_finite=True), _special(exponent, is_finite=True))
+    z, w = z[z != 0], w[z != 0]
+    found = space.get(space.xp.pow(space.put(z), space.put(w)))
+    logarithm = w.astype(np.complex128) * np.log(z.astype(np.complex128))
+    with np.errstate(all="ignore"):
+        expected = np.exp(logarithm)
+    assert not np.isnan(found).any()
+    assert np.isinf(found[logarithm.real > 720]).all()
+    assert (found[logarithm.real < -760] == 0).all()
+    is_near = np.abs(logarithm) < 80  # else the float32 logarithm of the formula tells
+    np.testing.assert_array_less(np.abs(found[is_near] / expected[is_near] - 1), 1e-5)
 
 
 def test_a_complex_zero_to_the_power_zero_is_one_on_torch() -> None:

@@ -88,6 +88,17 @@ KERNELS = {
     "reference in a loop": (
         SWAP, "T a = x; for (int j = 0; j < x; j++) { T b = 2; order(b, a); a = a / 2 + b; } y = a;", None),
     "auto": ("", "auto a = x > 0 ? 1 : 2; auto b = a / 2; y = b + x;", lambda v: v + (0 if v > 0 else 1)),
+    "auto reference": ("", "T a[] = {x, 1}; auto& p = a[0]; const auto& q = a[1]; T const& r = a[0]; p += q; y = r;",
+                       lambda v: v + 1),
+    "auto pointer": ("", "T a[] = {x, 1}; auto* p = &a[0]; auto q = &a[1]; p[1] = *p; y = *q + x;", lambda v: 2 * v),
+    "constexpr": ("constexpr int two() { return 2; }", "constexpr int three = 3; y = x * three + two();",
+                  lambda v: 3 * v + 2),
+    "named limits": ("", "y = (FLT_MAX > x) + (x < -DBL_MAX) + (LLONG_MAX - UINT_MAX) * (INT_MIN + INT_MAX)",
+                     lambda v: float(1 - (2**63 - 2**32))),
+    "bits of numbers": (
+        "", "y = x - __int_as_float(__float_as_int(x)) + __longlong_as_double(__double_as_longlong(x) ^ (1ll << 63));",
+        lambda v: -v),
+    "read by another cache": ("", "T a = x; T* p = &a; y = 2 * __ldg(&a) + __ldg(p);", lambda v: 3 * v),
     "names of types": ("typedef unsigned int word; typedef double uint64_t_like;\nusing real = float;",
                        "using count = long; word w = 3000u; count c = w; real q = 0.1; y = (real)x + c - w; y += q;",
                        lambda v: v + float(np.float32(0.1))),

@@ -82,7 +82,7 @@ def test_a_numpy_record_is_passed_as_it_is(library: str) -> None:
     motion, offset = (np.dtype(each.dtype) for each in kernel.parameters[1:3])
     record = np.zeros(1, motion)
     record["by"]["z"] = 2
-    for value in (record[0], record.reshape(())):
+    for value in (record[0], record.reshape(()), record, record.reshape(1, 1)):
         x = xl.to_device(np.ones(3, np.float32))
         kernel(1, 32, (x, value, np.zeros((), offset), 3))
         assert xl.to_host(x).tolist() == [2.0] * 3
@@ -91,7 +91,8 @@ def test_a_numpy_record_is_passed_as_it_is(library: str) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [5, None, "abc", (1, 2), (1, 2, 3, 4), ((1, 2), 3, (4, 5)), {"by": (1, 2, 3)}, ((1, 2, 3), 2**40, (4, 5)),
-     ((1, 2, 3), "x", (4, 5)), ((1, 2, 3), 4, (5, 6, 7)), np.zeros(2), np.float64(1)],
+     ((1, 2, 3), "x", (4, 5)), ((1, 2, 3), 4, (5, 6, 7)), np.zeros(2), np.float64(1),
+     np.zeros(2, [("by", "f4", 3), ("times", "i4"), ("scale", "f8", 2)])],
     ids=repr,
 )  # fmt: skip
 def test_what_is_no_such_struct_is_refused(library: str, wrong: Any) -> None:

@@ -174,6 +174,13 @@ def test_pycuda_form(target):
     assert target.get(dot(target.put(x), target.put(y))) == 79800
 
 
+@pytest.mark.parametrize("name", ["long long", "longlong", "q", "<i8", np.longlong, np.dtype("q"), np.dtype(">i8")])
+def test_the_accumulators_dtype_has_any_name_of_c_or_numpy(name):
+    total = reduction("T x", map_expr="x", reduce_expr="a+b", identity="0", dtype=name)(np.full(4, 100, np.int8))
+    assert total.dtype == np.int64
+    assert total == 400
+
+
 def test_keepdims_out_and_broadcasting():
     x = np.ones((3, 4), np.float32)
     assert reductions.sum(x, axis=0, keepdims=True).shape == (1, 4)
@@ -221,6 +228,11 @@ def test_empty():
         (lambda x: reduction("T x", "T y, T z", map_expr="x", reduce_expr="a")(x), KernelSyntaxError, "post_map_expr"),
         (lambda x: reduction("T x", map_expr="x", reduce_expr="a+b")(x), KernelSyntaxError, "dtype="),
         (lambda x: reduction("T x", map_expr="x", reduce_expr="a+c", dtype="T")(x), KernelSyntaxError, "'c' is not"),
+        (
+            lambda x: reduction("T x", map_expr="x", reduce_expr="a+b", dtype="U3")(x),
+            KernelTypeError,
+            "no type of",
+        ),
     ],
 )
 def test_refused(call, error, words):

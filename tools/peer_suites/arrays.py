@@ -217,9 +217,10 @@ class PeerArray:
     def astype(self, dtype: Any, order: Any = "K", copy: bool = True, **_: Any) -> PeerArray:
         kind, wanted = checked(dtype), order_of(self, order)
         fits = self.flags.f_contiguous if wanted == "F" else self.flags.c_contiguous
-        if not copy and kind == self.dtype and (fits or str(order).upper() == "K"):
+        is_same = kind.char == self.dtype.char  # CuPy tells long from long long
+        if not copy and is_same and (fits or str(order).upper() == "K"):
             return self
-        if kind == self.dtype:
+        if is_same:
             return self.copy(order)
 
         def converted(x: PeerArray, letter: str) -> Any:

@@ -109,7 +109,6 @@ class RawKernel:
     def __call__(self, grid: Any, block: Any, args: Any = (), *, shared_mem: int = 0, **_: Any) -> None:
         _needs_device()
         given = args if isinstance(args, (list, tuple)) else (args,)
-        given = [each.reshape(())[()] if _is_struct(each) else each for each in given]
         self._own(
             tuple(grid), tuple(block), [*map(bare, given)], shared_nbytes=shared_mem,
             cooperative=self.enable_cooperative_groups,
@@ -138,11 +137,6 @@ class RawKernel:
         if name.startswith("__"):
             raise AttributeError(name)
         skip(f"RawKernel.{name}")
-
-
-def _is_struct(value: Any) -> bool:
-    """Whether an argument is a struct by value, which CuPy takes as a NumPy array of one element too."""
-    return isinstance(value, np.ndarray) and value.dtype.names is not None and value.size == 1
 
 
 class Attributes(dict[str, int]):

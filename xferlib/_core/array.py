@@ -84,7 +84,9 @@ class Lent:
 
 
 def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Byte strides of a C-contiguous array."""
+    """Byte strides of a C-contiguous array; zeros if it has no elements, as NumPy gives them."""
+    if 0 in shape:
+        return (0,) * len(shape)
     strides = []
     step = itemsize
     for extent in reversed(shape):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from xferlib._core.device import make_device
 from xferlib._runtime import circumstances
 from xferlib._runtime.fork import reset_in_child
-from xferlib.errors import StreamError, TransferError
+from xferlib.errors import CaptureError, TransferError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,15 +100,15 @@ def refuse_device(call: str, device: Device) -> None:
     """Refuse a wait for a whole device on which a stream is captured, in whichever thread: the driver has no such wait.
 
     Raises:
-        StreamError: There is one.
+        CaptureError: There is one.
     """
     if any(each.origin.device is device for each in opened):
         raise captured(call, device)
 
 
-def captured(call: str, device: Device) -> StreamError:
+def captured(call: str, device: Device) -> CaptureError:
     """The error of a call that a capture does not allow."""
-    return StreamError(
+    return CaptureError(
         f"{call}: a stream of {device} is being captured, so that its work is not done before graph.launch(); "
         "call it before the capture, or after the launch"
     )

@@ -15,7 +15,7 @@ from xferlib._core.ordering.event import Event, check_event
 from xferlib._core.pending import PendingTransfer, pending_on
 from xferlib._core.raw import call_guarded, handle_of, stream_text
 from xferlib._runtime import peer_names
-from xferlib.errors import ArgumentError, StreamError, StreamTypeError, UnsupportedError, shown
+from xferlib.errors import ArgumentError, CaptureError, StreamError, StreamTypeError, UnsupportedError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -141,7 +141,7 @@ class Stream:
         would wait for a device is refused.
 
         Raises:
-            StreamError: A default stream or one that is not ``non_blocking``; a stream that is captured already; an
+            CaptureError: A default stream or one that is not ``non_blocking``; a stream that is captured already; an
                 open trace.
             UnsupportedError: The backend has no graphs.
         """
@@ -157,6 +157,7 @@ class Stream:
 
         Raises:
             StreamTypeError: ``other`` is none of these.
+            CaptureError: One of the two is being captured, and the other has no part in it.
         """
         if isinstance(other, Event):
             if other._backend is None:
@@ -183,12 +184,12 @@ class Stream:
         """Order captured work; a stream that waits for it joins the capture."""
         found, own = event._capture, self._raw.capture
         if found is None:
-            raise StreamError(
+            raise CaptureError(
                 "Stream.wait: the event was recorded outside of the capture, which cannot depend on it; let the stream "
                 "wait before the block, or the stream of graph.launch()"
             )
         if not found.is_open or (own is not None and own is not found):
-            raise StreamError("Stream.wait: the event belongs to another capture; record it again")
+            raise CaptureError("Stream.wait: the event belongs to another capture; record it again")
         self._backend.event_wait(self._raw, event._raw)
         if own is None:
             found.join(self._raw)

@@ -34,6 +34,11 @@ typedef struct {
 } ndarray; /* PyArrayObject_fields: a part of NumPy's ABI, as the places in its table of functions are */
 
 typedef struct {
+    PyObject_HEAD
+    PyTypeObject *scalars;
+} descriptor; /* the first field of PyArray_Descr, likewise */
+
+typedef struct {
     void *data;
     int32_t kind, index, axes;
     uint8_t code, bits;
@@ -310,19 +315,29 @@ static int see_memory(const ndarray *a, description *d)
     return 1;
 }
 
+/* Whether a dtype and the element of a number, which a table has for an equal dtype, are of one type: a dtype made by
+   newbyteorder or read by pickle is. Long long is equal to long, and another type: Python keeps which one it is. */
+static int is_of_type(PyObject *dtype, int number)
+{
+    return ((const descriptor *)dtype)->scalars == ((const descriptor *)front.elements[number].dtype)->scalars;
+}
+
+/* The number of the element of an array's dtype, from a table; -1 if none. */
+static int found_in(PyObject *table, const ndarray *a)
+{
+    PyObject *found = PyDict_GetItemWithError(table, a->dtype);
+    int number = found ? (int)PyLong_AsLong(found) : -1;
+    return number >= 0 && is_of_type(a->dtype, number) ? number : -1;
+}
+
 /* Whether a NumPy array has a dtype that every device holds; then `d` describes it. */
 static int see_host(PyObject *array, description *d)
 {
     const ndarray *a = (const ndarray *)array;
-    PyObject *found;
     for (d->element = 0; d->element < front.element_count; ++d->element)
         if (front.elements[d->element].dtype == a->dtype)
             return see_memory(a, d);
-    found = PyDict_GetItemWithError(front.dtypes, a->dtype); /* an equal object: made by newbyteorder, read by pickle */
-    if (!found)
-        return 0;
-    d->element = (int)PyLong_AsLong(found);
-    return see_memory(a, d);
+    return (d->element = found_in(front.dtypes, a)) >= 0 && see_memory(a, d);
 }
 
 /* Whether an array surely lies in a block of a pinned pool, or is a view of one that does: the driver copies any size of it. */
@@ -341,11 +356,7 @@ static int is_lent(PyObject *array)
 static int see_swapped(PyObject *array, description *d)
 {
     const ndarray *a = (const ndarray *)array;
-    PyObject *found = PyDict_GetItemWithError(front.swapped, a->dtype);
-    if (!found)
-        return 0;
-    d->element = (int)PyLong_AsLong(found);
-    if (!see_memory(a, d))
+    if ((d->element = found_in(front.swapped, a)) < 0 || !see_memory(a, d))
         return 0;
     d->is_swapped = 1;
     return 1;
@@ -772,10 +783,12 @@ static PyObject *send_to_existing(const description *src, const description *arr
 static int element_of(PyObject *dtype)
 {
     PyObject *found;
-    if (!PyUnicode_CheckExact(dtype) && !PyType_Check(dtype) && !PyObject_TypeCheck(dtype, front.dtype))
+    int is_dtype = PyObject_TypeCheck(dtype, front.dtype), number;
+    if (!PyUnicode_CheckExact(dtype) && !PyType_Check(dtype) && !is_dtype)
         return -1; /* of another type: its hash may be anything */
     found = PyDict_GetItemWithError(front.dtypes, dtype);
-    return found ? (int)PyLong_AsLong(found) : -1;
+    number = found ? (int)PyLong_AsLong(found) : -1;
+    return number < 0 || !is_dtype || is_of_type(dtype, number) ? number : -1;
 }
 
 static PyObject *sent(PyObject *x, PyObject *device, PyObject *backend, PyObject *out, PyObject *dtype)

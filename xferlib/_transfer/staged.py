@@ -27,7 +27,7 @@ from xferlib._transfer import compiled_copies, compiled_staging, plan, regions
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.open_transfer import OpenTransfer
 from xferlib._transfer.plan import Path
-from xferlib.errors import LayoutError, StreamError
+from xferlib.errors import CaptureError, LayoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -218,14 +218,14 @@ def captured_stream(call: str, backend: Backend, device: Device, stream: RawStre
     """The stream of a copy that is captured; None for one that is not.
 
     Raises:
-        StreamError: The copy's stream and the current one are not of the same capture.
+        CaptureError: The copy's stream and the current one are not of the same capture.
     """
     if not opened:
         return None
     current = backend.stream_current(device)
     order = stream if stream is not None else current
     if order.capture is not current.capture:
-        raise StreamError(
+        raise CaptureError(
             f"{call}: {order!r} and the current stream {current!r} are not of one capture, so that neither may wait "
             "for the other; give a stream that has waited for the captured one, or leave stream= out"
         )
@@ -236,7 +236,7 @@ def captured_upload(end: HostEnd, out: Any, into: ArrayInfo, stream: RawStream) 
     """Record a copy from pinned memory.
 
     Raises:
-        StreamError: The memory is pageable, or would have to be converted or spread.
+        CaptureError: The memory is pageable, or would have to be converted or spread.
     """
     if not end.nbytes:
         return Path.EMPTY
@@ -251,7 +251,7 @@ def captured_download(src: Any, info: ArrayInfo, backend: Backend, stream: RawSt
 
     Raises:
         LayoutError: There is no ``out``.
-        StreamError: It is pageable, or the array would have to be converted or put in order.
+        CaptureError: It is pageable, or the array would have to be converted or put in order.
     """
     if out is None:
         raise LayoutError(
@@ -269,13 +269,13 @@ def captured_download(src: Any, info: ArrayInfo, backend: Backend, stream: RawSt
 
 def _check_captured(call: str, end: HostEnd, there: ArrayInfo) -> None:
     if not end.is_plain or not there.is_c_contiguous:
-        raise StreamError(
+        raise CaptureError(
             f"{call}: a copy in a capture moves bytes as they are, and the arrays differ (dtype {end.array.dtype} and "
             f"strides {end.array.strides} on the host, {there.dtype} and {there.strides} on the device); convert "
             "before the capture, or on the device"
         )
     if end.pinned is None:
-        raise StreamError(
+        raise CaptureError(
             f"{call}: {end.nbytes} bytes of pageable memory in a capture, which a graph cannot copy; use an array made "
             "with pinned_empty() or pinned_array(x)"
         )

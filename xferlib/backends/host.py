@@ -17,7 +17,7 @@ from xferlib._core.backend import Backend
 from xferlib._core.device import Device, DeviceProperties, make_device
 from xferlib._core.raw import PinnedBlock, RawStream
 from xferlib.backends.host_graphs import captures
-from xferlib.errors import DeviceMemoryError, StreamError
+from xferlib.errors import CaptureError, DeviceMemoryError
 
 _DONE = "a CPU works in host memory: every operation is complete when it returns"
 
@@ -132,7 +132,7 @@ class HostBackend(Backend):
 
     def capture_begin(self, stream: RawStream) -> None:
         if stream is self._stream:
-            raise StreamError(
+            raise CaptureError(
                 f"Stream.capture: {stream!r} is the default stream, which cannot be captured; use "
                 f"xferlib.Stream({str(self.device)!r})"
             )

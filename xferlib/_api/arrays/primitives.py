@@ -37,11 +37,13 @@ SCALARS = (bool, int, float, complex)
 
 
 @functools.lru_cache(_MOST_SHADOWS)
-def _shadow(shape: Shape, strides: Shape, dtype: np.dtype[Any]) -> Shadow:
+def _shadow(shape: Shape, strides: Shape, letter: str) -> Shadow:
+    """A shadow; ``letter`` is NumPy's for the dtype, and tells long from long long, which are equal."""
+    dtype = np.dtype(letter)
     if 0 in shape:
         return np.empty(shape, dtype)
     described = {"data": (_BASE, False), "shape": shape, "strides": strides, "typestr": dtype.str, "version": 3}
-    return np.asarray(SimpleNamespace(__array_interface__=described))
+    return np.asarray(SimpleNamespace(__array_interface__=described)).view(dtype)
 
 
 def is_scalar(value: Any) -> bool:
@@ -196,7 +198,7 @@ class Primitives:
     def shadow(self, array: Array) -> Shadow:
         """A NumPy array of the layout of ``array``, whose elements must not be read."""
         info = self.backend.view(array)
-        return _shadow(info.shape, info.strides, info.dtype)
+        return _shadow(info.shape, info.strides, info.dtype.char)
 
     def viewed(self, array: Array, shadow: Shadow) -> Array:
         """The view of ``array`` that NumPy has made of its shadow."""

@@ -16,7 +16,7 @@ from xferlib._core.ordering import copy_streams
 from xferlib._core.stream import Stream, current_stream
 from xferlib._runtime.callsite import site_of
 from xferlib._runtime.checks import whole
-from xferlib.errors import ArgumentError, ForkError, StreamError, shown
+from xferlib.errors import ArgumentError, CaptureError, ForkError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         if self._recording is not None:
             raise ArgumentError("this trace has been used already; make another one with xferlib.trace()")
         if raw.opened:
-            raise StreamError(
+            raise CaptureError(
                 "trace: a stream is being captured, and events of the trace would become part of the graph; open the "
                 "trace after the capture, and launch the graph in it"
             )

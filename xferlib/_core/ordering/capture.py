@@ -54,7 +54,7 @@ def refuse(call: str, stream: RawStream) -> None:
     """Refuse a call on a stream that is captured.
 
     Raises:
-        StreamError: It is.
+        CaptureError: It is.
     """
     if stream.capture is not None:
         raise captured(call, stream.device)
@@ -64,7 +64,7 @@ def refuse_current(call: str, backend: Backend, device: Device) -> None:
     """Refuse a call that works on streams of its own, where the calling thread captures its current one.
 
     Raises:
-        StreamError: It does.
+        CaptureError: It does.
     """
     if opened:
         refuse(call, backend.stream_current(device))

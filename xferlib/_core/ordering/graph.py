@@ -19,7 +19,7 @@ from xferlib._core.observe import Kind
 from xferlib._core.raw import Capture, opened
 from xferlib._runtime.fork import reset_in_child
 from xferlib._runtime.interrupts import deferred
-from xferlib.errors import ContextError, StreamError
+from xferlib.errors import CaptureError, ContextError, StreamError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,7 +117,8 @@ class Graph:
             stream: Where, on the graph's device; the current stream if omitted.
 
         Raises:
-            StreamError: Its block has not ended, or failed; a stream of another device, or one that is captured.
+            CaptureError: Its block has not ended, or failed; the stream is being captured.
+            StreamError: The stream is of another device.
         """
         work = self._work
         if type(stream) is self._streams and stream.device is self.device and work is not None:
@@ -126,7 +127,7 @@ class Graph:
                 return
         if work is None:
             why = "its block has not ended" if self._is_open else "its block raised an error"
-            raise StreamError(
+            raise CaptureError(
                 f"Graph.launch: the graph is not complete, because {why}; launch it after a block that ends"
             )
         backend = work.backend
@@ -138,7 +139,7 @@ class Graph:
                 f"Graph.launch: the stream is of {target.device}, and the graph of {self.device}; use one of the latter"
             )
         if target._raw.capture is not None:
-            raise StreamError(
+            raise CaptureError(
                 "Graph.launch: the stream is being captured, and a graph holds no other; launch one after the other"
             )
         self._enqueue(work, target)
@@ -227,14 +228,14 @@ class CaptureBlock:
         current = backend.stream_current(raw.device)
         if raw.capture is not None or current.capture is not None:
             which = "this stream" if raw.capture is not None else "the current stream"
-            raise StreamError(f"Stream.capture: {which} is being captured already; end that block first")
+            raise CaptureError(f"Stream.capture: {which} is being captured already; end that block first")
         if observe.is_traced():
-            raise StreamError(
+            raise CaptureError(
                 "Stream.capture: a trace is open, whose events would become part of the graph; capture before it, and "
                 "launch in it"
             )
         if backend.capabilities.streams and not backend.stream_options(raw)[1]:
-            raise StreamError(
+            raise CaptureError(
                 f"Stream.capture: {self._stream!r} is ordered with the default stream, which cannot be captured; use "
                 f"xferlib.Stream({str(raw.device)!r})"
             )

@@ -78,7 +78,7 @@ def _address(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
 
 
 def _struct(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
-    """A struct from a NumPy record, a dict by the names of its members, or as many values as it has members."""
+    """A struct from a NumPy record (or an array of one), a dict by its members, or as many values as it has members."""
     dtype = parameter.dtype
     assert dtype is not None
     names = dtype.names or ()
@@ -87,8 +87,8 @@ def _struct(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
         fits = value.keys() == set(names)
         members = tuple(value[name] for name in names) if fits else ()
     elif given is not None and given.names is not None:
-        fits = given.names == names and getattr(value, "shape", ()) == ()
-        members = tuple(value[name] for name in names) if fits else ()
+        fits = given.names == names and getattr(value, "size", 1) == 1
+        members = tuple(value[name].reshape(given[name].shape) for name in names) if fits else ()
     elif isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim == 1):
         members = tuple(value)
         fits = len(members) == len(names)

@@ -5,13 +5,30 @@ from __future__ import annotations
 import math
 import re
 
-from xferlib.kernels.ir.nodes import FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, DType
+import numpy as np
+
+from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, DType
 from xferlib.kernels.ir.types import fits
 
 _INTEGER = re.compile(r"(?P<digits>0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)(?P<suffix>[uUlL]*)\Z")
 _FLOAT = re.compile(r"(?P<digits>(?:0[xX][0-9a-fA-F.]+[pP][+-]?[0-9]+)|[0-9.]+(?:[eE][+-]?[0-9]+)?)(?P<suffix>\w*)\Z")
 _BASES = {"0x": 16, "0b": 2}
 _MOST_DIGITS = 128  # no 64-bit number has more
+NAMED: dict[str, tuple[float, DType]] = {
+    "true": (True, BOOL), "false": (False, BOOL), "NAN": (math.nan, FLOAT32), "INFINITY": (math.inf, FLOAT32),
+    "M_PI": (math.pi, FLOAT64), "CUDART_PI": (math.pi, FLOAT64),
+    **{
+        f"{name}_{ending}": (float(getattr(np.finfo(dtype), fact)), dtype)
+        for name, dtype in (("FLT", FLOAT32), ("DBL", FLOAT64))
+        for ending, fact in (("MAX", "max"), ("MIN", "tiny"), ("EPSILON", "eps"))
+    },
+    **{
+        f"{name}_{ending}": (getattr(np.iinfo(dtype), ending.lower()), dtype)
+        for name, dtype in (("INT", INT32), ("UINT", UINT32), ("LLONG", INT64), ("ULLONG", UINT64))
+        for ending in (("MAX", "MIN") if dtype.kind == "i" else ("MAX",))
+    },
+}  # fmt: skip
+"""Those that C's headers name, and the words for the truth."""
 
 
 class NumberError(Exception):

@@ -40,7 +40,6 @@ from xferlib.kernels.ir.formulas.lower_complex import (
     with_real,
 )
 from xferlib.kernels.ir.nodes import (
-    BOOL,
     FLOAT32,
     FLOAT64,
     INT32,
@@ -191,12 +190,8 @@ class Translator(Statements, Calls, Methods, Places, Structs):
         return self.b.const(value, dtype)
 
     def _eval_id(self, node: Any) -> Any:
-        if node.name in ("true", "false"):
-            return self.b.const(node.name == "true", BOOL)
-        if node.name in ("M_PI", "CUDART_PI"):
-            return self.b.const(3.141592653589793, FLOAT64)
-        if node.name in ("NAN", "INFINITY"):
-            return self.b.const(float(node.name[:3]), FLOAT32)
+        if node.name in cnumbers.NAMED:
+            return self.b.const(*cnumbers.NAMED[node.name])
         found: Node = self.scope.read(node.name, lambda message: self.fail(node, message))
         return found
 

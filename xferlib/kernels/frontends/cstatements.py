@@ -24,6 +24,7 @@ class Statements(Loops):
     has_constructor: Callable[[StructType], bool]
     made_record: Callable[..., Any]
     aggregate: Callable[..., Any]
+    pointed: Callable[[Any], Any]
     _declare_pointer: Callable[[Any], None]
     _declare_array: Callable[[Any], None]
     is_function = False
@@ -97,6 +98,9 @@ class Statements(Loops):
         if getattr(node.type.type, "names", None) == [AUTO]:
             if node.init is None:
                 self.fail(node, f"auto {node.name!r} has no value that says its type; give it one")
+            if getattr(node.init, "op", None) == "&":
+                self.scope.point(node.name, self.pointed(node.init), is_reference=False)
+                return
             value = self.any_value(node.init)
             self.scope.declare(node.name, value.dtype, value)
             return

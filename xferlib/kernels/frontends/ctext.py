@@ -90,8 +90,10 @@ class SnippetText:
         self._replace(_KEYWORDS, lambda match: _OPERATORS[match[0]])
         self._replace(_LIMITS, lambda match: f"xf_limit_{match[2]}(({match[1]})0)")
         self._replace(re.compile(r"\bauto\b"), lambda match: AUTO)
+        self._replace(re.compile(r"\bconstexpr\b"), lambda match: "const")
+        self._replace(re.compile(r"\b__ldg\s*(?=\()"), lambda match: "*")  # a read, by whichever cache
         self._replace(_LIST_INDEX, lambda match: "[(long[]){")
-        reference = re.compile(rf"\b({'|'.join(map(re.escape, names))})\s*&\s*(?=\w)")
+        reference = re.compile(rf"\b((?:{'|'.join(map(re.escape, [*names, AUTO]))})(?:\s+const)?)\s*&\s*(?=\w)")
         self._replace(reference, lambda match: f"{match[1]} *volatile ")
         self._edit(_initializers(self._text, names, structs, is_within_functions=what == "preamble"))
         typedefs = "".join(f"typedef int {name};" for name in [*names, AUTO] if not _BUILTIN & set(name.split()))
@@ -143,7 +145,8 @@ class SnippetText:
             remedy = "check the syntax"
             if _PYTHON.search(self.source):
                 remedy = "this looks like Python: give a function to elementwise, or write C"
-            found = self.error(f"C cannot be read before {what!r}; {remedy}", position)
+            where = "from here on" if what.startswith("Invalid") else f"before {what!r}"
+            found = self.error(f"C cannot be read {where}; {remedy}", position)
         return found
 
     def _check_characters(self) -> None:

@@ -6,9 +6,8 @@ import functools
 from dataclasses import replace
 from typing import Any, Protocol
 
-import numpy as np
-
-from xferlib.errors import KernelSyntaxError, KernelTypeError, shown
+from xferlib._core.array import check_dtype
+from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedDTypeError, shown
 from xferlib.kernels.frontends import csnippet, signature
 from xferlib.kernels.frontends import preamble as preambles
 from xferlib.kernels.frontends.cscope import Scope
@@ -200,14 +199,17 @@ class SnippetReduction:
         """The dtype of the accumulator, or the type of a struct."""
         if self._dtype is None:
             return outputs[0]
-        name = str(self._dtype) if isinstance(self._dtype, str) else np.dtype(self._dtype).name
-        b = Builder(math=self.math)
-        found = csnippet.Translator(b, Scope(b), self._reduce, types, self._preamble).named_type(name)
-        if found is None:
+        if isinstance(self._dtype, str):
+            b = Builder(math=self.math)
+            found = csnippet.Translator(b, Scope(b), self._reduce, types, self._preamble).named_type(str(self._dtype))
+            if found is not None:
+                return found
+        try:
+            return check_dtype(self._dtype)  # NumPy's other names too, as "f4" and "q"
+        except UnsupportedDTypeError:
             raise KernelTypeError(
                 f"{self.name}: dtype={shown(self._dtype)} is no type of a kernel; use a NumPy or C name"
-            )
-        return found
+            ) from None
 
     def _mapped(self, b: Builder, types: dict[str, DType], accumulator: Any) -> Any:
         scope = Scope(b)

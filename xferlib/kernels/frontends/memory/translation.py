@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xferlib.errors import KernelTypeError
+from xferlib.kernels.frontends.ctext import AUTO
 from xferlib.kernels.frontends.memory.contents import Place, TranslatorPart
 from xferlib.kernels.frontends.memory.local_arrays import MOST_ELEMENTS
 from xferlib.kernels.ir.constants import constant_value
@@ -168,6 +169,8 @@ class Places(TranslatorPart):
         self.scope.point(node.name, place, is_reference=is_reference)
 
     def _check_pointed(self, node: Any, declared: Any, place: Place) -> None:
+        if getattr(declared, "names", None) == [AUTO]:
+            return
         dtype = self.type_of(declared)
         if dtype != place.variable.dtype:
             self.fail(node, f"a pointer to {dtype} cannot lead to {place.variable.dtype}; convert", KernelTypeError)

@@ -1,4 +1,4 @@
-"""CUDA's functions of an integer's bits, and its conversions with a given rounding."""
+"""CUDA's functions of a number's bits, and its conversions with a given rounding."""
 
 from __future__ import annotations
 
@@ -54,6 +54,10 @@ def _rounded(source: DType, op: str, target: DType) -> Lowering:
     return lambda b, x: b.cast(b.op(op, b.cast(x, source)), target)
 
 
+def _bits(source: DType, target: DType) -> Lowering:
+    return lambda b, x: b.bitcast(b.cast(x, source), target)
+
+
 _ROUNDINGS = {"rd": "floor", "ru": "ceil", "rn": "rint", "rz": "trunc"}
 
 FUNCTIONS: dict[str, Lowering] = {
@@ -65,7 +69,10 @@ FUNCTIONS: dict[str, Lowering] = {
         for kind, target in (("int", INT32), ("uint", UINT32), ("ll", INT64), ("ull", UINT64))
         for ending, op in _ROUNDINGS.items()
     },
+    "__float_as_int": _bits(FLOAT32, INT32), "__int_as_float": _bits(INT32, FLOAT32),
+    "__float_as_uint": _bits(FLOAT32, UINT32), "__uint_as_float": _bits(UINT32, FLOAT32),
+    "__double_as_longlong": _bits(FLOAT64, INT64), "__longlong_as_double": _bits(INT64, FLOAT64),
 }  # fmt: skip
 """The functions of one number, by CUDA's names."""
-TAKES = {name: "biuf" if "2" in name else "biu" for name in FUNCTIONS}
+TAKES = {name: "biuf" if "2" in name or "_as_" in name else "biu" for name in FUNCTIONS}
 """The kinds of their operands."""

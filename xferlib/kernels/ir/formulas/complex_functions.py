@@ -237,12 +237,15 @@ def power(b: Builder, z: Node, w: Node) -> Node:
     """``exp(w log z)``; 1 for an exponent of 0, 0 for a zero base whose exponent has a positive real part."""
     part = part_dtype(z.dtype)
     f = Functions(b, is_single=part == FLOAT32)
+    most = 176.0 if f.is_single else 2000.0  # beyond, the exponential is 0 or infinite, and that of a half is not yet
     x, y, u, v = (Real(b, each) for each in (b.real(z), b.imag(z), b.real(w), b.imag(w)))
     size, angle = _log(f, x, y)
     is_real = v.compared("eq", 0.0)  # or a zero times an infinite logarithm would spoil the other part
     real = (u * size).where(is_real, u * size - v * angle)
     imag = (u * angle).where(is_real, u * angle + v * size)
-    real = real.maximum(-2000.0).minimum(2000.0)  # beyond, the exponential is 0 or infinite twice over
+    real = real.maximum(-most).minimum(most)
+    if f.is_single:  # a large angle lies too far from the next float32 for a tangent
+        imag = Real(b, b.op("fmod", imag.node, imag.of(2 * PI).node))
     is_big = abs(real).compared("gt", f.big)
     grow = f.at("exp", (real * 0.5).where(is_big, real), lambda value: f.of_part("exp", value))
     rest = grow.where(is_big, 1.0)
@@ -252,9 +255,10 @@ def power(b: Builder, z: Node, w: Node) -> Node:
     parts = ((grow * rest).where(is_flat, (grow * cos) * rest), imag.where(is_flat, (grow * sin) * rest))
     is_one = f.both(u.compared("eq", 0.0), v.compared("eq", 0.0))
     is_zero = f.both(f.both(x.compared("eq", 0.0), y.compared("eq", 0.0)), u.compared("gt", 0.0))
-    is_gone = f.both(real.compared("le", -2000.0), f.unlike(imag.is_finite()))  # whatever its direction
-    is_zero = b.op("or", is_zero, is_gone)
-    real = parts[0].of(1.0).where(is_one, parts[0].of(0.0).where(is_zero, parts[0]))
+    is_vague = f.unlike(imag.is_finite())
+    is_zero = b.op("or", is_zero, f.both(real.compared("le", -most), is_vague))  # whatever its direction
+    endless = real.of(np.inf).where(f.both(real.compared("ge", most), is_vague), parts[0])  # as of `_exp`
+    real = real.of(1.0).where(is_one, real.of(0.0).where(is_zero, endless))
     imag = parts[1].of(0.0).where(b.op("or", is_one, is_zero), parts[1])
     return b.complex(b.cast(real.node, part), b.cast(imag.node, part))
 
