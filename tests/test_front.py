@@ -149,7 +149,9 @@ class Direct(FakeBackend):
 @pytest.fixture
 def direct() -> Any:
     with fresh_registry(direct=Direct):
-        found: Any = backend_named("direct")
+        found: Any = backend_named("direct")  # made once for all tests
+        found.result, found.managed = 0, range(0)
+        found.seen.clear()
         yield found
         found.machine.finish()
         assert not found.machine.violations

@@ -17,7 +17,7 @@ from xferlib.testing.harness import in_threads
 
 OTHERS = {
     ".npz", "loadtxt", "savetxt", "xferlib info", "with", "pycuda.autoprimaryctx", "int.bit_length", 'extern "C"',
-    "add_source", "add_file", "reduce_type", "stack",
+    "add_source", "add_file", "reduce_type", "stack", "path", "pathlib.Path",
 }  # fmt: skip
 """Words of the notes that are no code of xferlib's."""
 SOURCE = 'extern "C" __global__ void copy(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }'
@@ -83,7 +83,7 @@ FILLED = {
     "kernel(..., cooperative=True)": "kernel((1,), (4,), (x, empty_like(x)), cooperative=True)",
 }
 """Pieces that leave something to the reader, or to another backend."""
-SIGNATURES = {"raw_module(path=...)", 'raw_module(source, link=(other_source, pathlib.Path("part.cubin")))'}
+SIGNATURES = {"raw_module(path=...)", "raw_module(source, link=(other, path))"}
 """Pieces that want files, of which the arguments are looked up."""
 
 

@@ -25,8 +25,9 @@ CHECKSUM = "12261699"
 
 
 def lines() -> list[list[str]]:
-    """The lines of each block that a shell runs."""
-    return [block.splitlines() for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)]
+    """The lines of each block that a shell runs; one that ends with a backslash goes on in the next."""
+    blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    return [re.sub(r"\\\n *", "", block).splitlines() for block in blocks]
 
 
 def is_alone(block: list[str]) -> bool:
