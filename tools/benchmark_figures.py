@@ -101,12 +101,11 @@ def draw_races(figures: dict[str, Any], path: Path) -> None:
 
 DRAWN: dict[str, Callable[[Any, Path], None]] = {
     "h200/transfer": draw_transfers,
-    "h200/sweep": draw_sweep,
-    "h200/trees": draw_sweep,
     "h200/kernels": draw_kernels,
     "h200/overlap": draw_overlap,
     "h200/races": draw_races,
     "h100/devices": draw_devices,
+    "h100/sweep": draw_sweep,
 }
 
 
