@@ -133,7 +133,8 @@ function of the Array API. A test is not applicable if it tests
 or if the peer itself leaves it out. `not_applicable.txt` beside the tool lists those that no name tells. Layouts are
 compared where a test asks for it.
 
-numpy, sim and torch ran on a CPU; cupy, pycuda and torch (CUDA) on one H100; torch's own tests have not run on torch (CUDA).
+numpy, sim and torch ran on a CPU; cupy, pycuda and torch (CUDA) on one H100. torch's own tests have not run on torch
+(CUDA).
 
 """
 
