@@ -13,3 +13,10 @@ def need(name: str) -> xl.BackendStatus:
     if not status.is_available:
         pytest.skip(f"{name}: {status.reason}")
     return status
+
+
+def place_of(rank: int, name: str) -> xl.Device:
+    """The device of a backend that belongs to a rank: a communicator has one for each, if there are enough."""
+    found = [xl.Device(each) for each in need(name).devices]
+    places = [each for each in found if each.kind == found[0].kind]
+    return places[rank % len(places)]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from tests.needed import need
+from tests.needed import place_of
 from xferlib import distributed
 from xferlib.distributed import Communicator
 from xferlib.errors import (
@@ -185,10 +185,7 @@ def test_asynchronous_operations_complete_in_any_order(comm: Communicator) -> No
 
 @pytest.mark.parametrize("name", ["torch", "sim", "fake", "cupy", "pycuda"])
 def test_arrays_of_other_backends(comm: Communicator, name: str, plugins: object) -> None:
-    status = need(name)
-    found = [xl.Device(each) for each in status.devices]
-    places = [each for each in found if each.kind == found[0].kind]
-    with places[comm.local_rank % len(places)] as place:
+    with place_of(comm.local_rank, name) as place:
         for shape in [(), (0,), (40, 50)]:
             check_backend(comm, place, shape)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from tests.needed import need
+from tests.needed import place_of
 from xferlib.distributed import Communicator, broadcast_params, mean_grads, pairwise_sum
 from xferlib.errors import ArgumentError, MismatchError, UnsupportedDTypeError
 from xferlib.testing import assert_same_bits
@@ -25,6 +26,12 @@ def model(rank: int, backend: str = "numpy") -> dict[str, Any]:
     return {"name": "demo", "arrays": xl.tree.to_device(tree, backend=backend)}
 
 
+@pytest.fixture
+def backend(comm: Communicator, request: pytest.FixtureRequest) -> Iterator[str]:
+    with place_of(comm.local_rank, request.param):
+        yield request.param
+
+
 def same(tree: Any, expected: Any) -> None:
     found, wanted = xl.tree.to_host(tree["arrays"]), xl.tree.to_host(expected["arrays"])
     for key in ("step", "tied", "phase"):
@@ -35,9 +42,8 @@ def same(tree: Any, expected: Any) -> None:
     assert tree["name"] == "demo"
 
 
-@pytest.mark.parametrize("backend", ["numpy", "torch", "sim"])
+@pytest.mark.parametrize("backend", ["numpy", "torch", "sim"], indirect=True)
 def test_parameters_of_one_rank_reach_all(comm: Communicator, backend: str) -> None:
-    need(backend)
     given_tree = model(comm.rank, backend)
     found = broadcast_params(comm, given_tree, comm.size - 1)
     same(found, model(comm.size - 1))
@@ -48,9 +54,8 @@ def test_parameters_of_one_rank_reach_all(comm: Communicator, backend: str) -> N
 
 
 @pytest.mark.parametrize("bucket_bytes", [1, 2000, 25 << 20])
-@pytest.mark.parametrize("backend", ["numpy", "torch", "sim"])
+@pytest.mark.parametrize("backend", ["numpy", "torch", "sim"], indirect=True)
 def test_mean_of_gradients(comm: Communicator, backend: str, bucket_bytes: int) -> None:
-    need(backend)
     total = pairwise_sum(*(model(rank)["arrays"] for rank in range(comm.size)))
     leaves: dict[str, Any] = {"name": "demo", "arrays": total}
     found = mean_grads(comm, model(comm.rank, backend), bucket_bytes=bucket_bytes, reproducible=True)
