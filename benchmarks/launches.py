@@ -207,7 +207,7 @@ def measured(ways: dict[str, Way], rounds: int) -> dict[str, dict[str, float]]:
 def _cases(length: int) -> Iterator[dict[str, dict[str, Way]]]:
     """Every case with the ways of each library that is here, or of the simulator where there is no GPU.
 
-    In two parts: those of programs that have made no stream are to be measured before the others are made.
+    In two parts: measure those of programs that have made no stream before the second part makes some.
     """
     status = xl.available_backends()
     found = [name for name in ("cupy", "torch", "pycuda") if any("cuda" in each for each in status[name].devices)]

@@ -4,7 +4,7 @@
     mpiexec -n 2 python examples/data_parallel.py
     torchrun --nproc-per-node=2 examples/data_parallel.py
 
-Each batch is cut into four parts, whatever the number of processes, and the gradients of the parts are added pairwise:
+Each batch is cut into four parts, by any number of processes, and the gradients of the parts are added pairwise:
 first within a process, then over all. The kernels give the same bits on every backend, so one GPU, two GPUs and a
 laptop end with the same weights.
 """

@@ -6,7 +6,6 @@ import asyncio
 import ctypes
 import functools
 import inspect
-import math
 import os
 import pickle
 import shutil
@@ -61,10 +60,6 @@ WORD = ctypes.c_uint64
 
 class DirectArray(FakeArray):
     """An array of `Direct`."""
-
-    @property
-    def nbytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
 
 
 class Direct(FakeBackend):

@@ -281,13 +281,18 @@ def test_a_device_without_memory_is_an_error_and_leaves_nothing_behind(machine: 
     assert machine.held("device") == held
 
 
-def test_a_permuted_upload_gathers_where_there_is_no_room_for_a_temporary(machine: Any) -> None:
+def test_the_host_puts_in_order_what_the_device_has_no_room_for(machine: Any) -> None:
     source = bits_of(3 << 20, np.uint8, seed=8).reshape(1024, -1).T
     gc.collect()
     xl.synchronize(HERE)
     machine.free.clear()
     machine.limits["device"] = machine.held("device") + source.nbytes + 4096
     d = xl.to_device(source, device=HERE)
+    assert_same_bits(xl.to_host(d), source)
+    source[...] = source[::-1].copy()
+    assert xl.to_device(source, out=d) is d
+    out = np.zeros_like(source.T).T
+    assert_same_bits(xl.to_host(d, out=out), source)
     machine.limits.clear()
     assert_same_bits(xl.to_host(d), source)
 

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from xferlib._core.device import Device, DeviceSpec
     from xferlib._core.raw import RawStream
 
-_ALL = 1 << 62
-"""Bytes of an array that does not tell."""
-
 __all__ = ["load", "register", "save", "to_device", "to_host"]
 
 
@@ -92,11 +89,10 @@ def _are_few(leaves: list[Any], most: int, backend: Backend | None = None) -> bo
     for leaf in leaves:
         if (owner := registry.backend_of(leaf)) is None:
             continue
-        if backend is not None:
-            if type(leaf) is not np.ndarray:
-                return False
-            owner = backend
-        if owner.fast is None or getattr(leaf, "nbytes", _ALL) > most:
+        if backend is not None and type(leaf) is not np.ndarray:
+            return False
+        carrier = owner if backend is None else backend
+        if carrier.fast is None or owner.view(leaf).nbytes > most:
             return False
     return True
 

@@ -1,8 +1,8 @@
 """The pages of a memory map: advice to the kernel, to read some ahead and drop others; and whether the file has them.
 
 To touch pages that it lacks, because it was truncated or its disk is full, ends the process with SIGBUS. So the length
-of the file is compared before each use; and where the disk has not even room for all, the kernel is asked for the pages
-of each part, which takes one thread instead of all that store.
+of the file is compared before each use. Where the disk has not even room for all, one thread asks the kernel for the
+pages of each part before several threads store there.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.on_device import in_c_order, narrowed, resolved
 from xferlib._transfer.plan import Conversion, Path
+from xferlib.errors import DeviceMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,11 +74,19 @@ def _prepared(
         plan.refuse_slow(found, dst.nbytes, call)
     if found.path is Path.PERMUTED:  # the device puts the elements in the order of the host's memory, which is dense
         shape, strides = (tuple(each[axis] for axis in found.order) for each in (info.shape, info.strides))
-        end, info = (
+        lies, flat = (
             HostEnd(dst.transpose(found.order), info.dtype, backend),
             info._replace(shape=shape, strides=strides),
         )
-        found = plan.of(end, info.device, is_upload=False, is_blocking=is_blocking, may_cast=False)
+        try:
+            ready = in_c_order(src, flat, backend, order)
+        except DeviceMemoryError:  # the host puts them in their places
+            found = plan.of(
+                end, info.device, is_upload=False, is_blocking=is_blocking, may_permute=False, may_cast=False
+            )  # fmt: skip
+        else:
+            found = plan.of(lies, info.device, is_upload=False, is_blocking=is_blocking, may_cast=False)
+            return _Ready(lies, *ready, found)
     return _Ready(end, *in_c_order(src, info, backend, order), found)
 
 

@@ -205,8 +205,13 @@ def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
         return False
     if owner.follows_writes:
         owner.note_write(out, "out")
-    sent = _to_new(x.transpose(found.order), backend, device, wanted) if found.path is Path.PERMUTED else None
-    if sent is not None:
+    if found.path is Path.PERMUTED:
+        try:
+            sent = _to_new(x.transpose(found.order), backend, device, wanted)
+        except DeviceMemoryError:  # for a temporary; the long way gathers
+            sent = None
+        if sent is None:
+            return False
         reorder(owner.view(out), owner.view(sent), found.order, backend, stream)
         return True
     return _sends(x, wanted, out, whole[0], backend, stream, found)

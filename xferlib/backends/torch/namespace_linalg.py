@@ -96,9 +96,11 @@ def matrix_power(x: Tensor, n: int, /) -> Tensor:
     found: Tensor
     if x.is_floating_point() or x.is_complex():
         found = compute(x, power)
-    elif power < 2:
-        found = compute(x.to(torch.float64), 0).to(x.dtype) if power == 0 else x.clone()
-        compute(torch.empty(x.shape, device="meta"), 1)
+    elif power == 0:
+        found = compute(x.to(torch.float64), 0).to(x.dtype)
+    elif power == 1:
+        compute(torch.empty(x.shape, device="meta"), 1)  # checks the shape
+        found = x.clone()
     else:
         half = matrix_power(x, power >> 1)
         found = _matmul(half, half)
