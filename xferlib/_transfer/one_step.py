@@ -19,7 +19,7 @@ import numpy as np
 from xferlib._core import defaults, devices, registry
 from xferlib._core.array import SUPPORTED
 from xferlib._core.device import Device
-from xferlib._core.layout import address
+from xferlib._core.layout import address, refuse_truncated
 from xferlib._memory import pinned_ranges, slab
 from xferlib._transfer import compiled_copies, compiled_staging, host_copy, plan, relayout, upload
 from xferlib._transfer.host_end import HostEnd
@@ -234,6 +234,7 @@ def _fills_on_host(x: HostArray, wanted: np.dtype[Any], out: Array, owner: Backe
 
 def memory_of(array: Array, owner: Backend) -> HostArray | None:
     """The memory of an array on the CPU; None where it has none, which the long way tells."""
+    refuse_truncated(array, "the array")
     try:
         return owner.host_view(array)
     except RuntimeError:
