@@ -184,7 +184,7 @@ def _added(device: Device) -> int:
     of_driver = (direct.send, direct.fetch, direct.enqueue, direct.current, direct.query, direct.attribute)
     return _add(
         device, library, device.index, _ON_DEVICE, functions, (*pool.lending(), is_followed),
-        (*of_driver, *_spreading(), compiled_staging.address()), direct.context,
+        (*of_driver, *_spreading(), *compiled_staging.addresses()), direct.context,
     )  # fmt: skip
 
 
@@ -201,7 +201,7 @@ def _add(
     kind: int,
     functions: tuple[Any, ...] = (None,) * 9,
     pool: tuple[Any, ...] = (None,) * 5,
-    addresses: tuple[int, ...] = (0,) * 9,
+    addresses: tuple[int, ...] = (0,) * 10,
     context: int = 0,
 ) -> int:
     found: int = _front.add_end(device, library, index, kind, functions, pool, addresses, context)

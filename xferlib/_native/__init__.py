@@ -79,8 +79,8 @@ class Setup(ctypes.Structure):
         ("way_chunks", ctypes.c_int64), ("first_block", ctypes.c_int64), ("largest_block", ctypes.c_int64),
         ("block_parts", ctypes.c_int64), ("least_piece", ctypes.c_int64), ("most_piece", ctypes.c_int64),
         ("helper_nbytes", ctypes.c_int64), ("streamed_from", ctypes.c_int64), ("streamed_most", ctypes.c_int64),
-        ("spin_ns", ctypes.c_int64), ("each_way", ctypes.c_int64), ("clearing", ctypes.c_int64),
-        ("both_ways", ctypes.c_int64),
+        ("patient_from", ctypes.c_int64), ("spin_ns", ctypes.c_int64), ("each_way", ctypes.c_int64),
+        ("clearing", ctypes.c_int64), ("both_ways", ctypes.c_int64),
         ("is_marked", ctypes.c_int64), ("before_first", ctypes.c_void_p), ("after_last", ctypes.c_void_p),
     )  # fmt: skip
 
@@ -136,6 +136,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_close", number, pointer, size),
         ("xf_copy", number, pointer, pointer, number, ctypes.POINTER(pointer)),
         ("xf_cut", None, pointer, number, number, ctypes.POINTER(number)),
+        ("xf_is_crowded", size),
         ("xf_collect", None, pointer, number, number, pointer),
         ("xf_fill", None, *filling),
         ("xf_fill_begin", pointer, *filling),

@@ -131,11 +131,12 @@ static void learn(copier *c, int64_t patience_ns, int is_idle)
 
 enum { MEMORY_TYPE = 2 }; /* of CUDA's driver: CU_POINTER_ATTRIBUTE_MEMORY_TYPE */
 
-/* Whether the driver knows the memory, pinned or managed: it may read it after its call has returned. */
-int xf_is_drivers(const copier *c, const char *host)
+/* The kind of memory, as the driver has it: 0 where it does not know it, PINNED, or another, such as managed. It may read what it
+   knows after its call has returned, unless that is pinned and the call synchronous. */
+int xf_kind_of(const copier *c, const char *host)
 {
     unsigned kind = 0;
-    return c->attribute && c->attribute(&kind, MEMORY_TYPE, (word)(uintptr_t)host) == 0 && kind != 0;
+    return c->attribute && c->attribute(&kind, MEMORY_TYPE, (word)(uintptr_t)host) == 0 ? (int)kind : 0;
 }
 
 enum { ENQUEUED_MOST = 64 << 10 }; /* more bytes, and the driver waits for the stream */
@@ -152,7 +153,7 @@ int xf_copy(copier *c, word device, word memory, size_t nbytes)
     is_idle = becomes_idle(c, patience_ns);
     if (is_idle)
         result = c->is_upward ? c->copy(device, memory, nbytes) : c->copy(memory, device, nbytes);
-    else if (is_enqueued && !xf_is_drivers(c, (const char *)(uintptr_t)memory))
+    else if (is_enqueued && !xf_kind_of(c, (const char *)(uintptr_t)memory))
         result = c->enqueue(device, memory, nbytes, NULL);
     Py_END_ALLOW_THREADS
     learn(c, patience_ns, is_idle);
@@ -171,7 +172,7 @@ int xf_fetch_through(copier *c, char *host, word device, size_t nbytes, word mem
     char *pinned = (char *)(uintptr_t)memory;
     int result;
     Py_BEGIN_ALLOW_THREADS
-    if (xf_is_drivers(c, host))
+    if (xf_kind_of(c, host))
         pinned = host;
     result = c->copy((word)(uintptr_t)pinned, device, nbytes);
     if (!result && pinned != host)

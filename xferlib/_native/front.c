@@ -5,8 +5,7 @@
    NumPy array's is laid out as its C API promises; torch's is described by DLPack's C exchange API), asks the library
    for what that does not tell, and lets the driver copy; between two arrays in host memory it copies by itself. All else is
    left, with nothing done, to the functions in Python (`general`), which know every case and raise every error: another
-   keyword, what a kernel of the device puts in order or converts, other layouts there, pinned memory that is not of the
-   pool, a stream of the program's own, a recording, and whatever went wrong here. Large arrays are staged: see stager.c.
+   keyword, what a kernel of the device puts in order or converts, other layouts there, managed memory, a stream of the program's own, a recording, and whatever went wrong here. Large arrays are staged: see stager.c.
 
    What no call changes is asked once, and again after anything that could change it has replaced the number of
    xferlib/_runtime/circumstances.py: whether short cuts are allowed, and where arrays go for which no device is named. Both
@@ -626,11 +625,13 @@ static int move(end *e, spreader *s, const description *host, int wanted, word d
     Py_ssize_t most = !plain ? front.most_spread : s->copier.is_upward ? front.most_up : front.most_down;
     int is_at_once = size <= most || is_pinned, is_done = 0;
     if (is_at_once && plain && !is_pinned && size > front.least_looped && xf_is_looped(&e->staged))
-        is_done = copy_in_blocks(e, s, host, wanted, device, is_fresh, 1);
+        is_done = copy_in_blocks(e, s, host, wanted, device, is_fresh, 1) == 1;
     if (!is_done && is_at_once && !PyErr_Occurred())
         is_done = copy_at_once(e, s, host, wanted, device);
     if (!is_done && !PyErr_Occurred())
         is_done = copy_in_blocks(e, s, host, wanted, device, is_fresh, 0);
+    if (is_done == IS_PINNED)
+        is_done = plain && copy_at_once(e, s, host, wanted, device);
     if (is_done && size > front.least_looped)
         xf_note_end(&e->staged);
     return is_done;
@@ -1186,13 +1187,13 @@ PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
 {
     PyObject *device, *empty, *pointer, *stream, *is_current, *pinned, *scratch, *lease, *blocks, *dead, *pool, *followed;
     PyObject *result, *prepare, *finish;
-    unsigned long long send, receive, enqueue, current, query, attribute, gather, scatter, staging;
+    unsigned long long send, receive, enqueue, current, query, attribute, gather, scatter, staging, crowded;
     int number;
     end e = {0};
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "Oiii(OOOOOOOOO)(OOOOO)(KKKKKKKKK)K", &device, &number, &e.index, &e.kind, &empty,
+    if (!PyArg_ParseTuple(arguments, "Oiii(OOOOOOOOO)(OOOOO)(KKKKKKKKKK)K", &device, &number, &e.index, &e.kind, &empty,
                           &pointer, &stream, &is_current, &pinned, &scratch, &result, &prepare, &finish, &lease, &blocks, &dead, &pool, &followed, &send,
-                          &receive, &enqueue, &current, &query, &attribute, &gather, &scatter, &staging, &e.context))
+                          &receive, &enqueue, &current, &query, &attribute, &gather, &scatter, &staging, &crowded, &e.context))
         return NULL;
     if (front.end_count == MOST_ENTRIES || e.index < 0 || e.index >= MOST_INDEX || number >= front.library_count)
         return PyLong_FromLong(-1);
@@ -1211,6 +1212,7 @@ PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
     e.staged.prepare = or_null(prepare);
     e.staged.finish = or_null(finish);
     e.staged.copy = (int64_t (*)(const Setup *, const Region *, int64_t, Staging **))(uintptr_t)staging;
+    e.staged.is_crowded = (int (*)(void))(uintptr_t)crowded;
     e.lease = or_null(lease);
     e.free = or_null(blocks);
     e.dead = or_null(dead);

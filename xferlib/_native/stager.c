@@ -39,11 +39,12 @@ static int ask(stager *s, int is_upward, int64_t nbytes, unsigned long long numb
 /* Stage a region in the order of the default stream of the device, whose context is current: whether that is done. If not,
    nothing has been done, or an error is set. Called with the GIL held.
 
-   may_be_drivers: the driver may know the memory, and is asked: it could read or fill it by itself, which is left to Python.
-   is_looped: only where helping threads spin for the next transfer. */
+   may_be_drivers: the driver may know the memory, and is asked: it could read or fill it by itself.
+   is_looped: only where helping threads spin for the next transfer.
+   Returns 1 where the region is staged, IS_PINNED where the caller had better let the driver copy, otherwise 0. */
 int xf_stage(stager *s, const copier *c, const Region *region, unsigned long long number, int may_be_drivers, int is_looped)
 {
-    int is_upward = c->is_upward != 0, is_asked = 0;
+    int is_upward = c->is_upward != 0, kind = 0;
     int64_t error = NO_MEMORY;
     way *w = &s->ways[is_upward];
     Staging *opened = NULL;
@@ -54,23 +55,23 @@ int xf_stage(stager *s, const copier *c, const Region *region, unsigned long lon
     if (!w->kept || w->number != number || region->nbytes > w->nbytes || now_ns() >= w->until_ns)
         if (!ask(s, is_upward, region->nbytes, number))
             return 0;
-    if (is_looped && !w->setup.spin_ns)
+    if (is_looped && (!w->setup.spin_ns || s->is_crowded()))
         return 0;
     setup = w->setup;
     kept = Py_NewRef(w->kept);
     Py_BEGIN_ALLOW_THREADS
-    if (!may_be_drivers || !xf_is_drivers(c, region->host)) {
-        is_asked = 1;
+    if (may_be_drivers)
+        kind = xf_kind_of(c, region->host);
+    if (!kind)
         error = s->copy(&setup, region, 1, &opened);
-    }
     Py_END_ALLOW_THREADS
-    if (is_asked && error && error != NO_MEMORY) {
+    if (!kind && error && error != NO_MEMORY) {
         done = PyObject_CallFunction(s->finish, "iKL", is_upward, (unsigned long long)(uintptr_t)opened, (long long)error);
         error = done ? 0 : error;
         Py_XDECREF(done);
     }
     Py_DECREF(kept);
-    return !error;
+    return kind ? kind == PINNED ? IS_PINNED : 0 : !error;
 }
 
 /* Whether a transfer that begins now comes soon after the one before. */

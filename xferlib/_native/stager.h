@@ -17,9 +17,12 @@ typedef struct {
     PyObject *prepare; /* (whether it is upward, bytes) -> (what is to be kept, address of a Setup, bytes), or None */
     PyObject *finish;  /* (address of a transfer, its result): go on with it, or raise what the result means */
     int64_t (*copy)(const Setup *, const Region *, int64_t, Staging **);
+    int (*is_crowded)(void);
     way ways[2];       /* to the host, and to the device */
     int64_t last_ns;   /* when the last transfer of more than a few bytes ended */
 } stager;
+
+enum { IS_PINNED = 2 };
 
 int xf_stage(stager *s, const copier *c, const Region *region, unsigned long long number, int may_be_drivers, int is_looped);
 int xf_is_looped(const stager *s);

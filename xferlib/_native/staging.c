@@ -40,6 +40,7 @@
 #define UPWARD_SHARE 10      /* sixteenths of the threads that upload while downloads are at work too */
 #define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
 #define LOOP_NS 1000000      /* transfers that come so soon after one another are a loop, for which threads spin */
+#define CROWDED_NS 10000000  /* how long none spins after the kernel has put another thread in the place of one */
 #define WOKEN_AT_ONCE 2      /* threads that one thread wakes: those wake more, or it would be busy with nothing else */
 
 typedef struct {
@@ -78,6 +79,7 @@ struct Staging {
     int64_t asked, sent, done; /* blocks that have been begun, are enqueued, and are done */
     int64_t all;               /* of all regions, once that is known; -1 before; atomic */
     int64_t threads;           /* that share a block */
+    int64_t idle;              /* cores for helpers; -1 while nothing has asked */
     int is_closed;             /* no region will be added */
     Block *blocks; /* one for each chunk that it may have */
     int64_t held;  /* chunks; atomic */
@@ -123,6 +125,7 @@ static int64_t multiple(int64_t nbytes, int64_t unit) {
 
 static int64_t at_work[2]; /* downloads and uploads that are open; atomic */
 static int64_t last_ns;    /* when the last transfer ended; atomic */
+static int64_t crowded_ns; /* until when other threads are known to want the cores; atomic */
 
 static int way_of(const Staging *staging) {
     return staging->setup.is_upward != 0;
@@ -132,6 +135,13 @@ static int way_of(const Staging *staging) {
 static void rest(Staging *staging) {
     if (staging->is_counted) __atomic_sub_fetch(&at_work[way_of(staging)], 1, __ATOMIC_RELAXED);
     staging->is_counted = 0;
+}
+
+/* Whether a helper has lately lost its core to another thread. One that spins uses up its time, and then has to wait for
+   more with a piece half done; one that has slept gets a core at once. */
+EXPORT int xf_is_crowded(void) {
+    int64_t until_ns = __atomic_load_n(&crowded_ns, __ATOMIC_RELAXED);
+    return until_ns && now_ns() < until_ns;
 }
 
 static int is_shared(const Staging *staging) {
@@ -560,6 +570,7 @@ static void wake(void) {
 
 static void *live(void *number) {
     int64_t spin_ns = 0; /* how long to spin after the last transfer */
+    int64_t lost = times_lost();
     pthread_mutex_lock(&pool.lock);
     for (;;) {
         Staging *staging;
@@ -580,6 +591,9 @@ static void *live(void *number) {
         pthread_mutex_unlock(&pool.lock);
         int64_t added = __atomic_load_n(&staging->added, __ATOMIC_RELAXED);
         int is_over = help_out(staging, (int64_t)(intptr_t)number);
+        int64_t lost_now = times_lost();
+        if (lost_now != lost) __atomic_store_n(&crowded_ns, now_ns() + CROWDED_NS, __ATOMIC_RELAXED), spin_ns = 0;
+        lost = lost_now;
         pthread_mutex_lock(&pool.lock);
         pool.idle++;
         pool.working[way]--;
@@ -655,9 +669,9 @@ EXPORT Staging *xf_open(const Setup *setup) {
     if (staging->setup.shared_chunks < 1) staging->setup.shared_chunks = 1; /* or it could not go on */
     staging->following = setup->first_block;
     staging->threads = 1;
-    staging->all = -1;
+    staging->idle = staging->all = -1;
     int64_t since_ns = now_ns() - __atomic_load_n(&last_ns, __ATOMIC_RELAXED);
-    staging->spin_ns = since_ns < LOOP_NS ? setup->spin_ns : 0;
+    staging->spin_ns = since_ns < LOOP_NS && !xf_is_crowded() ? setup->spin_ns : 0;
     pthread_mutex_init(&staging->lock, NULL);
     pthread_mutex_init(&staging->marking, NULL);
     condition_init(&staging->changed);
@@ -688,12 +702,18 @@ static int64_t work_of(const Region *region) {
     return region->nbytes / layout->device_size * layout->host_size;
 }
 
-/* How many threads are worth their coming, with the lock held. */
-static int64_t threads_for(const Staging *staging) {
+/* How many threads are worth their coming, with the lock held. Where other threads want all cores, as those of OpenMP that
+   spin for milliseconds after a loop of torch's, a helper may lose its core with a piece half done, and the transfer waits
+   until it has one again: 7 MiB took 5 ms. So helpers that sleep are called only for idle cores, unless so much is to be
+   copied that such a wait does not matter. */
+static int64_t threads_for(Staging *staging) {
     const Setup *setup = &staging->setup;
     int64_t threads = staging->is_fresh ? setup->clearing : setup->each_way;
     int64_t share = staging->spin_ns ? setup->helper_nbytes : 4 * setup->helper_nbytes; /* who sleeps comes late */
-    return most(least(threads, 1 + staging->work / share), 1);
+    threads = most(least(threads, 1 + staging->work / share), 1);
+    if (staging->spin_ns || threads == 1 || staging->work >= setup->patient_from) return threads;
+    if (staging->idle < 0) staging->idle = idle_cores();
+    return staging->idle < threads ? 1 + staging->idle : threads;
 }
 
 /* Tell how a transfer of one region in a loop is cut: its blocks, bytes of the first and of the largest, threads. */

@@ -7,7 +7,7 @@
 #define XFERLIB_THREADS_H
 
 #ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 200112L /* clock_gettime, pthread_atfork */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime, pthread_atfork, pread */
 #endif
 
 #include <pthread.h>
@@ -20,6 +20,14 @@
 #include <windows.h>
 #else
 #include <signal.h>
+#endif
+#ifdef __linux__
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#ifndef RUSAGE_THREAD
+#define RUSAGE_THREAD 1 /* which glibc names for programs of GNU's alone */
+#endif
 #endif
 
 #ifdef __APPLE__
@@ -87,6 +95,42 @@ static inline int64_t thread_number(void) {
 #else
     return (int64_t)(intptr_t)pthread_self();
 #endif
+}
+
+/* How often the kernel has given the calling thread's core to another thread that was ready; 0 where that is not told. */
+static inline int64_t times_lost(void) {
+#ifdef __linux__
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nivcsw : 0;
+#else
+    return 0;
+#endif
+}
+
+/* How many cores of the machine no thread of any program wants, at this moment, in a microsecond or two; INT64_MAX where that
+   is not told. */
+static inline int64_t idle_cores(void) {
+#ifdef __linux__
+    static int file, cores; /* atomic; 0: not yet known */
+    int found = __atomic_load_n(&file, __ATOMIC_ACQUIRE), all = __atomic_load_n(&cores, __ATOMIC_RELAXED), ready = 0;
+    char text[64]; /* 0.20 0.18 0.12 2/80 11206: the fourth is what is ready to run, of all threads */
+    if (!found) {
+        int opened = open("/proc/loadavg", O_RDONLY | O_CLOEXEC), expected = 0;
+        if (!__atomic_compare_exchange_n(&file, &expected, opened, 0, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE)) {
+            if (opened >= 0) close(opened);
+            opened = expected;
+        }
+        found = opened;
+    }
+    if (!all) __atomic_store_n(&cores, all = (int)sysconf(_SC_NPROCESSORS_ONLN), __ATOMIC_RELAXED);
+    ssize_t length = found > 0 ? pread(found, text, sizeof text, 0) : 0;
+    for (ssize_t i = 0, spaces = 0; i < length && text[i] != '/'; i++) {
+        if (text[i] == ' ') spaces++, ready = 0;
+        else if (spaces == 3) ready = 10 * ready + text[i] - '0';
+    }
+    if (ready > 0 && all > 0) return ready < all ? all - ready : 0;
+#endif
+    return INT64_MAX;
 }
 
 /* Call a function in each forked child; 0 if it cannot be arranged. */

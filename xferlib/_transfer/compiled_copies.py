@@ -21,6 +21,7 @@ from xferlib._core.thresholds import (
     C_HELPER_NBYTES,
     C_HELPERS_OF_MEDIUM,
     C_LARGEST_BLOCK_PARTS,
+    C_PATIENT_FROM,
     C_PIECE_LEAST,
     C_SPIN_NS,
     CHUNK_NBYTES,
@@ -228,5 +229,6 @@ def limits(budget: thread_budget.Crew, most: int) -> dict[str, int]:
         "first_block": min(C_FIRST_BLOCK_NBYTES, most), "largest_block": min(CHUNK_NBYTES, 8 * most),
         "block_parts": C_LARGEST_BLOCK_PARTS, "least_piece": min(C_PIECE_LEAST, most), "most_piece": most,
         "helper_nbytes": min(C_HELPER_NBYTES, most), "spin_ns": C_SPIN_NS if budget.fillers else 0,
+        "patient_from": C_PATIENT_FROM if budget.fillers else 0,
         "each_way": budget.each_way, "clearing": budget.clearing, "both_ways": budget.both_ways,
     }  # fmt: skip

@@ -182,9 +182,11 @@ def _finish(handle: Any, error: int, setup: StreamSetup, backend: Backend, strea
 # --- for calls that C makes by itself: see `stager.c`
 
 
-def address() -> int:
-    """The address of the C function that makes a whole transfer."""
-    return ctypes.cast(_native.library().xf_copy, ctypes.c_void_p).value or 0
+def addresses() -> tuple[int, int]:
+    """The addresses of the C functions that make a whole transfer, and tell whether other threads want the cores."""
+    library = _native.library()
+    copies, tells = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (library.xf_copy, library.xf_is_crowded))
+    return copies, tells
 
 
 def prepared(backend: Backend, device: Device, is_upward: int, nbytes: int) -> tuple[StreamSetup, int, int] | None:

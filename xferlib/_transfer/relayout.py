@@ -1,7 +1,8 @@
 """Copies between two layouts on one device: a CUDA kernel that moves elements of any size.
 
-One axis order may be the reverse of the other: then 32 x 32 tiles pass through shared memory, so
-that both the reads and the writes of a warp are contiguous.
+One axis order may be the reverse of the other: then 32 x 32 tiles pass through shared memory, so that both the reads
+and the writes of a warp are contiguous. Where one of the two axes is short, as the colours of an image, each thread
+copies all of it.
 """
 
 from __future__ import annotations
@@ -30,24 +31,43 @@ _BLOCK = 256
 _MOST_BLOCKS = 1 << 20
 _WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long", 16: "ulonglong2"}
 
+_NARROW_MOST = 8
+"""Elements of an axis that one thread copies by itself: a tile of so few would be nearly empty."""
+_SMALL_INDICES = 1 << 31
+"""Fewer elements are counted by 32 bits: a division of 64 takes five times as long, and each thread has several."""
+
 _SOURCE = """
 typedef long long i64;
+typedef {index} number;
 
 extern "C" __global__ void copy_elements(char* dst, const char* src, i64 count{parameters}) {{
-    for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < count; i += (i64)gridDim.x * blockDim.x) {{
-        i64 rest = i, to = 0, from = 0, at;
+    for (number i = blockIdx.x * (number)blockDim.x + threadIdx.x; i < count; i += (number)gridDim.x * blockDim.x) {{
+        number rest = i, at;
+        i64 to = 0, from = 0;
         {offsets}
         *({word}*)(dst + to) = *(const {word}*)(src + from);
+    }}
+}}
+
+extern "C" __global__ void copy_rows(char* dst, const char* src, i64 count, i64 row, i64 row_dst,
+                                     i64 row_src{parameters}) {{
+    for (number i = blockIdx.x * (number)blockDim.x + threadIdx.x; i < count; i += (number)gridDim.x * blockDim.x) {{
+        number rest = i, at;
+        i64 to = 0, from = 0;
+        {offsets}
+        for (int k = 0; k < row; k++, to += row_dst, from += row_src)
+            *({word}*)(dst + to) = *(const {word}*)(src + from);
     }}
 }}
 
 extern "C" __global__ void copy_tiles(char* dst, const char* src, i64 tiles, i64 rows, i64 cols,
                                       i64 row_dst, i64 row_src, i64 col_dst, i64 col_src{parameters}) {{
     __shared__ {word} tile[{tile}][{tile} + 1];
-    i64 across = (cols + {tile} - 1) / {tile}, down = (rows + {tile} - 1) / {tile};
-    for (i64 t = blockIdx.x; t < tiles; t += gridDim.x) {{
-        i64 col0 = (t % across) * {tile}, row0 = ((t / across) % down) * {tile}, rest = t / across / down;
-        i64 to = 0, from = 0, at;
+    number across = (number)((cols + {tile} - 1) / {tile}), down = (number)((rows + {tile} - 1) / {tile});
+    for (number t = blockIdx.x; t < tiles; t += gridDim.x) {{
+        number rest = t / across, at;
+        i64 col0 = (i64)(t - rest * across) * {tile}, row0 = (i64)(rest % down) * {tile}, to = 0, from = 0;
+        rest /= down;
         {offsets}
         for (int k = threadIdx.y; k < {tile}; k += {tile_rows}) {{
             i64 row = row0 + threadIdx.x, col = col0 + k;
@@ -64,12 +84,18 @@ extern "C" __global__ void copy_tiles(char* dst, const char* src, i64 tiles, i64
     }}
 }}
 """
-_OFFSET = "at = rest % n{0}; rest /= n{0}; to += at * d{0}; from += at * s{0};"
+_OFFSET = "at = rest % (number)n{0}; rest /= (number)n{0}; to += (i64)at * d{0}; from += (i64)at * s{0};"
 
 
-def source(itemsize: int, axes: int) -> str:
-    """CUDA source for elements of ``itemsize`` bytes and that many axes outside the tile."""
+def source(itemsize: int, axes: int, is_large: int) -> str:
+    """CUDA source for elements of ``itemsize`` bytes and that many axes outside the tile, or the row of a thread.
+
+    Args:
+        itemsize, axes: As above.
+        is_large: There are more elements than 32 bits count.
+    """
     return _SOURCE.format(
+        index="unsigned long long" if is_large else "unsigned int",
         word=_WORDS[itemsize],
         tile=_TILE,
         tile_rows=_TILE_ROWS,
@@ -98,7 +124,7 @@ def aligned(axes: list[_Axis], dst: int, src: int, itemsize: int) -> tuple[list[
     return (axes, itemsize) if word == itemsize else ([*axes, _Axis(itemsize // word, word, word)], word)
 
 
-_kernels: dict[tuple[Device, str, int, int], RawKernel] = {}
+_kernels: dict[tuple[object, ...], RawKernel] = {}
 
 
 def _kernels_of(backend: Backend) -> DeviceKernels:
@@ -106,7 +132,7 @@ def _kernels_of(backend: Backend) -> DeviceKernels:
     return backend.kernels
 
 
-def kernel(name: str, source: str, key: tuple[int, int], backend: Backend, device: Device) -> RawKernel:
+def kernel(name: str, source: str, key: tuple[int, ...], backend: Backend, device: Device) -> RawKernel:
     """A kernel of xferlib's own, compiled once; ``key`` distinguishes sources of one name."""
     place = (device, name, *key)
     # No lock: two threads may compile the same source, and setdefault lets both launch the one that came first.
@@ -171,7 +197,7 @@ def copy(dst: ArrayInfo, src: ArrayInfo, backend: Backend, stream: RawStream, ki
 class _Launch(NamedTuple):
     name: str
     source: str
-    key: tuple[int, int]
+    key: tuple[int, int, int]
     blocks: int
     block: tuple[int, int, int]
     args: tuple[int, ...]
@@ -189,26 +215,38 @@ def _planned(
             f"an array with {len(axes)} separate axes cannot be copied; at most {_MAX_AXES}: make it contiguous first"
         )
     axes, word = aligned(axes, dst_place, src_place, itemsize)
-    tiled = _tiled(axes)
-    if tiled is None:
-        count = math.prod(axis.extent for axis in axes)
-        key, args = (word, len(axes)), (count, *_flat(axes))
+    count = math.prod(axis.extent for axis in axes)
+    is_large = int(count >= _SMALL_INDICES)
+    crossed = _crossed(axes)
+    outer = [axis for index, axis in enumerate(axes) if index not in crossed]
+    if not crossed:
+        key, args = (word, len(axes), is_large), (count, *_flat(axes))
         return _Launch("copy_elements", source(*key), key, -(-count // _BLOCK), (_BLOCK, 1, 1), args)
-    row, col = (axes[axis] for axis in tiled)
-    outer = [axis for index, axis in enumerate(axes) if index not in tiled]
+    if len(crossed) == 1:
+        (row,) = (axes[axis] for axis in crossed)
+        key, rows = (word, len(outer), is_large), count // row.extent
+        args = (rows, *row, *_flat(outer))
+        return _Launch("copy_rows", source(*key), key, -(-rows // _BLOCK), (_BLOCK, 1, 1), args)
+    row, col = (axes[axis] for axis in crossed)
     tiles = -(-row.extent // _TILE) * -(-col.extent // _TILE) * math.prod(axis.extent for axis in outer)
-    key = (word, len(outer))
+    key = (word, len(outer), is_large)
     args = (tiles, row.extent, col.extent, row.dst, row.src, col.dst, col.src, *_flat(outer))
     return _Launch("copy_tiles", source(*key), key, tiles, (_TILE, _TILE_ROWS, 1), args)
 
 
-def _tiled(axes: list[_Axis]) -> tuple[int, int] | None:
-    """The axis contiguous in the source and the one contiguous in the destination, where they differ."""
+def _crossed(axes: list[_Axis]) -> tuple[int, ...]:
+    """The axes that need care where one is contiguous in the source, and another in the destination.
+
+    Returns:
+        Both, the source's first; the short one alone; or none.
+    """
     # An extent that repeats one element has stride 0 and is no contiguous axis: infinity puts it last.
     row = min(range(len(axes)), key=lambda axis: abs(axes[axis].src) or math.inf)
     col = min(range(len(axes)), key=lambda axis: abs(axes[axis].dst) or math.inf)
-    is_worth = row != col and axes[row].extent >= 4 and axes[col].extent >= 4
-    return (row, col) if is_worth else None
+    if row == col:
+        return ()
+    short = min(row, col, key=lambda axis: axes[axis].extent)
+    return (short,) if axes[short].extent <= _NARROW_MOST else (row, col)
 
 
 def _flat(axes: list[_Axis]) -> tuple[int, ...]:
