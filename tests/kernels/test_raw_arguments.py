@@ -104,7 +104,8 @@ def test_what_is_no_such_struct_is_refused(library: str, wrong: Any) -> None:
 
 def test_a_struct_can_be_declared_where_the_source_hides_it(library: str) -> None:
     source = """
-struct Range { float low, high; __device__ float width() const { return high - low; } };
+struct Ends { float low, high; };
+struct Range : Ends {};
 extern "C" __global__ void clamp(float *x, Range r) { x[0] = fminf(fmaxf(x[0], r.low), r.high); }"""
     with pytest.raises(KernelSyntaxError, match="types="):
         _kernel(source, "clamp")
@@ -117,6 +118,67 @@ extern "C" __global__ void clamp(float *x, Range r) { x[0] = fminf(fmaxf(x[0], r
     x = xl.to_device(np.full(1, 9, np.float32))
     kernel(1, 1, (x, (1, 2)))
     assert xl.to_host(x).tolist() == [2]
+
+
+_LIMITS = """
+struct Limits {
+    float low = 0, high{1};
+    static const int count = 2;
+    enum { most = 4 };
+    Limits() = default;
+    __host__ __device__ Limits(float low, float high) : low(low), high{high} { if (high < low) { this->high = low; } }
+    __device__ float operator[](int i) const { return i ? high : low; }
+    template <class T> __device__ T width() const { return T(high - low); }
+};
+extern "C" __global__ void clamp(float *x, Limits r) { x[0] = fminf(fmaxf(x[0], r[0]), r[1]); }"""
+
+
+def test_functions_and_constants_of_a_struct_take_no_room(library: str) -> None:
+    kernel = _kernel(_LIMITS, "clamp", lambda x, r: np.clip(x, r["low"], r["high"], out=x))
+    x = xl.to_device(np.full(1, 9, np.float32))
+    kernel(1, 1, (x, {"high": 2, "low": 1}))
+    assert xl.to_host(x).tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["float x; virtual void f();", "float x; void (*f)(int);", "int x : 3;", "union { int a; float b; };",
+     "enum K { a } k;", "DECLARED(float, x); int y;", "alignas(8) float x;", "int a = f(1, 2), b;"],
+)  # fmt: skip
+def test_a_struct_with_members_that_cannot_be_read_is_refused(body: str) -> None:
+    with pytest.raises(KernelSyntaxError, match="types="):
+        _parameters(f'struct S {{ {body} }}; extern "C" __global__ void k(S s) {{}}', "k")
+
+
+def test_an_aligned_struct_is_as_large_as_it_asks_for() -> None:
+    source = """
+template <class T> struct Pair { T a; T b; };
+struct __align__(16) Wide { float x; Pair<short> p; const float *__restrict__ q; };
+extern "C" __global__ void k(Wide s) {}"""
+    [(_, dtype)] = _parameters(source, "k")
+    assert {name: found[1] for name, found in dtype.fields.items()} == {"x": 0, "p": 4, "q": 8}
+    assert dtype.itemsize == 16
+
+
+def test_a_record_of_the_same_layout_is_passed_by_its_bytes(library: str) -> None:
+    kernel = _kernel(_MOVE, "move", _move)
+    motion, offset = (np.dtype(each.dtype) for each in kernel.parameters[1:3])
+    by, scale = np.dtype([(each, "f4") for each in "xyz"]), np.dtype([("a", "f8"), ("b", "f8")])
+    offsets = [motion.fields[name][1] for name in motion.names]
+    given = np.dtype({"names": [*motion.names], "formats": [by, "i4", scale], "offsets": offsets})
+    record = np.zeros(1, given)
+    record["by"]["z"] = 2
+    x = xl.to_device(np.ones(3, np.float32))
+    kernel(1, 32, (x, record, np.zeros(2, offset["x"]).view([("all", offset["x"], 2)]), 3))
+    assert xl.to_host(x).tolist() == [2.0] * 3
+
+
+def test_a_record_with_the_names_exchanged_is_refused(library: str) -> None:
+    kernel = _kernel(_MOVE, "move", _move)
+    motion, offset = (np.dtype(each.dtype) for each in kernel.parameters[1:3])
+    exchanged = np.zeros((), [(name, offset[name]) for name in reversed(offset.names)])
+    with pytest.raises(KernelTypeError, match="a struct of"):
+        kernel(1, 32, (xl.to_device(np.ones(3, np.float32)), np.zeros((), motion), exchanged, 3))
 
 
 _BOX = """
@@ -140,7 +202,8 @@ def test_the_instances_of_a_template_of_structs_are_read_from_the_source() -> No
 
 def test_the_instance_of_a_template_can_be_declared(library: str) -> None:
     source = """
-template <typename T> struct Scale { T by; __device__ T operator()(T x) const { return x * by; } };
+template <typename T> struct Factor { T by; __device__ T operator()(T x) const { return x * by; } };
+template <typename T> struct Scale : Factor<T> {};
 extern "C" __global__ void scale(float *x, Scale< float > s) { x[0] = s(x[0]); }"""
     with pytest.raises(KernelSyntaxError, match="types="):
         _kernel(source, "scale")
