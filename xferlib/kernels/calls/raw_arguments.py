@@ -90,7 +90,7 @@ def _struct(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
     if isinstance(value, (np.ndarray, np.void)) and value.size == 1 and _has_layout(value.dtype, dtype):
         nbytes = min(value.dtype.itemsize, dtype.itemsize)  # one of them may have more bytes behind its members
         record.reshape(1).view(np.uint8)[:nbytes] = np.frombuffer(value.tobytes(), np.uint8, nbytes)
-        return record[()]  # type: ignore[no-any-return]
+        return _scalar(record)
     if isinstance(value, dict):
         fits = value.keys() == set(names)
         members = tuple(value[name] for name in names) if fits else ()
@@ -112,8 +112,12 @@ def _struct(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
             f"{kernel}(): argument {parameter.name!r} is {shown(value)}, and the parameter a struct of "
             f"{', '.join(names) or dtype}; pass a NumPy record, a dict, or a tuple in that order"
         )
-    found: Any = record[()]
-    return found  # type: ignore[no-any-return]
+    return _scalar(record)
+
+
+def _scalar(record: Any) -> np.generic:
+    found: np.generic = record[()]
+    return found
 
 
 def _has_layout(given: Any, wanted: Any) -> bool:

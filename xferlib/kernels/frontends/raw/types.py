@@ -96,7 +96,7 @@ class SourceTypes:
         values = instance(parameters, match["arguments"])
         return None if values is None else self._struct(struct, values)
 
-    def _struct(self, struct: Struct, values: Mapping[str, str] | None = None) -> CType | None:
+    def _struct(self, struct: Struct, values: dict[str, str] | None = None) -> CType | None:
         """The dtype of plain members, at C's offsets; None where one of them is anything else.
 
         Args:
