@@ -261,7 +261,7 @@ class SimBackend(Backend, DeviceKernels):
         self.machine.pass_point(Point.RECORD)
         _stream(stream).recorded = RecordedWork(_stream(stream))
 
-    def capture_end(self, stream: RawStream) -> Callable[[RawStream], None]:
+    def capture_end(self, stream: RawStream) -> Callable[[RawStream], None] | None:
         origin = _stream(stream)
         recorded = origin.recorded
         assert recorded is not None
@@ -273,7 +273,7 @@ class SimBackend(Backend, DeviceKernels):
             with self.machine.lock:
                 recorded.repeat({origin: _stream(on), **own})
 
-        return launch
+        return None if recorded.is_empty else launch
 
     def stream_call(self, stream: RawStream, function: Callable[[], None]) -> None:
         self.machine.call(_stream(stream), function)

@@ -39,6 +39,10 @@ class RecordedWork:
         self._steps.append((stream, step))
 
     @property
+    def is_empty(self) -> bool:
+        return not self._steps
+
+    @property
     def others(self) -> list[Any]:
         """The streams besides the first one."""
         return [each for each in dict.fromkeys(stream for stream, _ in self._steps) if each is not self.origin]

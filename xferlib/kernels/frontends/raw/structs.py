@@ -11,7 +11,7 @@ _HEAD = re.compile(rf"\bstruct\b(?P<words>(?:[^;{{}}()]|{_ALIGNED})*)\{{")
 _TAIL = re.compile(r"\s*(?P<words>[^;{}()]*);")
 _ACCESS = re.compile(r"\b(?:public|private|protected)\s*:(?!:)")
 _OF_THE_TYPE = re.compile(r"(?:static|static_assert|typedef|using|friend|template)\b")
-"""What a struct declares for all of its kind."""
+"""Declarations that hold for all structs of the type."""
 _TYPE_WITHIN = re.compile(r"(?:enum|(?:struct|union|class)\s+\w+)\b")
 _FUNCTION = re.compile(r"[\w&*>]\s+[&*]*\w+\s*\((?!\s*\*)|\boperator\b")
 _UNREADABLE = re.compile(r"\b(?:virtual|override|__attribute__|__declspec|alignas|__align__)\b")
