@@ -182,6 +182,84 @@ def test_a_record_with_the_names_exchanged_is_refused(library: str) -> None:
         kernel(1, 32, (xl.to_device(np.ones(3, np.float32)), np.zeros((), motion), exchanged, 3))
 
 
+_MACROS = """
+#define ARRAY(T) const T *__restrict__
+#define PASTED(a, b) a##b
+#define NAMED(a, b) PASTED(a, b)
+#define OF float
+#define SUFFIX 2
+#define MAKE(name, T, ...) extern "C" __global__ void name##_##T(T *y, __VA_ARGS__) { y[0] = 1; }
+MAKE(fill, double, ARRAY(OF) x, NAMED(float, SUFFIX) v)
+#undef ARRAY
+#define ARRAY(T) T *
+extern "C" __global__ void other(ARRAY(OF) x) {}
+"""
+
+
+def test_macros_with_parameters_are_replaced() -> None:
+    found = [(name, str(dtype)) for name, dtype in _parameters(_MACROS, "fill_double")]
+    assert found == [("y", "pointer"), ("x", "pointer"), ("v", "[('x', '<f4'), ('y', '<f4')]")]
+    y, x = _kernel(_MACROS, "fill_double").parameters[:2]
+    assert (y.dtype, y.is_const, x.dtype, x.is_const) == ("float64", False, "float32", True)
+    assert not _kernel(_MACROS, "other").parameters[0].is_const
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no compiler to compare with")
+@given(
+    st.lists(
+        st.sampled_from(
+            ["F(1)", "F(F(2))", "G(a,b)", "G(F(x),(1,2))", "V(1,2,3)", "V(1)", "N()", "H(G(p,q), O)", "F (3)", "O", "F",
+             "S(a + b)", "C(O, 1)", "D(O, 1)", "G(a)"]
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)  # fmt: skip
+@settings(max_examples=20, deadline=None)
+def test_macros_mean_what_they_mean_to_a_compiler(calls: list[str]) -> None:
+    assume("G(a)" not in calls)  # an error of the compiler's
+    source = """
+#define O 7
+#define F(x) (x + O)
+#define G(x, y) x y F(y)
+#define V(x, ...) x: __VA_ARGS__
+#define N() none
+#define H(x, y) G(x, y)
+#define S(x) #x
+#define C(a, b) a##b
+#define D(a, b) C(a, b)
+""" + " | ".join(calls)
+    told = subprocess.run(["gcc", "-E", "-P", "-xc", "-"], input=source, capture_output=True, text=True, check=True)
+    wanted = told.stdout.strip().splitlines()[-1]
+    found = preprocessed(source, ()).text.splitlines()[-1]
+    assert "".join(found.split()) == "".join(wanted.split())
+
+
+_SPELLED = """
+enum Kind { A, B };
+enum class Small : unsigned char { C };
+typedef enum { D, E } Other;
+extern "C" __global__ void k(float const *a, float *const b, const float *const __restrict__ c, Kind d, Small e,
+    enum Kind f, Other g, dim3 h, __half i, float j = 1.0f) {}"""
+
+
+def test_the_words_of_parameters_are_those_of_cpp() -> None:
+    kernel = _kernel(_SPELLED, "k")
+    assert [each.is_const for each in kernel.parameters[:3]] == [True, False, True]
+    sizes = "float32 float32 float32 int32 uint8 int32 int32".split()
+    assert [each.dtype for each in kernel.parameters[:7]] == sizes
+    assert [str(each.dtype) for each in kernel.parameters[8:]] == ["float16", "float32"]
+    assert kernel.parameters[7].nbytes == 12
+
+
+def test_an_instance_may_be_spelled_with_other_blanks(library: str) -> None:
+    source = "template <typename T, int n> __global__ void fill(T *x) { x[0] = n; }"
+    kernel = _kernel(source, "fill<float,3>", lambda x: x.fill(3), names=("fill< float, 3 >",))
+    x = xl.to_device(np.zeros(1, np.float32))
+    kernel(1, 1, (x,))
+    assert xl.to_host(x).tolist() == [3]
+
+
 _BOX = """
 template <typename T, int N = 2> struct Box { T low[N]; short tag; };
 typedef Box<float> Pair;

@@ -30,7 +30,7 @@ from xferlib.kernels.frontends.raw import source as raw_source
 from xferlib.kernels.frontends.raw.pieces import Piece
 from xferlib.kernels.frontends.raw.preprocessor import Preprocessed, preprocessed
 from xferlib.kernels.frontends.raw.signature import parse_signature
-from xferlib.kernels.frontends.raw.types import SourceTypes, checked_types
+from xferlib.kernels.frontends.raw.types import SourceTypes, checked_types, closed_up
 from xferlib.kernels.raw import RawKernel
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
             raise KernelSyntaxError(
                 f"get_function: {shown(wrong)} is no string; give the kernel's name, and C for its parameters"
             )
+        name = next((each for each in self._names if closed_up(each) == closed_up(name)), name)
         source, types = self._read()
         found = signature if signature is not None else raw_source.find_signature(source, name)
         found = mangled.signature_of(name) if found is None else found

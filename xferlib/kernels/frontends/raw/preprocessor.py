@@ -1,4 +1,4 @@
-"""The lines of CUDA source that a compiler would see: conditions decided, and macros without parameters replaced.
+"""The lines of CUDA source that a compiler would see: conditions decided, and macros replaced.
 
 Parameters are read without a compiler. A condition that only the compiler can decide, by a header of the user's or by
 the GPU, leaves the lines of all its branches, and the macros that they define in their place.
@@ -10,10 +10,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from xferlib.kernels.frontends.raw import macros
+
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)[ \t]*(.*)\Z", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _OBJECT = re.compile(r"([A-Za-z_]\w*)(?![\w(])[ \t]*(.*)\Z", re.DOTALL)
-_FUNCTION = re.compile(r"([A-Za-z_]\w*)\(")
 _DEFINED = re.compile(r"\bdefined\s*(?:\(\s*([A-Za-z_]\w*)\s*\)|([A-Za-z_]\w*))")
 _OPTION = re.compile(r"(?:-D\s*|--define-macro=)([A-Za-z_]\w*)(?:=(.*))?\Z", re.DOTALL)
 _OPTION_UNDEFINES = re.compile(r"(?:-U\s*|--undefine-macro=)([A-Za-z_]\w*)\Z")
@@ -48,12 +49,12 @@ def option_macros(options: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def expanded(text: str, macros: dict[str, str]) -> str:
+def expanded(text: str, values: dict[str, str]) -> str:
     """A text with its macros replaced by what they stand for."""
-    if not macros:
+    if not values:
         return text
     for _ in range(_MOST_DEPTH):
-        further = _NAME_ALONE.sub(lambda word: macros.get(word[0], word[0]), text)
+        further = _NAME_ALONE.sub(lambda word: values.get(word[0], word[0]), text)
         if further == text or len(further) > _MOST_CHARACTERS:
             break
         text = further
@@ -101,8 +102,9 @@ class _LineReader:
     def __init__(self, options: Sequence[str]) -> None:
         self.is_decided = True
         self._macros = option_macros(options)
+        self._functions: dict[str, macros.MacroFunction] = {}
         self._others: set[str] = set()
-        """Macros with parameters."""
+        """Macros with parameters, those that cannot be read among them."""
         self._unclear: set[str] = set()
         """Names that a branch defines, or not, which the compiler may read."""
         self._has_headers = any(each.startswith(_OPTION_INCLUDES) for each in options)
@@ -115,7 +117,7 @@ class _LineReader:
         is_read = not self._open or self._open[-1].is_read
         is_sure = not self._open or self._open[-1].is_sure
         if match is None:
-            return expanded(text, self._macros) if is_read else ""
+            return self._expanded(text) if is_read else ""
         word, rest = match[1], match[2].strip()
         if word in ("if", "ifdef", "ifndef"):
             self._open.append(_Condition(was_read=is_read, is_sure=is_sure))
@@ -129,6 +131,14 @@ class _LineReader:
         elif is_read:
             self._doubt(word, rest)
         return ""
+
+    def _expanded(self, text: str) -> str:
+        for _ in range(_MOST_DEPTH if self._functions else 0):
+            further = expanded(macros.replaced(text, self._functions), self._macros)
+            if further == text or len(further) > _MOST_CHARACTERS:
+                break
+            text = further
+        return expanded(text, self._macros)
 
     def _branch(self, word: str, rest: str) -> None:
         found = self._open[-1]
@@ -149,21 +159,28 @@ class _LineReader:
 
     def _define(self, word: str, rest: str) -> None:
         if word == "define" and (match := _OBJECT.match(rest)) is not None:
+            self._undefine(match[1])
             self._macros[match[1]] = match[2].strip()
-            self._unclear.discard(match[1])
-        elif word == "define" and (match := _FUNCTION.match(rest)) is not None:
-            self._others.add(match[1])
+        elif word == "define" and (found := macros.defined(rest)) is not None:
+            self._undefine(found[0])
+            self._others.add(found[0])
+            if found[1] is not None:
+                self._functions[found[0]] = found[1]
         elif word == "undef" and (match := _NAME.match(rest)) is not None:
-            self._macros.pop(match[0], None)
-            self._others.discard(match[0])
-            self._unclear.discard(match[0])
+            self._undefine(match[0])
         elif word == "include" and not rest.startswith("<"):
             self._has_headers = True
+
+    def _undefine(self, name: str) -> None:
+        self._macros.pop(name, None)
+        self._functions.pop(name, None)
+        self._others.discard(name)
+        self._unclear.discard(name)
 
     def _doubt(self, word: str, rest: str) -> None:
         """Read a directive that the compiler may not read."""
         if word in ("define", "undef") and (match := _NAME.match(rest)) is not None:
-            self._macros.pop(match[0], None)
+            self._undefine(match[0])
             self._unclear.add(match[0])
         elif word == "include" and not rest.startswith("<"):
             self._has_headers = True

@@ -18,9 +18,11 @@ from xferlib.kernels.ir.types import C_TYPES, VECTOR_PARTS
 
 _MOST_ALIGNMENT = 16
 _COMPLEX: dict[str, DType] = {"cuFloatComplex": COMPLEX64, "cuComplex": COMPLEX64, "cuDoubleComplex": COMPLEX128}
-_QUALIFIERS = frozenset({"const", "volatile", "signed", "struct"})
+_QUALIFIERS = frozenset({"const", "volatile", "signed", "struct", "enum"})
 _ALIAS = re.compile(r"\btypedef\s+(?!struct\b)(?P<of>[\w\s:<>,]+?)\s+(?P<name>\w+)\s*;")
 _USING = re.compile(r"\busing\s+(?P<name>\w+)\s*=\s*(?P<of>[\w\s:<>,]+?)\s*;")
+_ENUM = re.compile(r"\benum\s+(?:(?:class|struct)\s+)?(?P<name>\w+)\s*(?::\s*(?P<of>[\w\s:]+?)\s*)?\{")
+_NAMED_ENUM = re.compile(r"\btypedef\s+enum\b[^{};]*\{[^{}]*\}\s*(?P<name>\w+)\s*;")
 _MEMBER = re.compile(r"(?P<stars>[*\s]*)(?P<name>[A-Za-z_]\w*)\s*(?P<dims>(?:\[\s*\d+\s*\]\s*)*)\Z")
 _FIRST_MEMBER = re.compile(
     r"(?P<type>(?:[A-Za-z_][\w:]*\s+)*?[A-Za-z_][\w:]*(?:<[\w:<>,\s]*>)?)(?P<rest>[\s*]+[A-Za-z_]\w*\s*(?:\[.*)?)\Z"
@@ -44,6 +46,7 @@ def _vector(part: DType, count: int) -> CType:
 
 
 VECTORS = {f"{name}{count}": _vector(part, count) for name, part in VECTOR_PARTS.items() for count in (1, 2, 3, 4)}
+VECTORS["dim3"] = VECTORS["uint3"]
 """CUDA's built-in vector types: alignments are those of ``vector_types.h``."""
 
 
@@ -57,10 +60,12 @@ class SourceTypes:
     """
 
     def __init__(self, source: str, declared: Mapping[str, DType], *, is_decided: bool = True) -> None:
-        self._types = {_closed_up(name): CType(dtype, dtype.alignment) for name, dtype in declared.items()}
+        self._types = {closed_up(name): CType(dtype, dtype.alignment) for name, dtype in declared.items()}
         doubtful = frozenset() if is_decided else _doubtful(source)
         aliases = [match for form in (_ALIAS, _USING) for match in form.finditer(source)]
         self._aliases = {match["name"]: match["of"] for match in aliases if match["name"] not in doubtful}
+        self._aliases |= {match["name"]: match["of"] or "int" for match in _ENUM.finditer(source)}
+        self._aliases |= {match["name"]: "int" for match in _NAMED_ENUM.finditer(source)}
         self._templates: dict[str, tuple[str, Struct]] = {}
         """The templates of structs, with their parameters."""
         for struct in structs_of(source):
@@ -75,7 +80,7 @@ class SourceTypes:
 
     def find(self, words: str, depth: int = 0) -> CType | None:
         """The type that some words name; None for one that cannot be passed by value, or is not known."""
-        plain = [word for word in _closed_up(words).split() if word not in _QUALIFIERS]
+        plain = [word for word in closed_up(words).split() if word not in _QUALIFIERS]
         name = " ".join(plain)
         short = " ".join(word for word in plain if word != "int")
         dtype: DType | None = C_TYPES.get(name) or C_TYPES.get(short) or _COMPLEX.get(name)
@@ -143,9 +148,9 @@ class SourceTypes:
         return members
 
 
-def _closed_up(words: str) -> str:
+def closed_up(words: str) -> str:
     """A type's name without the blanks around brackets, by which two spellings of a template's instance differ."""
-    return re.sub(r"\s*([<>,])\s*", r"\1", words)
+    return re.sub(r"\s*([<>,*&])\s*", r"\1", words)
 
 
 def _doubtful(source: str) -> frozenset[str]:
