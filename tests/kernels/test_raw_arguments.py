@@ -200,7 +200,7 @@ def test_macros_with_parameters_are_replaced() -> None:
     found = [(name, str(dtype)) for name, dtype in _parameters(_MACROS, "fill_double")]
     assert found == [("y", "pointer"), ("x", "pointer"), ("v", "[('x', '<f4'), ('y', '<f4')]")]
     y, x = _kernel(_MACROS, "fill_double").parameters[:2]
-    assert (y.dtype, y.is_const, x.dtype, x.is_const) == ("float64", False, "float32", True)
+    assert (str(y.dtype), y.is_const, str(x.dtype), x.is_const) == ("float64", False, "float32", True)
     assert not _kernel(_MACROS, "other").parameters[0].is_const
 
 
@@ -246,8 +246,8 @@ extern "C" __global__ void k(float const *a, float *const b, const float *const 
 def test_the_words_of_parameters_are_those_of_cpp() -> None:
     kernel = _kernel(_SPELLED, "k")
     assert [each.is_const for each in kernel.parameters[:3]] == [True, False, True]
-    sizes = "float32 float32 float32 int32 uint8 int32 int32".split()
-    assert [each.dtype for each in kernel.parameters[:7]] == sizes
+    sizes = ["float32", "float32", "float32", "int32", "uint8", "int32", "int32"]
+    assert [str(each.dtype) for each in kernel.parameters[:7]] == sizes
     assert [str(each.dtype) for each in kernel.parameters[8:]] == ["float16", "float32"]
     assert kernel.parameters[7].nbytes == 12
 
