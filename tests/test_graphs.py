@@ -223,6 +223,22 @@ def test_a_launch_follows_the_last_one_on_another_stream(backend: str) -> None:
     assert _host(y, two) == 31
 
 
+def test_arrays_of_one_value_are_filled_at_each_launch(backend: str) -> None:
+    stream, backs = xl.Stream(), [xl.pinned_empty(COUNT, "float32") for _ in range(3)]
+    xl.synchronize()
+    with stream.capture() as graph:
+        given = [xl.zeros(COUNT, "float32"), xl.full(COUNT, 2.5, "float32"), xl.ones_like(xl.empty(COUNT, "float32"))]
+        for array, back in zip(given, backs, strict=True):
+            xl.to_host_async(array, out=back)
+    del given
+    for _ in range(2):
+        for back in backs:
+            back[:] = -1
+        graph.launch(stream)
+        stream.synchronize()
+        assert [back.tolist() for back in backs] == [[value] * COUNT for value in (0, 2.5, 1)]
+
+
 def test_streams_that_wait_for_the_captured_one_belong_to_the_graph(backend: str) -> None:
     _needs_kernels(backend)
     stream, other = xl.Stream(), xl.Stream()
@@ -243,6 +259,33 @@ def test_streams_that_wait_for_the_captured_one_belong_to_the_graph(backend: str
     assert [_host(each, stream) for each in (y, z)] == [15, 1]
     other.synchronize()
     step(x, y)
+
+
+@pytest.mark.parametrize("through", [False, True], ids=["one stream", "a stream behind it"])
+def test_a_stream_that_is_not_waited_for_is_told_of(through: bool) -> None:
+    with xl.use_backend("sim"):
+        stream, other, third = xl.Stream(), xl.Stream(), xl.Stream()
+        x, y = _device(1), _device(1)
+        xl.synchronize()
+        with pytest.raises(CaptureError, match=r"stream\.wait\(other\)"), stream.capture() as graph:
+            other.wait(stream)
+            with other:
+                step(x, y)
+            if through:
+                stream.wait(other)
+                third.wait(other)
+                with third:
+                    step(x, y)
+        with pytest.raises(CaptureError, match="its block raised"):
+            graph.launch()
+        with stream.capture() as again:
+            other.wait(stream)
+            with other:
+                step(x, y)
+            third.wait(other)
+            stream.wait(third)
+        again.launch(stream)
+        assert _host(y, stream) == 3
 
 
 def test_the_library_of_the_current_stream_is_restored(backend: str) -> None:
