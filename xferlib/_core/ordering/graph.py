@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from xferlib._core import observe
 from xferlib._core.observe import Kind
+from xferlib._core.ordering.bound import ProcessBound
 from xferlib._core.raw import Capture, opened
 from xferlib._runtime.fork import reset_in_child
 from xferlib._runtime.interrupts import deferred
@@ -90,10 +91,11 @@ def _sweep() -> None:
                 _ending.remove(work)
 
 
-class Graph:
+class Graph(ProcessBound):
     """The work captured in a block of `Stream.capture`, to be enqueued as one."""
 
     __slots__ = ("__weakref__", "_is_open", "_streams", "_work", "device")
+    _elsewhere = "capture the work there"
 
     def __init__(self, device: Device, streams: Any) -> None:
         self.device: Device = device
