@@ -12,7 +12,7 @@ class ProcessBound:
 
     __slots__ = ()
     _elsewhere = ""
-    """What another process does instead, for the message."""
+    """The remedy of the message: it says how another process gets such an object."""
 
     def __copy__(self) -> Self:
         return self
