@@ -247,3 +247,64 @@ def test_the_arguments_choose_the_function(name):
 def test_calls_that_choose_no_function_are_refused(preamble, call, words):
     with pytest.raises(KernelTypeError, match=re.escape(words)):
         elementwise("T x", "T y", f"y = {call}", preamble=preamble)(X)
+
+
+# --- the preprocessor, and small words
+
+CONDITIONS = """
+#ifndef SCALE
+#define SCALE 2  /* the usual one */
+#endif
+#if SCALE > 2 && defined(SCALE)
+__device__ float scaled(float x) { return x * SCALE; }
+#elif SCALE == 2
+__device__ float scaled(float x) { return x + \\
+    x; }
+#else
+#error no such scale
+#endif
+"""
+MACROS = """
+#define CALL(f, type, ...) f##type(__VA_ARGS__)
+#define TWO 2
+#define JOINED(a, b) a##b
+#define NAMED(a, b) JOINED(a, b)
+"""
+
+
+@pytest.mark.parametrize(("options", "factor"), [((), 2), (("-DSCALE=3",), 3)])
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_conditions_of_a_preamble_are_decided(library, options, factor):
+    target = targets.target(library)
+    kernel = elementwise("float x", "float y", "y = scaled(x)", preamble=CONDITIONS, options=options)
+    assert target.get(kernel(target.put(np.array([1, 2], np.float32)))).tolist() == [factor, 2 * factor]
+
+
+def test_a_condition_may_lead_to_an_error():
+    with pytest.raises(KernelSyntaxError, match="#error"):
+        elementwise("float x", "float y", "y = scaled(x)", preamble=CONDITIONS, options=("-DSCALE=1",))(X)
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_macros_join_words_and_take_any_number_of_arguments(library):
+    target = targets.target(library)
+    text = "float v2 = x; y = CALL(fabs, f, NAMED(v, TWO)) + CALL(fmin, f, x, 1);"
+    kernel = elementwise("float x", "float y", text, preamble=MACROS)
+    assert target.get(kernel(target.put(np.array([-3, 4], np.float32)))).tolist() == [0, 5]
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_statements_behind_commas_and_constant_conditions(library):
+    target = targets.target(library)
+    text = "float a = x; if constexpr (sizeof(float) == 4) { y = a, a += 1, y *= a; } else y = 0;"
+    kernel = elementwise("float x", "float y", text)
+    assert target.get(kernel(target.put(np.array([2, 3], np.float32)))).tolist() == [6, 12]
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_the_argument_of_a_complex_number(library):
+    target = targets.target(library)
+    z = np.array([1 + 1j, -2, -3j], np.complex64)
+    found = target.get(elementwise("complex64 z", "float y", "y = arg(z)")(target.put(z)))
+    assert same_bits(found, target.get(elementwise(np.angle)(target.put(z))))
+    assert np.allclose(found, np.angle(z))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.frontends.control import assigned
 from xferlib.kernels.frontends.cpp import directives, type_names
-from xferlib.kernels.frontends.cpp.directives import Macros
+from xferlib.kernels.frontends.cpp.macros import Macros
 from xferlib.kernels.frontends.cpp.structs import METHOD, SELF, StructText, take_structs
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.memory.contents import Place, Variable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from xferlib.kernels.frontends.raw.preprocessor import Preprocessed, expanded
+from xferlib.kernels.frontends.cpp.preprocessor import Preprocessed, expanded
 from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*\b")

@@ -10,11 +10,14 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from xferlib.kernels.frontends.raw import macros
+from xferlib.errors import KernelSyntaxError
+from xferlib.kernels.frontends.cpp.macros import Macro, defined, replaced
+from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION
 
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)[ \t]*(.*)\Z", re.DOTALL)
+_LINE = re.compile(r"(?:\\[ \t]*\r?\n|[^\n])*(?:\n|\Z)")
+"""A line with those that continue it."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_OBJECT = re.compile(r"([A-Za-z_]\w*)(?![\w(])[ \t]*(.*)\Z", re.DOTALL)
 _DEFINED = re.compile(r"\bdefined\s*(?:\(\s*([A-Za-z_]\w*)\s*\)|([A-Za-z_]\w*))")
 _OPTION = re.compile(r"(?:-D\s*|--define-macro=)([A-Za-z_]\w*)(?:=(.*))?\Z", re.DOTALL)
 _OPTION_UNDEFINES = re.compile(r"(?:-U\s*|--undefine-macro=)([A-Za-z_]\w*)\Z")
@@ -75,6 +78,27 @@ def preprocessed(source: str, options: Sequence[str]) -> Preprocessed:
     return Preprocessed("\n".join(map(reader.line, source.split("\n"))), reader.is_decided)
 
 
+def decided(source: str, options: Sequence[str]) -> str:
+    """Give a text with blanks for its conditions, and for the lines that they leave out.
+
+    Raises:
+        KernelSyntaxError: A condition is a GPU's compiler's to decide.
+    """
+    if "#" not in source:
+        return source
+    plain = COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source)
+    reader, pieces = _LineReader(options), []
+    for line in _LINE.finditer(plain):
+        is_read = reader.is_read(CONTINUATION.sub(" ", line[0]).rstrip("\r\n"))
+        text = source[line.start() : line.end()]
+        pieces.append(text if is_read else re.sub(r"[^\n]", " ", text))
+        if not reader.is_decided:
+            raise KernelSyntaxError(
+                f"condition {line[0].strip()!r} is decided by the compiler of a GPU; write the branch that is meant"
+            )
+    return "".join(pieces)
+
+
 class _Condition:
     """An ``#if`` and its branches."""
 
@@ -101,10 +125,7 @@ class _LineReader:
 
     def __init__(self, options: Sequence[str]) -> None:
         self.is_decided = True
-        self._macros = option_macros(options)
-        self._functions: dict[str, macros.MacroFunction] = {}
-        self._others: set[str] = set()
-        """Macros with parameters, those that cannot be read among them."""
+        self._macros = {name: Macro(value, None) for name, value in option_macros(options).items()}
         self._unclear: set[str] = set()
         """Names that a branch defines, or not, which the compiler may read."""
         self._has_headers = any(each.startswith(_OPTION_INCLUDES) for each in options)
@@ -113,32 +134,29 @@ class _LineReader:
 
     def line(self, text: str) -> str:
         """The text that is left of a line."""
+        return replaced(text, self._macros) if self.is_read(text) and _DIRECTIVE.match(text) is None else ""
+
+    def is_read(self, text: str) -> bool:
+        """Whether the compiler reads a line, conditions aside; a directive is carried out."""
         match = _DIRECTIVE.match(text)
         is_read = not self._open or self._open[-1].is_read
         is_sure = not self._open or self._open[-1].is_sure
         if match is None:
-            return self._expanded(text) if is_read else ""
+            return is_read
         word, rest = match[1], match[2].strip()
         if word in ("if", "ifdef", "ifndef"):
             self._open.append(_Condition(was_read=is_read, is_sure=is_sure))
             self._branch(word, rest)
-        elif word in ("elif", "else", "elifdef", "elifndef") and self._open:
-            self._branch(word, rest)
-        elif word == "endif" and self._open:
-            self._open.pop()
-        elif is_read and is_sure:
-            self._define(word, rest)
-        elif is_read:
-            self._doubt(word, rest)
-        return ""
-
-    def _expanded(self, text: str) -> str:
-        for _ in range(_MOST_DEPTH if self._functions else 0):
-            further = expanded(macros.replaced(text, self._functions), self._macros)
-            if further == text or len(further) > _MOST_CHARACTERS:
-                break
-            text = further
-        return expanded(text, self._macros)
+            return False
+        if word in ("elif", "else", "elifdef", "elifndef", "endif") and self._open:
+            if word == "endif":
+                self._open.pop()
+            else:
+                self._branch(word, rest)
+            return False
+        if is_read:
+            (self._define if is_sure else self._doubt)(word, rest)
+        return is_read
 
     def _branch(self, word: str, rest: str) -> None:
         found = self._open[-1]
@@ -158,29 +176,22 @@ class _LineReader:
         return is_defined if is_defined is None else is_defined != word.endswith("ndef")
 
     def _define(self, word: str, rest: str) -> None:
-        if word == "define" and (match := _OBJECT.match(rest)) is not None:
-            self._undefine(match[1])
-            self._macros[match[1]] = match[2].strip()
-        elif word == "define" and (found := macros.defined(rest)) is not None:
-            self._undefine(found[0])
-            self._others.add(found[0])
-            if found[1] is not None:
-                self._functions[found[0]] = found[1]
-        elif word == "undef" and (match := _NAME.match(rest)) is not None:
-            self._undefine(match[0])
+        """Read a directive that is no condition."""
+        found = defined(rest) if word == "define" else None
+        gone = _NAME.match(rest) if word == "undef" else None
+        if found is not None:
+            self._macros[found[0]] = found[1]
+            self._unclear.discard(found[0])
+        elif gone is not None:
+            self._macros.pop(gone[0], None)
+            self._unclear.discard(gone[0])
         elif word == "include" and not rest.startswith("<"):
             self._has_headers = True
-
-    def _undefine(self, name: str) -> None:
-        self._macros.pop(name, None)
-        self._functions.pop(name, None)
-        self._others.discard(name)
-        self._unclear.discard(name)
 
     def _doubt(self, word: str, rest: str) -> None:
         """Read a directive that the compiler may not read."""
         if word in ("define", "undef") and (match := _NAME.match(rest)) is not None:
-            self._undefine(match[0])
+            self._macros.pop(match[0], None)
             self._unclear.add(match[0])
         elif word == "include" and not rest.startswith("<"):
             self._has_headers = True
@@ -188,7 +199,7 @@ class _LineReader:
     def _is_defined(self, name: str) -> bool | None:
         if name in self._unclear:
             return None
-        if name in self._macros or name in self._others or name in _COMPILERS:
+        if name in self._macros or name in _COMPILERS:
             return True
         return None if self._has_headers or _COMPILERS_OWN.match(name) else False
 
@@ -197,8 +208,8 @@ class _LineReader:
         from pycparser import c_parser
 
         asked = _DEFINED.sub(lambda found: _TRUTH[self._is_defined(found[1] or found[2])], text)
-        constants = {name: value for name, value in _COMPILERS.items() if value is not None}
-        plain = expanded(asked, {**constants, **self._macros})
+        constants = {name: Macro(value, None) for name, value in _COMPILERS.items() if value is not None}
+        plain = replaced(asked, {**constants, **self._macros})
         try:
             tree = c_parser.CParser().parse(f"int x = {plain};")
         except Exception:  # pycparser fails in several ways; the compiler will tell
