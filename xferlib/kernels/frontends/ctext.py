@@ -89,6 +89,7 @@ class SnippetText:
             self._replace(re.compile(rf"\bstruct\s+(?=(?:{'|'.join(sorted(structs))})\b)"), lambda match: "")
         self._replace(_STATIC_CAST, lambda match: f"({match[1]})")
         names = sorted((set(C_TYPES) | generics) - {"_Bool"}, key=len, reverse=True)
+        self._replace(type_names.explicit_call({*names} - structs), type_names.with_types)
         self._replace(_KEYWORDS, lambda match: _OPERATORS[match[0]])
         self._replace(_LIMITS, lambda match: f"xf_limit_{match[2]}(({match[1]})0)")
         self._replace(re.compile(r"\bauto\b"), lambda match: AUTO)
