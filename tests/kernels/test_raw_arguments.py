@@ -29,6 +29,7 @@ from xferlib.errors import (
 from xferlib.kernels import raw_module
 from xferlib.kernels.calls.raw import codes_of
 from xferlib.kernels.frontends.cpp.preprocessor import preprocessed
+from xferlib.kernels.frontends.raw.source import variable, whole_shape
 from xferlib.testing import backend_named
 
 
@@ -692,6 +693,9 @@ _SOURCE = """
 __constant__ float table[4];
 __device__ int counter = 5;
 __device__ double2 odd;
+const int half_as_many = 4;
+__device__ float many[half_as_many * 2][3];
+__constant__ short listed[] = {1, 2, 3};
 namespace space { __device__ long long far[2][3]; }
 extern "C" __global__ void look(float *x) { x[threadIdx.x] = table[threadIdx.x] + counter; }
 extern "C" __global__ void far_too(long long *x) { x[0] = space::far[1][2]; space::far[0][0] = 9; odd.x = 1; }
@@ -735,11 +739,24 @@ def test_variables_of_the_device_are_arrays(library: str, module: xl.RawModule) 
     module.get_function("far_too")(1, 1, (y,))
     assert (xl.to_host(y).tolist(), xl.to_host(far).tolist()) == ([5], [[9, 1, 2], [3, 4, 5]])
     assert backend_named(library).view(module.get_global("odd")).shape == (16,)
+    assert backend_named(library).view(module.get_global("many")).shape == (8, 3)
+    assert xl.to_host(module.get_global("listed")).tolist() == [1, 2, 3]
     assert xl.to_host(module.get_global("odd", "float64")).tolist() == [1, 0]
     with pytest.raises(ArgumentError, match="no variable 'missing'"):
         module.get_global("missing")
     with pytest.raises(LayoutError, match="no multiple"):
         module.get_global("counter", "float64")
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "shape"),
+    [("table", 4, (4,)), ("table", 5, None), ("counter", 1, ()), ("many", 24, (8, 3)), ("many", 25, None),
+     ("listed", 3, (3,))],
+)  # fmt: skip
+def test_an_extent_that_is_no_number_follows_from_the_size(name: str, count: int, shape: Any) -> None:
+    found = variable(preprocessed(_SOURCE, ()), name)
+    assert found is not None
+    assert whole_shape(found[1], count) == shape
 
 
 def test_a_cooperative_launch_runs_all_blocks_at_a_time(library: str, module: xl.RawModule) -> None:

@@ -49,10 +49,14 @@ class Stream(ProcessBound):
         self.device: Device = devices.get_device(device)
         self._backend = registry.get(self.device.backend).at(self.device)
         self._backend.attach(self.device)
-        if isinstance(priority, bool) or not hasattr(priority, "__index__"):
-            raise ArgumentError(f"Stream: priority={shown(priority)} is no int; lower numbers run first; 0 is usual")
+        try:
+            number = operator.index(None if isinstance(priority, bool) else priority)  # type: ignore[arg-type]
+        except TypeError:
+            raise ArgumentError(
+                f"Stream: priority={shown(priority)} is no int; lower numbers run first; 0 is usual"
+            ) from None
         has_priorities = self._backend.capabilities.priorities
-        priority = max(-(1 << 31), min(operator.index(priority), (1 << 31) - 1)) if has_priorities else 0
+        priority = max(-(1 << 31), min(number, (1 << 31) - 1)) if has_priorities else 0
         self._raw = self._backend.stream_create(self.device, non_blocking=non_blocking, priority=priority)
 
     @classmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -184,8 +183,10 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
             declared = raw_source.variable(source, name)
             found = types.find(declared[0]) if declared is not None else None
             if declared is not None and found is not None and found.dtype in SUPPORTED:
-                if math.prod(declared[1]) * found.dtype.itemsize == nbytes:
-                    return declared[1], found.dtype
+                count, rest = divmod(nbytes, found.dtype.itemsize)
+                shape = None if rest else raw_source.whole_shape(declared[1], count)
+                if shape is not None:
+                    return shape, found.dtype
             return (nbytes,), np.dtype("uint8")
         if nbytes % kind.itemsize:
             raise LayoutError(f"variable {name!r} has {nbytes} bytes, no multiple of {kind}; give another dtype")
