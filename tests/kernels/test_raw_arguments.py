@@ -175,6 +175,17 @@ def test_a_record_of_the_same_layout_is_passed_by_its_bytes(library: str) -> Non
     assert xl.to_host(x).tolist() == [2.0] * 3
 
 
+def test_an_array_of_vectors_has_an_axis_of_their_members(library: str) -> None:
+    source = 'extern "C" __global__ void up(float3 *x, const float2 *y) { x[threadIdx.x].y += y[threadIdx.x].x; }'
+
+    def up(x: Any, y: Any) -> None:
+        x[:, 1] += y[:, 0]
+
+    x, y = xl.to_device(np.zeros((4, 3), np.float32)), xl.to_device(np.ones((4, 2), np.float32))
+    _kernel(source, "up", up)(1, 4, (x, y))
+    assert xl.to_host(x).tolist() == [[0, 1, 0]] * 4
+
+
 def test_a_record_with_the_names_exchanged_is_refused(library: str) -> None:
     kernel = _kernel(_MOVE, "move", _move)
     motion, offset = (np.dtype(each.dtype) for each in kernel.parameters[1:3])
