@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib.errors import CaptureError, LayoutError
+from xferlib.errors import CaptureError, LayoutError, XferWarning
 from xferlib.testing.harness import in_threads
 
 step = xl.elementwise("float *x, float *y", "y[i] = 2 * y[i] + x[i]", name="step")
@@ -132,8 +132,9 @@ def test_what_a_graph_uses_lives_until_its_last_launch_is_done(
 
 def _begin_another_capture() -> None:
     """Let the library look for graphs that are gone and done."""
-    with xl.Stream().capture():
-        pass
+    stream = xl.Stream()
+    with stream.capture():
+        stream.call(int)
     gc.collect()
 
 
@@ -222,6 +223,22 @@ def test_a_launch_follows_the_last_one_on_another_stream(backend: str) -> None:
     assert _host(y, two) == 31
 
 
+def test_arrays_of_one_value_are_filled_at_each_launch(backend: str) -> None:
+    stream, backs = xl.Stream(), [xl.pinned_empty(COUNT, "float32") for _ in range(3)]
+    xl.synchronize()
+    with stream.capture() as graph:
+        given = [xl.zeros(COUNT, "float32"), xl.full(COUNT, 2.5, "float32"), xl.ones_like(xl.empty(COUNT, "float32"))]
+        for array, back in zip(given, backs, strict=True):
+            xl.to_host_async(array, out=back)
+    del given
+    for _ in range(2):
+        for back in backs:
+            back[:] = -1
+        graph.launch(stream)
+        stream.synchronize()
+        assert [back.tolist() for back in backs] == [[value] * COUNT for value in (0, 2.5, 1)]
+
+
 def test_streams_that_wait_for_the_captured_one_belong_to_the_graph(backend: str) -> None:
     _needs_kernels(backend)
     stream, other = xl.Stream(), xl.Stream()
@@ -244,11 +261,39 @@ def test_streams_that_wait_for_the_captured_one_belong_to_the_graph(backend: str
     step(x, y)
 
 
+@pytest.mark.parametrize("through", [False, True], ids=["one stream", "a stream behind it"])
+def test_a_stream_that_is_not_waited_for_is_told_of(through: bool) -> None:
+    with xl.use_backend("sim"):
+        stream, other, third = xl.Stream(), xl.Stream(), xl.Stream()
+        x, y = _device(1), _device(1)
+        xl.synchronize()
+        with pytest.raises(CaptureError, match=r"stream\.wait\(other\)"), stream.capture() as graph:
+            other.wait(stream)
+            with other:
+                step(x, y)
+            if through:
+                stream.wait(other)
+                third.wait(other)
+                with third:
+                    step(x, y)
+        with pytest.raises(CaptureError, match="its block raised"):
+            graph.launch()
+        with stream.capture() as again:
+            other.wait(stream)
+            with other:
+                step(x, y)
+            third.wait(other)
+            stream.wait(third)
+        again.launch(stream)
+        assert _host(y, stream) == 3
+
+
 def test_the_library_of_the_current_stream_is_restored(backend: str) -> None:
     before = xl.current_stream()
     stream = xl.Stream()
     with stream.capture() as graph:
         assert xl.current_stream() == stream
+        stream.call(int)
     assert xl.current_stream() == before
     graph.launch()
     xl.synchronize()
@@ -335,12 +380,14 @@ def test_default_streams_cannot_be_captured(backend: str) -> None:
 def test_a_graph_is_launched_after_a_block_that_ended(backend: str) -> None:
     stream = xl.Stream()
     with stream.capture() as graph, pytest.raises(CaptureError, match="has not ended"):
+        stream.call(int)
         graph.launch()
     with pytest.raises(ValueError, match="mine"), stream.capture() as failed:
         raise ValueError("mine")
     with pytest.raises(CaptureError, match="raised an error"):
         failed.launch()
     with stream.capture() as again, pytest.raises(CaptureError, match="captured"):
+        stream.call(int)
         graph.launch(stream)
     again.launch(stream)
     stream.synchronize()
@@ -348,9 +395,20 @@ def test_a_graph_is_launched_after_a_block_that_ended(backend: str) -> None:
     event.synchronize()
 
 
+def test_a_graph_without_work_is_told_of(backend: str) -> None:
+    stream, d = xl.Stream(), _device(1)
+    xl.synchronize()
+    with pytest.warns(XferWarning, match="recorded no work") as told, stream.capture() as graph:
+        assert d is not None  # a program whose library works on a stream of its own
+    assert told[0].filename == __file__
+    graph.launch(stream)
+    assert _host(d, stream) == 1
+
+
 def test_an_event_of_a_capture_is_no_event_afterwards(backend: str) -> None:
     stream = xl.Stream()
     with stream.capture():
+        stream.call(int)
         event = stream.record()
     for use in (event.synchronize, lambda: event.is_done, lambda: stream.wait(event)):
         with pytest.raises(CaptureError):

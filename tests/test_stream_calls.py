@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 import threading
@@ -388,3 +390,24 @@ def test_the_backend_of_a_plain_library_calls_after_it_has_waited(fake: Any) -> 
     assert stream.is_done
     assert seen == [1]
     del d
+
+
+# --- what belongs to a process
+
+
+def test_streams_events_and_graphs_stay_in_their_process(backend: str) -> None:
+    stream = xl.Stream()
+    with stream.capture() as graph:
+        stream.call(int)
+    for each in (stream, xl.Event(), stream.record(), graph):
+        with pytest.raises(StreamTypeError, match="cannot be pickled; "):
+            pickle.dumps(each)
+        assert copy.copy(each) is each
+        assert copy.deepcopy({"one": [each]})["one"][0] is each
+
+
+def test_a_priority_may_be_any_kind_of_int(backend: str) -> None:
+    assert xl.Stream(priority=np.int64(-1)).priority == xl.Stream(priority=-1).priority  # type: ignore[arg-type]
+    for wrong in (True, 1.0, "1", None, np.bool(True)):
+        with pytest.raises(ArgumentError, match="no int"):
+            xl.Stream(priority=wrong)  # type: ignore[arg-type]

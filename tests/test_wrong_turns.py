@@ -382,7 +382,9 @@ def test_an_event_names_its_own_method_for_that_of_another_library(name: str, ou
         getattr(xl.Event(), name)
 
 
-@pytest.mark.parametrize("thing", [lambda: xl.Event(), lambda: xl.Stream()], ids=["event", "stream"])
+@pytest.mark.parametrize(
+    "thing", [lambda: xl.Event(), lambda: xl.Stream(), lambda: xl.get_device("cpu")], ids=["event", "stream", "device"]
+)
 def test_any_other_name_is_missing_as_ever(thing: Any) -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'colour'$"):
         thing().colour  # noqa: B018
@@ -483,6 +485,18 @@ def test_blocks_of_the_simulator_refuse_words_that_they_do_not_know() -> None:
         xl.sim.check("strict")
     with pytest.raises(e.ArgumentError, match="did you mean 'h200'"):
         xl.sim.timeline("h20")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["id", "attributes", "get_attribute", "mem_info", "compute_capability", "multi_processor_count", "name", "type"],
+)
+def test_a_device_names_its_own_property_for_that_of_another_library(name: str) -> None:
+    device = xl.get_device("sim:sim:0")
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; write device") as caught:
+        getattr(device, name)
+    advice = str(caught.value).partition("; write ")[2]
+    assert eval(advice, {"device": device, "name": "warp_size"}) is not None
 
 
 @pytest.mark.parametrize(("name", "ours"), [("get", "result"), ("is_done", "done")])

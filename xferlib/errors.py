@@ -65,6 +65,9 @@ def shown(value: object) -> str:
         items: list[object] = list(value)  # type: ignore[call-overload]
         inside = ", ".join([*map(shown, items[:8]), *(["..."] if len(items) > 8 else [])])
         return f"[{inside}]" if kind is list else f"({inside}{',' if len(items) == 1 else ''})"
+    if kind is slice:
+        parts: tuple[object, ...] = (value.start, value.stop, value.step)  # type: ignore[attr-defined]
+        return f"slice{shown(parts)}"
     if isinstance(value, int) and value.bit_length() > 256:  # Python itself refuses to show very long ones
         return f"an int of {value.bit_length()} bits"
     if kind not in _SIMPLE and not _is_numpy_number(kind):

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+import xferlib as xl
 from tests.arrays.conftest import Space, same
 from xferlib.errors import LayoutError, XferError
 
@@ -157,6 +158,25 @@ def test_masks(space: Space, on_host: bool) -> None:
     same(space.get(d[True]), x[True])
     same(space.get(d[None, False]), x[None, False])
     same(space.get(d[..., np.array(True)]), x[..., np.array(True)])
+
+
+def test_a_list_that_holds_arrays_of_the_device_is_one_index() -> None:
+    x: Any = np.arange(24).reshape(4, 6)
+    rows: Any = np.array([2, 0])
+    mask = x % 5 == 0
+    with xl.use_backend("sim"):
+        d, some, last = xl.to_device(x), xl.to_device(rows), xl.to_device(np.array(3))
+        for key, wanted in (
+            ([some], [rows]), ([some, rows], [rows, rows]), ([[some], [[1, 1]]], [[rows], [[1, 1]]]),
+            ([last, 1, last], [3, 1, 3]), ((slice(None), [some]), (slice(None), [rows])),
+            ([*map(xl.to_device, mask)], [*mask]),
+        ):  # fmt: skip
+            same(xl.to_host(d[key]), x[wanted])
+            d[key] = x[wanted] = 7
+            same(xl.to_host(d), x)
+        for wrong in ([some, last], [some, None], [some, 2.5], [d[0], some]):
+            with pytest.raises(IndexError):
+                d[wrong]
 
 
 def test_values_are_assigned_as_numpy_assigns_them(space: Space) -> None:

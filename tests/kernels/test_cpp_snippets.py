@@ -247,3 +247,106 @@ def test_the_arguments_choose_the_function(name):
 def test_calls_that_choose_no_function_are_refused(preamble, call, words):
     with pytest.raises(KernelTypeError, match=re.escape(words)):
         elementwise("T x", "T y", f"y = {call}", preamble=preamble)(X)
+
+
+# --- the preprocessor, and small words
+
+CONDITIONS = """
+#ifndef SCALE
+#define SCALE 2  /* the usual one */
+#endif
+#if SCALE > 2 && defined(SCALE)
+__device__ float scaled(float x) { return x * SCALE; }
+#elif SCALE == 2
+__device__ float scaled(float x) { return x + \\
+    x; }
+#else
+#error no such scale
+#endif
+"""
+MACROS = """
+#define CALL(f, type, ...) f##type(__VA_ARGS__)
+#define TWO 2
+#define JOINED(a, b) a##b
+#define NAMED(a, b) JOINED(a, b)
+"""
+
+
+@pytest.mark.parametrize(("options", "factor"), [((), 2), (("-DSCALE=3",), 3)])
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_conditions_of_a_preamble_are_decided(library, options, factor):
+    target = targets.target(library)
+    kernel = elementwise("float x", "float y", "y = scaled(x)", preamble=CONDITIONS, options=options)
+    assert target.get(kernel(target.put(np.array([1, 2], np.float32)))).tolist() == [factor, 2 * factor]
+
+
+def test_a_condition_may_lead_to_an_error():
+    with pytest.raises(KernelSyntaxError, match="#error"):
+        elementwise("float x", "float y", "y = scaled(x)", preamble=CONDITIONS, options=("-DSCALE=1",))(X)
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_macros_join_words_and_take_any_number_of_arguments(library):
+    target = targets.target(library)
+    text = "float v2 = x; y = CALL(fabs, f, NAMED(v, TWO)) + CALL(fmin, f, x, 1);"
+    kernel = elementwise("float x", "float y", text, preamble=MACROS)
+    assert target.get(kernel(target.put(np.array([-3, 4], np.float32)))).tolist() == [0, 5]
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_statements_behind_commas_and_constant_conditions(library):
+    target = targets.target(library)
+    text = "float a = x; if constexpr (sizeof(float) == 4) { y = a, a += 1, y *= a; } else y = 0;"
+    kernel = elementwise("float x", "float y", text)
+    assert target.get(kernel(target.put(np.array([2, 3], np.float32)))).tolist() == [6, 12]
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_the_argument_of_a_complex_number(library):
+    target = targets.target(library)
+    z = np.array([1 + 1j, -2, -3j], np.complex64)
+    found = target.get(elementwise("complex64 z", "float y", "y = arg(z)")(target.put(z)))
+    assert same_bits(found, target.get(elementwise(lambda z: np.angle(z))(target.put(z))))
+    assert np.allclose(found, np.angle(z))
+
+
+# --- templates whose types a call names
+
+TEMPLATES = """
+template <typename T> __device__ T one() { return 1; }
+template <typename A, typename B> __device__ A halved(B b) { return b / (A)2; }
+template <typename T> __device__ T third(T a) { return a / 3; }
+template <typename T> __device__ T twice_third(T a) { return third<T>(a) * 2; }
+template <typename T> __device__ void increase(T& a) { a += 1; }
+"""
+CALLS = {
+    "one<T>() + x": [2, 8], "halved<double, int>(x)": [0.5, 3.5], "halved<double>(x)": [0.5, 3.5],
+    "third<int>(7) + third<double>(7)": [2 + 7 / 3] * 2, "twice_third< int >(x)": [0, 4],
+    "third<unsigned int>(-1) > 0": [1, 1], "(n < 3 > (x))": [0, 0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_may_name_the_types_of_a_template(library, call):
+    target = targets.target(library)
+    kernel = elementwise("T x", "float64 y", f"int n = 3; y = {call};", preamble=TEMPLATES)
+    found = target.get(kernel(target.put(np.array([1.0, 7.0]))))
+    assert np.allclose(found, CALLS[call], rtol=1e-15)
+
+
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_a_reference_of_a_type_that_is_named(library):
+    target = targets.target(library)
+    kernel = elementwise("T x", "T y", "y = x; increase<T>(y);", preamble=TEMPLATES)
+    assert target.get(kernel(target.put(X))).tolist() == (X + 1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [("none<T>(x)", "no template none<>"), ("one<T, T>()", "no template one<> of 2"), ("halved<>(x)", "not complete C"),
+     ("increase<int>(y)", "a pointer to")],
+)  # fmt: skip
+def test_types_that_fit_no_template_are_refused(call, words):
+    with pytest.raises((KernelSyntaxError, KernelTypeError), match=words):
+        elementwise("T x", "T y", f"y = x; {call};", preamble=TEMPLATES)(X)

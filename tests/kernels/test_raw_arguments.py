@@ -28,7 +28,8 @@ from xferlib.errors import (
 )
 from xferlib.kernels import raw_module
 from xferlib.kernels.calls.raw import codes_of
-from xferlib.kernels.frontends.raw.preprocessor import preprocessed
+from xferlib.kernels.frontends.cpp.preprocessor import preprocessed
+from xferlib.kernels.frontends.raw.source import variable, whole_shape
 from xferlib.testing import backend_named
 
 
@@ -104,7 +105,8 @@ def test_what_is_no_such_struct_is_refused(library: str, wrong: Any) -> None:
 
 def test_a_struct_can_be_declared_where_the_source_hides_it(library: str) -> None:
     source = """
-struct Range { float low, high; __device__ float width() const { return high - low; } };
+struct Ends { float low, high; };
+struct Range : Ends {};
 extern "C" __global__ void clamp(float *x, Range r) { x[0] = fminf(fmaxf(x[0], r.low), r.high); }"""
     with pytest.raises(KernelSyntaxError, match="types="):
         _kernel(source, "clamp")
@@ -117,6 +119,157 @@ extern "C" __global__ void clamp(float *x, Range r) { x[0] = fminf(fmaxf(x[0], r
     x = xl.to_device(np.full(1, 9, np.float32))
     kernel(1, 1, (x, (1, 2)))
     assert xl.to_host(x).tolist() == [2]
+
+
+_LIMITS = """
+struct Limits {
+    float low = 0, high{1};
+    static const int count = 2;
+    enum { most = 4 };
+    Limits() = default;
+    __host__ __device__ Limits(float low, float high) : low(low), high{high} { if (high < low) { this->high = low; } }
+    __device__ float operator[](int i) const { return i ? high : low; }
+    template <class T> __device__ T width() const { return T(high - low); }
+};
+extern "C" __global__ void clamp(float *x, Limits r) { x[0] = fminf(fmaxf(x[0], r[0]), r[1]); }"""
+
+
+def test_functions_and_constants_of_a_struct_take_no_room(library: str) -> None:
+    kernel = _kernel(_LIMITS, "clamp", lambda x, r: np.clip(x, r["low"], r["high"], out=x))
+    x = xl.to_device(np.full(1, 9, np.float32))
+    kernel(1, 1, (x, {"high": 2, "low": 1}))
+    assert xl.to_host(x).tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["float x; virtual void f();", "float x; void (*f)(int);", "int x : 3;", "union { int a; float b; };",
+     "enum K { a } k;", "DECLARED(float, x); int y;", "alignas(8) float x;", "int a = f(1, 2), b;"],
+)  # fmt: skip
+def test_a_struct_with_members_that_cannot_be_read_is_refused(body: str) -> None:
+    with pytest.raises(KernelSyntaxError, match="types="):
+        _parameters(f'struct S {{ {body} }}; extern "C" __global__ void k(S s) {{}}', "k")
+
+
+def test_an_aligned_struct_is_as_large_as_it_asks_for() -> None:
+    source = """
+template <class T> struct Pair { T a; T b; };
+struct __align__(16) Wide { float x; Pair<short> p; const float *__restrict__ q; };
+extern "C" __global__ void k(Wide s) {}"""
+    [(_, dtype)] = _parameters(source, "k")
+    assert {name: found[1] for name, found in dtype.fields.items()} == {"x": 0, "p": 4, "q": 8}
+    assert dtype.itemsize == 16
+
+
+def test_a_record_of_the_same_layout_is_passed_by_its_bytes(library: str) -> None:
+    kernel = _kernel(_MOVE, "move", _move)
+    motion, offset = (np.dtype(each.dtype) for each in kernel.parameters[1:3])
+    by, scale = np.dtype([(each, "f4") for each in "xyz"]), np.dtype([("a", "f8"), ("b", "f8")])
+    assert motion.fields is not None
+    offsets = [at for _, at, *_ in motion.fields.values()]
+    given = np.dtype({"names": [*motion.fields], "formats": [by, "i4", scale], "offsets": offsets})
+    record = np.zeros(1, given)
+    record["by"]["z"] = 2
+    x = xl.to_device(np.ones(3, np.float32))
+    kernel(1, 32, (x, record, np.zeros(2, offset["x"]).view([("all", offset["x"], 2)]), 3))
+    assert xl.to_host(x).tolist() == [2.0] * 3
+
+
+def test_an_array_of_vectors_has_an_axis_of_their_members(library: str) -> None:
+    source = 'extern "C" __global__ void up(float3 *x, const float2 *y) { x[threadIdx.x].y += y[threadIdx.x].x; }'
+
+    def up(x: Any, y: Any) -> None:
+        x[:, 1] += y[:, 0]
+
+    x, y = xl.to_device(np.zeros((4, 3), np.float32)), xl.to_device(np.ones((4, 2), np.float32))
+    _kernel(source, "up", up)(1, 4, (x, y))
+    assert xl.to_host(x).tolist() == [[0, 1, 0]] * 4
+
+
+def test_a_record_with_the_names_exchanged_is_refused(library: str) -> None:
+    kernel = _kernel(_MOVE, "move", _move)
+    motion, offset = (np.dtype(each.dtype) for each in kernel.parameters[1:3])
+    exchanged = np.zeros((), [(name, offset[name]) for name in "yx"])
+    with pytest.raises(KernelTypeError, match="a struct of"):
+        kernel(1, 32, (xl.to_device(np.ones(3, np.float32)), np.zeros((), motion), exchanged, 3))
+
+
+_MACROS = """
+#define ARRAY(T) const T *__restrict__
+#define PASTED(a, b) a##b
+#define NAMED(a, b) PASTED(a, b)
+#define OF float
+#define SUFFIX 2
+#define MAKE(name, T, ...) extern "C" __global__ void name##_##T(T *y, __VA_ARGS__) { y[0] = 1; }
+MAKE(fill, double, ARRAY(OF) x, NAMED(float, SUFFIX) v)
+#undef ARRAY
+#define ARRAY(T) T *
+extern "C" __global__ void other(ARRAY(OF) x) {}
+"""
+
+
+def test_macros_with_parameters_are_replaced() -> None:
+    found = [(name, str(dtype)) for name, dtype in _parameters(_MACROS, "fill_double")]
+    assert found == [("y", "pointer"), ("x", "pointer"), ("v", "[('x', '<f4'), ('y', '<f4')]")]
+    y, x = _kernel(_MACROS, "fill_double").parameters[:2]
+    assert (str(y.dtype), y.is_const, str(x.dtype), x.is_const) == ("float64", False, "float32", True)
+    assert not _kernel(_MACROS, "other").parameters[0].is_const
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no compiler to compare with")
+@given(
+    st.lists(
+        st.sampled_from(
+            ["F(1)", "F(F(2))", "G(a,b)", "G(F(x),(1,2))", "V(1,2,3)", "V(1)", "N()", "H(G(p,q), O)", "F (3)", "O", "F",
+             "S(a + b)", "C(O, 1)", "D(O, 1)", "G(a)"]
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)  # fmt: skip
+@settings(max_examples=20, deadline=None)
+def test_macros_mean_what_they_mean_to_a_compiler(calls: list[str]) -> None:
+    assume("G(a)" not in calls)  # an error of the compiler's
+    source = """
+#define O 7
+#define F(x) (x + O)
+#define G(x, y) x y F(y)
+#define V(x, ...) x: __VA_ARGS__
+#define N() none
+#define H(x, y) G(x, y)
+#define S(x) #x
+#define C(a, b) a##b
+#define D(a, b) C(a, b)
+""" + " | ".join(calls)
+    told = subprocess.run(["gcc", "-E", "-P", "-xc", "-"], input=source, capture_output=True, text=True, check=True)
+    wanted = told.stdout.strip().splitlines()[-1]
+    found = preprocessed(source, ()).text.splitlines()[-1]
+    assert "".join(found.split()) == "".join(wanted.split())
+
+
+_SPELLED = """
+enum Kind { A, B };
+enum class Small : unsigned char { C };
+typedef enum { D, E } Other;
+extern "C" __global__ void k(float const *a, float *const b, const float *const __restrict__ c, Kind d, Small e,
+    enum Kind f, Other g, dim3 h, __half i, float j = 1.0f) {}"""
+
+
+def test_the_words_of_parameters_are_those_of_cpp() -> None:
+    kernel = _kernel(_SPELLED, "k")
+    assert [each.is_const for each in kernel.parameters[:3]] == [True, False, True]
+    sizes = ["float32", "float32", "float32", "int32", "uint8", "int32", "int32"]
+    assert [str(each.dtype) for each in kernel.parameters[:7]] == sizes
+    assert [str(each.dtype) for each in kernel.parameters[8:]] == ["float16", "float32"]
+    assert kernel.parameters[7].nbytes == 12
+
+
+def test_an_instance_may_be_spelled_with_other_blanks(library: str) -> None:
+    source = "template <typename T, int n> __global__ void fill(T *x) { x[0] = n; }"
+    kernel = _kernel(source, "fill<float,3>", lambda x: x.fill(3), names=("fill< float, 3 >",))
+    x = xl.to_device(np.zeros(1, np.float32))
+    kernel(1, 1, (x,))
+    assert xl.to_host(x).tolist() == [3]
 
 
 _BOX = """
@@ -140,7 +293,8 @@ def test_the_instances_of_a_template_of_structs_are_read_from_the_source() -> No
 
 def test_the_instance_of_a_template_can_be_declared(library: str) -> None:
     source = """
-template <typename T> struct Scale { T by; __device__ T operator()(T x) const { return x * by; } };
+template <typename T> struct Factor { T by; __device__ T operator()(T x) const { return x * by; } };
+template <typename T> struct Scale : Factor<T> {};
 extern "C" __global__ void scale(float *x, Scale< float > s) { x[0] = s(x[0]); }"""
     with pytest.raises(KernelSyntaxError, match="types="):
         _kernel(source, "scale")
@@ -550,6 +704,9 @@ _SOURCE = """
 __constant__ float table[4];
 __device__ int counter = 5;
 __device__ double2 odd;
+const int half_as_many = 4;
+__device__ float many[half_as_many * 2][3];
+__constant__ short listed[] = {1, 2, 3};
 namespace space { __device__ long long far[2][3]; }
 extern "C" __global__ void look(float *x) { x[threadIdx.x] = table[threadIdx.x] + counter; }
 extern "C" __global__ void far_too(long long *x) { x[0] = space::far[1][2]; space::far[0][0] = 9; odd.x = 1; }
@@ -593,11 +750,24 @@ def test_variables_of_the_device_are_arrays(library: str, module: xl.RawModule) 
     module.get_function("far_too")(1, 1, (y,))
     assert (xl.to_host(y).tolist(), xl.to_host(far).tolist()) == ([5], [[9, 1, 2], [3, 4, 5]])
     assert backend_named(library).view(module.get_global("odd")).shape == (16,)
+    assert backend_named(library).view(module.get_global("many")).shape == (8, 3)
+    assert xl.to_host(module.get_global("listed")).tolist() == [1, 2, 3]
     assert xl.to_host(module.get_global("odd", "float64")).tolist() == [1, 0]
     with pytest.raises(ArgumentError, match="no variable 'missing'"):
         module.get_global("missing")
     with pytest.raises(LayoutError, match="no multiple"):
         module.get_global("counter", "float64")
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "shape"),
+    [("table", 4, (4,)), ("table", 5, None), ("counter", 1, ()), ("many", 24, (8, 3)), ("many", 25, None),
+     ("listed", 3, (3,))],
+)  # fmt: skip
+def test_an_extent_that_is_no_number_follows_from_the_size(name: str, count: int, shape: Any) -> None:
+    found = variable(preprocessed(_SOURCE, ()), name)
+    assert found is not None
+    assert whole_shape(found[1], count) == shape
 
 
 def test_a_cooperative_launch_runs_all_blocks_at_a_time(library: str, module: xl.RawModule) -> None:

@@ -129,6 +129,7 @@ function of the Array API. A test is not applicable if it tests
 - a name for which the table has no counterpart;
 - hardware that the backend lacks (CUDA source on a CPU, a second device);
 - an error where xferlib does the work;
+- memory that the test reads and never writes, or an order that it leaves to chance, where the simulator reports it;
 
 or if the peer itself leaves it out. `not_applicable.txt` beside the tool lists those that no name tells. Layouts are
 compared where a test asks for it.
@@ -147,8 +148,10 @@ def page(found: list[Counts]) -> str:
     for each in found:
         left_out = sum(each.not_applicable.values())
         lines.append(f"| {each.peer} | {each.backend} | {each.passed} | {each.of} | {left_out} |")
-    passed, of = sum(each.passed for each in found), sum(each.of for each in found)
-    lines += ["", f"Together {passed} of {of}.", "", "## Exceptions", ""]
+    lines += ["", "| backend | passed of all suites | share |", "|---|---:|---:|"]
+    for backend in sorted({each.backend for each in found}):
+        lines.append(_total(backend, [each for each in found if each.backend == backend]))
+    lines += [_total("together", found), "", "## Exceptions", ""]
     grouped = sorted(_grouped(found, known).items())
     for reason in dict.fromkeys(why for (_, why), _ in grouped):
         lines.append(f"- {reason or 'to be looked at'}:")
@@ -159,6 +162,11 @@ def page(found: list[Counts]) -> str:
     lines += ["", "## Not applicable", "", "| because of | tests |", "|---|---:|"]
     lines += [f"| {reason} | {count} |" for reason, count in sorted(skipped.items(), key=lambda each: -each[1])]
     return "\n".join([*lines, "", "<!-- Written by tools/peer_suites from its results.json. -->", ""])
+
+
+def _total(name: str, found: list[Counts]) -> str:
+    passed, of = sum(each.passed for each in found), sum(each.of for each in found)
+    return f"| {name} | {passed} of {of} | {passed / max(of, 1):.1%} |"
 
 
 def _grouped(found: list[Counts], known: list[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:

@@ -170,8 +170,8 @@ class Streams(_Named, ABC):
         """From now on record what is enqueued on ``stream``, which is none of the default ones, without doing it."""
         raise self._unsupported("graphs")
 
-    def capture_end(self, stream: RawStream) -> Callable[[RawStream], None]:
-        """End the recording, even if this raises; return the function that enqueues the work on a stream."""
+    def capture_end(self, stream: RawStream) -> Callable[[RawStream], None] | None:
+        """End the recording, even if this raises; return the function that enqueues the work, None for no work."""
         raise self._unsupported("graphs")
 
     def follows_launches(self, stream: RawStream) -> bool:

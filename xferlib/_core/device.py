@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, cast
+
+from xferlib._runtime import peer_names
 
 _interned: dict[tuple[str, str, int], Device] = {}
 
@@ -135,6 +137,11 @@ class Device:
 
     def __repr__(self) -> str:
         return f"Device({str(self)!r})"
+
+    if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
+
+        def __getattr__(self, name: str) -> NoReturn:
+            peer_names.refuse(self, name, peer_names.DEVICE_NAMES)
 
     @property
     def properties(self) -> DeviceProperties:

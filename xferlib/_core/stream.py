@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from xferlib._core import devices, observe, registry
 from xferlib._core.device import Device, DeviceSpec
 from xferlib._core.ordering import capture
+from xferlib._core.ordering.bound import ProcessBound
 from xferlib._core.ordering.event import Event, check_event
 from xferlib._core.pending import PendingTransfer, pending_on
 from xferlib._core.raw import call_guarded, handle_of, stream_text
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 _local = threading.local()
 
 
-class Stream:
+class Stream(ProcessBound):
     """A queue of work on one device; ``with stream:`` makes it current, in the native library too.
 
     On a CPU every operation is complete when it returns, and a stream is a formality.
@@ -41,15 +43,20 @@ class Stream:
     """
 
     __slots__ = ("__weakref__", "_backend", "_raw", "device")
+    _elsewhere = "make one there: xferlib.Stream(device)"
 
     def __init__(self, device: DeviceSpec = None, *, non_blocking: bool = True, priority: int = 0) -> None:
         self.device: Device = devices.get_device(device)
         self._backend = registry.get(self.device.backend).at(self.device)
         self._backend.attach(self.device)
-        if isinstance(priority, bool) or not isinstance(priority, int):
-            raise ArgumentError(f"Stream: priority={shown(priority)} is no int; lower numbers run first; 0 is usual")
+        try:
+            number = operator.index(None if isinstance(priority, bool) else priority)  # type: ignore[arg-type]
+        except TypeError:
+            raise ArgumentError(
+                f"Stream: priority={shown(priority)} is no int; lower numbers run first; 0 is usual"
+            ) from None
         has_priorities = self._backend.capabilities.priorities
-        priority = max(-(1 << 31), min(priority, (1 << 31) - 1)) if has_priorities else 0
+        priority = max(-(1 << 31), min(number, (1 << 31) - 1)) if has_priorities else 0
         self._raw = self._backend.stream_create(self.device, non_blocking=non_blocking, priority=priority)
 
     @classmethod

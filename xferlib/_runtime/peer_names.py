@@ -1,4 +1,4 @@
-"""Names of the streams and events of other libraries, for the errors of a program that is being moved."""
+"""Names of the streams, events and devices of other libraries, for the errors of a program that is being moved."""
 
 from __future__ import annotations
 
@@ -27,6 +27,17 @@ EVENT_NAMES = {
     "time_till": "end.elapsed_ms(start)",
     "record": "stream.record(event)",
     "wait": "stream.wait(event)",
+}
+DEVICE_NAMES = {
+    "attributes": "device.attribute(name)",
+    "compute_capability": "device.properties.compute_capability",
+    "get_attribute": "device.attribute(name)",
+    "get_attributes": "device.attribute(name)",
+    "id": "device.index",
+    "mem_info": "device.free_memory, device.total_memory",
+    "multi_processor_count": "device.properties.multiprocessor_count",
+    "name": "device.properties.name",
+    "type": "device.kind",
 }
 TRANSFER_NAMES = {
     "get": "transfer.result()",

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib._core import observe, staging_hooks
+from xferlib._core import convert, observe, staging_hooks
 from xferlib._core.array import Array, ArrayInfo, c_strides
-from xferlib._memory import in_flight
+from xferlib._memory import in_flight, pinned
 from xferlib._transfer import plan, relayout, staged
 from xferlib._transfer.ends import CopyTarget
 from xferlib._transfer.handle import Transfer
@@ -202,6 +202,9 @@ def fill(dst: Array, value: HostArray, backend: Backend) -> None:
     """Set every element of an array to one value, on the current stream."""
     info = backend.view(dst)
     if info.size:
+        if backend.stream_current(info.device).capture is not None:  # a graph copies from pinned memory alone
+            given, value = value, pinned.pools.of(backend).empty((), info.dtype)
+            convert.copy_into(value, given)
         one = host_to_device(value, CopyTarget(backend, info.device), info.dtype)
         spread = backend.view(one)._replace(shape=info.shape, strides=(0,) * len(info.shape))
         relayout.copy(info, spread, backend, backend.stream_current(info.device))

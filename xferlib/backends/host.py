@@ -138,7 +138,7 @@ class HostBackend(Backend):
             )
         captures.open(stream)
 
-    def capture_end(self, stream: RawStream) -> Callable[[RawStream], None]:
+    def capture_end(self, stream: RawStream) -> Callable[[RawStream], None] | None:
         return captures.close(stream.device)
 
     def stream_use(self, stream: RawStream) -> None:

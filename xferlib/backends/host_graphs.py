@@ -38,8 +38,8 @@ class HostCaptures:
                 observe.activate(self)
             self._open[threading.get_ident(), stream.device] = (stream, [])
 
-    def close(self, device: Device) -> Callable[[RawStream], None]:
-        """End that; return the function that does it all."""
+    def close(self, device: Device) -> Callable[[RawStream], None] | None:
+        """End that; return the function that does it all, None where it is nothing."""
         with self._lock:
             _, steps = self._open.pop((threading.get_ident(), device))
             if not self._open:
@@ -49,7 +49,7 @@ class HostCaptures:
             for step in steps:
                 step()
 
-        return run
+        return run if steps else None
 
     def stream(self, device: Device) -> RawStream | None:
         """The stream that this thread captures."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -25,12 +24,12 @@ from xferlib.errors import (
     shown,
 )
 from xferlib.kernels.engines.cuda import cache
+from xferlib.kernels.frontends.cpp.preprocessor import Preprocessed, preprocessed
 from xferlib.kernels.frontends.raw import mangled, pieces
 from xferlib.kernels.frontends.raw import source as raw_source
 from xferlib.kernels.frontends.raw.pieces import Piece
-from xferlib.kernels.frontends.raw.preprocessor import Preprocessed, preprocessed
 from xferlib.kernels.frontends.raw.signature import parse_signature
-from xferlib.kernels.frontends.raw.types import SourceTypes, checked_types
+from xferlib.kernels.frontends.raw.types import SourceTypes, checked_types, closed_up
 from xferlib.kernels.raw import RawKernel
 
 if TYPE_CHECKING:
@@ -97,6 +96,7 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
             raise KernelSyntaxError(
                 f"get_function: {shown(wrong)} is no string; give the kernel's name, and C for its parameters"
             )
+        name = next((each for each in self._names if closed_up(each) == closed_up(name)), name)
         source, types = self._read()
         found = signature if signature is not None else raw_source.find_signature(source, name)
         found = mangled.signature_of(name) if found is None else found
@@ -183,8 +183,10 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
             declared = raw_source.variable(source, name)
             found = types.find(declared[0]) if declared is not None else None
             if declared is not None and found is not None and found.dtype in SUPPORTED:
-                if math.prod(declared[1]) * found.dtype.itemsize == nbytes:
-                    return declared[1], found.dtype
+                count, rest = divmod(nbytes, found.dtype.itemsize)
+                shape = None if rest else raw_source.whole_shape(declared[1], count)
+                if shape is not None:
+                    return shape, found.dtype
             return (nbytes,), np.dtype("uint8")
         if nbytes % kind.itemsize:
             raise LayoutError(f"variable {name!r} has {nbytes} bytes, no multiple of {kind}; give another dtype")

@@ -17,7 +17,7 @@ from xferlib._core.backend_options import DeviceKernels
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device, DeviceIdentity, DeviceProperties
 from xferlib._core.namespaces import make_namespace
-from xferlib._core.ordering.capture import RecordedWork
+from xferlib._core.ordering.capture import unjoined
 from xferlib._core.raw import OperationListener, RawEvent, RawKernel, RawStream
 from xferlib._memory import host
 from xferlib._runtime import happens_before
@@ -30,6 +30,7 @@ from xferlib.sim.machine.injection import Point
 from xferlib.sim.machine.machine import Machine
 from xferlib.sim.machine.settings import Settings
 from xferlib.sim.model import memory
+from xferlib.sim.model.captured_work import CapturedWork
 from xferlib.sim.model.streams import LEGACY, LEGACY_ALIAS, PER_THREAD, SimEvent, SimStream, StreamHandle, StreamKind
 
 if TYPE_CHECKING:
@@ -259,21 +260,23 @@ class SimBackend(Backend, DeviceKernels):
 
     def capture_begin(self, stream: RawStream) -> None:
         self.machine.pass_point(Point.RECORD)
-        _stream(stream).recorded = RecordedWork(_stream(stream))
+        _stream(stream).recorded = CapturedWork(_stream(stream))
 
-    def capture_end(self, stream: RawStream) -> Callable[[RawStream], None]:
+    def capture_end(self, stream: RawStream) -> Callable[[RawStream], None] | None:
         origin = _stream(stream)
         recorded = origin.recorded
         assert recorded is not None
         for each in (origin, *recorded.others):
             each.recorded = None
+        if not recorded.is_joined:
+            raise unjoined("Stream.capture")
         own = {each: self.machine.stream(each.device) for each in recorded.others}
 
         def launch(on: RawStream) -> None:
             with self.machine.lock:
                 recorded.repeat({origin: _stream(on), **own})
 
-        return launch
+        return None if recorded.is_empty else launch
 
     def stream_call(self, stream: RawStream, function: Callable[[], None]) -> None:
         self.machine.call(_stream(stream), function)

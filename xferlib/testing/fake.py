@@ -284,7 +284,7 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
             queues[handle].recorded = None
             made.append(self.stream_create(queues[handle].device, non_blocking=True, priority=0))
             own[handle] = made[-1].handle
-        return lambda on: work.repeat({**own, stream.handle: on.handle})
+        return None if work.is_empty else lambda on: work.repeat({**own, stream.handle: on.handle})
 
     def event_wait(self, stream: RawStream, event: Any) -> None:
         with self.machine.lock:

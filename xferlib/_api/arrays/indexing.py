@@ -111,7 +111,9 @@ def _selection(lib: Primitives, x: Array, keys: Key) -> Selection:
 
 
 def _value(lib: Primitives, each: Any) -> Any:
-    """One part of a key, with sequences and NumPy arrays as NumPy arrays."""
+    """One part of a key, with sequences and NumPy arrays as NumPy arrays, and sequences of the library's as one."""
+    if isinstance(each, list) and _holds_array(lib, each):
+        each = _stacked(lib, [_value(lib, part) for part in each])
     if isinstance(each, (list, np.ndarray, np.bool_)) or type(each) is bool:
         host = np.asarray(each)
         if host.size == 0 and isinstance(each, list):
@@ -122,6 +124,23 @@ def _value(lib: Primitives, each: Any) -> Any:
     if lib.is_array(each) and lib.info(each).dtype.kind not in "biu":
         raise IndexError(f"an array of {lib.info(each).dtype} is no index; use integers or a mask of bool")
     return each
+
+
+def _holds_array(lib: Primitives, each: Any) -> bool:
+    return any(_holds_array(lib, part) for part in each) if isinstance(each, list) else lib.is_array(each)
+
+
+def _stacked(lib: Primitives, parts: list[Any]) -> Array:
+    """The parts of a list, some of them arrays of the library, as one array on their device."""
+    parts = [np.asarray(each) if _is_integer(each) else each for each in parts]
+    if not all(_is_advanced(lib, each) for each in parts) or len({_shape(lib, each) for each in parts}) > 1:
+        raise IndexError("a list is an index if it holds integers, or arrays of one shape; give one array")
+    dtype = np.result_type(*(_dtype(lib, each) for each in parts))
+    device = next(lib.info(each).device for each in parts if lib.is_array(each))
+    out = lib.empty((len(parts), *_shape(lib, parts[0])), dtype, device)
+    for row, each in enumerate(parts):
+        assign(lib, _view(lib, out, (row,)), lib.upload(each) if isinstance(each, np.ndarray) else each)
+    return out
 
 
 def _is_integer(value: Any) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xferlib._core.raw import captured, opened
+from xferlib.errors import CaptureError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,6 +40,10 @@ class RecordedWork:
         self._steps.append((stream, step))
 
     @property
+    def is_empty(self) -> bool:
+        return not self._steps
+
+    @property
     def others(self) -> list[Any]:
         """The streams besides the first one."""
         return [each for each in dict.fromkeys(stream for stream, _ in self._steps) if each is not self.origin]
@@ -48,6 +53,14 @@ class RecordedWork:
         events: dict[int, Any] = {}
         for stream, step in self._steps:
             step(streams[stream], events)
+
+
+def unjoined(doing: str) -> CaptureError:
+    """The error for a capture that leaves work of a stream which has waited for the captured one."""
+    return CaptureError(
+        f"{doing}: another stream has waited for the captured one, and its work was not waited for; call "
+        "stream.wait(other) before the block ends"
+    )
 
 
 def refuse(call: str, stream: RawStream) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from xferlib._core import devices, observe, registry
 from xferlib._core.device import Device, DeviceSpec
+from xferlib._core.ordering.bound import ProcessBound
 from xferlib._core.raw import captured, event_text
 from xferlib._runtime import peer_names
 from xferlib._runtime.checks import refuse_no_flag
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from xferlib._core.raw import Capture, RawEvent, RawStream
 
 
-class Event:
+class Event(ProcessBound):
     """A point in a stream's work.
 
     Args:
@@ -29,6 +30,7 @@ class Event:
     """
 
     __slots__ = ("_backend", "_capture", "_device", "_raw", "blocking", "interprocess", "timing")
+    _elsewhere = "send ipc_handle() of an Event(interprocess=True), and open it there: Event.from_ipc_handle(handle)"
 
     def __init__(self, *, timing: bool | None = None, blocking: bool = False, interprocess: bool = False) -> None:
         timing = interprocess is False if timing is None else timing

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from xferlib._core import observe
 from xferlib._core.observe import Kind
+from xferlib._core.ordering.bound import ProcessBound
 from xferlib._core.raw import Capture, opened
 from xferlib._runtime.fork import reset_in_child
 from xferlib._runtime.interrupts import deferred
-from xferlib.errors import CaptureError, ContextError, StreamError
+from xferlib.errors import CaptureError, ContextError, StreamError, XferWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,10 +91,11 @@ def _sweep() -> None:
                 _ending.remove(work)
 
 
-class Graph:
+class Graph(ProcessBound):
     """The work captured in a block of `Stream.capture`, to be enqueued as one."""
 
     __slots__ = ("__weakref__", "_is_open", "_streams", "_work", "device")
+    _elsewhere = "capture the work there"
 
     def __init__(self, device: Device, streams: Any) -> None:
         self.device: Device = device
@@ -164,6 +166,10 @@ class Graph:
         return f"<Graph on {self.device}, {state}>"
 
 
+def _nothing(_: RawStream) -> None:
+    """The work of a graph in which none was recorded."""
+
+
 class CaptureBlock:
     """The ``with`` block of `Stream.capture`."""
 
@@ -200,20 +206,37 @@ class CaptureBlock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        work = None
+        work, is_empty = None, False
         with deferred:
             try:
                 self._stream.__exit__(kind, error, trace)
             finally:
                 try:
                     run = self._end()
-                    if error is None and run is not None:
-                        work = _GraphWork(self._backend, run, self._capture.kept)
+                    if error is None:
+                        is_empty = run is None
+                        work = _GraphWork(self._backend, run or _nothing, self._capture.kept)
                 except Exception:
                     if error is None:  # else that one tells more
                         raise
                 finally:
                     self._graph._complete(work)
+        if is_empty:
+            self._warn()
+
+    def _warn(self) -> None:
+        """Tell that no work was recorded, which most often was given to another stream, or to a CPU by its library."""
+        import warnings
+
+        from xferlib._runtime.callsite import user_site
+
+        if self._backend.capabilities.streams:
+            why = "enqueue it on the current stream; a library that takes a stream gets stream.handle or stream.native"
+        else:
+            why = f"a CPU records what xferlib does, and not what {self._backend.name} does by itself"
+        site = user_site()
+        text = f"Stream.capture: the block has recorded no work, so that graph.launch() does nothing; {why}"
+        warnings.warn_explicit(text, XferWarning, site.file, site.line)
 
     def _end(self) -> Callable[[RawStream], None] | None:
         try:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from xferlib._core.ordering import capture
 from xferlib._runtime.fork import reset_in_child
 from xferlib.backends.cuda import driver as calls
-from xferlib.errors import DeviceLostError, DeviceMemoryError, ForkError, TransferError
+from xferlib.errors import CaptureError, DeviceLostError, DeviceMemoryError, ForkError, TransferError
 
 # After these nothing more can run in the process (CUDA driver API, "CUresult").
 _STICKY = frozenset({
@@ -49,6 +50,13 @@ def failure(result: Any, doing: str) -> Exception:
         )
     if int(result) == calls.OUT_OF_MEMORY:
         return DeviceMemoryError(f"{doing} failed with {name}: free device arrays, or move less at a time")
+    if name == "CUDA_ERROR_STREAM_CAPTURE_UNJOINED":
+        return capture.unjoined(doing)
+    if name.startswith("CUDA_ERROR_STREAM_CAPTURE"):
+        return CaptureError(
+            f"{doing} failed with {name}: a library has made a call that a capture does not allow; make it before the "
+            "block, or leave it out"
+        )
     return TransferError(f"{doing} failed with {name}; `xferlib info` shows the driver and the devices")
 
 

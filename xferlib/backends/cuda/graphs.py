@@ -111,14 +111,18 @@ class CudaGraphs(CudaStreams):
     def _mark_launch(self, stream: RawStream) -> Any:
         return self.event_record(stream, timing=False)
 
-    def capture_end(self, stream: RawStream) -> CudaGraph:
+    def capture_end(self, stream: RawStream) -> CudaGraph | None:
         ends, functions, memory = self._captures.pop((stream.device.index, stream.handle))
-        graph, made = ctypes.c_void_p(), ctypes.c_void_p()
+        graph, made, count = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
         try:
             result = self._inside(stream.device, calls.capture_end, stream.handle, ctypes.addressof(graph))
         finally:
             ends.close()
         try:
+            if not result:
+                result = calls.graph_nodes(graph.value or 0, 0, ctypes.addressof(count))
+            if not result and not count.value:
+                return None
             if not result:
                 result = self._inside(
                     stream.device, calls.graph_instantiate, ctypes.addressof(made), graph.value or 0, 0

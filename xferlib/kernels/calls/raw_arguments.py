@@ -20,6 +20,9 @@ _MOST_THREADS_Z = 64
 _MOST_SHARED_NBYTES = 227 << 10
 """The most dynamic shared memory of a block on any GPU; on a GPU, its driver checks the exact limit."""
 
+_MOST_STRUCT_NBYTES = 32764
+"""All parameters of a kernel, on any GPU."""
+
 
 def passed(kernel: str, parameter: RawParameter, value: Any, info: ArrayInfo | None) -> np.generic:
     """The value passed to the kernel: an address of 64 bits, or a number of the declared type.
@@ -83,6 +86,11 @@ def _struct(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
     assert dtype is not None
     names = dtype.names or ()
     given = getattr(value, "dtype", None)
+    record = np.zeros((), dtype)
+    if isinstance(value, (np.ndarray, np.void)) and value.size == 1 and _has_layout(value.dtype, dtype):
+        nbytes = min(value.dtype.itemsize, dtype.itemsize)  # one of them may have more bytes behind its members
+        record.reshape(1).view(np.uint8)[:nbytes] = np.frombuffer(value.tobytes(), np.uint8, nbytes)
+        return _scalar(record)
     if isinstance(value, dict):
         fits = value.keys() == set(names)
         members = tuple(value[name] for name in names) if fits else ()
@@ -93,13 +101,10 @@ def _struct(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
         members = tuple(value)
         fits = len(members) == len(names)
     else:
-        fits, members = isinstance(value, np.void) and value.dtype == dtype, ()
-    record = np.zeros((), dtype)
+        fits, members = False, ()
     try:
-        if fits and names:
+        if fits:
             record[()] = tuple(members)
-        elif fits:
-            record[()] = value
     except (TypeError, ValueError, OverflowError):
         fits = False
     if not fits:
@@ -107,8 +112,33 @@ def _struct(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
             f"{kernel}(): argument {parameter.name!r} is {shown(value)}, and the parameter a struct of "
             f"{', '.join(names) or dtype}; pass a NumPy record, a dict, or a tuple in that order"
         )
-    found: Any = record[()]
-    return found  # type: ignore[no-any-return]
+    return _scalar(record)
+
+
+def _scalar(record: Any) -> np.generic:
+    found: np.generic = record[()]
+    return found
+
+
+def _has_layout(given: Any, wanted: Any) -> bool:
+    """Whether two dtypes have the same numbers at the same bytes, and no name of the one is elsewhere in the other."""
+    if given == wanted:
+        return True
+    if not given.names or not wanted.names or max(given.itemsize, wanted.itemsize) > _MOST_STRUCT_NBYTES:
+        return False
+    if any(a != b and (a in wanted.names or b in given.names) for a, b in zip(given.names, wanted.names, strict=False)):
+        return False
+    return _numbers_of(given) == _numbers_of(wanted)
+
+
+def _numbers_of(dtype: Any, at: int = 0) -> list[tuple[int, Any]]:
+    """The offset and dtype of each number within a dtype."""
+    if dtype.names:
+        return [found for name in dtype.names for found in _numbers_of(dtype[name], at + dtype.fields[name][1])]
+    if dtype.subdtype is None:
+        return [(at, dtype)]
+    each, shape = dtype.subdtype
+    return [found for number in range(math.prod(shape)) for found in _numbers_of(each, at + number * each.itemsize)]
 
 
 def extents_of(kernel: str, what: str, given: Any) -> tuple[int, int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from xferlib.errors import KernelSyntaxError, shown
-from xferlib.kernels.frontends.raw.preprocessor import expanded, option_macros
+from xferlib.kernels.frontends.cpp.preprocessor import decided, expanded, option_macros
 
 _FAST = frozenset({"--use_fast_math", "-use_fast_math"})
 _DEFINE = ("-D", "--define-macro=")
@@ -14,14 +14,15 @@ _WITHOUT_EFFECT = ("--std=", "-std=", "-w", "--device-debug", "-G", "--generate-
 
 
 class CompilerOptions(NamedTuple):
-    """The macros that replace words of the texts, and ``math``."""
+    """The options, the macros of them that replace words of the texts, and ``math``."""
 
+    options: tuple[str, ...]
     macros: dict[str, str]
     math: str
 
-    def applied(self, text: str | None) -> Any:
-        """A text of the kernel with its macros replaced."""
-        return text if text is None else expanded(text, self.macros)
+    def applied(self, text: Any) -> Any:
+        """A text of the kernel with its conditions decided and its macros replaced; anything else as it is."""
+        return expanded(decided(text, self.options), self.macros) if isinstance(text, str) else text
 
 
 def read(options: Sequence[str], math: str) -> CompilerOptions:
@@ -40,4 +41,4 @@ def read(options: Sequence[str], math: str) -> CompilerOptions:
                 f"options: {shown(each)} is for a CUDA compiler alone, and a kernel means the same on every backend; "
                 "give -DNAME=VALUE or --use_fast_math, or take raw_module"
             )
-    return CompilerOptions(option_macros(options), math)
+    return CompilerOptions(tuple(options), option_macros(options), math)

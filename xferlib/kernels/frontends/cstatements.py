@@ -41,6 +41,9 @@ class Statements(Loops):
             atomics.call(self, node, node.args.exprs if node.args else [], is_used=False)
         elif name in ("UnaryOp", "Assignment", "FuncCall"):
             self.any_value(node)
+        elif name == "ExprList":
+            for each in node.exprs:
+                self._statement(each)
         elif name in ("Goto", "Label"):
             self.fail(node, f"{name.lower()} is not supported in a snippet; use raw_module for such a kernel")
         else:

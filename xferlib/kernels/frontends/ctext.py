@@ -15,7 +15,7 @@ from typing import Any
 
 from xferlib.errors import KernelSyntaxError
 from xferlib.kernels.frontends.cpp import directives, type_names
-from xferlib.kernels.frontends.cpp.directives import NONE, Macros
+from xferlib.kernels.frontends.cpp.macros import NONE, Macros, use_behind
 from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION, MAX_CHARACTERS, check_length, plain_types
 from xferlib.kernels.frontends.source_lines import caret
 from xferlib.kernels.ir.types import C_TYPES, VECTOR_PARTS
@@ -36,6 +36,8 @@ NO_VALUE = "xf_none"
 """Stands between the parentheses of ``S()``, which C does not have."""
 _KEYWORDS = re.compile(r"\b(?:and|or|not)\b")
 _OPERATORS = {"and": "&&", "or": "||", "not": "!"}
+_MOST_EXPANSIONS = 4096
+"""Limit of the macros replaced in a text: one that names itself has no end."""
 _BUILTIN = frozenset(["char", "short", "int", "long", "float", "double", "unsigned", "signed"])
 
 Edit = tuple[int, int, str]
@@ -87,9 +89,11 @@ class SnippetText:
             self._replace(re.compile(rf"\bstruct\s+(?=(?:{'|'.join(sorted(structs))})\b)"), lambda match: "")
         self._replace(_STATIC_CAST, lambda match: f"({match[1]})")
         names = sorted((set(C_TYPES) | generics) - {"_Bool"}, key=len, reverse=True)
+        self._replace(type_names.explicit_call({*names} - structs), type_names.with_types)
         self._replace(_KEYWORDS, lambda match: _OPERATORS[match[0]])
         self._replace(_LIMITS, lambda match: f"xf_limit_{match[2]}(({match[1]})0)")
         self._replace(re.compile(r"\bauto\b"), lambda match: AUTO)
+        self._replace(re.compile(r"\bif\s+constexpr\b"), lambda match: "if")
         self._replace(re.compile(r"\bconstexpr\b"), lambda match: "const")
         self._replace(re.compile(r"\b__ldg\s*(?=\()"), lambda match: "*")  # a read, by whichever cache
         self._replace(_LIST_INDEX, lambda match: "[(long[]){")
@@ -158,9 +162,9 @@ class SnippetText:
     def _expand(self, macros: Macros) -> None:
         """Replace the uses of macros, those in what they expand to among them."""
         start = count = 0
-        while (found := directives.expansion(self._text, macros, start)) is not None:
+        while (found := use_behind(self._text, macros, start)) is not None:
             count += 1
-            if count > directives.MOST_EXPANSIONS or len(self._text) > 4 * MAX_CHARACTERS:
+            if count > _MOST_EXPANSIONS or len(self._text) > 4 * MAX_CHARACTERS:
                 raise self.error("its macros have no end; a macro must not name itself", self._origin[found[0]])
             self._edit([found])
             start = found[0]

@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.frontends.control import assigned
 from xferlib.kernels.frontends.cpp import directives, type_names
-from xferlib.kernels.frontends.cpp.directives import Macros
+from xferlib.kernels.frontends.cpp.macros import Macros
 from xferlib.kernels.frontends.cpp.structs import METHOD, SELF, StructText, take_structs
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.memory.contents import Place, Variable
@@ -128,13 +129,21 @@ class Inliner:
         caller: The translator of the call.
         function: What is called.
         make: Makes the translator of the function for its template's types.
+        types: Those of its template's types that the call names.
     """
 
-    def __init__(self, caller: Any, function: PreambleFunction, make: Callable[[Mapping[str, Any]], Any]) -> None:
+    def __init__(
+        self,
+        caller: Any,
+        function: PreambleFunction,
+        make: Callable[[Mapping[str, Any]], Any],
+        types: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         self.b: Builder = caller.b
         self._caller = caller
         self._function = function
         self._make = make
+        self._types = types
 
     def call(self, node: Any, given: list[Any], *, is_apart: bool, is_told: bool = False) -> Any:
         """The value that the function returns; false where it returns none.
@@ -185,7 +194,7 @@ class Inliner:
 
     def _deduced(self, node: Any, params: list[Any], args: list[Node | StructValue | Place]) -> dict[str, Any]:
         """The types of a template, by those of the arguments."""
-        found: dict[str, Any] = {}
+        found: dict[str, Any] = {**self._types}
         pairs = [*zip(params, args, strict=True)]
         for param, each in pairs[:1] if self._function.is_within_struct else pairs:
             kind = param.type if type(param.type).__name__ == "TypeDecl" else param.type.type
@@ -197,6 +206,8 @@ class Inliner:
 
     def _match(self, node: Any, name: str, dtype: Any, found: dict[str, Any]) -> None:
         """Find the types of a template in one parameter's, which a dtype is given for."""
+        if name in self._types:
+            return
         if name in self._function.types:
             if found.setdefault(name, dtype) != dtype:
                 problem = f"{name} of the template is {found[name]} by one argument and {dtype} by another"

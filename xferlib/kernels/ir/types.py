@@ -83,7 +83,7 @@ C_TYPES: dict[str, DType] = {
     "bool": BOOL, "_Bool": BOOL, "char": INT8, "signed char": INT8, "unsigned char": UINT8,
     "short": INT16, "unsigned short": UINT16, "int": INT32, "unsigned int": UINT32, "unsigned": UINT32,
     "long": INT64, "unsigned long": UINT64, "long long": INT64, "unsigned long long": UINT64,
-    "float": FLOAT32, "double": FLOAT64, "half": FLOAT16,
+    "float": FLOAT32, "double": FLOAT64, "half": FLOAT16, "__half": FLOAT16,
     "int8": INT8, "int16": INT16, "int32": INT32, "int64": INT64,
     "uint8": UINT8, "uint16": UINT16, "uint32": UINT32, "uint64": UINT64,
     "int8_t": INT8, "int16_t": INT16, "int32_t": INT32, "int64_t": INT64,

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from xferlib._core.ordering.capture import RecordedWork
+from xferlib.sim.model.captured_work import CapturedWork
 
 if TYPE_CHECKING:
     from xferlib.sim.model.streams import SimEvent, SimStream
@@ -19,13 +19,14 @@ _numbers = itertools.count()
 
 
 class CapturedEvent:
-    """An event of captured work: its number among those of a launch."""
+    """An event of captured work: its number among those of a launch, and the operations before it."""
 
-    __slots__ = ("number", "recorded")
+    __slots__ = ("known", "number", "recorded")
 
-    def __init__(self, recorded: RecordedWork) -> None:
+    def __init__(self, recorded: CapturedWork, known: dict[Any, int]) -> None:
         self.number = next(_numbers)
         self.recorded = recorded
+        self.known = known
 
 
 def note(stream: SimStream, again: Callable[[SimStream], object]) -> None:
@@ -36,12 +37,13 @@ def note(stream: SimStream, again: Callable[[SimStream], object]) -> None:
         again(on)
 
     stream.recorded.add(stream, repeat)
+    stream.recorded.count(stream)
 
 
 def record(stream: SimStream, again: Callable[[SimStream], SimEvent]) -> Any:
     """Note the record of an event."""
     assert stream.recorded is not None
-    event = CapturedEvent(stream.recorded)
+    event = CapturedEvent(stream.recorded, {**stream.recorded.known(stream)})
 
     def repeat(on: SimStream, events: dict[int, Any]) -> None:
         events[event.number] = again(on)
@@ -53,4 +55,5 @@ def record(stream: SimStream, again: Callable[[SimStream], SimEvent]) -> Any:
 def wait(stream: SimStream, event: CapturedEvent, again: Callable[[SimStream, SimEvent], None]) -> None:
     """Note a wait; the stream belongs to the capture from now on."""
     stream.recorded = event.recorded
+    event.recorded.learn(stream, event.known)
     event.recorded.add(stream, lambda on, events: again(on, events[event.number]))

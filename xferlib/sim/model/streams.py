@@ -14,7 +14,7 @@ from xferlib.sim.model.pool import Pool
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
-    from xferlib._core.ordering.capture import RecordedWork
+    from xferlib.sim.model.captured_work import CapturedWork
 
 LEGACY, LEGACY_ALIAS, PER_THREAD = 0, 1, 2
 """The handles that CUDA gives the default streams."""
@@ -68,7 +68,7 @@ class SimStream(Participant):
         self.awaited: dict[int, SimEvent] = {}
         self.last_wait: Operation | None = None
         self.polled: SimEvent | None = None
-        self.recorded: RecordedWork | None = None
+        self.recorded: CapturedWork | None = None
 
     @property
     def handle(self) -> int:

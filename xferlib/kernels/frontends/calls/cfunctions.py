@@ -31,7 +31,7 @@ _INTRINSICS = {f"__{name}f": f"{name}f" for name in ("exp", "log", "log2", "log1
 """CUDA's approximate functions of float, each by its accurate name: the same bits everywhere leave no room for them."""
 
 _COMMON = {"min": "fmin", "max": "fmax", "minimum": "minimum", "maximum": "maximum"}
-_PLAIN = ("abs", "labs", "llabs", "round", "real", "imag", "conj", "norm", "polar")
+_PLAIN = ("abs", "labs", "llabs", "round", "real", "imag", "conj", "norm", "arg", "polar")
 _PREDICATES = ("isnan", "isinf", "isfinite", "signbit")
 
 
@@ -60,7 +60,7 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
         return _limit(b, name.removeprefix("xf_limit_"), args[0].dtype, fail)
     if name == "polar":
         return _polar(b, args, fail)
-    if name in ("abs", "labs", "llabs", "conj", "real", "imag", "norm"):
+    if name in ("abs", "labs", "llabs", "conj", "real", "imag", "norm", "arg"):
         return _plain(b, name, args, fail)
     if name in _COMMON:
         return _common(b, name, args, fail)
@@ -144,9 +144,11 @@ def _floats(b: Builder, args: list[Node], is_single: bool) -> list[Node]:
 def _plain(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     check_arity(name, args, 1, fail)
     operand = args[0]
-    if name == "norm":
+    if name in ("norm", "arg"):
         if not is_complex(operand.dtype):
-            fail(f"norm() is not defined for {operand.dtype}; it takes complex numbers", KernelTypeError)
+            fail(f"{name}() is not defined for {operand.dtype}; it takes complex numbers", KernelTypeError)
+        if name == "arg":
+            return _apply(b, name, "arctan2", [b.imag(operand), b.real(operand)], fail)
         squares = [b.op("mul", part, part) for part in (b.real(operand), b.imag(operand))]
         return b.op("add", *squares)
     if name in ("labs", "llabs"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from xferlib.errors import KernelTypeError
@@ -14,6 +15,8 @@ from xferlib.kernels.frontends.memory.structs import VECTORS, StructType, Struct
 from xferlib.kernels.frontends.memory.translation import pointee
 from xferlib.kernels.frontends.preamble import MOST_DEPTH, Inliner, PreambleFunction
 from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, DType, Node
+
+NO_TYPES: Mapping[str, DType] = MappingProxyType({})
 
 
 class Calls(TranslatorPart):
@@ -32,7 +35,9 @@ class Calls(TranslatorPart):
             return self._method_of_struct(node) or self._method(node)
         if type(node.name).__name__ != "ID":
             self.fail(node, "only named functions can be called")
-        name = node.name.name
+        name, count = type_names.typed_call(node.name.name)
+        if count:
+            return self._of_template(node, name, node.args.exprs[:count], node.args.exprs[count:])
         if name in ("nan", "nanf"):  # its text says which bits, and any NaN is as good as any other
             return self.b.const(float("nan"), FLOAT64 if name == "nan" else FLOAT32)
         given = node.args.exprs if node.args else []
@@ -78,6 +83,15 @@ class Calls(TranslatorPart):
         for part, place in zip(make(self.b, value), places, strict=True):
             self.scope.write_place(place, part, "*", lambda message: self.fail(node, message))
         return value
+
+    def _of_template(self, node: Any, name: str, named: list[Any], given: list[Any]) -> Any:
+        """``f<T, U>(x)``: the call of a function whose template's first types are named."""
+        kinds = [self.expression(each).dtype for each in named]
+        functions = [each for each in self._functions.get(name, ()) if len(each.types) >= len(kinds)]
+        if not functions:
+            self.fail(node.name, f"the preamble has no template {name}<> of {len(kinds)} type(s)")
+        function = self._overload(node, functions, given)
+        return self._inlined(node, function, given, dict(zip(function.types, kinds, strict=False)))
 
     def _overload(self, node: Any, functions: Sequence[PreambleFunction], given: Sequence[Any]) -> PreambleFunction:
         """The function of a name that a call means."""
@@ -143,17 +157,19 @@ class Calls(TranslatorPart):
         if self._depth >= MOST_DEPTH:
             self.fail(node, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
 
-    def _inlined(self, node: Any, function: PreambleFunction, given: list[Any]) -> Any:
-        """The call of a function of the preamble."""
+    def _inlined(
+        self, node: Any, function: PreambleFunction, given: list[Any], types: Mapping[str, DType] = NO_TYPES
+    ) -> Any:
+        """The call of a function of the preamble, and the types of its template that the call names."""
         self._check_depth(node)
-        inliner = Inliner(self, function, lambda types: self.within(function, types))
+        inliner = Inliner(self, function, lambda types: self.within(function, types), types)
         if function.has_places:
             return inliner.call(node, given, is_apart=False)
         args = [each if isinstance(each, (Node, StructValue)) else self.any_value(each) for each in given]
         is_apart = not self._has_loops  # a loop must not run where it is not reached
         numbers = [leaf for each in args for leaf in leaves(each)]
-        types = (each.dtype for each in args)
-        key = (id(function.tree), id(None if is_apart else self.scope.path), *types, *map(id, numbers))
+        dtypes = (*types.values(), *(each.dtype for each in args))
+        key = (id(function.tree), id(None if is_apart else self.scope.path), *dtypes, *map(id, numbers))
         if key not in self.work.results:  # a function has no effect but its result
             self.work.results[key] = inliner.call(node, args, is_apart=is_apart)
         return self.work.results[key]

@@ -15,6 +15,7 @@ _TYPE_PARAMETER = re.compile(r"\s*(?:typename|class)\s+([A-Za-z_]\w*)\s*\Z")
 _FUNCTION = re.compile(r"(\w+)\s*\(")
 _INSTANCE = re.compile(r"(\w+)\s*(?:<(.*)>)?\Z")
 _OPERATOR = re.compile(r"(&\s*)?\boperator(\s*)([-+*/%<>=!&|^~]{1,3})(?=\s*\()")
+_TYPED = "xf_types_"
 _LETTERS = str.maketrans("-+*/%<>=!&|^~", "mptdrlgenaoxc")
 CHOICE = re.compile(
     r"(?:\btypename\s+)?\bconditional\s*<\s*is_same\s*<([^<>,]*),([^<>,]*)>\s*::\s*value\s*,([^<>,]*),([^<>,]*)>"
@@ -97,6 +98,26 @@ def instance(text: str) -> tuple[str, list[str]]:
     if match is None:
         return text, []
     return match[1], [] if match[2] is None else [each.strip() for each in match[2].split(",")]
+
+
+def explicit_call(types: Iterable[str]) -> re.Pattern[str]:
+    """Finds ``f<float, T>(`` up to the bracket, with names of numbers' types between the angle brackets."""
+    named = "|".join(map(re.escape, sorted(types, key=len, reverse=True)))
+    return re.compile(rf"\b(\w+)\s*<(\s*(?:{named})\s*(?:,\s*(?:{named})\s*)*)>\s*\((?=(\s*\))?)")
+
+
+def with_types(call: re.Match[str]) -> str:
+    """The same for C: the types come as the first arguments, and their number with the name; see `typed_call`."""
+    types = [f"({each.strip()})0" for each in call[2].split(",")]
+    return f"{_TYPED}{len(types)}_{call[1]}({', '.join(types)}{'' if call[3] else ', '}"
+
+
+def typed_call(name: str) -> tuple[str, int]:
+    """The name of the function that is called, and how many types come before its arguments."""
+    if not name.startswith(_TYPED):
+        return name, 0
+    count, _, own = name.removeprefix(_TYPED).partition("_")
+    return own, int(count)
 
 
 def name_of(text: str) -> str:

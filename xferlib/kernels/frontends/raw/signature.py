@@ -12,7 +12,9 @@ from xferlib.kernels.ir.nodes import DType
 
 _MOST_CHARACTERS = 512
 _PARAMETER = re.compile(r"(?P<type>[A-Za-z_][\w:<>,\s]*?)\s*(?P<stars>[*&\s]*)(?P<name>[A-Za-z_]\w*)\s*(?:\[\s*\])?\Z")
-_QUALIFIERS = frozenset({"const", "volatile", "__restrict__", "restrict", "__grid_constant__", "signed", "struct"})
+_QUALIFIERS = frozenset(
+    {"const", "volatile", "__restrict__", "restrict", "__grid_constant__", "signed", "struct", "enum"}
+)
 _NO_TYPES = SourceTypes("", {})
 
 
@@ -57,7 +59,8 @@ def parse_signature(text: str, kernel: str, types: SourceTypes = _NO_TYPES) -> l
 
 
 def _parse_parameter(piece: str, kernel: str, types: SourceTypes) -> RawParameter:
-    plain = " ".join(re.sub(r"\b(?:__restrict__|restrict)\b", " ", piece).split())
+    plain = " ".join(re.sub(r"\b(?:__restrict__|restrict)\b", " ", piece.partition("=")[0]).split())
+    plain = re.sub(r"\*\s?(?:const|volatile)\b", "*", plain)  # the pointer's own, which is a copy
     match = _PARAMETER.match(plain) if len(plain) <= _MOST_CHARACTERS else None
     if match is None:
         raise KernelSyntaxError(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 
-from xferlib.kernels.frontends.raw.preprocessor import Preprocessed, expanded
+from xferlib.kernels.frontends.cpp.preprocessor import Preprocessed, expanded
 from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*\b")
@@ -99,8 +101,8 @@ def instance(declared: str, arguments: str) -> dict[str, str] | None:
     return values
 
 
-def variable(source: Preprocessed, name: str) -> tuple[str, tuple[int, ...]] | None:
-    """Type and extents of a ``__device__`` or ``__constant__`` variable; None where they are not plain."""
+def variable(source: Preprocessed, name: str) -> tuple[str, tuple[int | None, ...]] | None:
+    """Type and extents of a ``__device__`` or ``__constant__`` variable; None for an extent that is no number."""
     qualifiers = r"(?:__device__|__constant__|__managed__|extern|static|const|volatile)\s+"
     pattern = rf"(?:__device__|__constant__|__managed__)\s+(?:{qualifiers})*(?P<type>[A-Za-z_][\w\s]*?)\s+"
     own = name.lstrip("&").rpartition("::")[2]
@@ -108,6 +110,13 @@ def variable(source: Preprocessed, name: str) -> tuple[str, tuple[int, ...]] | N
     if match is None:
         return None
     extents = [each.strip(" ()") for each in re.findall(r"\[([^\]]*)\]", match["dims"])]
-    if not all(each.isdigit() for each in extents):
+    return match["type"], tuple(int(each) if each.isdigit() else None for each in extents)
+
+
+def whole_shape(extents: Sequence[int | None], count: int) -> tuple[int, ...] | None:
+    """The extents of ``count`` elements, of which one may be unknown; None where they do not fit, or more are."""
+    known = math.prod(each for each in extents if each is not None)
+    unknown = sum(each is None for each in extents)
+    if not known or count % known or unknown > 1 or (not unknown and count != known):
         return None
-    return match["type"], tuple(map(int, extents))
+    return tuple(count // known if each is None else each for each in extents)

@@ -10,19 +10,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xferlib.errors import KernelSyntaxError, shown
-from xferlib.kernels.frontends.raw.preprocessor import expanded
-from xferlib.kernels.frontends.raw.source import instance, template_before
+from xferlib.kernels.frontends.cpp.preprocessor import expanded
+from xferlib.kernels.frontends.raw.source import instance, split, template_before
+from xferlib.kernels.frontends.raw.structs import Struct, structs_of
 from xferlib.kernels.ir.nodes import COMPLEX64, COMPLEX128, DType
 from xferlib.kernels.ir.types import C_TYPES, VECTOR_PARTS
 
 _MOST_ALIGNMENT = 16
 _COMPLEX: dict[str, DType] = {"cuFloatComplex": COMPLEX64, "cuComplex": COMPLEX64, "cuDoubleComplex": COMPLEX128}
-_QUALIFIERS = frozenset({"const", "volatile", "signed", "struct"})
-_STRUCT = re.compile(r"\b(?:typedef\s+)?struct\b(?P<head>[^;{}()]*)\{(?P<body>[^{}]*)\}\s*(?P<tail>[^;{}]*);")
+_QUALIFIERS = frozenset({"const", "volatile", "signed", "struct", "enum"})
 _ALIAS = re.compile(r"\btypedef\s+(?!struct\b)(?P<of>[\w\s:<>,]+?)\s+(?P<name>\w+)\s*;")
 _USING = re.compile(r"\busing\s+(?P<name>\w+)\s*=\s*(?P<of>[\w\s:<>,]+?)\s*;")
+_ENUM = re.compile(r"\benum\s+(?:(?:class|struct)\s+)?(?P<name>\w+)\s*(?::\s*(?P<of>[\w\s:]+?)\s*)?\{")
+_NAMED_ENUM = re.compile(r"\btypedef\s+enum\b[^{};]*\{[^{}]*\}\s*(?P<name>\w+)\s*;")
 _MEMBER = re.compile(r"(?P<stars>[*\s]*)(?P<name>[A-Za-z_]\w*)\s*(?P<dims>(?:\[\s*\d+\s*\]\s*)*)\Z")
-_FIRST_MEMBER = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\s+)*?[A-Za-z_]\w*)(?P<rest>[\s*]+[A-Za-z_]\w*\s*(?:\[.*)?)\Z")
+_FIRST_MEMBER = re.compile(
+    r"(?P<type>(?:[A-Za-z_][\w:]*\s+)*?[A-Za-z_][\w:]*(?:<[\w:<>,\s]*>)?)(?P<rest>[\s*]+[A-Za-z_]\w*\s*(?:\[.*)?)\Z"
+)
 _INSTANCE = re.compile(r"(?P<name>\w+)<(?P<arguments>.*)>\Z")
 _DECLARED = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*(?:<[\w:<>, ]+>)?\Z")
 _MOST_DEPTH = 16
@@ -42,6 +46,7 @@ def _vector(part: DType, count: int) -> CType:
 
 
 VECTORS = {f"{name}{count}": _vector(part, count) for name, part in VECTOR_PARTS.items() for count in (1, 2, 3, 4)}
+VECTORS["dim3"] = VECTORS["uint3"]
 """CUDA's built-in vector types: alignments are those of ``vector_types.h``."""
 
 
@@ -55,25 +60,27 @@ class SourceTypes:
     """
 
     def __init__(self, source: str, declared: Mapping[str, DType], *, is_decided: bool = True) -> None:
-        self._types = {_closed_up(name): CType(dtype, dtype.alignment) for name, dtype in declared.items()}
+        self._types = {closed_up(name): CType(dtype, dtype.alignment) for name, dtype in declared.items()}
         doubtful = frozenset() if is_decided else _doubtful(source)
         aliases = [match for form in (_ALIAS, _USING) for match in form.finditer(source)]
         self._aliases = {match["name"]: match["of"] for match in aliases if match["name"] not in doubtful}
-        self._templates: dict[str, tuple[str, str]] = {}
-        """Parameters and bodies of the templates of structs."""
-        for match in _STRUCT.finditer(source):
-            names = [each for each in _struct_names(match) if each not in doubtful]
-            if (parameters := template_before(source, match.start())) is not None:
-                self._templates.update((name, (parameters, match["body"])) for name in names)
+        self._aliases |= {match["name"]: match["of"] or "int" for match in _ENUM.finditer(source)}
+        self._aliases |= {match["name"]: "int" for match in _NAMED_ENUM.finditer(source)}
+        self._templates: dict[str, tuple[str, Struct]] = {}
+        """The templates of structs, with their parameters."""
+        for struct in structs_of(source):
+            names = [each for each in struct.names if each not in doubtful]
+            if (parameters := template_before(source, struct.start)) is not None:
+                self._templates.update((name, (parameters, struct)) for name in names)
                 continue
-            found = self._struct(match["body"]) if ":" not in match["head"] and "align" not in match["head"] else None
+            found = self._struct(struct)
             for name in names:
                 if found is not None:
                     self._types.setdefault(name, found)
 
     def find(self, words: str, depth: int = 0) -> CType | None:
         """The type that some words name; None for one that cannot be passed by value, or is not known."""
-        plain = [word for word in _closed_up(words).split() if word not in _QUALIFIERS]
+        plain = [word for word in closed_up(words).split() if word not in _QUALIFIERS]
         name = " ".join(plain)
         short = " ".join(word for word in plain if word != "int")
         dtype: DType | None = C_TYPES.get(name) or C_TYPES.get(short) or _COMPLEX.get(name)
@@ -90,18 +97,25 @@ class SourceTypes:
         match = _INSTANCE.match(name) if depth < _MOST_DEPTH else None
         if match is None or match["name"] not in self._templates:
             return None
-        parameters, body = self._templates[match["name"]]
+        parameters, struct = self._templates[match["name"]]
         values = instance(parameters, match["arguments"])
-        return None if values is None else self._struct(expanded(body, values))
+        return None if values is None else self._struct(struct, values)
 
-    def _struct(self, body: str) -> CType | None:
-        """The dtype of plain members, at C's offsets; None where one of them is anything else."""
+    def _struct(self, struct: Struct, values: dict[str, str] | None = None) -> CType | None:
+        """The dtype of plain members, at C's offsets; None where one of them is anything else.
+
+        Args:
+            struct: Of the source.
+            values: The meaning of a template's parameters.
+        """
+        if struct.members is None:
+            return None
         names: list[str] = []
         formats: list[Any] = []
         offsets: list[int] = []
-        end, alignment = 0, 1
-        for line in filter(None, (each.strip() for each in body.split(";"))):
-            members = self._members(line)
+        end, alignment = 0, struct.alignment
+        for line in struct.members:
+            members = self._members(expanded(line, values) if values else line)
             if members is None:
                 return None
             for name, kind, shape in members:
@@ -119,7 +133,7 @@ class SourceTypes:
 
     def _members(self, line: str) -> list[tuple[str, CType, tuple[int, ...]]] | None:
         """The members that a line such as ``float x, y[3]`` declares."""
-        first, *others = line.split(",")
+        first, *others = split(re.sub(r"\b(?:__restrict__|restrict|mutable)\b", " ", line))
         match = _FIRST_MEMBER.match(first)
         if match is None:
             return None
@@ -134,9 +148,9 @@ class SourceTypes:
         return members
 
 
-def _closed_up(words: str) -> str:
+def closed_up(words: str) -> str:
     """A type's name without the blanks around brackets, by which two spellings of a template's instance differ."""
-    return re.sub(r"\s*([<>,])\s*", r"\1", words)
+    return re.sub(r"\s*([<>,*&])\s*", r"\1", words)
 
 
 def _doubtful(source: str) -> frozenset[str]:
@@ -144,19 +158,10 @@ def _doubtful(source: str) -> frozenset[str]:
     meanings: dict[str, set[str]] = {}
     for match in (*_ALIAS.finditer(source), *_USING.finditer(source)):
         meanings.setdefault(match["name"], set()).add(" ".join(match["of"].split()))
-    for match in _STRUCT.finditer(source):
-        for name in _struct_names(match):
-            meanings.setdefault(name, set()).add(" ".join(match["body"].split()))
+    for struct in structs_of(source):
+        for name in struct.names:
+            meanings.setdefault(name, set()).add(" ".join(" ".join(struct.members or ()).split()))
     return frozenset(name for name, found in meanings.items() if len(found) > 1)
-
-
-def _struct_names(match: re.Match[str]) -> list[str]:
-    return [*_names(match["head"], last=True), *_names(match["tail"])]
-
-
-def _names(text: str, *, last: bool = False) -> list[str]:
-    names = [name for name in re.findall(r"[A-Za-z_]\w*", text) if name not in ("alignas", "__align__", "final")]
-    return names[-1:] if last else names
 
 
 def checked_types(types: Any) -> dict[str, DType]:

@@ -1,4 +1,4 @@
-"""The lines of CUDA source that a compiler would see: conditions decided, and macros without parameters replaced.
+"""The lines of CUDA source that a compiler would see: conditions decided, and macros replaced.
 
 Parameters are read without a compiler. A condition that only the compiler can decide, by a header of the user's or by
 the GPU, leaves the lines of all its branches, and the macros that they define in their place.
@@ -10,10 +10,14 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from xferlib.errors import KernelSyntaxError
+from xferlib.kernels.frontends.cpp.macros import Macro, defined, replaced
+from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION
+
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)[ \t]*(.*)\Z", re.DOTALL)
+_LINE = re.compile(r"(?:\\[ \t]*\r?\n|[^\n])*(?:\n|\Z)")
+"""A line with those that continue it."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_OBJECT = re.compile(r"([A-Za-z_]\w*)(?![\w(])[ \t]*(.*)\Z", re.DOTALL)
-_FUNCTION = re.compile(r"([A-Za-z_]\w*)\(")
 _DEFINED = re.compile(r"\bdefined\s*(?:\(\s*([A-Za-z_]\w*)\s*\)|([A-Za-z_]\w*))")
 _OPTION = re.compile(r"(?:-D\s*|--define-macro=)([A-Za-z_]\w*)(?:=(.*))?\Z", re.DOTALL)
 _OPTION_UNDEFINES = re.compile(r"(?:-U\s*|--undefine-macro=)([A-Za-z_]\w*)\Z")
@@ -48,12 +52,12 @@ def option_macros(options: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def expanded(text: str, macros: dict[str, str]) -> str:
+def expanded(text: str, values: dict[str, str]) -> str:
     """A text with its macros replaced by what they stand for."""
-    if not macros:
+    if not values:
         return text
     for _ in range(_MOST_DEPTH):
-        further = _NAME_ALONE.sub(lambda word: macros.get(word[0], word[0]), text)
+        further = _NAME_ALONE.sub(lambda word: values.get(word[0], word[0]), text)
         if further == text or len(further) > _MOST_CHARACTERS:
             break
         text = further
@@ -72,6 +76,27 @@ def preprocessed(source: str, options: Sequence[str]) -> Preprocessed:
     """
     reader = _LineReader(options)
     return Preprocessed("\n".join(map(reader.line, source.split("\n"))), reader.is_decided)
+
+
+def decided(source: str, options: Sequence[str]) -> str:
+    """Give a text with blanks for its conditions, and for the lines that they leave out.
+
+    Raises:
+        KernelSyntaxError: A condition is a GPU's compiler's to decide.
+    """
+    if "#" not in source:
+        return source
+    plain = COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source)
+    reader, pieces = _LineReader(options), []
+    for line in _LINE.finditer(plain):
+        is_read = reader.is_read(CONTINUATION.sub(" ", line[0]).rstrip("\r\n"))
+        text = source[line.start() : line.end()]
+        pieces.append(text if is_read else re.sub(r"[^\n]", " ", text))
+        if not reader.is_decided:
+            raise KernelSyntaxError(
+                f"condition {line[0].strip()!r} is decided by the compiler of a GPU; write the branch that is meant"
+            )
+    return "".join(pieces)
 
 
 class _Condition:
@@ -100,9 +125,7 @@ class _LineReader:
 
     def __init__(self, options: Sequence[str]) -> None:
         self.is_decided = True
-        self._macros = option_macros(options)
-        self._others: set[str] = set()
-        """Macros with parameters."""
+        self._macros = {name: Macro(value, None) for name, value in option_macros(options).items()}
         self._unclear: set[str] = set()
         """Names that a branch defines, or not, which the compiler may read."""
         self._has_headers = any(each.startswith(_OPTION_INCLUDES) for each in options)
@@ -111,24 +134,29 @@ class _LineReader:
 
     def line(self, text: str) -> str:
         """The text that is left of a line."""
+        return replaced(text, self._macros) if self.is_read(text) and _DIRECTIVE.match(text) is None else ""
+
+    def is_read(self, text: str) -> bool:
+        """Whether the compiler reads a line, conditions aside; a directive is carried out."""
         match = _DIRECTIVE.match(text)
         is_read = not self._open or self._open[-1].is_read
         is_sure = not self._open or self._open[-1].is_sure
         if match is None:
-            return expanded(text, self._macros) if is_read else ""
+            return is_read
         word, rest = match[1], match[2].strip()
         if word in ("if", "ifdef", "ifndef"):
             self._open.append(_Condition(was_read=is_read, is_sure=is_sure))
             self._branch(word, rest)
-        elif word in ("elif", "else", "elifdef", "elifndef") and self._open:
-            self._branch(word, rest)
-        elif word == "endif" and self._open:
-            self._open.pop()
-        elif is_read and is_sure:
-            self._define(word, rest)
-        elif is_read:
-            self._doubt(word, rest)
-        return ""
+            return False
+        if word in ("elif", "else", "elifdef", "elifndef", "endif") and self._open:
+            if word == "endif":
+                self._open.pop()
+            else:
+                self._branch(word, rest)
+            return False
+        if is_read:
+            (self._define if is_sure else self._doubt)(word, rest)
+        return is_read
 
     def _branch(self, word: str, rest: str) -> None:
         found = self._open[-1]
@@ -148,15 +176,15 @@ class _LineReader:
         return is_defined if is_defined is None else is_defined != word.endswith("ndef")
 
     def _define(self, word: str, rest: str) -> None:
-        if word == "define" and (match := _OBJECT.match(rest)) is not None:
-            self._macros[match[1]] = match[2].strip()
-            self._unclear.discard(match[1])
-        elif word == "define" and (match := _FUNCTION.match(rest)) is not None:
-            self._others.add(match[1])
-        elif word == "undef" and (match := _NAME.match(rest)) is not None:
-            self._macros.pop(match[0], None)
-            self._others.discard(match[0])
-            self._unclear.discard(match[0])
+        """Read a directive that is no condition."""
+        found = defined(rest) if word == "define" else None
+        gone = _NAME.match(rest) if word == "undef" else None
+        if found is not None:
+            self._macros[found[0]] = found[1]
+            self._unclear.discard(found[0])
+        elif gone is not None:
+            self._macros.pop(gone[0], None)
+            self._unclear.discard(gone[0])
         elif word == "include" and not rest.startswith("<"):
             self._has_headers = True
 
@@ -171,7 +199,7 @@ class _LineReader:
     def _is_defined(self, name: str) -> bool | None:
         if name in self._unclear:
             return None
-        if name in self._macros or name in self._others or name in _COMPILERS:
+        if name in self._macros or name in _COMPILERS:
             return True
         return None if self._has_headers or _COMPILERS_OWN.match(name) else False
 
@@ -180,8 +208,8 @@ class _LineReader:
         from pycparser import c_parser
 
         asked = _DEFINED.sub(lambda found: _TRUTH[self._is_defined(found[1] or found[2])], text)
-        constants = {name: value for name, value in _COMPILERS.items() if value is not None}
-        plain = expanded(asked, {**constants, **self._macros})
+        constants = {name: Macro(value, None) for name, value in _COMPILERS.items() if value is not None}
+        plain = replaced(asked, {**constants, **self._macros})
         try:
             tree = c_parser.CParser().parse(f"int x = {plain};")
         except Exception:  # pycparser fails in several ways; the compiler will tell
