@@ -704,8 +704,8 @@ static int64_t work_of(const Region *region) {
 
 /* How many threads are worth their coming, with the lock held. Where other threads want all cores, as those of OpenMP that
    spin for milliseconds after a loop of torch's, a helper may lose its core with a piece half done, and the transfer waits
-   until it has one again: 7 MiB took 5 ms. So helpers that sleep are called only for idle cores, unless so much is to be
-   copied that such a wait does not matter. */
+   until it has one again: 7 MiB took 5 ms. So helpers that sleep are called only for idle cores, unless the transfer takes
+   longer than such a wait. */
 static int64_t threads_for(Staging *staging) {
     const Setup *setup = &staging->setup;
     int64_t threads = staging->is_fresh ? setup->clearing : setup->each_way;
