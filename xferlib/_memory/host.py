@@ -32,6 +32,15 @@ _MALLOC_MOST = 32 << 20
 _SIZES_REMEMBERED = 4096
 
 
+def let_malloc_recycle() -> None:
+    """Let malloc keep what is freed for the next array, up to 32 MiB: glibc does so from the first such free on.
+
+    Until then it maps each larger array anew, or gives its pages back in each step of a loop, and the faults on them
+    take longer than the loop's work. Only address space is used here: no page is touched.
+    """
+    np.empty(_MALLOC_MOST - (64 << 10), np.uint8)  # less by what malloc adds, or it would be too large to count
+
+
 class _Bytes:
     """Exposes memory to NumPy; the array's ``base`` keeps ``owner``, and so the memory, alive."""
 
