@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, cast
+
+from xferlib._runtime import peer_names
 
 _interned: dict[tuple[str, str, int], Device] = {}
 
@@ -172,6 +174,11 @@ class Device:
             UnsupportedError: The device is a CPU.
         """
         return directory.attribute(self, name)
+
+    if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
+
+        def __getattr__(self, name: str) -> NoReturn:
+            peer_names.refuse(self, name, peer_names.DEVICE_NAMES)
 
     def synchronize(self) -> None:
         """Block until all work on the device is done."""
