@@ -103,7 +103,7 @@ def _browser() -> str | None:
 
 
 def read_by_perfetto(recording: bytes) -> dict[str, Any]:
-    """What Perfetto says of a recording: ``slices``, ``errors``, ``unfinished``, ``names`` and ``tracks``.
+    """Ask Perfetto about a recording: ``slices``, ``errors``, ``unfinished``, ``names`` and ``tracks``.
 
     Raises:
         queue.Empty: The page has not answered in two minutes.
@@ -133,7 +133,7 @@ def read_by_perfetto(recording: bytes) -> dict[str, Any]:
 
 
 def differences(recording: bytes, told: dict[str, Any]) -> list[str]:
-    """What Perfetto read otherwise than the file has it."""
+    """List what Perfetto read otherwise than the file has it."""
     events = json.loads(recording)["traceEvents"]
     slices = [event for event in events if event["ph"] == "X"]
     tracks = {event["args"]["name"] for event in events if event["name"] == "thread_name"}

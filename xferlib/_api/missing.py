@@ -38,7 +38,7 @@ _ELSEWHERE = {
     "profile": "trace()",
     "profiler": "trace()",
     "raw_kernel": "raw_module(source).get_function(name)",
-    "reduce": "reduction('T x', map_expr='x', reduce_expr='a + b')",
+    "reduce": "reduction('T x', 'T y', map_expr='x', reduce_expr='a + b')",
     "set_backend": "use_backend(name)",
     "set_device": "get_device(spec).use()",
     "stream": "Stream()",
