@@ -54,7 +54,8 @@ _RUNNERS = ("_pytest", "pluggy", "unittest", "IPython", "ipykernel")
 
 def is_of_runner(site: Site) -> bool:
     """Whether a line is of what runs the program, where an array dies when a test returns."""
-    return not {*_RUNNERS}.isdisjoint(site.file.split(os.sep)[:-1])
+    folders = os.path.dirname(site.file).split(os.sep)  # noqa: PTH120, PTH206  pathlib is imported by few programs
+    return any(each in folders for each in _RUNNERS)
 
 
 def user_site() -> Site:
