@@ -738,3 +738,35 @@ def test_a_simulated_array_in_a_text_says_what_to_write() -> None:
         f"{x:.2f}"
     assert f"{x}" == str(x)
     assert format(xl.to_host(x), ".2f") == "2.50"
+
+
+REDUCTION: Any = xl.reduction
+"""Without its types: mypy would refuse the call."""
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda xp, x: xl.elementwise(np.sin), r"write lambda x: np\.sin\(x\)$"),
+        (lambda xp, x: REDUCTION(max), r"strings of C, and no function; for a sum: reduction\('T x'"),
+        (lambda xp, x: xp.where(x > 0, x), r"give both, or neither for the indices$"),
+        (lambda xp, x: xp.concat(x), r"write concat\(\[x, y\]\)$"),
+        (lambda xp, x: xp.stack(x), r"write stack\(\[x, y\]\)$"),
+        (lambda xp, x: xl.stream_map(abs, "rows.npy", chunk_rows=1), r"numpy\.load\(path, mmap_mode='r'\)"),
+        (
+            lambda xp, x: xl.zeros(3, dtype=pytest.importorskip("torch").bfloat16),
+            r"no dtype torch\.bfloat16; give",
+        ),
+    ],
+)
+def test_a_half_right_call_is_told_the_right_one(call: Callable[[Any, Any], Any], said: str) -> None:
+    x = xl.ones(3, backend="sim")
+    with pytest.raises(e.XferError, match=said):
+        call(xl.get_array_module(x), x)
+
+
+def test_a_module_names_the_call_for_its_functions() -> None:
+    module = xl.raw_module('extern "C" __global__ void f(float *x) { x[0] = 1; }')
+    with pytest.raises(AttributeError, match=r"no attribute 'f'; write module\.get_function\('f'\)$"):
+        getattr(module, "f")  # noqa: B009  a type checker refuses it as well
+    assert not hasattr(module, "_repr_html_")
