@@ -41,7 +41,7 @@ def let_malloc_recycle() -> None:
     Until then it maps each larger array anew, or gives its pages back in each step of a loop, and the faults on them
     take longer than the loop's work. Only address space is used here: no page is touched.
     """
-    with contextlib.suppress(MemoryError):  # where a process may not have so much
+    with contextlib.suppress(MemoryError):  # where a process may not have 32 MiB more
         np.empty(_MALLOC_MOST - (64 << 10), np.uint8)  # less by what malloc adds, or it would be too large to count
 
 
