@@ -66,8 +66,7 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
     if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
 
         def __getattr__(self, name: str) -> NoReturn:
-            public = {} if name.startswith("_") else {name: f"module.get_function({name!r})"}
-            peer_names.refuse(self, name, public)
+            peer_names.refuse(self, name, {} if name[0] == "_" else {name: f"module.get_function({name!r})"})
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _module_of, (self.source, self._options, self._names, self._declared, self._binary, self._pieces)

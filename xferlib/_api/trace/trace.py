@@ -134,7 +134,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         """
         if kind not in _KINDS:
             raise ArgumentError(
-                f"trace.range(kind={shown(kind)}): the kinds are {', '.join(map(repr, map(str, _KINDS)))}"
+                f"trace.range(kind={shown(kind)}): give one of {', '.join(map(repr, map(str, _KINDS)))}"
             )
         return range_(name, kind, nbytes, stream, device)
 
