@@ -133,9 +133,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             ArgumentError: Another ``kind``.
         """
         if kind not in _KINDS:
-            raise ArgumentError(
-                f"trace.range(kind={shown(kind)}): give one of {', '.join(map(repr, map(str, _KINDS)))}"
-            )
+            raise ArgumentError(f"trace.range(kind={shown(kind)}): the kinds are {', '.join(_KINDS)}")
         return range_(name, kind, nbytes, stream, device)
 
     # --- what was recorded
