@@ -281,7 +281,8 @@ def test_an_unknown_command_is_refused_with_the_choices(
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"), [("docter", "doctor"), ("bench transfr", "bench transfer"), ("cache clean", "cache clear")]
+    ("typed", "meant"),
+    [("docter", "doctor"), ("benhc", "bench"), ("bench transfr", "bench transfer"), ("cache clean", "cache clear")],
 )
 def test_a_misspelt_command_is_recognised(typed: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):

@@ -18,7 +18,9 @@ DATA = np.arange(1000.0).reshape(500, 2)
 
 def block(first_line: str) -> str:
     """The page's program that begins so."""
-    found = [each for each in re.findall(r"```py\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if first_line in each]
+    found = [
+        each for each in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if first_line in each
+    ]
     assert len(found) == 1
     return str(found[0])
 
@@ -26,7 +28,7 @@ def block(first_line: str) -> str:
 @pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not beside the tests")
 def test_a_bar_of_tqdm_counts_rows(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("tqdm")
-    names: dict[str, Any] = {"xl": xl, "data": DATA, "fn": lambda chunk: chunk}
+    names: dict[str, Any] = {"xl": xl, "np": np, "data": DATA, "largest": lambda chunk: xl.to_host(chunk).max()}
     exec(block("from tqdm.auto import tqdm"), names)
     assert names["bar"].n == len(DATA)
     assert "500/500" in capsys.readouterr().err
@@ -35,7 +37,7 @@ def test_a_bar_of_tqdm_counts_rows(backend: str, capsys: pytest.CaptureFixture[s
 @pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not beside the tests")
 def test_a_bar_of_rich_counts_rows() -> None:
     pytest.importorskip("rich")
-    names: dict[str, Any] = {"xl": xl, "data": DATA, "fn": lambda chunk: chunk}
+    names: dict[str, Any] = {"xl": xl, "np": np, "data": DATA, "largest": lambda chunk: xl.to_host(chunk).max()}
     exec(block("from rich.progress import Progress"), names)
     (task,) = names["bars"].tasks
     assert task.completed == task.total == len(DATA)

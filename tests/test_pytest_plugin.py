@@ -242,6 +242,15 @@ def test_a_fault_found_behind_the_test_is_a_report_without_a_traceback(tmp_path:
     assert "XFERLIB_SIM_SCHEDULE=random XFERLIB_SIM_SEED=" in output
 
 
+def test_an_array_that_dies_as_the_test_returns_is_reported_at_a_line_of_the_test(tmp_path: Path) -> None:
+    output = run(tmp_path, AT_THE_END.replace("    del x\n", ""), "--xferlib-backend=sim")
+    assert re.search(
+        r"^RaceError: use after free, at \S*test_program\.py:\d+ in test_at_the_end$", output, re.MULTILINE
+    )
+    assert "as the program's function returned" in output
+    assert "_pytest" not in output
+
+
 @pytest.mark.skipif(sys.platform != "linux" or sys.maxsize < 1 << 32, reason="the page guard needs 64-bit Linux")
 def test_strict_checks_see_what_the_host_reads_early(tmp_path: Path) -> None:
     usual, strict = (run(tmp_path, RACE, "-k", "not fixture", *options) for options in ((), ("--xferlib-sim-strict",)))

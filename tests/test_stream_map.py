@@ -6,6 +6,8 @@ import errno
 import itertools
 import mmap
 import os
+import platform
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -288,12 +290,12 @@ def test_the_next_result_is_begun_while_one_is_received(monkeypatch: pytest.Monk
         return receive_late
 
     monkeypatch.setattr(chunk_ledger.Results, "begin", noted)
-    source = np.arange(28 * 40_000, dtype=np.float64).reshape(28, -1)  # small chunks take turns on a CPU
+    source = np.arange(28 * 160_000, dtype=np.float64).reshape(28, -1)  # small chunks take turns on a CPU
     assert_same_bits(xl.stream_map(same, source, chunk_rows=7), source)
     assert sorted(begun) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("width", [100, 200_000])
+@pytest.mark.parametrize("width", [100, 1_200_000])
 def test_threads_carry_the_chunks_of_a_cpu_only_where_they_are_large(width: int) -> None:
     others, found = threading.enumerate(), []
 
@@ -304,6 +306,25 @@ def test_threads_carry_the_chunks_of_a_cpu_only_where_they_are_large(width: int)
 
     xl.stream_map(looked, np.ones((4, width)), chunk_rows=1)
     assert set(found) == {width > 100 or xl.get_device().kind != "cpu"}
+
+
+@pytest.mark.skipif(sys.platform != "linux" or platform.libc_ver()[0] != "glibc", reason="about glibc's malloc")
+@pytest.mark.parametrize("backend", ["numpy"], indirect=True)
+@pytest.mark.parametrize("chunk_rows", [128, 512, 2048], ids="{}KiB".format)
+def test_arrays_of_a_function_on_a_cpu_lie_on_pages_that_were_touched_before(chunk_rows: int) -> None:
+    program = f"""if True:
+        import resource, numpy as np, xferlib as xl
+        source = np.ones((32768, 256), np.float32)
+        out = np.zeros_like(source)
+        function = lambda chunk: np.sqrt(chunk) + 1
+        xl.stream_map(function, source, chunk_rows={chunk_rows}, out=out)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        xl.stream_map(function, source, chunk_rows={chunk_rows}, out=out)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    """
+    environment = {**os.environ, "XFERLIB_BACKEND": "numpy"}
+    found = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert int(found.stdout) < 1000  # of 8192 pages each array
 
 
 def test_a_chunk_that_is_let_go_gives_its_memory_to_the_next_and_a_view_of_one_does_not() -> None:

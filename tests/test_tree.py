@@ -299,3 +299,38 @@ def test_a_container_that_holds_itself_is_refused(kind: Any) -> None:
     for call in (xl.tree.to_device, xl.tree.to_host):
         with pytest.raises(xl.errors.ArgumentError, match="holds itself"):
             call(tree)
+
+
+BAD_LEAVES: dict[str, Any] = {
+    "object": np.array([2**70]),
+    "texts": np.array(["a"]),
+    "dates": np.array(["2020-01-01"], "M8[D]"),
+    "records": np.zeros(2, [("a", "f4")]),
+}
+WAYS: dict[str, Any] = {
+    "to_device": xl.tree.to_device,
+    "without a copy": lambda tree: xl.tree.to_device(tree, copy=None),
+    "as float16": lambda tree: xl.tree.to_device(tree, dtype="float16"),
+    "to_host": xl.tree.to_host,
+    "pinned": lambda tree: xl.tree.to_host(tree, pinned=True),
+    "prefetch a list": lambda tree: next(iter(xl.prefetch([tree] * 2))),
+    "prefetch": lambda tree: next(iter(xl.prefetch(iter([tree] * 2)))),
+}
+
+
+@pytest.mark.parametrize("size", [3, 1 << 20], ids=["small", "large"])
+@pytest.mark.parametrize("leaf", BAD_LEAVES)
+@pytest.mark.parametrize("way", WAYS)
+def test_an_error_names_the_leaf_its_type_and_the_remedy(way: str, leaf: str, size: int) -> None:
+    good, bad = np.ones(size, np.float32), BAD_LEAVES[leaf]
+    tree = {"params": {"layers": [{"w": good}, Layer((good, bad), np.ones(3), "last")]}, "kept": good}
+    name = "batch" if "prefetch" in way else "tree"
+    with pytest.raises(xl.errors.UnsupportedDTypeError) as caught:
+        WAYS[way](tree)
+    assert str(caught.value).startswith(f"{name}['params']['layers'][1].weight[1] (ndarray): x has dtype ")
+    assert "convert it first" in str(caught.value) or "one field" in str(caught.value)
+
+
+def test_an_error_about_no_leaf_names_none() -> None:
+    with pytest.raises(xl.errors.UnsupportedDTypeError, match=r"^dtype: 'float23' is not a dtype"):
+        xl.tree.to_device({"w": np.ones(3), "b": np.ones(2)}, dtype="float23")

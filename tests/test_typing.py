@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +54,27 @@ def test_types_and_errors_of_a_program_are_those_that_its_comments_name(tmp_path
     marked = enumerate(PROGRAM.read_text(encoding="utf-8").splitlines(), 1)
     expected = {line: text.partition("  # ")[2] for line, text in marked if re.search("  # (is|error:) ", text)}
     assert found == expected, done.stdout + done.stderr
+
+
+@checkout
+@pytest.mark.skipif(shutil.which("pyright") is None, reason="pyright is not installed (npm install --global pyright)")
+def test_pyright_finds_the_same_in_the_program_and_nothing_in_the_examples() -> None:
+    examples = sorted(map(str, (ROOT / "examples").glob("*.py")))
+    command = ["pyright", "--outputjson", "--pythonpath", sys.executable, str(PROGRAM), *examples]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    told = json.loads(done.stdout)["generalDiagnostics"]
+    marked = dict(enumerate(PROGRAM.read_text(encoding="utf-8").splitlines(), 1))
+    wrong = [
+        (Path(each["file"]).name, each["range"]["start"]["line"] + 1) for each in told if each["severity"] == "error"
+    ]
+    assert sorted(wrong) == [(PROGRAM.name, line) for line, text in marked.items() if "  # error: " in text], (
+        done.stdout
+    )
+    for each in told:
+        if each["severity"] == "information":
+            kind = each["message"].rpartition(' is "')[2].rstrip('"')
+            expected = marked[each["range"]["start"]["line"] + 1].partition("  # is ")[2]
+            assert re.sub(r"\b\w+\.", "", expected) == kind
 
 
 @pytest.mark.parametrize("module", [xl, xl.sim], ids=["xl", "xl.sim"])

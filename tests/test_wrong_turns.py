@@ -318,7 +318,16 @@ def test_a_misspelt_name_is_recognised(call: Callable[[], Any], said: str) -> No
         (xl, "asnumpy", r"xferlib\.to_host\(x\) does that"),
         (xl, "array", r"xferlib\.to_device\(x\) does that"),
         (xl, "sync", r"xferlib\.synchronize\(\) does that"),
-        (xl, "cumsum", r"xferlib\.get_array_module\(x\)\.cumsum$"),
+        (xl, "cumsum", r"xferlib\.get_array_module\(x\)\.cumulative_sum$"),
+        (xl, "median", r"use numpy\.median with xferlib\.to_host\(x\)$"),
+        (xl, "vectorize", r"xferlib\.elementwise\(function\) does that"),
+        (xl, "raw_kernel", r"xferlib\.raw_module\(source\)\.get_function\(name\) does that"),
+        (xl, "set_device", r"xferlib\.get_device\(spec\)\.use\(\) does that"),
+        (xl, "devices", r"xferlib\.available_backends\(\) does that"),
+        (xl.get_device("sim"), "type", r"write device\.kind$"),
+        (xl.get_device("sim"), "colour", r"no attribute 'colour'$"),
+        (xl.trace(), "save", r"write trace\.write\('run\.json'\)$"),
+        (xl.trace(), "colour", r"no attribute 'colour'$"),
         (xl, "to_devcie", "no attribute 'to_devcie'$"),
         (xl.random, "normal", r"xferlib\.random\.default_rng\(\)\.normal$"),
         (xl.random, "randint", r"xferlib\.random\.default_rng\(\)\.integers$"),
@@ -352,6 +361,28 @@ def test_a_simulated_array_names_the_way_to_the_host(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"no attribute '{name}'; xferlib\.to_host\(x\)"):
         getattr(x, name)
     assert not hasattr(x, "__cuda_array_interface__")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("to", r"xferlib\.to_device\(x, device=\.\.\.\)"),
+        ("permute", r"get_array_module\(x\)\.permute_dims"),
+        ("fill_", r"x\[\.\.\.\] = value"),
+        ("block_until_ready", r"xferlib\.synchronize\(\)"),
+    ],
+)
+def test_a_simulated_array_names_our_way_for_that_of_another_library(name: str, said: str) -> None:
+    with pytest.raises(AttributeError, match=rf"no attribute '{name}'; .*{said}"):
+        getattr(xl.ones(3, backend="sim"), name)
+
+
+def test_messages_of_products_and_powers_name_both_sides_and_themselves_once() -> None:
+    x = xl.ones((2, 3), backend="sim")
+    with pytest.raises(e.LayoutError, match=r"do not fit: 3 columns, 2 rows; reshape one$"):
+        x @ x
+    with pytest.raises(e.KernelTypeError, match=r"^pow: argument 'x2' is str"):
+        x ** "a"
 
 
 @pytest.mark.parametrize("name", ["ImplicitCopyError", "RaceError", "SimError", "WrongDeviceError"])
@@ -721,3 +752,35 @@ def test_a_simulated_array_in_a_text_says_what_to_write() -> None:
         f"{x:.2f}"
     assert f"{x}" == str(x)
     assert format(xl.to_host(x), ".2f") == "2.50"
+
+
+REDUCTION: Any = xl.reduction
+"""Without its types: mypy would refuse the call."""
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda xp, x: xl.elementwise(np.sin), r"write lambda x: np\.sin\(x\)$"),
+        (lambda xp, x: REDUCTION(max), r"strings of C, and no function; for a sum: reduction\('T x'"),
+        (lambda xp, x: xp.where(x > 0, x), r"give both, or neither for the indices$"),
+        (lambda xp, x: xp.concat(x), r"write concat\(\[x, y\]\)$"),
+        (lambda xp, x: xp.stack(x), r"write stack\(\[x, y\]\)$"),
+        (lambda xp, x: xl.stream_map(abs, "rows.npy", chunk_rows=1), r"numpy\.load\(path, mmap_mode='r'\)"),
+        (
+            lambda xp, x: xl.zeros(3, dtype=pytest.importorskip("torch").bfloat16),
+            r"no dtype torch\.bfloat16; give",
+        ),
+    ],
+)
+def test_a_half_right_call_is_told_the_right_one(call: Callable[[Any, Any], Any], said: str) -> None:
+    x = xl.ones(3, backend="sim")
+    with pytest.raises(e.XferError, match=said):
+        call(xl.get_array_module(x), x)
+
+
+def test_a_module_names_the_call_for_its_functions() -> None:
+    module = xl.raw_module('extern "C" __global__ void f(float *x) { x[0] = 1; }')
+    with pytest.raises(AttributeError, match=r"no attribute 'f'; write module\.get_function\('f'\)$"):
+        getattr(module, "f")  # noqa: B009  a type checker refuses it as well
+    assert not hasattr(module, "_repr_html_")

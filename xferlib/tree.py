@@ -17,12 +17,13 @@ from xferlib._api import transfers
 from xferlib._api.files import saving
 from xferlib._core import registry
 from xferlib._core.array import check_dtype
-from xferlib._core.containers import flatten, register
+from xferlib._core.containers import flatten, register, say_where
 from xferlib._core.ordering import capture
 from xferlib._core.thresholds import DRIVER_MOST_UP, FEW_LEAVES, PACKED_LEAF_MOST, PACKED_UP_FROM
 from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag
 from xferlib._transfer import copies, ends, host_copy, many, packing, plan
 from xferlib._transfer.many_download import ManyDownload
+from xferlib.errors import ArrayError
 
 if TYPE_CHECKING:
     import os
@@ -54,12 +55,23 @@ def to_device(
     Raises:
         As `xferlib.to_device`, before anything is copied.
     """
+    dtype = None if dtype is None else check_dtype(dtype, what="dtype")
+    try:
+        return _to_device(tree, backend, device, dtype, stream, copy=copy)
+    except ArrayError as error:
+        say_where(error, tree, functools.partial(ends.check_leaf, dtype=dtype), "tree")
+        raise
+
+
+def _to_device(
+    tree: Any, backend: str | None, device: DeviceSpec, dtype: Any, stream: Any, *, copy: bool | None
+) -> Any:
     leaves, rebuild = flatten(tree)
     if copy is not True:
         refuse_no_copy(copy, "tree.to_device")
         wanted_at = ends.target_of(backend, device, stream, None)
         moving = [n for n, leaf in enumerate(leaves) if not ends.stays(leaf, wanted_at, dtype, copy=copy)]
-        sent = to_device([leaves[n] for n in moving], backend=backend, device=device, dtype=dtype, stream=stream)
+        sent = _to_device([leaves[n] for n in moving], backend, device, dtype, stream, copy=True)
         return rebuild(_with(leaves, moving, sent))
     if len(leaves) == 1 and type(leaves[0]) is np.ndarray:  # nothing to travel with
         sent = transfers.to_device(leaves[0], backend=backend, device=device, dtype=dtype, stream=stream)
@@ -110,8 +122,7 @@ def _sent(
         return results, alone
     target.attach(place)
     current = order if order is not None else target.stream_current(place)
-    wanted = None if dtype is None else check_dtype(dtype, what="dtype")
-    return results, many.to_device(leaves, results, packed, alone, wanted, target, current)
+    return results, many.to_device(leaves, results, packed, alone, dtype, target, current)
 
 
 def _with(leaves: list[Any], numbers: list[int], new: list[Any]) -> list[Any]:
@@ -137,6 +148,14 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False, copy: bool |
         A tree of the same structure with NumPy arrays; what stands in several places is copied once, as above.
     """
     refuse_no_flag(pinned, "tree.to_host: pinned")
+    try:
+        return _to_host(tree, stream, pinned=pinned, copy=copy)
+    except ArrayError as error:
+        say_where(error, tree, ends.check_leaf, "tree")
+        raise
+
+
+def _to_host(tree: Any, stream: Any, *, pinned: bool, copy: bool | None) -> Any:
     leaves, rebuild = flatten(tree)
     if copy is not True:
         refuse_no_copy(copy, "tree.to_host")
@@ -147,7 +166,7 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False, copy: bool |
         ]
         if copy is False and moving:
             raise copies.to_host_needs_a_copy(leaves[moving[0]], pinned=pinned)
-        got = to_host([leaves[n] for n in moving], stream=stream, pinned=pinned)
+        got = _to_host([leaves[n] for n in moving], stream, pinned=pinned, copy=True)
         return rebuild(_with(leaves, moving, got))
     if len(leaves) == 1 and registry.backend_of(leaves[0]) is not None:
         return rebuild([transfers.to_host(leaves[0], stream=stream, pinned=pinned)])

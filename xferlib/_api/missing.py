@@ -6,15 +6,44 @@ import sys
 
 import numpy as np
 
+from xferlib._core.namespaces import RENAMED
+
 _ELSEWHERE = {
+    "Array": "DeviceArray",
+    "Buffer": "empty(shape, dtype)",
     "array": "to_device(x)",
     "as_tensor": "to_device(x)",
     "asnumpy": "to_host(x)",
+    "copy": "copy_to(x, xferlib.device_of(x))",
+    "cuda": "get_device('cuda:0')",
+    "current_device": "get_device()",
+    "device": "get_device(spec)",
+    "device_count": "available_backends()",
     "device_synchronize": "synchronize()",
+    "devices": "available_backends()",
     "from_numpy": "to_device(x)",
+    "fuse": "elementwise(function)",
+    "get_array": "to_host(x)",
+    "graph": "Stream().capture()",
+    "is_available": "available_backends()",
+    "jit": "elementwise(function)",
+    "kernel": "elementwise(function)",
+    "list_devices": "available_backends()",
+    "map": "stream_map(fn, source, chunk_rows=n)",
     "memcpy_dtoh": "to_host(d, out=h)",
     "memcpy_htod": "to_device(h, out=d)",
+    "memory_info": "get_device().free_memory",
+    "memory_allocated": "get_device().free_memory",
+    "ndarray": "DeviceArray",
+    "profile": "trace()",
+    "profiler": "trace()",
+    "raw_kernel": "raw_module(source).get_function(name)",
+    "reduce": "reduction('T x', 'T y', map_expr='x', reduce_expr='a + b')",
     "set_backend": "use_backend(name)",
+    "set_device": "get_device(spec).use()",
+    "stream": "Stream()",
+    "use_device": "get_device(spec).use()",
+    "vectorize": "elementwise(function)",
     "SourceModule": "raw_module(source)",
     "sync": "synchronize()",
     "tensor": "to_device(x)",
@@ -25,11 +54,19 @@ _ELSEWHERE = {
 """Verbs of other libraries, and the call that does the same."""
 
 
+def _standard() -> frozenset[str]:
+    from xferlib._api.arrays import namespace  # here: only a program with a mistake waits for all of it
+
+    return namespace.names()
+
+
 def missing(name: str) -> AttributeError:
     """The error for a name that the module lacks; Python's traceback adds a name that is like it."""
     remedy = ""
     if name in _ELSEWHERE:
         remedy = f"; xferlib.{_ELSEWHERE[name]} does that"
+    elif callable(getattr(np, name, None)) and (known := RENAMED.get(name, name)) in _standard():
+        remedy = f"; functions of arrays are in the namespace of their library: xferlib.get_array_module(x).{known}"
     elif callable(getattr(np, name, None)):
-        remedy = f"; functions of arrays are in the namespace of their library: xferlib.get_array_module(x).{name}"
+        remedy = f"; use numpy.{name} with xferlib.to_host(x)"
     return AttributeError(f"module 'xferlib' has no attribute {name!r}{remedy}", name=name, obj=sys.modules["xferlib"])

@@ -56,8 +56,9 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
     if not _group(arguments[0]) and (arguments[0] not in COMMANDS):
         name = arguments[0]  # what follows are its arguments
     choices = _group(arguments[0]) or [*COMMANDS, "--help", "--version"]
+    near = [*choices, *(each.partition(" ")[0] for each in choices)]
     return parser.error(
-        f"there is no command {name!r}{did_you_mean(name, choices)}; the commands are {', '.join(choices)}"
+        f"there is no command {name!r}{did_you_mean(name, near)}; the commands are {', '.join(choices)}"
     )
 
 

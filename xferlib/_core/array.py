@@ -182,8 +182,12 @@ def _resolve(dtype: Any, what: str) -> np.dtype[Any]:
     with contextlib.suppress(Exception):  # NumPy asks a stranger's object, which may raise anything
         resolved = np.dtype(dtype)
         return resolved
-    if type(dtype).__module__.partition(".")[0] == "torch" and (name := str(dtype).rpartition(".")[2]) in DTYPES:
-        return np.dtype(name)
+    if type(dtype).__module__.partition(".")[0] == "torch" and (name := str(dtype)).startswith("torch."):
+        if (plain := name.removeprefix("torch.")) in DTYPES:
+            return np.dtype(plain)
+        raise UnsupportedDTypeError(
+            f"{what}: NumPy and the other backends have no dtype {name}; give one of {', '.join(DTYPES)}"
+        )
     near = did_you_mean(dtype, DTYPES) if isinstance(dtype, str) else ""
     if type(dtype) is int:  # zeros(3, 4)
         near = ", and the extents of a shape stand in one tuple"

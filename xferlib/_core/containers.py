@@ -12,7 +12,7 @@ import numpy as np
 
 from xferlib._core import registry
 from xferlib._native import driver_calls
-from xferlib.errors import ArgumentError
+from xferlib.errors import ArgumentError, XferError
 
 NAMESPACE = "xferlib"
 """Namespace of `optree` in which xferlib looks for custom nodes, besides the global one."""
@@ -44,6 +44,28 @@ def flatten(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
     places = [numbers.setdefault(id(leaf), len(numbers)) for leaf in leaves]
     once = list({id(leaf): leaf for leaf in leaves}.values())
     return once, lambda new: rebuild([new[place] for place in places])
+
+
+def say_where(error: XferError, tree: Any, check: Callable[[Any], object], name: str) -> None:
+    """Say in an error about one leaf which it is, and of which type: ``tree['layers'][3]['w'] (ndarray): ...``.
+
+    Args:
+        error: Raised for some leaf; it stays as it is where no leaf is found.
+        tree: Holds the leaf.
+        check: Called with each leaf; raises such an error for that one.
+        name: Of the tree, in the program's words.
+    """
+    import optree
+
+    flatten(tree)  # which makes nodes of its dataclasses
+    for path in optree.tree_accessors(tree, none_is_leaf=True, namespace=NAMESPACE):
+        leaf = path(tree)
+        try:
+            check(leaf)
+        except type(error) as found:
+            if path:  # or the tree is the leaf
+                error.args = (f"{path.codify(name)} ({type(leaf).__name__}): {found}", *error.args[1:])
+            return
 
 
 def _flatten(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:

@@ -180,6 +180,11 @@ class Device:
         """
         return directory.attribute(self, name)
 
+    if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
+
+        def __getattr__(self, name: str) -> NoReturn:
+            peer_names.refuse(self, name, peer_names.DEVICE_NAMES)
+
     def synchronize(self) -> None:
         """Block until all work on the device is done."""
         directory.synchronize(self)

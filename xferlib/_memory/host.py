@@ -9,6 +9,8 @@ takes them whenever it runs short. Marking takes long: every core that used them
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 import mmap
 import os
@@ -30,6 +32,17 @@ _UNMARKED_NBYTES = 1 << 30
 _MALLOC_MOST = 32 << 20
 """Up to here malloc may have memory where no more can be mapped (mallopt(3))."""
 _SIZES_REMEMBERED = 4096
+
+
+@functools.cache
+def let_malloc_recycle() -> None:
+    """Let malloc keep what is freed for the next array, up to 32 MiB: glibc does so from the first such free on.
+
+    Until then it maps each larger array anew, or gives its pages back in each step of a loop, and the faults on them
+    take longer than the loop's work. Only address space is used here: no page is touched.
+    """
+    with contextlib.suppress(MemoryError):  # where a process may not have 32 MiB more
+        np.empty(_MALLOC_MOST - (64 << 10), np.uint8)  # less by what malloc adds, or it would be too large to count
 
 
 class _Bytes:

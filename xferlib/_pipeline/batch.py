@@ -28,13 +28,14 @@ import numpy as np
 from xferlib import tree
 from xferlib._api import transfers
 from xferlib._core import registry
-from xferlib._core.containers import flatten
+from xferlib._core.containers import flatten, say_where
 from xferlib._core.stream import Stream
 from xferlib._memory import in_flight
 from xferlib._pipeline.routing import Route, Router
 from xferlib._pipeline.tree_upload import Arriving
 from xferlib._runtime.handoff import Handed
-from xferlib.errors import OutOfMemoryError, XferError
+from xferlib._transfer import ends
+from xferlib.errors import ArrayError, OutOfMemoryError, XferError
 
 if TYPE_CHECKING:
     from xferlib._core.array import Array
@@ -163,6 +164,13 @@ class Batch(Handed):
 
     def hand_over(self) -> Any:
         """Return the batch, ordered on the calling thread's current stream; may be called again after an error."""
+        try:
+            return self._handed_over()
+        except ArrayError as error:
+            say_where(error, self._host, ends.check_leaf, "batch")
+            raise
+
+    def _handed_over(self) -> Any:
         if self._route is Route.TOGETHER or self._route is Route.DIRECT:
             return self._sent_directly()
         if self._error is not None:

@@ -131,8 +131,10 @@ class Results:
 
     def report(self) -> None:
         """Tell how many rows are done, in the calling thread, if that has changed."""
+        if self._progress is None:
+            return
         done = self.rows_done
-        if self._progress is not None and done != self._told:
+        if done != self._told:
             self._told = done
             self._progress(done, self._source.rows)
 

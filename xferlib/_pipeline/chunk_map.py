@@ -15,7 +15,7 @@ from xferlib._core.devices import resolve
 from xferlib._core.layout import address
 from xferlib._core.stream import current_stream
 from xferlib._core.thresholds import IN_TURN_MOST, RECYCLED_CHUNK_FROM
-from xferlib._memory.host import RECYCLED_FROM, host_cache
+from xferlib._memory.host import RECYCLED_FROM, host_cache, let_malloc_recycle
 from xferlib._pipeline.device_worker import Station
 from xferlib._runtime.interrupts import deferred
 from xferlib.errors import ArgumentError, UnsupportedArrayError
@@ -145,6 +145,8 @@ class ChunkMap:
         try:
             results.report()
             is_small = count == 1 and self._is_small()
+            if any(device.kind == "cpu" for device in self._targets):
+                let_malloc_recycle()  # also where the function's own arrays come from
             for index, device in enumerate(self._targets):
                 numbers = range(index, len(results.spans), count)
                 self._stations.append(

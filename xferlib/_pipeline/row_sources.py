@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -147,6 +148,11 @@ def source_of(source: Any, most_rows: int, place: Device) -> Source:
     if owner is not None:
         host, pages = host_rows(source, "source"), Pages.of(source)
         return _Array(host) if pages is None else _Mapped(host, pages, is_staged=place.kind != "cpu")
+    if isinstance(source, (str, os.PathLike)):
+        raise UnsupportedArrayError(
+            f"stream_map: source is the name of a file, {os.fspath(source)!r}; open it first: "
+            "numpy.load(path, mmap_mode='r'), or numpy.memmap(path, dtype, 'r', shape=shape)"
+        )
     shape, is_readable = getattr(source, "shape", None), hasattr(source, "read_into") or hasattr(source, "__getitem__")
     if not shape or not is_readable or getattr(source, "dtype", None) is None:
         raise UnsupportedArrayError(

@@ -48,6 +48,16 @@ def is_own(file: str) -> bool:
     return file.startswith(_OURS) and not file.startswith(_TESTING)
 
 
+_RUNNERS = ("_pytest", "pluggy", "unittest", "IPython", "ipykernel")
+"""Packages whose code calls the program's functions, or runs its cells."""
+
+
+def is_of_runner(site: Site) -> bool:
+    """Whether a line is of what runs the program, where an array dies when a test returns."""
+    folders = os.path.dirname(site.file).split(os.sep)  # noqa: PTH120, PTH206  pathlib is imported by few programs
+    return any(each in folders for each in _RUNNERS)
+
+
 def user_site() -> Site:
     """Return the innermost line outside xferlib and NumPy; in one of xferlib's own threads, the line it works for."""
     return site_of(user_call()[0])

@@ -1,10 +1,43 @@
-"""Names of the streams, events and devices of other libraries, for the errors of a program that is being moved."""
+"""Names of other libraries' objects, for the errors of a program that is being moved."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NoReturn
 
+ARRAY_NAMES = {
+    **dict.fromkeys(
+        ("asnumpy", "copy_to_host", "cpu", "detach", "get", "get_async", "numpy", "to_host"),
+        "xferlib.to_host(x) copies it to the host",
+    ),
+    "block_until_ready": "xferlib.synchronize() waits for all work on its device",
+    "clone": "x.copy() makes another",
+    "cuda": "xferlib.to_device(x, device='cuda:0') copies it there",
+    "data_ptr": "x.__cuda_array_interface__ has the address on a GPU",
+    "dim": "x.ndim counts its axes",
+    "fill_": "x[...] = value fills it",
+    "gpudata": "x.__cuda_array_interface__ has the address on a GPU",
+    "is_cuda": "x.device.kind == 'cuda' tells",
+    "numel": "x.size counts its elements",
+    "permute": "get_array_module(x).permute_dims does that",
+    "to": "x.astype(dtype) converts it, xferlib.to_device(x, device=...) copies it to a device",
+    "type": "x.astype(dtype) converts it",
+    "unsqueeze": "get_array_module(x).expand_dims does that",
+    "zero_": "x[...] = 0 fills it",
+}
+"""For arrays: attributes that ours do not have, with what to say."""
+DEVICE_NAMES = {
+    "id": "device.index",
+    "type": "device.kind",
+    "mem_info": "device.free_memory and device.total_memory",
+    "compute_capability": "device.properties",
+    "name": "device.properties.name",
+}
+TRACE_NAMES = {
+    **dict.fromkeys(("dump", "export", "export_chrome_trace", "save", "to_json"), "trace.write('run.json')"),
+    **dict.fromkeys(("savefig", "show"), "trace.plot('run.png')"),
+    **dict.fromkeys(("events", "key_averages", "table"), "trace.summary() or trace.operations"),
+}
 STREAM_NAMES = {
     "add_callback": "stream.call(function, *arguments)",
     "launch_host_func": "stream.call(function, *arguments)",

@@ -129,6 +129,16 @@ def arriving_dtype(source: CopySource, dtype: Any) -> np.dtype[Any]:
     return wanted
 
 
+def check_leaf(x: Any, dtype: Any = None) -> None:
+    """Refuse an array of a tree that could not go to a device as ``dtype``.
+
+    Raises:
+        ArrayError: What `source_of` and `arriving_dtype` raise.
+    """
+    if registry.backend_of(x) is not None:
+        arriving_dtype(source_of(x), dtype)
+
+
 def wanted_dtype(dtype: Any, given: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype that arrives, in native byte order: the one asked for, or that of the source."""
     if dtype is None:

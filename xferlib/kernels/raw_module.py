@@ -7,12 +7,13 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from xferlib._core import devices, registry
 from xferlib._core.array import SUPPORTED, check_dtype
+from xferlib._runtime import peer_names
 from xferlib._runtime.checks import MadeBy
 from xferlib.errors import (
     ArgumentError,
@@ -60,6 +61,11 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
         self._loaded: dict[tuple[str, str], dict[str, Any]] = {}
         self._lock = threading.Lock()
         self._plain: tuple[Preprocessed, SourceTypes] | None = None
+
+    if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
+
+        def __getattr__(self, name: str) -> NoReturn:
+            peer_names.refuse(self, name, {} if name[0] == "_" else {name: f"module.get_function({name!r})"})
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _module_of, (self.source, self._options, self._names, self._declared, self._binary, self._pieces)

@@ -238,6 +238,11 @@ def _expressions_by_keyword(make: Callable[_P, ReductionKernel]) -> Callable[_P,
 
     @functools.wraps(make)
     def checked(*args: _P.args, **options: _P.kwargs) -> ReductionKernel:
+        if args and callable(args[0]):
+            raise KernelTypeError(
+                "reduction takes strings of C, and no function; for a sum: "
+                "reduction('T x', 'T y', map_expr='x', reduce_expr='a + b')"
+            )
         if len(args) > 2:
             raise KernelTypeError(
                 f"reduction takes the inputs and the outputs by position, and {len(args)} arguments were given so; "

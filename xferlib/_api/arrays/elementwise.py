@@ -100,6 +100,7 @@ def _refusal(lib: Primitives, name: str, error: KernelTypeError, *operands: Any)
         refuse_complex(lib, name, *operands)
     said = str(error).partition("\n")[0]
     own = getattr(np, name).__name__
+    said = said.removeprefix(f"{name}: ")  # as NumPy calls power, too
     return type(error)(name + said.removeprefix(own) if said.startswith(own) else f"{name}: {said}")
 
 

@@ -22,6 +22,8 @@ def part(lib: Primitives, x: Array, axis: int, start: int | None, stop: int | No
 
 
 def _listed(lib: Primitives, name: str, arrays: Any) -> tuple[list[Array], list[ArrayInfo]]:
+    if lib.is_array(arrays):
+        raise ArgumentError(f"{name}: one array was given, and it joins several; write {name}([x, y])")
     found = [lib.array(name, each) for each in arrays]
     if not found:
         raise ArgumentError(f"{name}: there is no array to join; give one or more")

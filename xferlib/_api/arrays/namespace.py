@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,12 @@ _CONSTANTS: dict[str, Any] = {
     "pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, "newaxis": None, "isdtype": np.isdtype,
     "broadcast_shapes": shaping.broadcast_shapes,
 }  # fmt: skip
+
+
+def names() -> frozenset[str]:
+    """The names of functions that every namespace has."""
+    tables = (promotion.OF_ONE, promotion.OF_TWO, operators.REDUCTIONS, operators.ACCUMULATIONS, operators.DEVIATIONS)
+    return frozenset(itertools.chain((each.__name__ for each in _FUNCTIONS), *tables))
 
 
 def make(

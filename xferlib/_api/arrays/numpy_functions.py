@@ -13,9 +13,7 @@ import numpy as np
 
 from xferlib._core.array import BINARY_OPERATORS, COMPARISONS, Array
 from xferlib._core.namespaces import RENAMED, known_name
-
-_TO_HOST = ("asnumpy", "cpu", "get", "numpy", "to_host")
-"""Methods of other libraries' arrays that copy to the host."""
+from xferlib._runtime.peer_names import ARRAY_NAMES
 
 _COMPARING = frozenset(COMPARISONS.values())
 _OPERATORS = frozenset(BINARY_OPERATORS.values()) | _COMPARING
@@ -37,8 +35,8 @@ def interfaces(namespace: ModuleType, error: type[Exception]) -> dict[str, Calla
         known, remedy = None if name.startswith("_") else known_name(namespace, name), ""
         if known is not None:
             remedy = f"; use get_array_module(x).{known}"
-        elif name in _TO_HOST:
-            remedy = "; xferlib.to_host(x) copies it to the host"
+        elif name in ARRAY_NAMES:
+            remedy = f"; {ARRAY_NAMES[name]}"
         elif not name.startswith("_") and hasattr(np.ndarray, name):
             remedy = f"; use xferlib.to_host(x).{name}"
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{remedy}", name=name, obj=self)

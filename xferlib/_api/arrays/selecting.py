@@ -14,7 +14,7 @@ from xferlib._api.arrays import scans, shaping
 from xferlib._api.arrays.elementwise import binary_kernel, where_kernel, with_array
 from xferlib._api.arrays.primitives import Primitives, Shape
 from xferlib._core.array import Array
-from xferlib.errors import KernelTypeError
+from xferlib.errors import ArgumentError, KernelTypeError
 from xferlib.kernels import ElementwiseKernel, elementwise
 
 INDEX = np.dtype("int64")
@@ -135,4 +135,6 @@ def where(lib: Primitives, condition: Array, x1: Any = None, x2: Any = None, /) 
     """``x1`` where ``condition`` holds, else ``x2``; the indices where it holds, if it is given alone."""
     if x1 is None and x2 is None:
         return nonzero(lib, condition)
+    if x1 is None or x2 is None:
+        raise ArgumentError("where: one of the two values is missing; give both, or neither for the indices")
     return where_kernel(*with_array(lib, "where", (condition, x1, x2)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from xferlib._api.trace import notes
 from xferlib._api.trace.recorder import EventRecorder, closed, opened
@@ -14,6 +14,7 @@ from xferlib._core import observe, pending, raw, registry
 from xferlib._core.observe import Kind
 from xferlib._core.ordering import copy_streams
 from xferlib._core.stream import Stream, current_stream
+from xferlib._runtime import peer_names
 from xferlib._runtime.callsite import site_of
 from xferlib._runtime.checks import whole
 from xferlib.errors import ArgumentError, CaptureError, ForkError, shown
@@ -62,6 +63,11 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         self._recording: RecordBuffer | None = None
         self._is_open = False
         self._found: tuple[TraceOperation, ...] | None = None
+
+    if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
+
+        def __getattr__(self, name: str) -> NoReturn:
+            peer_names.refuse(self, name, peer_names.TRACE_NAMES)
 
     def __enter__(self) -> Self:
         if self._recording is not None:
@@ -127,9 +133,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             ArgumentError: Another ``kind``.
         """
         if kind not in _KINDS:
-            raise ArgumentError(
-                f"trace.range(kind={shown(kind)}): the kinds are {', '.join(map(repr, map(str, _KINDS)))}"
-            )
+            raise ArgumentError(f"trace.range(kind={shown(kind)}): the kinds are {', '.join(_KINDS)}")
         return range_(name, kind, nbytes, stream, device)
 
     # --- what was recorded

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from xferlib._runtime.callsite import Site, site_of, user_site
+from xferlib._runtime.callsite import Site, is_of_runner, site_of, user_site
 from xferlib.errors import DeviceError, XferError
 from xferlib.sim.detect.program_names import called, source_line, stream_names
 from xferlib.sim.model.blocks import Span
@@ -59,7 +59,8 @@ class Access:
     def __str__(self) -> str:
         what = f"{self.call} ({self.what})" if self.call else self.what
         by = "" if what.endswith(f"by {self.by}") else f" on {self.by}"
-        return f"{what}{by}\n              {self.site}"
+        where = "as the program's function returned" if is_of_runner(self.site) else self.site
+        return f"{what}{by}\n              {where}"
 
     @classmethod
     def of(cls, action: Action, names: Names | None = None) -> Access:
@@ -87,7 +88,7 @@ class Race:
     """A call in the program that seems meant to order the two."""
 
     def __str__(self) -> str:
-        at = self.second.site
+        at = self.first.site if is_of_runner(self.second.site) else self.second.site
         text = "" if self.hazard in _FOUND_LATER else source_line(at)
         lines = [
             f"{self.hazard.value}, at {at}",

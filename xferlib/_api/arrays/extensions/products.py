@@ -87,8 +87,9 @@ def matmul(lib: Primitives, x1: Array, x2: Array, /) -> Array:
     one, two = lib.info(left).shape, lib.info(right).shape
     if not one or not two:
         raise LayoutError(f"matmul: shapes {one} and {two}: an array without axes is no matrix; use multiply")
-    if one[-1] != two[-2 if len(two) > 1 else 0]:
-        raise LayoutError(f"matmul: shapes {one} and {two} do not fit: {one[-1]} columns, and other rows; reshape one")
+    rows = two[-2 if len(two) > 1 else 0]
+    if one[-1] != rows:
+        raise LayoutError(f"matmul: shapes {one} and {two} do not fit: {one[-1]} columns, {rows} rows; reshape one")
     if len(one) == 1:
         left = shaping.expand_dims(lib, left, 0)
     if len(two) == 1:
