@@ -45,7 +45,10 @@ def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
 
     Raises:
         OverflowError: A Python integer that the dtype does not hold.
+        UnsupportedDTypeError: A complex number would lose its imaginary part.
     """
+    if isinstance(value, (complex, np.complexfloating)):
+        check_conversion(np.result_type(value), dtype)
     found: Any = value.astype(dtype) if isinstance(value, np.generic) else np.array(value, dtype)[()]
     return found  # type: ignore[no-any-return]
 

@@ -29,20 +29,11 @@ from xferlib.backends.torch import namespace_fft as fft
 from xferlib.backends.torch import namespace_linalg as linalg
 from xferlib.backends.torch import namespace_reductions as _reductions
 from xferlib.backends.torch import namespace_whole as _whole
-from xferlib.backends.torch.namespace_creation import (  # fmt: skip
-    arange,
-    asarray,
-    astype,
-    eye,
-    from_dlpack,
-    full,
-    full_like,
-    linspace,
-    where,
-)
+from xferlib.backends.torch.namespace_creation import asarray, astype, eye, from_dlpack, full, full_like, where
 from xferlib.backends.torch.namespace_dtypes import can_cast, finfo, iinfo, isdtype, result_type
 from xferlib.backends.torch.namespace_linalg import matrix_transpose, outer
 from xferlib.backends.torch.namespace_operators import numpy_operators
+from xferlib.backends.torch.namespace_ranges import arange, linspace
 from xferlib.backends.torch.namespace_reductions import argsort, sort
 from xferlib.backends.torch.namespace_shaping import (  # fmt: skip
     broadcast_arrays,

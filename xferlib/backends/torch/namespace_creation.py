@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +19,7 @@ from xferlib._runtime import config
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch.namespace_dtypes import FROM_TORCH, SIGNED, torch_dtype
 from xferlib.backends.torch.tensors import TO_TORCH
-from xferlib.errors import ArgumentError, UnsupportedDTypeError
+from xferlib.errors import ArgumentError
 
 FLOAT = torch.float64
 
@@ -137,64 +136,6 @@ def full(shape: int | tuple[int, ...], fill_value: Any, dtype: Any = None, *, de
 def full_like(x: Tensor, /, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """One value in the shape of another tensor."""
     return full(tuple(x.shape), fill_value, dtype=dtype or x.dtype, device=x.device if device is None else device)
-
-
-def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """Numbers from ``start`` to below ``stop``, ``step`` apart.
-
-    Raises:
-        ArgumentError: ``step`` is 0.
-        UnsupportedDTypeError: More than two booleans are asked for.
-    """
-    if step == 0:
-        raise ArgumentError("arange: step=0 makes a range without end; give another step")
-    given = (start, step) if stop is None else (start, stop, step)
-    wanted: torch.dtype = torch_dtype(dtype) or _ranged(*given)
-    first, last, by = (each.item() if isinstance(each, np.generic) else each for each in (start, stop, step))
-    if wanted in dtypes.RANGES and any(isinstance(each, float) for each in (first, last, by)):
-        return _of_floats(first, last, by, wanted, place_of(device))
-    if wanted in dtypes.RANGES and stop is not None and (last - first) * by > 0:
-        dtypes.check_fits(first, wanted)
-    able = torch.int64 if wanted is torch.bool or wanted in SIGNED else FLOAT if wanted.is_complex else wanted
-    found: Tensor = compat.arange(first, last, by, dtype=able, device=place_of(device))
-    if wanted is torch.bool and found.numel() > 2:
-        raise UnsupportedDTypeError("arange: a range of booleans has at most two elements; give another dtype")
-    return found if able is wanted else found.to(wanted)
-
-
-def _of_floats(first: float, last: float | None, by: float, wanted: torch.dtype, place: Any) -> Tensor:
-    """A range of integers between floats: NumPy converts its first two numbers, and goes on with their difference."""
-    first, last = (0, first) if last is None else (first, last)
-    count = max(math.ceil((last - first) / by), 0)
-    start = int(first)
-    numbers = torch.arange(count, device=place) * (int(first + by) - start) + start
-    return numbers.to(wanted)
-
-
-def _ranged(*numbers: Any) -> torch.dtype:
-    """The dtype of a range, which NumPy's own rule for its numbers decides."""
-    kinds = set(map(type, numbers))
-    if kinds <= {int, float, torch.SymInt}:
-        return by_default() if float in kinds else torch.int64
-    numpys: Any = np.arange
-    zeros = [type(each)(0) for each in numbers[:-1]]
-    return TO_TORCH[numpys(*zeros, step=type(numbers[-1])(1)).dtype]
-
-
-def linspace(
-    start: Any, stop: Any, /, num: int = 50, *, dtype: Any = None, device: Any = None, endpoint: bool = True
-) -> Tensor:
-    """``num`` numbers at equal distances from ``start`` to ``stop``; computed in float64, as NumPy does."""
-    (num,) = shape_of(num, what="linspace: num")
-    plain = {type(start), type(stop)} <= {int, float}
-    own = FLOAT if plain else TO_TORCH[np.linspace(type(start)(0), type(stop)(0), 0).dtype]
-    wanted: torch.dtype = torch_dtype(dtype) or (by_default() if plain else own)
-    able = torch.complex128 if own.is_complex or wanted.is_complex else FLOAT
-    ends = [each.item() if isinstance(each, np.generic) else each for each in (start, stop)]
-    found: Tensor = compat.linspace(*ends, num, dtype=able, device=place_of(device), endpoint=endpoint)
-    if wanted in dtypes.RANGES:
-        found = torch.floor(found)
-    return found.to(wanted)
 
 
 def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None) -> Tensor:

@@ -36,7 +36,8 @@ def _remainder(a: Tensor, b: Tensor) -> Tensor:
         return torch.remainder(a, torch.where(b == 0, 1, b))
     found = torch.remainder(a, b)
     if found.is_cpu and found.dtype is not torch.float16 and _has_nan(found):
-        found = torch.where(torch.isnan(found) & torch.isfinite(a), _in_steps(a, b), found)
+        stepped = _in_steps(a.to(found.dtype), b.to(found.dtype))
+        found = torch.where(torch.isnan(found) & torch.isfinite(a), stepped, found)
     return torch.where(found == 0, torch.copysign(found, b), found)
 
 
