@@ -95,14 +95,14 @@ def test_advice_gives_the_same_numbers(space: Space) -> None:
 
 
 def composed(space: Space, name: str) -> str:
-    """What the error for a missing name says to write; an empty string if it says nothing like that."""
+    """The code that the error for a missing name says to write; an empty string if it says none."""
     with pytest.raises(AttributeError) as raised:
         getattr(space.xp, name)
     return str(raised.value).partition("; write ")[2].removesuffix(" of matrices")
 
 
 def test_advice_of_several_calls_gives_numpys_result(space: Space, tmp_path: Path) -> None:
-    """What the message says to write is run as it stands, in a program of these names."""
+    """The code runs as it stands in the message, in a program of these names."""
     y = X + 0.25
     numpys: dict[str, Any] = {
         "allclose": np.allclose(X, y, atol=0.5), "argwhere": np.argwhere(X), "array_equal": np.array_equal(X, y),

@@ -65,7 +65,7 @@ COMPOSED = {
     "save": "xferlib.save(path, x)", "savez": "xferlib.save(path, tree)", "shape": "x.shape", "size": "x.size",
     "split": "x[:n] and x[n:], or xp.unstack(x)", "vstack": "xp.concat(arrays, axis=0) of matrices",
 }  # fmt: skip
-"""What to write instead of NumPy's other functions, with ``xp = get_array_module(x)``; the data stay on the device."""
+"""The code that does the same as NumPy's other functions, with ``xp = get_array_module(x)``, on the device."""
 
 
 def known_name(namespace: ModuleType, name: str) -> str | None:
