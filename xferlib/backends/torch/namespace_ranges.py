@@ -62,7 +62,7 @@ def _of_floats(first: Any, second: Any, count: int, wanted: torch.dtype, place: 
     wide = torch.float32 if able is torch.float16 else able
     start, after = (_rounded(float(each), able) for each in (first, second))
     found = numbers.to(wide) * _rounded(after - start, wide) + start
-    found[1:2] = after
+    found[:1], found[1:2] = start, after  # the sum of zeros has another sign
     return found.to(wanted)
 
 
