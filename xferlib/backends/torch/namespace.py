@@ -22,6 +22,7 @@ import torch as _torch
 
 from xferlib._core import namespaces as _namespaces
 from xferlib._core import promotion as _promotion
+from xferlib._runtime import config as _config
 from xferlib.backends.torch import namespace_creation as _creation
 from xferlib.backends.torch import namespace_dtypes as _dtypes
 from xferlib.backends.torch import namespace_elementwise as _elementwise
@@ -70,6 +71,7 @@ from xferlib.backends.torch.namespace_whole import (  # fmt: skip
 )
 
 __array_api_version__ = _compat.__array_api_version__
+_config.get()  # before a compiled function does, in which torch's tracer refuses the lock of the first reading
 pi, e, inf, nan, newaxis = _compat.pi, _compat.e, _compat.inf, _compat.nan, None
 
 

@@ -104,7 +104,7 @@ def linspace(
     if own.is_complex:
         parts = [tuple(each.real for each in parts[0]), tuple(each.imag for each in parts[0])]
     able = own.to_real() if own.is_complex else own
-    lines = [_line(num, count, able, place, *map(float, part), endpoint=endpoint) for part in parts]
+    lines = [_line(num, count, able, place, *[float(each) for each in part], endpoint=endpoint) for part in parts]
     found = torch.complex(*lines) if own.is_complex else lines[0]
     return (torch.floor(found) if wanted in dtypes.RANGES else found).to(wanted)
 
