@@ -498,6 +498,14 @@ def test_a_foreign_dtype_is_refused() -> None:
         xl.linspace(0, 1j, dtype="float32")
 
 
+def test_no_dtype_is_numpys_default(backend: str) -> None:
+    for name in ("zeros", "ones", "empty"):
+        d = getattr(xl, name)(2, dtype=None)
+        assert xl.to_host(d).dtype == getattr(np, name)(2, dtype=None).dtype == np.float64
+    for name in ("zeros_like", "ones_like", "empty_like"):
+        assert xl.to_host(getattr(xl, name)(np.ones(2, "int8"), dtype=None)).dtype == np.int8
+
+
 def test_each_constructor_takes_backend_and_device() -> None:
     for make in (xl.asarray, xl.arange, xl.eye, xl.zeros, xl.ones, xl.empty, lambda n, **o: xl.full(n, 2, **o),
                  lambda n, **o: xl.linspace(0, 1, n, **o)):  # fmt: skip

@@ -17,7 +17,12 @@ torch = pytest.importorskip("torch")
 
 import xferlib as xl  # noqa: E402
 from tests.entered import functions_of  # noqa: E402
-from xferlib.errors import MixedBackendsError, UnsupportedArrayError, UnsupportedDTypeError  # noqa: E402
+from xferlib.errors import (  # noqa: E402
+    DeviceNotFoundError,
+    MixedBackendsError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+)
 from xferlib.testing import assert_identical, configured  # noqa: E402
 
 I32, F32, F64 = torch.ones(3, dtype=torch.int32), torch.ones(3), torch.ones(3, dtype=torch.float64)
@@ -141,6 +146,12 @@ def test_torch_compile_traces_each_of_these_in_one_graph(xp: Any, name: str, dyn
     torch.compiler.reset()  # it compiles the same lambda a limited number of times
     compiled = torch.compile(lambda x: program(xp, x), backend="eager", fullgraph=True, dynamic=dynamic)
     assert torch.equal(compiled(x), program(xp, x))
+
+
+def test_a_device_that_torch_does_not_have_is_refused(xp: Any) -> None:
+    for device in ("sim:0", "numpy:cpu", 1.5, xl.get_device("sim:0"), "nonsense"):
+        with pytest.raises(DeviceNotFoundError, match="give 'cpu', 'cuda:0' or x.device"):
+            xp.zeros(2, device=device)
 
 
 def test_torchs_own_dtypes_follow_torchs_rules(xp: Any) -> None:

@@ -81,14 +81,14 @@ def zeros(
     shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: DeviceSpec = None, order: str = "C"
 ) -> Array:
     """An array of zeros. Arguments as for `empty`."""
-    return full(shape, 0, dtype, backend=backend, device=device, order=order)
+    return full(shape, 0, "float64" if dtype is None else dtype, backend=backend, device=device, order=order)
 
 
 def ones(
     shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: DeviceSpec = None, order: str = "C"
 ) -> Array:
     """An array of ones. Arguments as for `empty`."""
-    return full(shape, 1, dtype, backend=backend, device=device, order=order)
+    return full(shape, 1, "float64" if dtype is None else dtype, backend=backend, device=device, order=order)
 
 
 def _like(x: Array, dtype: Any, device: DeviceSpec) -> tuple[tuple[int, ...], Any, Any]:

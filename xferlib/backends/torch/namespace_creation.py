@@ -19,7 +19,7 @@ from xferlib._runtime import config
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch.namespace_dtypes import FROM_TORCH, SIGNED, torch_dtype
 from xferlib.backends.torch.tensors import TO_TORCH
-from xferlib.errors import ArgumentError
+from xferlib.errors import ArgumentError, DeviceNotFoundError, shown
 
 FLOAT = torch.float64
 
@@ -49,14 +49,22 @@ place_at: Callable[[int], torch.device] = _current_gpu
 
 
 def place_of(device: Any) -> torch.device | None:
-    """Torch's device of one of its names or objects, of xferlib's, or of xferlib's names; None: the current one."""
+    """Torch's device of one of its names or objects, of xferlib's, or of xferlib's names; None: the current one.
+
+    Raises:
+        DeviceNotFoundError: Torch has no such device.
+    """
     if device is None:
         return current_place()
     if isinstance(device, Device):
-        return torch.device("cpu") if device.kind == "cpu" else torch.device(device.kind, device.index)
+        device = "cpu" if device.kind == "cpu" else f"{device.kind}:{device.index}"
     if isinstance(device, str):
         device = device.removeprefix("torch:")
-    return torch.device(device)
+    try:
+        return torch.device(device)
+    except (RuntimeError, TypeError):
+        pass
+    raise DeviceNotFoundError(f"device={shown(device)} is no device of torch here; give 'cpu', 'cuda:0' or x.device")
 
 
 def tensor_of(name: str, x: Any) -> Tensor:
