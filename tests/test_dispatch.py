@@ -500,10 +500,9 @@ def test_a_foreign_dtype_is_refused() -> None:
 
 def test_no_dtype_is_numpys_default(backend: str) -> None:
     for name in ("zeros", "ones", "empty"):
-        d = getattr(xl, name)(2, dtype=None)
-        assert xl.to_host(d).dtype == getattr(np, name)(2, dtype=None).dtype == np.float64
+        assert str(getattr(xl, name)(2, dtype=None).dtype).endswith("float64")
     for name in ("zeros_like", "ones_like", "empty_like"):
-        assert xl.to_host(getattr(xl, name)(np.ones(2, "int8"), dtype=None)).dtype == np.int8
+        assert getattr(xl, name)(np.ones(2, "int8"), dtype=None).dtype == np.int8
 
 
 def test_each_constructor_takes_backend_and_device() -> None:
