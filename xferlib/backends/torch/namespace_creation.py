@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xferlib._core import convert
+from xferlib._core import convert, registry
 from xferlib._core.array import as_host_array
 from xferlib._core.device import Device
 from xferlib._core.layout import shape_of
@@ -174,7 +174,7 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
         common = dtypes.result_type(*parts)
         return torch.stack([each.to(common) for each in parts]).to(wanted or common)
     if not isinstance(obj, (np.ndarray, np.generic)) and hasattr(obj, "__dlpack__"):
-        return torch.asarray(obj, dtype=wanted, device=place_of(device), copy=copy)
+        return torch.asarray(_ascending(obj, copy), dtype=wanted, device=place_of(device), copy=copy)
     if hasattr(obj, "__cuda_array_interface__") and torch.cuda.is_available():
         return asarray(_described(obj), dtype=dtype, device=device, copy=copy)
     host = as_host_array(obj, what="obj")
@@ -212,9 +212,28 @@ def _check_shared(obj: Any, copy: bool | None, *, is_shared: bool) -> None:
         raise ArgumentError(f"copy=False: no tensor can share the memory of this {type(obj).__name__}; leave copy out")
 
 
+def _ascending(x: Any, copy: bool | None) -> Any:
+    """An array of another library, copied if a stride is negative: torch ends the process at such memory."""
+    owner = registry.backend_of(x)
+    if owner is None or all(step >= 0 for step in owner.view(x).strides):
+        return x
+    if copy is False:
+        raise BufferError("copy=False: torch cannot share memory of negative strides; leave copy out")
+    return x.copy()
+
+
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor over the memory of another library's array."""
-    found = torch.from_dlpack(x)
+    """A tensor over the memory of another library's array; a copy where torch cannot share it.
+
+    Raises:
+        BufferError: ``copy=False``, and only a copy will do.
+    """
+    if isinstance(x, np.ndarray):
+        try:
+            return asarray(x, device=device, copy=copy)
+        except ArgumentError as error:
+            raise BufferError(str(error)) from None
+    found = torch.from_dlpack(_ascending(x, copy))
     return asarray(found, device=device, copy=copy) if copy or device is not None else found
 
 
