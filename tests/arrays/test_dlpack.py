@@ -123,6 +123,12 @@ def test_torchs_namespace_never_hands_torch_a_negative_stride(plugins: object) -
     shared = xp.from_dlpack(x, copy=False)
     shared += 1
     assert x[0, 0] == 1
+    for given in (x, x[::-1]):
+        other = Consumer(given)  # of no backend
+        for function in (xp.from_dlpack, xp.asarray):
+            np.testing.assert_array_equal(xl.to_host(function(other)), given)
+    with pytest.raises(BufferError):
+        xp.from_dlpack(Consumer(x[::-1]), copy=False)
 
 
 @pytest.mark.parametrize("version", [None, (1, 0)])

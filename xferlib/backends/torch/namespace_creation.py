@@ -22,6 +22,7 @@ from xferlib.backends.torch.tensors import TO_TORCH
 from xferlib.errors import ArgumentError, DeviceNotFoundError, shown
 
 FLOAT = torch.float64
+_DLPACK_CPU = 1
 
 
 def by_default(dtype: torch.dtype = FLOAT) -> torch.dtype:
@@ -215,11 +216,23 @@ def _check_shared(obj: Any, copy: bool | None, *, is_shared: bool) -> None:
 def _ascending(x: Any, copy: bool | None) -> Any:
     """An array of another library, copied if a stride is negative: torch ends the process at such memory."""
     owner = registry.backend_of(x)
-    if owner is None or all(step >= 0 for step in owner.view(x).strides):
+    array = x if owner is not None else _in_host_memory(x)
+    strides = () if array is None else array.strides if owner is None else owner.view(array).strides
+    if all(step >= 0 for step in strides):
         return x
     if copy is False:
         raise BufferError("copy=False: torch cannot share memory of negative strides; leave copy out")
-    return x.copy()
+    return array.copy()
+
+
+def _in_host_memory(x: Any) -> np.ndarray[Any, Any] | None:
+    """NumPy's array over the memory of an object; None where it is a device's, or of a dtype that NumPy has not."""
+    if not hasattr(x, "__dlpack_device__") or x.__dlpack_device__()[0] != _DLPACK_CPU:
+        return None
+    try:
+        return np.from_dlpack(x)
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return None  # torch may take it, or says why not
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
