@@ -216,7 +216,7 @@ def _check_shared(obj: Any, copy: bool | None, *, is_shared: bool) -> None:
 def _ascending(x: Any, copy: bool | None) -> Any:
     """An array of another library, copied if a stride is negative: torch ends the process at such memory."""
     owner = registry.backend_of(x)
-    array = x if owner is not None else _in_host_memory(x)
+    array: Any = x if owner is not None else _in_host_memory(x)
     strides = () if array is None else array.strides if owner is None else owner.view(array).strides
     if all(step >= 0 for step in strides):
         return x
