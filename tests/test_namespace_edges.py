@@ -127,3 +127,17 @@ def test_complex_numbers_are_not_assigned_to_real_elements(backend: str, xp: Any
     flags = xl.to_device(np.zeros(3, bool))
     flags[:] = z
     assert xl.to_host(flags).tolist() == [True, True, True]
+
+
+def test_numbers_beyond_the_dtype_are_infinite(xp: Any) -> None:
+    for dtype, numbers in {
+        "float16": (65519.9, 65520.0, -1e5, 1e300),
+        "float32": (3.4028235677973362e38, 3.4028235677973366e38, -1e300, 10**39),
+    }.items():
+        x = np.array([0.5, -3, np.inf], dtype)
+        for number, y in itertools.product(numbers, (x, x[:1].reshape(()))):
+            for name in ("maximum", "minimum", "less", "greater_equal", "equal", "copysign", "add", "subtract"):
+                check(xp, name, y, number)
+            check(xp, "clip", y, number, None)
+            found = ours(lambda z, n: xp.where(z > 0, n, z), y, number)
+            assert same(xl.to_host(found), numpys(lambda z, n: np.where(z > 0, z.dtype.type(n), z), y, number))
