@@ -37,7 +37,12 @@ def exactly(obj: Any, host: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.nd
     if host is obj or isinstance(obj, np.generic):
         return host
     check_conversion(host.dtype, dtype)
-    return np.asarray(obj, dtype) if host.dtype.kind in "iu" and dtype.kind in "iu" else host
+    if host.dtype.kind not in "iu" or dtype.kind not in "iu":
+        return host
+    try:
+        return np.asarray(obj, dtype)
+    except OverflowError as error:
+        raise OverflowError(f"{error}; give a wider dtype") from None
 
 
 def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
