@@ -22,7 +22,9 @@ METHODS: list[Callable[[Any], Any]] = [
     lambda x: x.cumsum(), lambda x: x.cumsum(1), lambda x: x.cumprod(0), lambda x: x.flatten(),
     lambda x: x.T.flatten(), lambda x: x.nonzero(), lambda x: x.repeat(2), lambda x: x.repeat(3, axis=0),
     lambda x: (x / 2).round(), lambda x: x.swapaxes(0, -1), lambda x: x.itemsize, lambda x: x.nbytes,
-    lambda x: divmod(x, 3), lambda x: divmod(7, x + 20), lambda x: x == None, lambda x: x != "text",  # noqa: E711
+    lambda x: x.transpose(), lambda x: x.transpose((1, 0)), lambda x: x[None].transpose(2, 0, -2), lambda x: x.T,
+    lambda x: x[:, None].mT, lambda x: divmod(x, 3),
+    lambda x: divmod(7, x + 20), lambda x: x == None, lambda x: x != "text",  # noqa: E711
 ]  # fmt: skip
 
 
@@ -42,6 +44,16 @@ def test_take_and_fill(space: Space) -> None:
     d[1].fill(np.float32(3))
     same(space.get(d)[1], np.full(4, 3.0))
     same(space.get(d)[::2], X[::2])
+
+
+def test_a_product_in_place_fits_into_its_target(space: Space) -> None:
+    d = space.put(np.eye(2))
+    d @= space.put(np.full((2, 2), 1.5))
+    same(space.get(d), np.full((2, 2), 1.5))
+    whole = space.put(np.eye(2, dtype="int64"))
+    with pytest.raises(TypeError, match="float64 does not fit into int64"):
+        whole @= d
+    same(space.get(whole), np.eye(2, dtype="int64"))
 
 
 def functions(module: Any) -> list[str]:
