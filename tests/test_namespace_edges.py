@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from tests.comparing import DTYPES, numpys, ours, same
 from xferlib.errors import ArgumentError, UnsupportedDTypeError
+from xferlib.testing import assert_identical
 
 pytestmark = pytest.mark.parametrize("backend", ["torch", "sim", "bare", "pycuda"], indirect=True)
 drawn = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -101,6 +102,16 @@ def test_remainders_of_very_small_divisors_of_another_dtype(xp: Any) -> None:
         check(xp, "remainder", x, np.full(24, np.finfo(two).smallest_subnormal, two))
 
 
+def test_quotients_of_float16_beside_small_integers(backend: str, xp: Any) -> None:
+    names = ("floor_divide", "remainder") if backend == "torch" else ("remainder",)  # the table has a bound for others
+    x = np.arange(-128, 128).astype("int8")
+    for number in (0.03448, 0.4336, 1.5, -7.2):
+        y = np.full(x.shape, number, "float16")
+        for name in names:
+            check(xp, name, x, y)
+            check(xp, name, y, x.astype("uint8"))
+
+
 def test_complex_numbers_do_not_become_real(xp: Any) -> None:
     x = xl.to_device(np.zeros(3))
     for call in (
@@ -141,3 +152,18 @@ def test_numbers_beyond_the_dtype_are_infinite(xp: Any) -> None:
             check(xp, "clip", y, number, None)
             found = ours(lambda z, n: xp.where(z > 0, n, z), y, number)
             assert same(xl.to_host(found), numpys(lambda z, n: np.where(z > 0, z.dtype.type(n), z), y, number))
+
+
+def test_the_greatest_of_no_values_is_the_norm_0(xp: Any) -> None:
+    vectors: tuple[tuple[Any, Any], ...] = (((0,), None), ((2, 0), -1), ((0, 3), 0), ((0, 2), (0, 1)))
+    for shape, axis in vectors:
+        x = np.empty(shape, "float32")
+        for keepdims in (False, True):
+            found = xp.linalg.vector_norm(xl.to_device(x), ord=np.inf, axis=axis, keepdims=keepdims)
+            expected = np.linalg.vector_norm(x, ord=np.inf, axis=axis, keepdims=keepdims)
+            assert_identical(xl.to_host(found), np.asarray(expected))
+    matrices: tuple[Any, ...] = ((2, 0), (0, 3), (4, 0, 2), (0, 2, 2))
+    for shape, order in itertools.product(matrices, (1, np.inf)):
+        x = np.empty(shape)
+        found = xp.linalg.matrix_norm(xl.to_device(x), ord=order)
+        assert_identical(xl.to_host(found), np.asarray(np.linalg.matrix_norm(x, ord=order)))

@@ -64,7 +64,7 @@ def _floor_divide(a: Tensor, b: Tensor) -> Tensor:
     """The quotient rounded down: of float16 by way of float32, as NumPy computes it; of an integer by 0 it is 0."""
     if not (a.is_floating_point() or b.is_floating_point()):
         return torch.floor_divide(a, torch.where(b == 0, 1, b)) * (b != 0)
-    if a.dtype is torch.float16 and b.dtype is torch.float16:
+    if torch.promote_types(a.dtype, b.dtype) is torch.float16:
         return torch.floor_divide(a.to(torch.float32), b.to(torch.float32)).to(torch.float16)
     return torch.floor_divide(a, b)
 
