@@ -90,12 +90,17 @@ run_overlap() {
 
 run_several() { # ranks over NCCL by both launchers, the failure matrix, then figures
     local pytest=("$PYTHON" -m pytest -q -p no:cacheprovider -p tools.gpu_failures) mpi=(mpiexec -n 2)
-    if mpiexec --version 2>&1 | grep -qi "open mpi"; then mpi+=(--oversubscribe --allow-run-as-root); fi
-    section ranks-torchrun 150 torchrun --standalone --nproc-per-node=2 -m pytest -q -p no:cacheprovider -p no:xdist \
-        tests/distributed/ranks/devices.py
-    section ranks-mpiexec 150 "${mpi[@]}" "${pytest[@]}" -p no:xdist tests/distributed/ranks/devices.py
-    section group 120 "${pytest[@]}" tests/distributed/test_group.py -k gpus
-    section communicator 240 "${pytest[@]}" -n 4 tests/distributed/test_communicator.py tests/test_two_devices.py
+    local ranks=(tests/distributed/ranks/{collectives,parameters,devices}.py)
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # or it does not even tell its version
+    if mpiexec --version 2>&1 | grep -qi "open mpi"; then mpi+=(--oversubscribe); fi
+    export RES_OPTIONS="timeout:1 attempts:1" # PyTorch asks for the names of addresses, and a machine may know none
+    section ranks-torchrun 200 torchrun --standalone --nproc-per-node=2 -m pytest -q -p no:cacheprovider -p no:xdist \
+        "${ranks[@]}"
+    section ranks-mpiexec 200 "${mpi[@]}" "${pytest[@]}" -p no:xdist "${ranks[@]}"
+    section group 240 "${pytest[@]}" tests/distributed/test_group.py -k gpus
+    # Without the two ranks of torchrun, which have run above.
+    section communicator 240 "${pytest[@]}" -n 4 tests/distributed/test_communicator.py tests/test_two_devices.py \
+        -k "not torch-2"
     section bench-distributed 120 torchrun --standalone --nproc-per-node=2 -m benchmarks distributed \
         --json "$OUT/bench-distributed.json"
     section bench-devices 150 "$PYTHON" -m benchmarks devices --json "$OUT/bench-devices.json"

@@ -30,6 +30,8 @@ INSIDE = ("killed-inside", "stuck-inside")
 """The rank fails when the calls have been compared, so that the device of the other waits for it."""
 WAITING = ("stuck", "absent")
 """How ways begin that end by a timeout of three seconds, in which no rank computes."""
+_START_S = 90.0
+"""Longest wait while ranks start: they import libraries, and on a busy machine CUDA and NCCL take seconds."""
 KINDS = {
     "one-host": WAYS,
     "many-hosts": WAYS,
@@ -40,7 +42,7 @@ KINDS = {
 SIMULATED = ("simulated-devices", "no-output")
 RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "RANK")
 """Of MPICH, Open MPI, other launchers by PMIx, and torchrun."""
-_HANG_S = 60
+_HANG_S = 120
 
 
 class WaitsForEver(DeviceDriver):
@@ -70,11 +72,13 @@ def fail(way: str, kind: str) -> None:
     if kind == "aware-mpi":
         sys.path.insert(0, str(Path(__file__).parents[1] / "plugin"))
         MpiDriver.carries = lambda driver, backend: backend.name == "fake"  # type: ignore[assignment, method-assign]
-    waits_long = way == "stuck-in-mpi" and rank  # so that the other one is first
-    timeout = 3.0 if way.startswith(WAITING) and not waits_long else 60.0
-    comm = distributed.init(timeout=timeout, cuda_aware=kind == "aware-mpi")
+    comm = distributed.init(timeout=3.0 if way == "absent" else _START_S, cuda_aware=kind == "aware-mpi")
     x = array_of(rank, kind)
     comm.all_reduce(x)
+    xl.to_host(x)
+    waits_long = way == "stuck-in-mpi" and rank  # so that the other one is first
+    if way.startswith(WAITING) and not waits_long:
+        comm._group.timeout_s = 3.0  # all that a start takes is over
     if rank:
         if way == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -114,9 +118,12 @@ def array_of(rank: int, kind: str) -> Any:
 
 
 def gpus() -> list[xl.Device]:
-    """The GPUs of the first library that is installed."""
-    found = [xl.Device(each) for name in ("torch", "cupy", "pycuda") for each in xl.available_backends()[name].devices]
-    return [each for each in found if each.kind == "cuda" and each.backend == found[0].backend]
+    """The GPUs of the first library that sees some."""
+    for name in ("torch", "cupy", "pycuda"):
+        found = [each for each in map(xl.Device, xl.available_backends()[name].devices) if each.kind == "cuda"]
+        if found:
+            return found
+    return []
 
 
 def fail_inside(way: str) -> None:

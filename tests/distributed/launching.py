@@ -6,14 +6,16 @@ import functools
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
-HANG_S = 100
+HANG_S = 200
 """A job that hangs fails; a busy machine does not."""
 _ENVIRON = {
     "OMP_NUM_THREADS": "1",
@@ -70,8 +72,22 @@ def environ(**more: str) -> dict[str, str]:
 
 
 def run(line: list[str], **more: str) -> subprocess.CompletedProcess[str]:
-    """Run a command; its output as text."""
-    return subprocess.run(line, env=environ(**more), capture_output=True, text=True, timeout=HANG_S, check=False)
+    """Run a command; its output as text. One that hangs is ended with its ranks, and the test fails with its output."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(line, env=environ(**more), stdout=out, stderr=errors, start_new_session=True)
+        try:
+            process.wait(HANG_S)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)  # the launcher alone would leave its ranks behind
+            process.wait()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+        out.seek(0)
+        errors.seek(0)
+        done = subprocess.CompletedProcess(line, process.returncode, out.read(), errors.read())
+    if done.returncode == -signal.SIGKILL:
+        pytest.fail(f"{line} has not ended after {HANG_S} s:\n{done.stdout[-8000:]}{done.stderr[-3000:]}")
+    return done
 
 
 def job(driver: str, size: int, *program: str, **more: str) -> subprocess.CompletedProcess[str]:

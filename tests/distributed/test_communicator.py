@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+from datetime import timedelta
+from typing import Any
+
 import pytest
 
 from tests.distributed import launching
+from tests.distributed.failing import free_port
 from xferlib import distributed
 from xferlib.errors import ArgumentError, DriverUnavailableError
 
@@ -37,3 +42,32 @@ def test_a_driver_without_its_launcher_says_what_to_start(monkeypatch: pytest.Mo
     monkeypatch.delenv("RANK", raising=False)
     with pytest.raises(DriverUnavailableError, match="torchrun"):
         distributed.init("torch")
+
+
+@pytest.mark.parametrize(
+    ("address", "variables", "is_on_loopback"),
+    [("127.0.0.1", {}, True), ("localhost", {}, True), (socket.gethostname(), {}, False),
+     ("127.0.0.1", {"GLOO_SOCKET_IFNAME": "lo"}, False)],
+)  # fmt: skip
+def test_gloo_asks_for_the_name_of_the_host_only_where_it_must(
+    monkeypatch: pytest.MonkeyPatch, address: str, variables: dict[str, str], *, is_on_loopback: bool
+) -> None:
+    """A name server that does not answer costs seconds for each group."""
+    launching.need("torch")
+    import torch.distributed
+
+    given: list[Any] = []
+
+    class Noted(torch.distributed.ProcessGroupGloo):
+        def __init__(self, store: Any, rank: int, size: int, options: Any) -> None:
+            given.append(options)
+            super().__init__(store, rank, size, options)
+
+    monkeypatch.setattr(torch.distributed, "ProcessGroupGloo", Noted)
+    started = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": address, "MASTER_PORT": str(free_port())}
+    for name, value in (started | variables).items():
+        monkeypatch.setenv(name, value)
+    with distributed.init("torch", timeout=60.0) as comm:
+        assert comm.all_reduce([1, 2]).tolist() == [1, 2]
+    (options,) = given
+    assert isinstance(options, timedelta) is not is_on_loopback

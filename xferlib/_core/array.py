@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from xferlib._core.layout import refuse_truncated
 from xferlib.errors import LayoutError, UnsupportedArrayError, UnsupportedDTypeError, did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -240,9 +241,11 @@ def as_host_array(x: Any, *, what: str = "x") -> np.ndarray[Any, Any]:
     Raises:
         UnsupportedArrayError: ``x`` is no array, sequence or scalar.
         UnsupportedDTypeError: Its dtype is held by no device.
+        LayoutError: It is a memory map of a file that has been truncated.
     """
     if isinstance(x, np.ndarray):
         array = x
+        refuse_truncated(x, what)
         if isinstance(x, np.ma.MaskedArray):
             raise UnsupportedArrayError(
                 f"{what} is a masked array, whose mask a device cannot hold; pass x.filled(value) or x.data"

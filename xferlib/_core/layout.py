@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import mmap
 from collections.abc import Callable, Iterable, Sequence
 from ctypes import addressof, c_char
 from dataclasses import dataclass
@@ -14,6 +15,38 @@ import numpy as np
 from xferlib.errors import LayoutError, LayoutIndexError, LayoutTypeError, shown
 
 HostArray = np.ndarray[Any, Any]
+
+
+def refuse_truncated(array: Any, what: str) -> None:
+    """Refuse a memory map whose file has become shorter: to touch pages that it lacks ends the process with SIGBUS.
+
+    Of one that is whole this is one system call; of other arrays nothing.
+
+    Raises:
+        LayoutError: The file ends before the array does.
+    """
+    if not isinstance(array, np.memmap):
+        return
+    memory: Any = array._mmap  # type: ignore[attr-defined]
+    if memory is None or not array.size:  # a result of arithmetic with a map
+        return
+    offset: int = array.offset or 0
+    begin = offset - offset % mmap.ALLOCATIONGRANULARITY
+    nbytes = memory.size()
+    if nbytes >= begin + len(memory):
+        return
+    from pathlib import Path  # takes milliseconds, which `import xferlib` need not
+
+    file = array.filename
+    if not nbytes and not (file and Path(file).is_file()):  # a device, whose length says nothing
+        return
+    # Views have the offset of the whole map.
+    end = np.lib.array_utils.byte_bounds(array)[1] - np.frombuffer(memory, np.uint8).ctypes.data
+    if 0 < end <= len(memory) and nbytes < begin + end:
+        raise LayoutError(
+            f"{what} is a memory map of {begin + end} bytes of {file}, which has been truncated to {nbytes}; map the "
+            "file again, or write it anew"
+        )
 
 
 @functools.cache

@@ -1,8 +1,8 @@
 """The pages of a memory map: advice to the kernel, to read some ahead and drop others; and whether the file has them.
 
 To touch pages that it lacks, because it was truncated or its disk is full, ends the process with SIGBUS. So the length
-of the file is compared before each use. Where the disk has not even room for all, one thread asks the kernel for the
-pages of each part before several threads store there.
+of the file is compared before each use (`layout.refuse_truncated`). Where the disk has not even room for all, one
+thread asks the kernel for the pages of each part before several threads store there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib.errors import LayoutError, TransferError
+from xferlib._core import layout
+from xferlib.errors import TransferError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,25 +36,24 @@ _HUGE_FROM = 8 << 20
 
 
 class Pages:
-    """The pages of an array in a memory map; advice on rows that are not contiguous is a no-op."""
+    """The pages of an array in a memory map; advice on rows that are not contiguous is a no-op.
 
-    def __init__(self, array: Any, memory: mmap.mmap) -> None:
+    So it is on private maps (copy-on-write), whose written pages are in no file.
+    """
+
+    def __init__(self, array: Any, *, is_shared: bool) -> None:
         self._array = array  # its memory is mapped as long as it lives
-        self._memory = memory
-        before = array.offset % mmap.ALLOCATIONGRANULARITY  # of the map's first byte; views have the offset of the map
-        begin = np.frombuffer(memory, np.uint8).ctypes.data
-        self._file_nbytes = array.offset - before + np.lib.array_utils.byte_bounds(array)[1] - begin
-        """Of the file, up to the last byte of the array."""
         self._address = array.ctypes.data
-        self._row_nbytes = array.strides[0] if array.flags.c_contiguous and len(array) else 0
+        is_advised = is_shared and array.flags.c_contiguous and len(array)
+        self._row_nbytes = array.strides[0] if is_advised else 0
 
     @classmethod
     def of(cls, array: Any) -> Pages | None:
-        """Create for a shared, file-backed memmap; None for private (copy-on-write) maps: dirty pages must stay."""
+        """Create for a file-backed memmap; None for other arrays."""
         memory = getattr(array, "_mmap", None)
-        if not isinstance(memory, mmap.mmap) or getattr(array, "mode", "c") == "c":
+        if not isinstance(memory, mmap.mmap) or not np.may_share_memory(np.frombuffer(memory, np.uint8), array):
             return None
-        return cls(array, memory) if np.may_share_memory(np.frombuffer(memory, np.uint8), array) else None
+        return cls(array, is_shared=getattr(array, "mode", "c") != "c")
 
     def refuse_truncated(self, what: str) -> None:
         """Refuse an array whose file has become shorter.
@@ -61,12 +61,7 @@ class Pages:
         Raises:
             LayoutError: It ends before the array does.
         """
-        nbytes = self._memory.size()
-        if nbytes < self._file_nbytes:
-            raise LayoutError(
-                f"stream_map: {what} is a memory map of {self._file_nbytes} bytes of {self._array.filename}, which has "
-                f"been truncated to {nbytes}; map the file again, or write it anew"
-            )
+        layout.refuse_truncated(self._array, f"stream_map: {what}")
 
     def reserve(self, start: int, stop: int) -> None:
         """Have room for these rows on a disk that may be full.

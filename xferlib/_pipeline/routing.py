@@ -28,6 +28,7 @@ import numpy as np
 from xferlib import _native, tree
 from xferlib._core import registry
 from xferlib._core.containers import flatten
+from xferlib._core.layout import refuse_truncated
 from xferlib._core.thresholds import AHEAD_MOST, MEDIUM_NBYTES, SMALL_NBYTES, TOGETHER_MOST, WAITING_MOST
 from xferlib._runtime import thread_budget
 from xferlib._transfer import plan
@@ -119,8 +120,11 @@ class Router:
             return None
         leaves, rebuild = ([host], itemgetter(0)) if type(host) is np.ndarray else flatten(host)
         nbytes = _nbytes(leaves)
-        is_small = nbytes is not None and nbytes <= SMALL_NBYTES
-        return rebuild([leaf.copy() for leaf in leaves]) if is_small else None
+        if nbytes is None or nbytes > SMALL_NBYTES:
+            return None
+        for leaf in leaves:
+            refuse_truncated(leaf, "a batch")
+        return rebuild([leaf.copy() for leaf in leaves])
 
     def stageable(self, host: Any) -> HostArray | None:
         """Return the array of a batch that a thread may stage for the consumer to send: medium and on the host."""
@@ -130,6 +134,7 @@ class Router:
             owner = registry.backend_of(host)
             if owner is None or owner.view(host).device.kind != "cpu":
                 return None
+            refuse_truncated(host, "a batch")
             host = owner.host_view(host)
         array: HostArray = host
         if array.nbytes <= SMALL_NBYTES or plan.forced() is not None:

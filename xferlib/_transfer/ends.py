@@ -8,7 +8,7 @@ import numpy as np
 
 from xferlib._core import array, convert, devices, mixing, registry
 from xferlib._core.array import Array, ArrayInfo
-from xferlib._core.layout import HostArray
+from xferlib._core.layout import HostArray, refuse_truncated
 from xferlib._core.stream import Stream
 from xferlib.errors import LayoutError, LayoutTypeError, MixedDevicesError, StreamError, UnsupportedArrayError
 
@@ -173,6 +173,7 @@ def claim_out(target: CopyTarget, shape: tuple[int, ...], dtype: np.dtype[Any]) 
     """Check the caller's ``out``, if there is one, and tell its library that it is about to be written."""
     if target.into is not None:
         _check_fit(target.into, target.into.is_writable, shape, dtype)
+        refuse_truncated(target.out, "out")
         target.backend.note_write(target.out, "out")
 
 
@@ -183,6 +184,7 @@ def check_host_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], call:
             f"{call}: out is {type(out).__name__}, not a numpy.ndarray; make it with numpy.empty() or pinned_empty()"
         )
     _check_fit(out, out.flags.writeable, shape, dtype)
+    refuse_truncated(out, f"{call}: out")
 
 
 def _check_fit(out: ArrayInfo | HostArray, is_writable: bool, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

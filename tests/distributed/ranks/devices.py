@@ -120,8 +120,22 @@ class Carried(NamedTuple):
 NAMES = ("all_reduce", "reduce_scatter", "broadcast", "all_gather", "all_to_all")
 
 
+@pytest.fixture(scope="module")
+def kept() -> Iterator[dict[str, Communicator]]:
+    """The communicators of GPUs by library, each for many tests: NCCL takes long to make one."""
+    made: dict[str, Communicator] = {}
+    yield made
+    for each in made.values():
+        each.close()
+
+
 @pytest.fixture(params=["sim", "torch", "cupy", "pycuda"])
-def carried(request: pytest.FixtureRequest, comm: Communicator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Carried]:
+def carried(
+    request: pytest.FixtureRequest,
+    comm: Communicator,
+    kept: dict[str, Communicator],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Carried]:
     if comm.size != 2:
         pytest.skip("the simulator has two devices")
     status = xl.available_backends()[request.param]
@@ -129,14 +143,18 @@ def carried(request: pytest.FixtureRequest, comm: Communicator, monkeypatch: pyt
     if len(places) < 2 or (request.param != "sim" and not nccl.is_installed()):
         pytest.skip(status.reason or "two GPUs and NCCL are needed")
     calls: list[str] = []
-    if request.param == "sim":
-        for driver in (MpiDriver, GlooDriver):
-            monkeypatch.setattr(driver, "carries", lambda driver, backend: backend.name == "sim")
-            monkeypatch.setattr(driver, "for_device", lambda driver, *_: StandIn(driver, calls))
-    else:
+    if request.param != "sim":
         monkeypatch.setattr(nccl.Nccl, "reduces", StandIn.reduces)
         for name in NAMES:
             monkeypatch.setattr(nccl.Nccl, name, told(name, calls, getattr(nccl.Nccl, name)))
+        if request.param not in kept or kept[request.param]._group.cause:  # an error of the test before has ended it
+            kept[request.param] = distributed.init("auto", timeout=60.0)
+        made = kept[request.param]
+        yield Carried(made, places[made.rank], places[1 - made.rank], calls)
+        return
+    for driver in (MpiDriver, GlooDriver):
+        monkeypatch.setattr(driver, "carries", lambda driver, backend: backend.name == "sim")
+        monkeypatch.setattr(driver, "for_device", lambda driver, *_: StandIn(driver, calls))
     with distributed.init("auto", timeout=60.0) as made:
         yield Carried(made, places[made.rank], places[1 - made.rank], calls)
 

@@ -86,6 +86,31 @@ def world(timeout_s: float) -> GlooDriver:
         ) from error
 
 
+def _options(torch_distributed: Any, timeout_s: float) -> Any:
+    """How a process group connects: over the loopback interface, where the launcher's address says so of all ranks.
+
+    gloo listens on the address of the host's name otherwise, for which it asks a name server twice a group: one that
+    does not answer costs seconds each time.
+    """
+    gloo = torch_distributed.ProcessGroupGloo
+    address = os.environ.get("MASTER_ADDR", "")
+    if "GLOO_SOCKET_IFNAME" in os.environ or not _is_loopback(address):
+        return timedelta(seconds=timeout_s)
+    options = gloo._Options()
+    options._timeout = timedelta(seconds=timeout_s)
+    options._devices = [gloo.create_device(hostname=address)]
+    return options
+
+
+def _is_loopback(address: str) -> bool:
+    import ipaddress  # takes milliseconds, which `import xferlib.distributed` need not
+
+    try:
+        return address == "localhost" or ipaddress.ip_address(address).is_loopback
+    except ValueError:  # the name of a host
+        return False
+
+
 class _GlooWork:
     """An operation of a process group, which threads of its own carry out."""
 
@@ -167,7 +192,7 @@ class GlooDriver(Driver):
         self.rank = rank
         self.size = size
         group = torch_distributed.PrefixStore("gloo", store)
-        self._group = torch_distributed.ProcessGroupGloo(group, rank, size, timedelta(seconds=timeout_s))
+        self._group = torch_distributed.ProcessGroupGloo(group, rank, size, _options(torch_distributed, timeout_s))
         # After the start, which waits for the other ranks' addresses for as long as the constructor was given.
         self._group.set_timeout(_FOREVER)
         leak.keep(self._group)  # its threads may wait for a rank that is gone, and its end would wait for them

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from xferlib._core.layout import address, share_memory
+from xferlib._core.layout import address, refuse_truncated, share_memory
 from xferlib._runtime.callsite import user_call
 from xferlib.sim.detect.reports import Hazard, RaceError, change_between, race_between
 from xferlib.sim.model import blocks
@@ -290,6 +290,7 @@ def _bytes(block: Block, low: int, high: int, host: HostArray) -> Spans:
 
 
 def _checksum(host: HostArray) -> int:
+    refuse_truncated(host, "the batch")
     return zlib.crc32(np.ascontiguousarray(host).reshape(-1).view(np.uint8).data)
 
 
