@@ -1,4 +1,6 @@
-"""`python -m benchmarks arrays`: products, factorisations and sorting on PyCUDA's arrays, beside CuPy and torch.
+"""`python -m benchmarks arrays`: sums, products, factorisations and sorting on PyCUDA's arrays, beside CuPy and torch.
+
+Sums and copies are measured on PyCUDA's own arrays too, the column ``GPUArray``.
 
 Every library works on the same numbers on one device, in turns, and each figure is the median of the rounds: the time
 from one event to another around several calls, so that the host's share counts only where it is the longer one.
@@ -21,12 +23,25 @@ import numpy as np
 import xferlib as xl
 from xferlib.errors import BackendUnavailableError
 
-_LIBRARIES = ("pycuda", "cupy", "torch")
+_NATIVE = "GPUArray"
+"""PyCUDA's own arrays, which can add and copy."""
+_LIBRARIES = ("pycuda", _NATIVE, "cupy", "torch")
 _OURS = ("pycuda", "sim")
 """Libraries whose functions are xferlib's."""
-_CALLS = 5
+_CALLS, _SMALL_CALLS, _SMALL = 5, 200, 1 << 16
+"""Calls of one measurement, and of one with arrays of at most so many elements."""
 
 Run = Callable[[], Any]
+
+
+def _sums(counts: list[int]) -> dict[str, tuple[tuple[Any, ...], Callable[..., Any]]]:
+    """A sum reads two arrays and writes one; a copy of one of them tells what the memory can do."""
+    found: dict[str, tuple[tuple[Any, ...], Callable[..., Any]]] = {}
+    for count in counts:
+        x = np.arange(count, dtype="float32")
+        found[f"add float32 {count}"] = (x, x), lambda _, a, b: a + b
+        found[f"copy float32 {count}"] = (x,), lambda _, a: a.clone() if hasattr(a, "clone") else a.copy()
+    return found
 
 
 def _products(sizes: list[int]) -> dict[str, tuple[tuple[Any, ...], Callable[..., Any]]]:
@@ -85,21 +100,28 @@ def _sorts(counts: list[int]) -> dict[str, tuple[tuple[Any, ...], Callable[..., 
 
 def _ready(name: str, host: tuple[Any, ...], function: Callable[..., Any]) -> tuple[Run, Callable[[], float]]:
     """The call on one library's arrays, and a measurement of it in microseconds a call."""
-    arrays = [xl.to_device(each, backend=name) for each in host]
-    xp = xl.get_array_module(*arrays) if name in _OURS else _peer(name)
+    backend = "pycuda" if name == _NATIVE else name
+    arrays = [_native(each) if name == _NATIVE else xl.to_device(each, backend=name) for each in host]
+    xp = None if name == _NATIVE else xl.get_array_module(*arrays) if name in _OURS else _peer(name)
     run: Run = lambda: function(xp, *arrays)
+    calls = _SMALL_CALLS if host[0].size <= _SMALL else _CALLS
 
     def measure() -> float:
-        with xl.use_backend(name):
+        with xl.use_backend(backend):
             stream = xl.current_stream()
             first = stream.record(xl.Event(timing=True))
-            for _ in range(_CALLS):
+            for _ in range(calls):
                 run()
             last = stream.record(xl.Event(timing=True))
             last.synchronize()
-            return last.elapsed_ms(first) * 1e3 / _CALLS
+            return last.elapsed_ms(first) * 1e3 / calls
 
     return run, measure
+
+
+def _native(host: Any) -> Any:
+    """An array of PyCUDA's own type."""
+    return importlib.import_module("pycuda.gpuarray").to_gpu(host)
 
 
 def _peer(name: str) -> Any:
@@ -126,6 +148,7 @@ def main(argv: list[str]) -> int:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks arrays", description=__doc__.partition("\n\n")[0])
     parser.add_argument("--backends", nargs="+", default=_LIBRARIES)
+    parser.add_argument("--sums", type=int, nargs="*", default=[16, 1 << 28], help="elements of arrays to add")
     parser.add_argument("--sizes", type=int, nargs="*", default=[4096, 512], help="of square matrices")
     parser.add_argument("--stacks", nargs="*", default=["1000x16", "100x128"], help="of matrices to factor")
     parser.add_argument("--counts", type=int, nargs="*", default=[1 << 24, 1 << 16], help="of elements to sort")
@@ -135,21 +158,24 @@ def main(argv: list[str]) -> int:
     libraries = []
     for name in options.backends:
         try:
-            xl.to_device(np.zeros(1), backend=name)
+            xl.to_device(np.zeros(1), backend="pycuda" if name == _NATIVE else name)
             libraries.append(name)
         except BackendUnavailableError as error:
             print(error, file=sys.stderr)
     results: dict[str, dict[str, float]] = {}
     print(f"| {'case':34} | " + " | ".join(f"{name + ', us':>12}" for name in libraries) + " |")
     print(f"|{'-' * 36}|" + "|".join("-" * 14 for _ in libraries) + "|")
-    cases = {**_products(options.sizes), **_factorisations(options.stacks), **_sorts(options.counts)}
+    sums = _sums(options.sums)
+    cases = {**sums, **_products(options.sizes), **_factorisations(options.stacks), **_sorts(options.counts)}
     for case, (host, function) in cases.items():
-        ready = {name: _ready(name, host, function) for name in libraries}
+        able = [name for name in libraries if name != _NATIVE or case in sums]
+        ready = {name: _ready(name, host, function) for name in able}
         for run, _ in ready.values():
             run()
         rounds = [{name: measure() for name, (_, measure) in ready.items()} for _ in range(options.rounds)]
-        results[case] = {name: statistics.median(each[name] for each in rounds) for name in libraries}
-        print(f"| {case:34} | " + " | ".join(f"{results[case][name]:12.1f}" for name in libraries) + " |", flush=True)
+        results[case] = {name: statistics.median(each[name] for each in rounds) for name in able}
+        cells = [f"{results[case][name]:12.1f}" if name in able else f"{'':12}" for name in libraries]
+        print(f"| {case:34} | " + " | ".join(cells) + " |", flush=True)
     if options.json is not None:
         options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return 0

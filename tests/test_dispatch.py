@@ -498,6 +498,29 @@ def test_a_foreign_dtype_is_refused() -> None:
         xl.linspace(0, 1j, dtype="float32")
 
 
+def test_no_dtype_is_numpys_default(backend: str) -> None:
+    for name in ("zeros", "ones", "empty"):
+        assert str(getattr(xl, name)(2, dtype=None).dtype).endswith("float64")
+    for name in ("zeros_like", "ones_like", "empty_like"):
+        assert getattr(xl, name)(np.ones(2, "int8"), dtype=None).dtype == np.int8
+
+
+def test_python_integers_that_do_not_fit_are_refused(backend: str) -> None:
+    for call in (
+        lambda: xl.full(2, 300, "uint8"),
+        lambda: xl.full_like(np.ones(2, "uint16"), -1),
+        lambda: xl.asarray([1, 300], "uint8"),
+        lambda: xl.to_device([[1], [-200]], dtype="int8"),
+        lambda: xl.to_device(1 << 40, dtype="int32"),
+        lambda: xl.to_device_async([300], dtype="int8"),
+    ):
+        with pytest.raises(OverflowError, match="out of bounds for u?int.*; give a wider dtype"):
+            call()
+    assert xl.to_host(xl.asarray([255, 0], "uint8")).tolist() == [255, 0]
+    assert xl.to_host(xl.asarray(np.array([300]), "uint8")).tolist() == [44]  # an array is converted, as by astype
+    assert xl.to_host(xl.full(1, 1e30, "int8")).tolist() == [127]
+
+
 def test_each_constructor_takes_backend_and_device() -> None:
     for make in (xl.asarray, xl.arange, xl.eye, xl.zeros, xl.ones, xl.empty, lambda n, **o: xl.full(n, 2, **o),
                  lambda n, **o: xl.linspace(0, 1, n, **o)):  # fmt: skip

@@ -150,6 +150,17 @@ def test_names_are_those_of_the_keys(path: Path) -> None:
     assert sorted(names) == ["a/b", "a/b'", "c/0"]
 
 
+def test_names_that_a_format_keeps_for_itself(path: Path) -> None:
+    tree = {
+        key: np.full(2, number)
+        for number, key in enumerate(("\0", "a\0b", "a", "\\0", "__metadata__", "__metadata__'", "xferlib"))
+    }
+    xl.save(path, tree)
+    found = xl.load(path)
+    assert list(found) == list(tree)
+    assert all(np.array_equal(xl.to_host(found[key]), each) for key, each in tree.items())
+
+
 def test_files_of_other_programs_give_a_dict(tmp_path: Path) -> None:
     x, y = np.arange(6.0).reshape(2, 3), np.asfortranarray(np.ones((2, 2), ">i4"))
     np.savez(tmp_path / "plain.npz", x=x, y=y)

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import pickle
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -656,3 +657,24 @@ def test_a_bad_argument_is_refused_with_value_and_remedy(
     with pytest.raises(error, match=says):
         call(rng)
     assert rng.state == Generator(1).state
+
+
+def test_names_of_numpys_generators_name_what_there_is() -> None:
+    rng = xl.random.default_rng(3)
+    for holder in (rng, xl.random):
+        for name in (each for each in dir(np.random.Generator) if not each.startswith("_")):
+            if hasattr(holder, name):
+                continue
+            with pytest.raises(AttributeError, match=f"has no attribute '{name}'; ") as raised:
+                getattr(holder, name)
+            found = re.search(r"(?:use |default_rng\(\)\.)(\w+)$", str(raised.value))
+            assert found is None or callable(getattr(rng, found[1]))
+    with pytest.raises(AttributeError, match="'standard_normal'; use normal$"):
+        _ = rng.standard_normal  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'$"):
+        _ = rng.nonsense  # type: ignore[attr-defined]
+    x, xp, size = xl.arange(5), xl.get_array_module(xl.arange(5)), (2, 3)
+    advice = "xp.take(x, rng.integers(0, x.shape[0], size), axis=0)"
+    with pytest.raises(AttributeError, match=re.escape(advice)):
+        _ = rng.choice  # type: ignore[attr-defined]
+    assert xp.take(x, rng.integers(0, x.shape[0], size), axis=0).shape == size

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,12 @@ torch = pytest.importorskip("torch")
 
 import xferlib as xl  # noqa: E402
 from tests.entered import functions_of  # noqa: E402
-from xferlib.errors import MixedBackendsError, UnsupportedArrayError, UnsupportedDTypeError  # noqa: E402
+from xferlib.errors import (  # noqa: E402
+    DeviceNotFoundError,
+    MixedBackendsError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+)
 from xferlib.testing import assert_identical, configured  # noqa: E402
 
 I32, F32, F64 = torch.ones(3, dtype=torch.int32), torch.ones(3), torch.ones(3, dtype=torch.float64)
@@ -47,7 +53,7 @@ def test_every_other_name_is_torchs(xp: Any) -> None:
         _ = xp.no_such_name
     with pytest.raises(AttributeError, match=r"'power'; use get_array_module\(x\)\.pow"):
         _ = xp.power
-    with pytest.raises(AttributeError, match=r"'pad'; use numpy\.pad with xferlib\.to_host\(x\)"):
+    with pytest.raises(AttributeError, match=r"'pad'; write y = xp\.zeros\(shape\); y\[2:-2\] = x"):
         _ = xp.pad
 
 
@@ -116,6 +122,36 @@ def test_torch_compile_traces_the_functions_in_one_graph(xp: Any) -> None:
     for found, expected in zip(compiled(F32, I32), program(F32, I32), strict=True):
         assert found.dtype == expected.dtype
         assert torch.equal(found, expected)
+
+
+COMPILED: dict[str, Callable[[Any, Any], Any]] = {
+    "arange": lambda xp, x: xp.arange(0, 1, 0.3, device=x.device),
+    "arange of integers": lambda xp, x: xp.arange(x.shape[0], device=x.device),
+    "linspace": lambda xp, x: xp.linspace(0, 1, 5, device=x.device),
+    "full": lambda xp, x: xp.full((2, 3), 2.0, device=x.device),
+    "eye": lambda xp, x: xp.eye(3, device=x.device),
+    "tile": lambda xp, x: xp.tile(x, (2, 2)),
+    "clip": lambda xp, x: xp.clip(x, -1, None),
+    "searchsorted": lambda xp, x: xp.searchsorted(x, x + 0.5),
+    "remainder": lambda xp, x: xp.remainder(x, 3),
+    "take": lambda xp, x: xp.take(x, xp.astype(x, "int64")),
+    "trace": lambda xp, x: xp.linalg.trace(xp.reshape(x, (2, 2))),
+}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_torch_compile_traces_each_of_these_in_one_graph(xp: Any, name: str, dynamic: bool) -> None:
+    program, x = COMPILED[name], torch.arange(4.0)
+    torch.compiler.reset()  # it compiles the same lambda a limited number of times
+    compiled = torch.compile(lambda x: program(xp, x), backend="eager", fullgraph=True, dynamic=dynamic)
+    assert torch.equal(compiled(x), program(xp, x))
+
+
+def test_a_device_that_torch_does_not_have_is_refused(xp: Any) -> None:
+    for device in ("sim:0", "numpy:cpu", 1.5, xl.get_device("sim:0"), "nonsense"):
+        with pytest.raises(DeviceNotFoundError, match="give 'cpu', 'cuda:0' or x.device"):
+            xp.zeros(2, device=device)
 
 
 def test_torchs_own_dtypes_follow_torchs_rules(xp: Any) -> None:

@@ -266,6 +266,11 @@ class Generator:
         child = f", spawned as {state['spawn_key']}" if state["spawn_key"] else ""
         return f"<Generator {state['algorithm']}, seed {shown(state['seed'])}{child}, block {state['block']}>"
 
+    if not TYPE_CHECKING:  # or any name would pass a type checker
+
+        def __getattr__(self, name: str) -> Any:
+            raise checks.missing(self, name, Generator)
+
     # --- drawing
     def _place(self) -> Device:
         return devices.resolve(self._device, backend=None if self._backend is None else registry.get(self._backend))
@@ -325,16 +330,10 @@ def default_rng(
     return seed
 
 
-if not TYPE_CHECKING:  # or any name would pass a type checker
+if not TYPE_CHECKING:  # as above
 
     def __getattr__(name: str) -> Any:
-        method = {"rand": "random", "randn": "normal", "randint": "integers"}.get(name, name)
-        is_method = not name.startswith("_") and hasattr(Generator, method)
-        remedy = f"; a generator has it: xferlib.random.default_rng().{method}" if is_method else ""
-        if name in ("seed", "manual_seed"):
-            remedy = "; a generator has its seed from the start: xferlib.random.default_rng(seed)"
-        module = sys.modules[__name__]
-        raise AttributeError(f"module 'xferlib.random' has no attribute {name!r}{remedy}", name=name, obj=module)
+        raise checks.missing(sys.modules[__name__], name, Generator)
 
 
 def _restored(state: dict[str, Any], backend: str | None, device: Device | None) -> Generator:

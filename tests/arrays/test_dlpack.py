@@ -107,6 +107,30 @@ def test_torch_takes_every_view(space: Space) -> None:
         same(torch.from_dlpack(view(d)).cpu().numpy(), view(X))
 
 
+def test_torchs_namespace_never_hands_torch_a_negative_stride(plugins: object) -> None:
+    """Torch ends the process at one."""
+    xp = xl.get_array_module(pytest.importorskip("torch").ones(1))
+    x = np.arange(6.0).reshape(2, 3)
+    read_only = x.copy()
+    read_only.flags.writeable = False
+    for given in (x[::-1], x[:, ::-1], x.T[::-1], read_only, x.astype(">f8"), xl.to_device(x, backend="bare")[::-1]):
+        for function in (xp.from_dlpack, xp.asarray):
+            for copy in (None, True):
+                found = function(given, copy=copy)
+                np.testing.assert_array_equal(xl.to_host(found), xl.to_host(given))
+        with pytest.raises(BufferError, match="leave copy out"):
+            xp.from_dlpack(given, copy=False)
+    shared = xp.from_dlpack(x, copy=False)
+    shared += 1
+    assert x[0, 0] == 1
+    for given in (x, x[::-1]):
+        other = Consumer(given)  # of no backend
+        for function in (xp.from_dlpack, xp.asarray):
+            np.testing.assert_array_equal(xl.to_host(function(other)), given)
+    with pytest.raises(BufferError):
+        xp.from_dlpack(Consumer(x[::-1]), copy=False)
+
+
 @pytest.mark.parametrize("version", [None, (1, 0)])
 def test_a_capsule_that_is_not_taken_frees_its_array(space: Space, version: Any) -> None:
     if space.name != "bare":

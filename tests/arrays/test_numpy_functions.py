@@ -5,11 +5,13 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import xferlib as xl
 from tests.arrays.conftest import Space, same
 from xferlib.errors import UnsupportedArrayError
 
@@ -20,7 +22,9 @@ METHODS: list[Callable[[Any], Any]] = [
     lambda x: x.cumsum(), lambda x: x.cumsum(1), lambda x: x.cumprod(0), lambda x: x.flatten(),
     lambda x: x.T.flatten(), lambda x: x.nonzero(), lambda x: x.repeat(2), lambda x: x.repeat(3, axis=0),
     lambda x: (x / 2).round(), lambda x: x.swapaxes(0, -1), lambda x: x.itemsize, lambda x: x.nbytes,
-    lambda x: divmod(x, 3), lambda x: divmod(7, x + 20), lambda x: x == None, lambda x: x != "text",  # noqa: E711
+    lambda x: x.transpose(), lambda x: x.transpose((1, 0)), lambda x: x[None].transpose(2, 0, -2), lambda x: x.T,
+    lambda x: x[:, None].mT, lambda x: divmod(x, 3),
+    lambda x: divmod(7, x + 20), lambda x: x == None, lambda x: x != "text",  # noqa: E711
 ]  # fmt: skip
 
 
@@ -40,6 +44,16 @@ def test_take_and_fill(space: Space) -> None:
     d[1].fill(np.float32(3))
     same(space.get(d)[1], np.full(4, 3.0))
     same(space.get(d)[::2], X[::2])
+
+
+def test_a_product_in_place_fits_into_its_target(space: Space) -> None:
+    d = space.put(np.eye(2))
+    d @= space.put(np.full((2, 2), 1.5))
+    same(space.get(d), np.full((2, 2), 1.5))
+    whole = space.put(np.eye(2, dtype="int64"))
+    with pytest.raises(TypeError, match="float64 does not fit into int64"):
+        whole @= d
+    same(space.get(whole), np.eye(2, dtype="int64"))
 
 
 def functions(module: Any) -> list[str]:
@@ -90,6 +104,42 @@ def test_advice_gives_the_same_numbers(space: Space) -> None:
         expected = getattr(np, name)(x, *args)
         np.testing.assert_allclose(found, expected, rtol=1e-15)
     same(space.get(d), X)
+
+
+def composed(space: Space, name: str) -> str:
+    """The code that the error for a missing name says to write; an empty string if it says none."""
+    with pytest.raises(AttributeError) as raised:
+        getattr(space.xp, name)
+    return str(raised.value).partition("; write ")[2].removesuffix(" of matrices")
+
+
+def test_advice_of_several_calls_gives_numpys_result(space: Space, tmp_path: Path) -> None:
+    """The code runs as it stands in the message, in a program of these names."""
+    y = X + 0.25
+    numpys: dict[str, Any] = {
+        "allclose": np.allclose(X, y, atol=0.5), "argwhere": np.argwhere(X), "array_equal": np.array_equal(X, y),
+        "column_stack": np.column_stack((X[0], X[1])), "copy": X, "deg2rad": np.deg2rad(X), "dstack": np.dstack((X, X)),
+        "flatnonzero": np.flatnonzero(X), "hstack": np.hstack((X, X)), "identity": np.identity(4),
+        "isclose": np.isclose(X, y, atol=0.5), "nansum": np.nansum(X), "ndim": X.ndim, "ptp": np.ptp(X),
+        "rad2deg": np.rad2deg(X), "shape": X.shape, "size": X.size, "vstack": np.vstack((X, X)),
+    }  # fmt: skip
+    x, path = space.put(X), tmp_path / "saved.npz"
+    program = {"x": x, "y": space.put(y), "xp": space.xp, "xferlib": xl, "n": 4, "tolerance": 0.5, "path": path,
+               "arrays": [x, x], "columns": [x[0, ...], x[1, ...]], "tree": {"x": x}, "seed": 3}  # fmt: skip
+    xl.save(path, x)
+    advised = {name: composed(space, name) for name in [*functions(np), "random"] if not hasattr(space.xp, name)}
+    assert set(numpys) < {name for name, advice in advised.items() if advice}
+    for name, advice in advised.items():
+        if name == "pad":
+            made = {**program, "shape": (5, 12), "x": space.put(np.ones((1, 12)))}
+            exec(advice, made)
+            same(space.get(made["y"]), np.pad(np.ones((1, 12)), ((2, 2), (0, 0))))
+            continue
+        for part in filter(None, advice.replace(", or ", " and ").split(" and ")):
+            found = eval(part, program)
+            if name in numpys:
+                found = space.get(found) if hasattr(found, "shape") else found
+                np.testing.assert_allclose(found, numpys[name], rtol=1e-15)
 
 
 def test_unknown_names_are_pythons_error(space: Space) -> None:

@@ -54,7 +54,7 @@ class BareBackend(HostBackend):
             owner = owner.base
         start = array.data.ctypes.data + offset - owner.ctypes.data if 0 not in shape else 0
         found = np.ndarray(shape, dtype, owner, start, strides)
-        shares = any(extent > 1 and not stride for extent, stride in zip(shape, strides, strict=True))
+        shares = 0 not in shape and any(n > 1 and not step for n, step in zip(shape, strides, strict=True))
         found.flags.writeable = array.data.flags.writeable and not shares
         view: BareArray = self.array_class(found)
         return view

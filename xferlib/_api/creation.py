@@ -56,7 +56,11 @@ def full(
     shape: Shape, fill_value: complex, dtype: Any = None, *, backend: str | None = None, device: DeviceSpec = None,
     order: str = "C",
 ) -> Array:  # fmt: skip
-    """An array filled with one value; its dtype is the value's, as NumPy has it, if omitted. Others as for `empty`."""
+    """An array filled with one value; its dtype is the value's, as NumPy has it, if omitted. Others as for `empty`.
+
+    Raises:
+        OverflowError: The value is a Python integer that ``dtype`` does not hold.
+    """
     if is_fortran(order, "full"):
         return reversed_axes(full(shape_of(shape)[::-1], fill_value, dtype, backend=backend, device=device))
     if fill_value is None or isinstance(fill_value, str):
@@ -64,6 +68,7 @@ def full(
     value = as_host_array(fill_value, what="fill_value")
     wanted = ends.wanted_dtype(dtype, value.dtype)
     convert.check_conversion(value.dtype, wanted)
+    value = convert.exactly(fill_value, value, wanted)
     if value.ndim:
         raise LayoutError(f"fill_value has shape {value.shape}; give one number, or use to_device()")
     array = empty(shape, wanted, backend=backend, device=device)
@@ -81,14 +86,14 @@ def zeros(
     shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: DeviceSpec = None, order: str = "C"
 ) -> Array:
     """An array of zeros. Arguments as for `empty`."""
-    return full(shape, 0, dtype, backend=backend, device=device, order=order)
+    return full(shape, 0, "float64" if dtype is None else dtype, backend=backend, device=device, order=order)
 
 
 def ones(
     shape: Shape, dtype: Any = "float64", *, backend: str | None = None, device: DeviceSpec = None, order: str = "C"
 ) -> Array:
     """An array of ones. Arguments as for `empty`."""
-    return full(shape, 1, dtype, backend=backend, device=device, order=order)
+    return full(shape, 1, "float64" if dtype is None else dtype, backend=backend, device=device, order=order)
 
 
 def _like(x: Array, dtype: Any, device: DeviceSpec) -> tuple[tuple[int, ...], Any, Any]:

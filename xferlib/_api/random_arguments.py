@@ -155,3 +155,26 @@ def length(x: Any) -> int:
     raise UnsupportedArrayError(
         f"permutation: x is an object of type {type(x).__name__}, not an array; pass an int or xferlib.asarray(x)"
     )
+
+
+_METHODS = {
+    "permuted": "permutation", "rand": "random", "randint": "integers", "randn": "normal", "random_sample": "random",
+    "shuffle": "permutation", "standard_normal": "normal",
+}  # fmt: skip
+"""Names of NumPy's and others, and the method that does the same, or returns what they leave in place."""
+
+
+def missing(holder: Any, name: str, generator: type) -> AttributeError:
+    """The error for a name that ``holder``, the module or a generator, does not have: it says what there is instead."""
+    is_module = not isinstance(holder, generator)
+    method, remedy = _METHODS.get(name, name), ""
+    if not name.startswith("_") and hasattr(generator, method):
+        remedy = f"; a generator has it: xferlib.random.default_rng().{method}" if is_module else f"; use {method}"
+    elif name in ("seed", "manual_seed"):
+        remedy = "; a generator has its seed from the start: xferlib.random.default_rng(seed)"
+    elif name == "choice":
+        remedy = "; write xp.take(x, rng.integers(0, x.shape[0], size), axis=0)"
+    elif hasattr(np.random.Generator, name):
+        remedy = f"; draw on the host: xferlib.to_device(numpy.random.default_rng(seed).{name}(...))"
+    what = "module 'xferlib.random'" if is_module else "'Generator' object"
+    return AttributeError(f"{what} has no attribute {name!r}{remedy}", name=name, obj=holder)

@@ -59,6 +59,7 @@ def to_device(
 
     Raises:
         UnsupportedArrayError, UnsupportedDTypeError: ``x`` cannot be held by a device.
+        OverflowError: A Python integer in ``x`` does not fit into ``dtype``.
         LayoutError: ``out`` differs in shape or dtype or is read-only; or ``copy=False`` cannot be met; or ``x`` or
             ``out`` is a memory map of a file that has been truncated.
         BackendNotFoundError, BackendUnavailableError, DeviceNotFoundError: The requested backend or device does

@@ -37,7 +37,12 @@ def exactly(obj: Any, host: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.nd
     if host is obj or isinstance(obj, np.generic):
         return host
     check_conversion(host.dtype, dtype)
-    return np.asarray(obj, dtype) if host.dtype.kind in "iu" and dtype.kind in "iu" else host
+    if host.dtype.kind not in "iu" or dtype.kind not in "iu":
+        return host
+    try:
+        return np.asarray(obj, dtype)
+    except OverflowError as error:
+        raise OverflowError(f"{error}; give a wider dtype") from None
 
 
 def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
@@ -45,7 +50,10 @@ def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
 
     Raises:
         OverflowError: A Python integer that the dtype does not hold.
+        UnsupportedDTypeError: A complex number would lose its imaginary part.
     """
+    if isinstance(value, (complex, np.complexfloating)):
+        check_conversion(np.result_type(value), dtype)
     found: Any = value.astype(dtype) if isinstance(value, np.generic) else np.array(value, dtype)[()]
     return found  # type: ignore[no-any-return]
 

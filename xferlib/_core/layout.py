@@ -94,7 +94,7 @@ def shape_of(shape: Any, *, what: str = "shape") -> tuple[int, ...]:
         raise LayoutTypeError(f"{what}={shown(shape)} is no shape; give an int or a sequence of ints") from None
     if any(extent < 0 for extent in extents):
         raise LayoutError(f"{what}={shown(extents)} has a negative extent; extents are 0 or more")
-    if len(extents) > _MOST_DIMENSIONS or math.prod(filter(None, extents)) > _MOST_ELEMENTS:
+    if len(extents) > _MOST_DIMENSIONS or math.prod([extent for extent in extents if extent]) > _MOST_ELEMENTS:
         raise LayoutError(
             f"{what}={shown(extents)} is too large; an array has at most {_MOST_DIMENSIONS} dimensions, and no more "
             "bytes than can be addressed"

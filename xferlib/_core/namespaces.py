@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -53,6 +54,19 @@ RENAMED = {
 }  # fmt: skip
 """The names that differ. `fmod`, whose remainder has another sign, has no equal here, nor have partial functions."""
 
+COMPOSED = {
+    "allclose": "xp.all(xp.abs(x - y) <= tolerance)", "argwhere": "xp.stack(xp.nonzero(x), axis=1)",
+    "array_equal": "xp.all(x == y)", "column_stack": "xp.stack(columns, axis=1)", "copy": "xp.asarray(x, copy=True)",
+    "deg2rad": "x * (xp.pi / 180)", "dstack": "xp.stack(arrays, axis=2) of matrices",
+    "flatnonzero": "xp.nonzero(xp.reshape(x, -1))[0]", "hstack": "xp.concat(arrays, axis=1) of matrices",
+    "identity": "xp.eye(n)", "isclose": "xp.abs(x - y) <= tolerance", "load": "xferlib.load(path)",
+    "nansum": "xp.sum(xp.where(xp.isnan(x), 0, x))", "ndim": "x.ndim", "pad": "y = xp.zeros(shape); y[2:-2] = x",
+    "ptp": "xp.max(x) - xp.min(x)", "rad2deg": "x * (180 / xp.pi)", "random": "xferlib.random.default_rng(seed)",
+    "save": "xferlib.save(path, x)", "savez": "xferlib.save(path, tree)", "shape": "x.shape", "size": "x.size",
+    "split": "x[:n] and x[n:], or xp.unstack(x)", "vstack": "xp.concat(arrays, axis=0) of matrices",
+}  # fmt: skip
+"""The code that does the same as NumPy's other functions, with ``xp = get_array_module(x)``, on the device."""
+
 
 def known_name(namespace: ModuleType, name: str) -> str | None:
     """The name in a namespace, or in an extension of it, of a function that NumPy has by that name."""
@@ -68,7 +82,9 @@ def missing(namespace: ModuleType, part: ModuleType, name: str) -> AttributeErro
     known, remedy = None if name.startswith("_") else known_name(namespace, name), ""
     if known is not None:
         remedy = f"; use get_array_module(x).{known}"
-    elif not name.startswith("_") and callable(getattr(np, name, None)):
+    elif part is namespace and name in COMPOSED:
+        remedy = f"; write {COMPOSED[name]}"
+    elif inspect.isroutine(getattr(np, name, None)) or isinstance(getattr(np, name, None), np.ufunc):
         remedy = f"; use numpy.{name} with xferlib.to_host(x)"
     return AttributeError(f"module {part.__name__!r} has no attribute {name!r}{remedy}", name=name, obj=part)
 

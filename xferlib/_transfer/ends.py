@@ -123,9 +123,12 @@ def arriving_dtype(source: CopySource, dtype: Any) -> np.dtype[Any]:
 
     Raises:
         UnsupportedDTypeError: There is no such dtype, or it would drop a part of every value.
+        OverflowError: A Python integer does not fit into it.
     """
     wanted = wanted_dtype(dtype, source.dtype)
     convert.check_conversion(source.dtype, wanted)
+    if source.device is None and source.host is not None and wanted != source.dtype:
+        convert.exactly(source.given, source.host, wanted)
     return wanted
 
 

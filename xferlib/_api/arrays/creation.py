@@ -134,7 +134,9 @@ def linspace(
     endpoint: bool = True,
 ) -> Array:  # fmt: skip
     """``num`` values from ``start`` to ``stop``, evenly apart; computed by the host."""
-    return lib.upload(np.linspace(start, stop, num, dtype=checked_dtype(dtype), endpoint=endpoint), device)
+    if (wanted := checked_dtype(dtype)) is not None:
+        convert.check_conversion(np.result_type(start, stop, 0.0), wanted)
+    return lib.upload(np.linspace(start, stop, num, dtype=wanted, endpoint=endpoint), device)
 
 
 def eye(

@@ -198,8 +198,22 @@ def _clip(x: Any, low: Any, high: Any) -> Any:
     return np.clip(x, low, high)
 
 
+def _limiting(dtype: np.dtype[Any], least: Any, most: Any) -> tuple[Any, Any]:
+    """Limits for `clip`: None where a Python integer is at or beyond the end of an integer dtype."""
+    if dtype.kind not in "iu":
+        return least, most
+    limits = np.iinfo(dtype)
+    return (
+        None if type(least) is int and least <= limits.min else least,
+        None if type(most) is int and most >= limits.max else most,
+    )
+
+
 def clip(lib: Primitives, x: Array, /, min: Any = None, max: Any = None) -> Array:  # noqa: A002 - the standard's names
-    """Values limited to ``min .. max``; None: no limit."""
+    """Values limited to ``min .. max``; None: no limit. A Python integer beyond the dtype's own limit is none."""
+    if type(min) is int or type(max) is int:
+        x = lib.array("clip", x)
+        min, max = _limiting(lib.info(x).dtype, min, max)  # noqa: A001 - as above
     limits = [each for each in (min, max) if each is not None]
     if not limits:
         return lib.copy(lib.array("clip", x))
@@ -209,7 +223,8 @@ def clip(lib: Primitives, x: Array, /, min: Any = None, max: Any = None) -> Arra
     limits = [number(each, common) if is_scalar(each) else each for each in limits]
     try:
         if len(limits) == 2:
-            return _clip(x, *limits)
+            found = _clip(x, *limits)
+            return found if lib.info(found).dtype == common else lib.copy(found, common)
         return binary_kernel("maximum" if max is None else "minimum")(x, *limits)
     except KernelTypeError as error:
         raise _refusal(lib, "clip", error, x, *limits) from None

@@ -12,7 +12,7 @@ from xferlib._api import transfers
 from xferlib._api.arrays import selecting, shaping
 from xferlib._api.arrays.primitives import READ_ONLY, Primitives, Shape, is_scalar
 from xferlib._core.array import Array
-from xferlib._core.convert import number
+from xferlib._core.convert import check_conversion, number
 from xferlib._core.device import Device
 from xferlib.errors import KernelTypeError, LayoutError, UnsupportedArrayError
 from xferlib.kernels import ElementwiseKernel, casting, elementwise
@@ -209,6 +209,7 @@ def put(lib: Primitives, x: Array, key: Any, value: Any) -> None:
 
     Raises:
         LayoutError: Elements of ``x`` share memory; or the value does not fit.
+        UnsupportedDTypeError: Complex values, and ``x`` is real.
     """
     if not lib.info(x).is_writable:
         raise LayoutError(f"assignment: {READ_ONLY}")
@@ -226,7 +227,7 @@ def put(lib: Primitives, x: Array, key: Any, value: Any) -> None:
     if is_scalar(value):
         selecting.scatter(lib, found.view, found.indices, number(value, info.dtype))
         return
-    value = _array(lib, value)
+    value = _array(lib, value, info.dtype)
     position, count = found.position, len(around)
     spread = _spread(lib, value, (*rest[:position], *around, *rest[position:]))
     if lib.info(spread).dtype != info.dtype:
@@ -257,7 +258,7 @@ def assign(lib: Primitives, target: Array, value: Any) -> None:
         if math.prod(info.shape):
             _fill()(found, target)
         return
-    value = _array(lib, value)
+    value = _array(lib, value, info.dtype)
     if lib.info(value) == info:
         return  # `x[key] += y` ends with this call, the result being in its memory already
     spread = _spread(lib, value, info.shape)
@@ -276,13 +277,16 @@ def filled(lib: Primitives, shape: Shape, value: Any, dtype: np.dtype[Any], devi
     return out
 
 
-def _array(lib: Primitives, value: Any) -> Array:
+def _array(lib: Primitives, value: Any, dtype: np.dtype[Any]) -> Array:
+    """A value that is assigned to elements of ``dtype``, as an array; complex numbers do not become real ones."""
     if isinstance(value, (list, tuple)):
         raise UnsupportedArrayError(
             f"assignment: {type(value).__name__} is no array; make one of it: "
             f"xferlib.to_device(x, backend={lib.backend.name!r})"
         )
-    return lib.array("assignment", value)
+    found = lib.array("assignment", value)
+    check_conversion(lib.info(found).dtype, dtype)
+    return found
 
 
 def _spread(lib: Primitives, value: Array, shape: tuple[int, ...]) -> Array:

@@ -15,6 +15,8 @@ from xferlib.errors import ArgumentError, UnsupportedArrayError, shown
 _SCALARS = (bool, int, float, str, type(None))
 _ROOT = "array"
 """The name of an array that is the whole tree."""
+_RESERVED = "__metadata__"
+"""The entry of a file of safetensors that is no array."""
 _VERSION = 1
 
 
@@ -67,8 +69,8 @@ class Names:
     def _name(self, array: Array, path: tuple[Any, ...]) -> str:
         found = self.by_id.get(id(array))
         if found is None:
-            found = "/".join(map(str, path)) or _ROOT
-            while found in self.arrays:  # as "a/b" is, beside "b" of "a"
+            found = "/".join(map(str, path)).replace("\0", "\\0") or _ROOT  # at which a name in a zip file ends
+            while found in self.arrays or found == _RESERVED:  # as "a/b" is, beside "b" of "a"
                 found += "'"
             self.by_id[id(array)] = found
             self.arrays[found] = array

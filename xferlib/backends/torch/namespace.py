@@ -22,6 +22,7 @@ import torch as _torch
 
 from xferlib._core import namespaces as _namespaces
 from xferlib._core import promotion as _promotion
+from xferlib._runtime import config as _config
 from xferlib.backends.torch import namespace_creation as _creation
 from xferlib.backends.torch import namespace_dtypes as _dtypes
 from xferlib.backends.torch import namespace_elementwise as _elementwise
@@ -29,20 +30,11 @@ from xferlib.backends.torch import namespace_fft as fft
 from xferlib.backends.torch import namespace_linalg as linalg
 from xferlib.backends.torch import namespace_reductions as _reductions
 from xferlib.backends.torch import namespace_whole as _whole
-from xferlib.backends.torch.namespace_creation import (  # fmt: skip
-    arange,
-    asarray,
-    astype,
-    eye,
-    from_dlpack,
-    full,
-    full_like,
-    linspace,
-    where,
-)
+from xferlib.backends.torch.namespace_creation import asarray, astype, eye, from_dlpack, full, full_like, where
 from xferlib.backends.torch.namespace_dtypes import can_cast, finfo, iinfo, isdtype, result_type
 from xferlib.backends.torch.namespace_linalg import matrix_transpose, outer
 from xferlib.backends.torch.namespace_operators import numpy_operators
+from xferlib.backends.torch.namespace_ranges import arange, linspace
 from xferlib.backends.torch.namespace_reductions import argsort, sort
 from xferlib.backends.torch.namespace_shaping import (  # fmt: skip
     broadcast_arrays,
@@ -79,6 +71,7 @@ from xferlib.backends.torch.namespace_whole import (  # fmt: skip
 )
 
 __array_api_version__ = _compat.__array_api_version__
+_config.get()  # before a compiled function does, in which torch's tracer refuses the lock of the first reading
 pi, e, inf, nan, newaxis = _compat.pi, _compat.e, _compat.inf, _compat.nan, None
 
 

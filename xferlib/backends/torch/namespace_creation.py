@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xferlib._core import convert
+from xferlib._core import convert, registry
 from xferlib._core.array import as_host_array
 from xferlib._core.device import Device
 from xferlib._core.layout import shape_of
@@ -20,9 +19,10 @@ from xferlib._runtime import config
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch.namespace_dtypes import FROM_TORCH, SIGNED, torch_dtype
 from xferlib.backends.torch.tensors import TO_TORCH
-from xferlib.errors import ArgumentError, UnsupportedDTypeError
+from xferlib.errors import ArgumentError, DeviceNotFoundError, shown
 
 FLOAT = torch.float64
+_DLPACK_CPU = 1
 
 
 def by_default(dtype: torch.dtype = FLOAT) -> torch.dtype:
@@ -50,14 +50,22 @@ place_at: Callable[[int], torch.device] = _current_gpu
 
 
 def place_of(device: Any) -> torch.device | None:
-    """Torch's device of one of its names or objects, of xferlib's, or of xferlib's names; None: the current one."""
+    """Torch's device of one of its names or objects, of xferlib's, or of xferlib's names; None: the current one.
+
+    Raises:
+        DeviceNotFoundError: Torch has no such device.
+    """
     if device is None:
         return current_place()
     if isinstance(device, Device):
-        return torch.device("cpu") if device.kind == "cpu" else torch.device(device.kind, device.index)
+        device = "cpu" if device.kind == "cpu" else f"{device.kind}:{device.index}"
     if isinstance(device, str):
         device = device.removeprefix("torch:")
-    return torch.device(device)
+    try:
+        return torch.device(device)
+    except (RuntimeError, TypeError):
+        pass
+    raise DeviceNotFoundError(f"device={shown(device)} is no device of torch here; give 'cpu', 'cuda:0' or x.device")
 
 
 def tensor_of(name: str, x: Any) -> Tensor:
@@ -139,64 +147,6 @@ def full_like(x: Tensor, /, fill_value: Any, dtype: Any = None, *, device: Any =
     return full(tuple(x.shape), fill_value, dtype=dtype or x.dtype, device=x.device if device is None else device)
 
 
-def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """Numbers from ``start`` to below ``stop``, ``step`` apart.
-
-    Raises:
-        ArgumentError: ``step`` is 0.
-        UnsupportedDTypeError: More than two booleans are asked for.
-    """
-    if step == 0:
-        raise ArgumentError("arange: step=0 makes a range without end; give another step")
-    given = (start, step) if stop is None else (start, stop, step)
-    wanted: torch.dtype = torch_dtype(dtype) or _ranged(*given)
-    first, last, by = (each.item() if isinstance(each, np.generic) else each for each in (start, stop, step))
-    if wanted in dtypes.RANGES and any(isinstance(each, float) for each in (first, last, by)):
-        return _of_floats(first, last, by, wanted, place_of(device))
-    if wanted in dtypes.RANGES and stop is not None and (last - first) * by > 0:
-        dtypes.check_fits(first, wanted)
-    able = torch.int64 if wanted is torch.bool or wanted in SIGNED else FLOAT if wanted.is_complex else wanted
-    found: Tensor = compat.arange(first, last, by, dtype=able, device=place_of(device))
-    if wanted is torch.bool and found.numel() > 2:
-        raise UnsupportedDTypeError("arange: a range of booleans has at most two elements; give another dtype")
-    return found if able is wanted else found.to(wanted)
-
-
-def _of_floats(first: float, last: float | None, by: float, wanted: torch.dtype, place: Any) -> Tensor:
-    """A range of integers between floats: NumPy converts its first two numbers, and goes on with their difference."""
-    first, last = (0, first) if last is None else (first, last)
-    count = max(math.ceil((last - first) / by), 0)
-    start = int(first)
-    numbers = torch.arange(count, device=place) * (int(first + by) - start) + start
-    return numbers.to(wanted)
-
-
-def _ranged(*numbers: Any) -> torch.dtype:
-    """The dtype of a range, which NumPy's own rule for its numbers decides."""
-    kinds = set(map(type, numbers))
-    if kinds <= {int, float, torch.SymInt}:
-        return by_default() if float in kinds else torch.int64
-    numpys: Any = np.arange
-    zeros = [type(each)(0) for each in numbers[:-1]]
-    return TO_TORCH[numpys(*zeros, step=type(numbers[-1])(1)).dtype]
-
-
-def linspace(
-    start: Any, stop: Any, /, num: int = 50, *, dtype: Any = None, device: Any = None, endpoint: bool = True
-) -> Tensor:
-    """``num`` numbers at equal distances from ``start`` to ``stop``; computed in float64, as NumPy does."""
-    (num,) = shape_of(num, what="linspace: num")
-    plain = {type(start), type(stop)} <= {int, float}
-    own = FLOAT if plain else TO_TORCH[np.linspace(type(start)(0), type(stop)(0), 0).dtype]
-    wanted: torch.dtype = torch_dtype(dtype) or (by_default() if plain else own)
-    able = torch.complex128 if own.is_complex or wanted.is_complex else FLOAT
-    ends = [each.item() if isinstance(each, np.generic) else each for each in (start, stop)]
-    found: Tensor = compat.linspace(*ends, num, dtype=able, device=place_of(device), endpoint=endpoint)
-    if wanted in dtypes.RANGES:
-        found = torch.floor(found)
-    return found.to(wanted)
-
-
 def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None) -> Tensor:
     """Ones on a diagonal, zeros elsewhere."""
     wanted: torch.dtype = torch_dtype(dtype) or by_default()
@@ -225,7 +175,7 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
         common = dtypes.result_type(*parts)
         return torch.stack([each.to(common) for each in parts]).to(wanted or common)
     if not isinstance(obj, (np.ndarray, np.generic)) and hasattr(obj, "__dlpack__"):
-        return torch.asarray(obj, dtype=wanted, device=place_of(device), copy=copy)
+        return torch.asarray(_ascending(obj, copy), dtype=wanted, device=place_of(device), copy=copy)
     if hasattr(obj, "__cuda_array_interface__") and torch.cuda.is_available():
         return asarray(_described(obj), dtype=dtype, device=device, copy=copy)
     host = as_host_array(obj, what="obj")
@@ -263,9 +213,40 @@ def _check_shared(obj: Any, copy: bool | None, *, is_shared: bool) -> None:
         raise ArgumentError(f"copy=False: no tensor can share the memory of this {type(obj).__name__}; leave copy out")
 
 
+def _ascending(x: Any, copy: bool | None) -> Any:
+    """An array of another library, copied if a stride is negative: torch ends the process at such memory."""
+    owner = registry.backend_of(x)
+    array: Any = x if owner is not None else _in_host_memory(x)
+    strides = () if array is None else array.strides if owner is None else owner.view(array).strides
+    if all(step >= 0 for step in strides):
+        return x
+    if copy is False:
+        raise BufferError("copy=False: torch cannot share memory of negative strides; leave copy out")
+    return array.copy()
+
+
+def _in_host_memory(x: Any) -> np.ndarray[Any, Any] | None:
+    """NumPy's array over the memory of an object; None where it is a device's, or of a dtype that NumPy has not."""
+    if not hasattr(x, "__dlpack_device__") or x.__dlpack_device__()[0] != _DLPACK_CPU:
+        return None
+    try:
+        return np.from_dlpack(x)
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return None  # torch may take it, or says why not
+
+
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor over the memory of another library's array."""
-    found = torch.from_dlpack(x)
+    """A tensor over the memory of another library's array; a copy where torch cannot share it.
+
+    Raises:
+        BufferError: ``copy=False``, and only a copy will do.
+    """
+    if isinstance(x, np.ndarray):
+        try:
+            return asarray(x, device=device, copy=copy)
+        except ArgumentError as error:
+            raise BufferError(str(error)) from None
+    found = torch.from_dlpack(_ascending(x, copy))
     return asarray(found, device=device, copy=copy) if copy or device is not None else found
 
 

@@ -223,14 +223,22 @@ def as_tensor(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
         return torch.full((), wrapped(x), dtype=torch.int64, device=device).view(dtype)
     if isinstance(x, int) and (dtype.is_floating_point or dtype.is_complex):
         x = float(x)
-    if dtype is torch.float16 and abs(x) > _HALF_MOST:  # torch 2.11 refuses what rounds to the largest number
-        x = math.copysign(_HALF_MOST if abs(x) < _HALF_TIE else math.inf, x)
+    if dtype in _MOST:
+        limits = _MOST[dtype]
+        x = complex(_limited(x.real, *limits), _limited(x.imag, *limits)) if dtype.is_complex else _limited(x, *limits)
     return torch.full((), x, dtype=dtype, device=device)
 
 
-_HALF_MOST = 65504.0
-_HALF_TIE = 65520.0
-"""Half-way from there to the next power of two: from here on float16 is infinite."""
+_MOST = {
+    torch.float16: (65504.0, 65520.0),
+    **dict.fromkeys((torch.float32, torch.complex64), (3.4028234663852886e38, 3.4028235677973366e38)),
+}
+"""The largest number, and half-way from there to the next power of two, from where on numbers are infinite."""
+
+
+def _limited(x: float, most: float, tie: float) -> float:
+    """A number that torch converts: it refuses what is infinite in the dtype, or rounds to the largest number."""
+    return x if not abs(x) > most else math.copysign(most if abs(x) < tie else math.inf, x)
 
 
 def wrapped(value: int) -> int:

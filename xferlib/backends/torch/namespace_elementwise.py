@@ -36,7 +36,8 @@ def _remainder(a: Tensor, b: Tensor) -> Tensor:
         return torch.remainder(a, torch.where(b == 0, 1, b))
     found = torch.remainder(a, b)
     if found.is_cpu and found.dtype is not torch.float16 and _has_nan(found):
-        found = torch.where(torch.isnan(found) & torch.isfinite(a), _in_steps(a, b), found)
+        stepped = _in_steps(a.to(found.dtype), b.to(found.dtype))
+        found = torch.where(torch.isnan(found) & torch.isfinite(a), stepped, found)
     return torch.where(found == 0, torch.copysign(found, b), found)
 
 
@@ -63,7 +64,7 @@ def _floor_divide(a: Tensor, b: Tensor) -> Tensor:
     """The quotient rounded down: of float16 by way of float32, as NumPy computes it; of an integer by 0 it is 0."""
     if not (a.is_floating_point() or b.is_floating_point()):
         return torch.floor_divide(a, torch.where(b == 0, 1, b)) * (b != 0)
-    if a.dtype is torch.float16 and b.dtype is torch.float16:
+    if torch.promote_types(a.dtype, b.dtype) is torch.float16:
         return torch.floor_divide(a.to(torch.float32), b.to(torch.float32)).to(torch.float16)
     return torch.floor_divide(a, b)
 

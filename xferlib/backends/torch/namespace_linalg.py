@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -49,8 +50,8 @@ def _refuse_half(name: str, *operands: Tensor) -> None:
 for _name in ("matmul", "tensordot", "vecdot"):
     globals()[_name] = creation.named(whole.product(_name), _name, __name__)
 for _name in (
-    "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matrix_norm", "matrix_rank", "pinv", "qr",
-    "slogdet", "svd", "svdvals",
+    "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matrix_rank", "pinv", "qr", "slogdet",
+    "svd", "svdvals",
 ):  # fmt: skip
     globals()[_name] = _solver(_name)
 
@@ -63,8 +64,24 @@ def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: 
         axis = axes_of("linalg.vector_norm", axis, x.dim())
     if axis == ():  # each element by itself, which compat refuses of one without axes
         axis, x, keepdims = (-1,), x.unsqueeze(-1), False
+    if ord == math.inf and not x.numel():
+        ord = 0  # noqa: A001 - the number of elements that are not 0, which is 0 as well
     options = {"axis": axis, "keepdims": keepdims, "ord": ord}
     found: Tensor = dtypes.checked("linalg.vector_norm", compat.vector_norm, x, **options)
+    return found
+
+
+_matrix_norm = _solver("matrix_norm")
+
+
+def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:  # noqa: A002
+    """The norms of matrices, over the last two axes."""
+    x = creation.tensor_of("linalg.matrix_norm", x)
+    found: Tensor
+    if not x.numel() and x.dim() > 1 and ord in (1, 2, math.inf):  # of which torch refuses some
+        found = vector_norm(x, axis=(-2, -1), keepdims=keepdims, ord=math.inf)
+    else:
+        found = _matrix_norm(x, keepdims=keepdims, ord=ord)
     return found
 
 

@@ -108,11 +108,14 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:  # noqa: A00
     if dtypes.is_foreign(x):
         own: Tensor = compat.clip(x, min, max)
         return own
-    dtypes.device_of("clip", x)
+    x = creation.tensor_of("clip", x)
     least, most = _limit(x, min, is_least=True), _limit(x, max, is_least=False)
     kinds = [dtypes.kind_of("clip", each) for each in (x, least, most) if each is not None]
     wanted = dtypes.promoted(*kinds)
     dtypes.refuse_complex("clip", wanted)
+    for each in (least, most):
+        if type(each) is int and wanted in dtypes.RANGES:
+            dtypes.check_fits(each, wanted)
     if least is None and most is None:
         return x.clone()
     dtypes.shape_together("clip", *(each.shape for each in (x, least, most) if isinstance(each, Tensor)))
@@ -129,10 +132,7 @@ def _limit(x: Tensor, end: Any, *, is_least: bool) -> Any:
     if x.dtype not in dtypes.RANGES or type(end) is not int:
         return end
     lowest, highest = dtypes.RANGES[x.dtype]
-    if (end <= lowest) if is_least else (end >= highest):
-        return None
-    dtypes.check_fits(end, x.dtype)
-    return end
+    return None if ((end <= lowest) if is_least else (end >= highest)) else end
 
 
 def diff(
@@ -172,8 +172,17 @@ def searchsorted(
         raise LayoutError(f"searchsorted: x1 has {x1.dim()} axes, and one is needed; reshape it")
     if sorter is not None:
         sorter = shaping.integers("searchsorted: sorter", sorter)
-    one, two = (each.contiguous() for each in _together("searchsorted", x1, x2))
+    one, two = (_keys(each).contiguous() for each in _together("searchsorted", x1, x2))
     return torch.searchsorted(one, two, side=side, sorter=sorter)
+
+
+def _keys(x: Tensor) -> Tensor:
+    """Integers in the order of NumPy's floats, NaN last, after which torch's own search goes astray."""
+    if not x.is_floating_point() or x.dtype not in dtypes.FROM_TORCH:
+        return x
+    x = torch.where(torch.isnan(x), torch.nan, x + 0.0)  # one NaN, and one zero
+    bits = x.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[x.dtype.itemsize])
+    return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
 
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:

@@ -79,18 +79,6 @@ class SimArray(Declared):
     def nbytes(self) -> int:
         return self.info.nbytes
 
-    @property
-    def T(self) -> SimArray:  # noqa: N802 - the Array API's name
-        return self._do("permute_dims", tuple(reversed(range(self.ndim))))
-
-    @property
-    def mT(self) -> SimArray:  # noqa: N802 - the Array API's name
-        return self._do("matrix_transpose")
-
-    def transpose(self, *axes: int) -> SimArray:
-        """A view with the axes in that order; reversed if none is given."""
-        return self._do("permute_dims", axes or tuple(reversed(range(self.ndim))))
-
     def view(self, dtype: Any = None) -> SimArray:
         """The same memory as another dtype; the last axis grows or shrinks where the sizes differ.
 
@@ -199,21 +187,17 @@ class SimArray(Declared):
     def __reduce__(self) -> NoReturn:
         self._refuse("pickling x", "pickle xferlib.to_host(x)")
 
-    # --- operators and methods: `xferlib.sim.arrays.operators` sets the others, and these four
-
-    def _do(self, name: str, *args: Any) -> SimArray:
-        result: SimArray = getattr(self._namespace, name)(self, *args)
-        return result
-
-    def __imatmul__(self, other: Any) -> SimArray:
-        self[...] = self._do("matmul", other)
-        return self
+    # --- operators and methods, which the maker of the namespace sets
 
     if TYPE_CHECKING:
+        T: SimArray
+        mT: SimArray  # noqa: N815 - the Array API's name
 
         def __getitem__(self, key: Any) -> SimArray: ...
 
         def __setitem__(self, key: Any, value: Any) -> None: ...
+
+        def transpose(self, *axes: Any) -> SimArray: ...
 
         def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> SimArray: ...
 

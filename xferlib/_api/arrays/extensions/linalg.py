@@ -279,16 +279,28 @@ def vector_norm(
     absolute = elementwise.unary_kernel("abs")(_floating(lib, x))
     power, total = elementwise.binary_kernel("power"), reductions.accumulation(lib, "sum")
     if ord in (math.inf, -math.inf):
-        return reductions.reduction(lib, "max" if ord > 0 else "min")(absolute, axis=axis, keepdims=keepdims)
+        return _extreme(lib, absolute, axis, keepdims=keepdims, is_largest=ord > 0)
     if ord == 0:
-        count = reductions.reduction(lib, "count_nonzero")(x, axis=axis, keepdims=keepdims)
-        return lib.copy(count, lib.info(absolute).dtype)
+        return _count(lib, absolute, axis, keepdims=keepdims)
     if ord == 1:
         return total(absolute, axis=axis, keepdims=keepdims)
     if ord == 2:
         squares = elementwise.unary_kernel("square")(absolute)
         return elementwise.unary_kernel("sqrt")(total(squares, axis=axis, keepdims=keepdims))
     return power(total(power(absolute, float(ord)), axis=axis, keepdims=keepdims), 1.0 / ord)
+
+
+def _extreme(lib: Primitives, absolute: Array, axis: Any, *, keepdims: bool, is_largest: bool) -> Array:
+    """The greatest of absolute values, 0 where there are none; or the least."""
+    if is_largest and not lib.info(absolute).size:
+        return _count(lib, absolute, axis, keepdims=keepdims)
+    return reductions.reduction(lib, "max" if is_largest else "min")(absolute, axis=axis, keepdims=keepdims)
+
+
+def _count(lib: Primitives, absolute: Array, axis: Any, *, keepdims: bool) -> Array:
+    """How many are not 0, in the dtype of the values."""
+    count = reductions.reduction(lib, "count_nonzero")(absolute, axis=axis, keepdims=keepdims)
+    return lib.copy(count, lib.info(absolute).dtype)
 
 
 def matrix_norm(
@@ -301,12 +313,13 @@ def matrix_norm(
     if ord in (1, -1, math.inf, -math.inf):
         first, second = (-2, -1) if abs(ord) == 1 else (-1, -2)
         sums = vector_norm(lib, x, axis=first, keepdims=True, ord=1)
-        found = reductions.reduction(lib, "max" if ord > 0 else "min")(sums, axis=second, keepdims=True)
+        found = _extreme(lib, sums, second, keepdims=True, is_largest=ord > 0)
     elif ord in (2, -2, "nuc"):
-        name = {2: "max", -2: "min"}.get(ord)
         values = shaping.expand_dims(lib, svdvals(lib, x), -1)
-        over = reductions.accumulation(lib, "sum") if name is None else reductions.reduction(lib, name)
-        found = over(values, axis=-2, keepdims=True)
+        if ord == "nuc":
+            found = reductions.accumulation(lib, "sum")(values, axis=-2, keepdims=True)
+        else:
+            found = _extreme(lib, values, -2, keepdims=True, is_largest=ord > 0)
     else:
         raise ArgumentError(f"linalg.matrix_norm: ord={ord!r} is none of 'fro', 'nuc', 1, 2, inf and their negatives")
     return found if keepdims else shaping.squeeze(lib, found, (-2, -1))

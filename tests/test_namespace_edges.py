@@ -1,0 +1,169 @@
+"""Functions beside the table of guarantees have NumPy's bits too: ranges, limits, searches, assignments."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import xferlib as xl
+from tests.comparing import DTYPES, numpys, ours, same
+from xferlib.errors import ArgumentError, UnsupportedDTypeError
+from xferlib.testing import assert_identical
+
+pytestmark = pytest.mark.parametrize("backend", ["torch", "sim", "bare", "pycuda"], indirect=True)
+drawn = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+NUMBERS = st.one_of(st.integers(-20, 20), st.floats(-5, 5), st.floats(-5, 5, width=32).map(np.float32))
+STEPS = st.one_of(st.sampled_from((1, -2, 0.1, 0.3, -0.7)), st.floats(0.0625, 3, width=32).map(np.float32))
+FLOATS = st.sampled_from((None, "float16", "float32", "float64", "complex64"))
+
+
+@pytest.fixture
+def xp(backend: str, plugins: object) -> Any:
+    return xl.get_array_module(xl.zeros(1))
+
+
+def check(xp: Any, name: str, *args: Any, **options: Any) -> None:
+    """Compare a function with NumPy's, of the same name and arguments: dtype, shape and bits."""
+    found, expected = ours(getattr(xp, name), *args, **options), numpys(getattr(np, name), *args, **options)
+    assert not isinstance(found, Exception), found
+    host = xl.to_host(found)
+    assert (host.dtype, host.shape) == (expected.dtype, expected.shape)
+    assert same(host, expected, signed_zeros=name != "clip"), f"{host} instead of {expected}"
+
+
+@drawn
+@given(start=NUMBERS, stop=NUMBERS, step=STEPS, dtype=FLOATS | st.just("int32"))
+def test_a_range_has_numpys_bits(xp: Any, start: Any, stop: Any, step: Any, dtype: Any) -> None:
+    check(xp, "arange", start, stop, step, dtype=dtype)
+
+
+@drawn
+@given(start=NUMBERS | st.just(2j), stop=NUMBERS, num=st.integers(0, 12), endpoint=st.booleans(), dtype=FLOATS)
+def test_evenly_spaced_numbers_have_numpys_bits(
+    xp: Any, start: Any, stop: Any, num: int, endpoint: bool, dtype: Any
+) -> None:
+    if isinstance(start, complex) and dtype is not None:
+        dtype = "complex64"
+    check(xp, "linspace", start, stop, num, endpoint=endpoint, dtype=dtype)
+
+
+def test_a_range_from_0_has_numpys_bits(xp: Any) -> None:
+    for stop, dtype in itertools.product((4.0, 3, np.float32(2.5)), ("float16", "float32", "complex128", None)):
+        check(xp, "arange", stop, dtype=dtype)
+    check(xp, "linspace", 0, 5e-324, 5)  # whose step is 0
+
+
+def test_a_range_without_end_is_refused(xp: Any) -> None:
+    for stop in (np.inf, np.nan):
+        with pytest.raises((ArgumentError, ValueError)):
+            xp.arange(0, stop)
+
+
+@pytest.mark.parametrize("dtype", [each for each in DTYPES if np.dtype(each).kind in "iu"])
+def test_a_limit_beyond_the_dtype_limits_nothing(xp: Any, dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    x = np.array([limits.min, 0, 5, limits.max], dtype)
+    for low, high in ((limits.min - 7, 3), (2, limits.max + 9), (limits.min - 1, limits.max + 1)):
+        check(xp, "clip", x, low, high)
+        check(xp, "clip", x[2], low, high)
+    for options in ({"min": limits.max + 1}, {"max": limits.min - 1}):
+        with pytest.raises(OverflowError):
+            xp.clip(xl.to_device(x), **options)
+    check(xp, "clip", x, limits.max + 1, np.float64(1e30))  # a float64 holds both limits
+
+
+def test_three_dtypes_of_a_limit_promote_together(xp: Any) -> None:
+    for dtypes in itertools.permutations(("uint16", "int8", "float16")):
+        check(xp, "clip", *(np.array([1, 7], dtype) for dtype in dtypes))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_nan_is_last_in_a_search(xp: Any, dtype: str) -> None:
+    rows = np.array([-np.inf, -2, -0.0, 0, 0, 1, np.inf, np.nan, np.nan], dtype)
+    wanted = np.array([np.nan, -np.nan, np.inf, 3, 0, -0.0, -1, -np.inf, 1e-8, -1e-8], dtype)
+    order = np.random.default_rng(5).permutation(rows.size)
+    for side in ("left", "right"):
+        check(xp, "searchsorted", rows, wanted, side=side)
+        check(xp, "searchsorted", rows[:7], wanted.reshape(2, 5), side=side)
+        found = xp.searchsorted(
+            xl.to_device(rows[order]), xl.to_device(wanted), side=side, sorter=xl.to_device(np.argsort(order))
+        )
+        np.testing.assert_array_equal(xl.to_host(found), np.searchsorted(rows, wanted, side=side))
+
+
+def test_remainders_of_very_small_divisors_of_another_dtype(xp: Any) -> None:
+    for one, two in itertools.product(("float16", "float32", "int8"), ("float32", "float64")):
+        x = np.resize(np.array([-2, 1, 3], one), 24)
+        check(xp, "remainder", x, np.full(24, np.finfo(two).smallest_subnormal, two))
+
+
+def test_quotients_of_float16_beside_small_integers(backend: str, xp: Any) -> None:
+    names = ("floor_divide", "remainder") if backend == "torch" else ("remainder",)  # the table has a bound for others
+    x = np.arange(-128, 128).astype("int8")
+    for number in (0.03448, 0.4336, 1.5, -7.2):
+        y = np.full(x.shape, number, "float16")
+        for name in names:
+            check(xp, name, x, y)
+            check(xp, name, y, x.astype("uint8"))
+
+
+def test_complex_numbers_do_not_become_real(xp: Any) -> None:
+    x = xl.to_device(np.zeros(3))
+    for call in (
+        lambda: xp.full(2, 2j, dtype="float32"),
+        lambda: xp.full(2, np.complex64(2j), dtype="int8"),
+        lambda: xp.full_like(x, 2j),
+        lambda: xp.linspace(0, 2j, 3, dtype="float64"),
+    ):
+        with pytest.raises(UnsupportedDTypeError, match="imaginary"):
+            call()
+
+
+def test_complex_numbers_are_not_assigned_to_real_elements(backend: str, xp: Any) -> None:
+    if backend == "torch":
+        pytest.skip("assignment is torch's own, which warns")
+    x, z = xl.to_device(np.zeros(3)), xl.to_device(np.array([1j, 2, 3]))
+    keys = (slice(None), 0, xl.to_device(np.array([True, False, True])), np.array([2, 0]))
+    for key, value in itertools.product(keys, (2j, np.complex64(2j), z[0])):
+        with pytest.raises(UnsupportedDTypeError, match="imaginary"):
+            x[key] = value
+    with pytest.raises(UnsupportedDTypeError):
+        x[:] = z
+    assert xl.to_host(x).tolist() == [0, 0, 0]
+    flags = xl.to_device(np.zeros(3, bool))
+    flags[:] = z
+    assert xl.to_host(flags).tolist() == [True, True, True]
+
+
+def test_numbers_beyond_the_dtype_are_infinite(xp: Any) -> None:
+    for dtype, numbers in {
+        "float16": (65519.9, 65520.0, -1e5, 1e300),
+        "float32": (3.4028235677973362e38, 3.4028235677973366e38, -1e300, 10**39),
+    }.items():
+        x = np.array([0.5, -3, np.inf], dtype)
+        for number, y in itertools.product(numbers, (x, x[:1].reshape(()))):
+            for name in ("maximum", "minimum", "less", "greater_equal", "equal", "copysign", "add", "subtract"):
+                check(xp, name, y, number)
+            check(xp, "clip", y, number, None)
+            found = ours(lambda z, n: xp.where(z > 0, n, z), y, number)
+            assert same(xl.to_host(found), numpys(lambda z, n: np.where(z > 0, z.dtype.type(n), z), y, number))
+
+
+def test_the_greatest_of_no_values_is_the_norm_0(xp: Any) -> None:
+    vectors: tuple[tuple[Any, Any], ...] = (((0,), None), ((2, 0), -1), ((0, 3), 0), ((0, 2), (0, 1)))
+    for shape, axis in vectors:
+        x = np.empty(shape, "float32")
+        for keepdims in (False, True):
+            found = xp.linalg.vector_norm(xl.to_device(x), ord=np.inf, axis=axis, keepdims=keepdims)
+            expected = np.linalg.vector_norm(x, ord=np.inf, axis=axis, keepdims=keepdims)
+            assert_identical(xl.to_host(found), np.asarray(expected))
+    matrices: tuple[Any, ...] = ((2, 0), (0, 3), (4, 0, 2), (0, 2, 2))
+    for shape, order in itertools.product(matrices, (1, np.inf)):
+        x = np.empty(shape)
+        found = xp.linalg.matrix_norm(xl.to_device(x), ord=order)
+        assert_identical(xl.to_host(found), np.asarray(np.linalg.matrix_norm(x, ord=order)))
