@@ -109,14 +109,14 @@ class Model:
     is_lax: bool
     made: list[Access] = field(default_factory=list)
     host: int = 0
-    """What the host knows to be over."""
+    """Accesses that the host knows to be over."""
     streams: list[int] = field(default_factory=lambda: [0] * STREAMS)
-    """What later work of each stream comes after."""
+    """Accesses before later work of each stream."""
     events: list[int] = field(default_factory=list)
     transfers: list[tuple[int, int, int | None]] = field(default_factory=list)
     """Of each: what is over when the copy is, what when the source is free, and its stream."""
     own: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})
-    """What comes before later copies on the library's own streams, by whether they are uploads."""
+    """Accesses before later copies on the library's own streams, by whether they are uploads."""
     ages: dict[int, int] = field(default_factory=dict)
     """How often an array was made anew."""
     waiting: list[tuple[int, int]] = field(default_factory=list)
@@ -470,7 +470,7 @@ class InOrder(Run):
 
 
 def verdict(seed: int) -> tuple[str, list[Step], list[Any]]:
-    """What is wrong about a program: empty for nothing."""
+    """The fault of simulator or model about a program, empty for none; its steps, and the reports."""
     steps = draw(seed)
     strict, lax = (Model(is_lax).run(steps).is_racy() for is_lax in (False, True))
     run = Run(steps)
