@@ -59,14 +59,18 @@ def test_different_calls_are_named_in_every_rank(comm: Communicator, other: Any,
 
 
 class Late:
-    """An operation that is complete here when another rank has failed."""
+    """An operation that is complete here when the group has had a look at another rank's failure."""
 
     def __init__(self, group: Any, pending: Any) -> None:
         self._group = group
         self._pending = pending
+        self._is_known = False
 
     def wait(self, most_s: float) -> bool:
-        return bool(self._group.control.failures() and self._pending.wait(most_s))
+        if self._is_known:
+            return bool(self._pending.wait(most_s))
+        self._is_known = bool(self._group.control.failures())
+        return False
 
 
 def test_a_rank_that_learns_late_of_different_calls_names_them_too(comm: Communicator, other: Any) -> None:
