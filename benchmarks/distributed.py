@@ -112,9 +112,9 @@ def _synchronised(call: Way, place: xl.Device) -> Way:
 def measured(comm: distributed.Communicator, ways: dict[str, Way], rounds: int) -> dict[str, float]:
     """Microseconds a call of each way, of the slowest rank."""
     found: dict[str, list[float]] = {name: [] for name in ways}
-    for number in range(rounds + 1):  # the first warms up, and says how many calls a round has
+    for number in range(rounds + 2):  # the first makes connections, and the second says how many calls a round has
         for name, way in ways.items():
-            calls = 1 if not number else _calls(found[name][0])
+            calls = 1 if number < 2 else _calls(found[name][1])
             place = getattr(way, "place", None)
             comm.barrier()
             begun_s = time.perf_counter()
@@ -124,7 +124,7 @@ def measured(comm: distributed.Communicator, ways: dict[str, Way], rounds: int) 
                 place.synchronize()
             elapsed = np.array((time.perf_counter() - begun_s) / calls * 1e6)
             found[name].append(float(comm.all_reduce(elapsed, "max")))
-    return {name: statistics.median(times[1:]) for name, times in found.items()}
+    return {name: statistics.median(times[2:]) for name, times in found.items()}
 
 
 def _calls(first_us: float) -> int:

@@ -334,7 +334,7 @@ def test_the_driver_that_declines_leaves_the_call_to_python(direct: Any) -> None
     assert {"send", "fetch"} <= set(direct.seen)
 
 
-@pytest.mark.parametrize("nbytes", [1000, 32 << 10, 300_001, 1 << 20])
+@pytest.mark.parametrize("nbytes", [1000, 32 << 10, 190_001, 300_001])
 def test_more_than_some_bytes_come_through_pinned_memory(direct: Any, nbytes: int) -> None:
     x = bits_of(nbytes, np.uint8, seed=nbytes)
     device = xl.get_device(HERE)
@@ -346,8 +346,103 @@ def test_more_than_some_bytes_come_through_pinned_memory(direct: Any, nbytes: in
         for out in (None, np.zeros_like(x), xl.pinned_empty(x.shape, x.dtype, backend="direct")):
             found = to_host(d, out=out)
             assert_same_bits(found, x)
-            assert direct.from_pinned == (nbytes >= 32 << 10 or direct.is_pinned(found.ctypes.data))
+            assert direct.from_pinned == (32 << 10 <= nbytes <= 192 << 10 or direct.is_pinned(found.ctypes.data))
         assert direct.seen == ["send"] + ["fetch"] * 3
+
+
+# --- large arrays, which threads of C stage
+
+
+@given(data=st.data(), dtype=st.sampled_from(["uint8", "int16", "float32", "float64", "complex64"]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+def test_a_large_array_of_any_layout_is_staged_in_the_call(direct: Any, data: Any, dtype: str) -> None:
+    rows = data.draw(st.integers(1, 600), "rows")
+    columns = (3 << 20) // (rows * np.dtype(dtype).itemsize) + data.draw(st.integers(1, 9), "more")
+    nbytes = 2 * rows * columns * np.dtype(dtype).itemsize
+    whole = bits_of(nbytes, np.dtype(dtype), seed=rows).reshape(2 * rows, columns)
+    x = data.draw(st.sampled_from([whole[::2], whole[::-2], whole[:rows], whole[:rows, ::-1], whole[:rows, 1:]]))
+    device = xl.get_device(HERE)
+    direct.seen.clear()
+    made = to_device(x, device=device)
+    existing = to_device(x, out=xl.empty(x.shape, x.dtype, device=HERE))
+    for d in (made, existing):
+        assert_same_bits(to_host(d), x)
+        back = np.zeros((len(x), 2 * x.shape[1]), x.dtype)[:, ::2]
+        assert_same_bits(to_host(d, out=back), x)
+    assert not direct.seen  # the driver's own copies
+
+
+@pytest.mark.parametrize(("dtype", "wanted"), [("float64", "float32"), ("float64", "float16"), ("int64", "uint8")])
+def test_a_large_array_is_converted_on_its_way(direct: Any, dtype: str, wanted: str) -> None:
+    x = (np.random.default_rng(5).random(700_001) * 300 - 100).astype(dtype)
+    device = xl.get_device(HERE)
+    to_device(x, device=device, dtype=wanted)
+    d = to_device(x, device=device, dtype=wanted)
+    assert not [name for name in frames_of(lambda: to_device(x, out=d, dtype=wanted)) if not name.startswith(OWN)]
+    assert_same_bits(to_host(d), in_python(to_host)(in_python(to_device)(x, device=device, dtype=wanted)))
+    assert_same_bits(to_host(d, dtype=dtype), in_python(to_host)(d, dtype=dtype))
+
+
+@pytest.mark.parametrize("cut", [lambda x: x, lambda x: x[::2], lambda x: x[:, 3:-3]])
+def test_a_large_copy_enters_no_function_of_python(direct: Any, cut: Callable[[Any], Any]) -> None:
+    x = cut(bits_of(4 << 20, np.uint8, seed=1).reshape(-1, 1 << 10))
+    d, out = to_device(x, device=xl.get_device(HERE)), np.empty(x.shape, np.uint8)
+    for call in (lambda: to_device(x, out=d), lambda: to_host(d, out=out)):
+        call()
+        assert not [name for name in frames_of(call) if not name.startswith(OWN)]
+    assert_same_bits(out, x)
+
+
+def test_memory_that_the_driver_knows_is_not_staged(direct: Any) -> None:
+    x = bits_of(3 << 20, np.uint8, seed=2)
+    d = to_device(x, device=xl.get_device(HERE))
+    direct.managed = range(x.ctypes.data, x.ctypes.data + 1)
+    assert any(name.startswith("xferlib._transfer") for name in frames_of(lambda: to_device(x, out=d)))
+    pinned = xl.pinned_array(x[::-1], backend="direct")
+    direct.seen.clear()
+    to_device(pinned, out=d)
+    assert direct.seen == ["send"]
+    assert_same_bits(to_host(d), x[::-1])
+
+
+def test_a_copy_whose_chunks_were_given_up_goes_on(direct: Any) -> None:
+    x = bits_of(3 << 20, np.uint8, seed=3)
+    d = to_device(x, device=xl.get_device(HERE))
+    for _ in range(2):
+        xl.trim()
+        assert_same_bits(to_host(to_device(x[::-1], out=d)), x[::-1])
+        assert_same_bits(to_host(to_device(x, out=d)), x)
+
+
+def test_an_error_of_a_staged_copy_is_raised_and_the_next_copy_works(direct: Any) -> None:
+    x = bits_of(3 << 20, np.uint8, seed=4)
+    d = to_device(x, device=xl.get_device(HERE))
+    direct.machine.failing = RuntimeError("the link is down")
+    for call in (lambda: to_device(x, out=d), lambda: to_host(d)):
+        with pytest.raises(RuntimeError, match="the link is down"):
+            call()
+    direct.machine.failing = None
+    assert_same_bits(to_host(to_device(x[::-1], out=d)), x[::-1])
+
+
+def test_other_threads_take_part_only_in_a_loop_for_which_they_spin(
+    direct: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = bits_of(1 << 19, np.uint8, seed=6)
+    d = to_device(x, device=xl.get_device(HERE))
+    xl.synchronize(HERE)
+    crew = sys.modules["xferlib._runtime.thread_budget"].crew()  # type: ignore[attr-defined]
+    for fillers in (0, 1):
+        few = crew._replace(each_way=2, both_ways=2, fillers=fillers)
+        monkeypatch.setattr("xferlib._runtime.thread_budget.crew", lambda few=few: few)
+        xl.trim()  # and with it what was known of threads
+        direct.seen.clear()
+        with configured(threads=2):
+            for _ in range(200):  # one of them will come within a millisecond of the one before
+                to_device(x, out=d)
+                xl.synchronize(HERE)
+        assert (len(direct.seen) < 200) == bool(fillers)
+    assert_same_bits(to_host(d), x)
 
 
 @given(

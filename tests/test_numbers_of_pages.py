@@ -68,4 +68,4 @@ def test_constants_of_both_languages_are_known() -> None:
     assert constants()["ENQUEUED_MOST"] == {64 << 10}
     assert constants()["FILL_PIECE"] == {128 << 10}
     assert constants()["_MOST_RECYCLED"] == {1 << 20}
-    assert constants()["DRIVER_MOST_DOWN"] == {1 << 20}
+    assert constants()["DRIVER_MOST_UP"] == {1 << 20}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import xferlib as xl
 from tools import strided_cases
@@ -81,3 +83,21 @@ def test_images_arrive_with_their_channels_first(path: str) -> None:
         out = np.zeros((5, 33, 47, 3), np.float32).transpose(0, 3, 1, 2)
         xl.to_host(d, out=out)
     assert_same_bits(out, images.astype(np.float32))
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=20)
+def test_any_bits_of_doubles_become_halves_and_unsigned_numbers_as_in_numpy(seed: int) -> None:
+    """All exponents, signs and NaNs; those of halves and of 64-bit numbers as often as all others."""
+    chance = np.random.default_rng(seed)
+    bits = chance.integers(0, 1 << 64, 30_000, np.uint64)
+    near = bits & np.uint64(0x800FFFFFFFFFFFFF) | chance.integers(990, 1100, 30_000).astype(np.uint64) << np.uint64(52)
+    x = np.concatenate([bits, near]).view(np.float64)
+    with forced("staged"), np.errstate(all="ignore"):
+        halves = xl.to_host(xl.to_device(x, device="fake:sim:0", dtype="float16"))
+        numbers = xl.to_host(xl.to_device(x, device="fake:sim:0", dtype="uint64"))
+        expected = [
+            min(max(int(each), 0), 2**64 - 1) if abs(each) < np.inf else (2**64 - 1) * (each > 0) for each in x.tolist()
+        ]
+        assert_same_bits(halves.view(np.uint16), x.astype(np.float16).view(np.uint16))
+    assert_same_bits(numbers, np.array(expected, np.uint64))

@@ -91,7 +91,8 @@ run_overlap() {
 run_several() { # ranks over NCCL by both launchers, the failure matrix, then figures
     local pytest=("$PYTHON" -m pytest -q -p no:cacheprovider -p tools.gpu_failures) mpi=(mpiexec -n 2)
     local ranks=(tests/distributed/ranks/{collectives,parameters,devices}.py)
-    if mpiexec --version 2>&1 | grep -qi "open mpi"; then mpi+=(--oversubscribe --allow-run-as-root); fi
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # or it does not even tell its version
+    if mpiexec --version 2>&1 | grep -qi "open mpi"; then mpi+=(--oversubscribe); fi
     export RES_OPTIONS="timeout:1 attempts:1" # PyTorch asks for the names of addresses, and a machine may know none
     section ranks-torchrun 200 torchrun --standalone --nproc-per-node=2 -m pytest -q -p no:cacheprovider -p no:xdist \
         "${ranks[@]}"

@@ -19,21 +19,25 @@ from xferlib._core.array import DTYPES
 from xferlib._core.device import Device
 from xferlib._core.thresholds import (
     CAST_ON_DEVICE_FROM,
+    DRIVER_MOST_DOWN,
     DRIVER_MOST_UP,
     GATHERED_ELEMENTS_MOST,
     GATHERED_MOST,
+    LOOPED_FROM,
     PARALLEL_HOST_FROM,
     REORDERED_FROM,
     THROUGH_FROM,
+    THROUGH_MOST,
 )
-from xferlib._memory import pinned, slab
+from xferlib._memory import host, pinned, slab
 from xferlib._native import driver_calls
 from xferlib._runtime import circumstances, shutdown
 from xferlib._runtime.handoff import is_followed
-from xferlib._transfer import plan
+from xferlib._transfer import compiled_staging, plan
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
+    from xferlib._core.layout import HostArray
 
 _numpy: Any = np  # whose parts have no types
 _ON_CPU, _ON_DEVICE = 1, 2
@@ -57,8 +61,8 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     elements = [(dtype, _KINDS[dtype.kind], 8 * dtype.itemsize, dtype.itemsize) for dtype in map(np.dtype, DTYPES)]
     functions = (_may_skip, _settle, _introduce, _resolve, defaults.scope, to_device, to_host)
     limits = (
-        DRIVER_MOST_UP, PARALLEL_HOST_FROM, THROUGH_FROM, GATHERED_MOST, GATHERED_ELEMENTS_MOST, REORDERED_FROM,
-        CAST_ON_DEVICE_FROM,
+        DRIVER_MOST_UP, DRIVER_MOST_DOWN, PARALLEL_HOST_FROM, THROUGH_FROM, THROUGH_MOST, GATHERED_MOST, LOOPED_FROM,
+        GATHERED_ELEMENTS_MOST, REORDERED_FROM, CAST_ON_DEVICE_FROM,
     )  # fmt: skip
     numbers: dict[Any, int] = {}
     for number, (dtype, *_) in enumerate(elements):
@@ -164,7 +168,7 @@ def _added(device: Device) -> int:
     library = _library(plain.array_type, registry.get(device.backend))
     if device.kind == "cpu":
         new = functools.partial(part.empty, device=device, stream=part.stream_current(device))
-        return _add(device, library, 0, _ON_CPU, (new, *(None,) * 5))
+        return _add(device, library, 0, _ON_CPU, (new, *(None,) * 8))
     part.attach(device)
     direct = part.fast.direct(device) if part.fast is not None else None
     if direct is None:
@@ -173,13 +177,21 @@ def _added(device: Device) -> int:
     pool = pinned.pools.of(part)
     functions = (
         direct.empty, direct.pointer, direct.stream, direct.is_current, pool.empty,
-        functools.partial(slab.scratch_of, part),
+        functools.partial(slab.scratch_of, part), _new_result,
+        functools.partial(compiled_staging.prepared, part, device),
+        functools.partial(compiled_staging.gone_on, part, device),
     )  # fmt: skip
     of_driver = (direct.send, direct.fetch, direct.enqueue, direct.current, direct.query, direct.attribute)
     return _add(
         device, library, device.index, _ON_DEVICE, functions, (*pool.lending(), is_followed),
-        (*of_driver, *_spreading()), direct.context,
+        (*of_driver, *_spreading(), compiled_staging.address()), direct.context,
     )  # fmt: skip
+
+
+def _new_result(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[HostArray, bool]:
+    """A new array on the host, and whether its pages were never touched."""
+    made = host.host_cache.empty(shape, dtype)
+    return made, host.is_fresh(made)
 
 
 def _add(
@@ -187,9 +199,9 @@ def _add(
     library: int,
     index: int,
     kind: int,
-    functions: tuple[Any, ...] = (None,) * 6,
+    functions: tuple[Any, ...] = (None,) * 9,
     pool: tuple[Any, ...] = (None,) * 5,
-    addresses: tuple[int, ...] = (0,) * 8,
+    addresses: tuple[int, ...] = (0,) * 9,
     context: int = 0,
 ) -> int:
     found: int = _front.add_end(device, library, index, kind, functions, pool, addresses, context)

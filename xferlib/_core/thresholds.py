@@ -4,10 +4,10 @@ Plain bytes in C order take the first way that fits:
 
 | bytes | way |
 |---|---|
-| 2 MiB | a blocking upload on an idle stream is the driver's own copy; a download up to 1 MiB |
+| 1 MiB | a blocking upload on an idle stream is the driver's own copy; a download up to 2 MiB; less in a loop |
 | 24 MiB | the same for an upload from the pinned pool, and for both directions where nothing stages in C |
 | 64 KiB | one thread, through its slab, in one copy |
-| 2 MiB, not plain | gathered by one thread into its slab, for one copy |
+| 768 KiB, not plain | gathered by one thread into its slab, for one copy |
 | any | several threads of C, through the ring; one thread, through its slab, where C cannot |
 
 Any other layout, and conversions, take the last three.
@@ -26,23 +26,28 @@ MEDIUM_NBYTES = 2 << 20
 """Most bytes of a slab's segment, and of a copy that is staged as a whole."""
 SMALL_SEGMENT_NBYTES = 256 << 10
 """Up to here a copy uses the thread's slab of small segments, up to `MEDIUM_NBYTES` the one of large segments."""
-DRIVER_MOST_UP = 2 << 20
-"""Up to here the driver's own copy of pageable memory takes less time than to begin a staged one: on an H100's host 87
-instead of 162 us for 1 MiB and 145 instead of 175 for 2 MiB, after a pause 106 instead of 249, and 166 instead of 309;
-for 3 MiB 227 instead of 205, after a pause 231 instead of 380."""
-DRIVER_MOST_DOWN = 1 << 20
-"""The same to the host: 125 instead of 138 us for 1 MiB, 232 instead of 213 for 2 MiB."""
+DRIVER_MOST_UP = 1 << 20
+"""Up to here the driver's own copy of pageable memory takes as long after a pause as threads that sleep: on an H100's
+host 141 and 142 us for 1 MiB, 250 and 183 for 2 MiB."""
+DRIVER_MOST_DOWN = 2 << 20
+"""The same to the host: 186 and 238 us for 2 MiB."""
+LOOPED_FROM = 384 << 10
+"""From here on a transfer that follows another one within a millisecond is staged, as threads spin for it: to an H100
+and back 55 and 66 us instead of 81 and 97 for 1 MiB, 37 and 46 instead of 46 and 59 for 512 KiB."""
 THROUGH_FROM = 32 << 10
-"""From here on a synchronous copy to memory that is not pinned passes through pinned memory of the thread: on an H100's
-host the driver takes 20 us for 64 KiB, 95 for 512 KiB and 242 for 2 MiB, and so it takes 12, 44 and 189. To the device
-the driver is faster by itself: 22 instead of 27 us for 207 KiB, 88 instead of 108 for 1.3 MiB."""
+"""From here on a synchronous copy to memory that is not pinned passes through pinned memory of the thread: 14 instead
+of 17 us for 64 KiB, 24 instead of 27 for 192 KiB. To the device the driver is faster by itself: 22 instead of 27 us
+for 207 KiB."""
+THROUGH_MOST = 192 << 10
+"""More leaves the processor's caches before it is copied on: after a pause 256 KiB take 76 us, and 49 by the driver."""
 DRIVER_MOST_OF_ALL = 24 << 20
 """The same in both directions where the threads stage in Python; and for an upload from the pinned pool."""
 PINNED_QUERY_FROM = 256 << 10
 """From here on the driver is asked whether memory that is not of the pool is pinned."""
-GATHERED_MOST = 2 << 20
-"""Up to here one thread gathers an array that is not in C order into its slab, for one copy: on an H200's host 170 us
-for 1.8 MiB. Threads that sleep need 400 us for it, those that spin 150."""
+GATHERED_MOST = 768 << 10
+"""Up to here one thread gathers or converts an array into its slab, for one copy; bytes on the side where they are
+more. On an H100's host every second row of 768 KiB takes 105 us so and 124 by several threads, after a pause 194
+and 202; of 2 MiB 360 and 133, after a pause 603 and 277."""
 REORDERED_FROM = 384 << 10
 """From here on dense arrays in another order of axes are sent as they lie, and put in C order on the device; and
 likewise on the way back to such an array. One core of an H100's host gathers an element in 0.2 to 0.8 ns, a kernel
@@ -93,26 +98,28 @@ ONE_WAY_CHUNKS = 16
 """Most chunks of all transfers in one direction together, so that those in the other go on meanwhile."""
 SHARED_CHUNKS = 6
 """Chunks of a transfer while the other direction is at work: more fall out of the processor's cache before they are
-read, and with fewer the threads wait for the device. On an H200's host 5, 6 and 8 chunks carry 41, 43 and 38 GB/s each
-way."""
+read, and with fewer the threads wait for the device. On an H200's host 5, 6 and 8 chunks carry 41, 43 and 38 GB/s
+each way."""
 # --- how staging in C is cut
 
-C_HELPER_NBYTES = 512 << 10
-"""A thread that sleeps takes 20 to 200 us to come (a virtual machine with 16 cores): it pays from about here."""
+C_HELPER_NBYTES = 128 << 10
+"""Bytes for each thread that helps, if it spins; four times as many if it sleeps, and takes 20 to 200 us to come (a
+virtual machine with 16 cores). With 512 KiB 4 MiB take 351 us to an H200 after a pause, and so 271."""
 C_HELPERS_OF_MEDIUM = 5
 """Most helper threads of a copy of up to `MEDIUM_NBYTES`: more gain nothing, as there is little to hand out."""
 C_GATHER_FROM = 32 << 10
 """From here on the C that gathers and converts is as fast as NumPy, whose call takes two microseconds less."""
 C_PIECE_MOST = 1 << 20
 """A thread copies as fast from here on; more would leave the threads with unequal shares at the end."""
-C_PIECE_LEAST = 128 << 10
+C_PIECE_LEAST = 64 << 10
 """A block is shared by fewer threads rather than cut into smaller pieces."""
-C_FIRST_BLOCK_NBYTES = 256 << 10
+C_FIRST_BLOCK_NBYTES = 512 << 10
 """The size of the first block, so that the link starts early; each later one is twice as large, up to the largest."""
 C_LARGEST_BLOCK_PARTS = 4
 """The largest block is a transfer's size divided by this, so that filling and sending overlap."""
-C_STREAMED_FROM = 2 << 20
-"""Less stays in the caches until the device has read it: one thread fills 1 MiB in 24 us, and past them in 49."""
+C_STREAMED_FROM = 512 << 10
+"""From here on chunks are filled past the processor's caches: 1 MiB takes 58 us to an H100 and 82 by way of them,
+after a pause 144 and 202. Less is one copy of one thread."""
 C_STREAMED_MOST = 32 << 20
 """Up to here chunks are filled past the processor's caches: 25 instead of 15 GB/s for 16 MiB on an H200. More keeps the
 device so far behind that it finds the chunks in memory anyway, and threads copy faster through caches."""

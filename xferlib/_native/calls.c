@@ -132,7 +132,7 @@ static void learn(copier *c, int64_t patience_ns, int is_idle)
 enum { MEMORY_TYPE = 2 }; /* of CUDA's driver: CU_POINTER_ATTRIBUTE_MEMORY_TYPE */
 
 /* Whether the driver knows the memory, pinned or managed: it may read it after its call has returned. */
-static int is_drivers(const copier *c, const char *host)
+int xf_is_drivers(const copier *c, const char *host)
 {
     unsigned kind = 0;
     return c->attribute && c->attribute(&kind, MEMORY_TYPE, (word)(uintptr_t)host) == 0 && kind != 0;
@@ -152,7 +152,7 @@ int xf_copy(copier *c, word device, word memory, size_t nbytes)
     is_idle = becomes_idle(c, patience_ns);
     if (is_idle)
         result = c->is_upward ? c->copy(device, memory, nbytes) : c->copy(memory, device, nbytes);
-    else if (is_enqueued && !is_drivers(c, (const char *)(uintptr_t)memory))
+    else if (is_enqueued && !xf_is_drivers(c, (const char *)(uintptr_t)memory))
         result = c->enqueue(device, memory, nbytes, NULL);
     Py_END_ALLOW_THREADS
     learn(c, patience_ns, is_idle);
@@ -171,7 +171,7 @@ int xf_fetch_through(copier *c, char *host, word device, size_t nbytes, word mem
     char *pinned = (char *)(uintptr_t)memory;
     int result;
     Py_BEGIN_ALLOW_THREADS
-    if (is_drivers(c, host))
+    if (xf_is_drivers(c, host))
         pinned = host;
     result = c->copy((word)(uintptr_t)pinned, device, nbytes);
     if (!result && pinned != host)

@@ -29,6 +29,7 @@ typedef struct {
 
 enum { NOT_ASKED = -1 };
 
+int xf_is_drivers(const copier *c, const char *host);
 int xf_copy(copier *c, word device, word memory, size_t nbytes);
 int xf_fetch_through(copier *c, char *host, word device, size_t nbytes, word memory);
 int xf_spread(spreader *s, const void *layout, char *host, word count, word device, size_t nbytes, word memory);

@@ -5,16 +5,15 @@
    NumPy array's is laid out as its C API promises; torch's is described by DLPack's C exchange API), asks the library
    for what that does not tell, and lets the driver copy; between two arrays in host memory it copies by itself. All else is
    left, with nothing done, to the functions in Python (`general`), which know every case and raise every error: another
-   keyword, a conversion of more than a few bytes to or from a device, other layouts there, a larger array, a
-   stream of the program's own, a recording, and whatever went wrong here.
+   keyword, what a kernel of the device puts in order or converts, other layouts there, pinned memory that is not of the
+   pool, a stream of the program's own, a recording, and whatever went wrong here. Large arrays are staged: see stager.c.
 
    What no call changes is asked once, and again after anything that could change it has replaced the number of
    xferlib/_runtime/circumstances.py: whether short cuts are allowed, and where arrays go for which no device is named. Both
    answers belong to a thread. xferlib/_api/front.py gives them, and describes libraries and devices. */
 
 #include "front.h"
-#include "copier.h"
-#include "strided.h"
+#include "stager.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 enum { MOST_AXES = XF_MOST_AXES, MOST_TYPES = 16, MOST_ENTRIES = 32, MOST_INDEX = 16, GIL_KEPT_MOST = 64 << 10 };
 enum { C_ORDER = 0x1, ALIGNED = 0x100, WRITABLE = 0x400 }; /* NPY_ARRAY_... of NumPy's C API */
 enum { NUMPY_ABI = 0x02000000, ABI_VERSION = 0, NEW_COPY = 85, NEW_FROM_DTYPE = 94, SET_BASE = 282 }; /* its table */
+enum { HUGE = 2 << 20, LINE = 64, UNIT_MOST = 1 << 20 };  /* bytes of a page, of a line of the cache, and of a thread's piece */
 enum { ON_CPU = 1, ON_CUDA = 2, COMPLEX = 5 };             /* kDLCPU, kDLCUDA and kDLComplex of DLPack */
 
 typedef struct {
@@ -84,8 +84,10 @@ typedef struct end {
     PyObject *scratch;        /* () -> the address of `most_spread` bytes of the thread's pinned memory */
     PyObject *lease, *free, *dead; /* the type of the pool's leases, its free blocks by size, and the dead ones */
     PyObject *pool, *is_followed;  /* it counts; () -> whether Python has to lend */
+    PyObject *result;              /* (extents, dtype) -> (host array, whether its pages were never touched) */
     word context;
     spreader up, down;
+    stager staged;
 } end;
 
 typedef struct {
@@ -113,7 +115,8 @@ static struct {
     int (*set_base)(PyObject *, PyObject *);
     void (*gather)(const Layout *, const char *, int64_t, int64_t, char *, int); /* of strided.c, as the next */
     void (*scatter)(const Layout *, char *, int64_t, int64_t, const char *);
-    Py_ssize_t most_up, most_copied, least_through, most_spread, most_reordered; /* bytes; the last: of an array without gaps */
+    Py_ssize_t most_up, most_down, most_copied, least_through, most_through, most_spread, most_reordered; /* bytes; the last: of an array without gaps */
+    Py_ssize_t least_looped;  /* bytes; from here on threads take part in a loop */
     Py_ssize_t most_gathered; /* elements, between host arrays */
     Py_ssize_t least_cast; /* bytes; from here on Python decides where a conversion happens */
     PyTypeObject *dtype;   /* NumPy's */
@@ -500,10 +503,39 @@ static int is_changed(const description *src, const description *arriving)
     return src->is_swapped || arriving->element != src->element;
 }
 
-/* Whether it is sure that the host converts what goes to a device, if that must be: Python chooses for more bytes. */
-static int is_for_host(const description *src, const description *arriving)
+/* Whether an array that is not in C order fills its memory without gaps, as a transposed one: the device may put it in order. */
+static int is_dense(const description *d)
 {
-    return !is_changed(src, arriving) || (src->nbytes < front.least_cast && arriving->nbytes < front.least_cast);
+    Py_ssize_t span = front.elements[d->element].itemsize;
+    for (int i = 0; i < d->axes; ++i)
+        span += (d->extents[i] - 1) * d->strides[i];
+    return span == d->nbytes;
+}
+
+static Py_ssize_t bytes_there(const description *host, int wanted)
+{
+    return host->count * front.elements[wanted].itemsize;
+}
+
+static int is_plain(const description *host, int wanted)
+{
+    return host->is_c && !host->is_swapped && host->element == wanted;
+}
+
+/* Whether it is sure that the host puts an array in order and converts it, if that must be, which has elements of the number
+   `wanted` on the device: where the device may do it by a kernel, Python decides, as in plan.py. */
+static int is_for_host(const description *host, int wanted)
+{
+    Py_ssize_t there = bytes_there(host, wanted);
+    int is_changed = host->is_swapped || host->element != wanted;
+    int is_wider = front.elements[host->element].itemsize > front.elements[wanted].itemsize;
+    if (host->count <= 0)
+        return 0;
+    if (!host->is_c && there > front.most_reordered && (!is_changed || !is_wider) && is_dense(host))
+        return 0;
+    if (!is_changed || (host->nbytes < front.least_cast && there < front.least_cast))
+        return 1;
+    return is_wider || front.elements[host->element].itemsize == front.elements[wanted].itemsize;
 }
 
 /* Describe an array in host memory for strided.c: neighbouring axes that are one in memory become one. */
@@ -551,42 +583,57 @@ static word scratch_of(const end *e)
     return mine.scratch;
 }
 
-/* Copy between a host array and the device, whose context is current, where the elements are of the number `wanted`: whether
-   that is done. */
+/* Copy between a host array and the device, whose context is current, where the elements are of the number `wanted`, by this
+   thread: whether that is done. */
 static int copy_at_once(end *e, spreader *s, const description *host, int wanted, word device)
 {
     Layout layout;
     word scratch;
-    int is_plain = host->is_c && !host->is_swapped && wanted == host->element;
-    if (is_plain && (s->copier.is_upward || host->nbytes < front.least_through || host->is_pinned || host->nbytes > front.most_spread))
+    if (is_plain(host, wanted) && (s->copier.is_upward || host->nbytes < front.least_through || host->is_pinned ||
+                                   host->nbytes > front.most_through))
         return !xf_copy(&s->copier, device, (word)(uintptr_t)host->data, (size_t)host->nbytes);
     scratch = scratch_of(e);
     if (!scratch || PyErr_Occurred())
         return 0;
-    if (is_plain)
+    if (is_plain(host, wanted))
         return !xf_fetch_through(&s->copier, host->data, device, (size_t)host->nbytes, scratch);
     lay_out(host, wanted, &layout);
-    return !xf_spread(s, &layout, host->data, (word)host->count, device, (size_t)(host->count * front.elements[wanted].itemsize),
-                      scratch);
+    return !xf_spread(s, &layout, host->data, (word)host->count, device, (size_t)bytes_there(host, wanted), scratch);
 }
 
-/* Whether an array that is not in C order fills its memory without gaps, as a transposed one: the device may put it in order. */
-static int is_dense(const description *d)
+/* The same by several threads, in blocks. `is_fresh`: the pages were never touched; `is_looped`: only where threads spin. */
+static int copy_in_blocks(end *e, spreader *s, const description *host, int wanted, word device, int is_fresh, int is_looped)
 {
-    Py_ssize_t span = front.elements[d->element].itemsize;
-    for (int i = 0; i < d->axes; ++i)
-        span += (d->extents[i] - 1) * d->strides[i];
-    return span == d->nbytes;
-}
-
-/* Whether a host array can be copied in one step, gathered on the way if that must be. */
-static int is_small(const description *host, Py_ssize_t most)
-{
-    if (host->nbytes <= 0)
+    Layout layout;
+    Region region = {.host = host->data, .device = device, .nbytes = bytes_there(host, wanted), .unit = is_fresh ? HUGE : LINE,
+                     .is_fresh = is_fresh};
+    if (host->is_pinned)
         return 0;
-    if (host->is_c)
-        return host->nbytes <= most || host->is_pinned;
-    return host->nbytes <= front.most_spread && (host->nbytes <= front.most_reordered || !is_dense(host));
+    if (!is_plain(host, wanted)) {
+        lay_out(host, wanted, &layout);
+        region.layout = &layout;
+        region.unit = xf_unit_of(&layout, UNIT_MOST);
+    }
+    return xf_stage(&e->staged, &s->copier, &region, circumstances(), host->is_c, is_looped);
+}
+
+/* The same by the way that is fastest: one thread for little; the driver for somewhat more, but not in a loop, where other
+   threads are awake. */
+static int move(end *e, spreader *s, const description *host, int wanted, word device, int is_fresh)
+{
+    Py_ssize_t there = bytes_there(host, wanted), size = host->nbytes > there ? host->nbytes : there;
+    int plain = is_plain(host, wanted), is_pinned = plain && host->is_pinned;
+    Py_ssize_t most = !plain ? front.most_spread : s->copier.is_upward ? front.most_up : front.most_down;
+    int is_at_once = size <= most || is_pinned, is_done = 0;
+    if (is_at_once && plain && !is_pinned && size > front.least_looped && xf_is_looped(&e->staged))
+        is_done = copy_in_blocks(e, s, host, wanted, device, is_fresh, 1);
+    if (!is_done && is_at_once && !PyErr_Occurred())
+        is_done = copy_at_once(e, s, host, wanted, device);
+    if (!is_done && !PyErr_Occurred())
+        is_done = copy_in_blocks(e, s, host, wanted, device, is_fresh, 0);
+    if (is_done && size > front.least_looped)
+        xf_note_end(&e->staged);
+    return is_done;
 }
 
 /* An uninitialised NumPy array, in C order; over memory that `base`, whose reference it takes, keeps alive. */
@@ -604,13 +651,10 @@ static PyObject *host_array(const description *d, void *memory, PyObject *base)
     return result;
 }
 
-/* A new array, of a function that makes them. */
-static PyObject *made(PyObject *empty, const description *d)
+static PyObject *extents_of(const description *d)
 {
-    PyObject *extents = PyTuple_New(d->axes), *result;
-    if (!extents)
-        return NULL;
-    for (int i = 0; i < d->axes; ++i) {
+    PyObject *extents = PyTuple_New(d->axes);
+    for (int i = 0; extents && i < d->axes; ++i) {
         PyObject *extent = PyLong_FromLongLong(d->extents[i]);
         if (!extent) {
             Py_DECREF(extents);
@@ -618,6 +662,15 @@ static PyObject *made(PyObject *empty, const description *d)
         }
         PyTuple_SetItem(extents, i, extent);
     }
+    return extents;
+}
+
+/* A new array, of a function that makes them. */
+static PyObject *made(PyObject *empty, const description *d)
+{
+    PyObject *extents = extents_of(d), *result;
+    if (!extents)
+        return NULL;
     result = PyObject_CallFunctionObjArgs(empty, extents, front.elements[d->element].dtype, NULL);
     Py_DECREF(extents);
     return result;
@@ -734,7 +787,7 @@ static PyObject *send_to_new(PyObject *x, const description *src, const descript
         Py_XDECREF(result);
         return NULL;
     }
-    if (!is_for_host(src, arriving) || !is_small(src, front.most_up) || !is_at_hand(e))
+    if (!is_for_host(src, arriving->element) || !is_at_hand(e))
         return NULL;
     result = made(e->empty, arriving);
     address = result ? PyObject_CallFunctionObjArgs(e->pointer, result, NULL) : NULL;
@@ -744,7 +797,7 @@ static PyObject *send_to_new(PyObject *x, const description *src, const descript
     }
     pointer = PyLong_AsUnsignedLongLong(address);
     Py_DECREF(address);
-    if (PyErr_Occurred() || !copy_at_once(e, &e->up, src, arriving->element, pointer)) {
+    if (PyErr_Occurred() || !move(e, &e->up, src, arriving->element, pointer, 0)) {
         Py_DECREF(result);
         return NULL;
     }
@@ -773,10 +826,10 @@ static PyObject *send_to_existing(const description *src, const description *arr
             return NULL;
         return note_write(l, out) && copy_on_host(src, &dst) ? Py_NewRef(out) : NULL;
     }
-    e = dst.is_c && is_for_host(src, arriving) && is_small(src, front.most_up) ? end_of(l, &dst) : NULL;
+    e = dst.is_c && is_for_host(src, dst.element) ? end_of(l, &dst) : NULL;
     if (!e || !is_at_hand(e) || !note_write(l, out))
         return NULL;
-    return copy_at_once(e, &e->up, src, dst.element, (word)(uintptr_t)dst.data) ? Py_NewRef(out) : NULL;
+    return move(e, &e->up, src, dst.element, (word)(uintptr_t)dst.data, 0) ? Py_NewRef(out) : NULL;
 }
 
 /* The number of the element that a dtype, a scalar type or a name means; -1 where Python is to look at it. */
@@ -862,6 +915,21 @@ static PyObject *pinned_array(const end *e, const description *d)
     return host_array(d, xf_leased_memory(lease), lease);
 }
 
+/* A new array for a result: large ones live in recycled memory. */
+static PyObject *host_result(const end *e, const description *d, int *is_fresh)
+{
+    PyObject *extents, *answer, *result = NULL;
+    if (d->nbytes < HUGE)
+        return host_array(d, NULL, NULL);
+    extents = extents_of(d);
+    answer = extents ? PyObject_CallFunctionObjArgs(e->result, extents, front.elements[d->element].dtype, NULL) : NULL;
+    Py_XDECREF(extents);
+    if (answer && PyArg_ParseTuple(answer, "Op", &result, is_fresh))
+        Py_INCREF(result);
+    Py_XDECREF(answer);
+    return result;
+}
+
 /* The same from an array in host memory. */
 static PyObject *fetched_on_host(PyObject *d, PyObject *out, const description *src, PyObject *dtype)
 {
@@ -882,7 +950,7 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
     const library *l;
     description src, arriving, dst;
     PyObject *result;
-    int number;
+    int number, is_fresh = 0;
     end *e;
     if (!may_skip() || !(l = find_library(d)))
         return NULL;
@@ -891,32 +959,32 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
     if (src.kind == ON_CPU)
         return is_pinned ? NULL : fetched_on_host(d, out, &src, dtype);
     number = dtype ? element_of(dtype) : src.element;
-    if (!src.is_c || src.nbytes <= 0 || number < 0 || !is_converted(&src, number, &arriving) || !is_for_host(&src, &arriving))
+    if (!src.is_c || src.nbytes <= 0 || number < 0 || !is_converted(&src, number, &arriving))
         return NULL;
-    if (out && src.nbytes > front.most_spread && (PyObject *)Py_TYPE(out) == front.ndarray)
-        is_pinned = is_lent(out);
-    if (!is_pinned && src.nbytes > front.most_spread)
+    if (out) {
+        if ((PyObject *)Py_TYPE(out) != front.ndarray || !see_host(out, &dst) || !are_alike(&arriving, &dst) ||
+            repeats(&dst) || !(((ndarray *)out)->flags & WRITABLE) || !is_for_host(&dst, src.element))
+            return NULL;
+        is_pinned = src.nbytes > front.most_down && is_lent(out);
+    } else if (!is_for_host(&arriving, src.element)) {
         return NULL;
+    }
     e = end_of(l, &src);
     if (!e || !is_at_hand(e))
         return NULL;
     if (out) {
-        if ((PyObject *)Py_TYPE(out) != front.ndarray || !see_host(out, &dst) || !are_alike(&arriving, &dst) ||
-            repeats(&dst) || !(((ndarray *)out)->flags & WRITABLE) || !is_small(&dst, dst.nbytes))
-            return NULL;
-        dst.is_pinned = is_pinned;
         result = Py_NewRef(out);
     } else {
-        result = is_pinned ? pinned_array(e, &arriving) : host_array(&arriving, NULL, NULL);
+        result = is_pinned ? pinned_array(e, &arriving) : host_result(e, &arriving, &is_fresh);
         if (!result)
             return NULL;
         if ((PyObject *)Py_TYPE(result) != front.ndarray || !see_host(result, &dst) || (is_pinned && !((ndarray *)result)->base)) {
             Py_DECREF(result); /* ordinary memory, from a pool that is full */
             return NULL;
         }
-        dst.is_pinned = is_pinned;
     }
-    if (!copy_at_once(e, &e->down, &dst, src.element, (word)(uintptr_t)src.data)) {
+    dst.is_pinned = is_pinned;
+    if (!move(e, &e->down, &dst, src.element, (word)(uintptr_t)src.data, is_fresh)) {
         Py_DECREF(result);
         return NULL;
     }
@@ -1040,11 +1108,11 @@ PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
 {
     PyObject *elements, *numpy, *module, *doc_up, *doc_down, *up = NULL, *down = NULL;
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnnnnnn)(O!O!O!)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
+    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnnnnnnnnn)(O!O!O!)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
                           &front.scope, &front.to_device, &front.to_host, &PyList_Type, &front.number,
                           &PyList_Type, &front.scopes, &front.ndarray, &front.device, &front.most_up,
-                          &front.most_copied, &front.least_through, &front.most_spread, &front.most_gathered,
-                          &front.most_reordered, &front.least_cast, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
+                          &front.most_down, &front.most_copied, &front.least_through, &front.most_through, &front.most_spread,
+                          &front.least_looped, &front.most_gathered, &front.most_reordered, &front.least_cast, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
                           &PyDict_Type, &front.swapped, &PyList_Type, &elements, &numpy, &module, &doc_up, &doc_down))
         return NULL;
     Py_INCREF(arguments); /* and so all that it holds */
@@ -1117,13 +1185,14 @@ PyObject *xf_add_library(PyObject *ignored, PyObject *arguments)
 PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
 {
     PyObject *device, *empty, *pointer, *stream, *is_current, *pinned, *scratch, *lease, *blocks, *dead, *pool, *followed;
-    unsigned long long send, receive, enqueue, current, query, attribute, gather, scatter;
+    PyObject *result, *prepare, *finish;
+    unsigned long long send, receive, enqueue, current, query, attribute, gather, scatter, staging;
     int number;
     end e = {0};
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "Oiii(OOOOOO)(OOOOO)(KKKKKKKK)K", &device, &number, &e.index, &e.kind, &empty,
-                          &pointer, &stream, &is_current, &pinned, &scratch, &lease, &blocks, &dead, &pool, &followed, &send,
-                          &receive, &enqueue, &current, &query, &attribute, &gather, &scatter, &e.context))
+    if (!PyArg_ParseTuple(arguments, "Oiii(OOOOOOOOO)(OOOOO)(KKKKKKKKK)K", &device, &number, &e.index, &e.kind, &empty,
+                          &pointer, &stream, &is_current, &pinned, &scratch, &result, &prepare, &finish, &lease, &blocks, &dead, &pool, &followed, &send,
+                          &receive, &enqueue, &current, &query, &attribute, &gather, &scatter, &staging, &e.context))
         return NULL;
     if (front.end_count == MOST_ENTRIES || e.index < 0 || e.index >= MOST_INDEX || number >= front.library_count)
         return PyLong_FromLong(-1);
@@ -1138,6 +1207,10 @@ PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
     e.is_current = or_null(is_current);
     e.pinned = or_null(pinned);
     e.scratch = or_null(scratch);
+    e.result = or_null(result);
+    e.staged.prepare = or_null(prepare);
+    e.staged.finish = or_null(finish);
+    e.staged.copy = (int64_t (*)(const Setup *, const Region *, int64_t, Staging **))(uintptr_t)staging;
     e.lease = or_null(lease);
     e.free = or_null(blocks);
     e.dead = or_null(dead);

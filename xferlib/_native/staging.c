@@ -29,8 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ring.h"
-#include "strided.h"
+#include "staging.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -50,46 +49,6 @@ typedef struct {
 } Mark; /* what a recording wants to know of one piece */
 
 typedef struct {
-    char *host;
-    int64_t place, nbytes; /* its offset in the region, in bytes on the device, and its size there */
-    const Layout *layout;  /* of an array that is not plain; NULL: contiguous bytes stay as they are */
-} Part;
-
-typedef struct {
-    char *host;
-    uint64_t device;
-    int64_t nbytes; /* on the device */
-    int64_t unit;   /* every block and piece begins at a multiple of it */
-    const Layout *layout; /* of an array that is not plain; NULL: contiguous bytes stay as they are */
-    const Part *part;     /* instead of `host`: arrays that are copied together, in the order of their places */
-    int64_t parts;
-    int64_t is_fresh; /* pages that were never touched: the kernel clears each in the thread that does so first */
-} Region; /* what Python fills in: see xferlib/_native/__init__.py */
-
-typedef struct {
-    Ring *ring;
-    void *stream;
-    int (*copy)(uint64_t dst, uint64_t src, size_t nbytes, void *stream);
-    int (*record)(void *event, void *stream);
-    int (*wait)(void *event);
-    int (*order)(void *stream, void *event, unsigned flags); /* let a stream wait; NULL: the host waits instead */
-    int (*enter)(void *context); /* what a helper calls before it calls the others; NULL: nothing */
-    void *context;
-    int64_t is_upward;
-    int64_t most_chunks;   /* of this transfer */
-    int64_t shared_chunks; /* the same while the other direction is at work too */
-    int64_t way_chunks;    /* of all transfers in this direction */
-    int64_t first_block, largest_block, block_parts; /* blocks double from the first, up to a part of the transfer */
-    int64_t least_piece, most_piece;
-    int64_t helper_nbytes; /* of the transfer, for each helper that is called */
-    int64_t streamed_from, streamed_most; /* bytes of uploads whose chunks are filled past the processor's caches */
-    int64_t spin_ns;       /* how long a helper spins before it sleeps, in a loop of transfers */
-    int64_t each_way, clearing, both_ways; /* threads of a transfer, of one with fresh pages, and helpers in all */
-    int64_t is_marked;
-    void *before_first, *after_last; /* events that a recording wants around all blocks */
-} Setup; /* likewise */
-
-typedef struct {
     Chunk *chunk;   /* NULL: the place is vacant */
     Region region;
     int64_t offset, nbytes; /* in the region */
@@ -105,8 +64,6 @@ typedef struct {
     int64_t first, count, room;
 } Queue;
 
-typedef struct Staging Staging;
-
 struct Staging {
     Setup setup;
     pthread_mutex_t lock;
@@ -116,6 +73,7 @@ struct Staging {
     int64_t region_count, region_room;
     int64_t region, offset; /* where the next block begins */
     int64_t total, begun;   /* bytes of all regions, and of the blocks that have been begun */
+    int64_t work;           /* bytes of all regions, on the side where they are more: what threads have to do */
     int64_t following;      /* bytes of the next block, if that many are left */
     int64_t asked, sent, done; /* blocks that have been begun, are enqueued, and are done */
     int64_t all;               /* of all regions, once that is known; -1 before; atomic */
@@ -723,19 +681,26 @@ EXPORT Staging *xf_open(const Setup *setup) {
     return staging;
 }
 
+/* Bytes of a region on the side where they are more: those of a conversion to a narrower dtype are the host's. */
+static int64_t work_of(const Region *region) {
+    const Layout *layout = region->layout;
+    if (layout == NULL || layout->host_size <= layout->device_size) return region->nbytes;
+    return region->nbytes / layout->device_size * layout->host_size;
+}
+
 /* How many threads are worth their coming, with the lock held. */
 static int64_t threads_for(const Staging *staging) {
     const Setup *setup = &staging->setup;
     int64_t threads = staging->is_fresh ? setup->clearing : setup->each_way;
     int64_t share = staging->spin_ns ? setup->helper_nbytes : 4 * setup->helper_nbytes; /* who sleeps comes late */
-    return most(least(threads, 1 + staging->total / share), 1);
+    return most(least(threads, 1 + staging->work / share), 1);
 }
 
 /* Tell how a transfer of one region in a loop is cut: its blocks, bytes of the first and of the largest, threads. */
 EXPORT void xf_cut(const Setup *setup, int64_t nbytes, int64_t unit, int64_t *cut) {
     Region region = {.nbytes = nbytes, .unit = unit};
     Staging staging = {
-        .setup = *setup, .total = nbytes, .following = setup->first_block, .spin_ns = setup->spin_ns, .is_closed = 1};
+        .setup = *setup, .total = nbytes, .work = nbytes, .following = setup->first_block, .spin_ns = setup->spin_ns, .is_closed = 1};
     cut[0] = cut[1] = cut[2] = 0;
     for (int64_t size; staging.offset < nbytes; staging.offset += size, staging.begun += size) {
         size = next_size(&staging, &region);
@@ -771,6 +736,7 @@ EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is
         if (regions[each].nbytes <= 0) continue; /* nothing to copy: a block has a byte at least */
         staging->regions[staging->region_count++] = regions[each];
         staging->total += regions[each].nbytes;
+        staging->work += work_of(&regions[each]);
         staging->is_fresh |= regions[each].is_fresh != 0;
     }
     if (is_last) close_regions(staging);
@@ -838,8 +804,6 @@ EXPORT int64_t xf_marks(Staging *staging, const Mark **marks) {
     *marks = staging->marks;
     return staging->mark_count;
 }
-
-enum { NO_MEMORY = -1, STARVED = -2 };
 
 /* A whole transfer in the calling thread, with helpers: 0 when it is done. NO_MEMORY: nothing has been done. STARVED: it
    waited long for a chunk; the caller goes on with xf_run(), when it has seen that there are any. Otherwise the driver's

@@ -133,6 +133,23 @@ static inline uint16_t double_to_half(double value) {
     return (uint16_t)(sign | (bits >= 1039ull << 52 ? large : bits < 1009ull << 52 ? subnormal : normal));
 }
 
+/* Negative numbers become 0 by a mask: a branch on the sign of random numbers takes five times as long. From 2^63 on the
+   signed conversion gets the rest; what is too large is the largest. */
+static inline uint64_t double_to_u64(double value) {
+    double most = 9223372036854775808.0, positive;
+    int64_t bits;
+    memcpy(&bits, &value, 8);
+    bits &= ~(bits >> 63);
+    memcpy(&positive, &bits, 8);
+    if (positive < most) return (uint64_t)(int64_t)positive;
+    if (positive < 2 * most) return (uint64_t)(int64_t)(positive - most) + (1ull << 63);
+    return positive == positive ? UINT64_MAX : 0;
+}
+
+static inline uint64_t float_to_u64(float value) {
+    return double_to_u64(value);
+}
+
 /* Exact. Subnormal halves are put in order by the subtraction of the smallest normal one. */
 static inline float half_to_float(uint16_t half) {
     uint32_t bits = (uint32_t)(half & 0x7fff) << 13, exponent = bits & 0x0f800000;

@@ -164,15 +164,53 @@ def copy(described: Regions, setup: StreamSetup, backend: Backend, stream: RawSt
         error = setup.library.xf_copy(
             ctypes.byref(setup.struct), ctypes.byref(described.table), described.number, opened
         )
-    if not error:
-        return
+    if error:
+        _finish(opened.value, error, setup, backend, stream)
+
+
+def _finish(handle: Any, error: int, setup: StreamSetup, backend: Backend, stream: RawStream) -> None:
+    """Go on with a transfer that C has left with a result; raises as `copy`."""
     if error == _native.NO_MEMORY:
         raise no_memory()
     if error == _native.STARVED:
-        error = _go_on(opened.value, setup, backend, stream)
+        error = _go_on(handle, setup, backend, stream)
     if error:
-        close_failed(opened.value, setup.ring, backend, stream)
+        close_failed(handle, setup.ring, backend, stream)
         raise setup.calls.failure(error, stream)
+
+
+# --- for calls that C makes by itself: see `stager.c`
+
+
+def address() -> int:
+    """The address of the C function that makes a whole transfer."""
+    return ctypes.cast(_native.library().xf_copy, ctypes.c_void_p).value or 0
+
+
+def prepared(backend: Backend, device: Device, is_upward: int, nbytes: int) -> tuple[StreamSetup, int, int] | None:
+    """The common part of transfers on the current stream, its address, and the size that there are chunks for.
+
+    Returns:
+        None where C cannot stage them.
+
+    Raises:
+        As `copy`.
+    """
+    stream = backend.stream_current(device)
+    setup = setup_of(backend, stream, is_upward=bool(is_upward))
+    if setup is None:
+        return None
+    if nbytes > setup.provided:
+        setup.provide(nbytes, stream)
+    return setup, ctypes.addressof(setup.struct), setup.provided
+
+
+def gone_on(backend: Backend, device: Device, is_upward: int, handle: int, error: int) -> None:
+    """Go on with a transfer that C has left with a result; raises as `copy`."""
+    stream = backend.stream_current(device)
+    setup = setup_of(backend, stream, is_upward=bool(is_upward))
+    assert setup is not None
+    _finish(handle, error, setup, backend, stream)
 
 
 def _go_on(handle: Any, setup: StreamSetup, backend: Backend, stream: RawStream) -> int:

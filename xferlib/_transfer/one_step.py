@@ -3,7 +3,7 @@ a busy stream, and all where it is not compiled; `one_step_download` is the othe
 
 `xferlib._transfer.copies` knows every case. This module knows those in which one copy is the whole transfer, and
 leaves the others to it. To and from a CPU device NumPy copies. To and from a GPU it is one synchronous call of the
-driver: up to 2 MiB (24 MiB from the pinned pool, or where nothing stages in C), both ends in C order, on a stream
+driver: up to 1 MiB (24 MiB from the pinned pool, or where nothing stages in C), both ends in C order, on a stream
 that the driver's copies are ordered behind. Up to there the driver is as fast as any other way. A transposed array
 goes as it lies, and a kernel puts it in order. A small array of another layout, byte order or dtype is gathered into
 the thread's slab, and sent from there, or fetched into it and put in its places, in one call of C where the stream
@@ -197,22 +197,25 @@ def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
     backend = owner.at(device)
     means = plan.known.get(device) or plan.means_of(backend, device)
     found = plan.compiled(x.shape, x.strides, x.dtype, wanted, means, True, True, True, True, "pageable", None)
-    if found.conversion is Conversion.ON_DEVICE:
-        return False
     backend.attach(device)
     stream = backend.stream_current(device)
     if stream.handle:  # the array's memory may be of another stream, which must not reuse it before this one
         return False
     if owner.follows_writes:
         owner.note_write(out, "out")
-    if found.path is Path.PERMUTED:
+    is_cast = found.conversion is Conversion.ON_DEVICE
+    if is_cast or found.path is Path.PERMUTED:
+        lies, arrives = (x, in_native_order(x.dtype)) if is_cast else (x.transpose(found.order), wanted)
         try:
-            sent = _to_new(x.transpose(found.order), backend, device, wanted)
-        except DeviceMemoryError:  # for a temporary; the long way gathers
+            sent = _to_new(lies, backend, device, arrives)
+        except DeviceMemoryError:  # for a temporary; the long way gathers, or converts on the host
             sent = None
         if sent is None:
             return False
-        reorder(owner.view(out), owner.view(sent), found.order, backend, stream)
+        if is_cast:
+            cast_on_current(backend.detached(sent), backend.detached(out))
+        else:
+            reorder(owner.view(out), owner.view(sent), found.order, backend, stream)
         return True
     return _sends(x, wanted, out, whole[0], backend, stream, found)
 

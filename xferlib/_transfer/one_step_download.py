@@ -1,6 +1,6 @@
 """Blocking downloads of one array in few steps; what `one_step` is for uploads.
 
-Up to 1 MiB the driver copies, into whatever memory the result lies in; to the pinned pool it copies any size. A small
+Up to 2 MiB the driver copies, into whatever memory the result lies in; to the pinned pool it copies any size. A small
 array that is to lie otherwise, or to be converted, is fetched into the thread's slab and put in its places, in one call
 of C; for a transposed one a kernel puts the elements in the order of its memory. From some size on a conversion that
 saves bytes on the link, or work on the host, is a kernel on the device.

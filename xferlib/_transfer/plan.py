@@ -217,7 +217,8 @@ def compiled(
     if is_small and (forced is Path.SMALL or means.small_at_once):
         return replace(plan, path=Path.SMALL, asks_pinned=False)
     order = dense_order(shape, strides, given.itemsize) if keeps and not is_plain else None
-    if is_blocking and forced is None and not is_plain and _is_gathered(nbytes, order, means, is_upload):
+    most = max(nbytes, size * given.itemsize)
+    if is_blocking and forced is None and not is_plain and _is_gathered(most, order, means, is_upload):
         return replace(plan, path=Path.SMALL)
     if forced is not Path.STAGED and forced is not Path.SMALL:
         if is_plain and memory != "pageable":

@@ -1,0 +1,29 @@
+/* Staged transfers of one call, for front.c: see stager.c. */
+
+#ifndef XFERLIB_STAGER_H
+#define XFERLIB_STAGER_H
+
+#include "copier.h"
+#include "staging.h"
+
+typedef struct {
+    PyObject *kept; /* what the setup's addresses are of */
+    Setup setup;
+    unsigned long long number; /* of the circumstances in which it was given */
+    int64_t until_ns, nbytes;  /* how long it is valid, and for transfers of how many bytes there are chunks */
+} way;
+
+typedef struct {
+    PyObject *prepare; /* (whether it is upward, bytes) -> (what is to be kept, address of a Setup, bytes), or None */
+    PyObject *finish;  /* (address of a transfer, its result): go on with it, or raise what the result means */
+    int64_t (*copy)(const Setup *, const Region *, int64_t, Staging **);
+    way ways[2];       /* to the host, and to the device */
+    int64_t last_ns;   /* when the last transfer of more than a few bytes ended */
+} stager;
+
+int xf_stage(stager *s, const copier *c, const Region *region, unsigned long long number, int may_be_drivers, int is_looped);
+int xf_is_looped(const stager *s);
+void xf_note_end(stager *s);
+int64_t xf_unit_of(const Layout *layout, int64_t most);
+
+#endif
