@@ -6,12 +6,13 @@ import socket
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.distributed import launching
 from tests.distributed.failing import free_port
 from xferlib import distributed
-from xferlib.errors import ArgumentError, DriverUnavailableError
+from xferlib.errors import ArgumentError, DriverUnavailableError, UnsupportedArrayError
 
 
 @pytest.mark.parametrize(("driver", "size"), [("single", 1), ("mpi", 3), ("torch", 2)])
@@ -71,3 +72,27 @@ def test_gloo_asks_for_the_name_of_the_host_only_where_it_must(
         assert comm.all_reduce([1, 2]).tolist() == [1, 2]
     (options,) = given
     assert isinstance(options, timedelta) is not is_on_loopback
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [(lambda comm: comm.Get_rank(), AttributeError, r"write comm\.rank"),
+     (lambda comm: comm.allreduce(1.0), AttributeError, r"write comm\.all_reduce\(x\)"),
+     (lambda comm: comm.nothing, AttributeError, "no attribute 'nothing'$"),
+     (lambda _: distributed.get_world_size, AttributeError, r"write comm\.size, with"),  # type: ignore[attr-defined]
+     (lambda comm: comm.all_reduce(1.0, "avg"), ArgumentError, "did you mean 'mean'"),
+     (lambda comm: comm.all_reduce(1.0, "SUM"), ArgumentError, "did you mean 'sum'"),
+     (lambda _: distributed.init("gloo"), ArgumentError, "did you mean 'torch'"),
+     (lambda _: distributed.init("MPI"), ArgumentError, "did you mean 'mpi'"),
+     (lambda comm: begun(comm).result(), AttributeError, r"write operation\.wait\(\)"),
+     (lambda comm: begun(comm).sum(), AttributeError, r"a Collective is no array .*write operation\.wait\(\)\.sum"),
+     (lambda comm: begun(comm) + 1, UnsupportedArrayError, r"a Collective is an operation in progress, .*wait\(\)"),
+     (lambda comm: np.asarray(begun(comm)), UnsupportedArrayError, "conversion to an array: a Collective")],
+)  # fmt: skip
+def test_names_of_other_libraries_lead_to_ours(call: Any, error: type[Exception], text: str) -> None:
+    with distributed.init("single") as comm, pytest.raises(error, match=text):
+        call(comm)
+
+
+def begun(comm: distributed.Communicator) -> Any:
+    return comm.all_reduce([1.0, 2.0], async_op=True)

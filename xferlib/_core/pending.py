@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -39,34 +40,37 @@ class ArrayUse:
 
     __slots__ = ()
     __array_priority__ = 1000.0
+    _instead: ClassVar[tuple[str, str]] = ("a Transfer is a copy in progress", RESULT_REMEDY)
+    """The sort of thing, and the way to its array."""
+    _peers: ClassVar[Mapping[str, str]] = peer_names.TRANSFER_NAMES
+    """Names of other libraries' handles, and ours."""
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        raise _refusal("conversion to an array")
+        raise self._refusal("conversion to an array")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> NoReturn:
-        raise _refusal(f"numpy.{ufunc.__name__}")
+        raise self._refusal(f"numpy.{ufunc.__name__}")
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> NoReturn:
-        raise _refusal(f"numpy.{function.__name__}")
+        raise self._refusal(f"numpy.{function.__name__}")
+
+    def _refusal(self, what: str) -> UnsupportedArrayError:
+        is_what, remedy = self._instead
+        return UnsupportedArrayError(f"{what}: {is_what}, not an array; {remedy}")
 
     if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
 
         def __getattr__(self, name: str) -> NoReturn:
             if not name.startswith("_") and hasattr(np.ndarray, name):
-                raise AttributeError(
-                    f"a Transfer is no array and has no {name!r}; {RESULT_REMEDY}.{name}", name=name, obj=self
-                )
-            peer_names.refuse(self, name, peer_names.TRANSFER_NAMES)
-
-
-def _refusal(what: str) -> UnsupportedArrayError:
-    return UnsupportedArrayError(f"{what}: a Transfer is a copy in progress, not an array; {RESULT_REMEDY}")
+                what, remedy = self._instead[0].partition(" is ")[0], self._instead[1]
+                raise AttributeError(f"{what} is no array and has no {name!r}; {remedy}.{name}", name=name, obj=self)
+            peer_names.refuse(self, name, self._peers)
 
 
 def _install_refusals() -> None:
     def refusing(name: str) -> Any:
-        def method(*_: Any) -> NoReturn:
-            raise _refusal(name)
+        def method(self: ArrayUse, *_: Any) -> NoReturn:
+            raise self._refusal(name)
 
         return method
 

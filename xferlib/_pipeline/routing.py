@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _native, tree
-from xferlib._core import registry
+from xferlib._core import registry, staging_hooks
 from xferlib._core.containers import flatten
 from xferlib._core.layout import refuse_truncated
 from xferlib._core.thresholds import AHEAD_MOST, MEDIUM_NBYTES, SMALL_NBYTES, TOGETHER_MOST, WAITING_MOST
@@ -124,6 +124,7 @@ class Router:
             return None
         for leaf in leaves:
             refuse_truncated(leaf, "a batch")
+            staging_hooks.touched(leaf, self.backend.pinned_domain, is_write=False)
         return rebuild([leaf.copy() for leaf in leaves])
 
     def stageable(self, host: Any) -> HostArray | None:

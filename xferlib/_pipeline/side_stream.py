@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import observe
+from xferlib._core import observe, staging_hooks
 from xferlib._core.array import SUPPORTED, as_host_array
 from xferlib._core.layout import address, address_in_order
 from xferlib._core.observe import Kind
@@ -98,6 +98,8 @@ class Conveyor:
             found = plan.of(end, self._device, is_upload=True, is_blocking=False, may_permute=False, may_cast=False)
             plan.refuse_slow(found, host.nbytes, "prefetch")
         backend.attach(self._device)
+        if staging_hooks.listener is not None:
+            staging_hooks.touched(host, backend.pinned_domain, is_write=False)
         if lease is None and found.path is Path.STAGED and found.is_plain and plan.forced() is None and _native.is_on():
             if (staging := self._staging(end)) is not None:
                 return staging
@@ -141,6 +143,7 @@ class Conveyor:
         host = as_host_array(host)
         end = HostEnd(host, ends.wanted_dtype(None, host.dtype), self.backend)
         self.backend.attach(self._device)
+        staging_hooks.touched(host, self.backend.pinned_domain, is_write=False)
         buffer = self._buffer(end.nbytes)
         if buffer is None:
             return None

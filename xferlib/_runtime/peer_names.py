@@ -78,6 +78,28 @@ TRANSFER_NAMES = {
     "query": "transfer.done()",
     "synchronize": "transfer.result()",
 }
+COLLECTIVE_NAMES = {
+    "Test": "operation.is_done",
+    "Wait": "operation.wait()",
+    "get_future": "operation.wait()",
+    "is_completed": "operation.is_done",
+    "result": "operation.wait()",
+    "synchronize": "operation.wait()",
+    "test": "operation.is_done",
+}
+_OF_MPI = {
+    "Abort": "abort(reason)", "Allgather": "all_gather(x)", "Allreduce": "all_reduce(x)", "Alltoall": "all_to_all(x)",
+    "Barrier": "barrier()", "Bcast": "broadcast(x, root)", "Free": "close()", "Get_rank": "rank", "Get_size": "size",
+    "Iallreduce": "all_reduce(x, async_op=True)", "Recv": "recv(out, source)",
+    "Reduce_scatter_block": "reduce_scatter(x)", "Send": "send(x, dest)", "Split": "split(color, key)",
+}  # fmt: skip
+_OF_TORCH = {
+    "all_gather_into_tensor": "all_gather(x)", "all_to_all_single": "all_to_all(x)",
+    "destroy_process_group": "close()", "get_rank": "rank", "get_world_size": "size", "new_group": "split(color, key)",
+    "reduce": "all_reduce(x)", "reduce_scatter_tensor": "reduce_scatter(x)", "world_size": "size",
+}  # fmt: skip
+COMMUNICATOR_NAMES = {name: f"comm.{ours}" for name, ours in (_OF_MPI | _OF_TORCH).items()}
+COMMUNICATOR_NAMES |= {name.lower(): ours for name, ours in COMMUNICATOR_NAMES.items()}
 
 
 def refuse(thing: object, name: str, names: Mapping[str, str]) -> NoReturn:

@@ -12,7 +12,7 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core import array as _array
-from xferlib._core import convert, observe, registry
+from xferlib._core import convert, observe, registry, staging_hooks
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import MEDIUM_NBYTES, PACKED_LEAF_MOST
 from xferlib._memory import pinned
@@ -134,6 +134,9 @@ class PackedLeaves:
 
     def __init__(self, leaves: Sequence[Any], layout: SlabLayout, backend: Backend, stream: RawStream) -> None:
         self._sources = [leaves[number] for number in layout.members]
+        if staging_hooks.listener is not None:
+            for each in self._sources:
+                staging_hooks.touched(each, backend.pinned_domain, is_write=False)
         self._layout = layout
         self._backend = backend
         self._stream = stream

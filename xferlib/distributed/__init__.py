@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from xferlib._runtime.peer_names import COMMUNICATOR_NAMES
 from xferlib.distributed.collective import Collective
 from xferlib.distributed.communicator import Communicator
 from xferlib.distributed.launch import init
@@ -19,6 +20,8 @@ if not TYPE_CHECKING:  # or any name would pass a type checker
     def __getattr__(name: str) -> Any:
         is_method = not name.startswith("_") and hasattr(Communicator, name)
         remedy = f"; a communicator has it: xferlib.distributed.init().{name}" if is_method else ""
+        if name in COMMUNICATOR_NAMES:
+            remedy = f"; write {COMMUNICATOR_NAMES[name]}, with comm = xferlib.distributed.init()"
         module = sys.modules[__name__]
         raise AttributeError(f"module 'xferlib.distributed' has no attribute {name!r}{remedy}", name=name, obj=module)
 

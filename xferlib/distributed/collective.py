@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from xferlib._core.pending import ArrayUse
+from xferlib._runtime import peer_names
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -12,12 +15,18 @@ if TYPE_CHECKING:
     from xferlib.distributed.group import Group
 
 
-class Collective:
+class Collective(ArrayUse):
     """A collective operation that runs beside the program; made by ``async_op=True``.
 
     Neither ``x`` may be written nor ``out`` be used before `wait` returns. The ranks may wait for their operations in
     any order. An operation that the program drops goes on; `Communicator.close` waits for it.
     """
+
+    _instead = (
+        "a Collective is an operation in progress",
+        "the array is what its wait() gives: write operation.wait()",
+    )
+    _peers = peer_names.COLLECTIVE_NAMES
 
     __slots__ = ("_array", "_call", "_group", "_pending", "_steps", "is_in_steps")
 

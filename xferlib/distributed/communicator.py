@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from xferlib._runtime import peer_names
 from xferlib._runtime.checks import refuse_no_flag, whole
 from xferlib.distributed import device_steps, ending, reductions, running, steps
 from xferlib.distributed.call import Signature
@@ -15,7 +16,6 @@ from xferlib.errors import ArgumentError, DistributedError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from xferlib._core.array import Array
     from xferlib.distributed.device_steps import OnDevice
@@ -73,6 +73,11 @@ class Communicator:
     def __repr__(self) -> str:
         group = self._group
         return f"<Communicator {group.name}: rank {group.rank} of {group.size}, driver {group.driver.name!r}>"
+
+    if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
+
+        def __getattr__(self, name: str) -> NoReturn:
+            peer_names.refuse(self, name, peer_names.COMMUNICATOR_NAMES)
 
     def __reduce__(self) -> NoReturn:
         raise DistributedError(f"{self!r} is of this process; call init() in the one that is to join the job")
@@ -175,8 +180,7 @@ class Communicator:
         """
         operand = operand_of(x, "all_gather", stream)
         result = Result(operand, (self.size, *operand.shape), out, "all_gather")
-        host = steps.all_gather(self._group.driver, operand, result)
-        ways = Ways(host, device_steps.all_gather)
+        ways = Ways(steps.all_gather(self._group.driver, operand, result), device_steps.all_gather)
         return running.run(self._group, "all_gather", "", operand, result, ways, is_async=async_op)
 
     def reduce_scatter(
@@ -223,8 +227,7 @@ class Communicator:
         operand = operand_of(x, "all_to_all", stream)
         running.check_parts(self._group, operand, "all_to_all")
         result = Result(operand, operand.shape, out, "all_to_all")
-        host = steps.all_to_all(self._group.driver, operand, result)
-        ways = Ways(host, device_steps.all_to_all)
+        ways = Ways(steps.all_to_all(self._group.driver, operand, result), device_steps.all_to_all)
         return running.run(self._group, "all_to_all", "", operand, result, ways, is_async=async_op)
 
     def barrier(self) -> None:
@@ -333,9 +336,7 @@ class Communicator:
     def __enter__(self) -> Communicator:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
             self._group.fail(error)
         else:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _SLICE_S = 0.02
 """A rank that waits looks at the state of the others so often."""
 _CAUSE_S = 1.0
-"""The longest wait for the cause, after the driver has failed: a process dies faster than its lock."""
+"""The longest wait for the cause, after the driver or another rank has failed: a process dies faster than its lock."""
 
 
 class Group:
@@ -83,6 +83,8 @@ class Group:
         """Set when the group refuses work."""
         self.end_process: Callable[[BaseException], None]
         """Tells the other ranks of an error, and ends this process; given by `ending.watch`."""
+        self._differs_s = 0.0
+        """Since when another rank's `MismatchError` is known; 0 if there is none."""
         self._left: list[Pending] = []  # operations of the driver that were not waited for to their end
         self.parts = 0  # calls of `Communicator.split`
         self.messages = 0
@@ -188,6 +190,11 @@ class Group:
 
     def _look(self, call: Call, end_s: float, others: Callable[[], str]) -> None:
         for failure in self.control.failures():
+            if failure.text.startswith(MismatchError.__name__):
+                # It was first to have every rank's words. They are on their way to this one, which will raise the same.
+                self._differs_s = self._differs_s or time.monotonic()
+                if time.monotonic() - self._differs_s < _CAUSE_S:
+                    continue
             raise PeerError(
                 f"rank {self.rank}: rank {failure.rank} has failed, so this rank's {call} cannot be completed: "
                 f"{failure.text}"

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from xferlib.distributed.drivers.driver import Driver
 
 _DRIVERS = ("auto", "single", "mpi", "torch", "nccl")
+_PARTS = {"gloo": "torch", "mpi4py": "mpi", "pytorch": "torch"}
+"""Names of libraries, and the drivers that use them: for the error of an unknown one."""
 
 
 def init(driver: str = "auto", timeout: float = 300.0, check: bool = True, *, cuda_aware: bool = False) -> Communicator:
@@ -48,7 +50,7 @@ def init(driver: str = "auto", timeout: float = 300.0, check: bool = True, *, cu
         DistributedTimeoutError: Another process has not called it in time.
     """
     if not isinstance(driver, str) or driver not in _DRIVERS:
-        hint = did_you_mean(driver, _DRIVERS) if isinstance(driver, str) else ""
+        hint = did_you_mean(_PARTS.get(driver.lower(), driver.lower()), _DRIVERS) if isinstance(driver, str) else ""
         raise ArgumentError(f"init: driver={shown(driver)} is none of {', '.join(_DRIVERS)}{hint}")
     is_number = isinstance(timeout, numbers.Real) and not isinstance(timeout, bool)
     if not is_number or not 0 < timeout < math.inf:

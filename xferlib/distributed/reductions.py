@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._memory.host import host_cache
-from xferlib.errors import ArgumentError, UnsupportedDTypeError, shown
+from xferlib.errors import ArgumentError, UnsupportedDTypeError, did_you_mean, shown
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from xferlib.distributed.drivers.driver import Driver, Pending
 
 OPS = ("sum", "prod", "min", "max", "mean")
+_AVERAGES = {"avg": "mean", "average": "mean"}
 _GATHERED_MOST = 32 << 10
 """Bytes of all ranks' data up to which every rank reduces all of it: one exchange instead of two."""
 _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -44,7 +45,8 @@ def check_op(op: str, dtype: np.dtype[Any], call: str) -> None:
         UnsupportedDTypeError: A sum of bool, a mean of integers, an extremum of complex numbers.
     """
     if not isinstance(op, str) or op not in OPS:
-        raise ArgumentError(f"{call}: op={shown(op)} is none of {', '.join(OPS)}")
+        hint = did_you_mean(_AVERAGES.get(op.lower(), op.lower()), OPS) if isinstance(op, str) else ""
+        raise ArgumentError(f"{call}: op={shown(op)} is none of {', '.join(OPS)}{hint}")
     if dtype.kind == "b" and op not in ("min", "max"):
         raise UnsupportedDTypeError(f"{call}: op={op!r} of bool; use 'max' for any, 'min' for all, or convert to int64")
     if dtype.kind in "iu" and op == "mean":

@@ -58,6 +58,34 @@ def test_different_calls_are_named_in_every_rank(comm: Communicator, other: Any,
     comm.barrier()
 
 
+class Late:
+    """An operation that is complete here when the group has had a look at another rank's failure."""
+
+    def __init__(self, group: Any, pending: Any) -> None:
+        self._group = group
+        self._pending = pending
+        self._is_known = False
+
+    def wait(self, most_s: float) -> bool:
+        if self._is_known:
+            return bool(self._pending.wait(most_s))
+        self._is_known = bool(self._group.control.failures())
+        return False
+
+
+def test_a_rank_that_learns_late_of_different_calls_names_them_too(comm: Communicator, other: Any) -> None:
+    made = other()
+    made.all_reduce(X)
+    gather = made._group.driver.all_gather
+    if comm.rank == 0:  # of the words of the calls, which alone are bytes
+        made._group.driver.all_gather = lambda out, x: (
+            Late(made._group, gather(out, x)) if x.dtype == np.uint8 else gather(out, x)
+        )
+    with pytest.raises(MismatchError, match="rank 0: call 2 .*barrier" if comm.rank == 0 else "barrier"):
+        made.all_gather(X) if comm.rank else made.barrier()
+    comm.barrier()
+
+
 def test_a_rank_that_does_not_come_is_named(comm: Communicator, other: Any, request: pytest.FixtureRequest) -> None:
     made = other(0.2)
     if comm.rank:

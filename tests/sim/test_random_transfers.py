@@ -1,0 +1,59 @@
+"""The detector against an independent model: random transfers, batches of `prefetch` and kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from tests.sim.random_transfers import Model, draw, verdict
+from xferlib import sim
+
+PROGRAMS = 600
+SHARDS = 4
+
+pytestmark = pytest.mark.usefixtures("silence")
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_simulator_and_model_agree_and_programs_without_a_race_have_one_result(shard: int) -> None:
+    each = PROGRAMS // SHARDS
+    assert [seed for seed in range(shard * each, (shard + 1) * each) if verdict(seed)[0]] == []
+
+
+def test_the_study_has_programs_of_both_kinds() -> None:
+    racy = sum(Model(is_lax=True).run(draw(seed)).is_racy() for seed in range(PROGRAMS))
+    assert PROGRAMS / 4 < racy < 3 * PROGRAMS / 4
+
+
+def test_the_study_notices_a_simulator_that_sees_no_reads_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xferlib._core.staging_hooks.touched", lambda *_, **__: None)
+    assert any(verdict(seed)[0] == "missed" for seed in range(PROGRAMS))
+
+
+SEVERAL: dict[str, Callable[[Any, Any], Any]] = {
+    "tree": lambda x, y: xl.tree.to_device([x, y]),
+    "list": lambda x, y: list(xl.prefetch([x, y])),
+    "generator": lambda x, y: list(xl.prefetch(iter([x, y]))),
+    "list of trees": lambda x, y: list(xl.prefetch([{"x": x, "y": y}, {"x": x, "y": y}])),
+}
+
+
+@pytest.mark.parametrize("elements", [16, 70_000])
+@pytest.mark.parametrize("is_pinned", [False, True])
+@pytest.mark.parametrize("what", SEVERAL)
+def test_arrays_that_travel_together_are_read_by_the_host(what: str, elements: int, *, is_pinned: bool) -> None:
+    with xl.use_backend("sim"):
+        x, y = np.ones(elements), xl.pinned_array(np.ones(elements)) if is_pinned else np.ones(elements)
+        d = xl.zeros(elements)
+        for waits in (False, True):
+            with sim.check("log") as checked:
+                arriving = xl.to_host_async(d, out=y)
+                if waits:
+                    arriving.result()
+                SEVERAL[what](x, y)
+                arriving.result()
+            assert (sim.Hazard.HOST_READ in {race.hazard for race in checked.races}) is not waits
