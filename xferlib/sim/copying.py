@@ -72,6 +72,8 @@ class CopyKernel(NamedTuple):
     axes: int
 
 
+_FIXED = {"copy_elements": 3, "copy_rows": 6, "copy_tiles": 9}
+"""Arguments of each kernel before those of the axes outside."""
 _ITEMSIZES = {"unsigned char": 1, "unsigned short": 2, "unsigned int": 4, "unsigned long long": 8, "ulonglong2": 16}
 
 
@@ -84,7 +86,7 @@ def load(cubin: bytes, name: str) -> CopyKernel:
     source = cubin.decode()
     header = re.search(rf"void {name}\(([^)]*)\)", source)
     word = re.search(r"\*\(const ([a-z0-9 ]+)\*\)\(src", source)
-    if name not in ("copy_elements", "copy_tiles") or header is None or word is None:
+    if name not in _FIXED or header is None or word is None:
         raise UnsupportedError(
             f"kernel {name!r} is CUDA source, which the simulator cannot run; give the kernel a cpu= function"
         )
@@ -93,13 +95,15 @@ def load(cubin: bytes, name: str) -> CopyKernel:
 
 def launch(machine: Machine, kernel: CopyKernel, params: int, stream: SimStream) -> None:
     """Enqueue the copy that a kernel would make with the arguments at the address ``params``."""
-    fixed = 3 if kernel.name == "copy_elements" else 9
+    fixed = _FIXED[kernel.name]
     pointers = (ctypes.POINTER(ctypes.c_int64) * (fixed + 3 * kernel.axes)).from_address(params)
     dst, src, *numbers = (int(pointer[0]) for pointer in pointers)
     axes = [tuple(numbers[at : at + 3]) for at in range(fixed - 2, len(numbers), 3)]
     if kernel.name == "copy_tiles":
         _, rows, cols, row_dst, row_src, col_dst, col_src = numbers[:7]
         axes += [(rows, row_dst, row_src), (cols, col_dst, col_src)]
+    elif kernel.name == "copy_rows":
+        axes.append(tuple(numbers[1:4]))
     _copy_strided(machine, dst, src, kernel.itemsize, axes, stream)
 
 

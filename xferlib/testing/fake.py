@@ -325,11 +325,13 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
     ) -> None:
         pointers = (ctypes.c_void_p * kernel.count).from_address(params)
         values = [ctypes.c_int64.from_address(pointer).value for pointer in pointers]
-        tail = {"copy_elements": 3, "copy_tiles": 9}[kernel.name]
+        tail = {"copy_elements": 3, "copy_rows": 6, "copy_tiles": 9}[kernel.name]
         axes = [tuple(values[at : at + 3]) for at in range(tail, len(values), 3)]
         if kernel.name == "copy_tiles":
             rows, cols, row_dst, row_src, col_dst, col_src = values[3:9]
             axes += [(rows, row_dst, row_src), (cols, col_dst, col_src)]
+        elif kernel.name == "copy_rows":
+            axes.append(tuple(values[3:6]))
         shape = tuple(axis[0] for axis in axes)
         typestr = f"|V{kernel.itemsize}"
         dst = _raw(values[0], shape, tuple(axis[1] for axis in axes), typestr)
