@@ -570,7 +570,7 @@ def test_releasing_objects_in_flight_costs_the_same_however_many_there_are(
         few = asked_by(200)
         assert in_flight_count() - before <= 6
         kept = [dropped(stuck) for _ in range(300)]
-        assert asked_by(200) <= few <= 6 * 200 + 1
+        assert max(few, asked_by(200)) <= 6 * 200 + 1  # and not 300 for each
         assert all(each() is not None for each in (first, *kept))
 
 

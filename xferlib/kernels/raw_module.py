@@ -338,7 +338,7 @@ def raw_module(
     if binary and (compiler_options or instances):
         raise ArgumentError(f"raw_module: {shown(str(path))} is not compiled; leave options= and names= out")
     if binary and link:
-        raise ArgumentError(f"raw_module: {shown(str(path))} is whole; give it in link=, beside its user's source")
+        raise ArgumentError(f"raw_module: {shown(str(path))} is whole; give it in link=, beside the source")
     declared, parts = checked_types(types), pieces.read(link)
     return RawModule(source, options=compiler_options, names=instances, types=declared, binary=binary, pieces=parts)
 
