@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import inspect
 import multiprocessing
@@ -10,6 +11,7 @@ import pickle
 import pydoc
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,6 +28,7 @@ import xferlib as xl
 from xferlib.backends.base import WHY_HOST, ArrayInfo, Capabilities, Device, HostBackend, RawStream
 from xferlib.errors import (
     ArgumentError,
+    BackendUnavailableError,
     ForkError,
     LayoutError,
     MixedBackendsError,
@@ -641,3 +644,20 @@ def test_the_benchmark_compares_with_what_is_installed() -> None:
     done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=True)
     assert "xferlib.get_array_module(numpy, numpy)" in done.stdout
     assert "xferlib.device_of(numpy)" in done.stdout
+
+
+def test_a_backend_that_cannot_run_keeps_no_array_alive() -> None:
+    """The error is told again at each look-up, and a traceback would hold the arrays of the first one."""
+    with fresh_registry():
+        d = xl.to_device(np.arange(6.0), backend="bare")
+        kept = weakref.ref(d)
+        for _ in range(2):
+            try:
+                raise KeyError(d)  # as a table that does not know the type yet
+            except KeyError:
+                with pytest.raises(BackendUnavailableError, match="not plugged in"):
+                    backend_named("broken")
+        del d
+        gc.collect()
+        is_alive = kept() is not None
+        assert not is_alive

@@ -72,7 +72,8 @@ class BackendStatus:
 
 _lock = threading.RLock()
 _loaded: dict[str, Backend] = {}
-_failed: dict[str, BackendUnavailableError | ForkError] = {}
+_failed: dict[str, tuple[type[BackendUnavailableError | ForkError], str]] = {}
+"""The error of each backend that cannot be used, anew for each call: a traceback would keep a call's arrays."""
 by_type: dict[type, Backend | None] = {}
 """The backend of each type that was seen, None for what is no array; filled by `backend_of`, and never replaced."""
 namespaces: dict[type, ModuleType] = {}
@@ -116,7 +117,8 @@ def _load(name: str) -> Backend:
         if name in _loaded:
             return _loaded[name]
         if name in _failed:
-            raise _failed[name]
+            kind, said = _failed[name]
+            raise kind(said)
         factory = _factory(name)
         try:
             backend: Backend = factory()
@@ -124,7 +126,7 @@ def _load(name: str) -> Backend:
             raise
         except (ImportError, OSError, RuntimeError) as error:
             failure = _unavailable(name, error)
-            _failed[name] = failure
+            _failed[name] = type(failure), str(failure)
             raise failure from error
         _loaded[name] = backend
         forget_types(lambda found: found is None)  # some may be arrays of this one
@@ -307,10 +309,11 @@ def _after_fork_in_child() -> None:
     for name, backend in list(_loaded.items()):
         if backend.capabilities.streams and not backend.survives_fork:
             leak.keep(_loaded.pop(name))  # and what its driver owns
-            _failed[name] = ForkError(
+            said = (
                 f"backend {name!r} was initialised before this process (pid {os.getpid()}) was forked, and CUDA does "
                 "not survive a fork; start workers with multiprocessing.get_context('spawn'), or fork first"
             )
+            _failed[name] = ForkError, said
     forget_types(lambda found: found is not None and found.capabilities.streams and not found.survives_fork)
 
 

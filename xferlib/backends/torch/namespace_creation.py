@@ -238,12 +238,14 @@ def _in_host_memory(x: Any) -> np.ndarray[Any, Any] | None:
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of another library's array; a copy where torch cannot share it.
 
+    Without ``device`` it stays where it is: one of NumPy's is on the CPU, whatever the current device.
+
     Raises:
         BufferError: ``copy=False``, and only a copy will do.
     """
     if isinstance(x, np.ndarray):
         try:
-            return asarray(x, device=device, copy=copy)
+            return asarray(x, device="cpu" if device is None else device, copy=copy)
         except ArgumentError as error:
             raise BufferError(str(error)) from None
     found = torch.from_dlpack(_ascending(x, copy))
