@@ -72,8 +72,8 @@ class BackendStatus:
 
 _lock = threading.RLock()
 _loaded: dict[str, Backend] = {}
-_failed: dict[str, tuple[type[BackendUnavailableError | ForkError], str]] = {}
-"""The error of each backend that cannot be used, anew for each call: a traceback would keep a call's arrays."""
+_failed: dict[str, tuple[type[BackendUnavailableError | ForkError], str, str]] = {}
+"""The error of each backend that cannot be used, and the reason for it: words, as a traceback would keep arrays alive."""
 by_type: dict[type, Backend | None] = {}
 """The backend of each type that was seen, None for what is no array; filled by `backend_of`, and never replaced."""
 namespaces: dict[type, ModuleType] = {}
@@ -117,8 +117,8 @@ def _load(name: str) -> Backend:
         if name in _loaded:
             return _loaded[name]
         if name in _failed:
-            kind, said = _failed[name]
-            raise kind(said)
+            kind, said, reason = _failed[name]
+            raise kind(said) from (ImportError(reason) if reason else None)
         factory = _factory(name)
         try:
             backend: Backend = factory()
@@ -126,7 +126,7 @@ def _load(name: str) -> Backend:
             raise
         except (ImportError, OSError, RuntimeError) as error:
             failure = _unavailable(name, error)
-            _failed[name] = type(failure), str(failure)
+            _failed[name] = type(failure), str(failure), str(error)
             raise failure from error
         _loaded[name] = backend
         forget_types(lambda found: found is None)  # some may be arrays of this one
@@ -313,7 +313,7 @@ def _after_fork_in_child() -> None:
                 f"backend {name!r} was initialised before this process (pid {os.getpid()}) was forked, and CUDA does "
                 "not survive a fork; start workers with multiprocessing.get_context('spawn'), or fork first"
             )
-            _failed[name] = ForkError, said
+            _failed[name] = ForkError, said, ""
     forget_types(lambda found: found is not None and found.capabilities.streams and not found.survives_fork)
 
 
