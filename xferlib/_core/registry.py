@@ -73,7 +73,7 @@ class BackendStatus:
 _lock = threading.RLock()
 _loaded: dict[str, Backend] = {}
 _failed: dict[str, tuple[type[BackendUnavailableError | ForkError], str, str]] = {}
-"""The error of each backend that cannot be used, and the reason for it: words, as a traceback would keep arrays alive."""
+"""The error of each backend that cannot be used, and the reason, in words: a traceback would keep arrays alive."""
 by_type: dict[type, Backend | None] = {}
 """The backend of each type that was seen, None for what is no array; filled by `backend_of`, and never replaced."""
 namespaces: dict[type, ModuleType] = {}
