@@ -442,7 +442,7 @@ def test_products_and_factorisations_are_recorded(vendor: Space) -> None:
 
 def test_the_benchmark_compares_libraries() -> None:
     command = [sys.executable, "-m", "benchmarks", "arrays", "--rounds", "1", "--sizes", "8", "--counts", "9"]
-    command += ["--stacks", "3x4"]
+    command += ["--sums", "16", "--stacks", "3x4"]
     done = subprocess.run(
         [*command, "--backends", "sim", "numpy"], cwd=ROOT, capture_output=True, text=True, check=True
     )
