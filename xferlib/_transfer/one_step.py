@@ -1,13 +1,13 @@
-"""Blocking uploads of one array in few steps, for what `front.c` leaves to Python: another dtype or layout, more bytes,
-a busy stream, and all where it is not compiled; `one_step_download` is the other way.
+"""Blocking uploads of one array in few steps, for what `front.c` leaves to Python: what a kernel of the device puts in
+order or converts, and all where it is not compiled; `one_step_download` is the other way.
 
 `xferlib._transfer.copies` knows every case. This module knows those in which one copy is the whole transfer, and
 leaves the others to it. To and from a CPU device NumPy copies. To and from a GPU it is one synchronous call of the
 driver: up to 1 MiB (24 MiB from the pinned pool, or where nothing stages in C), both ends in C order, on a stream
-that the driver's copies are ordered behind. Up to there the driver is as fast as any other way. A transposed array
-goes as it lies, and a kernel puts it in order. A small array of another layout, byte order or dtype is gathered into
-the thread's slab, and sent from there, or fetched into it and put in its places, in one call of C where the stream
-allows a synchronous copy; a download to the pinned pool is one copy.
+that the driver's copies are ordered behind. A transposed array goes as it lies, and a kernel puts it in order. A small
+array of another layout, byte order or dtype is gathered into the thread's slab, and sent from there, or fetched into it
+and put in its places, in one call of C where the stream allows a synchronous copy; a download to the pinned pool is one
+copy.
 """
 
 from __future__ import annotations
