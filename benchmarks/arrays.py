@@ -29,7 +29,7 @@ _LIBRARIES = ("pycuda", _NATIVE, "cupy", "torch")
 _OURS = ("pycuda", "sim")
 """Libraries whose functions are xferlib's."""
 _CALLS, _SMALL_CALLS, _SMALL = 5, 200, 1 << 16
-"""Calls of one measurement, and of one with arrays of at most so many elements."""
+"""Calls of one measurement; calls of one with small arrays, and the most elements of a small array."""
 
 Run = Callable[[], Any]
 

@@ -141,6 +141,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_fill", None, *filling),
         ("xf_fill_begin", pointer, *filling),
         ("xf_fill_end", None, pointer),
+        ("xf_unit", number, layout),
         ("xf_gather", None, layout, pointer, number, number, pointer, size),
         ("xf_scatter", None, layout, pointer, number, number, pointer),
     )

@@ -5,7 +5,8 @@
    NumPy array's is laid out as its C API promises; torch's is described by DLPack's C exchange API), asks the library
    for what that does not tell, and lets the driver copy; between two arrays in host memory it copies by itself. All else is
    left, with nothing done, to the functions in Python (`general`), which know every case and raise every error: another
-   keyword, what a kernel of the device puts in order or converts, other layouts there, managed memory, a stream of the program's own, a recording, and whatever went wrong here. Large arrays are staged: see stager.c.
+   keyword, what a kernel of the device puts in order or converts, other layouts there, managed memory, a stream of the
+   program's own, a recording, and what went wrong here. Large arrays are staged: see stager.c.
 
    What no call changes is asked once, and again after anything that could change it has replaced the number of
    xferlib/_runtime/circumstances.py: whether short cuts are allowed, and where arrays go for which no device is named. Both
@@ -20,7 +21,7 @@
 enum { MOST_AXES = XF_MOST_AXES, MOST_TYPES = 16, MOST_ENTRIES = 32, MOST_INDEX = 16, GIL_KEPT_MOST = 64 << 10 };
 enum { C_ORDER = 0x1, ALIGNED = 0x100, WRITABLE = 0x400 }; /* NPY_ARRAY_... of NumPy's C API */
 enum { NUMPY_ABI = 0x02000000, ABI_VERSION = 0, NEW_COPY = 85, NEW_FROM_DTYPE = 94, SET_BASE = 282 }; /* its table */
-enum { HUGE = 2 << 20, LINE = 64, UNIT_MOST = 1 << 20 };  /* bytes of a page, of a line of the cache, and of a thread's piece */
+enum { HUGE = 2 << 20, LINE = 64 };                        /* bytes of a page, and of a line of the cache */
 enum { ON_CPU = 1, ON_CUDA = 2, COMPLEX = 5 };             /* kDLCPU, kDLCUDA and kDLComplex of DLPack */
 
 typedef struct {
@@ -611,7 +612,7 @@ static int copy_in_blocks(end *e, spreader *s, const description *host, int want
     if (!is_plain(host, wanted)) {
         lay_out(host, wanted, &layout);
         region.layout = &layout;
-        region.unit = xf_unit_of(&layout, UNIT_MOST);
+        region.unit = 0;
     }
     return xf_stage(&e->staged, &s->copier, &region, circumstances(), host->is_c, is_looped);
 }

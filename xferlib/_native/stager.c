@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { VALID_NS = 1000000000, LOOP_NS = 1000000, LINE = 64, MOST_UNIT = 512 << 10 };
+enum { VALID_NS = 1000000000 };
 
 static int ask(stager *s, int is_upward, int64_t nbytes, unsigned long long number)
 {
@@ -83,25 +83,4 @@ int xf_is_looped(const stager *s)
 void xf_note_end(stager *s)
 {
     s->last_ns = now_ns();
-}
-
-/* Bytes on the device of which a piece has a multiple, so that no two threads use one line of the cache: as in
-   xferlib/_transfer/compiled_copies.py. */
-int64_t xf_unit_of(const Layout *layout, int64_t most)
-{
-    int64_t near = 0, row = layout->device_size, rows, step;
-    for (int64_t axis = 1; axis < layout->axes; ++axis) {
-        int64_t one = layout->strides[axis], best = layout->strides[near];
-        if ((one < 0 ? -one : one) < (best < 0 ? -best : best))
-            near = axis;
-    }
-    for (int64_t axis = near + 1; axis < layout->axes; ++axis)
-        row *= layout->extents[axis];
-    if (near == layout->axes - 1 || row > MOST_UNIT)
-        return layout->device_size;
-    step = layout->strides[near] < 0 ? -layout->strides[near] : layout->strides[near];
-    rows = step && step < LINE ? LINE / step : step ? 1 : LINE;
-    rows = rows < layout->extents[near] ? rows : layout->extents[near];
-    rows = rows < MOST_UNIT / row ? rows : MOST_UNIT / row;
-    return row * rows <= most ? row * rows : layout->device_size;
 }

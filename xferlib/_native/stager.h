@@ -27,6 +27,5 @@ enum { IS_PINNED = 2 };
 int xf_stage(stager *s, const copier *c, const Region *region, unsigned long long number, int may_be_drivers, int is_looped);
 int xf_is_looped(const stager *s);
 void xf_note_end(stager *s);
-int64_t xf_unit_of(const Layout *layout, int64_t most);
 
 #endif

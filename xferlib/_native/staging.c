@@ -39,7 +39,6 @@
 #define ROUNDS 16            /* pieces for each thread, before pieces grow with the transfer */
 #define UPWARD_SHARE 10      /* sixteenths of the threads that upload while downloads are at work too */
 #define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
-#define LOOP_NS 1000000      /* transfers that come so soon after one another are a loop, for which threads spin */
 #define CROWDED_NS 10000000  /* how long none spins after the kernel has put another thread in the place of one */
 #define WOKEN_AT_ONCE 2      /* threads that one thread wakes: those wake more, or it would be busy with nothing else */
 
@@ -754,7 +753,12 @@ EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is
     }
     for (int64_t each = 0; each < count; each++) {
         if (regions[each].nbytes <= 0) continue; /* nothing to copy: a block has a byte at least */
-        staging->regions[staging->region_count++] = regions[each];
+        Region *added = &staging->regions[staging->region_count++];
+        *added = regions[each];
+        if (!added->unit) {
+            int64_t unit = xf_unit(added->layout);
+            added->unit = unit <= staging->setup.most_piece ? unit : added->layout->device_size;
+        }
         staging->total += regions[each].nbytes;
         staging->work += work_of(&regions[each]);
         staging->is_fresh |= regions[each].is_fresh != 0;

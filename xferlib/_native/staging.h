@@ -19,7 +19,7 @@ typedef struct {
     char *host;
     uint64_t device;
     int64_t nbytes; /* on the device */
-    int64_t unit;   /* every block and piece begins at a multiple of it */
+    int64_t unit;   /* every block and piece begins at a multiple of it; 0: that of the layout */
     const Layout *layout; /* of an array that is not plain; NULL: contiguous bytes stay as they are */
     const Part *part;     /* instead of `host`: arrays that are copied together, in the order of their places */
     int64_t parts;
@@ -49,6 +49,8 @@ typedef struct {
     int64_t is_marked;
     void *before_first, *after_last; /* events that a recording wants around all blocks */
 } Setup; /* likewise; xf_open() copies it */
+
+#define LOOP_NS 1000000 /* transfers that come so soon after one another are a loop, for which threads spin */
 
 typedef struct Staging Staging;
 

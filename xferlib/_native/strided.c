@@ -31,6 +31,8 @@
 #define FLOATS 512           /* of a conversion in two steps: 2 KiB */
 #define HOPS_BELOW 16       /* words of an innermost loop: fewer cost less than what is around it */
 #define HOPS_MOST 512       /* words of one hop */
+#define LINE 64              /* bytes of a line of the cache */
+#define UNIT_MOST (512 << 10) /* bytes of a unit: more rows would leave too little to share */
 #define TILE_COLUMNS 64      /* rows of the host that a tile touches: as many pages as a first-level TLB holds */
 
 /* Copy past the processor's caches: memory that is written need not be read first, and what the caches hold stays there.
@@ -513,6 +515,23 @@ static Work work_of(const Layout *layout, int is_gather) {
     if (host != device) work.convert = is_gather ? BEST(conversions)[host][device] : BEST(conversions)[device][host];
     if (layout->is_swapped) work.swap = BEST(swap_of)(layout->host_size / numbers);
     return work;
+}
+
+/* Bytes on the device of which a thread takes a multiple, so that it uses lines of the cache wholly: where neighbours on the
+   host are of an outer axis, as many of its rows as a line holds parts of. */
+int64_t xf_unit(const Layout *layout) {
+    int64_t near = 0, row = layout->device_size;
+    for (int64_t axis = 1; axis < layout->axes; axis++) {
+        int64_t one = layout->strides[axis], best = layout->strides[near];
+        if ((one < 0 ? -one : one) < (best < 0 ? -best : best)) near = axis;
+    }
+    for (int64_t axis = near + 1; axis < layout->axes; axis++) row *= layout->extents[axis];
+    if (near == layout->axes - 1 || row > UNIT_MOST) return layout->device_size;
+    int64_t step = layout->strides[near] < 0 ? -layout->strides[near] : layout->strides[near];
+    int64_t rows = step == 0 ? LINE : step < LINE ? LINE / step : 1;
+    if (rows > layout->extents[near]) rows = layout->extents[near];
+    if (rows > UNIT_MOST / row) rows = UNIT_MOST / row;
+    return row * rows;
 }
 
 /* Elements `first` to `first + count` in C order, into contiguous memory; `host` is the one whose indices are all 0. */

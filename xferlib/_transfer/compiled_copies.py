@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import math
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 _NUMBERS = {np.dtype(name): number for number, name in enumerate(DTYPES)}
 LINE = 64
 """Bytes of a line of the processor's cache, at which pieces of plain bytes begin if the array does."""
-_MOST_UNIT = 512 << 10
 
 
 class HostForm(NamedTuple):
@@ -50,7 +48,7 @@ class HostForm(NamedTuple):
     address: int
     """Of ``layout``."""
     unit: int
-    """Bytes on the device: pieces of a multiple of this use the lines of the processor's cache wholly."""
+    """Bytes on the device: pieces of a multiple of this use lines of the cache wholly; see `xf_unit`."""
 
 
 @functools.lru_cache(maxsize=128)  # loops move arrays of few forms
@@ -74,17 +72,7 @@ def form(
     layout.host_type = _NUMBERS[given.newbyteorder("=")]
     layout.device_type = _NUMBERS[dtype]
     layout.is_swapped = not given.isnative
-    return HostForm(layout, ctypes.addressof(layout), _unit(axes, dtype.itemsize))
-
-
-def _unit(axes: list[tuple[int, ...]], itemsize: int) -> int:
-    """Where neighbours on the host are of an outer axis: as many of its rows as a line of the cache holds parts of."""
-    near = min(range(len(axes)), key=lambda axis: abs(axes[axis][1]))
-    row = itemsize * math.prod(extent for extent, _ in axes[near + 1 :])
-    if near == len(axes) - 1 or row > _MOST_UNIT:
-        return itemsize
-    rows = min(axes[near][0], max(LINE // max(abs(axes[near][1]), 1), 1), _MOST_UNIT // row)
-    return row * rows
+    return HostForm(layout, ctypes.addressof(layout), _native.library().xf_unit(layout))
 
 
 def gather(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: int) -> None:

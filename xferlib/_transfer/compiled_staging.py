@@ -143,7 +143,7 @@ def stage(
     if setup is None:
         return False
     region = _native.ArrayRegion()
-    form = regions.describe(region, array, dtype, host, pointer, setup.most_piece, is_read=is_upward)
+    form = regions.describe(region, array, dtype, host, pointer, is_read=is_upward)
     if form is None:
         return False
     copy(Regions(region, 1, region.nbytes, (array, form)), setup, backend, stream)

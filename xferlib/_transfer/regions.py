@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xferlib import _native
 from xferlib._memory import host
-from xferlib._transfer import compiled_copies, plan
+from xferlib._transfer import compiled_copies
 from xferlib._transfer.compiled_copies import LINE
 
 if TYPE_CHECKING:
@@ -34,16 +34,15 @@ class Regions(NamedTuple):
 def of_one(end: HostEnd, pointer: int) -> Regions | None:
     """Describe one array and its address on the device; None where that has too many axes."""
     region = _native.ArrayRegion()
-    form = describe(region, end.array, end.dtype, end.pointer, pointer, plan.chunk_nbytes())
+    form = describe(region, end.array, end.dtype, end.pointer, pointer)
     return None if form is None else Regions(region, 1, end.nbytes, (end.array, form))
 
 
 def of_many(ends: Sequence[HostEnd], pointers: Sequence[int]) -> Regions:
     """Describe arrays whose plans C can stage, and their addresses on the device."""
     table = (_native.ArrayRegion * len(ends))()
-    most = plan.chunk_nbytes()
     forms = [
-        describe(region, end.array, end.dtype, end.pointer, pointer, most)
+        describe(region, end.array, end.dtype, end.pointer, pointer)
         for region, end, pointer in zip(table, ends, pointers, strict=True)
     ]
     return Regions(table, len(ends), sum(end.nbytes for end in ends), ([end.array for end in ends], forms))
@@ -94,7 +93,7 @@ def of_parts(parts: Any, nbytes: int, pointer: int, keep: Any) -> Regions:
 
 
 def describe(
-    region: Any, array: HostArray, dtype: np.dtype[Any], address: int, pointer: int, most: int, *, is_read: bool = False
+    region: Any, array: HostArray, dtype: np.dtype[Any], address: int, pointer: int, *, is_read: bool = False
 ) -> HostForm | bool | None:
     """Fill in a region; returns the form that it points to, True if to none, None if it cannot be described.
 
@@ -102,7 +101,6 @@ def describe(
         region: An `xferlib._native.ArrayRegion`.
         array: On the host, its first element at ``address``.
         dtype: Of the elements on the device, the first at ``pointer``.
-        most: Bytes that a thread takes at a time.
         is_read: It is known to be a source, whose pages exist.
     """
     region.device, region.host, region.nbytes = pointer, address, array.size * dtype.itemsize
@@ -113,7 +111,7 @@ def describe(
     form = compiled_copies.form(array.shape, array.strides, array.dtype, dtype)
     if form is None:
         return None
-    region.unit = form.unit if form.unit <= most else dtype.itemsize
+    region.unit = 0  # the layout's
     region.layout = ctypes.pointer(form.layout)
     return form
 

@@ -238,7 +238,7 @@ def _in_host_memory(x: Any) -> np.ndarray[Any, Any] | None:
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of another library's array; a copy where torch cannot share it.
 
-    Without ``device`` it stays where it is: one of NumPy's is on the CPU, whatever the current device.
+    Without ``device`` it stays where it is: one of NumPy's is on the CPU, even where the current device is a GPU.
 
     Raises:
         BufferError: ``copy=False``, and only a copy will do.
