@@ -318,7 +318,7 @@ def test_what_the_device_puts_in_order_or_converts_enters_no_function_in_python(
     monkeypatch.setattr("xferlib._transfer.plan.known", {})
 
     def steps(call: Callable[[], Any]) -> list[str]:
-        """What the driver does in a call in which nothing is asked, as it is once a second."""
+        """The driver's part of a call in which nothing is asked, as it is once a second."""
         for _ in range(5):
             xl.synchronize(HERE)
             direct.seen.clear()

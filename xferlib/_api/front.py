@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _native
+from xferlib._api import device_step
 from xferlib._core import defaults, devices, registry
 from xferlib._core.array import DTYPES
 from xferlib._core.device import Device
@@ -33,7 +34,7 @@ from xferlib._memory import host, pinned, slab
 from xferlib._native import driver_calls
 from xferlib._runtime import circumstances, shutdown
 from xferlib._runtime.handoff import is_followed
-from xferlib._transfer import compiled_staging, device_step, plan
+from xferlib._transfer import compiled_staging, plan
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend

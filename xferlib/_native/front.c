@@ -117,7 +117,8 @@ static struct {
     int (*set_base)(PyObject *, PyObject *);
     void (*gather)(const Layout *, const char *, int64_t, int64_t, char *, int); /* of strided.c, as the next */
     void (*scatter)(const Layout *, char *, int64_t, int64_t, const char *);
-    Py_ssize_t most_up, most_down, most_copied, least_through, most_through, most_spread, most_reordered; /* bytes; the last: of an array without gaps */
+    Py_ssize_t most_up, most_down, most_copied, least_through, most_through, most_spread; /* bytes */
+    Py_ssize_t most_ordered;  /* bytes of an array without gaps that the host puts in order */
     Py_ssize_t least_looped;  /* bytes; from here on threads take part in a loop */
     Py_ssize_t most_gathered; /* elements, between host arrays */
     Py_ssize_t least_cast; /* bytes; from here on Python decides where a conversion happens */
@@ -533,7 +534,7 @@ static int is_for_host(const description *host, int wanted)
     int is_wider = front.elements[host->element].itemsize > front.elements[wanted].itemsize;
     if (host->count <= 0)
         return 0;
-    if (!host->is_c && there > front.most_reordered && (!is_changed || !is_wider) && is_dense(host))
+    if (!host->is_c && there > front.most_ordered && (!is_changed || !is_wider) && is_dense(host))
         return 0;
     if (!is_changed || (host->nbytes < front.least_cast && there < front.least_cast))
         return 1;
@@ -1193,7 +1194,7 @@ PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
                           &front.scope, &front.to_device, &front.to_host, &PyList_Type, &front.number,
                           &PyList_Type, &front.scopes, &front.ndarray, &front.device, &front.most_up,
                           &front.most_down, &front.most_copied, &front.least_through, &front.most_through, &front.most_spread,
-                          &front.least_looped, &front.most_gathered, &front.most_reordered, &front.least_cast, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
+                          &front.least_looped, &front.most_gathered, &front.most_ordered, &front.least_cast, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
                           &PyDict_Type, &front.swapped, &PyList_Type, &elements, &numpy, &module, &doc_up, &doc_down))
         return NULL;
     Py_INCREF(arguments); /* and so all that it holds */

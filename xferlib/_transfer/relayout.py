@@ -203,7 +203,7 @@ def copy(dst: ArrayInfo, src: ArrayInfo, backend: Backend, stream: RawStream, ki
 
 
 class Launch(NamedTuple):
-    """What does not change in the launches for arrays of one form."""
+    """All that the launches for arrays of one form have in common."""
 
     name: str
     source: str

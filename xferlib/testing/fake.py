@@ -37,9 +37,8 @@ from xferlib.errors import PinnedMemoryError
 from xferlib.testing.fake_machine import FakeBlock, FakeEvent, FakeMachine, FakePoint, FakeQueue
 
 _WORDS = {
-    "unsigned char": "u1", "unsigned short": "u2", "unsigned int": "u4", "unsigned long long": "u8",
-    "ulonglong2": "V16", "signed char": "i1", "short": "i2", "int": "i4", "long long": "i8", "float": "f4",
-    "double": "f8",
+    "unsigned char": "u1", "unsigned short": "u2", "unsigned int": "u4", "unsigned long long": "u8", "float": "f4",
+    "signed char": "i1", "short": "i2", "int": "i4", "long long": "i8", "double": "f8", "ulonglong2": "V16",
 }  # fmt: skip
 
 
@@ -319,12 +318,10 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
     def load(self, cubin: bytes, *, name: str, device: Device) -> Any:
         source = cubin.decode()
         signature = re.search(rf"{name}\(([^)]*)\)", source)
-        written = re.search(r"\*\(([a-z0-9 ]+)\*\)\(dst", source)
-        read = re.search(r"\*\(const ([a-z0-9 ]+)\*\)\(src", source)
+        words = re.search(r"\*\(([a-z0-9 ]+)\*\)\(dst.*\*\(const ([a-z0-9 ]+)\*\)\(src", source)
         assert signature is not None, f"the fake device knows no kernel {name!r}"
-        assert written is not None
-        assert read is not None
-        types = np.dtype(_WORDS[written[1]]), np.dtype(_WORDS[read[1]])
+        assert words is not None
+        types = [np.dtype(_WORDS[word]) for word in words.groups()]
         return SimpleNamespace(name=name, device=device, count=signature[1].count(",") + 1, types=types)
 
     def launch(
