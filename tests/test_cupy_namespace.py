@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def run(program: str) -> str:
-    """What a program prints whose ``xp`` is the namespace over NumPy's functions by CuPy's names."""
+    """Return what a program prints whose ``xp`` is the namespace over NumPy's functions by CuPy's names."""
     head = "import numpy as np\nfrom tests.cupy_double import Device, install\n"
     head += "xp, x = install(), np.arange(12.0).reshape(3, 4)\n"
     done = subprocess.run(
@@ -55,12 +55,12 @@ CALLS = {
     "xp.__array_namespace_info__().default_dtypes()['integral']": "int64",
     "xp.sin is np.sin, xp.linalg.norm is np.linalg.norm": "(True, True)",
 }
-"""What each expression prints."""
+"""The text that each expression prints."""
 
 
 @pytest.fixture(scope="module")
 def printed() -> dict[str, str]:
-    """What each expression prints here, found out in one process."""
+    """The text that each expression prints here, found out in one process."""
     program = f"""
         import json
         print(json.dumps({{call: str(eval(call)) for call in {list(CALLS)!r}}}))
