@@ -89,7 +89,7 @@ typedef struct end {
     word context;
     spreader up, down;
     stager staged;
-    steps steps;
+    kernel_steps steps;
 } end;
 
 typedef struct {
@@ -694,7 +694,7 @@ static word address_of(const end *e, PyObject *array)
 
 /* Whether one kernel puts an array in host memory in order, or converts it, which has elements of the number `wanted` at
    `device`, or at an address yet to come; then it is in `found`, with a reference. */
-static int find_step(end *e, const description *host, int wanted, word device, int is_upward, step *found)
+static int find_step(end *e, const description *host, int wanted, word device, int is_upward, kernel_step *found)
 {
     step_form form;
     Py_ssize_t itemsize = front.elements[host->element].itemsize;
@@ -713,7 +713,7 @@ static int find_step(end *e, const description *host, int wanted, word device, i
 }
 
 /* Copy by way of memory of the device in which the elements lie as on the host; takes the reference to the step. */
-static int move_in_steps(end *e, const description *host, word device, int is_fresh, const step *s)
+static int move_in_steps(end *e, const description *host, word device, int is_fresh, const kernel_step *s)
 {
     description lies = *host;
     PyObject *between;
@@ -841,7 +841,7 @@ static PyObject *send_to_new(PyObject *x, const description *src, const descript
 {
     PyObject *result;
     word pointer;
-    step second;
+    kernel_step second;
     int is_second;
     if (e->kind == ON_CPU) {
         description dst;
@@ -882,7 +882,7 @@ static PyObject *send_to_existing(const description *src, const description *arr
     const library *l = find_library(out);
     description dst;
     word device;
-    step second;
+    kernel_step second;
     int is_second;
     end *e;
     if (!l || !see(l, out, &dst) || !are_alike(arriving, &dst) || src->nbytes <= 0)
@@ -1026,7 +1026,7 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
     description src, arriving, dst;
     PyObject *result;
     int number, is_first, is_fresh = 0, is_done;
-    step first;
+    kernel_step first;
     word device;
     end *e;
     if (!may_skip() || !(l = find_library(d)))

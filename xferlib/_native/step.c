@@ -43,7 +43,7 @@ static PyObject *tuple_of(const int64_t *numbers, int count)
 }
 
 /* Read what Python has answered; 0, or -1 with an error set. */
-static int read_answer(PyObject *answer, step *made)
+static int read_answer(PyObject *answer, kernel_step *made)
 {
     unsigned long long handle;
     PyObject *numbers;
@@ -66,17 +66,17 @@ static int read_answer(PyObject *answer, step *made)
 }
 
 /* Ask Python for the step of a form, and keep it; 0, or -1 with an error set. */
-static int describe(steps *s, const step_form *form, PyObject *host, PyObject *there, step **place)
+static int describe(kernel_steps *s, const step_form *form, PyObject *host, PyObject *there, kernel_step **place)
 {
-    step *made = calloc(1, sizeof *made), *before;
+    kernel_step *made = calloc(1, sizeof *made), *before;
     PyObject *extents = tuple_of(form->extents, form->axes), *strides = tuple_of(form->strides, form->axes), *answer = NULL;
-    if (made && extents && strides)
+    if (extents && strides)
         answer = PyObject_CallFunction(s->describe, "iOOOO", (int)form->is_upward, extents, strides, host, there);
-    else if (!made)
+    if (!made)
         PyErr_NoMemory();
     Py_XDECREF(extents);
     Py_XDECREF(strides);
-    if (!answer || read_answer(answer, made)) {
+    if (!answer || !made || read_answer(answer, made)) {
         Py_XDECREF(answer);
         free(made);
         return -1;
@@ -93,9 +93,9 @@ static int describe(steps *s, const step_form *form, PyObject *host, PyObject *t
 }
 
 /* Whether there is a step for a form, whose dtypes are given too; then it is in `found`, with a reference to its kernel. */
-int xf_find_step(steps *s, const step_form *form, PyObject *host, PyObject *there, step *found)
+int xf_find_step(kernel_steps *s, const step_form *form, PyObject *host, PyObject *there, kernel_step *found)
 {
-    step **place = &s->kept[place_of(form)];
+    kernel_step **place = &s->kept[place_of(form)];
     if (!s->describe || !s->launch)
         return 0;
     if ((!*place || !are_equal(form, &(*place)->form)) && describe(s, form, host, there, place))
@@ -108,7 +108,7 @@ int xf_find_step(steps *s, const step_form *form, PyObject *host, PyObject *ther
 }
 
 /* Enqueue a step on the default stream; takes the reference to its kernel. Returns the driver's result. */
-int xf_launch_step(const steps *s, const step *found, uint64_t dst, uint64_t src)
+int xf_launch_step(const kernel_steps *s, const kernel_step *found, uint64_t dst, uint64_t src)
 {
     uint64_t ends[2] = {dst, src};
     int64_t numbers[MOST_NUMBERS];

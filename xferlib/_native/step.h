@@ -22,15 +22,15 @@ typedef struct {
     unsigned blocks, block[2];
     int count;
     int64_t numbers[MOST_NUMBERS]; /* the arguments after the two addresses */
-} step;
+} kernel_step;
 
 typedef struct {
     PyObject *describe; /* (is_upward, extents, strides, dtypes of the host and there) -> as device_step.described; NULL: none */
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
-    step *kept[STEPS_KEPT]; /* by the form's hash */
-} steps;
+    kernel_step *kept[STEPS_KEPT]; /* by the form's hash */
+} kernel_steps;
 
-int xf_find_step(steps *s, const step_form *form, PyObject *host, PyObject *there, step *found);
-int xf_launch_step(const steps *s, const step *found, uint64_t dst, uint64_t src);
+int xf_find_step(kernel_steps *s, const step_form *form, PyObject *host, PyObject *there, kernel_step *found);
+int xf_launch_step(const kernel_steps *s, const kernel_step *found, uint64_t dst, uint64_t src);
 
 #endif
