@@ -24,7 +24,8 @@ class Source(Protocol):
 
     rows: int
     waits: bool
-    """Whether reading may wait, for a disk or for the program."""
+    """Whether reading may wait, for a disk or for the program: threads beside the function are worth their hand-overs.
+    Not that of a memory map, whose pages the kernel reads ahead and keeps."""
 
     def read(self, start: int, stop: int) -> Any:
         """The rows as a host array, which stays as it is until they are `done` with."""
@@ -59,10 +60,8 @@ class _Mapped(_Array):
             one thread that reads in order the kernel reads ahead by itself, with less work.
     """
 
-    waits = True
-
     def __init__(self, array: HostArray, pages: Pages, *, is_staged: bool) -> None:
-        super().__init__(array)
+        super().__init__(array.view(np.ndarray))  # which takes the short ways; `pages` keeps the map
         pages.refuse_truncated("source")
         self._pages = pages
         self._is_staged = is_staged

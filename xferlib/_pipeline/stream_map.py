@@ -32,6 +32,7 @@ def stream_map(
     start: int = 0,
     progress: Callable[[int, int], Any] | None = None,
     engine: Any = None,
+    copy: bool | None = True,
 ) -> Any:
     """Apply a function on devices to data of any size, in chunks of rows.
 
@@ -71,12 +72,14 @@ def stream_map(
             the executor tries again, as Dask does. Or a communicator, of `xferlib.distributed` or anything with
             ``rank``, ``size`` and ``barrier()``: each rank makes this call, and computes its part of the rows; all of
             them share ``out``, and each gets the value of ``reduce``.
+        copy: None: the function only reads its chunk, so where the device is a CPU it may get the source's rows
+            themselves, which NumPy lets it only read. True: it may write to its chunk, which is a copy.
 
     Returns:
         ``out``, or the new array, or the value of ``reduce``; without any row None or ``initial``.
 
     Raises:
-        ArgumentError: A number out of its range; ``reduce`` and ``out`` together.
+        ArgumentError: A number out of its range; ``reduce`` and ``out`` together; another ``copy``.
         UnsupportedArrayError, UnsupportedDTypeError: ``source`` or ``out`` cannot be read or written so.
         LayoutError: ``out`` does not fit the source, or shares memory with it, or a result does not fit ``out``; or it
             is the source and there is an executor; or the file of a memory map has been truncated.
@@ -98,6 +101,10 @@ def stream_map(
                 f"stream_map: {name}={shown(function)} is no function; give a function of {arguments}"
                 f"{', or leave it away' * (name != 'fn')}"
             )
+    if copy is not True and copy is not None:
+        raise ArgumentError(
+            f"stream_map: copy={shown(copy)} is neither True nor None; give None for a function that only reads its chunk"
+        )
     if reduce is not None and out is not None:
         raise ArgumentError("stream_map: reduce and out exclude each other; leave out away, and take what is returned")
     if reduce is None and initial is not None:
@@ -119,11 +126,14 @@ def stream_map(
     sink = row_sinks.sink_of(out, rows.rows, source) if reduce is None else row_sinks.Reduced(reduce, initial)
     if engine is not None:
         return run(
-            ranges.MapRequest(fn, source, rows, out, sink, chunk_rows, listed(devices), depth, first, progress), engine
+            ranges.MapRequest(
+                fn, source, rows, out, sink, chunk_rows, listed(devices), depth, first, progress, copy is None
+            ),
+            engine,
         )
     results = Results(rows, sink, chunks_of(first, rows.rows, chunk_rows), progress)
     try:
-        return ChunkMap(fn, results, targets, depth).run()
+        return ChunkMap(fn, results, targets, depth, may_alias=copy is None).run()
     except BaseException as error:
         results.explain(error)
         raise
