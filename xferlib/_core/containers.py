@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -89,9 +90,11 @@ def _flatten(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
 
 
 def _flatten_plain(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]] | None:
-    """A list, tuple or dict of nothing but arrays at a tenth of the cost; None for any other tree."""
+    """An array, or a list, tuple or dict of nothing else, at a tenth of the cost; None for any other tree."""
     rebuild: Callable[[list[Any]], Any]
     cls = type(tree)
+    if cls is np.ndarray or cls is float or registry.is_array_type(cls):
+        return [tree], itemgetter(0)
     if cls is list or cls is tuple:
         leaves, rebuild = list(tree), cls
     elif cls is dict:

@@ -61,7 +61,7 @@ class _Mapped(_Array):
     """
 
     def __init__(self, array: HostArray, pages: Pages, *, is_staged: bool) -> None:
-        super().__init__(array.view(np.ndarray))  # which takes the short ways; `pages` keeps the map
+        super().__init__(array)
         pages.refuse_truncated("source")
         self._pages = pages
         self._is_staged = is_staged
@@ -74,7 +74,7 @@ class _Mapped(_Array):
         if self._is_staged and ahead > self._asked:
             self._pages.will_need(max(start, self._asked), ahead)
             self._asked = ahead
-        return self._array[start:stop]
+        return self._array[start:stop].view(np.ndarray)  # which takes the short ways
 
     def done(self, start: int, stop: int) -> None:
         self._pages.let_go(start, stop)

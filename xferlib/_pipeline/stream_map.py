@@ -103,7 +103,8 @@ def stream_map(
             )
     if copy is not True and copy is not None:
         raise ArgumentError(
-            f"stream_map: copy={shown(copy)} is neither True nor None; give None for a function that only reads its chunk"
+            f"stream_map: copy={shown(copy)} is neither True nor None; give None for a function that only reads its "
+            "chunk"
         )
     if reduce is not None and out is not None:
         raise ArgumentError("stream_map: reduce and out exclude each other; leave out away, and take what is returned")
