@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -154,9 +155,10 @@ def source_of(source: Any, most_rows: int, place: Device) -> Source:
         )
     shape, is_readable = getattr(source, "shape", None), hasattr(source, "read_into") or hasattr(source, "__getitem__")
     if not shape or not is_readable or getattr(source, "dtype", None) is None:
+        others = "; loop over batches of your own: xferlib.prefetch(batches)" if isinstance(source, Iterable) else ""
         raise UnsupportedArrayError(
             f"stream_map: source is {type(source).__name__}, which has no shape, dtype and slices; give an array, a "
-            "memory map, a zarr or h5py array, or an object with shape, dtype and read_into(out, start)"
+            f"memory map, a zarr or h5py array, or an object with shape, dtype and read_into(out, start){others}"
         )
     _array.check_dtype(source.dtype, what="source")
     return _Filling(source, most_rows, place.backend) if hasattr(source, "read_into") else _Sliced(source)

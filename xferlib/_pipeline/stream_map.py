@@ -8,15 +8,18 @@ both sides.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xferlib._core import registry
 from xferlib._core.ordering import capture
 from xferlib._pipeline import row_sinks, row_sources
 from xferlib._pipeline.chunk_ledger import Results
 from xferlib._pipeline.chunk_map import ChunkMap, chunks_of, listed, targets_of
-from xferlib._runtime.checks import MOST_AHEAD, whole
+from xferlib._runtime.checks import MOST_AHEAD, refuse_keyword, whole
 from xferlib.errors import ArgumentError, shown
+
+if TYPE_CHECKING:
+    from typing import Never
 
 
 def stream_map(
@@ -33,6 +36,7 @@ def stream_map(
     progress: Callable[[int, int], Any] | None = None,
     engine: Any = None,
     copy: bool | None = True,
+    **unknown: Never,
 ) -> Any:
     """Apply a function on devices to data of any size, in chunks of rows.
 
@@ -88,6 +92,8 @@ def stream_map(
         DistributedError: The cluster of an ``engine`` has lost its scheduler.
         DistributedTimeoutError: Or has had no workers for a minute.
     """
+    if unknown:
+        refuse_keyword("stream_map", unknown)
     chunk_rows, depth = _from_one("chunk_rows", chunk_rows), _from_one("depth", depth)
     if depth > MOST_AHEAD:
         raise ArgumentError(f"stream_map: depth={shown(depth)} is more than {MOST_AHEAD}; 3 lets all steps run at once")
