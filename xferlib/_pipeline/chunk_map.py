@@ -118,6 +118,8 @@ class InTurn:
             rows = host.view(np.ndarray)
             rows.flags.writeable = False
             return rows
+        if not host.flags.writeable:  # another library would write to pages that end the process
+            return None
         return self._backend.over(address(host), host.shape, host.dtype, device=self.device, owner=host)
 
     def _holds(self, dtype: np.dtype[Any]) -> bool:
