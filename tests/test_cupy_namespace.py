@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def run(program: str) -> str:
-    """What a program prints whose ``xp`` is the namespace over NumPy's functions by CuPy's names."""
+    """Return what a program prints whose ``xp`` is the namespace over NumPy's functions by CuPy's names."""
     head = "import numpy as np\nfrom tests.cupy_double import Device, install\n"
     head += "xp, x = install(), np.arange(12.0).reshape(3, 4)\n"
     done = subprocess.run(
@@ -49,17 +49,18 @@ CALLS = {
     "xp.linalg.qr(x).Q.shape, xp.linalg.qr(x, 'r').shape": "((3, 3), (3, 4))",
     "xp.linalg.cholesky(4 * np.eye(2), upper=True).tolist()": "[[2.0, 0.0], [0.0, 2.0]]",
     "xp.linalg.eigh(np.eye(2)).eigenvalues, xp.linalg.slogdet(np.eye(2)).sign": "(array([1., 1.]), np.float64(1.0))",
-    "xp.fft.fftfreq(4, dtype='float32').dtype, xp.fft.rfft is np.fft.rfft": "(dtype('float32'), True)",
+    "xp.fft.fftfreq(4, dtype='float32').dtype, xp.fft.fft is np.fft.fft": "(dtype('float32'), True)",
+    "x[xp.newaxis].shape": "(1, 3, 4)",
     "xp.reshape(x, (4, 3), copy=True).base is None, xp.reshape(x, 12).base is None": "(True, False)",
     "xp.__array_namespace_info__().default_dtypes()['integral']": "int64",
     "xp.sin is np.sin, xp.linalg.norm is np.linalg.norm": "(True, True)",
 }
-"""What each expression prints."""
+"""The text that each expression prints."""
 
 
 @pytest.fixture(scope="module")
 def printed() -> dict[str, str]:
-    """What each expression prints here, found out in one process."""
+    """The text that each expression prints here, found out in one process."""
     program = f"""
         import json
         print(json.dumps({{call: str(eval(call)) for call in {list(CALLS)!r}}}))

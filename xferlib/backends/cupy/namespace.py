@@ -25,6 +25,7 @@ from xferlib.errors import ArgumentError as _ArgumentError
 __array_api_version__ = _compat.__array_api_version__
 count_nonzero, vecdot = _compat.count_nonzero, _compat.vecdot
 __array_namespace_info__ = _compat.__array_namespace_info__
+newaxis = None
 
 
 # --- new arrays

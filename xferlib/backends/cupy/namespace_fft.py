@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cupy import fft
+from cupy import fft as _fft
 
 from xferlib.backends.cupy.namespace_devices import inside
 
 
 def _frequencies(name: str) -> Callable[..., Any]:
-    compute = getattr(fft, name)
+    compute = getattr(_fft, name)
 
     def made(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
         with inside(device):
@@ -25,12 +25,12 @@ def _frequencies(name: str) -> Callable[..., Any]:
 
 
 fftfreq, rfftfreq = _frequencies("fftfreq"), _frequencies("rfftfreq")
-__all__ = sorted(name for name in dir(fft) if not name.startswith("_"))  # noqa: PLE0605
+__all__ = sorted(name for name in dir(_fft) if not name.startswith("_"))  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
     """An attribute of CuPy's module."""
-    return getattr(fft, name)
+    return getattr(_fft, name)
 
 
 def __dir__() -> list[str]:

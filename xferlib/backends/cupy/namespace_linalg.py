@@ -6,7 +6,7 @@ from typing import Any
 
 import array_api_compat.cupy.linalg as compat
 import cupy
-from cupy import linalg
+from cupy import linalg as _linalg
 
 cross, diagonal, matmul, matrix_norm, matrix_transpose = (
     compat.cross, compat.diagonal, compat.matmul, compat.matrix_norm, compat.matrix_transpose
@@ -17,34 +17,34 @@ vecdot, vector_norm = compat.vecdot, compat.vector_norm
 
 def eig(a: Any, /) -> Any:
     """`cupy.linalg.eig`, whose results have names."""
-    return compat.EighResult(*linalg.eig(a))
+    return compat.EighResult(*_linalg.eig(a))
 
 
 def eigh(a: Any, UPLO: str = "L") -> Any:
     """`cupy.linalg.eigh`, whose results have names."""
-    return compat.EighResult(*linalg.eigh(a, UPLO))
+    return compat.EighResult(*_linalg.eigh(a, UPLO))
 
 
 def qr(a: Any, mode: str = "reduced") -> Any:
     """`cupy.linalg.qr`, whose results have names."""
-    found = linalg.qr(a, mode)
+    found = _linalg.qr(a, mode)
     return compat.QRResult(*found) if mode in ("reduced", "complete") else found
 
 
 def slogdet(a: Any, /) -> Any:
     """`cupy.linalg.slogdet`, whose results have names."""
-    return compat.SlogdetResult(*linalg.slogdet(a))
+    return compat.SlogdetResult(*_linalg.slogdet(a))
 
 
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     """`cupy.linalg.svd`, whose results have names."""
-    found = linalg.svd(a, full_matrices, compute_uv)
+    found = _linalg.svd(a, full_matrices, compute_uv)
     return compat.SVDResult(*found) if compute_uv else found
 
 
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """`cupy.linalg.cholesky`; of the upper triangle if ``upper``."""
-    found = linalg.cholesky(a)
+    found = _linalg.cholesky(a)
     return cupy.conj(matrix_transpose(found)) if upper else found
 
 
@@ -67,13 +67,13 @@ def pinv(a: Any, rcond: Any = None, *, rtol: Any = None) -> Any:
 
 
 _OWN = {name for name, found in globals().items() if getattr(found, "__module__", None) and not name.startswith("_")}
-_THEIRS = {name for name in dir(linalg) if not name.startswith("_") and callable(getattr(linalg, name))}
+_THEIRS = {name for name in dir(_linalg) if not name.startswith("_") and callable(getattr(_linalg, name))}
 __all__ = sorted((_OWN | _THEIRS) - {"Any"})  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
     """An attribute of CuPy's module."""
-    return getattr(linalg, name)
+    return getattr(_linalg, name)
 
 
 def __dir__() -> list[str]:
