@@ -22,7 +22,7 @@ def timed(device: xl.Device, a: Any, b: Any) -> tuple[Any, float]:
 
 def main() -> None:
     device = xl.get_device()
-    side = int(sys.argv[1]) if len(sys.argv) > 1 else 1024 if device.kind == "cpu" else 15_360
+    side = int(sys.argv[1]) if len(sys.argv) > 1 else 15_360 if device.kind == "cuda" else 1024
     rng = np.random.default_rng(0)
     a, b = rng.random((side, side), dtype="float32"), rng.random((side, side), dtype="float32")
     expected, seconds = timed(xl.get_device("numpy:cpu"), a, b)

@@ -74,6 +74,14 @@ def test_a_map_may_be_larger_than_the_device() -> None:
     assert re.fullmatch(RESULTS["elevation.py"][0], last)
 
 
+def test_matrices_are_small_where_no_gpu_multiplies_them() -> None:
+    environ = {**os.environ, "XFERLIB_BACKEND": "sim"}
+    environ["PYTHONPATH"] = os.pathsep.join([str(FOLDER.parent), environ.get("PYTHONPATH", "")])
+    command = [sys.executable, str(FOLDER / "matmul.py")]  # 15,360 to a side take a CPU minutes
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True, timeout=100)
+    assert "the two agree to" in done.stdout
+
+
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
 def test_the_backend_for_jax_passes_the_conformance_suite(tmp_path: Path) -> None:
     """In a process of its own: one that has used JAX must not fork, as other tests do."""

@@ -206,8 +206,8 @@ def frames_of(call: Callable[[], Any]) -> list[str]:
 
 def test_they_are_functions_like_any_other() -> None:
     for found, names in [
-        (to_device, ["x", "misplaced", "backend", "device", "dtype", "stream", "out", "copy", "order"]),
-        (to_host, ["d", "dtype", "stream", "out", "pinned", "copy"]),
+        (to_device, ["x", "misplaced", "backend", "device", "dtype", "stream", "out", "copy", "order", "unknown"]),
+        (to_host, ["d", "dtype", "stream", "out", "pinned", "copy", "unknown"]),
     ]:
         own = in_python(found)
         assert (found.__name__, found.__qualname__, found.__module__) == (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import itertools
 import mmap
 import os
@@ -10,6 +11,7 @@ import platform
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -141,7 +143,7 @@ def test_the_disk_is_asked_for_every_row_of_a_memory_map_once_in_pieces_and_befo
     asked, dropped = spans.values()
     assert sum(high - low for low, high in dropped) > data.nbytes - 10 * 2 * page
     assert all((start + low) % page == (start + high) % page == 0 for low, high in dropped)
-    assert sorted(stop for stop, _ in file.seen) == [7, 14, 21, 28, 35, 42, 49, 56, 60]
+    assert sorted({stop for stop, _ in file.seen}) == [7, 14, 21, 28, 35, 42, 49, 56, 60]
     if xl.get_device().kind == "cpu":  # one thread reads the rows, and the kernel ahead of it by itself
         assert not asked
         return
@@ -334,7 +336,7 @@ def test_a_chunk_that_is_let_go_gives_its_memory_to_the_next_and_a_view_of_one_d
     views: list[Any] = []
 
     def placed(chunk: Any) -> Any:
-        places.append(chunk.__array_interface__["data"][0])
+        places.append(chunk.__array_interface__["data"][0] // 4096)
         if len(places) > 4:
             views.append(chunk[0, -3:])
         return chunk.sum(axis=1)
@@ -353,7 +355,7 @@ def test_a_chunk_that_the_function_keeps_is_not_filled_again(dtype: str) -> None
     def kept_now_and_then(chunk: Any) -> Any:
         if len(places) % 3 == 0:
             kept.append(chunk)
-        places.append(xl.get_backend(chunk).view(chunk).pointer)
+        places.append(xl.get_backend(chunk).view(chunk).pointer // 4096)
         return xl.to_host(chunk) * 2
 
     places: list[int] = []
@@ -363,6 +365,105 @@ def test_a_chunk_that_the_function_keeps_is_not_filled_again(dtype: str) -> None
         assert_same_bits(xl.to_host(chunk), source[3 * number : 3 * number + 1].astype(doubled.dtype))
     if xl.get_device().kind == "cpu":
         assert len(set(places)) < len(places)  # those that it lets go of are
+
+
+@pytest.mark.parametrize("offset", [0, 4, 16, 2048])
+def test_a_chunk_lies_as_its_rows_do_within_a_page_so_that_no_load_waits_for_an_earlier_store(offset: int) -> None:
+    memory = np.empty(4 * 400_000 + 8192, np.uint8)
+    begin = -memory.ctypes.data % 4096 + offset
+    source = memory[begin : begin + 4 * 400_000].view(np.float32).reshape(4, -1)
+    source[:] = rows(4, 100_000)
+    places: list[int] = []
+
+    def placed(chunk: Any) -> Any:
+        places.append(chunk.ctypes.data % 4096 - chunk.ctypes.data % 4096 % 16)
+        return chunk * 2
+
+    assert_same_bits(xl.stream_map(placed, source, chunk_rows=1, devices="numpy:cpu"), source * 2)
+    assert places == [row.ctypes.data % 4096 // 16 * 16 for row in source]
+
+
+# --- chunks that are not copied
+
+
+@pytest.mark.parametrize("kind", ["array", "map", "swapped", "columns", "read-only"])
+def test_a_function_that_only_reads_gets_the_rows_themselves_where_the_device_is_the_hosts_memory(
+    kind: str, tmp_path: Path
+) -> None:
+    data = rows(60, 4000)
+    source = mapped(tmp_path / "rows", data, "r") if kind == "map" else data.copy()
+    if kind == "swapped":
+        source = data.astype(data.dtype.newbyteorder())
+    elif kind == "columns":
+        source = np.repeat(data, 2, axis=1)[:, ::2]
+    elif kind == "read-only":
+        source.flags.writeable = False
+    shared: set[bool] = set()
+
+    def looked_at(chunk: Any) -> Any:
+        if xl.get_device().kind == "cpu":
+            shared.add(np.shares_memory(np.asarray(chunk), source))
+        if shared == {True} and isinstance(chunk, np.ndarray):
+            assert not chunk.flags.writeable
+        return same(chunk)
+
+    result = xl.stream_map(looked_at, source, chunk_rows=7, copy=None)
+    assert_same_bits(result, data)
+    if xl.get_device().kind == "cpu":
+        is_kept_from_writing = xl.get_backend().name == "numpy" or kind == "array"
+        assert shared == {kind not in ("swapped", "columns") and is_kept_from_writing}
+    assert source.flags.writeable == (kind not in ("map", "read-only"))  # the rows' views are others
+
+
+def test_kernels_read_rows_that_are_not_copied() -> None:
+    data = rows(60, 4000).astype(np.float32)
+    twice = xl.elementwise("float32 x", "float32 y", "y = x * 2", name="twice")
+    assert_same_bits(xl.stream_map(twice, data, chunk_rows=7, devices="numpy:cpu", copy=None), data * 2)
+
+
+def test_writing_to_rows_that_are_not_copied_is_an_error_and_leaves_them_as_they_were() -> None:
+    data = rows(60)
+    before = data.copy()
+
+    def written(chunk: Any) -> Any:
+        chunk += 1
+        return chunk
+
+    with pytest.raises(ValueError, match="read-only") as caught:
+        xl.stream_map(written, data, chunk_rows=7, devices="numpy:cpu", copy=None)
+    assert caught.value.rows_done == 0
+    assert_same_bits(data, before)
+    assert_same_bits(xl.stream_map(written, data, chunk_rows=7, devices="numpy:cpu"), before + 1)
+    assert_same_bits(data, before)
+
+
+def test_rows_are_replaced_in_place_by_a_function_that_only_reads_them() -> None:
+    data = rows(60)
+    doubled = data * 2
+    assert xl.stream_map(lambda rows: rows * 2, data, chunk_rows=7, devices="numpy:cpu", out=data, copy=None) is data
+    assert_same_bits(data, doubled)
+
+
+@pytest.mark.parametrize("copy", [False, 1, "none"])
+def test_another_copy_is_refused(copy: Any) -> None:
+    with pytest.raises(e.ArgumentError, match="copy=.* is neither True nor None; give None for a function that only"):
+        xl.stream_map(same, rows(), chunk_rows=7, copy=copy)
+
+
+def test_the_result_and_the_function_live_no_longer_than_their_users_without_the_garbage_collector() -> None:
+    class Doubling:
+        def __call__(self, chunk: Any) -> Any:
+            return same(chunk)
+
+    doubling = Doubling()
+    watched = weakref.ref(doubling)
+    gc.disable()
+    try:
+        xl.stream_map(doubling, rows(), chunk_rows=7)
+        del doubling
+        assert watched() is None
+    finally:
+        gc.enable()
 
 
 # --- reduction

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -484,6 +485,10 @@ def test_a_function_of_torch_in_a_kernel_is_told_of_numpys() -> None:
         ("cpu", "device='cpu'"),
         ("simulator", "did you mean 'sim'"),
         ("cdua", "did you mean 'cuda'"),
+        ("cuda0", "GPUs are devices 'cuda:0'"),
+        ("cuda:0", "GPUs are devices 'cuda:0'"),
+        ("GPU:1", "GPUs are devices 'cuda:0'"),
+        ("host", "device='cpu'"),
     ],
 )
 def test_a_backend_that_is_nearly_one_or_a_device(given: str, remedy: str) -> None:
@@ -784,3 +789,101 @@ def test_a_module_names_the_call_for_its_functions() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'f'; write module\.get_function\('f'\)$"):
         getattr(module, "f")  # noqa: B009  a type checker refuses it as well
     assert not hasattr(module, "_repr_html_")
+
+
+# --- habits from other libraries
+
+
+@pytest.mark.parametrize(
+    ("call", "keywords", "remedy"),
+    [
+        (xl.to_device, {"non_blocking": True}, r"keyword argument 'non_blocking'; to_device_async\(x\) and"),
+        (xl.to_device_async, {"non_blocking": True}, r"to_device_async\(x\) and .* return at once"),
+        (xl.to_host, {"blocking": False}, r"to_host\(\) got .* 'blocking'; .* return at once"),
+        (xl.to_host_async, {"pin_memory": True}, r"pinned_array\(x\) makes"),
+        (xl.to_device, {"devices": "cpu"}, "to_device.* unexpected keyword argument 'devices'$"),
+        (xl.prefetch, {"num_workers": 2}, "'num_workers'; prefetch takes batches as they come"),
+        (xl.prefetch, {"prefetch_factor": 2}, "depth=n copies n batches ahead"),
+        (xl.prefetch, {"fn": np.sqrt}, "transform=function"),
+        (partial(xl.stream_map, np.sqrt), {"chunk_rows": 1, "num_workers": 2}, "engine= takes an executor"),
+        (partial(xl.stream_map, np.sqrt), {"chunk_size": 1}, "missing .* 'chunk_rows'"),
+    ],
+)
+def test_a_keyword_of_another_library_is_told_ours(call: Any, keywords: dict[str, Any], remedy: str) -> None:
+    with pytest.raises(TypeError, match=remedy):
+        call(X, **keywords)
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("device_put", "xferlib.to_device"),
+        ("device_get", "xferlib.to_host"),
+        ("gpuarray", "xferlib.to_device"),
+        ("pagelocked_empty", "xferlib.pinned_empty"),
+        ("pin_memory", "xferlib.pinned_array"),
+        ("mem_alloc", "xferlib.empty"),
+        ("manual_seed", r"xferlib.random.default_rng\(seed\)"),
+        ("randn", "xferlib.random.*standard_normal"),
+        ("float32", "dtypes are NumPy's: numpy.float32"),
+        ("backend", "xferlib.get_backend"),
+    ],
+)
+def test_a_name_of_another_library_is_told_ours(name: str, remedy: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; {remedy}"):
+        getattr(xl, name)
+
+
+def test_modules_that_are_not_imported_with_the_package_say_so() -> None:
+    program = "import xferlib as xl; xl.testing"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "it is a module of its own: import xferlib.testing" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("use", "remedy"),
+    [
+        (lambda x: x.at, r"x\[index\] = value writes in place"),
+        (lambda x: x.contiguous(), r"x.copy\(\) is contiguous"),
+        (lambda x: x.half(), r"x.astype\(dtype\)"),
+        (lambda x: xl.get_array_module(x).clamp, "get_array_module.*clip"),
+        (lambda x: xl.get_array_module(x).cat, "get_array_module.*concat"),
+        (lambda x: xl.get_array_module(x).tensor, "get_array_module.*asarray"),
+        (lambda x: xl.get_array_module(x).asnumpy, r"xferlib.to_host\(x\)"),
+    ],
+)
+def test_a_simulated_array_tells_what_to_write_for_names_of_other_libraries(use: Any, remedy: str) -> None:
+    x = xl.to_device(X, backend="sim")
+    with pytest.raises(AttributeError, match=remedy):
+        use(x)
+
+
+def test_names_of_optree_lead_there() -> None:
+    tree: Any = xl.tree
+    with pytest.raises(AttributeError, match=r"'xferlib.tree' has no attribute 'map'; write optree.tree_map\(function"):
+        tree.map(np.sqrt, [X])
+    with pytest.raises(AttributeError, match=r"write optree.tree_leaves\(tree"):
+        tree.tree_leaves([X])
+    with pytest.raises(AttributeError, match="no attribute 'mpa'$"):
+        tree.mpa([X])
+
+
+def test_a_kernel_with_a_launch_in_brackets_is_told_how_it_is_called() -> None:
+    twice: Any = xl.elementwise("T x", "T y", "y = x * 2", name="twice")
+    with pytest.raises(e.KernelTypeError, match=r"twice\[...\] would choose threads.*call it with arrays: twice\(x\)"):
+        twice[1, 32](X)
+    source = "__global__ void fill(float *x) { }"
+    fill: Any = xl.raw_module(source).get_function("fill", cpu=lambda *_: None)
+    with pytest.raises(e.KernelTypeError, match=r"write fill\(grid, block, arguments\)"):
+        fill[1, 32](X)
+
+
+def test_a_graph_is_captured_and_not_constructed() -> None:
+    with pytest.raises(e.ArgumentError, match=r"write: with stream.capture\(\) as graph"):
+        xl.Graph()
+
+
+@pytest.mark.parametrize("source", [[X, X], (row for row in X), {"x": X}])
+def test_batches_given_to_stream_map_lead_to_prefetch(source: Any) -> None:
+    with pytest.raises(e.UnsupportedArrayError, match=r"loop over batches of your own: xferlib.prefetch\(batches\)"):
+        xl.stream_map(np.sqrt, source, chunk_rows=1)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from xferlib._core.array import check_dtype
 from xferlib._core.containers import flatten, register, say_where
 from xferlib._core.ordering import capture
 from xferlib._core.thresholds import DRIVER_MOST_UP, FEW_LEAVES, PACKED_LEAF_MOST, PACKED_UP_FROM
+from xferlib._runtime import peer_names
 from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag
 from xferlib._transfer import copies, ends, host_copy, many, packing, plan
 from xferlib._transfer.many_download import ManyDownload
@@ -33,6 +35,12 @@ if TYPE_CHECKING:
     from xferlib._core.raw import RawStream
 
 __all__ = ["load", "register", "save", "to_device", "to_host"]
+
+
+if not TYPE_CHECKING:  # or any name would pass a type checker
+
+    def __getattr__(name: str) -> NoReturn:
+        peer_names.refuse(sys.modules[__name__], name, peer_names.TREE_NAMES)
 
 
 def to_device(

@@ -85,8 +85,11 @@ def _documentation(function: Any) -> str:
     code, defaults_ = function.__code__, function.__kwdefaults__ or {}
     count, by_name = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
     names = code.co_varnames
-    star = f"*{names[by_name]}" if code.co_flags & 4 else "*"
+    has_star, has_stars = bool(code.co_flags & 4), bool(code.co_flags & 8)  # `inspect`, which loads slowly, names them
+    star = f"*{names[by_name]}" if has_star else "*"
     options = [f"{name}={defaults_[name]!r}" for name in names[count:by_name]]
+    if has_stars:
+        options.append(f"**{names[by_name + has_star]}")
     return f"{function.__name__}({', '.join([*names[:count], star, *options])})\n--\n\n{function.__doc__}"
 
 

@@ -13,7 +13,7 @@ from xferlib._core import devices
 from xferlib._core.array import Array
 from xferlib._core.device import DeviceSpec
 from xferlib._runtime import torch_compile
-from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag, refuse_positional
+from xferlib._runtime.checks import refuse_keyword, refuse_no_copy, refuse_no_flag, refuse_positional
 from xferlib._transfer import copies, ends, one_step, one_step_download
 from xferlib._transfer.handle import Transfer
 from xferlib.errors import ArgumentError
@@ -36,6 +36,7 @@ def to_device(
     out: Array | None = None,
     copy: bool | None = True,
     order: str = IN_C,
+    **unknown: Never,
 ) -> Array:
     """Copy an array to a device; the result never aliases ``x`` unless ``copy`` allows it.
 
@@ -71,6 +72,8 @@ def to_device(
     """
     if misplaced:
         refuse_positional("to_device", misplaced)
+    if unknown:
+        refuse_keyword("to_device", unknown)
     if copy is not True:
         refuse_no_copy(copy, "to_device")
     if order is not IN_C and is_fortran(order, "to_device"):
@@ -123,6 +126,7 @@ def to_device_async(
     dtype: Any = None,
     stream: Any = None,
     out: Array | None = None,
+    **unknown: Never,
 ) -> Transfer:
     """Start copying an array to a device and return at once, whatever memory it lies in.
 
@@ -142,12 +146,14 @@ def to_device_async(
     """
     if misplaced:
         refuse_positional("to_device_async", misplaced)
+    if unknown:
+        refuse_keyword("to_device_async", unknown)
     return copies.begin(ends.source_of(x), ends.target_of(backend, device, stream, out), dtype)
 
 
 def to_host(
     d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None, pinned: bool = False,
-    copy: bool | None = True,
+    copy: bool | None = True, **unknown: Never,
 ) -> HostArray:  # fmt: skip
     """Copy an array to host memory; complete on return, and an alias of ``d`` only where ``copy`` allows it.
 
@@ -170,6 +176,8 @@ def to_host(
         PinnedMemoryError: The pool has no room, or the system refuses more page-locked memory.
         StreamError: ``stream`` is of another device.
     """
+    if unknown:
+        refuse_keyword("to_host", unknown)
     if copy is not True:
         refuse_no_copy(copy, "to_host")
         refuse_no_flag(pinned, "to_host: pinned")
@@ -197,7 +205,7 @@ if not TYPE_CHECKING:  # those in C have no annotations
 
 
 def to_host_async(
-    d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None
+    d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None, **unknown: Never
 ) -> Transfer[HostArray]:
     """Start copying an array to host memory and return at once.
 
@@ -212,4 +220,6 @@ def to_host_async(
     Returns:
         A `Transfer` whose result is the host array.
     """
+    if unknown:
+        refuse_keyword("to_host_async", unknown)
     return copies.begin_to_host(d, dtype=dtype, stream=stream, out=out)

@@ -56,6 +56,8 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
     if not _group(arguments[0]) and (arguments[0] not in COMMANDS):
         name = arguments[0]  # what follows are its arguments
     choices = _group(arguments[0]) or [*COMMANDS, "--help", "--version"]
+    if len(arguments) == 1 and _group(name):
+        parser.error(f"{name!r} is the first of two words; the commands are {', '.join(choices)}")
     near = [*choices, *(each.partition(" ")[0] for each in choices)]
     return parser.error(
         f"there is no command {name!r}{did_you_mean(name, near)}; the commands are {', '.join(choices)}"

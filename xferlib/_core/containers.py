@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from xferlib.errors import ArgumentError, XferError
 
 NAMESPACE = "xferlib"
 """Namespace of `optree` in which xferlib looks for custom nodes, besides the global one."""
+_LEAVES = frozenset([np.ndarray, float, int, bool, complex, str, bytes, type(None)])
+"""Types of leaves, besides those of arrays that the registry has met."""
 
 
 def register(cls: type, flatten: Callable[[Any], tuple[Any, Any]], unflatten: Callable[[Any, Any], Any]) -> None:
@@ -69,9 +72,15 @@ def say_where(error: XferError, tree: Any, check: Callable[[Any], object], name:
 
 
 def _flatten(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
-    flat = _flatten_plain(tree)
-    if flat is not None:
-        return flat
+    flattener = driver_calls.flattener()
+    if flattener is not None:
+        flat, rebuilt = flattener
+        found = flat(tree, registry.by_type, _LEAVES)
+        if found is not None:
+            return found, functools.partial(rebuilt, tree)
+    plain = _flatten_plain(tree)
+    if plain is not None:
+        return plain
     import optree
 
     while True:
@@ -89,9 +98,11 @@ def _flatten(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
 
 
 def _flatten_plain(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]] | None:
-    """A list, tuple or dict of nothing but arrays at a tenth of the cost; None for any other tree."""
+    """An array, or a list, tuple or dict of nothing else, at a tenth of the cost; None for any other tree."""
     rebuild: Callable[[list[Any]], Any]
     cls = type(tree)
+    if cls is np.ndarray or cls is float or registry.is_array_type(cls):
+        return [tree], itemgetter(0)
     if cls is list or cls is tuple:
         leaves, rebuild = list(tree), cls
     elif cls is dict:

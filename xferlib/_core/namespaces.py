@@ -46,23 +46,25 @@ def make_namespace(
     return made
 
 
-# --- NumPy's names that a namespace does not have
+# --- NumPy's and torch's names that a namespace does not have
 
 RENAMED = {
     "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",
     "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh", "around": "round",
-    "array": "asarray", "bitwise_not": "bitwise_invert", "bool_": "bool", "concatenate": "concat",
-    "conjugate": "conj", "cumprod": "cumulative_prod", "cumsum": "cumulative_sum", "dot": "matmul", "fabs": "abs",
-    "flatten": "reshape", "invert": "bitwise_invert",
+    "array": "asarray", "as_tensor": "asarray", "bitwise_not": "bitwise_invert", "bool_": "bool", "cat": "concat",
+    "clamp": "clip", "concatenate": "concat", "conjugate": "conj", "cumprod": "cumulative_prod",
+    "cumsum": "cumulative_sum", "dot": "matmul", "fabs": "abs", "flatten": "reshape", "invert": "bitwise_invert",
     "left_shift": "bitwise_left_shift", "norm": "vector_norm", "power": "pow", "ravel": "reshape",
-    "right_shift": "bitwise_right_shift", "rint": "round", "swapaxes": "moveaxis", "transpose": "permute_dims",
+    "right_shift": "bitwise_right_shift", "rint": "round", "swapaxes": "moveaxis", "tensor": "asarray",
+    "transpose": "permute_dims",
     "true_divide": "divide", "unique": "unique_values",
 }  # fmt: skip
 """The names that differ. `fmod`, whose remainder has another sign, has no equal here, nor have partial functions."""
 
 COMPOSED = {
     "allclose": "xp.all(xp.abs(x - y) <= tolerance)", "argwhere": "xp.stack(xp.nonzero(x), axis=1)",
-    "array_equal": "xp.all(x == y)", "column_stack": "xp.stack(columns, axis=1)", "copy": "xp.asarray(x, copy=True)",
+    "array_equal": "xp.all(x == y)", "asnumpy": "xferlib.to_host(x)",
+    "column_stack": "xp.stack(columns, axis=1)", "copy": "xp.asarray(x, copy=True)",
     "deg2rad": "x * (xp.pi / 180)", "dstack": "xp.stack(arrays, axis=2) of matrices",
     "flatnonzero": "xp.nonzero(xp.reshape(x, -1))[0]", "hstack": "xp.concat(arrays, axis=1) of matrices",
     "identity": "xp.eye(n)", "isclose": "xp.abs(x - y) <= tolerance", "load": "xferlib.load(path)",

@@ -141,9 +141,8 @@ def loaded() -> tuple[Backend, ...]:
 
 
 _DEVICES = {
-    "cpu": "; the CPU is a device of numpy and torch, device='cpu'",
-    "cuda": "; GPUs are devices 'cuda:0', 'cuda:1', ...",
-    "gpu": "; GPUs are devices 'cuda:0', 'cuda:1', ...",
+    **dict.fromkeys(("cpu", "host"), "; the CPU is a device of numpy and torch, device='cpu'"),
+    **dict.fromkeys(("cuda", "gpu"), "; GPUs are devices 'cuda:0', 'cuda:1', ..."),
 }
 """The hint for a kind of device that is given as a backend's name."""
 _OTHER_NAMES = {"simulator": "sim", "simulated": "sim", "np": "numpy", "cp": "cupy", "pt": "torch"}
@@ -155,7 +154,8 @@ def _factory(name: str) -> Any:
         point = _entry_points().get(name)
         if point is None:
             kind = name.casefold()
-            near = _DEVICES.get(kind) or did_you_mean(_OTHER_NAMES.get(kind, name), names())
+            near = _DEVICES.get(kind.partition(":")[0].rstrip("0123456789"))
+            near = near or did_you_mean(_OTHER_NAMES.get(kind, name), names())
             near = near or did_you_mean(kind, [*names(), *_DEVICES])
             raise BackendNotFoundError(
                 f"there is no backend {shown(name)}{near}; the registered ones are {', '.join(names())}"

@@ -152,9 +152,9 @@ PYTHON_LEAF_FROM = 4 << 20
 """A smaller leaf that no threads of C stage is copied by the thread that begins the tree: waking another of Python's
 takes as long."""
 IN_TURN_MOST = 8 << 20
-"""A larger chunk of a `stream_map` on a CPU is copied by threads of its own. Below, the copies leave the function's
-data in the caches, and threads beside it win less than their hand-overs take: 4 MiB take 1.4 of a plain loop's time in
-turn, and 2.4 with threads (two busy cores)."""
+"""A larger chunk of a `stream_map` on a CPU is copied by threads of its own, if there are cores. Below, copies leave
+the function's data in the caches, and threads beside it win less than their hand-overs take: 4 MiB take 1.4 of a plain
+loop's time in turn, and 2.4 with threads (two busy cores)."""
 RECYCLED_CHUNK_FROM = 128 << 10
 """From here on such a chunk lies in recycled memory: malloc may return its pages to the kernel in each step."""
 RESULT_BEGUN_FROM = 8 << 20

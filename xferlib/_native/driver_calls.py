@@ -68,11 +68,22 @@ def distinguisher() -> Callable[[list[Any]], bool] | None:
     return None if module is None else module.is_distinct
 
 
-def copier() -> Callable[[list[Any], Callable[[Any], Any], type, frozenset[Any], int], Any] | None:
-    """A function that copies the small arrays of a list; None where it is not compiled.
+def flattener() -> tuple[Callable[..., list[Any] | None], Callable[[Any, list[Any]], Any]] | None:
+    """Two functions, for trees of nothing but dicts, lists and tuples; None where they are not compiled.
 
-    It takes the list, a function that copies an array, the exact type of the arrays, the dtypes that are copied, and
-    the most bytes of an array. It returns a new list, in which all other objects are as they were, and their number.
+    The first takes a tree, a dict whose keys are the types of arrays (values may be None for those that are none), and
+    a set of the types of other leaves, and gives the leaves; None where there is any other object. The second takes the
+    tree and a list of as many leaves, and gives new containers with those.
+    """
+    module = _module()
+    return None if module is None else (module.flat, module.rebuilt)
+
+
+def copier() -> Callable[[list[Any], int], tuple[list[Any], int]] | None:
+    """A function that copies the small NumPy arrays of a list; None where it is not compiled.
+
+    It takes the list and the most bytes of an array. It returns a new list, in which all other objects are as they
+    were, and their number.
     """
     module = _module()
     return None if module is None else module.copied

@@ -835,6 +835,16 @@ static PyObject *copied_on_host(PyObject *x, const description *src, const descr
     return NULL;
 }
 
+/* A copy of a NumPy array of up to `most` bytes and of a dtype that every device holds; NULL, without an error but for the
+   copy's own, of any other object. */
+PyObject *xf_small_copy(PyObject *object, Py_ssize_t most)
+{
+    description d;
+    if (!front.new_copy || (PyObject *)Py_TYPE(object) != front.ndarray || !see_host(object, &d) || d.nbytes > most)
+        return NULL;
+    return front.new_copy(object, 0);
+}
+
 /* --- to a device: NULL, with or without an error set, where Python is to do it */
 
 static PyObject *send_to_new(PyObject *x, const description *src, const description *arriving, end *e)

@@ -4,8 +4,130 @@
    microsecond, and a copy that is enqueued one and a half. Here they cost 50 ns, and what the driver takes. */
 
 #include "leaves.h"
+#include "front.h"
 
 #include <stdlib.h>
+
+/* --- their structure */
+
+enum { DEEPEST = 100 }; /* of containers within each other: a deeper tree is left to Python, which refuses endless ones */
+
+static int add_leaves(PyObject *node, PyObject *arrays, PyObject *others, PyObject *leaves, int depth);
+
+/* The same for each of some nodes. */
+static int add_item(PyObject *item, PyObject *arrays, PyObject *others, PyObject *leaves, int depth)
+{
+    int found = 0;
+    if (!item)
+        return -1;
+    Py_INCREF(item);
+    found = add_leaves(item, arrays, others, leaves, depth);
+    Py_DECREF(item);
+    return found;
+}
+
+/* Add the leaves of a node to a list: 1; 0 where Python has to look at one; -1 with an error set. */
+static int add_leaves(PyObject *node, PyObject *arrays, PyObject *others, PyObject *leaves, int depth)
+{
+    PyObject *key, *value, *type = (PyObject *)Py_TYPE(node);
+    Py_ssize_t place = 0;
+    int found = 1;
+    if (PyDict_CheckExact(node)) {
+        if (depth >= DEEPEST)
+            return 0;
+        while (found == 1 && PyDict_Next(node, &place, &key, &value))
+            found = add_item(value, arrays, others, leaves, depth + 1);
+        return found;
+    }
+    if (PyList_CheckExact(node) || PyTuple_CheckExact(node)) {
+        int is_list = PyList_CheckExact(node);
+        if (depth >= DEEPEST)
+            return 0;
+        for (; found == 1 && place < (is_list ? PyList_Size(node) : PyTuple_Size(node)); ++place)
+            found = add_item(
+                is_list ? PyList_GetItem(node, place) : PyTuple_GetItem(node, place), arrays, others, leaves, depth + 1);
+        return found;
+    }
+    value = PyDict_GetItemWithError(arrays, type);
+    if (!value && PyErr_Occurred())
+        return -1;
+    found = value && value != Py_None ? 1 : PySet_Contains(others, type);
+    return found == 1 && PyList_Append(leaves, node) ? -1 : found;
+}
+
+/* (tree, dict of types to what is not None for those of arrays, set of the types of other leaves) -> a list of the leaves
+   of dicts, lists and tuples within each other; None where there is an object of any other type. */
+PyObject *xf_flat(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    PyObject *leaves;
+    int found;
+    (void)module;
+    if (count != 3 || !PyDict_Check(given[1]) || !PyAnySet_Check(given[2]))
+        return PyErr_Format(PyExc_TypeError, "flat takes a tree, a dict and a set");
+    leaves = PyList_New(0);
+    found = leaves ? add_leaves(given[0], given[1], given[2], leaves, 0) : -1;
+    if (found == 1)
+        return leaves;
+    Py_XDECREF(leaves);
+    return found ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *rebuilt(PyObject *node, PyObject *leaves, Py_ssize_t *next);
+
+static PyObject *rebuilt_sequence(PyObject *node, PyObject *leaves, Py_ssize_t *next)
+{
+    int is_list = PyList_CheckExact(node);
+    Py_ssize_t length = is_list ? PyList_Size(node) : PyTuple_Size(node);
+    PyObject *made = is_list ? PyList_New(length) : PyTuple_New(length);
+    for (Py_ssize_t i = 0; made && i < length; ++i) {
+        PyObject *item = Py_XNewRef(is_list ? PyList_GetItem(node, i) : PyTuple_GetItem(node, i)), *new;
+        new = item ? rebuilt(item, leaves, next) : NULL;
+        Py_XDECREF(item);
+        if (!new || (is_list ? PyList_SetItem(made, i, new) : PyTuple_SetItem(made, i, new))) {
+            Py_DECREF(made);
+            return NULL;
+        }
+    }
+    return made;
+}
+
+static PyObject *rebuilt(PyObject *node, PyObject *leaves, Py_ssize_t *next)
+{
+    PyObject *made, *key, *value;
+    Py_ssize_t place = 0;
+    if (PyList_CheckExact(node) || PyTuple_CheckExact(node))
+        return rebuilt_sequence(node, leaves, next);
+    if (!PyDict_CheckExact(node)) {
+        made = Py_XNewRef(PyList_GetItem(leaves, *next));
+        *next += 1;
+        return made;
+    }
+    made = PyDict_Copy(node); /* whose values may be replaced while it is looked through */
+    while (made && PyDict_Next(made, &place, &key, &value)) {
+        PyObject *new = rebuilt(value, leaves, next);
+        if (!new || PyDict_SetItem(made, key, new))
+            Py_CLEAR(made);
+        Py_XDECREF(new);
+    }
+    return made;
+}
+
+/* (tree, list) -> new dicts, lists and tuples as in a tree that `flat` took, with the objects of the list as their leaves. */
+PyObject *xf_rebuilt(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    Py_ssize_t next = 0;
+    PyObject *made;
+    (void)module;
+    if (count != 2 || !PyList_Check(given[1]))
+        return PyErr_Format(PyExc_TypeError, "rebuilt takes a tree and a list");
+    made = rebuilt(given[0], given[1], &next);
+    if (made && next == PyList_Size(given[1]))
+        return made;
+    if (made || PyErr_ExceptionMatches(PyExc_IndexError))
+        PyErr_Format(PyExc_RuntimeError, "the tree was changed while its arrays were copied");
+    Py_XDECREF(made);
+    return NULL;
+}
 
 /* --- on the host */
 
@@ -36,55 +158,23 @@ PyObject *xf_is_distinct(PyObject *module, PyObject *list)
     return PyBool_FromLong(is_distinct);
 }
 
-static PyObject *dtype_name, *nbytes_name; /* interned, for the life of the process */
-
-/* Whether an array is copied here: of `most` bytes or fewer, and of one of the dtypes. -1 with an error set. `known` is
-   the dtype of the array before, if it is one of them: as a rule this one's too. */
-static int is_small(PyObject *array, PyObject *dtypes, Py_ssize_t most, PyObject **known)
-{
-    PyObject *dtype = PyObject_GetAttr(array, dtype_name), *size;
-    Py_ssize_t nbytes;
-    int is_one;
-    if (!dtype)
-        return -1;
-    is_one = dtype == *known ? 1 : PySet_Contains(dtypes, dtype);
-    if (is_one == 1)
-        *known = dtype; /* compared, never used */
-    Py_DECREF(dtype);
-    if (is_one != 1)
-        return is_one;
-    size = PyObject_GetAttr(array, nbytes_name);
-    if (!size)
-        return -1;
-    nbytes = PyLong_AsSsize_t(size);
-    Py_DECREF(size);
-    return nbytes == -1 && PyErr_Occurred() ? -1 : nbytes <= most;
-}
-
-/* (list, function that copies an array, type of arrays, frozenset of dtypes, most bytes) -> a list with the copies of those
-   that are of exactly that type, one of the dtypes, and not larger, the other objects as they are; and how many those are. */
+/* (list, most bytes) -> a list with copies of the NumPy arrays that are not larger and have a dtype that every device holds,
+   the other objects as they are; and how many those are. */
 PyObject *xf_copied(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     Py_ssize_t length, most, others = 0;
-    PyObject *made, *known = NULL;
+    PyObject *made;
     (void)module;
-    if (count != 5 || !PyList_Check(given[0]) || !PyAnySet_Check(given[3]))
-        return PyErr_Format(PyExc_TypeError, "copied takes a list, a function, a type, a set and a size");
-    most = PyLong_AsSsize_t(given[4]);
+    if (count != 2 || !PyList_Check(given[0]))
+        return PyErr_Format(PyExc_TypeError, "copied takes a list and a size");
+    most = PyLong_AsSsize_t(given[1]);
     if (most == -1 && PyErr_Occurred())
         return NULL;
-    if (!dtype_name)
-        dtype_name = PyUnicode_InternFromString("dtype");
-    if (!nbytes_name)
-        nbytes_name = PyUnicode_InternFromString("nbytes");
     length = PyList_Size(given[0]);
-    made = dtype_name && nbytes_name ? PyList_New(length) : NULL;
+    made = PyList_New(length);
     for (Py_ssize_t i = 0; made && i < length; ++i) {
-        PyObject *item = Py_XNewRef(PyList_GetItem(given[0], i)), *copy = NULL;
-        int is_copied = !item ? -1 : (PyObject *)Py_TYPE(item) != given[2] ? 0 : is_small(item, given[3], most, &known);
-        if (is_copied == 1)
-            copy = PyObject_CallFunctionObjArgs(given[1], item, NULL);
-        else if (is_copied == 0)
+        PyObject *item = Py_XNewRef(PyList_GetItem(given[0], i)), *copy = item ? xf_small_copy(item, most) : NULL;
+        if (!copy && item && !PyErr_Occurred())
             copy = Py_NewRef(item), ++others;
         Py_XDECREF(item);
         if (!copy || PyList_SetItem(made, i, copy)) {

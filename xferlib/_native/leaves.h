@@ -12,6 +12,8 @@ typedef struct {
     int (*copy)(uint64_t dst, uint64_t src, uint64_t nbytes, uint64_t stream);
 } CopyEach;
 
+PyObject *xf_flat(PyObject *module, PyObject *const *given, Py_ssize_t count);
+PyObject *xf_rebuilt(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_is_distinct(PyObject *module, PyObject *list);
 PyObject *xf_copied(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_locate(PyObject *module, PyObject *const *given, Py_ssize_t count);

@@ -154,6 +154,7 @@ class Results:
     def end(self) -> None:
         """Every thread that stored results has ended: the calling one comes after them."""
         self._turn.take_over()
+        self.on_stop = lambda: None  # what it belongs to holds these results, and would live until a garbage collection
 
     def explain(self, error: BaseException) -> None:
         """Say in an error how far it has come."""
@@ -186,5 +187,7 @@ def _refuse_elsewhere(value: Any, stream: Stream) -> ArrayInfo | None:
 
 
 def _tree_to_host(value: Any, stream: Stream) -> Any:
+    if stream.device.kind == "cpu":  # one stream is like another
+        return tree.to_host(value)
     with stream:  # rather than as an argument, for which leaves that are on the host have no use
         return tree.to_host(value)

@@ -17,6 +17,7 @@ from xferlib._core.stream import current_stream
 from xferlib._core.thresholds import IN_TURN_MOST, RECYCLED_CHUNK_FROM
 from xferlib._memory.host import RECYCLED_FROM, host_cache, let_malloc_recycle
 from xferlib._pipeline.device_worker import Station
+from xferlib._runtime import thread_budget
 from xferlib._runtime.interrupts import deferred
 from xferlib.errors import ArgumentError, UnsupportedArrayError
 
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
 
 _ALONE = 2
 """`sys.getrefcount` of an attribute that nothing else refers to: the attribute and the call's argument."""
+
+_ALIASED = 4096
+"""Processors take a load for dependent on an earlier store of the same address modulo this. Two arrays at the same one
+are copied without such pairs: 512 KiB from the second-level cache in 25 us, and in 53 if 16 bytes apart (NumPy's
+large arrays begin at 16)."""
+_ALIGNED = 16
+"""Bytes: every dtype may begin at a multiple."""
 
 
 def listed(devices: Any, call: str = "stream_map") -> list[Any]:
@@ -68,18 +76,20 @@ def chunks_of(low: int, high: int, chunk_rows: int) -> list[tuple[int, int]]:
 
 
 class InTurn:
-    """A CPU, to which small chunks are copied, and their results from it, in the calling thread.
+    """A CPU, to which chunks are copied, and their results from it, in the calling thread.
 
     A hand-over between threads takes as long as the copy of a megabyte, and no link works meanwhile. Chunks lie in
     recycled memory: malloc may return the pages of a fresh array in each step, and faults on them take longer than the
-    copy.
+    copy. Where the function only reads, rows that a device can hold as they are need no copy.
 
     Args:
         device, numbers, results: As for `Station`.
+        may_alias: Chunks may be the rows of the source themselves.
     """
 
-    def __init__(self, device: Device, numbers: range, results: Results) -> None:
+    def __init__(self, device: Device, numbers: range, results: Results, *, may_alias: bool) -> None:
         self.device = device
+        self._may_alias = may_alias
         self._numbers: Iterator[int] = iter(numbers)
         self._results = results
         self._backend = registry.get(device.backend).at(device)
@@ -93,19 +103,39 @@ class InTurn:
     def next(self) -> Any:
         """Return the next chunk on the device."""
         host = self._results.read(next(self._numbers))
-        if (recycled := self._recycled(host)) is not None:
+        if self._may_alias and (rows := self._rows(host)) is not None:
+            return rows
+        if host.nbytes >= RECYCLED_CHUNK_FROM and (recycled := self._recycled(host)) is not None:
             return transfers.to_device(host, out=recycled)
         return transfers.to_device(host, device=self.device)
 
-    def _recycled(self, host: HostArray) -> Array | None:
-        """Memory for a chunk, free again when the function has let go of it; None where malloc recycles by itself."""
-        dtype = host.dtype.newbyteorder("=")
-        if host.nbytes < RECYCLED_CHUNK_FROM or dtype not in SUPPORTED or self._backend.plain_arrays is None:
+    def _rows(self, host: HostArray) -> Array | None:
+        """The rows themselves as an array of the device's library; None where they must be put in order."""
+        if not (self._holds(host.dtype) and host.flags.c_contiguous and host.flags.aligned):
             return None
-        if self._memory is None or self._memory.nbytes < host.nbytes or sys.getrefcount(self._memory) > _ALONE:
-            self._memory = host_cache.empty((max(host.nbytes, RECYCLED_FROM),), np.dtype(np.uint8))
-        memory = self._memory
-        return self._backend.over(address(memory), host.shape, dtype, device=self.device, owner=memory)
+        plain = self._backend.plain_arrays
+        if plain is not None and plain.array_type is np.ndarray:
+            rows = host.view(np.ndarray)
+            rows.flags.writeable = False
+            return rows
+        if not host.flags.writeable:  # another library would write to pages that end the process
+            return None
+        return self._backend.over(address(host), host.shape, host.dtype, device=self.device, owner=host)
+
+    def _holds(self, dtype: np.dtype[Any]) -> bool:
+        return dtype in SUPPORTED and self._backend.plain_arrays is not None
+
+    def _recycled(self, host: HostArray) -> Array | None:
+        """Memory for a chunk, free again when the function has let go of it; None where there can be none."""
+        dtype = host.dtype if host.dtype.isnative else host.dtype.newbyteorder("=")
+        if not self._holds(dtype):
+            return None
+        needed = host.nbytes + _ALIASED
+        if self._memory is None or self._memory.nbytes < needed or sys.getrefcount(self._memory) > _ALONE:
+            self._memory = host_cache.empty((max(needed, RECYCLED_FROM),), np.dtype(np.uint8))
+        memory, begin = self._memory, address(self._memory)
+        pointer = begin + (address(host) - begin) % _ALIASED // _ALIGNED * _ALIGNED
+        return self._backend.over(pointer, host.shape, dtype, device=self.device, owner=memory)
 
     def give(self, number: int, value: Any) -> None:
         """Store a result."""
@@ -115,7 +145,8 @@ class InTurn:
         """No-op: no thread waits."""
 
     def close(self) -> None:
-        """No-op: there is no thread."""
+        """Let go of the memory: the next call's chunks may lie there."""
+        self._memory = None
 
 
 class ChunkMap:
@@ -126,13 +157,17 @@ class ChunkMap:
         results: Reads chunks and stores results.
         targets: Chunk k goes to device k modulo their number.
         depth: Chunks on each device.
+        may_alias: On a device in the host's memory chunks may be the rows of the source themselves.
     """
 
-    def __init__(self, fn: Callable[[Any], Any], results: Results, targets: list[Device], depth: int) -> None:
+    def __init__(
+        self, fn: Callable[[Any], Any], results: Results, targets: list[Device], depth: int, *, may_alias: bool
+    ) -> None:
         self._fn = fn
         self._results = results
         self._targets = targets
         self._depth = depth
+        self._may_alias = may_alias
         self._stations: list[Station | InTurn] = []
         results.on_stop = self._release
 
@@ -144,13 +179,15 @@ class ChunkMap:
         results, count = self._results, len(self._targets)
         try:
             results.report()
-            is_small = count == 1 and self._is_small()
+            is_in_turn = count == 1 and self._is_in_turn()
             if any(device.kind == "cpu" for device in self._targets):
                 let_malloc_recycle()  # also where the function's own arrays come from
             for index, device in enumerate(self._targets):
                 numbers = range(index, len(results.spans), count)
                 self._stations.append(
-                    InTurn(device, numbers, results) if is_small else Station(device, numbers, results, self._depth)
+                    InTurn(device, numbers, results, may_alias=self._may_alias)
+                    if is_in_turn
+                    else Station(device, numbers, results, self._depth)
                 )
                 self._stations[-1].start()
             for number in range(len(results.spans)):
@@ -171,12 +208,14 @@ class ChunkMap:
         results.report()
         return results.value
 
-    def _is_small(self) -> bool:
-        """Whether the chunks are small ones in memory, for a device without streams."""
+    def _is_in_turn(self) -> bool:
+        """Whether threads beside the function would gain nothing: on a device without streams, for chunks in memory
+        that are small, or not copied, and where there is one core."""
         results, device = self._results, self._targets[0]
         if not results.spans or results.waits or registry.get(device.backend).at(device).capabilities.streams:
             return False
-        return bool(results.read(0).nbytes <= IN_TURN_MOST)
+        is_alone = self._may_alias or thread_budget.crew().each_way == 1
+        return is_alone or bool(results.read(0).nbytes <= IN_TURN_MOST)
 
     def _release(self) -> None:
         for station in self._stations:

@@ -22,12 +22,14 @@ from xferlib._pipeline.rotation import Dealer, Rotation
 from xferlib._pipeline.routing import Router
 from xferlib._pipeline.sequence_feed import ListFeed
 from xferlib._pipeline.side_stream import Conveyor
-from xferlib._runtime.checks import MOST_AHEAD, whole
+from xferlib._runtime.checks import MOST_AHEAD, refuse_keyword, whole
 from xferlib._transfer import ends, plan
 from xferlib._transfer.host_end import HostEnd
 from xferlib.errors import ArgumentError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
+    from typing import Never
+
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, DeviceSpec
     from xferlib._core.raw import RawStream
@@ -46,6 +48,7 @@ def prefetch(
     transform: Callable[[Any], Any] | None = None,
     stream: Any = None,
     devices: Any = None,
+    **unknown: Never,
 ) -> Prefetcher:
     """Iterate over batches as device arrays; the next ones are copied while you work on this one.
 
@@ -91,6 +94,8 @@ def prefetch(
         UnsupportedArrayError: ``batches`` is no iterable, or one batch instead of several, or a data set's columns.
         DeviceNotFoundError, StreamError: There is no such device, or the stream is of another one.
     """
+    if unknown:
+        refuse_keyword("prefetch", unknown)
     ahead = whole(depth, least=1)
     if ahead is None or ahead > MOST_AHEAD:
         raise ArgumentError(

@@ -43,13 +43,12 @@ class Sink(Protocol):
 class _Into:
     """An array of the host, filled in any order."""
 
-    is_ordered = is_reduction = False
+    is_ordered = is_reduction = waits = False
 
     def __init__(self, value: Any, out: HostArray, pages: Pages | None = None) -> None:
         self.value = value
-        self.out = out
+        self.out = out.view(np.ndarray)  # which takes the short ways
         self._pages = pages
-        self.waits = pages is not None
 
     def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
         into: HostArray = self.out[start:stop]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -24,7 +25,8 @@ class Source(Protocol):
 
     rows: int
     waits: bool
-    """Whether reading may wait, for a disk or for the program."""
+    """Whether reading may wait, for a disk or for the program: threads beside the function are worth their hand-overs.
+    Not that of a memory map, whose pages the kernel reads ahead and keeps."""
 
     def read(self, start: int, stop: int) -> Any:
         """The rows as a host array, which stays as it is until they are `done` with."""
@@ -59,8 +61,6 @@ class _Mapped(_Array):
             one thread that reads in order the kernel reads ahead by itself, with less work.
     """
 
-    waits = True
-
     def __init__(self, array: HostArray, pages: Pages, *, is_staged: bool) -> None:
         super().__init__(array)
         pages.refuse_truncated("source")
@@ -75,7 +75,7 @@ class _Mapped(_Array):
         if self._is_staged and ahead > self._asked:
             self._pages.will_need(max(start, self._asked), ahead)
             self._asked = ahead
-        return self._array[start:stop]
+        return self._array[start:stop].view(np.ndarray)  # which takes the short ways
 
     def done(self, start: int, stop: int) -> None:
         self._pages.let_go(start, stop)
@@ -155,9 +155,10 @@ def source_of(source: Any, most_rows: int, place: Device) -> Source:
         )
     shape, is_readable = getattr(source, "shape", None), hasattr(source, "read_into") or hasattr(source, "__getitem__")
     if not shape or not is_readable or getattr(source, "dtype", None) is None:
+        others = "; loop over batches of your own: xferlib.prefetch(batches)" if isinstance(source, Iterable) else ""
         raise UnsupportedArrayError(
             f"stream_map: source is {type(source).__name__}, which has no shape, dtype and slices; give an array, a "
-            "memory map, a zarr or h5py array, or an object with shape, dtype and read_into(out, start)"
+            f"memory map, a zarr or h5py array, or an object with shape, dtype and read_into(out, start){others}"
         )
     _array.check_dtype(source.dtype, what="source")
     return _Filling(source, most_rows, place.backend) if hasattr(source, "read_into") else _Sliced(source)

@@ -8,15 +8,18 @@ both sides.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xferlib._core import registry
 from xferlib._core.ordering import capture
 from xferlib._pipeline import row_sinks, row_sources
 from xferlib._pipeline.chunk_ledger import Results
 from xferlib._pipeline.chunk_map import ChunkMap, chunks_of, listed, targets_of
-from xferlib._runtime.checks import MOST_AHEAD, whole
+from xferlib._runtime.checks import MOST_AHEAD, refuse_keyword, whole
 from xferlib.errors import ArgumentError, shown
+
+if TYPE_CHECKING:
+    from typing import Never
 
 
 def stream_map(
@@ -32,6 +35,8 @@ def stream_map(
     start: int = 0,
     progress: Callable[[int, int], Any] | None = None,
     engine: Any = None,
+    copy: bool | None = True,
+    **unknown: Never,
 ) -> Any:
     """Apply a function on devices to data of any size, in chunks of rows.
 
@@ -71,12 +76,14 @@ def stream_map(
             the executor tries again, as Dask does. Or a communicator, of `xferlib.distributed` or anything with
             ``rank``, ``size`` and ``barrier()``: each rank makes this call, and computes its part of the rows; all of
             them share ``out``, and each gets the value of ``reduce``.
+        copy: None: the function only reads its chunk, so where the device is a CPU it may get the source's rows
+            themselves, which NumPy lets it only read. True: it may write to its chunk, which is a copy.
 
     Returns:
         ``out``, or the new array, or the value of ``reduce``; without any row None or ``initial``.
 
     Raises:
-        ArgumentError: A number out of its range; ``reduce`` and ``out`` together.
+        ArgumentError: A number out of its range; ``reduce`` and ``out`` together; another ``copy``.
         UnsupportedArrayError, UnsupportedDTypeError: ``source`` or ``out`` cannot be read or written so.
         LayoutError: ``out`` does not fit the source, or shares memory with it, or a result does not fit ``out``; or it
             is the source and there is an executor; or the file of a memory map has been truncated.
@@ -85,6 +92,8 @@ def stream_map(
         DistributedError: The cluster of an ``engine`` has lost its scheduler.
         DistributedTimeoutError: Or has had no workers for a minute.
     """
+    if unknown:
+        refuse_keyword("stream_map", unknown)
     chunk_rows, depth = _from_one("chunk_rows", chunk_rows), _from_one("depth", depth)
     if depth > MOST_AHEAD:
         raise ArgumentError(f"stream_map: depth={shown(depth)} is more than {MOST_AHEAD}; 3 lets all steps run at once")
@@ -98,6 +107,11 @@ def stream_map(
                 f"stream_map: {name}={shown(function)} is no function; give a function of {arguments}"
                 f"{', or leave it away' * (name != 'fn')}"
             )
+    if copy is not True and copy is not None:
+        raise ArgumentError(
+            f"stream_map: copy={shown(copy)} is neither True nor None; give None for a function that only reads its "
+            "chunk"
+        )
     if reduce is not None and out is not None:
         raise ArgumentError("stream_map: reduce and out exclude each other; leave out away, and take what is returned")
     if reduce is None and initial is not None:
@@ -119,11 +133,14 @@ def stream_map(
     sink = row_sinks.sink_of(out, rows.rows, source) if reduce is None else row_sinks.Reduced(reduce, initial)
     if engine is not None:
         return run(
-            ranges.MapRequest(fn, source, rows, out, sink, chunk_rows, listed(devices), depth, first, progress), engine
+            ranges.MapRequest(
+                fn, source, rows, out, sink, chunk_rows, listed(devices), depth, first, progress, copy is None
+            ),
+            engine,
         )
     results = Results(rows, sink, chunks_of(first, rows.rows, chunk_rows), progress)
     try:
-        return ChunkMap(fn, results, targets, depth).run()
+        return ChunkMap(fn, results, targets, depth, may_alias=copy is None).run()
     except BaseException as error:
         results.explain(error)
         raise

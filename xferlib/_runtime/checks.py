@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from xferlib._runtime import peer_names
 from xferlib.errors import ArgumentError, KernelTypeError, shown
 
 MOST_AHEAD = 4096
@@ -70,6 +72,17 @@ def refuse_no_copy(value: Any, call: str) -> None:
     """
     if value is not True and value is not False and value is not None:
         raise ArgumentError(f"{call}: copy={shown(value)} is neither True, False nor None; give one of them")
+
+
+def refuse_keyword(call: str, unknown: Mapping[str, object]) -> NoReturn:
+    """Refuse a keyword that a call does not have, as Python would, and name ours where other libraries have it.
+
+    Raises:
+        TypeError: Always.
+    """
+    name = next(iter(unknown))
+    remedy = peer_names.KEYWORDS[call].get(name)
+    raise TypeError(f"{call}() got an unexpected keyword argument {name!r}{f'; {remedy}' if remedy else ''}")
 
 
 def refuse_positional(call: str, misplaced: tuple[Any, ...]) -> NoReturn:

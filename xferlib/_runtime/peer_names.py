@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import ModuleType
 from typing import NoReturn
 
 ARRAY_NAMES = {
@@ -10,10 +11,13 @@ ARRAY_NAMES = {
         ("asnumpy", "copy_to_host", "cpu", "detach", "get", "get_async", "numpy", "to_host"),
         "xferlib.to_host(x) copies it to the host",
     ),
+    "at": "x[index] = value writes in place",
     "block_until_ready": "xferlib.synchronize() waits for all work on its device",
     "clone": "x.copy() makes another",
+    "contiguous": "x.copy() is contiguous",
     "cuda": "xferlib.to_device(x, device='cuda:0') copies it there",
     "data_ptr": "x.__cuda_array_interface__ has the address on a GPU",
+    **dict.fromkeys(("double", "float", "half", "int", "long"), "x.astype(dtype) converts it"),
     "dim": "x.ndim counts its axes",
     "fill_": "x[...] = value fills it",
     "gpudata": "x.__cuda_array_interface__ has the address on a GPU",
@@ -26,13 +30,14 @@ ARRAY_NAMES = {
     "zero_": "x[...] = 0 fills it",
 }
 """For arrays: attributes that ours do not have, with what to say."""
-DEVICE_NAMES = {
-    "id": "device.index",
-    "type": "device.kind",
-    "mem_info": "device.free_memory and device.total_memory",
-    "compute_capability": "device.properties",
-    "name": "device.properties.name",
-}
+TREE_NAMES = {
+    name.removeprefix("tree_"): f"optree.{name}({arguments}, namespace='xferlib')"
+    for name, arguments in {
+        "tree_leaves": "tree", "tree_map": "function, tree", "tree_reduce": "function, tree",
+        "tree_structure": "tree", "tree_unflatten": "structure, leaves",
+    }.items()
+}  # fmt: skip
+TREE_NAMES |= {f"tree_{name}": ours for name, ours in TREE_NAMES.items()}
 TRACE_NAMES = {
     **dict.fromkeys(("dump", "export", "export_chrome_trace", "save", "to_json"), "trace.write('run.json')"),
     **dict.fromkeys(("savefig", "show"), "trace.plot('run.png')"),
@@ -101,8 +106,33 @@ _OF_TORCH = {
 COMMUNICATOR_NAMES = {name: f"comm.{ours}" for name, ours in (_OF_MPI | _OF_TORCH).items()}
 COMMUNICATOR_NAMES |= {name.lower(): ours for name, ours in COMMUNICATOR_NAMES.items()}
 
+_AT_ONCE = "to_device_async(x) and to_host_async(x) return at once"
+_PIN = "nothing has to be pinned; pinned_array(x) makes an array that is"
+_OF_TRANSFERS = {
+    **dict.fromkeys(("async_", "asynchronous", "blocking", "non_blocking"), _AT_ONCE),
+    "pin_memory": _PIN,
+}
+_AHEAD = "depth=n copies n batches ahead"
+_AS_THEY_COME = "prefetch takes batches as they come: a DataLoader, a generator or a list"
+_WORKERS = "engine= takes an executor of concurrent.futures or a Dask client, whose workers compute"
+KEYWORDS = {
+    "to_device": _OF_TRANSFERS,
+    "to_device_async": _OF_TRANSFERS,
+    "to_host": _OF_TRANSFERS,
+    "to_host_async": _OF_TRANSFERS,
+    "prefetch": {
+        **dict.fromkeys(("buffer_size", "maxsize", "prefetch_factor", "queue_size", "size"), _AHEAD),
+        **dict.fromkeys(("batch_size", "num_workers", "shuffle", "workers"), _AS_THEY_COME),
+        **dict.fromkeys(("fn", "func", "function", "map"), "transform=function is applied to each batch"),
+        "pin_memory": _PIN,
+    },
+    "stream_map": dict.fromkeys(("max_workers", "n_jobs", "num_workers", "processes", "threads", "workers"), _WORKERS),
+}
+"""For calls: the keywords that ours do not have, with what to say."""
+
 
 def refuse(thing: object, name: str, names: Mapping[str, str]) -> NoReturn:
     """Raise the `AttributeError` of a name that ``thing`` does not have, with ours where another library has it."""
     remedy = f"; write {names[name]}" if name in names else ""
-    raise AttributeError(f"{type(thing).__name__!r} object has no attribute {name!r}{remedy}", name=name, obj=thing)
+    owner = f"module {thing.__name__!r}" if isinstance(thing, ModuleType) else f"{type(thing).__name__!r} object"
+    raise AttributeError(f"{owner} has no attribute {name!r}{remedy}", name=name, obj=thing)

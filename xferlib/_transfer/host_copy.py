@@ -73,7 +73,7 @@ def copied_each(leaves: list[Any]) -> tuple[list[Any], list[int]]:
     copy_all = driver_calls.copier()
     others = 1
     if copy_all is not None:
-        made, others = copy_all(leaves, np.ndarray.copy, np.ndarray, SUPPORTED, PARALLEL_HOST_FROM - 1)
+        made, others = copy_all(leaves, PARALLEL_HOST_FROM - 1)
     else:
         made = [leaf.copy() if _is_small(leaf) else leaf for leaf in leaves]
     if not others:

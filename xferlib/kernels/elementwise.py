@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 
@@ -44,6 +44,14 @@ class ElementwiseKernel(functools.partial[Any], metaclass=MadeBy, by="elementwis
 
     definition: Definition
     name: str
+
+    if not TYPE_CHECKING:
+
+        def __getitem__(self, launch: Any) -> NoReturn:
+            raise KernelTypeError(
+                f"{self.name}[...] would choose threads, which a kernel for each element does by itself; call it with "
+                f"arrays: {self.name}(x)"
+            )
 
     def __new__(cls, definition: Definition) -> ElementwiseKernel:
         self = super().__new__(cls, Dispatch(definition, cls).call)

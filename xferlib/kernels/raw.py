@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -66,6 +66,13 @@ class Module(Protocol):
 
 class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
     """A kernel of a `RawModule`, with its parameters."""
+
+    if not TYPE_CHECKING:
+
+        def __getitem__(self, launch: Any) -> NoReturn:
+            raise KernelTypeError(
+                f"{self.name}[grid, block](...) is another library's way; write {self.name}(grid, block, arguments)"
+            )
 
     def __init__(
         self, module: Module, name: str, signature: str, parameters: list[RawParameter], cpu: Callable[..., Any] | None

@@ -20,7 +20,7 @@ from xferlib._core.ordering.bound import ProcessBound
 from xferlib._core.raw import Capture, opened
 from xferlib._runtime.fork import reset_in_child
 from xferlib._runtime.interrupts import deferred
-from xferlib.errors import CaptureError, ContextError, StreamError, XferWarning
+from xferlib.errors import ArgumentError, CaptureError, ContextError, StreamError, XferWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +97,9 @@ class Graph(ProcessBound):
     __slots__ = ("__weakref__", "_is_open", "_streams", "_work", "device")
     _elsewhere = "capture the work there"
 
-    def __init__(self, device: Device, streams: Any) -> None:
+    def __init__(self, device: Device | None = None, streams: Any = None) -> None:
+        if device is None:
+            raise ArgumentError("Graph() captures nothing; write: with stream.capture() as graph:")
         self.device: Device = device
         self._streams = streams
         """The class of streams, which imports this module."""

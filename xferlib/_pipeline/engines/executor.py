@@ -145,7 +145,7 @@ def run(request: MapRequest, engine: Any) -> Any:
     sink = RangeSink(request.sink if out is None else None, request.out)
     job = ranges.RangeJob(
         request.fn, source, out, sink.is_reduction, request.chunk_rows, request.devices, request.depth,
-        defaults.chosen(), socket.gethostname(),
+        request.may_alias, defaults.chosen(), socket.gethostname(),
     )  # fmt: skip
     results = Results(request.reader, sink, spans, request.progress)
     try:

@@ -41,6 +41,8 @@ class MapRequest(NamedTuple):
     first: int
     """The row to begin at."""
     progress: Callable[[int, int], Any] | None
+    may_alias: bool
+    """As for `ChunkMap`."""
 
 
 class RangeJob(NamedTuple):
@@ -55,6 +57,7 @@ class RangeJob(NamedTuple):
     chunk_rows: int
     devices: list[Any]
     depth: int
+    may_alias: bool
     backend: str | None
     """The one that the program has chosen by `use_backend`."""
     host: str
@@ -100,7 +103,7 @@ def _stream(job: RangeJob, low: int, high: int, carried: Any) -> Any:
     else:
         sink = row_sinks.sink_of(out, high - low, source)
     results = Results(reader, sink, chunks_of(0, high - low, job.chunk_rows))
-    value = ChunkMap(job.fn, results, targets, job.depth).run()
+    value = ChunkMap(job.fn, results, targets, job.depth, may_alias=job.may_alias).run()
     if out is None:
         return value
     if job.host != socket.gethostname() and hasattr(out, "flush"):

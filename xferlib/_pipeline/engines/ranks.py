@@ -55,7 +55,9 @@ def run(request: MapRequest, comm: Ranks) -> Any:
     spans = chunks_of(low, high, request.chunk_rows)
     results = Results(request.reader, sink, spans, None if tell is None else progress)
     try:
-        value = ChunkMap(request.fn, results, targets_of(request.devices), request.depth).run()
+        value = ChunkMap(
+            request.fn, results, targets_of(request.devices), request.depth, may_alias=request.may_alias
+        ).run()
     except BaseException as error:
         _explain(error, request, f"rank {comm.rank} of {comm.size} had rows {low} to {high}")
         raise
@@ -72,7 +74,9 @@ def _alone(request: MapRequest, comm: Ranks) -> Any:
     spans = chunks_of(request.first, request.reader.rows, request.chunk_rows)
     results = Results(request.reader, request.sink, spans, request.progress)
     try:
-        value = ChunkMap(request.fn, results, targets_of(request.devices), request.depth).run()
+        value = ChunkMap(
+            request.fn, results, targets_of(request.devices), request.depth, may_alias=request.may_alias
+        ).run()
     except BaseException as error:
         results.explain(error)
         raise
