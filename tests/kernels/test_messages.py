@@ -48,7 +48,7 @@ X = np.ones(3, np.float32)
         ("T a[n]; z = x", "must be known at translation", None),
         ("T a[2] = {x, x, x}; z = a[0]", "no fewer than values", None),
         ("auto a; z = x", "has no value that says its type", None),
-        ("z = (x > 0) && (z = 1)", "inside && ", None),
+        ("z = x; x > 0 && x < 1;", "a statement without effect", None),
     ],
 )
 def test_snippet(operation, words, column):
