@@ -36,6 +36,7 @@ class ScanKernel(metaclass=MadeBy, by="scan"):
             filled = text.format(expression=f"({expression})", neutral=f"({neutral})", begins=begins)
             return elementwise(inputs, outputs, filled, name=name, math=math, preamble=preamble)
 
+        make("T a, T b", "T y", "y = {expression}")  # so that a message speaks of the names of the expression
         self._step = make("raw T x, int64 d", "T y", _STEP)
         self._step_in_segments = make("raw T x, raw bool f, int64 d", "T y, bool g", _STEP_IN_SEGMENTS)
         self._shift = self._shift_in_segments = None
