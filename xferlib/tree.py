@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -258,4 +257,4 @@ def load(
     """
     send = functools.partial(to_device, backend=backend, device=device, dtype=dtype, stream=stream)
     target, *_ = ends.target_of(backend, device, stream, None)
-    return saving.load(Path(path), like, send, target, has_dtype=dtype is not None)
+    return saving.load(saving.path_of(path, "load(path)"), like, send, target, has_dtype=dtype is not None)

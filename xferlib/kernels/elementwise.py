@@ -183,6 +183,7 @@ def elementwise(
             "elementwise takes a function, (in_params, out_params, operation) or (params, operation) as strings; "
             f"given were {', '.join(type(each).__name__ for each in definition)}; a name goes by keyword, name="
         )
+    signature.check_texts("elementwise", preamble=preamble, loop_prep=loop_prep, after_loop=after_loop)
     compiled = compiler_options.read(options, math)
     *lists, operation = map(compiled.applied, definition)
     if len(lists) == 2:

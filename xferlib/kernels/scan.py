@@ -9,8 +9,9 @@ import numpy as np
 
 from xferlib._core import registry
 from xferlib._runtime.checks import MadeBy, refuse_no_flag
-from xferlib.errors import KernelShapeError, KernelSyntaxError, KernelTypeError, shown
+from xferlib.errors import KernelShapeError, KernelTypeError
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
+from xferlib.kernels.frontends.signature import check_texts
 
 _STEP = "if (i >= d) {{ T a = x[i - d]; T b = x[i]; y = {expression}; }} else {{ y = x[i]; }}"
 _STEP_IN_SEGMENTS = """
@@ -144,7 +145,5 @@ def scan(
         KernelSyntaxError: An expression cannot be read.
     """
     texts = {"expression": expression, "name": name, "math": math, "preamble": preamble}
-    for what, text in (texts if neutral is None else {**texts, "neutral": neutral}).items():
-        if not isinstance(text, str):
-            raise KernelSyntaxError(f"scan: {what}={shown(text)} is no string; give one")
+    check_texts("scan", **(texts if neutral is None else {**texts, "neutral": neutral}))
     return ScanKernel(expression, neutral, name, math, preamble)
