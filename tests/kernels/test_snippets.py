@@ -106,6 +106,7 @@ def test_a_condition_without_arrays(target, source, expected):
         ("int a[3] = {1, 2, 3}; z = x > 0 ? a[1] = 9 : 0; z += a[1]", [18, 2, 18]),
         ("z = 3; x > 0 && (z = 1);", [1, 3, 1]),
         ("x > 2 ? (z = 1) : (z = 2);", [2, 2, 1]),
+        ("int n = 5; z = (n += 2, n * 10); while (n -= 1, n > 3) z += 1", [73, 73, 73]),
         ("z = 0; for (int k = 0; k < 3; ++k) { if (x > k) { z += x > 1 ? f(x) : 1; } }", [1, 0, 27]),
     ],
 )

@@ -326,6 +326,12 @@ class Translator(Statements, Calls, Methods, Places, Structs):
         dtype = yes.dtype if yes.dtype == no.dtype else c_common(yes.dtype, no.dtype)
         return self.b.select(condition, self.b.cast(yes, dtype), self.b.cast(no, dtype))
 
+    def _eval_exprlist(self, node: Any) -> Any:
+        """The comma operator: all are evaluated, and the last one is the value."""
+        for each in node.exprs[:-1]:
+            self._statement(each)
+        return self.any_value(node.exprs[-1])
+
     def _eval_assignment(self, node: Any) -> Any:
         value = self.any_value(node.rvalue)
         if node.op == "=":
