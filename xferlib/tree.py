@@ -41,7 +41,8 @@ def to_device(
     """Copy every array of a tree to a device; other leaves stay as they are.
 
     Args:
-        tree: Arrays in nested dicts, lists, tuples, named tuples, dataclasses and registered nodes.
+        tree: Arrays in nested dicts, lists, tuples, named tuples, dataclasses and registered nodes; NumPy's scalars are
+            arrays without axes, and Python's numbers other leaves.
         backend, device, dtype, stream: As for `xferlib.to_device`. Small leaves of one call share a
             device allocation, which lives as long as any of them.
         copy: True: copy every array. None: an array that is on the device with the dtype stays itself. False: all
