@@ -107,8 +107,8 @@ static inline int64_t times_lost(void) {
 #endif
 }
 
-/* How many cores of the machine no thread of any program wants, at this moment, in a microsecond or two; INT64_MAX where that
-   is not told. */
+/* How many cores of the machine no thread of any program wants, at this moment, in a microsecond or two; less than 0 where
+   threads wait for one, very many where that is not told. */
 static inline int64_t idle_cores(void) {
 #ifdef __linux__
     static int file, cores; /* atomic; 0: not yet known */
@@ -128,9 +128,9 @@ static inline int64_t idle_cores(void) {
         if (text[i] == ' ') spaces++, ready = 0;
         else if (spaces == 3) ready = 10 * ready + text[i] - '0';
     }
-    if (ready > 0 && all > 0) return ready < all ? all - ready : 0;
+    if (ready > 0 && all > 0) return all - ready;
 #endif
-    return INT64_MAX;
+    return INT32_MAX;
 }
 
 /* Call a function in each forked child; 0 if it cannot be arranged. */
