@@ -280,6 +280,12 @@ def test_an_unknown_command_is_refused_with_the_choices(
     assert capsys.readouterr().err
 
 
+def test_the_first_word_of_a_command_of_two_is_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["cache"])
+    assert "'cache' is the first word of several commands; give one of cache info, cache" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [("docter", "doctor"), ("benhc", "bench"), ("bench transfr", "bench transfer"), ("cache clean", "cache clear")],

@@ -323,3 +323,9 @@ def test_the_file_may_go_once_it_is_loaded(path: Path, backend: str) -> None:
     found = xl.load(path)
     path.unlink()
     same(host(found), {"x": x})
+
+
+def test_a_path_that_is_none_is_an_argument_error() -> None:
+    for call in (lambda: xl.load(None), lambda: xl.load(b"x.npz"), lambda: xl.save({}, "x.npz")):  # type: ignore[arg-type]
+        with pytest.raises(ArgumentError, match="the path is"):
+            call()

@@ -239,6 +239,23 @@ def test_arrays_of_one_value_are_filled_at_each_launch(backend: str) -> None:
         assert [back.tolist() for back in backs] == [[value] * COUNT for value in (0, 2.5, 1)]
 
 
+def test_an_array_of_one_value_that_dies_behind_the_join_is_still_filled(backend: str) -> None:
+    _needs_kernels(backend)
+    stream, side = xl.Stream(), xl.Stream()
+    y = _device(3)
+    xl.synchronize()
+    with stream.capture() as graph:
+        side.wait(stream)
+        with side:
+            dropped = xl.full(COUNT, 2.0, "float32")
+        stream.wait(side)
+        del dropped
+        step(y, y)
+    for _ in range(2):
+        graph.launch(stream)
+    assert _host(y, stream) == 27
+
+
 def test_streams_that_wait_for_the_captured_one_belong_to_the_graph(backend: str) -> None:
     _needs_kernels(backend)
     stream, other = xl.Stream(), xl.Stream()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.comparing import DTYPES, numpys, ours, same
-from xferlib.errors import ArgumentError, UnsupportedDTypeError
+from xferlib.errors import ArgumentError, LayoutError, LayoutIndexError, LayoutTypeError, UnsupportedDTypeError
 from xferlib.testing import assert_identical
 
 pytestmark = pytest.mark.parametrize("backend", ["torch", "sim", "bare", "pycuda"], indirect=True)
@@ -167,3 +167,28 @@ def test_the_greatest_of_no_values_is_the_norm_0(xp: Any) -> None:
         x = np.empty(shape)
         found = xp.linalg.matrix_norm(xl.to_device(x), ord=order)
         assert_identical(xl.to_host(found), np.asarray(np.linalg.matrix_norm(x, ord=order)))
+
+
+# --- arguments that do not fit
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "kind"),
+    [
+        ("matrix_transpose", lambda xp, x: xp.matrix_transpose(x), LayoutError),
+        ("moveaxis", lambda xp, x: xp.moveaxis(x, 1, 0), LayoutIndexError),
+        ("expand_dims", lambda xp, x: xp.expand_dims(x, axis=5), LayoutIndexError),
+        ("squeeze", lambda xp, x: xp.squeeze(x, axis=0), LayoutError),
+        ("permute_dims", lambda xp, x: xp.permute_dims(x, (1, 0)), LayoutError),
+        ("broadcast_to", lambda xp, x: xp.broadcast_to(x, (3,)), LayoutError),
+        ("roll", lambda xp, x: xp.roll(x, 1.5), LayoutTypeError),
+        ("vecdot", lambda xp, x: xp.vecdot(x, x[:3]), LayoutError),
+        ("nonzero", lambda xp, x: xp.nonzero(xp.sum(x)), LayoutError),
+        ("eye", lambda xp, x: xp.eye(-1), LayoutError),
+        ("linspace", lambda xp, x: xp.linspace(0, 1, -1), LayoutError),
+        ("matrix_power", lambda xp, x: xp.linalg.matrix_power(xp.eye(2), 0.5), LayoutTypeError),
+    ],
+)
+def test_shapes_and_axes_that_do_not_fit_are_layout_errors(xp: Any, name: str, call: Any, kind: Any) -> None:
+    with pytest.raises(kind, match=name):
+        call(xp, xp.ones(4))

@@ -395,15 +395,18 @@ def test_the_backend_of_a_plain_library_calls_after_it_has_waited(fake: Any) -> 
 # --- what belongs to a process
 
 
-def test_streams_events_and_graphs_stay_in_their_process(backend: str) -> None:
+def test_what_stands_for_a_processs_own_stays_in_it(backend: str) -> None:
     stream = xl.Stream()
     with stream.capture() as graph:
         stream.call(int)
-    for each in (stream, xl.Event(), stream.record(), graph):
+    transfer = xl.to_device_async(np.ones(3))
+    made = (xl.to_host_async(xl.ones(3)), xl.prefetch([np.ones(3)]), xl.pinned_pool())
+    for each in (stream, xl.Event(), stream.record(), graph, transfer, *made):
         with pytest.raises(StreamTypeError, match="cannot be pickled; "):
             pickle.dumps(each)
         assert copy.copy(each) is each
         assert copy.deepcopy({"one": [each]})["one"][0] is each
+    assert xl.to_host(transfer.result()).tolist() == [1, 1, 1]
 
 
 def test_a_priority_may_be_any_kind_of_int(backend: str) -> None:

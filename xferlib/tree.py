@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -50,7 +49,8 @@ def to_device(
     """Copy every array of a tree to a device; other leaves stay as they are.
 
     Args:
-        tree: Arrays in nested dicts, lists, tuples, named tuples, dataclasses and registered nodes.
+        tree: Arrays in nested dicts, lists, tuples, named tuples, dataclasses and registered nodes; NumPy's scalars are
+            arrays without axes, and Python's numbers other leaves.
         backend, device, dtype, stream: As for `xferlib.to_device`. Small leaves of one call share a
             device allocation, which lives as long as any of them.
         copy: True: copy every array. None: an array that is on the device with the dtype stays itself. False: all
@@ -266,4 +266,4 @@ def load(
     """
     send = functools.partial(to_device, backend=backend, device=device, dtype=dtype, stream=stream)
     target, *_ = ends.target_of(backend, device, stream, None)
-    return saving.load(Path(path), like, send, target, has_dtype=dtype is not None)
+    return saving.load(saving.path_of(path, "load(path)"), like, send, target, has_dtype=dtype is not None)

@@ -13,7 +13,7 @@ import pytest
 
 import xferlib as xl
 from tests.arrays.conftest import Space, same
-from xferlib.errors import UnsupportedArrayError
+from xferlib.errors import ArgumentError, UnsupportedArrayError, UnsupportedDTypeError
 
 X = np.arange(12.0).reshape(3, 4)[::-1] - 5
 
@@ -54,6 +54,29 @@ def test_a_product_in_place_fits_into_its_target(space: Space) -> None:
     with pytest.raises(TypeError, match="float64 does not fit into int64"):
         whole @= d
     same(space.get(whole), np.eye(2, dtype="int64"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda x: operator.ixor(x, 3), "bitwise_xor of float64 and int does not exist"),
+        (lambda x: operator.ilshift(x, x), "bitwise_left_shift of float64 and float64 does not exist"),
+        (lambda x: operator.isub(x > 0, x > 0), "subtract of bool and bool does not exist"),
+        (lambda x: operator.imul(x, 1j), "complex128 does not fit into float64"),
+    ],
+)
+def test_a_result_that_does_not_exist_or_fit_in_place_is_a_type_error(space: Space, change: Any, words: str) -> None:
+    d = space.put(X)
+    with pytest.raises(UnsupportedDTypeError, match=words):
+        change(d)
+    same(space.get(d), X)
+
+
+def test_round_takes_no_decimals(space: Space) -> None:
+    d = space.put(X / 4)
+    same(space.get(d.round(0)), (X / 4).round())
+    with pytest.raises(ArgumentError, match="decimals=1; only 0 is known"):
+        d.round(1)
 
 
 def functions(module: Any) -> list[str]:

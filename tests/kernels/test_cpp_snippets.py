@@ -350,3 +350,35 @@ def test_a_reference_of_a_type_that_is_named(library):
 def test_types_that_fit_no_template_are_refused(call, words):
     with pytest.raises((KernelSyntaxError, KernelTypeError), match=words):
         elementwise("T x", "T y", f"y = x; {call};", preamble=TEMPLATES)(X)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("V v{1, 2}, u{3, 4}; y = v.a * 10 + u.b", 14),
+        ("V v(1, 2), u(3, 4); y = v.a * 10 + u.b", 14),
+        ("V v, u{3, 4}; y = u.b", 4),
+        ("int a(1), b(2); y = a * 10 + b", 12),
+        ("const double a{1}, b{2}; y = a * 10 + b", 12),
+        ("if (x > 0) { y = 1; } double a = fmax(x, fmin(x, 1)), b(3); y = a * b", 7.5),
+        ("y = 0; for (int a(0), b{5}; a < b; a++, --b) y += a * b", 10),
+        ("y = g(x)", 2),
+    ],
+)
+def test_every_declarator_of_a_declaration_may_have_brackets(source, expected):
+    preamble = """
+    struct V { double a, b; };
+    double f(double a, double b) { return a - b; }
+    double g(double v) { double p(1), q(f(v, f(v, 1))); return p + q; }"""
+    kernel = elementwise("double x", "double y", source, preamble=preamble)
+    assert kernel(np.array([2.5])).tolist() == [expected]
+
+
+@pytest.mark.parametrize("head", ["while (1)", "while (true)", "for (;;)", "for (int k = 0; ; ++k)"])
+def test_a_function_may_end_with_a_loop_that_only_return_leaves(head):
+    preamble = f"double f(double v) {{ {head} {{ v *= 0.5; if (v < 1) return v; }} }}"
+    kernel = elementwise("double x", "double y", "y = f(x)", preamble=preamble)
+    assert kernel(np.array([2.5, 0.5])).tolist() == [0.625, 0.25]
+    without = "double f(double v) { while (true) { v += 1; } }"
+    with pytest.raises(KernelSyntaxError, match="ends without return"):
+        elementwise("double x", "double y", "y = f(x)", preamble=without)(np.array([2.5]))

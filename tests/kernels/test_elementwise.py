@@ -5,7 +5,7 @@ import pytest
 from numpy import exp, log1p, maximum
 
 from tests.kernels.bits import same_bits
-from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError, MixedBackendsError
+from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError, MixedBackendsError, UnsupportedDTypeError
 from xferlib.kernels import elementwise, reduction
 
 torch = pytest.importorskip("torch")
@@ -20,6 +20,22 @@ def softplus(x):
 @elementwise
 def scaled(x, y, *, alpha=2.0):
     return alpha * x + y, x > y
+
+
+def test_the_program_is_given_for_a_dtype_of_each_parameter():
+    traced = elementwise(lambda x, y=1.0, *, a=2.0: x * y + a, name="scaled")
+    snippet = elementwise("T x, raw T w", "T z", "z = x + w[0]", name="added")
+    assert traced.ir("float32").count("\n") < traced.ir("float32", "int64", float).count("\n")
+    assert snippet.ir("float32", "float32", "float32")
+    for call, words in (
+        (lambda: traced.ir(), r"scaled.ir\(\): 0 dtype\(s\) were given for x, y, a"),
+        (lambda: snippet.ir("float32"), r"added.ir\(\): 1 dtype\(s\) were given for x, w, z"),
+        (lambda: traced.ir(float, float, float, float), "4 dtype"),
+        (lambda: traced.ir("number"), "'number' is not a dtype"),
+        (lambda: traced.ir(np.zeros(2)), "not a dtype"),
+    ):
+        with pytest.raises((KernelTypeError, UnsupportedDTypeError), match=words):
+            call()
 
 
 def test_traced_function_on_numpy():

@@ -33,3 +33,17 @@ def test_each_operation_is_rounded(name):
     found = np.zeros_like(X)
     as_cuda(kernel, X, Y, found)
     assert same_bits(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_quotient_rounded_down_is_numpys():
+    numbers = np.random.default_rng(5)
+    x, y = (numbers.integers(0, 1 << 16, 100_000, dtype=np.uint16).view(np.float16) for _ in range(2))
+    x[:2], y[:2] = (100, -100), (0.05237, 0.05237)  # 1909.6, which a float16 rounds up to 1910
+    kernel = elementwise(lambda x, y: x // y)
+    assert kernel(x, y)[:2].tolist() == [1909, -1910]
+    for one, two in ((x, y), (X, Y)):
+        assert same_bits(kernel(one, two), one // two)
+    found = np.zeros_like(X)
+    as_cuda(kernel, X, Y, found)
+    assert same_bits(found, X // Y)

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from xferlib.errors import KernelSyntaxError, KernelTypeError
-from xferlib.kernels import elementwise
+from xferlib.errors import KernelSyntaxError, KernelTypeError, MixedBackendsError
+from xferlib.kernels import elementwise, raw_module, reduction
 
 X = np.ones(3, np.float32)
+RAW = raw_module('extern "C" __global__ void f(float *x, int n) {}').get_function("f", cpu=lambda x, n: None)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ X = np.ones(3, np.float32)
         ("T a[n]; z = x", "must be known at translation", None),
         ("T a[2] = {x, x, x}; z = a[0]", "no fewer than values", None),
         ("auto a; z = x", "has no value that says its type", None),
-        ("z = (x > 0) && (z = 1)", "inside && ", None),
+        ("z = x; x > 0 && x < 1;", "a statement without effect", None),
     ],
 )
 def test_snippet(operation, words, column):
@@ -179,3 +180,32 @@ def test_expressions_cannot_execute_python():
     for operation in ("z = __import__('os')", "z = x.__class__", "z = exec(1)", "z = (lambda: 1)()"):
         with pytest.raises((KernelSyntaxError, KernelTypeError)):
             elementwise("T x", "T z", operation)(X)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: elementwise("T x", "T z", "z = x", preamble=None), "elementwise: preamble=None is no string"),
+        (lambda: elementwise("T x", "T z", "z = x", after_loop=3), "elementwise: after_loop=3 is no string"),
+        (lambda: elementwise("T x", "T z", "z = x", options=None), "options=None is no list of strings"),
+        (lambda: reduction("T x", "T z", map_expr="x", reduce_expr="a + b", identity=0), "reduction: identity=0 is no"),
+        (lambda: reduction("T x", "T z", map_expr=None, reduce_expr="a + b"), "reduction: map_expr=None is no string"),
+        (lambda: elementwise("T x", "T z", "z = x")(X, out=2), "output 'z' is int, and no array"),
+        (lambda: elementwise("T x", "T z", "z = x")(X, 2), "output 'z' is int, and no array"),
+        (lambda: elementwise(lambda x: x * 2, name="twice")(X, out=2), "output 'out0' is int, and no array"),
+        (lambda: elementwise("raw T x", "T z", "z = x[i]")(X, size=[1, 2]), "size"),
+        (lambda: RAW(1, 1, None), "args=None is no tuple of arguments"),
+        (lambda: RAW(1, 1, (X, None)), "argument 'n' is NoneType, and the parameter a number"),
+        (lambda: RAW(1, 1, (int, 3)), "argument 'x' is type, and the parameter a pointer"),
+    ],
+)
+def test_a_part_of_another_kind(call, words):
+    with pytest.raises((KernelSyntaxError, KernelTypeError), match=words):
+        call()
+
+
+def test_an_output_of_a_library_that_torch_follows_is_of_another_backend():
+    torch = pytest.importorskip("torch")
+    for out in (torch.ones(3), torch.ones(3, requires_grad=True)):
+        with pytest.raises(MixedBackendsError, match="argument 'out0' a torch array"):
+            elementwise(lambda x: x * 2)(np.ones(3), out=out)

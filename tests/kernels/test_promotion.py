@@ -203,3 +203,21 @@ def test_random_expressions(tree, dtypes):
 def test_the_table_names_every_comparison():
     assert {name for name in TABLE if name not in NUMPY} == {"fma", "rsqrt"}
     assert guarantee("real", "bool").bound_ulp == 0
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.clip(7, x, x),
+        lambda x: np.clip(5, None, x),
+        lambda x: np.clip(2.5, 0, x),
+        lambda x: np.clip(np.float32(7), x, 9),
+        lambda x: np.clip(x, 0, 5),
+        lambda x: np.clip(x, None, None),
+    ],
+)
+def test_a_number_that_is_clipped_has_a_dtype_of_its_own(function):
+    x = np.array([3, 9], np.int32)
+    found, expected = elementwise(function)(x), function(x)
+    assert found.dtype == expected.dtype
+    assert found.tolist() == expected.tolist()

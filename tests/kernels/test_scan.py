@@ -167,3 +167,9 @@ def test_errors_of_shape_are_value_errors_and_type_errors() -> None:
         add(np.zeros(3), np.zeros(3), np.zeros(4))
     with pytest.raises(TypeError):
         add(np.zeros(3))
+
+
+def test_a_message_shows_the_expression_alone() -> None:
+    for expression in ("a + c", "a + d", "x[i]"):
+        with pytest.raises(KernelSyntaxError, match="known here are a, b, y\n    y = "):
+            xl.scan(expression)

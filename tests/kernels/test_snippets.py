@@ -53,6 +53,70 @@ def test_an_integer_that_branches_change_is_known_only_where_it_is():
     assert elementwise("T x", "T z", source)(x).tolist() == expected
 
 
+NESTED = """
+int s = 0;
+for (int k = -2; k < 4; ++k) {
+  if (x > k) { for (int j = 0; j < 2; ++j) s += j * k; }
+}
+z = s
+"""
+
+
+def test_a_loop_within_an_if_leaves_the_counter_of_the_outer_loop_known():
+    kernel = elementwise("T x", "T z", NESTED)
+    x = np.array([-5.0, 0.5, 9.0])
+    assert kernel(x).tolist() == [sum(k for k in range(-2, 4) if v > k) for v in x]
+    assert "loop" not in kernel.ir("float64", "float64")
+
+
+# --- what is known to be taken, or never to be
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("z = 3; if (false) return; z = 4", 4),
+        ("z = 3; if (false) z = 4", 3),
+        ("z = 3; for (int k = 0; k < 3; ++k) { if (false) break; z += 1; }", 6),
+        ("z = 3; for (int k = 0; k < 3; ++k) { if (false) continue; z += 1; }", 6),
+        ("z = 3; for (int k = 0; k < x + 2; ++k) { if (false) break; z += 1; }", 6),
+        ("z = 3; if (true) { z = 5; return; } z = 4", 5),
+        ("z = f(x)", 7),
+        ("z = 0; for (int k = 0; k < 9; ++k) { if (k == 4) break; z += k; }", 6),
+        ("z = 0; switch (2) { case 3: z = 4; break; case 2: z = 9; default: z += 1; }", 10),
+    ],
+)
+def test_a_condition_without_arrays(target, source, expected):
+    preamble = "__device__ int f(int k) { if (false) return 3; if (k == 9) return 4; return 7; }"
+    kernel = elementwise("T x", "T z", source, preamble=preamble)
+    assert target.get(kernel(target.put(np.ones(3)))).tolist() == [expected] * 3
+
+
+# --- assignments within && , || and ?:
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("int n = 5; z = x > 0 ? n++ : n--; z += n * 10", [65, 45, 65]),
+        ("int n = 5; z = 0; if (x > 0 && (n = 7)) z = 1; z += n * 10", [71, 50, 71]),
+        ("int n = 5; z = 0; if (x > 0 || (n = 7)) z = 1; z += n * 10", [51, 71, 51]),
+        ("int k = 0; while (k < 10 && (k += 3) < x * 4) ; z = k", [6, 3, 12]),
+        ("int q = 1; z = (x > 0 && q++ && q++ && x > 2 && q++); z += 10 * q", [30, 10, 41]),
+        ("int a[3] = {1, 2, 3}; z = x > 0 ? a[1] = 9 : 0; z += a[1]", [18, 2, 18]),
+        ("z = 3; x > 0 && (z = 1);", [1, 3, 1]),
+        ("x > 2 ? (z = 1) : (z = 2);", [2, 2, 1]),
+        ("int n = 5; z = (n += 2, n * 10); while (n -= 1, n > 3) z += 1", [73, 73, 73]),
+        ("z = 0; for (int k = 0; k < 3; ++k) { if (x > k) { z += x > 1 ? f(x) : 1; } }", [1, 0, 27]),
+    ],
+)
+def test_an_operand_that_assigns(target, source, expected):
+    loop = "for (int k = 0; k < 3; ++k) { int a[2]; a[0] = k; a[1] = 1; p += a[p & 1] + 1; }"
+    preamble = f"__device__ int f(int p) {{ {loop} return p; }}"
+    kernel = elementwise("T x", "T z", source, preamble=preamble)
+    assert target.get(kernel(target.put(np.array([1.0, -2.0, 3.0])))).tolist() == expected
+
+
 def test_early_returns_and_calls_are_shared():
     rounds = 60
     steps = "".join(f"if (v > {k}) {{ t += {k}; if (v < {k}.5) return -t; }}\n" for k in range(rounds))

@@ -35,6 +35,7 @@ X = np.arange(12.0).reshape(3, 4)
         (lambda d: np.array(2.0) + d, "xferlib.to_device(x, device='sim:sim:0')"),
         (lambda d: np.add(d, np.float64(2)), "get_array_module(x).add"),
         (lambda d: d.item(), "xferlib.to_host(x).item()"),
+        (lambda d: d.item(0, 1), "xferlib.to_host(x).item(0, 1)"),
         (lambda d: d.tolist(), "xferlib.to_host(x).tolist()"),
         (lambda d: float(d), "float(xferlib.to_host(x))"),
         (lambda d: int(d), "int(xferlib.to_host(x))"),

@@ -12,7 +12,7 @@ import pytest
 
 import xferlib as xl
 from xferlib import sim
-from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError
+from xferlib.errors import ArgumentError, DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError
 from xferlib.testing import pending_count
 
 N = 1 << 15
@@ -380,3 +380,14 @@ def test_a_slow_stream_takes_longer_on_the_clock() -> None:
         return timeline.duration_s
 
     assert duration("slow stream") > 2 * duration("out of pinned memory")
+
+
+def test_schedules_and_profiles_that_do_not_exist_are_argument_errors() -> None:
+    for call in (
+        lambda: sim.check(schedule="lasy"),
+        lambda: sim.check(schedule=""),
+        lambda: sim.check(schedule=3),  # type: ignore[arg-type]
+        lambda: sim.timeline(True),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ArgumentError, match="schedule|profile"):
+            call()

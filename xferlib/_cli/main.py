@@ -55,6 +55,8 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
         )
     if not _group(arguments[0]) and (arguments[0] not in COMMANDS):
         name = arguments[0]  # what follows are its arguments
+    if group := _group(name):
+        parser.error(f"{name!r} is the first word of several commands; give one of {', '.join(group)}")
     choices = _group(arguments[0]) or [*COMMANDS, "--help", "--version"]
     if len(arguments) == 1 and _group(name):
         parser.error(f"{name!r} is the first of two words; the commands are {', '.join(choices)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import mmap
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from ctypes import addressof, c_char
 from dataclasses import dataclass
@@ -100,6 +101,20 @@ def shape_of(shape: Any, *, what: str = "shape") -> tuple[int, ...]:
             "bytes than can be addressed"
         )
     return extents
+
+
+def integer_of(number: Any, *, what: str) -> int:
+    """An integer, given as one of any kind; an array is none, because it may be on a device.
+
+    Raises:
+        LayoutTypeError: It is none.
+    """
+    try:
+        if not hasattr(number, "__dlpack__"):
+            return operator.index(number)
+        raise TypeError
+    except Exception:  # a foreign object may raise anything; it is no integer
+        raise LayoutTypeError(f"{what}={shown(number)} is no integer; give one") from None
 
 
 def axis_of(name: str, axis: Any, ndim: int) -> int:

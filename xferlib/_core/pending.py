@@ -11,6 +11,7 @@ import numpy as np
 
 from xferlib._core import devices
 from xferlib._core.array import BINARY_OPERATORS
+from xferlib._core.ordering.bound import ProcessBound
 from xferlib._runtime import peer_names
 from xferlib.errors import UnsupportedArrayError
 
@@ -35,10 +36,11 @@ else:
     Result_co = TypeVar("Result_co", covariant=True)  # typing has no defaults before Python 3.13
 
 
-class ArrayUse:
+class ArrayUse(ProcessBound):
     """Refuses an array's operators, conversions and attributes; comparing with ``==`` stays by identity."""
 
     __slots__ = ()
+    _elsewhere = "send the array that it gives"
     __array_priority__ = 1000.0
     _instead: ClassVar[tuple[str, str]] = ("a Transfer is a copy in progress", RESULT_REMEDY)
     """The sort of thing, and the way to its array."""

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from xferlib._core.ordering.bound import ProcessBound
 from xferlib._memory.domains import PerDomain
 from xferlib._runtime import config
 from xferlib._runtime.handoff import is_followed
@@ -85,7 +86,7 @@ def _no_memory(nbytes: int, error: BaseException) -> PinnedMemoryError:
     )
 
 
-class PinnedPool:
+class PinnedPool(ProcessBound):
     """Recycles page-locked blocks for backends that share them, as the CUDA backends do.
 
     Attributes:
@@ -93,6 +94,8 @@ class PinnedPool:
         when_full: What an allocation over the limit does. ``"stage"``: gets ordinary memory, which
             transfers stage. ``"block"``: waits until copies in flight release enough. ``"raise"``.
     """
+
+    _elsewhere = "ask for that of the other process: xferlib.pinned_pool()"
 
     def __init__(self, backend: Backend, *, max_bytes: int | None = None, when_full: WhenFull = "stage") -> None:
         if when_full not in ("stage", "block", "raise"):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from xferlib._core.ordering.bound import ProcessBound
 from xferlib.errors import ClosedError
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from xferlib._pipeline.rotation import Rotation
 
 
-class Prefetcher(Iterator[Any]):
+class Prefetcher(ProcessBound, Iterator[Any]):
     """Batches on a device, made by `prefetch`: an iterator and a context manager.
 
     Over a list, or anything else that gives its items again, each ``for`` but the first begins anew, and drops what the
@@ -23,6 +24,8 @@ class Prefetcher(Iterator[Any]):
 
     Dropping the prefetcher ends it, too.
     """
+
+    _elsewhere = "make one there: xferlib.prefetch(batches)"
 
     def __init__(self, batches: Any, begin: Callable[[], Feed | Rotation]) -> None:
         self._source = type(batches).__name__

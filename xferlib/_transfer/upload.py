@@ -202,9 +202,12 @@ def fill(dst: Array, value: HostArray, backend: Backend) -> None:
     """Set every element of an array to one value, on the current stream."""
     info = backend.view(dst)
     if info.size:
-        if backend.stream_current(info.device).capture is not None:  # a graph copies from pinned memory alone
+        stream = backend.stream_current(info.device)
+        if stream.capture is not None:  # a graph copies from pinned memory alone
             given, value = value, pinned.pools.of(backend).empty((), info.dtype)
             convert.copy_into(value, given)
         one = host_to_device(value, CopyTarget(backend, info.device), info.dtype)
         spread = backend.view(one)._replace(shape=info.shape, strides=(0,) * len(info.shape))
-        relayout.copy(info, spread, backend, backend.stream_current(info.device))
+        relayout.copy(info, spread, backend, stream)
+        if stream.capture is not None:
+            stream.capture.keep(one, dst)  # each launch uses them, whatever becomes of them before

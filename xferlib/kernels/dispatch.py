@@ -97,7 +97,10 @@ class Dispatch:
         except Exception:  # no array, or one that cannot be used: the checks of a first call say why
             return self._first_call(args, out, size, keywords, None)
         key = (len(args), size, *signatures)
-        run = self._runs.get(key)
+        try:
+            run = self._runs.get(key)
+        except TypeError:  # a size that is no number
+            return self._first_call(args, out, size, keywords, None)
         if run is None:
             return self._first_call(args, out, size, keywords, key)
         if size is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 
+from xferlib._core.array import check_dtype
 from xferlib._runtime.checks import MadeBy
 from xferlib.errors import KernelTypeError, shown
 from xferlib.kernels.calls.arguments import SCALARS
@@ -81,8 +82,25 @@ class ElementwiseKernel(functools.partial[Any], metaclass=MadeBy, by="elementwis
         return f"<ElementwiseKernel {self.name}({', '.join(self.definition.names)})>"
 
     def ir(self, *kinds: Any) -> str:
-        """The program for these dtypes or Python types, as text, for reading and for tests."""
-        resolved = tuple(each if isinstance(each, type) and each in SCALARS else np.dtype(each) for each in kinds)
+        """The program for these dtypes or Python types, as text, for reading and for tests.
+
+        Args:
+            *kinds: One for each parameter, outputs of a C snippet included.
+
+        Raises:
+            KernelTypeError: More or fewer of them, or a kernel that is not defined for them.
+            UnsupportedDTypeError: One is no dtype.
+        """
+        names = self.definition.names
+        optional = set(getattr(self.definition, "defaults", ()))
+        needed = len([name for name in names if name not in optional])
+        if not needed <= len(kinds) <= len(names):
+            raise KernelTypeError(
+                f"{self.name}.ir(): {len(kinds)} dtype(s) were given for {', '.join(names)}; give one for each"
+            )
+        resolved = tuple(
+            each if isinstance(each, type) and each in SCALARS else check_dtype(each, what="dtype") for each in kinds
+        )
         scalars = frozenset(number for number, each in enumerate(resolved) if isinstance(each, type))
         return self.definition.specialize(resolved, scalars).program.text
 
@@ -173,6 +191,7 @@ def elementwise(
             "elementwise takes a function, (in_params, out_params, operation) or (params, operation) as strings; "
             f"given were {', '.join(type(each).__name__ for each in definition)}; a name goes by keyword, name="
         )
+    signature.check_texts("elementwise", preamble=preamble, loop_prep=loop_prep, after_loop=after_loop)
     compiled = compiler_options.read(options, math)
     *lists, operation = map(compiled.applied, definition)
     if len(lists) == 2:

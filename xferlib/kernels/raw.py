@@ -16,7 +16,7 @@ from xferlib._core.observe import Kind
 from xferlib._core.stream import Stream
 from xferlib._runtime.checks import MadeBy, refuse_no_flag
 from xferlib._runtime.torch_compile import untraced
-from xferlib.errors import KernelTypeError, UnsupportedError
+from xferlib.errors import KernelTypeError, UnsupportedError, shown
 from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls.backend_engine import engine_of
@@ -182,7 +182,12 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
                 call = None
             if call is not None and call(args, None if stream is None else stream._raw):
                 return
-        if len(args) != len(self.parameters):
+        try:
+            count = len(args)
+        except TypeError:
+            what = shown(args)
+            raise KernelTypeError(f"{self.name}(): args={what} is no tuple of arguments; give one: (x, n)") from None
+        if count != len(self.parameters):
             if checks.is_array(args):
                 raise KernelTypeError(
                     f"{self.name}(): args is an array, and each of its elements would be an argument; give a tuple of "
@@ -190,7 +195,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
                 )
             raise KernelTypeError(
                 f"{self.name}() takes {len(self.parameters)} argument(s) "
-                f"({', '.join(each.name for each in self.parameters)}), {len(args)} were given"
+                f"({', '.join(each.name for each in self.parameters)}), {count} were given"
             )
         refuse_no_flag(cooperative, f"{self.name}(): cooperative")
         autograd.refuse(self.name, args, self._names)

@@ -16,7 +16,7 @@ from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls.reduction_calls import MOST_PLANS, Axis, CudaReductionCall, ReductionCall, check_axes
 from xferlib.kernels.calls.reduction_host import HostReductionCall
 from xferlib.kernels.elementwise import ElementwiseKernel
-from xferlib.kernels.frontends import compiler_options
+from xferlib.kernels.frontends import compiler_options, signature
 from xferlib.kernels.frontends.definitions import ArgumentKind
 from xferlib.kernels.frontends.reduction_definition import ReductionDefinition, SnippetReduction
 from xferlib.kernels.ir.layout import broadcast_shape
@@ -286,6 +286,10 @@ def reduction(
     Raises:
         KernelSyntaxError, KernelTypeError: A signature or expression cannot be read, or uses what it does not declare.
     """
+    texts = {"in_params": in_params, "map_expr": map_expr, "reduce_expr": reduce_expr, "preamble": preamble}
+    optional = {"out_params": out_params, "post_map_expr": post_map_expr, "identity": identity}
+    given = {what: text for what, text in optional.items() if text is not None}
+    signature.check_texts("reduction", **texts, **given)
     compiled = compiler_options.read(options, math)
     definition = SnippetReduction(
         compiled.applied(in_params),

@@ -9,8 +9,9 @@ import numpy as np
 
 from xferlib._core import registry
 from xferlib._runtime.checks import MadeBy, refuse_no_flag
-from xferlib.errors import KernelShapeError, KernelSyntaxError, KernelTypeError, shown
+from xferlib.errors import KernelShapeError, KernelTypeError
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
+from xferlib.kernels.frontends.signature import check_texts
 
 _STEP = "if (i >= d) {{ T a = x[i - d]; T b = x[i]; y = {expression}; }} else {{ y = x[i]; }}"
 _STEP_IN_SEGMENTS = """
@@ -36,6 +37,7 @@ class ScanKernel(metaclass=MadeBy, by="scan"):
             filled = text.format(expression=f"({expression})", neutral=f"({neutral})", begins=begins)
             return elementwise(inputs, outputs, filled, name=name, math=math, preamble=preamble)
 
+        make("T a, T b", "T y", "y = {expression}")  # so that a message speaks of the names of the expression
         self._step = make("raw T x, int64 d", "T y", _STEP)
         self._step_in_segments = make("raw T x, raw bool f, int64 d", "T y, bool g", _STEP_IN_SEGMENTS)
         self._shift = self._shift_in_segments = None
@@ -143,7 +145,5 @@ def scan(
         KernelSyntaxError: An expression cannot be read.
     """
     texts = {"expression": expression, "name": name, "math": math, "preamble": preamble}
-    for what, text in (texts if neutral is None else {**texts, "neutral": neutral}).items():
-        if not isinstance(text, str):
-            raise KernelSyntaxError(f"scan: {what}={shown(text)} is no string; give one")
+    check_texts("scan", **(texts if neutral is None else {**texts, "neutral": neutral}))
     return ScanKernel(expression, neutral, name, math, preamble)

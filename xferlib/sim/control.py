@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from types import TracebackType
+from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from xferlib._core import pending
@@ -13,12 +13,12 @@ from xferlib.sim.machine import schedules
 from xferlib.sim.machine.current import machine
 from xferlib.sim.machine.injection import Fault, Plan
 from xferlib.sim.machine.page_guard import PageGuard
+from xferlib.sim.machine.schedules import Schedule
 from xferlib.sim.timing.profile import PROFILES, Profile
 from xferlib.sim.timing.timeline import Timeline
 
 if TYPE_CHECKING:
     from xferlib.sim.detect.reports import Race
-    from xferlib.sim.machine.schedules import Schedule
 
 
 class check:  # noqa: N801 - reads as a verb: `with sim.check():`
@@ -44,6 +44,12 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
     ) -> None:
         if mode is not None and mode not in [*Mode]:
             raise ArgumentError(f"sim.check: mode={shown(mode)} is no mode; give one of {', '.join(Mode)}")
+        if isinstance(schedule, str) and schedule not in schedules.NAMES:
+            near = did_you_mean(schedule, schedules.NAMES)
+            listed = ", ".join(schedules.NAMES)
+            raise ArgumentError(f"sim.check: there is no schedule {schedule!r}{near}; give one of {listed}")
+        if not isinstance(schedule, (str, Schedule, NoneType)):
+            raise ArgumentError(f"sim.check: schedule={shown(schedule)} is none; give the name of one, such as 'lifo'")
         self.detector = Detector(Mode(mode) if mode is not None else machine().settings.mode)
         self._name = schedule
         self.seed = seed
@@ -154,6 +160,8 @@ class timeline:  # noqa: N801 - reads as what it is: `with sim.timeline() as t:`
     """
 
     def __init__(self, profile: Profile | str | None = None) -> None:
+        if not isinstance(profile, (str, Profile, NoneType)):
+            raise ArgumentError(f"sim.timeline: {shown(profile)} is no profile; give one of {', '.join(PROFILES)}")
         if isinstance(profile, str) and profile not in PROFILES:
             near = did_you_mean(profile, PROFILES)
             raise ArgumentError(

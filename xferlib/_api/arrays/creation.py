@@ -12,7 +12,7 @@ from xferlib._api.arrays.primitives import Primitives, checked_dtype
 from xferlib._core import array as _array
 from xferlib._core import convert, registry
 from xferlib._core.array import Array
-from xferlib._core.layout import shape_of
+from xferlib._core.layout import integer_of, shape_of
 from xferlib.errors import ArgumentError, UnsupportedArrayError
 
 _FLOAT = np.dtype("float64")
@@ -136,6 +136,7 @@ def linspace(
     """``num`` values from ``start`` to ``stop``, evenly apart; computed by the host."""
     if (wanted := checked_dtype(dtype)) is not None:
         convert.check_conversion(np.result_type(start, stop, 0.0), wanted)
+    shape_of(num, what="linspace: num")
     return lib.upload(np.linspace(start, stop, num, dtype=wanted, endpoint=endpoint), device)
 
 
@@ -143,4 +144,5 @@ def eye(
     lib: Primitives, n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None
 ) -> Array:
     """Ones on a diagonal, zeros elsewhere; computed by the host."""
-    return lib.upload(np.eye(n_rows, n_cols, k, checked_dtype(dtype) or _FLOAT), device)
+    shape, k = shape_of((n_rows, n_rows if n_cols is None else n_cols), what="eye: shape"), integer_of(k, what="eye: k")
+    return lib.upload(np.eye(shape[0], shape[1], k, checked_dtype(dtype) or _FLOAT), device)

@@ -11,7 +11,7 @@ import numpy as np
 from xferlib._api.arrays.primitives import READ_ONLY, Primitives, Shape, is_scalar
 from xferlib._core.array import Array
 from xferlib._core.convert import number
-from xferlib.errors import KernelTypeError, LayoutError
+from xferlib.errors import KernelTypeError, LayoutError, UnsupportedDTypeError
 from xferlib.kernels import ElementwiseKernel, elementwise
 
 Function = Callable[..., Array]
@@ -130,13 +130,21 @@ class _Target:
         """The dtype that the function's result has before it is written.
 
         Raises:
-            TypeError: The result does not fit into the target.
+            UnsupportedDTypeError: There is no such result, or it does not fit into the target.
         """
         kind = type(other) if is_scalar(other) else lib.info(lib.array(self.name, other)).dtype
         found = self._known.get((target, kind))
         if found is None:
             operand = other if is_scalar(other) else np.empty(0, kind)
-            found = self._function(np.empty(0, target), operand).dtype
+            try:
+                found = self._function(np.empty(0, target), operand).dtype
+            except OverflowError:  # a number that the target does not hold
+                raise
+            except TypeError:
+                what = kind.__name__ if isinstance(kind, type) else kind
+                raise UnsupportedDTypeError(
+                    f"{self.name} of {target} and {what} does not exist, in NumPy as here; convert one with astype"
+                ) from None
             check_holds(self.name, found, target)
             self._known[target, kind] = found
         return found
@@ -146,10 +154,10 @@ def check_holds(name: str, found: np.dtype[Any], target: np.dtype[Any]) -> None:
     """Refuse to write a result into a dtype of a lower kind.
 
     Raises:
-        TypeError: NumPy does not, either.
+        UnsupportedDTypeError: NumPy does not, either.
     """
     if not np.can_cast(found, target, "same_kind"):
-        raise TypeError(f"{name} in place: {found} does not fit into {target}; write x = {name}(x, y)")
+        raise UnsupportedDTypeError(f"{name} in place: {found} does not fit into {target}; write x = {name}(x, y)")
 
 
 def in_place(lib: Primitives, name: str) -> Function:

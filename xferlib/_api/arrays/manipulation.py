@@ -14,7 +14,7 @@ from xferlib._api.arrays.joining import concat, part
 from xferlib._api.arrays.primitives import Primitives
 from xferlib._api.arrays.selecting import INDEX, gather
 from xferlib._core.array import Array
-from xferlib._core.layout import axis_of, shape_of
+from xferlib._core.layout import axis_of, integer_of, shape_of
 from xferlib.errors import ArgumentError, KernelTypeError, LayoutError
 from xferlib.kernels import ElementwiseKernel, elementwise
 
@@ -77,7 +77,8 @@ def roll(lib: Primitives, x: Array, /, shift: Axes, axis: Axes | None = None) ->
         return shaping.reshape(lib, roll(lib, flat, shift, axis=0), lib.info(x).shape)
     shifts, axes = np.broadcast_arrays(shift, axis)
     found = x
-    for each, number in zip(shifts.ravel().tolist(), axes.ravel().tolist(), strict=True):
+    for given, number in zip(shifts.ravel().tolist(), axes.ravel().tolist(), strict=True):
+        each = integer_of(given, what="roll: shift")
         along = axis_of("roll", number, len(lib.info(x).shape))
         extent = lib.info(x).shape[along]
         if extent and each % extent:

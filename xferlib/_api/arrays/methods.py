@@ -149,8 +149,10 @@ def _others(lib: Primitives, namespace: Any) -> dict[str, Any]:
         """Each element several times, along an axis; None: of all elements in C order."""
         return namespace.repeat(self, repeats, axis=axis)
 
-    def round(self: Array) -> Array:  # noqa: A001 - NumPy's name
+    def round(self: Array, decimals: int = 0) -> Array:  # noqa: A001 - NumPy's name
         """The nearest integers, ties to even, in the same dtype."""
+        if decimals != 0:
+            raise ArgumentError(f"round: decimals={shown(decimals)}; only 0 is known: scale x before and after it")
         return namespace.round(self)
 
     def swapaxes(self: Array, axis1: int, axis2: int) -> Array:

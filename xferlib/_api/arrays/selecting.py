@@ -14,7 +14,7 @@ from xferlib._api.arrays import scans, shaping
 from xferlib._api.arrays.elementwise import binary_kernel, where_kernel, with_array
 from xferlib._api.arrays.primitives import Primitives, Shape
 from xferlib._core.array import Array
-from xferlib.errors import ArgumentError, KernelTypeError
+from xferlib.errors import ArgumentError, LayoutError
 from xferlib.kernels import ElementwiseKernel, elementwise
 
 INDEX = np.dtype("int64")
@@ -117,7 +117,7 @@ def nonzero(lib: Primitives, x: Array, /) -> tuple[Array, ...]:
     x = lib.array("nonzero", x)
     shape = lib.info(x).shape
     if not shape:
-        raise KernelTypeError("nonzero: an array without axes has no indices; reshape it to (1,)")
+        raise LayoutError("nonzero: an array without axes has no indices; reshape it to (1,)")
     flags = shaping.reshape(lib, truth(lib, x), -1)
     found = positions(lib, flags)
     if len(shape) == 1:

@@ -12,7 +12,7 @@ from xferlib._api.arrays.primitives import Primitives, Shadow, Shape
 from xferlib._core import convert
 from xferlib._core.array import Array, check_dtype
 from xferlib._core.layout import axes_of, axis_of
-from xferlib.errors import LayoutError
+from xferlib.errors import LayoutError, LayoutIndexError, LayoutTypeError
 
 Axes = int | tuple[int, ...]
 
@@ -20,7 +20,15 @@ Axes = int | tuple[int, ...]
 def _view(lib: Primitives, name: str, x: Any, change: Callable[[Shadow], Shadow]) -> Array:
     """The view of an argument that NumPy makes of its shadow."""
     x = lib.array(name, x)
-    return lib.viewed(x, change(lib.shadow(x)))
+    shadow = lib.shadow(x)
+    try:
+        return lib.viewed(x, change(shadow))
+    except np.exceptions.AxisError as error:
+        raise LayoutIndexError(f"{name} of {shadow.shape}: {error}; choose other axes") from None
+    except TypeError as error:
+        raise LayoutTypeError(f"{name} of {shadow.shape}: {error}; give integers") from None
+    except ValueError as error:
+        raise LayoutError(f"{name} of {shadow.shape}: {error}; reshape the array, or choose other axes") from None
 
 
 def permute_dims(lib: Primitives, x: Array, /, axes: tuple[int, ...]) -> Array:
@@ -58,10 +66,7 @@ def moveaxis(lib: Primitives, x: Array, source: Axes, destination: Axes, /) -> A
 
 def broadcast_to(lib: Primitives, x: Array, /, shape: Shape) -> Array:
     """Repeat the elements without a copy; the result cannot be written to."""
-    try:
-        return _view(lib, "broadcast_to", x, lambda shadow: np.broadcast_to(shadow, shape))
-    except ValueError as error:
-        raise LayoutError(f"broadcast_to: {error}; reshape the array first") from None
+    return _view(lib, "broadcast_to", x, lambda shadow: np.broadcast_to(shadow, shape))
 
 
 def broadcast_arrays(lib: Primitives, *arrays: Array) -> tuple[Array, ...]:

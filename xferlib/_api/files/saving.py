@@ -18,11 +18,21 @@ from xferlib.errors import ArgumentError, UnsupportedDTypeError
 _NPZ, _SAFETENSORS = ".npz", ".safetensors"
 
 
+def path_of(path: Any, call: str) -> Path:
+    """The path that a user has given to ``call``.
+
+    Raises:
+        ArgumentError: It is none.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        name = call.partition("(")[0]
+        raise ArgumentError(f"{name}: the path is {type(path).__name__}; write {call}, the file's name first")
+    return Path(path)
+
+
 def save(path: str | os.PathLike[str], tree: Any, fetch: Callable[[Any], Any]) -> None:
     """See `xferlib.tree.save`; ``fetch`` copies the arrays of a dict to the host."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise ArgumentError(f"save: the path is {type(path).__name__}; write save(path, tree), the file's name first")
-    path = Path(path)
+    path = path_of(path, "save(path, tree)")
     if path.suffix not in (_NPZ, _SAFETENSORS):
         raise ArgumentError(
             f"save: {path.name!r} ends neither in {_NPZ!r} nor in {_SAFETENSORS!r}; give one of the two"

@@ -20,6 +20,7 @@ from xferlib.errors import (
     MixedBackendsError,
     UnsupportedArrayError,
     UnsupportedDTypeError,
+    XferError,
     shown,
 )
 
@@ -180,9 +181,9 @@ def checked(name: str, compute: Any, *args: Any, **options: Any) -> Any:
     """
     try:
         return compute(*args, **options)
-    except NotImplementedError:
+    except (NotImplementedError, XferError):
         raise
-    except (RuntimeError, IndexError) as error:
+    except (RuntimeError, IndexError, ValueError) as error:
         said = str(error).partition("\n")[0]
         try:
             compute(*[torch.empty(x.shape, device="meta") if isinstance(x, Tensor) else x for x in args], **options)

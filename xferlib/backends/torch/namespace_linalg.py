@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ import array_api_compat.torch.linalg as compat
 import torch
 from torch import Tensor
 
-from xferlib._core.layout import axes_of, axis_of
+from xferlib._core.layout import axes_of, axis_of, integer_of
 from xferlib.backends.torch import namespace_creation as creation
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_elementwise as elementwise
@@ -106,7 +105,7 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
 
 def matrix_power(x: Tensor, n: int, /) -> Tensor:
     """A square matrix multiplied with itself; its inverse, if ``n`` is negative."""
-    power = operator.index(n)
+    power = integer_of(n, what="linalg.matrix_power: n")
     if power < 0:
         return matrix_power(globals()["inv"](x), -power)
     compute = functools.partial(dtypes.checked, "linalg.matrix_power", torch.linalg.matrix_power)

@@ -12,7 +12,7 @@ import array_api_compat.torch as compat
 import torch
 from torch import Tensor
 
-from xferlib._core.layout import axes_of, axis_of, shape_of
+from xferlib._core.layout import axes_of, axis_of, integer_of, shape_of
 from xferlib.backends.torch import namespace_creation as creation
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedDTypeError, shown
@@ -222,11 +222,9 @@ def repeat(x: Tensor, repeats: int | Tensor, /, axis: int | None = None) -> Tens
             )
         counts = counts.expand(x.shape[along])
     else:
-        if not hasattr(repeats, "__index__"):
-            raise LayoutTypeError(f"repeat: repeats={shown(repeats)} is no integer; give one")
-        if repeats < 0:
-            raise ArgumentError(f"repeat: repeats={repeats} is negative; give 0 or more")
-        counts = int(repeats)
+        counts = integer_of(repeats, what="repeat: repeats")
+        if counts < 0:
+            raise ArgumentError(f"repeat: repeats={counts} is negative; give 0 or more")
     return _back(torch.repeat_interleave(_moved(x), counts, along), x.dtype)
 
 
@@ -243,7 +241,9 @@ def roll(x: Tensor, /, shift: Axes, axis: Axes | None = None) -> Tensor:
     places = [axis_of("roll", each, flat.dim()) for each in axes]
     if not places:
         return x.clone()
-    return _back(torch.roll(flat, [_whole("roll: shift", each) for each in shifts], places).reshape(x.shape), x.dtype)
+    return _back(
+        torch.roll(flat, [integer_of(each, what="roll: shift") for each in shifts], places).reshape(x.shape), x.dtype
+    )
 
 
 def tile(x: Tensor, repetitions: Any, /) -> Tensor:
@@ -266,7 +266,7 @@ def _triangle(name: str, x: Tensor, k: int) -> Tensor:
     x = creation.tensor_of(name, x)
     if x.dim() < 2:
         raise LayoutError(f"{name}: an array of {x.dim()} axes is no matrix; reshape it")
-    return _back(getattr(torch, name)(_moved(x), _whole(f"{name}: k", k)), x.dtype)
+    return _back(getattr(torch, name)(_moved(x), integer_of(k, what=f"{name}: k")), x.dtype)
 
 
 def take(x: Tensor, indices: Tensor | int, /, axis: int | None = None) -> Tensor:
@@ -333,9 +333,3 @@ def integers(what: str, x: Tensor, *, is_bool_allowed: bool = False) -> Tensor:
     if x.is_floating_point() or x.is_complex() or (x.dtype is torch.bool and not is_bool_allowed):
         raise UnsupportedDTypeError(f"{what} have dtype {x.dtype}, and must be integers; convert them")
     return x.to(torch.int64)
-
-
-def _whole(what: str, number: Any) -> int:
-    if not hasattr(number, "__index__") or isinstance(number, Tensor):
-        raise LayoutTypeError(f"{what}={shown(number)} is no integer; give one")
-    return int(number)

@@ -202,6 +202,8 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """The indices of the elements that are not zero."""
     x = creation.tensor_of("nonzero", x)
+    if not x.dim():
+        raise LayoutError("nonzero: an array without axes has no indices; reshape it to (1,)")
     found: tuple[Tensor, ...] = compat.nonzero(x.to(torch.bool) if x.dtype in SIGNED else x)
     return found
 

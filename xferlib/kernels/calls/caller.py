@@ -59,7 +59,17 @@ class Caller:
             arranged = self._arrange_named(args, keywords)
         if out is not None:
             arranged += out if type(out) is tuple else (out,)
+            self._check_outputs(arranged, len(self.definition.names))
         return arranged
+
+    def _check_outputs(self, arranged: Sequence[Any], first: int) -> None:
+        """Refuse numbers in the place of outputs."""
+        for number, value in enumerate(arranged[first:], first):
+            if checks.is_scalar(value):
+                raise KernelTypeError(
+                    f"{self.name}(): output {self._name(number)!r} is {type(value).__name__}, and no array to write "
+                    "to; give an array, or leave it out for a new one"
+                )
 
     def _arrange_named(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
         names = self.definition.names
@@ -101,6 +111,8 @@ class Caller:
         for name, value in zip(names, args, strict=False):
             if value is None:
                 raise KernelTypeError(f"{self.name}(): argument {name!r} is None; pass an array or a number")
+        if first is not None:
+            self._check_outputs(args, first)
         return [*args, *[None] * (len(names) - len(args))]
 
     def _with_outputs(self, args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
@@ -126,8 +138,7 @@ class Caller:
             The checked call, and what `Prepared.run_again` takes besides the arguments.
         """
         given = [each for each in arguments if each is not None]
-        names = [*self.definition.names, *(f"out{number}" for number in range(len(given)))]
-        backend, device, infos = checks.common_device(self.name, names, given)
+        backend, device, infos = checks.common_device(self.name, self._names(len(given)), given)
         if backend is None or device is None:
             if size is None:
                 raise KernelTypeError(f"{self.name}(): no argument is an array, so that no backend is chosen; pass one")
@@ -183,7 +194,7 @@ class Caller:
             arguments: Tensors that torch tracks, and numbers.
             plain: The same, with tensors that have memory.
         """
-        _, _, infos = checks.common_device(self.name, list(self.definition.names), plain)
+        _, _, infos = checks.common_device(self.name, self._names(len(plain)), plain)
         kinds = tuple(self._kind(number, each, infos) for number, each in enumerate(arguments))
         kinds += (None,) * (len(self.definition.names) - len(kinds))
         special = self._specialize(kinds, _scalars(arguments, infos), arguments)
@@ -198,6 +209,9 @@ class Caller:
         if number in infos:
             return checks.native_dtype(infos[number].dtype, self._name(number))
         return value.dtype if isinstance(value, np.generic) else type(value)
+
+    def _names(self, count: int) -> list[str]:
+        return [*map(self._name, range(count))]
 
     def _name(self, number: int) -> str:
         names = self.definition.names

@@ -40,7 +40,15 @@ def passed(kernel: str, parameter: RawParameter, value: Any, info: ArrayInfo | N
                 "pass x.item() or declare a pointer"
             )
         assert parameter.dtype is not None
-        return checks.convert_scalar(value, parameter.dtype, parameter.name)
+        try:
+            return checks.convert_scalar(value, parameter.dtype, parameter.name)
+        except KernelTypeError:
+            raise
+        except TypeError:  # what NumPy makes no number of
+            raise KernelTypeError(
+                f"{kernel}(): argument {parameter.name!r} is {type(value).__name__}, and the parameter a number; "
+                "pass one"
+            ) from None
     if info is None:
         return _address(kernel, parameter, value)
     if parameter.dtype is not None and info.dtype != parameter.dtype:
@@ -67,7 +75,7 @@ def passed(kernel: str, parameter: RawParameter, value: Any, info: ArrayInfo | N
 def _address(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
     """A pointer given as such: an int, None for a null pointer, or an allocation of a library, which ``int`` takes."""
     is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    is_handle = not checks.is_scalar(value) and not isinstance(value, np.generic) and hasattr(value, "__int__")
+    is_handle = not checks.is_scalar(value) and not isinstance(value, (np.generic, type)) and hasattr(value, "__int__")
     if value is None:
         return np.uint64(0)
     address = int(value) if is_number or is_handle else -1

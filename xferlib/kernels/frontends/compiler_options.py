@@ -31,7 +31,8 @@ def read(options: Sequence[str], math: str) -> CompilerOptions:
     Raises:
         KernelSyntaxError: One that no backend without a CUDA compiler could follow.
     """
-    if isinstance(options, str) or not all(isinstance(each, str) for each in options):
+    is_list = isinstance(options, Sequence) and not isinstance(options, str)
+    if not is_list or not all(isinstance(each, str) for each in options):
         raise KernelSyntaxError(f"options={shown(options)} is no list of strings; give options=('-DSCALE=2',)")
     for each in options:
         if each in _FAST:

@@ -24,7 +24,8 @@ from xferlib.kernels.frontends.control.loop_scope import LoopScope
 from xferlib.kernels.frontends.memory.contents import RESULT, Before, Branch, Contents, Fail, OutputReadError, Variable
 from xferlib.kernels.frontends.memory.place_scope import PlaceScope
 from xferlib.kernels.frontends.memory.structs import RETURNED, StructScope, StructType, StructValue, keys_of
-from xferlib.kernels.ir.nodes import BOOL, Builder, Node, Store
+from xferlib.kernels.ir.constants import constant_value
+from xferlib.kernels.ir.nodes import BOOL, Builder, Node, Store, is_integer
 
 
 class Scope(PlaceScope, LoopScope, StructScope):
@@ -170,11 +171,12 @@ class Scope(PlaceScope, LoopScope, StructScope):
     def restore(self, before: Before) -> None:
         self._path, self._state, self.touched = before.path, dict(before.state), dict(before.touched)
 
-    def has_changed(self, branch: Branch) -> bool:
-        return branch.state != self._state
-
     def merge(self, condition: Node, yes: Branch, no: Branch) -> None:
         """Set the state after both sides of ``condition``."""
+        taken = constant_value(condition, self._known)
+        if taken is not None:  # the other side never runs: what it assigns, and its jumps, are none
+            self._state = dict((yes if taken else no).state)
+            return
         for key in (*yes.state, *(key for key in no.state if key not in yes.state)):
             self._state.pop(key, None)  # an element written again is stored after those written before
             self._state[key] = self._merged(condition, yes.state.get(key), no.state.get(key))
@@ -187,9 +189,17 @@ class Scope(PlaceScope, LoopScope, StructScope):
             return Contents(slot.value, self._both(taken, slot.written))
         if yes == no:
             return yes
-        value = self.b.select(condition, yes.value, no.value)
+        value = self._either(condition, yes.value, no.value)
         written = self._true if yes.written is condition else yes.written  # as where each case of a switch assigns
         return Contents(value, self.b.select(condition, written, no.written))
+
+    def _either(self, condition: Node, yes: Node, no: Node) -> Node:
+        """One of two values; a counter that a loop within one side has folded is still the same number."""
+        if is_integer(yes.dtype) and yes is not no:
+            number = constant_value(yes, self._known)
+            if number is not None and number == constant_value(no, self._known):
+                return yes if yes.op == "const" else no
+        return self.b.select(condition, yes, no)
 
     def _both(self, x: Node, y: Node) -> Node:
         return x if y is self._true else self.b.op("and", x, y)

@@ -28,6 +28,7 @@ from xferlib.kernels.frontends.control import assigned
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.cstatements import Statements
 from xferlib.kernels.frontends.ctext import SnippetText
+from xferlib.kernels.frontends.memory.contents import Branch
 from xferlib.kernels.frontends.memory.structs import Structs, StructType, StructValue
 from xferlib.kernels.frontends.memory.translation import Places
 from xferlib.kernels.frontends.preamble import NO_PREAMBLE, Preamble, PreambleFunction
@@ -250,20 +251,28 @@ class Translator(Statements, Calls, Methods, Places, Structs):
         if node.op in ("&&", "||"):
             left = self.b.truth(self.expression(node.left))
             taken = left if node.op == "&&" else self.b.op("not", left)
-            right = self.b.truth(self._number(node.right, self._guarded(taken, node.right)))
+            value, ran = self._guarded(taken, node.right)
+            right = self.b.truth(self._number(node.right, value))
+            self._merge(taken, ran)
             return self.b.op("and" if node.op == "&&" else "or", left, right)
         values = [self.any_value(node.left), self.any_value(node.right)]
         if (found := self.operated(node, node.op, values)) is not None:
             return found
         return self._binary(node, node.op, *(self._number(node, each) for each in values))
 
-    def _guarded(self, condition: Node, node: Any) -> Any:
-        """An operand that is evaluated only under ``condition``; it may not assign."""
+    def _guarded(self, condition: Node, node: Any) -> tuple[Any, Branch]:
+        """An operand that is evaluated only under ``condition``, and what it has assigned."""
         with self.scope.branch(condition) as branch:
             value = self.any_value(node)
-        if self.scope.has_changed(branch):
-            self.fail(node, "an assignment inside && , || or ?: is not supported; use if")
-        return value
+        return value, branch
+
+    def _merge(self, condition: Node, yes: Branch, no: Branch | None = None) -> None:
+        """Set the variables after operands that ran under ``condition`` and, if there is one, its opposite."""
+        with self.scope.branch(condition) as before:
+            pass
+        no = no or before
+        if yes.state != before.state or no.state != before.state:  # most operands assign nothing
+            self.scope.merge(condition, yes, no)
 
     def _binary(self, node: Any, op: str, left: Node, right: Node) -> Node:
         b = self.b
@@ -305,8 +314,9 @@ class Translator(Statements, Calls, Methods, Places, Structs):
 
     def _eval_ternaryop(self, node: Any) -> Any:
         condition = self.b.truth(self.expression(node.cond))
-        yes = self._guarded(condition, node.iftrue)
-        no = self._guarded(self.b.op("not", condition), node.iffalse)
+        yes, ran = self._guarded(condition, node.iftrue)
+        no, ran_else = self._guarded(self.b.op("not", condition), node.iffalse)
+        self._merge(condition, ran, ran_else)
         if isinstance(yes, StructValue) or isinstance(no, StructValue):
             if yes.dtype != no.dtype:
                 self.fail(
@@ -315,6 +325,12 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             return self.chosen(condition, yes, no)
         dtype = yes.dtype if yes.dtype == no.dtype else c_common(yes.dtype, no.dtype)
         return self.b.select(condition, self.b.cast(yes, dtype), self.b.cast(no, dtype))
+
+    def _eval_exprlist(self, node: Any) -> Any:
+        """The comma operator: all are evaluated, and the last one is the value."""
+        for each in node.exprs[:-1]:
+            self._statement(each)
+        return self.any_value(node.exprs[-1])
 
     def _eval_assignment(self, node: Any) -> Any:
         value = self.any_value(node.rvalue)

@@ -8,12 +8,20 @@ from typing import Any
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.frontends.calls import atomics
 from xferlib.kernels.frontends.cloops import Loops
+from xferlib.kernels.frontends.control import assigned
 from xferlib.kernels.frontends.cpp.structs import SELF
 from xferlib.kernels.frontends.ctext import AUTO
 from xferlib.kernels.frontends.memory.contents import Before
 from xferlib.kernels.frontends.memory.structs import StructType
 from xferlib.kernels.ir.nodes import BOOL, DType, Node
 from xferlib.kernels.ir.types import c_promoted
+
+
+def _may_assign(node: Any) -> bool:
+    """Whether a statement is a ``&&``, ``||`` or ``?:`` by which something may be assigned."""
+    name = type(node).__name__
+    is_chosen = name == "TernaryOp" or (name == "BinaryOp" and node.op in ("&&", "||"))
+    return is_chosen and assigned.has(("Assignment", "FuncCall", "UnaryOp"), node)
 
 
 class Statements(Loops):
@@ -39,7 +47,7 @@ class Statements(Loops):
             handler(node)
         elif name == "FuncCall" and getattr(node.name, "name", None) in atomics.KINDS:
             atomics.call(self, node, node.args.exprs if node.args else [], is_used=False)
-        elif name in ("UnaryOp", "Assignment", "FuncCall"):
+        elif name in ("UnaryOp", "Assignment", "FuncCall") or _may_assign(node):
             self.any_value(node)
         elif name == "ExprList":
             for each in node.exprs:

@@ -285,6 +285,19 @@ def _brackets(text: str) -> dict[int, _Bracket]:
     return found
 
 
+def _begin(text: str, position: int, closed: dict[int, _Bracket]) -> int:
+    """Where the statement around a position begins, or the list in brackets in which it stands."""
+    while position > 0:
+        pair = closed.get(position - 1)
+        if pair is not None and not pair.has_statements:
+            position = pair.start
+        elif text[position - 1] in "([{;})]":
+            break
+        else:
+            position -= 1
+    return position
+
+
 def _initializers(
     text: str, types: Sequence[str], structs: Collection[str], *, is_within_functions: bool
 ) -> list[Edit]:
@@ -303,13 +316,21 @@ def _initializers(
     """
     named = "|".join(map(re.escape, types))
     pattern = re.compile(
-        rf"\b(?P<type>{named})(?P<name>\s+\w+)?\s*(?P<open>[{{(])|,\s*(?!(?:{named})\b)\w+\s*(?P<next>\{{)"
+        rf"\b(?P<type>{named})(?P<name>\s+\w+)?\s*(?P<open>[{{(])|,\s*(?!(?:{named})\b)\w+\s*(?P<next>[{{(])"
     )
+    declaration = re.compile(rf"\s*(?:const\s+)?(?P<type>{named})\s")
     brackets = _brackets(text)
+    closed = {each.end: each for each in brackets.values()}
     found: dict[int, Edit] = {}
     for match in pattern.finditer(text):
         at = match.start("open" if match["open"] else "next")
         bracket = brackets[at]
+        kind = match["type"]
+        if kind is None:  # of a declaration that has begun before
+            begun = declaration.match(text, _begin(text, match.start(), closed))
+            if begun is None:
+                continue
+            kind = begun["type"]
         is_value = match["type"] is not None and match["name"] is None
         is_empty = not text[at + 1 : bracket.end].strip()
         if bracket.end < 0 or bracket.has_statements:
@@ -322,7 +343,7 @@ def _initializers(
                 continue  # a function
         if is_value:
             found[match.start("type")] = (*match.span("type"), f"(({match['type']})")
-        start = "" if is_value else f"=({match['type']})" if bracket.is_list else "="
-        found[at] = (at, at + 1, start + "(" + (_none(match["type"] or "", structs) if is_empty else ""))
+        start = "" if is_value else f"=({kind})" if bracket.is_list else "="
+        found[at] = (at, at + 1, start + "(" + (_none(kind, structs) if is_empty else ""))
         found[bracket.end] = (bracket.end, bracket.end + 1, "))" if is_value else ")")
     return [found[each] for each in sorted(found)]

@@ -250,7 +250,15 @@ def _always_returns(node: Any) -> bool:
         return node.iffalse is not None and _always_returns(node.iftrue) and _always_returns(node.iffalse)
     if kind == "Switch":
         return _always_returns_from(node)
+    if kind in ("For", "While", "DoWhile"):
+        return _is_endless(node) and assigned.has(("Return",), node.stmt) and not assigned.has(("Break",), node.stmt)
     return kind == "Return"
+
+
+def _is_endless(loop: Any) -> bool:
+    """Whether the condition of a loop is plainly true, or there is none."""
+    condition = loop.cond
+    return condition is None or getattr(condition, "value", getattr(condition, "name", None)) in ("1", "true")
 
 
 def _always_returns_from(switch: Any) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
-from xferlib.errors import KernelSyntaxError, did_you_mean
+from xferlib.errors import KernelSyntaxError, did_you_mean, shown
 from xferlib.kernels.frontends.source_lines import caret
 from xferlib.kernels.ir.nodes import DType
 from xferlib.kernels.ir.types import C_TYPES
@@ -61,6 +62,17 @@ def without_comments(text: str) -> str:
 
 def _blank(match: re.Match[str]) -> str:
     return " " * len(match[0])
+
+
+def check_texts(call: str, **texts: Any) -> None:
+    """Refuse parts of a kernel that are no texts.
+
+    Raises:
+        KernelSyntaxError: One of them is no string.
+    """
+    for what, text in texts.items():
+        if not isinstance(text, str):
+            raise KernelSyntaxError(f"{call}: {what}={shown(text)} is no string; give one")
 
 
 def check_length(text: str, what: str) -> None:

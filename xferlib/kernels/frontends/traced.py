@@ -223,7 +223,12 @@ def where(condition: Any, yes: Any, no: Any) -> Traced:
 
 def clip(x: Any, min: Any = None, max: Any = None) -> Traced:  # noqa: A002 - the Array API's names
     """``minimum(maximum(x, min), max)``; a bound of None does nothing."""
-    result = x if min is None else apply("maximum", (x, min))
+    if not isinstance(x, Value):
+        x = np.asarray(x)[()]  # in NumPy a number that is clipped has a dtype of its own; a bound has none
+    if isinstance(x, Value) or isinstance(min, Value):
+        result = x if min is None else apply("maximum", (x, min))
+    else:
+        result = x if min is None else np.maximum(x, min)
     if max is not None:
         return apply("minimum", (result, max))
     return Traced(builder_of((result,), "clip"), node_of(result.builder, result, result.dtype))

@@ -72,7 +72,7 @@ class Function:
 TABLE: dict[str, Function] = {}
 
 ALIASES = {
-    "abs": "absolute", "fabs": "absolute", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin",
+    "abs": "absolute", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin",
     "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2", "atanh": "arctanh", "pow": "power",
     "bitwise_invert": "invert", "bitwise_not": "invert", "bitwise_left_shift": "left_shift",
     "bitwise_right_shift": "right_shift", "mod": "remainder", "true_divide": "divide", "round": "rint",
@@ -99,6 +99,7 @@ def _define_arithmetic() -> None:
     real_size = lower.absolute
     magnitude = by_kind(b=lower.identity, i=real_size, f=real_size, c=lower_complex.complex_absolute)
     _add("absolute", 1, "biufc", magnitude)
+    _add("fabs", 1, "f", real_size)
     _add("reciprocal", 1, "iufc", by_kind(i=lower.reciprocal, f=lower.reciprocal, c=lower_complex.complex_reciprocal),
          guarantee=ROUNDED)  # fmt: skip
     squares = by_kind(i=lower.square, f=lower.square, c=lower_complex.complex_square)

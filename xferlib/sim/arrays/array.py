@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 
 from xferlib._core.array import ArrayInfo, check_dtype, viewed
+from xferlib.errors import shown
 from xferlib.sim.arrays.declared import Declared
 from xferlib.sim.detect.reports import SimError
 from xferlib.sim.model import blocks
@@ -150,9 +151,9 @@ class SimArray(Declared):
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         self._refuse("converting to a NumPy array", "xferlib.to_host(x)")
 
-    def item(self) -> NoReturn:
+    def item(self, *index: Any) -> NoReturn:
         """Refused: it would copy to the host."""
-        self._refuse("x.item()", "xferlib.to_host(x).item()")
+        self._refuse("x.item()", f"xferlib.to_host(x).item({', '.join(map(shown, index))})")
 
     def tolist(self) -> NoReturn:
         """Refused: it would copy to the host."""

@@ -169,3 +169,6 @@ def named(name: str, seed: int) -> Schedule:
 
 
 _NAMED: dict[str, type[Schedule]] = {"eager": Eager, "lazy": Lazy, "lifo": LastInFirstOut}
+
+NAMES = (*_NAMED, "random")
+"""Of the schedules in the configuration."""

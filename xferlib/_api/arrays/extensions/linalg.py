@@ -15,7 +15,7 @@ from xferlib._api.arrays.joining import stack
 from xferlib._api.arrays.primitives import Primitives, Shape
 from xferlib._core.array import Array
 from xferlib._core.device import Device
-from xferlib._core.layout import axis_of
+from xferlib._core.layout import axis_of, integer_of
 from xferlib.errors import ArgumentError, LayoutError
 
 matmul, matrix_transpose, outer = products.matmul, shaping.matrix_transpose, products.outer
@@ -253,6 +253,7 @@ def cross(lib: Primitives, x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
 def matrix_power(lib: Primitives, x: Array, n: int, /) -> Array:
     """Each square matrix times itself, ``n`` in all; of a negative ``n`` the inverse."""
     x, shape = matrices(lib, "linalg.matrix_power", x, is_square=True)
+    n = integer_of(n, what="linalg.matrix_power: n")
     if n < 0:
         x, n = inv(lib, x), -n
     if n == 0:

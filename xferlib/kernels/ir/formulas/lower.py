@@ -16,6 +16,7 @@ import numpy as np
 
 from xferlib.kernels.ir.nodes import (
     BOOL,
+    FLOAT16,
     FLOAT32,
     FLOAT64,
     UINT16,
@@ -121,7 +122,12 @@ def sign(b: Builder, x: Node) -> Node:
 
 
 def floor_divide(b: Builder, x: Node, y: Node) -> Node:
-    """The floor of the exact quotient, found by the exact remainder; x/0 as in IEEE division."""
+    """The floor of the exact quotient, found by the exact remainder; x/0 as in IEEE division.
+
+    Of float16 it is that of float32, rounded once: a quotient of float16 may be rounded up to the next whole number.
+    """
+    if x.dtype == FLOAT16:
+        return b.cast(floor_divide(b, b.cast(x, FLOAT32), b.cast(y, FLOAT32)), FLOAT16)
     zero, one = b.const(0, x.dtype), b.const(1, x.dtype)
     rest = b.op("fmod", x, y)
     quotient = b.op("div", b.op("sub", x, rest), y)
