@@ -14,7 +14,7 @@ from xferlib._core.array import Array
 from xferlib._core.device import DeviceSpec
 from xferlib._runtime import torch_compile
 from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag, refuse_positional
-from xferlib._transfer import copies, ends, one_step, one_step_download
+from xferlib._transfer import copies, ends, on_device, one_step, one_step_download
 from xferlib._transfer.handle import Transfer
 from xferlib.errors import ArgumentError
 
@@ -110,6 +110,8 @@ def copy_to(x: Any, device: Any, *, dtype: Any = None, stream: Any = None, copy:
     """
     if copy is not True:
         refuse_no_copy(copy, "copy_to")
+    elif dtype is stream is None and (done := on_device.copy_to(x, device)) is not None:
+        return done
     return copies.copy(
         ends.source_of(x), ends.target_of(None, devices.for_array(device, x), stream, None), dtype, copy=copy
     )

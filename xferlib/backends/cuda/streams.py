@@ -175,6 +175,11 @@ class CudaStreams(CudaDevices):
 
     def _event(self, device: Device, *, timing: bool) -> CudaEvent:
         idle = None if timing else self._idle_events[device.index]
+        if idle:
+            try:
+                return CudaEvent(timing=False, idle=idle, opened=idle.pop())
+            except IndexError:  # another thread was faster
+                pass
         if len(self._devices) == 1:
             return self._made_event(timing=timing, idle=idle)
         with self.inside(device):
