@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,28 @@ def test_a_copy_to_another_device_has_the_same_values(places: list[xl.Device], v
             assert_same_bits(xl.to_host(out), expected)
             arrived = xl.to_device_async(x, device=places[there], dtype=dtype).result()
             assert_same_bits(xl.to_host(arrived), expected)
+
+
+def test_a_new_thread_copies_both_ways_and_keeps_its_current_device(places: list[xl.Device]) -> None:
+    name, arrays = places[0].backend, [xl.to_device(HOST, device=each) for each in places]
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            for here, there in [(0, 1), (1, 0), (0, 0), (1, 1)]:
+                current = xl.get_device(f"{name}:{places[0].kind}:{here}")
+                with current:
+                    for x in (arrays[here], arrays[there]):
+                        assert_same_bits(xl.to_host(xl.copy_to(x, places[there])), HOST)
+                        assert_same_bits(xl.to_host(xl.to_device(x, out=xl.empty_like(arrays[there]))), HOST)
+                    assert xl.device_of(xl.empty((2,), "float32")) is current
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert not failures, failures
 
 
 def test_events_of_two_devices_have_no_elapsed_time(places: list[xl.Device]) -> None:
