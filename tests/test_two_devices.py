@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib.errors import StreamError
+from xferlib.errors import CaptureError, StreamError
 from xferlib.testing.asserts import assert_same_bits
 
 HOST = np.arange(24, dtype=np.float32).reshape(4, 6)
@@ -78,6 +78,41 @@ def test_a_new_thread_copies_both_ways_and_keeps_its_current_device(places: list
     thread.start()
     thread.join()
     assert not failures, failures
+
+
+def test_a_capture_of_both_ends_streams_repeats_a_copy(places: list[xl.Device]) -> None:
+    x, y = xl.to_device(HOST, device=places[0]), xl.empty(HOST.shape, HOST.dtype, device=places[1])
+    here, there = map(xl.Stream, places)
+    places[0].synchronize()
+    with here.capture() as graph:
+        there.wait(here)
+        with there:
+            xl.to_device(x, out=y)
+        here.wait(there)
+    for number in range(3):
+        with here:
+            xl.to_device(HOST + number, out=x)
+        graph.launch(here)
+        here.synchronize()
+        with there:
+            assert_same_bits(xl.to_host(y), HOST + number)
+
+
+@pytest.mark.parametrize("captured", [0, 1])
+def test_a_copy_from_or_to_a_stream_outside_of_the_capture_is_refused(places: list[xl.Device], captured: int) -> None:
+    x = xl.to_device(HOST, device=places[0])
+    out = xl.pinned_empty(HOST.shape, HOST.dtype, backend=places[0].backend)
+    y = xl.to_device(HOST, device=places[captured])
+    stream = xl.Stream(places[captured])
+    places[captured].synchronize()
+    with stream.capture() as graph:
+        with pytest.raises(CaptureError, match=r"copy from .*:0 to .*:1: .* not of one capture.* or copy outside"):
+            xl.copy_to(x, places[1])
+        xl.to_host_async(y, out=out)
+    out[...] = 0
+    graph.launch(stream)
+    stream.synchronize()
+    assert_same_bits(out, HOST)
 
 
 def test_events_of_two_devices_have_no_elapsed_time(places: list[xl.Device]) -> None:

@@ -17,7 +17,7 @@ from xferlib._memory import in_flight, slab
 from xferlib._runtime.interrupts import deferred
 from xferlib._transfer import relayout
 from xferlib._transfer.ends import CopySource, CopyTarget
-from xferlib.errors import DeviceMemoryError
+from xferlib.errors import CaptureError, DeviceMemoryError
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -112,8 +112,13 @@ def device_to_device(source: CopySource, target: CopyTarget, dtype: np.dtype[Any
 
     It comes after the work enqueued so far on both ends' streams; and, unless the caller has named the stream, before
     the later work on them, which may change the source.
+
+    Raises:
+        CaptureError: The streams of the two ends are not of one capture.
     """
     assert source.info is not None
+    if raw.opened:
+        _refuse_two_captures(source.backend, source.info.device, target)
     return _carry(source.given, source.info, dtype, source.backend, target)
 
 
@@ -152,6 +157,19 @@ def _carry(x: Array, info: ArrayInfo, dtype: np.dtype[Any], giver: Backend, targ
     if is_mutual:
         _follow(before, order, giver, taker, event)
     return dst
+
+
+def _refuse_two_captures(giver: Backend, here: Device, target: CopyTarget) -> None:
+    """Refuse a copy in which a captured stream and another one would wait for each other."""
+    order = target.stream if target.stream is not None else target.backend.stream_current(target.device)
+    before = giver.stream_current(here)
+    is_one = here.index == target.device.index and before.handle == order.handle
+    if before.capture is not order.capture and not is_one:
+        raise CaptureError(
+            f"a copy from {here} to {target.device}: {before!r} and {order!r}, the current streams there, are not of one "
+            "capture, so that neither may wait for the other; let the one that is not captured wait for the captured "
+            "one first, or copy outside of the capture"
+        )
 
 
 def _follow(order: RawStream, before: RawStream, taker: Backend, giver: Backend, event: RawEvent | None = None) -> None:
