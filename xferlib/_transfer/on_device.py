@@ -166,9 +166,9 @@ def _refuse_two_captures(giver: Backend, here: Device, target: CopyTarget) -> No
     is_one = here.index == target.device.index and before.handle == order.handle
     if before.capture is not order.capture and not is_one:
         raise CaptureError(
-            f"a copy from {here} to {target.device}: {before!r} and {order!r}, the current streams there, are not of one "
-            "capture, so that neither may wait for the other; let the one that is not captured wait for the captured "
-            "one first, or copy outside of the capture"
+            f"a copy from {here} to {target.device}: {before!r} and {order!r}, the current streams there, are not of "
+            "one capture, so that neither may wait for the other; let the one that is not captured wait for the other "
+            "first, or copy outside of the capture"
         )
 
 
