@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import functools
 import inspect
+import math
 import os
 import pickle
 import shutil
@@ -86,7 +87,9 @@ class Direct(FakeBackend):
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(WORD))(self._context),
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda stream: int(not self.stream_done(self._here()))),
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint), ctypes.c_uint, WORD)(self._attribute),
+            ctypes.CFUNCTYPE(ctypes.c_int, WORD, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)(self._launch),
         )
+        self._kernels: list[Any] = []
 
     def devices(self) -> Any:
         return self._devices[:1]
@@ -128,8 +131,23 @@ class Direct(FakeBackend):
             answer[0] = int(self.is_pinned(pointer))
         return 0
 
+    def load(self, cubin: bytes, *, name: str, device: Any) -> Any:
+        self._kernels.append(super().load(cubin, name=name, device=device))
+        self._kernels[-1].handle = len(self._kernels)
+        return self._kernels[-1]
+
+    def _launch(self, handle: int, *given: Any) -> int:
+        *sizes, shared, stream, params, extra = given
+        assert not shared
+        assert not stream
+        assert not extra
+        self.seen.append("launch")
+        if not self.result:
+            self.launch(self._kernels[handle - 1], sizes[:3], sizes[3:], params, stream=self._here())
+        return self.result
+
     def direct(self, device: Any) -> DirectCopies:
-        send, fetch, enqueue, current, query, attribute = (
+        send, fetch, enqueue, current, query, attribute, launch = (
             ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._functions
         )
         return DirectCopies(
@@ -137,7 +155,7 @@ class Direct(FakeBackend):
             context=7 + device.index,
             empty=lambda shape, dtype: self.empty(shape, dtype, device=device, stream=self._here()),
             pointer=lambda array: array.pointer, stream=lambda: self.stream_current(device).handle,
-            is_current=lambda: self.device_current() is device,
+            is_current=lambda: self.device_current() is device, launch=launch,
         )  # fmt: skip
 
 
@@ -270,6 +288,63 @@ def test_usual_calls_enter_no_function_in_python(direct: Any) -> None:
         assert_same_bits(to_host(d, pinned=True), x)
         assert direct.seen == ["fetch"]
     assert_same_bits(out, x)
+
+
+STEPS = [
+    ("transposed", (700, 300), (1, 0), "f4", "f4"),
+    ("transposed, odd", (1 << 18, 3), (1, 0), "u1", "u1"),
+    ("colours last", (3, 400, 300), (1, 2, 0), "u2", "u2"),
+    ("permuted", (4, 131, 7, 50), (2, 0, 3, 1), "f8", "f8"),
+    ("complex", (190, 160), (1, 0), "c16", "c16"),
+    ("wider", (700, 300), (0, 1), "u1", "f4"),
+    ("wider, transposed", (300, 700), (1, 0), "i2", "f8"),
+    ("unsigned, transposed", (300, 700), (1, 0), "i1", "u8"),
+    ("unsigned", (300, 700), (0, 1), "i1", "u8"),
+]
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "given", "wanted"), [row[1:] for row in STEPS], ids=[row[0] for row in STEPS]
+)
+def test_what_the_device_puts_in_order_or_converts_enters_no_function_in_python(
+    direct: Any, shape: tuple[int, ...], order: tuple[int, ...], given: str, wanted: str, monkeypatch: Any
+) -> None:
+    x = bits_of(math.prod(shape) * np.dtype(given).itemsize, given, seed=5).reshape(shape).transpose(order)
+    out = to_device(np.zeros(x.shape, wanted), device=HERE)
+    device = xl.get_device(HERE)
+    plan = sys.modules["xferlib._transfer.plan"]
+    means = plan.means_of(direct, device)._replace(is_cuda=True)  # kernels convert
+    monkeypatch.setattr("xferlib._transfer.plan.means_of", lambda *_: means)
+    monkeypatch.setattr("xferlib._transfer.plan.known", {})
+
+    def steps(call: Callable[[], Any]) -> list[str]:
+        """The driver's part of a call in which nothing is asked, as it is once a second."""
+        for _ in range(5):
+            xl.synchronize(HERE)
+            direct.seen.clear()
+            if not [each for each in frames_of(call) if not each.startswith(OWN)]:
+                return list(direct.seen)
+        raise AssertionError("each call enters Python")
+
+    for call in (lambda: to_device(x, device=device, dtype=wanted), lambda: to_device(x, out=out, dtype=wanted)):
+        assert steps(call)[-1] == "launch"
+        assert_same_bits(to_host(call()), x.astype(wanted))
+    if given != wanted and np.dtype(wanted).kind == "f":
+        return  # back to integers by the casts of every kernel, which tell what is out of range
+    back = np.zeros(shape, given).transpose(order)
+    assert steps(lambda: to_host(out, out=back, dtype=given))[0] == "launch"
+    assert_same_bits(back, x)
+
+
+def test_a_kernel_that_is_refused_leaves_the_call_to_python(direct: Any) -> None:
+    x = bits_of(840_000, np.float32, seed=6).reshape(700, 300).T
+    device = xl.get_device(HERE)
+    assert_same_bits(to_host(to_device(x, device=device)), x)
+    direct.result, direct.seen = 1, []
+    d = to_device(x, device=device)
+    assert "launch" in direct.seen or "send" in direct.seen
+    direct.result = 0
+    assert_same_bits(to_host(d), x)
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch"])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _native
+from xferlib._api import device_step
 from xferlib._core import defaults, devices, registry
 from xferlib._core.array import DTYPES
 from xferlib._core.device import Device
@@ -66,7 +67,8 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     )  # fmt: skip
     numbers: dict[Any, int] = {}
     for number, (dtype, *_) in enumerate(elements):
-        numbers |= dict.fromkeys((dtype, dtype.type, dtype.name), number)
+        names = dtype.name, dtype.char, dtype.str, dtype.str[1:]
+        numbers |= dict.fromkeys((dtype, dtype.type, *names), number)
     swapped = {dtype.newbyteorder(): number for number, (dtype, *_) in enumerate(elements) if dtype.itemsize > 1}
     try:
         found: tuple[Callable[..., Any], Callable[..., Any]] = _front.bind_front(
@@ -168,7 +170,7 @@ def _added(device: Device) -> int:
     library = _library(plain.array_type, registry.get(device.backend))
     if device.kind == "cpu":
         new = functools.partial(part.empty, device=device, stream=part.stream_current(device))
-        return _add(device, library, 0, _ON_CPU, (new, *(None,) * 8))
+        return _add(device, library, 0, _ON_CPU, (new, *(None,) * 9))
     part.attach(device)
     direct = part.fast.direct(device) if part.fast is not None else None
     if direct is None:
@@ -180,8 +182,11 @@ def _added(device: Device) -> int:
         functools.partial(slab.scratch_of, part), _new_result,
         functools.partial(compiled_staging.prepared, part, device),
         functools.partial(compiled_staging.gone_on, part, device),
+        functools.partial(device_step.described, part, device) if direct.launch else None,
     )  # fmt: skip
-    of_driver = (direct.send, direct.fetch, direct.enqueue, direct.current, direct.query, direct.attribute)
+    of_driver = (
+        direct.send, direct.fetch, direct.enqueue, direct.current, direct.query, direct.attribute, direct.launch,
+    )  # fmt: skip
     return _add(
         device, library, device.index, _ON_DEVICE, functions, (*pool.lending(), is_followed),
         (*of_driver, *_spreading(), *compiled_staging.addresses()), direct.context,
@@ -199,9 +204,9 @@ def _add(
     library: int,
     index: int,
     kind: int,
-    functions: tuple[Any, ...] = (None,) * 9,
+    functions: tuple[Any, ...] = (None,) * 10,
     pool: tuple[Any, ...] = (None,) * 5,
-    addresses: tuple[int, ...] = (0,) * 10,
+    addresses: tuple[int, ...] = (0,) * 11,
     context: int = 0,
 ) -> int:
     found: int = _front.add_end(device, library, index, kind, functions, pool, addresses, context)

@@ -70,6 +70,9 @@ class DirectCopies(NamedTuple):
     """The handle of the device's current stream; not asked where the library's arrays have an exchange API."""
     is_current: Callable[[], bool] | None
     """Whether the device is the thread's; None where that follows from the context."""
+    launch: int = 0
+    """Of a function like CUDA's ``cuLaunchKernel``, which takes the ``handle`` of what `DeviceKernels.load` returns. 0:
+    kernels are launched by `DeviceKernels.launch` alone."""
 
 
 class LibraryHooks:

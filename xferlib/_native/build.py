@@ -23,7 +23,10 @@ LIBRARIES = (
     if sys.platform == "win32"
     else {"staging.c": "staging.so", "calls.c": "_calls.abi3.so"}
 )
-PARTS = {"staging.c": ("ring.c", "strided.c"), "calls.c": ("front.c", "launch.c", "lease.c", "leaves.c", "stager.c")}
+PARTS = {
+    "staging.c": ("ring.c", "strided.c"),
+    "calls.c": ("front.c", "launch.c", "lease.c", "leaves.c", "stager.c", "step.c"),
+}
 """Other C files that a library is made from."""
 EXTENSIONS = frozenset({"calls.c"})
 """Those that are extension modules of CPython."""

@@ -5,8 +5,8 @@
    NumPy array's is laid out as its C API promises; torch's is described by DLPack's C exchange API), asks the library
    for what that does not tell, and lets the driver copy; between two arrays in host memory it copies by itself. All else is
    left, with nothing done, to the functions in Python (`general`), which know every case and raise every error: another
-   keyword, what a kernel of the device puts in order or converts, other layouts there, managed memory, a stream of the
-   program's own, a recording, and what went wrong here. Large arrays are staged: see stager.c.
+   keyword, other layouts on the device, managed memory, a stream of the program's own, a recording, and what went wrong
+   here. Large arrays are staged: see stager.c. What a kernel of the device puts in order or converts: see step.c.
 
    What no call changes is asked once, and again after anything that could change it has replaced the number of
    xferlib/_runtime/circumstances.py: whether short cuts are allowed, and where arrays go for which no device is named. Both
@@ -14,6 +14,7 @@
 
 #include "front.h"
 #include "stager.h"
+#include "step.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +89,7 @@ typedef struct end {
     word context;
     spreader up, down;
     stager staged;
+    steps steps;
 } end;
 
 typedef struct {
@@ -115,7 +117,8 @@ static struct {
     int (*set_base)(PyObject *, PyObject *);
     void (*gather)(const Layout *, const char *, int64_t, int64_t, char *, int); /* of strided.c, as the next */
     void (*scatter)(const Layout *, char *, int64_t, int64_t, const char *);
-    Py_ssize_t most_up, most_down, most_copied, least_through, most_through, most_spread, most_reordered; /* bytes; the last: of an array without gaps */
+    Py_ssize_t most_up, most_down, most_copied, least_through, most_through, most_spread; /* bytes */
+    Py_ssize_t most_ordered;  /* bytes of an array without gaps that the host puts in order */
     Py_ssize_t least_looped;  /* bytes; from here on threads take part in a loop */
     Py_ssize_t most_gathered; /* elements, between host arrays */
     Py_ssize_t least_cast; /* bytes; from here on Python decides where a conversion happens */
@@ -523,7 +526,7 @@ static int is_plain(const description *host, int wanted)
 }
 
 /* Whether it is sure that the host puts an array in order and converts it, if that must be, which has elements of the number
-   `wanted` on the device: where the device may do it by a kernel, Python decides, as in plan.py. */
+   `wanted` on the device: where the device may do it by a kernel, plan.py decides. */
 static int is_for_host(const description *host, int wanted)
 {
     Py_ssize_t there = bytes_there(host, wanted);
@@ -531,7 +534,7 @@ static int is_for_host(const description *host, int wanted)
     int is_wider = front.elements[host->element].itemsize > front.elements[wanted].itemsize;
     if (host->count <= 0)
         return 0;
-    if (!host->is_c && there > front.most_reordered && (!is_changed || !is_wider) && is_dense(host))
+    if (!host->is_c && there > front.most_ordered && (!is_changed || !is_wider) && is_dense(host))
         return 0;
     if (!is_changed || (host->nbytes < front.least_cast && there < front.least_cast))
         return 1;
@@ -678,6 +681,65 @@ static PyObject *made(PyObject *empty, const description *d)
     return result;
 }
 
+/* The address that a library tells of its array; 0 with an error set. */
+static word address_of(const end *e, PyObject *array)
+{
+    PyObject *found = PyObject_CallFunctionObjArgs(e->pointer, array, NULL);
+    word address = found ? PyLong_AsUnsignedLongLong(found) : 0;
+    Py_XDECREF(found);
+    return PyErr_Occurred() ? 0 : address;
+}
+
+/* --- with a kernel of the device as a second step */
+
+/* Whether one kernel puts an array in host memory in order, or converts it, which has elements of the number `wanted` at
+   `device`, or at an address yet to come; then it is in `found`, with a reference. */
+static int find_step(end *e, const description *host, int wanted, word device, int is_upward, step *found)
+{
+    step_form form;
+    Py_ssize_t itemsize = front.elements[host->element].itemsize;
+    if (host->is_swapped || host->count <= 0 || (!host->is_c && !is_dense(host)) ||
+        device % (word)front.elements[wanted].itemsize)
+        return 0;
+    form.is_upward = is_upward;
+    form.axes = host->axes;
+    form.host = host->element;
+    form.there = wanted;
+    for (int i = host->axes; i--; itemsize *= host->extents[i]) {
+        form.extents[i] = host->extents[i];
+        form.strides[i] = host->is_c ? itemsize : host->strides[i];
+    }
+    return xf_find_step(&e->steps, &form, front.elements[host->element].dtype, front.elements[wanted].dtype, found);
+}
+
+/* Copy by way of memory of the device in which the elements lie as on the host; takes the reference to the step. */
+static int move_in_steps(end *e, const description *host, word device, int is_fresh, const step *s)
+{
+    description lies = *host;
+    PyObject *between;
+    word there;
+    int is_done = 0, is_launched = 0;
+    lies.axes = 1;
+    lies.extents[0] = host->count;
+    lies.strides = NULL;
+    lies.is_c = 1;
+    between = made(e->empty, &lies);
+    there = between ? address_of(e, between) : 0;
+    if (there && s->form.is_upward) {
+        if (move(e, &e->up, &lies, lies.element, there, 0)) {
+            is_launched = 1;
+            is_done = !xf_launch_step(&e->steps, s, device, there);
+        }
+    } else if (there) {
+        is_launched = 1;
+        is_done = !xf_launch_step(&e->steps, s, there, device) && move(e, &e->down, &lies, lies.element, there, is_fresh);
+    }
+    if (!is_launched)
+        Py_DECREF(s->kernel);
+    Py_XDECREF(between); /* its library reuses the memory in the order of the stream */
+    return is_done;
+}
+
 /* Copy bytes between two host arrays; 0, with nothing done, where they share memory. */
 static int copy_bytes(char *dst, const char *src, Py_ssize_t nbytes)
 {
@@ -777,8 +839,10 @@ static PyObject *copied_on_host(PyObject *x, const description *src, const descr
 
 static PyObject *send_to_new(PyObject *x, const description *src, const description *arriving, end *e)
 {
-    PyObject *result, *address;
+    PyObject *result;
     word pointer;
+    step second;
+    int is_second;
     if (e->kind == ON_CPU) {
         description dst;
         if (e->library->type == front.ndarray)
@@ -789,18 +853,15 @@ static PyObject *send_to_new(PyObject *x, const description *src, const descript
         Py_XDECREF(result);
         return NULL;
     }
-    if (!is_for_host(src, arriving->element) || !is_at_hand(e))
+    is_second = !is_for_host(src, arriving->element);
+    if (!is_at_hand(e) || (is_second && !find_step(e, src, arriving->element, 0, 1, &second)))
         return NULL;
     result = made(e->empty, arriving);
-    address = result ? PyObject_CallFunctionObjArgs(e->pointer, result, NULL) : NULL;
-    if (!address) {
+    pointer = result ? address_of(e, result) : 0;
+    if (!pointer && is_second)
+        Py_DECREF(second.kernel);
+    if (!pointer || !(is_second ? move_in_steps(e, src, pointer, 0, &second) : move(e, &e->up, src, arriving->element, pointer, 0))) {
         Py_XDECREF(result);
-        return NULL;
-    }
-    pointer = PyLong_AsUnsignedLongLong(address);
-    Py_DECREF(address);
-    if (PyErr_Occurred() || !move(e, &e->up, src, arriving->element, pointer, 0)) {
-        Py_DECREF(result);
         return NULL;
     }
     return result;
@@ -820,6 +881,9 @@ static PyObject *send_to_existing(const description *src, const description *arr
 {
     const library *l = find_library(out);
     description dst;
+    word device;
+    step second;
+    int is_second;
     end *e;
     if (!l || !see(l, out, &dst) || !are_alike(arriving, &dst) || src->nbytes <= 0)
         return NULL;
@@ -828,10 +892,19 @@ static PyObject *send_to_existing(const description *src, const description *arr
             return NULL;
         return note_write(l, out) && copy_on_host(src, &dst) ? Py_NewRef(out) : NULL;
     }
-    e = dst.is_c && is_for_host(src, dst.element) ? end_of(l, &dst) : NULL;
-    if (!e || !is_at_hand(e) || !note_write(l, out))
+    e = dst.is_c ? end_of(l, &dst) : NULL;
+    device = (word)(uintptr_t)dst.data;
+    is_second = !is_for_host(src, dst.element);
+    if (!e || !is_at_hand(e) || (is_second && !find_step(e, src, dst.element, device, 1, &second)))
         return NULL;
-    return move(e, &e->up, src, dst.element, (word)(uintptr_t)dst.data, 0) ? Py_NewRef(out) : NULL;
+    if (!note_write(l, out)) {
+        if (is_second)
+            Py_DECREF(second.kernel);
+        return NULL;
+    }
+    if (is_second ? move_in_steps(e, src, device, 0, &second) : move(e, &e->up, src, dst.element, device, 0))
+        return Py_NewRef(out);
+    return NULL;
 }
 
 /* The number of the element that a dtype, a scalar type or a name means; -1 where Python is to look at it. */
@@ -952,7 +1025,9 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
     const library *l;
     description src, arriving, dst;
     PyObject *result;
-    int number, is_fresh = 0;
+    int number, is_first, is_fresh = 0, is_done;
+    step first;
+    word device;
     end *e;
     if (!may_skip() || !(l = find_library(d)))
         return NULL;
@@ -965,28 +1040,33 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
         return NULL;
     if (out) {
         if ((PyObject *)Py_TYPE(out) != front.ndarray || !see_host(out, &dst) || !are_alike(&arriving, &dst) ||
-            repeats(&dst) || !(((ndarray *)out)->flags & WRITABLE) || !is_for_host(&dst, src.element))
+            repeats(&dst) || !(((ndarray *)out)->flags & WRITABLE))
             return NULL;
         is_pinned = src.nbytes > front.most_down && is_lent(out);
-    } else if (!is_for_host(&arriving, src.element)) {
-        return NULL;
     }
     e = end_of(l, &src);
-    if (!e || !is_at_hand(e))
+    device = (word)(uintptr_t)src.data;
+    is_first = !is_for_host(out ? &dst : &arriving, src.element);
+    if (!e || !is_at_hand(e) || (is_first && !find_step(e, out ? &dst : &arriving, src.element, device, 0, &first)))
         return NULL;
     if (out) {
         result = Py_NewRef(out);
     } else {
         result = is_pinned ? pinned_array(e, &arriving) : host_result(e, &arriving, &is_fresh);
-        if (!result)
-            return NULL;
-        if ((PyObject *)Py_TYPE(result) != front.ndarray || !see_host(result, &dst) || (is_pinned && !((ndarray *)result)->base)) {
-            Py_DECREF(result); /* ordinary memory, from a pool that is full */
+        if (!result || (PyObject *)Py_TYPE(result) != front.ndarray || !see_host(result, &dst) ||
+            (is_pinned && !((ndarray *)result)->base)) {
+            Py_XDECREF(result); /* ordinary memory, from a pool that is full */
+            if (is_first)
+                Py_DECREF(first.kernel);
             return NULL;
         }
     }
     dst.is_pinned = is_pinned;
-    if (!move(e, &e->down, &dst, src.element, (word)(uintptr_t)src.data, is_fresh)) {
+    if (is_first)
+        is_done = move_in_steps(e, &dst, device, is_fresh, &first);
+    else
+        is_done = move(e, &e->down, &dst, src.element, device, is_fresh);
+    if (!is_done) {
         Py_DECREF(result);
         return NULL;
     }
@@ -1114,7 +1194,7 @@ PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
                           &front.scope, &front.to_device, &front.to_host, &PyList_Type, &front.number,
                           &PyList_Type, &front.scopes, &front.ndarray, &front.device, &front.most_up,
                           &front.most_down, &front.most_copied, &front.least_through, &front.most_through, &front.most_spread,
-                          &front.least_looped, &front.most_gathered, &front.most_reordered, &front.least_cast, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
+                          &front.least_looped, &front.most_gathered, &front.most_ordered, &front.least_cast, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
                           &PyDict_Type, &front.swapped, &PyList_Type, &elements, &numpy, &module, &doc_up, &doc_down))
         return NULL;
     Py_INCREF(arguments); /* and so all that it holds */
@@ -1187,14 +1267,14 @@ PyObject *xf_add_library(PyObject *ignored, PyObject *arguments)
 PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
 {
     PyObject *device, *empty, *pointer, *stream, *is_current, *pinned, *scratch, *lease, *blocks, *dead, *pool, *followed;
-    PyObject *result, *prepare, *finish;
-    unsigned long long send, receive, enqueue, current, query, attribute, gather, scatter, staging, crowded;
+    PyObject *result, *prepare, *finish, *describe;
+    unsigned long long send, receive, enqueue, current, query, attribute, launch, gather, scatter, staging, crowded;
     int number;
     end e = {0};
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "Oiii(OOOOOOOOO)(OOOOO)(KKKKKKKKKK)K", &device, &number, &e.index, &e.kind, &empty,
-                          &pointer, &stream, &is_current, &pinned, &scratch, &result, &prepare, &finish, &lease, &blocks, &dead, &pool, &followed, &send,
-                          &receive, &enqueue, &current, &query, &attribute, &gather, &scatter, &staging, &crowded, &e.context))
+    if (!PyArg_ParseTuple(arguments, "Oiii(OOOOOOOOOO)(OOOOO)(KKKKKKKKKKK)K", &device, &number, &e.index, &e.kind, &empty,
+                          &pointer, &stream, &is_current, &pinned, &scratch, &result, &prepare, &finish, &describe, &lease, &blocks, &dead, &pool, &followed, &send,
+                          &receive, &enqueue, &current, &query, &attribute, &launch, &gather, &scatter, &staging, &crowded, &e.context))
         return NULL;
     if (front.end_count == MOST_ENTRIES || e.index < 0 || e.index >= MOST_INDEX || number >= front.library_count)
         return PyLong_FromLong(-1);
@@ -1214,6 +1294,9 @@ PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
     e.staged.finish = or_null(finish);
     e.staged.copy = (int64_t (*)(const Setup *, const Region *, int64_t, Staging **))(uintptr_t)staging;
     e.staged.is_crowded = (int (*)(void))(uintptr_t)crowded;
+    e.steps.describe = or_null(describe);
+    e.steps.launch = (int (*)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
+                              void **))(uintptr_t)launch;
     e.lease = or_null(lease);
     e.free = or_null(blocks);
     e.dead = or_null(dead);

@@ -5,7 +5,7 @@ and its plans are kept: shapes, strides and dtypes of a loop are few. It asks in
 size, then layout, and only then whether the memory is pinned (see `xferlib._memory.pinned_ranges`), which is a fact of
 each array. A plan that depends on it says so (`Plan.asks_pinned`), and is that of pageable memory; the plan of pinned
 memory is compiled from the same facts and that one. Arrays that are dense but not in C order are sent as they lie, from
-1 MiB on, and reordered on the device, if the destination is ours to fill in two steps. The rest is staged.
+96 KiB on, and reordered on the device, if the destination is ours to fill in two steps. The rest is staged.
 
 Guaranteed: a forced path that the array cannot take becomes `STAGED`.
 """
@@ -218,12 +218,14 @@ def compiled(
         return replace(plan, path=Path.SMALL, asks_pinned=False)
     order = dense_order(shape, strides, given.itemsize) if keeps and not is_plain else None
     most = max(nbytes, size * given.itemsize)
-    if is_blocking and forced is None and not is_plain and _is_gathered(most, order, means, is_upload):
+    may_permute = may_permute and means.kernels and order is not None
+    is_permuted = may_permute and nbytes > REORDERED_FROM
+    if is_blocking and forced is None and not (is_plain or is_permuted) and _is_gathered(most, means, is_upload):
         return replace(plan, path=Path.SMALL)
     if forced is not Path.STAGED and forced is not Path.SMALL:
         if is_plain and memory != "pageable":
             return replace(plan, path=Path.PINNED, asks_pinned=False)
-        if order is not None and may_permute and means.kernels and (nbytes > REORDERED_FROM or forced is Path.PERMUTED):
+        if order is not None and (is_permuted or (may_permute and forced is Path.PERMUTED)):
             return replace(plan, path=Path.PERMUTED, order=order, form=None, cut=_cut(nbytes, LINE, means, is_upload))
     if is_small and is_blocking:
         return replace(plan, path=Path.SMALL)
@@ -242,11 +244,9 @@ def _is_drivers(nbytes: int, means: Means, memory: Memory, is_upload: bool) -> b
     )
 
 
-def _is_gathered(nbytes: int, order: tuple[int, ...] | None, means: Means, is_upload: bool) -> bool:
+def _is_gathered(nbytes: int, means: Means, is_upload: bool) -> bool:
     """Whether one thread gathers or scatters an array that does not lie in C order, or is converted, for one copy."""
-    if nbytes > GATHERED_MOST or not means.has_driver:
-        return False
-    return (nbytes <= REORDERED_FROM or order is None or not means.kernels) and (is_upload or means.stages)
+    return nbytes <= GATHERED_MOST and means.has_driver and (is_upload or means.stages)
 
 
 def _cut(nbytes: int, unit: int, means: Means, is_upload: bool) -> Cutting:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xferlib._core import observe
 from xferlib._core.layout import merged_axes
@@ -18,6 +18,8 @@ from xferlib._core.observe import Kind
 from xferlib.errors import LayoutError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from xferlib._core.array import ArrayInfo
     from xferlib._core.backend import Backend
     from xferlib._core.backend_options import DeviceKernels
@@ -25,11 +27,15 @@ if TYPE_CHECKING:
     from xferlib._core.raw import RawKernel, RawStream
 
 _MAX_AXES = 16
+MOST_BLOCKS = 1 << 20
 _TILE = 32
 _TILE_ROWS = 8
 _BLOCK = 256
-_MOST_BLOCKS = 1 << 20
 _WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long", 16: "ulonglong2"}
+_NUMBERS = {
+    "b1": "unsigned char", "i1": "signed char", "i2": "short", "i4": "int", "i8": "long long", "u1": "unsigned char",
+    "u2": "unsigned short", "u4": "unsigned int", "u8": "unsigned long long", "f4": "float", "f8": "double",
+}  # fmt: skip
 
 _NARROW_MOST = 8
 """Elements of an axis that one thread copies by itself: a tile of so few would be nearly empty."""
@@ -45,7 +51,7 @@ extern "C" __global__ void copy_elements(char* dst, const char* src, i64 count{p
         number rest = i, at;
         i64 to = 0, from = 0;
         {offsets}
-        *({word}*)(dst + to) = *(const {word}*)(src + from);
+        *({written}*)(dst + to) = ({written})*(const {read}*)(src + from);
     }}
 }}
 
@@ -56,13 +62,13 @@ extern "C" __global__ void copy_rows(char* dst, const char* src, i64 count, i64 
         i64 to = 0, from = 0;
         {offsets}
         for (int k = 0; k < row; k++, to += row_dst, from += row_src)
-            *({word}*)(dst + to) = *(const {word}*)(src + from);
+            *({written}*)(dst + to) = ({written})*(const {read}*)(src + from);
     }}
 }}
 
 extern "C" __global__ void copy_tiles(char* dst, const char* src, i64 tiles, i64 rows, i64 cols,
                                       i64 row_dst, i64 row_src, i64 col_dst, i64 col_src{parameters}) {{
-    __shared__ {word} tile[{tile}][{tile} + 1];
+    __shared__ {read} tile[{tile}][{tile} + 1];
     number across = (number)((cols + {tile} - 1) / {tile}), down = (number)((rows + {tile} - 1) / {tile});
     for (number t = blockIdx.x; t < tiles; t += gridDim.x) {{
         number rest = t / across, at;
@@ -72,13 +78,13 @@ extern "C" __global__ void copy_tiles(char* dst, const char* src, i64 tiles, i64
         for (int k = threadIdx.y; k < {tile}; k += {tile_rows}) {{
             i64 row = row0 + threadIdx.x, col = col0 + k;
             if (row < rows && col < cols)
-                tile[k][threadIdx.x] = *(const {word}*)(src + from + row * row_src + col * col_src);
+                tile[k][threadIdx.x] = *(const {read}*)(src + from + row * row_src + col * col_src);
         }}
         __syncthreads();
         for (int k = threadIdx.y; k < {tile}; k += {tile_rows}) {{
             i64 row = row0 + k, col = col0 + threadIdx.x;
             if (row < rows && col < cols)
-                *({word}*)(dst + to + row * row_dst + col * col_dst) = tile[threadIdx.x][k];
+                *({written}*)(dst + to + row * row_dst + col * col_dst) = ({written})tile[threadIdx.x][k];
         }}
         __syncthreads();
     }}
@@ -87,16 +93,18 @@ extern "C" __global__ void copy_tiles(char* dst, const char* src, i64 tiles, i64
 _OFFSET = "at = rest % (number)n{0}; rest /= (number)n{0}; to += (i64)at * d{0}; from += (i64)at * s{0};"
 
 
-def source(itemsize: int, axes: int, is_large: int) -> str:
-    """CUDA source for elements of ``itemsize`` bytes and that many axes outside the tile, or the row of a thread.
+def source(read: str, written: str, axes: int, is_large: int) -> str:
+    """CUDA source for that many axes outside the tile, or the row of a thread.
 
     Args:
-        itemsize, axes: As above.
+        read, written: C's types of the elements on both sides.
+        axes: As above.
         is_large: There are more elements than 32 bits count.
     """
     return _SOURCE.format(
         index="unsigned long long" if is_large else "unsigned int",
-        word=_WORDS[itemsize],
+        read=read,
+        written=written,
         tile=_TILE,
         tile_rows=_TILE_ROWS,
         parameters="".join(f", i64 n{axis}, i64 d{axis}, i64 s{axis}" for axis in range(axes)),
@@ -132,7 +140,7 @@ def _kernels_of(backend: Backend) -> DeviceKernels:
     return backend.kernels
 
 
-def kernel(name: str, source: str, key: tuple[int, ...], backend: Backend, device: Device) -> RawKernel:
+def kernel(name: str, source: str, key: tuple[object, ...], backend: Backend, device: Device) -> RawKernel:
     """A kernel of xferlib's own, compiled once; ``key`` distinguishes sources of one name."""
     place = (device, name, *key)
     # No lock: two threads may compile the same source, and setdefault lets both launch the one that came first.
@@ -164,7 +172,7 @@ def launch(
     # copied them.
     start = ctypes.addressof(values)
     params = (ctypes.c_void_p * len(args))(*range(start, start + 8 * len(args), 8))
-    grid = (min(blocks, _MOST_BLOCKS), 1, 1)
+    grid = (min(blocks, MOST_BLOCKS), 1, 1)
     kernels = _kernels_of(backend)
     if (recorder := observe.active) is None:
         kernels.launch(code, grid, block, ctypes.addressof(params), stream=stream)
@@ -194,10 +202,12 @@ def copy(dst: ArrayInfo, src: ArrayInfo, backend: Backend, stream: RawStream, ki
     launch(code, planned.blocks, planned.block, args, backend, stream, name=planned.name, nbytes=2 * dst.nbytes)
 
 
-class _Launch(NamedTuple):
+class Launch(NamedTuple):
+    """All that the launches for arrays of one form have in common."""
+
     name: str
     source: str
-    key: tuple[int, int, int]
+    key: tuple[str, str, int, int]
     blocks: int
     block: tuple[int, int, int]
     args: tuple[int, ...]
@@ -207,7 +217,7 @@ class _Launch(NamedTuple):
 @functools.lru_cache(maxsize=256)  # loops move arrays of few forms
 def _planned(
     shape: tuple[int, ...], dst: tuple[int, ...], src: tuple[int, ...], itemsize: int, dst_place: int, src_place: int
-) -> _Launch:
+) -> Launch:
     """The launch that copies arrays of one form; the addresses are given modulo 16, the largest element."""
     axes = collapsed(shape, dst, src)
     if len(axes) > _MAX_AXES:
@@ -215,23 +225,51 @@ def _planned(
             f"an array with {len(axes)} separate axes cannot be copied; at most {_MAX_AXES}: make it contiguous first"
         )
     axes, word = aligned(axes, dst_place, src_place, itemsize)
+    return _launch(axes, _WORDS[word], _WORDS[word])
+
+
+def converting(
+    shape: tuple[int, ...], dst: tuple[int, ...], src: tuple[int, ...], given: np.dtype[Any], wanted: np.dtype[Any]
+) -> Launch | None:
+    """The launch that copies arrays of one form, aligned to their elements, and may convert integers.
+
+    Args:
+        shape: Of both.
+        dst, src: Their strides.
+        given, wanted: The dtypes of ``src`` and of ``dst``.
+
+    Returns:
+        None where C's conversion has other bits than `xferlib.kernels.casting`, and for too many axes.
+    """
+    if (axes := len(collapsed(shape, dst, src))) > _MAX_AXES:
+        return None
+    if given == wanted:
+        found = _planned(shape, dst, src, given.itemsize, 0, 0)
+        return found if found.key[0] == _WORDS[given.itemsize] else None
+    read, written = (_NUMBERS.get(each.str[1:]) for each in (given, wanted))
+    if read is None or written is None or given.kind == "f" or wanted.kind == "b":
+        return None
+    assert axes
+    return _launch(collapsed(shape, dst, src), read, written)
+
+
+def _launch(axes: list[_Axis], read: str, written: str) -> Launch:
     count = math.prod(axis.extent for axis in axes)
     is_large = int(count >= _SMALL_INDICES)
     crossed = _crossed(axes)
     outer = [axis for index, axis in enumerate(axes) if index not in crossed]
+    key = read, written, len(outer), is_large
+    code, threads = source(*key), (_BLOCK, 1, 1)
     if not crossed:
-        key, args = (word, len(axes), is_large), (count, *_flat(axes))
-        return _Launch("copy_elements", source(*key), key, -(-count // _BLOCK), (_BLOCK, 1, 1), args)
+        return Launch("copy_elements", code, key, -(-count // _BLOCK), threads, (count, *_flat(axes)))
     if len(crossed) == 1:
         (row,) = (axes[axis] for axis in crossed)
-        key, rows = (word, len(outer), is_large), count // row.extent
-        args = (rows, *row, *_flat(outer))
-        return _Launch("copy_rows", source(*key), key, -(-rows // _BLOCK), (_BLOCK, 1, 1), args)
+        rows = count // row.extent
+        return Launch("copy_rows", code, key, -(-rows // _BLOCK), threads, (rows, *row, *_flat(outer)))
     row, col = (axes[axis] for axis in crossed)
     tiles = -(-row.extent // _TILE) * -(-col.extent // _TILE) * math.prod(axis.extent for axis in outer)
-    key = (word, len(outer), is_large)
     args = (tiles, row.extent, col.extent, row.dst, row.src, col.dst, col.src, *_flat(outer))
-    return _Launch("copy_tiles", source(*key), key, tiles, (_TILE, _TILE_ROWS, 1), args)
+    return Launch("copy_tiles", code, key, tiles, (_TILE, _TILE_ROWS, 1), args)
 
 
 def _crossed(axes: list[_Axis]) -> tuple[int, ...]:

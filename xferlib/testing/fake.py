@@ -36,7 +36,10 @@ from xferlib.backends.base import (
 from xferlib.errors import PinnedMemoryError
 from xferlib.testing.fake_machine import FakeBlock, FakeEvent, FakeMachine, FakePoint, FakeQueue
 
-_WORDS = {"unsigned char": 1, "unsigned short": 2, "unsigned int": 4, "unsigned long long": 8, "ulonglong2": 16}
+_WORDS = {
+    "unsigned char": "u1", "unsigned short": "u2", "unsigned int": "u4", "unsigned long long": "u8", "float": "f4",
+    "signed char": "i1", "short": "i2", "int": "i4", "long long": "i8", "double": "f8", "ulonglong2": "V16",
+}  # fmt: skip
 
 
 def _raw(pointer: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, typestr: str) -> Any:
@@ -316,10 +319,11 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
     def load(self, cubin: bytes, *, name: str, device: Device) -> Any:
         source = cubin.decode()
         signature = re.search(rf"{name}\(([^)]*)\)", source)
-        word = re.search(r"\*\(([a-z0-9 ]+)\*\)\(dst", source)
+        words = re.search(r"\*\(([a-z0-9 ]+)\*\)\(dst.*\*\(const ([a-z0-9 ]+)\*\)\(src", source)
         assert signature is not None, f"the fake device knows no kernel {name!r}"
-        assert word is not None
-        return SimpleNamespace(name=name, device=device, count=signature[1].count(",") + 1, itemsize=_WORDS[word[1]])
+        assert words is not None
+        types = [np.dtype(_WORDS[word]) for word in words.groups()]
+        return SimpleNamespace(name=name, device=device, count=signature[1].count(",") + 1, types=types)
 
     def launch(
         self, kernel: Any, grid: Any, block: Any, params: int, *, stream: RawStream, shared_nbytes: int = 0
@@ -334,14 +338,14 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
         elif kernel.name == "copy_rows":
             axes.append(tuple(values[3:6]))
         shape = tuple(axis[0] for axis in axes)
-        typestr = f"|V{kernel.itemsize}"
-        dst = _raw(values[0], shape, tuple(axis[1] for axis in axes), typestr)
-        src = _raw(values[1], shape, tuple(axis[2] for axis in axes), typestr)
-        if any(number % kernel.itemsize for axis in axes for number in axis[1:]) or any(
-            pointer % kernel.itemsize for pointer in values[:2]
-        ):
+        ends = [
+            _raw(values[end], shape, tuple(axis[1 + end] for axis in axes), dtype.str)
+            for end, dtype in enumerate(kernel.types)
+        ]
+        dst, src = ends
+        if any(number % each.itemsize for each in ends for number in (each.ctypes.data, *each.strides)):
             self.machine.violations.append(f"misaligned access in {kernel.name}: {values}")
         ranges = tuple(np.lib.array_utils.byte_bounds(each) for each in (dst, src))
         if kernel.device is not stream.device:
             self.machine.violations.append(f"a kernel loaded on {kernel.device} was launched on {stream.device}")
-        self.machine.enqueue(stream, lambda: np.copyto(dst, src), ranges)
+        self.machine.enqueue(stream, lambda: np.copyto(dst, src, casting="unsafe"), ranges)

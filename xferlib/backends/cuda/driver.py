@@ -107,6 +107,7 @@ DIRECT = {
     "current": _address("cuCtxGetCurrent"),
     "query": _address("cuStreamQuery"),
     "attribute": _address("cuPointerGetAttribute"),
+    "launch": _address("cuLaunchKernel"),
 }
 """For `front.c`."""
 bind_launch = functools.partial(driver_calls.bind_launch, _address("cuLaunchKernelEx"))

@@ -1,0 +1,36 @@
+/* A kernel that is the second step of an upload, or the first of a download: see step.c. */
+
+#ifndef XFERLIB_STEP_H
+#define XFERLIB_STEP_H
+
+#include "lease.h"
+#include "strided.h"
+
+#include <stdint.h>
+
+enum { MOST_NUMBERS = 60, STEPS_KEPT = 64 };
+
+typedef struct {
+    int32_t is_upward, axes, host, there; /* the last two: numbers of the elements' types */
+    int64_t extents[XF_MOST_AXES], strides[XF_MOST_AXES]; /* of the end on the host */
+} step_form;
+
+typedef struct {
+    step_form form;
+    PyObject *kernel; /* keeps it loaded; NULL: there is none for the form */
+    void *handle;
+    unsigned blocks, block[2];
+    int count;
+    int64_t numbers[MOST_NUMBERS]; /* the arguments after the two addresses */
+} step;
+
+typedef struct {
+    PyObject *describe; /* (is_upward, extents, strides, dtypes of the host and there) -> as device_step.described; NULL: none */
+    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+    step *kept[STEPS_KEPT]; /* by the form's hash */
+} steps;
+
+int xf_find_step(steps *s, const step_form *form, PyObject *host, PyObject *there, step *found);
+int xf_launch_step(const steps *s, const step *found, uint64_t dst, uint64_t src);
+
+#endif
