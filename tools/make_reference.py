@@ -170,7 +170,7 @@ def signature(name: str, thing: Any) -> str:
         found = inspect.signature(thing)
     except ValueError:
         return f"{name}(...)"
-    parameters = [each for each in found.parameters.values() if each.name not in ("self", "misplaced")]
+    parameters = [each for each in found.parameters.values() if each.name not in ("self", "misplaced", "unknown")]
     result = inspect.Signature.empty if inspect.isclass(thing) else found.return_annotation
     found = found.replace(parameters=parameters, return_annotation=result)
     text = f"{name}{found}".replace("'", '"') if '"' not in str(found) else f"{name}{found}"

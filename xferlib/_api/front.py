@@ -88,6 +88,7 @@ def _documentation(function: Any) -> str:
     names = code.co_varnames
     star = f"*{names[by_name]}" if code.co_flags & 4 else "*"
     options = [f"{name}={defaults_[name]!r}" for name in names[count:by_name]]
+    options += [f"**{names[by_name + bool(code.co_flags & 4)]}"] if code.co_flags & 8 else []
     return f"{function.__name__}({', '.join([*names[:count], star, *options])})\n--\n\n{function.__doc__}"
 
 

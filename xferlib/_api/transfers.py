@@ -13,7 +13,7 @@ from xferlib._core import devices
 from xferlib._core.array import Array
 from xferlib._core.device import DeviceSpec
 from xferlib._runtime import torch_compile
-from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag, refuse_positional
+from xferlib._runtime.checks import refuse_keywords, refuse_no_copy, refuse_no_flag, refuse_positional
 from xferlib._transfer import copies, ends, on_device, one_step, one_step_download
 from xferlib._transfer.handle import Transfer
 from xferlib.errors import ArgumentError
@@ -36,6 +36,7 @@ def to_device(
     out: Array | None = None,
     copy: bool | None = True,
     order: str = IN_C,
+    **unknown: Never,
 ) -> Array:
     """Copy an array to a device; the result never aliases ``x`` unless ``copy`` allows it.
 
@@ -71,6 +72,8 @@ def to_device(
     """
     if misplaced:
         refuse_positional("to_device", misplaced)
+    if unknown:
+        refuse_keywords("to_device", unknown)
     if copy is not True:
         refuse_no_copy(copy, "to_device")
     if order is not IN_C and is_fortran(order, "to_device"):
@@ -85,7 +88,9 @@ def to_device(
     return copies.copy(ends.source_of(x), ends.target_of(backend, device, stream, out), dtype, copy=copy)
 
 
-def copy_to(x: Any, device: Any, *, dtype: Any = None, stream: Any = None, copy: bool | None = True) -> Array:
+def copy_to(
+    x: Any, device: Any, *, dtype: Any = None, stream: Any = None, copy: bool | None = True, **unknown: Never
+) -> Array:
     """Copy an array to another device, of its own backend or of another one.
 
     The bytes go straight from device to device where the hardware lets one reach the other, else through pinned
@@ -108,6 +113,8 @@ def copy_to(x: Any, device: Any, *, dtype: Any = None, stream: Any = None, copy:
     Raises:
         As `to_device`.
     """
+    if unknown:
+        refuse_keywords("copy_to", unknown)
     if copy is not True:
         refuse_no_copy(copy, "copy_to")
     elif dtype is stream is None and (done := on_device.copy_to(x, device)) is not None:
@@ -149,7 +156,7 @@ def to_device_async(
 
 def to_host(
     d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None, pinned: bool = False,
-    copy: bool | None = True,
+    copy: bool | None = True, **unknown: Never,
 ) -> HostArray:  # fmt: skip
     """Copy an array to host memory; complete on return, and an alias of ``d`` only where ``copy`` allows it.
 
@@ -172,6 +179,8 @@ def to_host(
         PinnedMemoryError: The pool has no room, or the system refuses more page-locked memory.
         StreamError: ``stream`` is of another device.
     """
+    if unknown:
+        refuse_keywords("to_host", unknown)
     if copy is not True:
         refuse_no_copy(copy, "to_host")
         refuse_no_flag(pinned, "to_host: pinned")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from xferlib.errors import ArgumentError, KernelTypeError, shown
@@ -70,6 +71,28 @@ def refuse_no_copy(value: Any, call: str) -> None:
     """
     if value is not True and value is not False and value is not None:
         raise ArgumentError(f"{call}: copy={shown(value)} is neither True, False nor None; give one of them")
+
+
+_OTHERS_KEYWORDS = {
+    **dict.fromkeys(
+        ("async_", "asynchronous", "blocking", "non_blocking"),
+        "to_device_async and to_host_async return at once; to_device and to_host, when the source may be changed",
+    ),
+    "out": "xferlib.to_device(x, out=y) fills an array that exists",
+    "pin_memory": "xferlib.pinned_array(x) makes a copy in pinned memory",
+}
+"""By the keywords of other libraries and other functions, the call that does that."""
+
+
+def refuse_keywords(call: str, unknown: Iterable[str]) -> NoReturn:
+    """Refuse keywords that a call does not have, as Python would, and say what serves instead.
+
+    Raises:
+        TypeError: Always.
+    """
+    name, *_ = unknown
+    remedy = f"; {_OTHERS_KEYWORDS[name]}" if name in _OTHERS_KEYWORDS else ""
+    raise TypeError(f"{call}() got an unexpected keyword argument {name!r}{remedy}")
 
 
 def refuse_positional(call: str, misplaced: tuple[Any, ...]) -> NoReturn:
