@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests import driver_double
 from xferlib.errors import CaptureError, StreamError
 from xferlib.testing.asserts import assert_same_bits
 
@@ -96,6 +97,70 @@ def test_a_capture_of_both_ends_streams_repeats_a_copy(places: list[xl.Device]) 
         here.synchronize()
         with there:
             assert_same_bits(xl.to_host(y), HOST + number)
+
+
+_CUDA = """
+import numpy as np, xferlib as xl
+from xferlib._core.array import ArrayInfo, c_strides
+from xferlib._core.capabilities import Capabilities
+
+asked, current = [], [0xC0]
+
+class Event:
+    made = 0
+    def __init__(self, *, timing, idle=None, flags=0, opened=0):
+        Event.made += not opened
+        self.handle, self.idle = opened or 100 + Event.made, idle
+    def __del__(self):
+        if self.handle: self.idle.append(self.handle)
+
+def copy_behind(*given):
+    asked.append(("copy", *given))
+    return 0
+
+calls.CudaEvent, calls.copy_behind, calls.context_current = Event, copy_behind, lambda: current[0]
+calls.context_use = lambda context: current.__setitem__(0, context)
+calls.event_query = lambda event: asked.append(("query", event)) or 0
+bindings = sys.modules["cuda.bindings.driver"]
+bindings.cuDevicePrimaryCtxRetain = lambda index: (0, 0xC0 + index)
+bindings.cuDevicePrimaryCtxGetState = lambda index: (0, 0, 1)
+from xferlib.backends.cuda.backend import CudaBackend
+from xferlib.testing import fresh_registry
+
+class Array:
+    def __init__(self, info): self.info = info
+
+class Library(CudaBackend):
+    name = "library"
+    array_types = ("__main__.Array",)
+    capabilities = Capabilities(streams=True, why=dict.fromkeys(Capabilities.__dataclass_fields__, "none here"))
+    def __init__(self): super().__init__(2)
+    def device_current(self): return self._devices[current[0] - 0xC0]
+    def device_use(self, device): asked.append(("use", device.index)) or calls.context_use(0xC0 + device.index)
+    def stream_handle(self, device): return 0
+    def reaches(self, device, other): return True
+    def view(self, array): return array.info
+    def _empty(self, shape, dtype, device):
+        return Array(ArrayInfo(0x1000 * (1 + device.index), shape, c_strides(shape, 4), dtype, device, True))
+    def subarray(self, *_): raise NotImplementedError
+
+with fresh_registry(library=Library):
+    x, y = (xl.empty(3, "float32", device=f"library:cuda:{index}") for index in range(2))
+    for call, made in ((lambda: xl.copy_to(x, 1), [("use", 1), ("use", 0)]), (lambda: xl.to_device(x, out=y), [])):
+        for _ in range(3):
+            asked.clear()
+            call()
+        (_, dst, src, nbytes, behind, free, stream, copied, first, second, is_mutual), *rest = asked[len(made):]
+        assert asked[:len(made)] == made, asked
+        assert (dst, src, nbytes, first, second, is_mutual) == (0x2000, 0x1000, 12, 0xC0, 0xC1, True)
+        assert free != copied and [each[0] for each in rest] == ["query"], rest
+        assert current == [0xC0]
+    assert Event.made <= 4, Event.made
+"""
+
+
+def test_a_copy_between_two_gpus_is_one_call_within_both_contexts() -> None:
+    driver_double.run(_CUDA)
 
 
 @pytest.mark.parametrize("captured", [0, 1])

@@ -88,14 +88,17 @@ class CudaCopies(CudaStreams, FastCopies):
         if enqueue is None:
             return None
         refuse_fork("copying")
-        event = event or self._event(behind.device, timing=False)
+        borrowed = self._borrow_event(behind.device) if event is None else 0
         copied = copied or self._event(stream.device, timing=False)
         first = second = 0
         if len(self._devices) > 1:
             first, second = self._context(behind.device.index), self._context(stream.device.index)
         result = enqueue(
-            dst, src, nbytes, behind.handle, event.handle, stream.handle, copied.handle, first, second, is_mutual
-        )
+            dst, src, nbytes, behind.handle, borrowed or event.handle, stream.handle, copied.handle, first, second,
+            is_mutual,
+        )  # fmt: skip
+        if borrowed:
+            self._idle_events[behind.device.index].append(borrowed)
         if result == calls.INVALID_VALUE and first != second:  # memory that takes `_copy_between`
             return None
         if result:

@@ -185,6 +185,15 @@ class CudaStreams(CudaDevices):
         with self.inside(device):
             return self._made_event(timing=timing, idle=idle)
 
+    def _borrow_event(self, device: Device) -> int:
+        """The handle of an event for one use within a call of the driver, then to be appended to `_idle_events`."""
+        try:
+            return self._idle_events[device.index].pop()
+        except IndexError:
+            event = self._event(device, timing=False)
+            handle, event.handle = event.handle, 0  # it owns none now
+            return handle
+
     def _made_event(self, *, timing: bool, idle: list[int] | None = None, flags: int = 0) -> CudaEvent:
         try:
             return CudaEvent(timing=timing, idle=idle, flags=flags)
