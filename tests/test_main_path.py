@@ -61,6 +61,7 @@ def test_a_large_copy_to_what_exists_and_back_passes_few_functions(fake: Any) ->
         (lambda x, y: xl.copy_to(x, y.device), 20),
         (lambda x, y: xl.copy_to(x, "sim:1"), 20),
         (lambda x, y: xl.to_device(x, device=y.device), 22),
+        (lambda x, y: xl.to_device(x, device="fake:sim:1"), 22),
         (lambda x, y: xl.to_device(x, out=y), 22),
         (lambda x, y: xl.copy_to(x, HERE), 17),
         (lambda x, y: xl.copy_to(x[::2], 1), 31),

@@ -74,11 +74,12 @@ def copy_to(x: Any, spec: Any) -> Array | None:
 
 
 def to_device(x: Any, backend: Any, device: Any, out: Array | None, dtype: Any) -> Array | None:
-    """`xferlib.to_device`, likewise: to a `Device`, or to an array of the same form in C order."""
+    """`xferlib.to_device`, likewise: to a device by its full name, or to an array of the same form in C order."""
     if dtype is not None or backend is not None:
         return None
     if out is None:
-        return copy_to(x, device) if type(device) is Device else None
+        is_full = type(device) is Device or (type(device) is str and device.count(":") == 2)
+        return copy_to(x, device) if is_full else None  # any other is a device of the default backend
     owner, other = _looked_at(x), _looked_at(out)
     if owner is None or other is None or device is not None:
         return None
