@@ -17,7 +17,7 @@ from xferlib._memory import in_flight, slab
 from xferlib._runtime.interrupts import deferred
 from xferlib._transfer import relayout
 from xferlib._transfer.ends import CopySource, CopyTarget
-from xferlib.errors import CaptureError, DeviceMemoryError
+from xferlib.errors import CaptureError
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -224,7 +224,7 @@ def _across(
     """
     itemsize = info.dtype.itemsize
     nbytes = math.prod(info.shape) * itemsize
-    temporary, arrived, event = src, dst, None
+    temporary, arrived = src, dst
     if not is_c_contiguous(info.shape, info.strides, itemsize):
         info, temporary = _copied(info, giver, before)
     if into is not None and not is_c_contiguous(into.shape, into.strides, itemsize):
@@ -234,25 +234,35 @@ def _across(
         giver.consumed(temporary, order.known_to(giver))
     elif before.handle or giver.has_made_streams:  # which later waits for the copy, and so does who gets the memory
         giver.consumed(temporary, before)
-    if not taker.reaches(order.device, info.device):
-        _follow(order, before, taker, giver)
-        _send_by_host(pointer, info, taker, giver, order, before)
-    elif (
-        arrived is not dst
-        or (event := _at_once(pointer, info.pointer, nbytes, taker, before, order, is_mutual=is_mutual)) is None
-    ):
-        _follow(order, before, taker, giver)
-        observe.copy(Kind.PEER, pointer, info.pointer, nbytes, taker, order)
+    send = _send if taker.reaches(order.device, info.device) else _send_by_host
+    event = send(pointer, info.pointer, nbytes, giver, taker, before, order, is_mutual=is_mutual and arrived is dst)
     if arrived is not dst:
         assert into is not None
         relayout.copy(into, taker.view(arrived), taker, order)
+        event = None
     return event, (temporary, arrived)
+
+
+def _send(
+    dst: int, src: int, nbytes: int, giver: Backend, taker: Backend, before: RawStream, order: RawStream, *,
+    is_mutual: bool,
+) -> RawEvent | None:  # fmt: skip
+    """Copy directly, behind the work of ``before``; returns as `_at_once`."""
+    event = _at_once(dst, src, nbytes, taker, before, order, is_mutual=is_mutual)
+    if event is None:
+        _follow(order, before, taker, giver)
+        observe.copy(Kind.PEER, dst, src, nbytes, taker, order)
+    return event
 
 
 def _at_once(
     dst: int, src: int, nbytes: int, taker: Backend, before: RawStream, order: RawStream, *, is_mutual: bool
 ) -> RawEvent | None:
-    """Copy in the order of both ends in one call of the backend; None, no copy, where that is not possible."""
+    """Copy in the order of both ends in one call of the backend; None, no copy, where that is not possible.
+
+    Returns:
+        An event after the copy, for which ``before`` waits if that is wanted.
+    """
     if taker.fast is None or observe.active is not None or raw.opened:
         return None
     try:
@@ -262,22 +272,30 @@ def _at_once(
         raise
 
 
-def _send_by_host(dst: int, flat: ArrayInfo, taker: Backend, giver: Backend, order: RawStream, near: RawStream) -> None:
-    """Copy by way of this thread's slab, so that one piece leaves it while the next one comes.
+def _send_by_host(
+    dst: int, src: int, nbytes: int, giver: Backend, taker: Backend, before: RawStream, order: RawStream, *,
+    is_mutual: bool,
+) -> RawEvent | None:  # fmt: skip
+    """Copy by way of this thread's slab, so that one piece leaves it while the next one comes; returns as `_at_once`.
 
-    Returns when the last pieces are enqueued, as any staged copy.
+    The last pieces are enqueued then, as those of any staged copy.
     """
-    own = slab.slab_of(taker, min(flat.nbytes, MEDIUM_NBYTES))
-    for start in range(0, flat.nbytes, MEDIUM_NBYTES):
-        nbytes = min(flat.nbytes - start, MEDIUM_NBYTES)
-        _, pinned = own.take(nbytes, order)
+    own, event = slab.slab_of(taker, min(nbytes, MEDIUM_NBYTES)), None
+    for start in range(0, nbytes, MEDIUM_NBYTES):
+        count = min(nbytes - start, MEDIUM_NBYTES)
+        _, pinned = own.take(count, order)
         try:
-            observe.copy(Kind.D2H, pinned, flat.pointer + start, nbytes, giver, near)
-            _follow(order, near, taker, giver)
+            observe.copy(Kind.D2H, pinned, src + start, count, giver, before)
+            is_last = start + count == nbytes
+            event = _at_once(dst + start, pinned, count, taker, before, order, is_mutual=is_mutual and is_last)
+            if event is None:
+                _follow(order, before, taker, giver)
         except BaseException:  # the slab knows of the copy on ``order`` alone, which has not come
-            in_flight.abandon(giver, near)
+            in_flight.abandon(giver, before)
             raise
-        observe.copy(Kind.H2D, dst + start, pinned, nbytes, taker, order)
+        if event is None:
+            observe.copy(Kind.H2D, dst + start, pinned, count, taker, order)
+    return event
 
 
 # --- before or after a copy
@@ -308,18 +326,6 @@ def cast(src: Array, dst: Array, backend: Backend, stream: RawStream) -> None:
             finally:
                 backend.stream_use(current)
     in_flight.in_flight.hold(backend, in_flight.record(backend, stream), src, dst)
-
-
-def narrowed(
-    src: Array, info: ArrayInfo, backend: Backend, dtype: np.dtype[Any], stream: RawStream
-) -> tuple[Array, ArrayInfo]:
-    """The array in a narrower dtype, made on the device; itself where that has no room."""
-    try:
-        narrow = backend.empty(info.shape, dtype, device=info.device, stream=stream)
-    except DeviceMemoryError:
-        return src, info
-    cast(src, narrow, backend, stream)
-    return narrow, backend.view(narrow)
 
 
 def resolved(src: Array, info: ArrayInfo, backend: Backend) -> tuple[Array, ArrayInfo]:
