@@ -234,25 +234,19 @@ def _across(
         giver.consumed(temporary, order.known_to(giver))
     elif before.handle or giver.has_made_streams:  # which later waits for the copy, and so does who gets the memory
         giver.consumed(temporary, before)
-    send = _send if taker.reaches(order.device, info.device) else _send_by_host
-    event = send(pointer, info.pointer, nbytes, giver, taker, before, order, is_mutual=is_mutual and arrived is dst)
+    is_mutual = is_mutual and arrived is dst
+    if not taker.reaches(order.device, info.device):
+        event = _send_by_host(pointer, info.pointer, nbytes, giver, taker, before, order, is_mutual=is_mutual)
+    else:
+        event = _at_once(pointer, info.pointer, nbytes, taker, before, order, is_mutual=is_mutual)
+        if event is None:
+            _follow(order, before, taker, giver)
+            observe.copy(Kind.PEER, pointer, info.pointer, nbytes, taker, order)
     if arrived is not dst:
         assert into is not None
         relayout.copy(into, taker.view(arrived), taker, order)
         event = None
     return event, (temporary, arrived)
-
-
-def _send(
-    dst: int, src: int, nbytes: int, giver: Backend, taker: Backend, before: RawStream, order: RawStream, *,
-    is_mutual: bool,
-) -> RawEvent | None:  # fmt: skip
-    """Copy directly, behind the work of ``before``; returns as `_at_once`."""
-    event = _at_once(dst, src, nbytes, taker, before, order, is_mutual=is_mutual)
-    if event is None:
-        _follow(order, before, taker, giver)
-        observe.copy(Kind.PEER, dst, src, nbytes, taker, order)
-    return event
 
 
 def _at_once(
