@@ -38,6 +38,7 @@ from xferlib.errors import (
     UnsupportedError,
 )
 from xferlib.testing import assert_same_bits, backend_named, fresh_registry, in_python, native
+from xferlib.testing.fake import FakeBackend
 from xferlib.testing.strategies import DTYPES, bits_of
 
 pytestmark = pytest.mark.usefixtures("plugins")
@@ -335,6 +336,36 @@ def test_torch_compile_takes_it_without_a_warning() -> None:
     assert_same_bits(cut(X)[0], X + X)
     with pytest.raises(MixedBackendsError):
         cut(t, X)
+
+
+class _LookedInto(FakeBackend):
+    """A backend whose library computes where it is imported."""
+
+    name = "looked_into"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sum = self._add(torch.ones(3))
+
+    @staticmethod
+    def _add(t: Any) -> Any:
+        return t + 1
+
+
+def test_torch_compile_does_not_look_into_what_a_backend_imports() -> None:
+    graphs: list[Any] = []
+
+    def count(graph: Any, _inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    def function(t: Any) -> Any:
+        xl.empty(3, backend="looked_into")
+        return t + 1
+
+    with fresh_registry(looked_into=_LookedInto):
+        torch.compile(function, backend=count)(torch.ones(3))
+    assert len(graphs) == 1
 
 
 SOME = {

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _native
-from xferlib._api import device_step
 from xferlib._core import defaults, devices, registry
 from xferlib._core.array import DTYPES
 from xferlib._core.device import Device
@@ -176,6 +175,8 @@ def _added(device: Device) -> int:
     direct = part.fast.direct(device) if part.fast is not None else None
     if direct is None:
         return _add(device, library, device.index, _LEFT_TO_PYTHON)
+
+    from xferlib._api import device_step  # which a program on a CPU does not need
 
     pool = pinned.pools.of(part)
     functions = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -12,13 +13,18 @@ import numpy as np
 from xferlib.errors import UnsupportedArrayError
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from xferlib._core.backend import Arrays
 
 Function = Callable[..., Any]
 
 _MAKER = "xferlib._api.arrays.namespace"
+
+
+class Namespace(ModuleType):
+    """A module that pickles by its name."""
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return importlib.import_module, (self.__name__,)
 
 
 def make_namespace(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xferlib._core import observe
-from xferlib._runtime import circumstances, leak, shutdown
+from xferlib._runtime import circumstances, leak, shutdown, torch_compile
 from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import BackendNotFoundError, BackendUnavailableError, ForkError, did_you_mean, shown
 
@@ -121,7 +121,7 @@ def _load(name: str) -> Backend:
             raise kind(said) from (ImportError(reason) if reason else None)
         factory = _factory(name)
         try:
-            backend: Backend = factory()
+            backend: Backend = torch_compile.untraced(factory)()  # whose imports torch's tracer would look into
         except ForkError:
             raise
         except (ImportError, OSError, RuntimeError) as error:

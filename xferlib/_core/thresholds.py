@@ -125,8 +125,8 @@ C_STREAMED_MOST = 32 << 20
 device so far behind that it finds the chunks in memory anyway, and threads copy faster through caches."""
 
 C_PATIENT_FROM = 32 << 20
-"""Helpers for less are called only for cores that are idle, where there are cores enough: after a loop of torch's on
-all of them the first 7 MiB took 4.8 ms on an H200's host, as one helper waited for a core, and the driver takes 0.7."""
+"""Helpers for less come to free cores only, but for one, where there are cores enough: after a loop of torch's on all
+of them the first 7 MiB took 4.8 ms on an H200's host, as one helper waited for a core, and the driver takes 0.7."""
 C_SPIN_NS = 300_000
 """How long a helper looks for the next transfer of a loop before it sleeps, on a host with cores enough."""
 

@@ -40,6 +40,7 @@
 #define UPWARD_SHARE 10      /* sixteenths of the threads that upload while downloads are at work too */
 #define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
 #define CROWDED_NS 10000000  /* how long none spins, nor comes to a busy core, once one has lost its core to another thread */
+#define KEPT_NS 100000       /* how long it is not asked again whether cores are idle */
 #define WOKEN_AT_ONCE 2      /* threads that one thread wakes: those wake more, or it would be busy with nothing else */
 
 typedef struct {
@@ -78,7 +79,7 @@ struct Staging {
     int64_t asked, sent, done; /* blocks that have been begun, are enqueued, and are done */
     int64_t all;               /* of all regions, once that is known; -1 before; atomic */
     int64_t threads;           /* that share a block */
-    int64_t idle;              /* cores for helpers; -1 while nothing has asked */
+    int64_t free_cores;        /* for helpers; -1 while nothing has asked */
     int is_closed;             /* no region will be added */
     Block *blocks; /* one for each chunk that it may have */
     int64_t held;  /* chunks; atomic */
@@ -121,8 +122,6 @@ static int64_t most(int64_t one, int64_t two) {
 static int64_t multiple(int64_t nbytes, int64_t unit) {
     return most(nbytes / unit, 1) * unit;
 }
-
-enum { BUSY_HELPERS = 2 }; /* on an H200's host 7 MiB take so 0.2 ms, 0.3 at the ninth of ten; alone 0.5, with nine 0.15 and 2.6 */
 
 static int64_t at_work[2]; /* downloads and uploads that are open; atomic */
 static int64_t last_ns;    /* when the last transfer ended; atomic */
@@ -444,7 +443,7 @@ static struct {
     Staging *first;     /* of those that want more threads, in the order of their asking */
     Staging *all;       /* every transfer that is open */
     int64_t tickets;    /* threads that all of them want; read without the lock too */
-    int64_t watching;   /* threads that spin until there are tickets, rather than sleep */
+    int64_t watching;   /* threads that spin until there are tickets, rather than sleep; read without the lock too */
     int64_t working[2]; /* threads in downloads and uploads, Python's too: two in turn end sooner than at once */
     int64_t each_way;   /* how many of the pool there may be of either, where the other is not at work */
     int64_t most;       /* threads of the pool that there may be */
@@ -555,12 +554,12 @@ static int help_another(Staging *staging) {
 /* Spin for tickets, with the pool's lock held, rather than sleep: waking a thread takes longer than copying a MiB. */
 static void watch(int64_t spin_ns) {
     int64_t until = now_ns() + spin_ns;
-    pool.watching++;
+    __atomic_add_fetch(&pool.watching, 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&pool.lock);
     do pause_a_little();
     while (__atomic_load_n(&pool.tickets, __ATOMIC_RELAXED) == 0 && now_ns() < until);
     pthread_mutex_lock(&pool.lock);
-    pool.watching--;
+    __atomic_sub_fetch(&pool.watching, 1, __ATOMIC_RELAXED);
 }
 
 /* Wake threads for the tickets there are, with the pool's lock held; those that spin see them by themselves. */
@@ -572,7 +571,6 @@ static void wake(void) {
 static void *live(void *number) {
     int64_t spin_ns = 0; /* how long to spin after the last transfer */
     int64_t lost = times_lost();
-    take_short_turns();
     pthread_mutex_lock(&pool.lock);
     for (;;) {
         Staging *staging;
@@ -671,7 +669,7 @@ EXPORT Staging *xf_open(const Setup *setup) {
     if (staging->setup.shared_chunks < 1) staging->setup.shared_chunks = 1; /* or it could not go on */
     staging->following = setup->first_block;
     staging->threads = 1;
-    staging->idle = staging->all = -1;
+    staging->free_cores = staging->all = -1;
     int64_t since_ns = now_ns() - __atomic_load_n(&last_ns, __ATOMIC_RELAXED);
     staging->spin_ns = since_ns < LOOP_NS && !xf_is_crowded() ? setup->spin_ns : 0;
     pthread_mutex_init(&staging->lock, NULL);
@@ -704,27 +702,40 @@ static int64_t work_of(const Region *region) {
     return region->nbytes / layout->device_size * layout->host_size;
 }
 
+/* How many cores there are for helpers that spin already, or sleep. The answer is kept for a while, as it takes as long as 20 KiB. */
+static int64_t free_cores(void) {
+    static int64_t until_ns, kept; /* atomic */
+    int64_t now = now_ns();
+    if (now >= __atomic_load_n(&until_ns, __ATOMIC_ACQUIRE)) {
+        __atomic_store_n(&kept, idle_cores() + __atomic_load_n(&pool.watching, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+        __atomic_store_n(&until_ns, now + KEPT_NS, __ATOMIC_RELEASE);
+    }
+    return __atomic_load_n(&kept, __ATOMIC_RELAXED);
+}
+
 /* How many threads are worth their coming, with the lock held. Where other threads want all cores, as those of OpenMP that
    spin for milliseconds after a loop of torch's, a helper may lose its core with a piece half done, and the transfer waits
-   until it has one again: 7 MiB took 5 ms. The more helpers, the more often that happens. So beyond the idle cores few are
-   called, and none for a while after one has lost its core; unless they spin already, or the transfer takes longer than
-   such a wait. */
+   until it has one again: with nine of them 7 MiB took 5 ms on an H200's host. One alone finds a place: 0.3 ms, 0.6 at the
+   ninth of ten calls, and 0.55 and 0.8 without it. So beyond the free cores one is called, and none for a while after one has
+   lost its core; unless the transfer takes longer than such a wait. */
 static int64_t threads_for(Staging *staging) {
     const Setup *setup = &staging->setup;
     int64_t threads = staging->is_fresh ? setup->clearing : setup->each_way;
     int64_t share = staging->spin_ns ? setup->helper_nbytes : 4 * setup->helper_nbytes; /* who sleeps comes late */
     threads = most(least(threads, 1 + staging->work / share), 1);
-    if (staging->spin_ns || threads == 1 || staging->work >= setup->patient_from) return threads;
-    if (staging->idle < 0) staging->idle = idle_cores();
-    int64_t helpers = xf_is_crowded() ? staging->idle : most(staging->idle, BUSY_HELPERS);
-    return 1 + least(threads - 1, helpers);
+    if (threads == 1 || staging->work >= setup->patient_from) return threads;
+    if (staging->free_cores < 0) staging->free_cores = most(free_cores(), 0);
+    if (staging->free_cores >= threads - 1) return threads;
+    staging->spin_ns = 0;
+    return 1 + most(staging->free_cores, !xf_is_crowded());
 }
 
 /* Tell how a transfer of one region in a loop is cut: its blocks, bytes of the first and of the largest, threads. */
 EXPORT void xf_cut(const Setup *setup, int64_t nbytes, int64_t unit, int64_t *cut) {
     Region region = {.nbytes = nbytes, .unit = unit};
     Staging staging = {
-        .setup = *setup, .total = nbytes, .work = nbytes, .following = setup->first_block, .spin_ns = setup->spin_ns, .is_closed = 1};
+        .setup = *setup, .total = nbytes, .work = nbytes, .following = setup->first_block, .spin_ns = setup->spin_ns,
+        .free_cores = INT32_MAX, .is_closed = 1};
     cut[0] = cut[1] = cut[2] = 0;
     for (int64_t size; staging.offset < nbytes; staging.offset += size, staging.begun += size) {
         size = next_size(&staging, &region);

@@ -24,11 +24,9 @@
 #ifdef __linux__
 #include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-extern long syscall(long number, ...); /* declared for programs of GNU's alone, as is */
 #ifndef RUSAGE_THREAD
-#define RUSAGE_THREAD 1 /* this */
+#define RUSAGE_THREAD 1 /* which glibc names for programs of GNU's alone */
 #endif
 #endif
 
@@ -99,24 +97,6 @@ static inline int64_t thread_number(void) {
 #endif
 }
 
-/* Ask the kernel to let the calling thread run as soon as it wakes, for the price of shorter turns: else it waits for the end
-   of the turn of a thread that spins, which takes milliseconds. Before Linux 6.12 the wish has no effect. */
-static inline void take_short_turns(void) {
-#if defined(__linux__) && defined(SYS_sched_setattr) && defined(SYS_sched_getattr)
-    struct {
-        uint32_t nbytes, policy;
-        uint64_t flags;
-        int32_t nice;
-        uint32_t priority;
-        uint64_t turn_ns, deadline_ns, period_ns;
-    } kept = {0}; /* struct sched_attr, in its first version */
-    if (syscall(SYS_sched_getattr, 0, &kept, sizeof kept, 0) == 0 && kept.policy == SCHED_OTHER) {
-        kept.turn_ns = 100000;
-        syscall(SYS_sched_setattr, 0, &kept, 0);
-    }
-#endif
-}
-
 /* How often the kernel has given the calling thread's core to another thread that was ready; 0 where that is not told. */
 static inline int64_t times_lost(void) {
 #ifdef __linux__
@@ -127,8 +107,8 @@ static inline int64_t times_lost(void) {
 #endif
 }
 
-/* How many cores of the machine no thread of any program wants, at this moment, in a microsecond or two; INT64_MAX where that
-   is not told. */
+/* How many cores of the machine no thread of any program wants, at this moment, in a microsecond or two; less than 0 where
+   threads wait for one, very many where that is not told. */
 static inline int64_t idle_cores(void) {
 #ifdef __linux__
     static int file, cores; /* atomic; 0: not yet known */
@@ -148,9 +128,9 @@ static inline int64_t idle_cores(void) {
         if (text[i] == ' ') spaces++, ready = 0;
         else if (spaces == 3) ready = 10 * ready + text[i] - '0';
     }
-    if (ready > 0 && all > 0) return ready < all ? all - ready : 0;
+    if (ready > 0 && all > 0) return all - ready;
 #endif
-    return INT64_MAX;
+    return INT32_MAX;
 }
 
 /* Call a function in each forked child; 0 if it cannot be arranged. */

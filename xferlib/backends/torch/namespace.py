@@ -12,9 +12,7 @@ everywhere.
 
 from __future__ import annotations
 
-import importlib as _importlib
 import sys as _sys
-import types as _types
 from typing import Any as _Any
 
 import array_api_compat.torch as _compat
@@ -129,11 +127,4 @@ def __dir__() -> list[str]:
     return __all__
 
 
-class _Namespace(_types.ModuleType):
-    """A module that pickles by its name."""
-
-    def __reduce__(self) -> tuple[_Any, tuple[str]]:
-        return _importlib.import_module, (self.__name__,)
-
-
-_sys.modules[__name__].__class__ = _Namespace
+_sys.modules[__name__].__class__ = _namespaces.Namespace

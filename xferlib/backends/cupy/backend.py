@@ -91,8 +91,9 @@ class CupyBackend(CudaBackend):
         return [each.data.ptr for each in arrays]
 
     def namespace(self) -> ModuleType:
-        module: ModuleType = cupy
-        return module
+        from xferlib.backends.cupy import namespace  # imports array-api-compat
+
+        return namespace
 
     def device_current(self) -> Device:
         return self._devices[int(runtime.getDevice())]

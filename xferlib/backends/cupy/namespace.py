@@ -1,0 +1,262 @@
+"""The namespace of CuPy's arrays: CuPy, whose functions take what the Array API adds to their arguments.
+
+CuPy has nearly all of the standard's functions, but of some without ``device=``, ``copy=``, ``correction=``,
+``descending=`` or ``keepdims=``. Those are here, with NumPy's order of arguments, so that programs written for CuPy and
+for NumPy run unchanged; functions that CuPy has not are array-api-compat's. Every other name is CuPy's own.
+"""
+
+# ruff: noqa: F401 - what is imported here is what the namespace consists of
+
+from __future__ import annotations
+
+import sys as _sys
+from collections.abc import Callable as _Callable
+from typing import Any as _Any
+
+import array_api_compat.cupy as _compat
+import cupy as _cupy
+
+from xferlib._core import namespaces as _namespaces
+from xferlib.backends.cupy import namespace_fft as fft
+from xferlib.backends.cupy import namespace_linalg as linalg
+from xferlib.backends.cupy.namespace_devices import inside as _inside
+from xferlib.errors import ArgumentError as _ArgumentError
+
+__array_api_version__ = _compat.__array_api_version__
+count_nonzero, vecdot = _compat.count_nonzero, _compat.vecdot
+__array_namespace_info__ = _compat.__array_namespace_info__
+newaxis = None
+
+
+# --- new arrays
+
+
+def asarray(
+    a: _Any, dtype: _Any = None, order: _Any = None, *, device: _Any = None, copy: bool | None = None, **options: _Any
+) -> _Any:
+    """`cupy.asarray`; on the device that is named, and never or always a copy if ``copy`` says so.
+
+    Raises:
+        ValueError: ``copy`` is False, and the array cannot be had without a copy.
+    """
+    with _inside(device):
+        if copy:
+            return _cupy.array(a, dtype=dtype, order=order or "K", copy=True, **options)
+        made = _cupy.asarray(a, dtype=dtype, order=order, **options)
+    if copy is False and (not isinstance(a, _cupy.ndarray) or made.data.ptr != a.data.ptr):
+        raise ValueError("asarray: copy=False, and this array cannot be had without a copy; leave copy out")
+    return made
+
+
+def _shaped(name: str) -> _Callable[..., _Any]:
+    make: _Any = getattr(_cupy, name)
+
+    def made(shape: _Any, dtype: _Any = float, order: str = "C", *, device: _Any = None) -> _Any:
+        with _inside(device):
+            return make(shape, dtype, order)
+
+    made.__doc__ = f"`cupy.{name}`, on the device that is named."
+    return _named(made, name)
+
+
+def _alike(name: str) -> _Callable[..., _Any]:
+    make: _Any = getattr(_cupy, name)
+
+    def made(
+        a: _Any, dtype: _Any = None, order: str = "K", subok: _Any = None, shape: _Any = None, *, device: _Any = None
+    ) -> _Any:
+        with _inside(device, like=a):
+            return make(a, dtype, order, subok, shape)
+
+    made.__doc__ = f"`cupy.{name}`, on the device that is named, or that of the array."
+    return _named(made, name)
+
+
+def _named(function: _Any, name: str) -> _Callable[..., _Any]:
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = __name__
+    named: _Callable[..., _Any] = function
+    return named
+
+
+empty, zeros, ones = map(_shaped, ("empty", "zeros", "ones"))
+empty_like, zeros_like, ones_like = map(_alike, ("empty_like", "zeros_like", "ones_like"))
+
+
+def full(shape: _Any, fill_value: _Any, dtype: _Any = None, order: str = "C", *, device: _Any = None) -> _Any:
+    """`cupy.full`, on the device that is named."""
+    with _inside(device):
+        return _cupy.full(shape, fill_value, dtype, order)
+
+
+def full_like(
+    a: _Any, fill_value: _Any, dtype: _Any = None, order: str = "K", subok: _Any = None, shape: _Any = None, *,
+    device: _Any = None,
+) -> _Any:  # fmt: skip
+    """`cupy.full_like`, on the device that is named, or that of the array."""
+    with _inside(device, like=a):
+        return _cupy.full_like(a, fill_value, dtype, order, subok, shape)
+
+
+def arange(start: _Any, stop: _Any = None, step: _Any = 1, dtype: _Any = None, *, device: _Any = None) -> _Any:
+    """`cupy.arange`, on the device that is named."""
+    with _inside(device):
+        return _cupy.arange(start, stop, step, dtype)
+
+
+def linspace(
+    start: _Any, stop: _Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: _Any = None,
+    axis: int = 0, *, device: _Any = None,
+) -> _Any:  # fmt: skip
+    """`cupy.linspace`, on the device that is named."""
+    with _inside(device):
+        return _cupy.linspace(start, stop, num, endpoint, retstep, dtype, axis)
+
+
+def eye(
+    n_rows: int, n_cols: int | None = None, k: int = 0, dtype: _Any = float, order: str = "C", *, device: _Any = None
+) -> _Any:
+    """`cupy.eye`, on the device that is named."""
+    with _inside(device):
+        return _cupy.eye(n_rows, n_cols, k, float if dtype is None else dtype, order)
+
+
+def from_dlpack(x: _Any, /, *, device: _Any = None, copy: bool | None = None) -> _Any:
+    """`cupy.from_dlpack`, on the device that is named; a copy if ``copy`` is True.
+
+    Raises:
+        ValueError: ``copy`` is False, and the array is on another device.
+    """
+    made = _cupy.from_dlpack(x)
+    with _inside(device, like=made) as index:
+        if index == made.data.device_id:
+            return made.copy() if copy else made
+        if copy is False:
+            raise ValueError("from_dlpack: copy=False, and the array is on another device; leave copy out")
+        return made.copy()
+
+
+def astype(x: _Any, dtype: _Any, /, *, copy: bool = True, device: _Any = None) -> _Any:
+    """The array in another dtype, on the device that is named; itself if nothing changes and ``copy`` is False."""
+    with _inside(device, like=x) as index:
+        return x.astype(dtype, copy=copy or index != x.data.device_id)
+
+
+# --- functions of arrays
+
+
+def reshape(x: _Any, shape: _Any, order: str = "C", *, copy: bool | None = None) -> _Any:
+    """`cupy.reshape`; never or always a copy if ``copy`` says so.
+
+    Raises:
+        ValueError: ``copy`` is False, and the elements do not lie as the shape needs them.
+    """
+    made = _cupy.reshape(x, shape, order)
+    shares = not made.size or _cupy.may_share_memory(made, x)
+    if copy is False and not shares:
+        raise ValueError(f"reshape: copy=False, and a view of {x.shape} cannot be {shape}; leave copy out")
+    return made.copy() if copy and shares else made
+
+
+def clip(
+    x: _Any, min: _Any = None, max: _Any = None, out: _Any = None, *, a_min: _Any = None, a_max: _Any = None  # noqa: A002
+) -> _Any:  # fmt: skip
+    """The elements, not below ``min`` and not above ``max``; NaN where one of them is."""
+    return _compat.clip(x, min if a_min is None else a_min, max if a_max is None else a_max, out=out)
+
+
+def sort(
+    x: _Any, axis: int | None = -1, kind: _Any = None, order: _Any = None, *,  # noqa: ARG001
+    stable: bool | None = None, descending: bool = False,  # noqa: ARG001
+) -> _Any:  # fmt: skip
+    """`cupy.sort`, whose order is stable; from the largest down if ``descending``."""
+    if order is not None:
+        raise _ArgumentError("sort: order= is for records, which CuPy does not sort; sort a field")
+    if not descending:
+        return _cupy.sort(x, axis)
+    return _cupy.take_along_axis(x, argsort(x, axis, descending=True), axis)
+
+
+def argsort(
+    x: _Any, axis: int | None = -1, kind: _Any = None, order: _Any = None, *,  # noqa: ARG001
+    stable: bool | None = None, descending: bool = False,  # noqa: ARG001
+) -> _Any:  # fmt: skip
+    """`cupy.argsort`, whose order is stable; from the largest down if ``descending``."""
+    if order is not None:
+        raise _ArgumentError("argsort: order= is for records, which CuPy does not sort; sort a field")
+    if not descending:
+        return _cupy.argsort(x, axis)
+    if axis is None:
+        return argsort(x.ravel(), -1, descending=True)
+    if not x.ndim:
+        return _cupy.zeros((), "l")
+    last = x.shape[axis] - 1  # equal ones keep their order if both the array and the result are turned round
+    return last - _cupy.flip(_cupy.argsort(_cupy.flip(x, axis), axis), axis)
+
+
+def _deviation(name: str) -> _Callable[..., _Any]:
+    compute: _Any = getattr(_cupy, name)
+
+    def computed(
+        x: _Any, axis: _Any = None, dtype: _Any = None, out: _Any = None, ddof: float = 0, keepdims: bool = False, *,
+        correction: float | None = None,
+    ) -> _Any:  # fmt: skip
+        return compute(x, axis, dtype, out, ddof if correction is None else correction, keepdims)
+
+    computed.__doc__ = f"`cupy.{name}`; ``correction`` is another name of ``ddof``."
+    return _named(computed, name)
+
+
+std, var = _deviation("std"), _deviation("var")
+
+
+def searchsorted(x1: _Any, x2: _Any, side: str = "left", sorter: _Any = None) -> _Any:
+    """`cupy.searchsorted`, of a number too."""
+    return _cupy.searchsorted(x1, _cupy.asarray(x2), side, sorter)
+
+
+def isin(x1: _Any, x2: _Any, assume_unique: bool = False, invert: bool = False) -> _Any:
+    """`cupy.isin`, of numbers too."""
+    return _cupy.isin(_cupy.asarray(x1), _cupy.asarray(x2), assume_unique, invert)
+
+
+def take_along_axis(x: _Any, indices: _Any, axis: int | None = -1) -> _Any:
+    """`cupy.take_along_axis`, along the last axis where none is named."""
+    return _cupy.take_along_axis(x, indices, axis)
+
+
+def unstack(x: _Any, /, *, axis: int = 0) -> tuple[_Any, ...]:
+    """The parts of an array along an axis, as views.
+
+    Raises:
+        ValueError: It has no axes.
+    """
+    if not x.ndim:
+        raise ValueError("unstack: an array without axes has no parts; give one with an axis")
+    return tuple(_cupy.moveaxis(x, axis, 0))
+
+
+_OWN = {name for name in globals() if not name.startswith("_") and name != "annotations"}
+__all__ = sorted(  # noqa: PLE0605
+    _OWN
+    | {name for name in dir(_cupy) if not name.startswith("_")}
+    | {"__array_api_version__", "__array_namespace_info__"}
+)
+
+
+def __getattr__(name: str) -> _Any:
+    """An attribute of CuPy, or else of array-api-compat."""
+    own = _sys.modules[__name__]
+    is_special = name.startswith("__") and name.endswith("__")
+    found = None if is_special else getattr(_cupy, name, None) or getattr(_compat, name, None)
+    if found is None:
+        raise _namespaces.missing(own, own, name)
+    globals()[name] = found  # the next look-up is an ordinary one
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+_sys.modules[__name__].__class__ = _namespaces.Namespace
