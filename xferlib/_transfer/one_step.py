@@ -1,13 +1,12 @@
-"""Blocking uploads of one array in few steps, for what `front.c` leaves to Python: what a kernel of the device puts in
-order or converts, and all where it is not compiled; `one_step_download` is the other way.
+"""Blocking uploads of one array in few steps, for what `front.c` leaves to Python: what a kernel of the device
+converts, and all where it is not compiled; `one_step_download` is the other way.
 
 `xferlib._transfer.copies` knows every case. This module knows those in which one copy is the whole transfer, and
 leaves the others to it. To and from a CPU device NumPy copies. To and from a GPU it is one synchronous call of the
 driver: up to 1 MiB (24 MiB from the pinned pool, or where nothing stages in C), both ends in C order, on a stream
-that the driver's copies are ordered behind. A transposed array goes as it lies, and a kernel puts it in order. A small
-array of another layout, byte order or dtype is gathered into the thread's slab, and sent from there, or fetched into it
-and put in its places, in one call of C where the stream allows a synchronous copy; a download to the pinned pool is one
-copy.
+that the driver's copies are ordered behind. A small array of another layout, byte order or dtype is gathered into the
+thread's slab, and sent from there, or fetched into it and put in its places, in one call of C where the stream allows a
+synchronous copy; a download to the pinned pool is one copy.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from xferlib._core.array import SUPPORTED
 from xferlib._core.device import Device
 from xferlib._core.layout import address, refuse_truncated
 from xferlib._memory import pinned_ranges, slab
-from xferlib._transfer import compiled_copies, compiled_staging, host_copy, on_device, plan, relayout, upload
+from xferlib._transfer import compiled_copies, compiled_staging, host_copy, on_device, plan, upload
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.on_device import cast_on_current, in_native_order
 from xferlib._transfer.plan import Conversion, Path, Plan
@@ -29,9 +28,7 @@ from xferlib._transfer.upload import Upload
 from xferlib.errors import DeviceMemoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from xferlib._core.array import Array, ArrayInfo
+    from xferlib._core.array import Array
     from xferlib._core.backend import Backend
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
@@ -93,15 +90,14 @@ def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any
         return None
     means = plan.known.get(device) or plan.means_of(backend, device)
     found = plan.compiled(x.shape, x.strides, x.dtype, wanted, means, True, True, True, True, "pageable", None)
+    if found.path is Path.PERMUTED:
+        return None
     is_cast = found.conversion is Conversion.ON_DEVICE
     if found.asks_pinned and not found.is_plain:
         is_cast = pinned_ranges.find(address(x), x.nbytes, backend) is not None
     if is_cast:
         sent = _to_new(x, backend, device, in_native_order(x.dtype))
         return converted(sent, x.shape, wanted, backend) if sent is not None else None
-    if found.path is Path.PERMUTED:
-        sent = _to_new(x.transpose(found.order), backend, device, wanted)
-        return in_order(sent, x.shape, found.order, backend) if sent is not None else None
     backend.attach(device)
     stream = backend.stream_current(device)
     out = backend.empty(x.shape, wanted, device=device, stream=stream)
@@ -121,27 +117,6 @@ def converted(src: Array, shape: tuple[int, ...], dtype: np.dtype[Any], backend:
         return None
     cast_on_current(backend.detached(src), made)
     return made
-
-
-def in_order(src: Array, shape: tuple[int, ...], order: Sequence[int], backend: Backend) -> Array | None:
-    """A new array of that shape whose axes in that order are those of ``src``, by a kernel on the current stream."""
-    info = backend.view(src)
-    backend.attach(info.device)
-    stream = backend.stream_current(info.device)
-    try:
-        made = backend.empty(shape, info.dtype, device=info.device, stream=stream)
-    except DeviceMemoryError:
-        return None
-    reorder(backend.view(made), info, order, backend, stream)
-    return made
-
-
-def reorder(into: ArrayInfo, lies: ArrayInfo, order: Sequence[int], backend: Backend, stream: RawStream) -> None:
-    """Fill an array whose axes in that order are those of ``lies``."""
-    strides = [0] * len(order)
-    for axis, stride in zip(order, lies.strides, strict=True):
-        strides[axis] = stride
-    relayout.copy(into, lies._replace(shape=into.shape, strides=tuple(strides)), backend, stream)
 
 
 def _sends(
@@ -205,21 +180,16 @@ def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
         return False
     if owner.follows_writes:
         owner.note_write(out, "out")
-    is_cast = found.conversion is Conversion.ON_DEVICE
-    if is_cast or found.path is Path.PERMUTED:
-        lies, arrives = (x, in_native_order(x.dtype)) if is_cast else (x.transpose(found.order), wanted)
+    if found.conversion is Conversion.ON_DEVICE:
         try:
-            sent = _to_new(lies, backend, device, arrives)
-        except DeviceMemoryError:  # for a temporary; the long way gathers, or converts on the host
+            sent = _to_new(x, backend, device, in_native_order(x.dtype))
+        except DeviceMemoryError:  # for a temporary; the long way converts on the host
             sent = None
         if sent is None:
             return False
-        if is_cast:
-            cast_on_current(backend.detached(sent), backend.detached(out))
-        else:
-            reorder(owner.view(out), owner.view(sent), found.order, backend, stream)
+        cast_on_current(backend.detached(sent), backend.detached(out))
         return True
-    return _sends(x, wanted, out, whole[0], backend, stream, found)
+    return found.path is not Path.PERMUTED and _sends(x, wanted, out, whole[0], backend, stream, found)
 
 
 def _fills_on_host(x: HostArray, wanted: np.dtype[Any], out: Array, owner: Backend) -> bool:

@@ -17,7 +17,7 @@ from xferlib._core.array import c_strides, repeats
 from xferlib._core.layout import address
 from xferlib._memory import host, pinned, pinned_ranges, slab
 from xferlib._transfer import compiled_staging, host_copy, plan, staged
-from xferlib._transfer.one_step import arriving, converted, in_order, memory_of
+from xferlib._transfer.one_step import arriving, converted, memory_of
 from xferlib._transfer.plan import Conversion, Path
 
 if TYPE_CHECKING:
@@ -61,14 +61,11 @@ def to_host(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> 
     strides = out.strides if out is not None else c_strides(shape, wanted.itemsize)
     place: plan.Memory = "pooled" if is_pinned else "pageable"
     way = plan.compiled(shape, strides, wanted, given, means, False, True, True, True, place, None)
+    if way.path is Path.PERMUTED:
+        return None
     if way.conversion is Conversion.ON_DEVICE:
         made = converted(d, shape, wanted, owner)
         return to_host(made, out, is_pinned=is_pinned) if made is not None else None
-    if way.path is Path.PERMUTED and out is not None:
-        places = sorted(range(len(shape)), key=way.order.__getitem__)
-        made = in_order(d, tuple(shape[axis] for axis in way.order), places, owner)
-        is_done = made is not None and to_host(made, out.transpose(way.order)) is not None
-        return out if is_done else None
     if not way.is_plain and (way.path is not Path.SMALL or way.form is None):
         return None
     dst = _result(out, shape, wanted, owner, is_pinned=is_pinned)
