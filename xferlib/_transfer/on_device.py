@@ -45,7 +45,7 @@ class _Routes:
         It is kept where the specification names one device for ever: ``"torch"`` means the current one.
         """
         if self._number != registry.forgotten:
-            self._number, self._table = registry.forgotten, {}
+            self._table, self._number = {}, registry.forgotten  # in this order: another thread may look in between
         table = self._table
         try:
             return table[info.device, spec]
