@@ -289,7 +289,7 @@ static int carried(const courier *c, const word *a, void **now)
 static PyObject *copy_behind(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     const courier *c = PyCapsule_GetPointer(self, NULL);
-    word a[ORDERED];
+    word a[ORDERED] = {0};
     void *before = NULL, *now;
     int result = 0, left;
     if (!c)
