@@ -459,10 +459,3 @@ def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture
     captured = capsys.readouterr()
     assert (stopped.value.code, captured.out) == (2, "")
     assert "find what makes programs fail" in captured.err
-
-
-@pytest.mark.parametrize("word", ["bench", "cache"])
-def test_the_first_of_two_words_alone_is_told_the_second(word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main([word])
-    assert f"{word!r} is the first of two words; the commands are {word} " in capsys.readouterr().err

@@ -42,6 +42,13 @@ def test_a_bare_specification_is_of_the_arrays_own_backend() -> None:
         assert xl.get_backend().name == "numpy"
 
 
+def test_a_backends_name_is_its_current_device_each_time(fake: Any) -> None:
+    x = xl.to_device(HOST, device="fake:sim:0")
+    for device in map(xl.Device, ("fake:sim:1", "fake:sim:0", "fake:sim:1")):
+        with device:
+            assert xl.device_of(xl.copy_to(x, "fake")) is device
+
+
 def test_an_array_stands_for_its_device() -> None:
     x, y = (xl.to_device(HOST, device=device) for device in SIM)
     assert xl.device_of(xl.copy_to(x, y)) is xl.Device(SIM[1])
@@ -159,6 +166,21 @@ def test_streams_that_differ_on_one_device_are_ordered_both_ways_too(pair: Any) 
     assert_same_bits(xl.to_host(y), HOST)
 
 
+def test_a_stream_of_its_own_frees_what_another_one_copies_only_then(fake: Any) -> None:
+    """The next work of the stream that the memory belongs to may take it as soon as the array is dropped."""
+    own = xl.Stream("fake:sim:0")
+    for there in ("fake:sim:1", "fake:sim:0"):
+        with own:
+            x = xl.to_device(HOST, device="fake:sim:0")
+        xl.current_stream("fake:sim:0").wait(own)
+        y = xl.copy_to(x, there)
+        del x
+        with own:
+            xl.to_device(HOST * 0, device="fake:sim:0")
+            own.synchronize()
+        assert_same_bits(xl.to_host(y), HOST)
+
+
 # --- two libraries
 
 
@@ -174,6 +196,33 @@ def test_an_array_of_another_library_arrives_on_any_device(pair: Any, there: str
         assert isinstance(y, RightArray)
         assert_same_bits(xl.to_host(y), host)
         assert_same_bits(xl.to_host(xl.copy_to(y, "left:sim:1")), host)
+
+
+def test_a_copy_over_another_librarys_array_takes_memory_by_that_librarys_stream(pair: Any) -> None:
+    x: Any = xl.to_device(HOST.reshape(-1), device="left:sim:0")
+    y = RightArray(x.block, x.pointer + 4, (20,), (4,), x.dtype, xl.Device("right:sim:0"))  # over the same memory
+    stream = xl.Stream("right:sim:0")
+    xl.to_device(x[:20], out=y, stream=stream)
+    stream.synchronize()
+    assert_same_bits(xl.to_host(y), HOST.reshape(-1)[:20])
+
+
+@pytest.mark.parametrize("here", ["cupy", "torch", "pycuda"])
+@pytest.mark.parametrize("there", ["cupy", "torch", "pycuda"])
+def test_libraries_on_one_gpu_exchange_and_convert_arrays_on_any_stream(here: str, there: str) -> None:
+    for name in (here, there):
+        if not any("cuda" in each for each in xl.available_backends()[name].devices):
+            pytest.skip(f"{name} has no GPU here")
+    x = xl.to_device(HOST, device=f"{here}:cuda:0")
+    for stream in (None, xl.Stream(f"{there}:cuda:0")):
+        for dtype in (None, "float64"):
+            y = xl.copy_to(x, f"{there}:cuda:0", dtype=dtype, stream=stream)
+            if stream is not None:
+                stream.synchronize()
+            assert_same_bits(xl.to_host(y), HOST.astype(dtype or HOST.dtype))
+    with xl.Stream(f"{here}:cuda:0") as own:  # which both libraries can still make current
+        assert_same_bits(moved(x, f"{there}:cuda:0"), HOST)
+        own.synchronize()
 
 
 @pytest.mark.parametrize("here", ["cupy", "torch", "pycuda"])

@@ -374,21 +374,32 @@ def test_arrays_are_not_located_without_the_module(monkeypatch: pytest.MonkeyPat
 
 
 class Streams:
-    """Notes what a driver is asked for; the request of that number fails."""
+    """Notes what a driver is asked for, each request in the current context; the request of that number fails."""
 
-    def __init__(self, failing: int = -1) -> None:
+    def __init__(self, failing: int = -1, context: int = 0) -> None:
         self.asked: list[tuple[Any, ...]] = []
+        self.context = context
         self._failing = failing
         note = self._note
         self.functions = (
             ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD)(lambda *given: note("record", *given)),
             ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, WORD)(lambda *given: note("wait", *given)),
             ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, WORD, WORD)(lambda *given: note("copy", *given)),
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(WORD))(self._tell),
+            ctypes.CFUNCTYPE(ctypes.c_int, WORD)(self._enter),
         )
 
     def _note(self, *request: Any) -> int:
-        self.asked.append(request)
+        self.asked.append((*request, self.context) if self.context else request)
         return 700 if len(self.asked) - 1 == self._failing else 0
+
+    def _tell(self, answer: Any) -> int:
+        answer[0] = self.context
+        return 0
+
+    def _enter(self, context: int) -> int:
+        self.context = context
+        return 0
 
     def bound(self) -> Callable[..., int]:
         made = driver_calls.bind_copy_behind(*map(address_of, self.functions))
@@ -409,28 +420,41 @@ REQUESTS = [
 @pytest.mark.parametrize("failing", range(-1, 4))
 def test_a_copy_comes_behind_another_streams_work_and_nothing_after_a_failure(failing: int) -> None:
     streams = Streams(failing)
-    result = streams.bound()(TARGET, SOURCE, 4096, OWNER, FREE, CARRIER, COPIED)
+    result = streams.bound()(TARGET, SOURCE, 4096, OWNER, FREE, CARRIER, COPIED, 0, 0, False)
     assert result == (0 if failing < 0 else 700)
     assert streams.asked == (REQUESTS if failing < 0 else REQUESTS[: failing + 1])
+
+
+@compiled
+@pytest.mark.parametrize("current", [21, 22, 23])
+@pytest.mark.parametrize("failing", range(-1, 5))
+def test_a_copy_between_devices_asks_in_the_context_of_each_stream_and_leaves_both(failing: int, current: int) -> None:
+    streams = Streams(failing, current)
+    result = streams.bound()(TARGET, SOURCE, 4096, OWNER, FREE, CARRIER, COPIED, 21, 22, True)
+    assert result == (0 if failing < 0 else 700)
+    places = [21, 22, 22, 22, 21]
+    expected = [(*each, place) for each, place in zip([*REQUESTS, ("wait", OWNER, COPIED, 0)], places, strict=True)]
+    assert streams.asked == (expected if failing < 0 else expected[: failing + 1])
+    assert streams.context == current
 
 
 @compiled
 def test_a_copy_between_streams_asks_for_nothing_where_an_argument_is_wrong() -> None:
     streams = Streams()
     enqueue = streams.bound()
-    with pytest.raises(TypeError, match="7 arguments, not 6"):
+    with pytest.raises(TypeError, match="10 arguments, not 6"):
         enqueue(TARGET, SOURCE, 4096, OWNER, FREE, CARRIER)
     for wrong in (-1, LARGEST + 1, None):
         with pytest.raises((TypeError, OverflowError)):
-            enqueue(TARGET, SOURCE, 4096, OWNER, FREE, CARRIER, wrong)
+            enqueue(TARGET, SOURCE, 4096, OWNER, FREE, CARRIER, wrong, 0, 0, False)
     assert not streams.asked
-    with pytest.raises(ValueError, match="three functions"):
-        driver_calls.bind_copy_behind(address_of(streams.functions[0]), 0, 1)
+    with pytest.raises(ValueError, match="five functions"):
+        driver_calls.bind_copy_behind(address_of(streams.functions[0]), 0, 1, 1, 1)
 
 
 def test_without_the_module_no_function_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "is_wanted", lambda: False)
-    assert driver_calls.bind_copy_behind(1, 1, 1) is None
+    assert driver_calls.bind_copy_behind(1, 1, 1, 1, 1) is None
     assert driver_calls.bind_spread(1, 1, 1, is_upward=True) is None
 
 

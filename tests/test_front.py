@@ -52,6 +52,7 @@ from xferlib.testing.strategies import bits_of, host_arrays
 pytestmark = pytest.mark.skipif(not inspect.isbuiltin(xl.to_device), reason="the front is not compiled, or not wanted")
 
 to_device: Any = xl.to_device
+copy_to: Any = xl.copy_to
 to_host: Any = xl.to_host
 HERE = "direct:sim:0"
 OWN = ("xferlib.testing.", "xferlib._core.array.")
@@ -234,6 +235,10 @@ def test_they_are_functions_like_any_other() -> None:
         (lambda x: to_host(x, order="C"), "order"),
         (lambda x: to_host(x, None), "positional"),
         (lambda x: to_host(d=x, e=None), "e"),
+        (lambda x: to_device(x, non_blocking=True), "unexpected keyword argument 'non_blocking'; to_device_async"),
+        (lambda x: to_host(x, non_blocking=True), "unexpected keyword argument 'non_blocking'; to_device_async"),
+        (lambda x: copy_to(x, "cpu", out=x), "unexpected keyword argument 'out'; xferlib.to_device"),
+        (lambda x: copy_to(x, "cpu", pined=True), "unexpected keyword argument 'pined'$"),
     ],
 )
 def test_arguments_that_there_are_not_are_refused(call: Callable[[Any], Any], words: str) -> None:

@@ -41,13 +41,14 @@ def address(name):
     return ctypes.cast(libc[name], ctypes.c_void_p).value
 
 BLOCKS, ZERO, NOT_ZERO = address("sem_wait"), address("sched_yield"), address("getpagesize")
+behind = lambda *functions: calling.bind_copy_behind(*functions, ZERO, ZERO)
 threading.Timer(0.1, lambda: libc.sem_post(semaphore)).start()  # a thread that needs the GIL
 """
 CALLS = {
     "any call": "calling.bind(BLOCKS, 1, keeps_lock=False)(here)",
-    "the first record of a copy behind": "calling.bind_copy_behind(BLOCKS, NOT_ZERO, ZERO)(0, 0, 0, 0, here, 0, 0)",
-    "its wait": "calling.bind_copy_behind(ZERO, BLOCKS, NOT_ZERO)(0, 0, 0, 0, 0, here, 0)",
-    "its copy": "calling.bind_copy_behind(ZERO, ZERO, BLOCKS)(here, 0, 0, 0, 0, 0, 0)",
+    "the first record of a copy behind": "behind(BLOCKS, NOT_ZERO, ZERO)(0, 0, 0, 0, here, 0, 0, 0, 0, False)",
+    "its wait": "behind(ZERO, BLOCKS, NOT_ZERO)(0, 0, 0, 0, 0, here, 0, 0, 0, False)",
+    "its copy": "behind(ZERO, ZERO, BLOCKS)(here, 0, 0, 0, 0, 0, 0, 0, 0, False)",
     "a copy of any layout": "calling.bind_spread(BLOCKS, ZERO, 0, is_upward=False)(x, layout, 0, 0, 0, 0, here)",
     "the query before it": """
 # A query has no argument to wait on: Python itself is asked whether the GIL is held meanwhile.

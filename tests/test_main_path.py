@@ -55,6 +55,26 @@ def test_a_large_copy_to_what_exists_and_back_passes_few_functions(fake: Any) ->
     assert_same_bits(back, x)
 
 
+@pytest.mark.parametrize(
+    ("call", "most"),
+    [
+        (lambda x, y: xl.copy_to(x, y.device), 20),
+        (lambda x, y: xl.copy_to(x, "sim:1"), 20),
+        (lambda x, y: xl.to_device(x, device=y.device), 22),
+        (lambda x, y: xl.to_device(x, device="fake:sim:1"), 22),
+        (lambda x, y: xl.to_device(x, out=y), 22),
+        (lambda x, y: xl.copy_to(x, HERE), 17),
+        (lambda x, y: xl.copy_to(x[::2], 1), 31),
+    ],
+)
+def test_a_copy_between_devices_passes_few_functions(fake: Any, call: Callable[[Any, Any], Any], most: int) -> None:
+    x, y = (xl.to_device(np.arange(1024, dtype=np.float32), device=f"fake:sim:{index}") for index in range(2))
+    call(x, y)
+    modules = [each for each in modules_of(lambda: call(x, y)) if not each.startswith("xferlib.sim")]  # of other tests
+    assert len(modules) <= most, " ".join(modules)
+    assert {name.split(".")[1] for name in modules} <= {"_api", "_core", "_memory", "_transfer"}
+
+
 def test_a_recording_takes_the_place_of_calls_and_gives_it_back(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     own = xl.Stream.synchronize, xl.Transfer.result
     stream = xl.Stream(HERE)

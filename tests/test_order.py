@@ -42,6 +42,19 @@ def test_new_arrays_are_in_the_order_asked_for(backend: str, shape: tuple[int, .
     assert_same_bits(xl.to_host(xl.full(shape, 3.0, order="F")), np.full(shape, 3.0))
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_array_like_another_is_in_the_order_that_numpy_gives_it(backend: str, shape: tuple[int, ...]) -> None:
+    for order in ("C", "F"):
+        host = np.ones(shape, "float32", order=order)
+        like = xl.full(shape, 1, "float32", order=order)
+        for name, values in (("empty_like", ()), ("zeros_like", ()), ("ones_like", ()), ("full_like", (2,))):
+            made, expected = getattr(xl, name)(like, *values, dtype="float64"), getattr(np, name)(host, *values)
+            assert _is_fortran(made) == expected.flags.f_contiguous
+            assert _info(made).is_c_contiguous == expected.flags.c_contiguous
+            if name != "empty_like":
+                assert_same_bits(xl.to_host(made), expected.astype("float64"))
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("source", ["C", "F"])
 def test_a_transfer_arrives_in_the_order_asked_for(backend: str, shape: tuple[int, ...], source: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import xferlib as xl
 from tests.needed import need
-from xferlib.errors import DeviceMemoryError, PinnedMemoryError, TransferError, TransferTimeoutError
+from xferlib.errors import DeviceMemoryError, PinnedMemoryError, StreamTypeError, TransferError, TransferTimeoutError
 from xferlib.testing import (
     THRESHOLDS,
     assert_same_bits,
@@ -621,3 +621,11 @@ def test_a_refused_copy_knows_torchs_names_of_dtypes() -> None:
         xl.to_host(torch.zeros(3), dtype=torch.float32, copy=False)
     with pytest.raises(xl.errors.UnsupportedDTypeError):
         xl.to_host(torch.zeros(3), dtype="floaty", copy=False)
+
+
+def test_a_wait_without_a_stream_says_what_waits_on_the_host(backend: str) -> None:
+    transfer = xl.to_device_async(np.arange(3.0))
+    for call in (transfer.wait, lambda: transfer.wait(3)):  # type: ignore[arg-type]
+        with pytest.raises(StreamTypeError, match=r"Transfer\.wait: .* is no Stream; for the host, write result"):
+            call()
+    transfer.result()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib.errors import StreamError
+from tests import driver_double
+from xferlib.errors import CaptureError, StreamError
 from xferlib.testing.asserts import assert_same_bits
 
 HOST = np.arange(24, dtype=np.float32).reshape(4, 6)
@@ -28,6 +30,8 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 @pytest.fixture(params=["sim", "fake", "cupy", "torch", "pycuda"])
 def places(request: pytest.FixtureRequest, plugins: Path) -> list[xl.Device]:
     """Two devices of a backend."""
+    if request.param == "fake":
+        request.getfixturevalue("fake")  # which refuses what a GPU would not forgive
     status = xl.available_backends()[request.param]
     found = [each for each in map(xl.Device, status.devices) if each.kind != "cpu"]
     if len(found) < 2:
@@ -55,6 +59,126 @@ def test_a_copy_to_another_device_has_the_same_values(places: list[xl.Device], v
             assert_same_bits(xl.to_host(out), expected)
             arrived = xl.to_device_async(x, device=places[there], dtype=dtype).result()
             assert_same_bits(xl.to_host(arrived), expected)
+
+
+def test_a_new_thread_copies_both_ways_and_keeps_its_current_device(places: list[xl.Device]) -> None:
+    name, arrays = places[0].backend, [xl.to_device(HOST, device=each) for each in places]
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            for here, there in [(0, 1), (1, 0), (0, 0), (1, 1)]:
+                current = xl.get_device(f"{name}:{places[0].kind}:{here}")
+                with current:
+                    for x in (arrays[here], arrays[there]):
+                        assert_same_bits(xl.to_host(xl.copy_to(x, places[there])), HOST)
+                        assert_same_bits(xl.to_host(xl.to_device(x, out=xl.empty_like(arrays[there]))), HOST)
+                    assert xl.device_of(xl.empty((2,), "float32")) is current
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert not failures, failures
+
+
+def test_a_capture_of_both_ends_streams_repeats_a_copy(places: list[xl.Device]) -> None:
+    x, y = xl.to_device(HOST, device=places[0]), xl.empty(HOST.shape, HOST.dtype, device=places[1])
+    here, there = map(xl.Stream, places)
+    for place in places:
+        place.synchronize()
+    with here.capture() as graph:
+        there.wait(here)
+        with there:
+            xl.to_device(x, out=y)
+        here.wait(there)
+    for number in range(3):
+        with here:
+            xl.to_device(HOST + number, out=x)
+        graph.launch(here)
+        here.synchronize()
+        with there:
+            assert_same_bits(xl.to_host(y), HOST + number)
+
+
+_CUDA = """
+import numpy as np, xferlib as xl
+from xferlib._core.array import ArrayInfo, c_strides
+from xferlib._core.capabilities import Capabilities
+
+asked, current = [], [0xC0]
+
+class Event:
+    made = 0
+    def __init__(self, *, timing, idle=None, flags=0, opened=0):
+        Event.made += not opened
+        self.handle, self.idle = opened or 100 + Event.made, idle
+    def __del__(self):
+        if self.handle: self.idle.append(self.handle)
+
+def copy_behind(*given):
+    asked.append(("copy", *given))
+    return 0
+
+calls.CudaEvent, calls.copy_behind, calls.context_current = Event, copy_behind, lambda: current[0]
+calls.context_use = lambda context: current.__setitem__(0, context)
+calls.event_query = lambda event: asked.append(("query", event)) or 0
+bindings = sys.modules["cuda.bindings.driver"]
+bindings.cuDevicePrimaryCtxRetain = lambda index: (0, 0xC0 + index)
+bindings.cuDevicePrimaryCtxGetState = lambda index: (0, 0, 1)
+from xferlib.backends.cuda.backend import CudaBackend
+from xferlib.testing import fresh_registry
+
+class Array:
+    def __init__(self, info): self.info = info
+
+class Library(CudaBackend):
+    name = "library"
+    array_types = ("__main__.Array",)
+    capabilities = Capabilities(streams=True, why=dict.fromkeys(Capabilities.__dataclass_fields__, "none here"))
+    def __init__(self): super().__init__(2)
+    def device_current(self): return self._devices[current[0] - 0xC0]
+    def device_use(self, device): asked.append(("use", device.index)) or calls.context_use(0xC0 + device.index)
+    def stream_handle(self, device): return 0
+    def reaches(self, device, other): return True
+    def view(self, array): return array.info
+    def _empty(self, shape, dtype, device):
+        return Array(ArrayInfo(0x1000 * (1 + device.index), shape, c_strides(shape, 4), dtype, device, True))
+    def subarray(self, *_): raise NotImplementedError
+
+with fresh_registry(library=Library):
+    x, y = (xl.empty(3, "float32", device=f"library:cuda:{index}") for index in range(2))
+    for call, made in ((lambda: xl.copy_to(x, 1), [("use", 1), ("use", 0)]), (lambda: xl.to_device(x, out=y), [])):
+        for _ in range(3):
+            asked.clear()
+            call()
+        (_, dst, src, nbytes, behind, free, stream, copied, first, second, is_mutual), *rest = asked[len(made):]
+        assert asked[:len(made)] == made, asked
+        assert (dst, src, nbytes, first, second, is_mutual) == (0x2000, 0x1000, 12, 0xC0, 0xC1, True)
+        assert free != copied and [each[0] for each in rest] == ["query"], rest
+        assert current == [0xC0]
+    assert Event.made <= 4, Event.made
+"""
+
+
+def test_a_copy_between_two_gpus_is_one_call_within_both_contexts() -> None:
+    driver_double.run(_CUDA)
+
+
+@pytest.mark.parametrize("captured", [0, 1])
+def test_a_copy_from_or_to_a_stream_outside_of_the_capture_is_refused(places: list[xl.Device], captured: int) -> None:
+    x = xl.to_device(HOST, device=places[0])
+    y, z = (xl.to_device(HOST + number, device=places[captured]) for number in range(2))
+    stream = xl.Stream(places[captured])
+    places[captured].synchronize()
+    with stream.capture() as graph:
+        with pytest.raises(CaptureError, match=r"copy from .*:0 to .*:1: .* not of one capture.* or copy outside"):
+            xl.copy_to(x, places[1])
+        xl.to_device(y, out=z)
+    graph.launch(stream)
+    stream.synchronize()
+    assert_same_bits(xl.to_host(z), HOST)
 
 
 def test_events_of_two_devices_have_no_elapsed_time(places: list[xl.Device]) -> None:

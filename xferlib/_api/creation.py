@@ -11,7 +11,7 @@ import numpy as np
 from xferlib._api import transfers
 from xferlib._api.order import is_fortran, reversed_axes
 from xferlib._core import convert, defaults, devices, registry
-from xferlib._core.array import Array, as_host_array, check_dtype
+from xferlib._core.array import Array, as_host_array, check_dtype, is_c_contiguous
 from xferlib._core.layout import shape_of
 from xferlib._memory import host, pinned, registration, slab, staging_ring
 from xferlib._transfer import ends, upload
@@ -96,36 +96,39 @@ def ones(
     return full(shape, 1, "float64" if dtype is None else dtype, backend=backend, device=device, order=order)
 
 
-def _like(x: Array, dtype: Any, device: DeviceSpec) -> tuple[tuple[int, ...], Any, Any]:
+def _like(x: Array, dtype: Any, device: DeviceSpec) -> tuple[tuple[int, ...], Any, Any, str]:
+    """Shape, dtype, device and order of an array like another; the order is C unless that is in Fortran order alone."""
     backend = registry.backend_of(x)
     if backend is None:
         raise UnsupportedArrayError(f"{type(x).__name__} is not an array of any backend; pass an array")
     info = backend.view(x)
-    return info.shape, info.dtype if dtype is None else dtype, info.device if device is None else device
+    lies_in_f = is_c_contiguous(info.shape[::-1], info.strides[::-1], info.dtype.itemsize)
+    order = "F" if lies_in_f and not info.is_c_contiguous else "C"
+    return info.shape, info.dtype if dtype is None else dtype, info.device if device is None else device, order
 
 
 def empty_like(x: Array, dtype: Any = None, *, device: DeviceSpec = None) -> Array:
-    """An uninitialised array with the shape, dtype and device of another."""
-    shape, dtype, device = _like(x, dtype, device)
-    return empty(shape, dtype, device=device)
+    """An uninitialised array with the shape, dtype and device of another, in Fortran order where that is."""
+    shape, dtype, device, order = _like(x, dtype, device)
+    return empty(shape, dtype, device=device, order=order)
 
 
 def zeros_like(x: Array, dtype: Any = None, *, device: DeviceSpec = None) -> Array:
-    """Zeros with the shape, dtype and device of another array."""
-    shape, dtype, device = _like(x, dtype, device)
-    return zeros(shape, dtype, device=device)
+    """Zeros with the shape, dtype and device of another array, in Fortran order where that is."""
+    shape, dtype, device, order = _like(x, dtype, device)
+    return zeros(shape, dtype, device=device, order=order)
 
 
 def ones_like(x: Array, dtype: Any = None, *, device: DeviceSpec = None) -> Array:
-    """Ones with the shape, dtype and device of another array."""
-    shape, dtype, device = _like(x, dtype, device)
-    return ones(shape, dtype, device=device)
+    """Ones with the shape, dtype and device of another array, in Fortran order where that is."""
+    shape, dtype, device, order = _like(x, dtype, device)
+    return ones(shape, dtype, device=device, order=order)
 
 
 def full_like(x: Array, fill_value: complex, dtype: Any = None, *, device: DeviceSpec = None) -> Array:
-    """One value with the shape, dtype and device of another array."""
-    shape, dtype, device = _like(x, dtype, device)
-    return full(shape, fill_value, dtype, device=device)
+    """One value with the shape, dtype and device of another array, in Fortran order where that is."""
+    shape, dtype, device, order = _like(x, dtype, device)
+    return full(shape, fill_value, dtype, device=device, order=order)
 
 
 def array_over(

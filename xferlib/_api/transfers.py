@@ -14,7 +14,7 @@ from xferlib._core.array import Array
 from xferlib._core.device import DeviceSpec
 from xferlib._runtime import torch_compile
 from xferlib._runtime.checks import refuse_keyword, refuse_no_copy, refuse_no_flag, refuse_positional
-from xferlib._transfer import copies, ends, one_step, one_step_download
+from xferlib._transfer import copies, ends, on_device, one_step, one_step_download
 from xferlib._transfer.handle import Transfer
 from xferlib.errors import ArgumentError
 
@@ -88,7 +88,9 @@ def to_device(
     return copies.copy(ends.source_of(x), ends.target_of(backend, device, stream, out), dtype, copy=copy)
 
 
-def copy_to(x: Any, device: Any, *, dtype: Any = None, stream: Any = None, copy: bool | None = True) -> Array:
+def copy_to(
+    x: Any, device: Any, *, dtype: Any = None, stream: Any = None, copy: bool | None = True, **unknown: Never
+) -> Array:
     """Copy an array to another device, of its own backend or of another one.
 
     The bytes go straight from device to device where the hardware lets one reach the other, else through pinned
@@ -111,8 +113,12 @@ def copy_to(x: Any, device: Any, *, dtype: Any = None, stream: Any = None, copy:
     Raises:
         As `to_device`.
     """
+    if unknown:
+        refuse_keyword("copy_to", unknown)
     if copy is not True:
         refuse_no_copy(copy, "copy_to")
+    elif dtype is stream is None and (done := on_device.copy_to(x, device)) is not None:
+        return done
     return copies.copy(
         ends.source_of(x), ends.target_of(None, devices.for_array(device, x), stream, None), dtype, copy=copy
     )

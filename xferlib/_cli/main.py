@@ -58,8 +58,6 @@ def _split(arguments: list[str]) -> tuple[str, list[str]]:
     if group := _group(name):
         parser.error(f"{name!r} is the first word of several commands; give one of {', '.join(group)}")
     choices = _group(arguments[0]) or [*COMMANDS, "--help", "--version"]
-    if len(arguments) == 1 and _group(name):
-        parser.error(f"{name!r} is the first of two words; the commands are {', '.join(choices)}")
     near = [*choices, *(each.partition(" ")[0] for each in choices)]
     return parser.error(
         f"there is no command {name!r}{did_you_mean(name, near)}; the commands are {', '.join(choices)}"

@@ -207,17 +207,20 @@ class FastCopies:
         return None
 
     def copy_behind(
-        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream, event: RawEvent,
-        copied: RawEvent | None = None,
+        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream, event: RawEvent | None = None,
+        copied: RawEvent | None = None, is_mutual: bool = False,
     ) -> RawEvent | None:  # fmt: skip
-        """`Backend.copy` on ``stream`` after the work enqueued so far on ``behind``, a stream of the same device.
+        """`Backend.copy` on ``stream`` after the work enqueued so far on ``behind``.
+
+        Where it declines, or raises, ``stream`` may wait for that work all the same.
 
         Args:
             dst, src, nbytes: As for `Backend.copy`.
-            behind: Its work comes first: ``event`` is recorded on it.
-            stream: The stream of the copy.
-            event: Recorded again.
+            behind: Its work comes first; a stream of any device, and of any library of the same pinned domain.
+            stream: The stream of the copy, of this backend.
+            event: Recorded again on ``behind``; a new one if omitted.
             copied: Recorded after the copy; a new one if omitted.
+            is_mutual: Later work on ``behind`` waits for the copy.
 
         Returns:
             ``copied``, or the new one.

@@ -242,17 +242,56 @@ typedef struct {
     int (*record)(word, word);           /* event, stream */
     int (*wait)(word, word, word);       /* stream, event, 0 */
     int (*copy)(word, word, word, word); /* destination, source, bytes, stream */
+    int (*current)(void **);             /* the thread's context */
+    int (*enter)(void *);                /* makes a context the thread's */
 } courier;
 
-enum { ORDERED = 7 };
+enum { ORDERED = 10 };
 
-/* (destination, source, bytes, stream to follow, event, stream of the copy, event after it) -> the driver's first result
-   that is not 0: the copy waits for what the first stream has been given, by the first event. */
+/* Make a context the thread's; 0 is any. `now` is the one that is. */
+static int entered(const courier *c, word context, void **now)
+{
+    void *wanted = (void *)(uintptr_t)context;
+    int result;
+    if (!context || wanted == *now)
+        return 0;
+    result = c->enter(wanted);
+    if (!result)
+        *now = wanted;
+    return result;
+}
+
+/* The copy, within the contexts of both streams; the caller leaves them. */
+static int carried(const courier *c, const word *a, void **now)
+{
+    int result = entered(c, a[7], now);
+    if (!result)
+        result = c->record(a[4], a[3]);
+    if (!result)
+        result = entered(c, a[8], now);
+    if (!result)
+        result = c->wait(a[5], a[4], 0);
+    if (!result)
+        result = c->copy(a[0], a[1], a[2], a[5]);
+    if (!result)
+        result = c->record(a[6], a[5]);
+    if (!result && a[9]) {
+        result = entered(c, a[7], now);
+        if (!result)
+            result = c->wait(a[3], a[6], 0);
+    }
+    return result;
+}
+
+/* (destination, source, bytes, stream to follow, event, stream of the copy, event after it, their contexts or 0 where no other
+   can be current, whether the first stream waits for the copy) -> the driver's first result that is not 0: the copy waits for
+   what the first stream has been given, by the first event. */
 static PyObject *copy_behind(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     const courier *c = PyCapsule_GetPointer(self, NULL);
-    word a[ORDERED];
-    int result;
+    word a[ORDERED] = {0};
+    void *before = NULL, *now;
+    int result = 0, left;
     if (!c)
         return NULL;
     if (count != ORDERED)
@@ -261,13 +300,16 @@ static PyObject *copy_behind(PyObject *self, PyObject *const *given, Py_ssize_t 
         if (!is_word(given[i], &a[i]))
             return NULL;
     Py_BEGIN_ALLOW_THREADS
-    result = c->record(a[4], a[3]);
+    if (a[7] || a[8])
+        result = c->current(&before);
+    now = before;
     if (!result)
-        result = c->wait(a[5], a[4], 0);
-    if (!result)
-        result = c->copy(a[0], a[1], a[2], a[5]);
-    if (!result)
-        result = c->record(a[6], a[5]);
+        result = carried(c, a, &now);
+    if (now != before) {
+        left = c->enter(before);
+        if (!result)
+            result = left;
+    }
     Py_END_ALLOW_THREADS
     return PyLong_FromLong(result);
 }
@@ -517,16 +559,18 @@ static PyObject *bind_spread(PyObject *module, PyObject *arguments)
 
 static PyObject *bind_copy_behind(PyObject *module, PyObject *arguments)
 {
-    unsigned long long record, wait, copy;
+    unsigned long long record, wait, copy, current, enter;
     courier c;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "KKK", &record, &wait, &copy))
+    if (!PyArg_ParseTuple(arguments, "KKKKK", &record, &wait, &copy, &current, &enter))
         return NULL;
-    if (!record || !wait || !copy)
-        return PyErr_Format(PyExc_ValueError, "a copy between streams needs the addresses of three functions");
+    if (!record || !wait || !copy || !current || !enter)
+        return PyErr_Format(PyExc_ValueError, "a copy between streams needs the addresses of five functions");
     c.record = (int (*)(word, word))(uintptr_t)record;
     c.wait = (int (*)(word, word, word))(uintptr_t)wait;
     c.copy = (int (*)(word, word, word, word))(uintptr_t)copy;
+    c.current = (int (*)(void **))(uintptr_t)current;
+    c.enter = (int (*)(void *))(uintptr_t)enter;
     return bound(&one_courier, &c, sizeof c);
 }
 
@@ -551,7 +595,7 @@ static PyMethodDef methods[] = {
     {"bind_spread", bind_spread, METH_VARARGS,
      "bind_spread(copy, current, query, spread, is_upward): a copy of an array of any layout, by way of pinned memory."},
     {"bind_copy_behind", bind_copy_behind, METH_VARARGS,
-     "bind_copy_behind(record, wait, copy): a copy on one stream behind another one's work, and an event after it."},
+     "bind_copy_behind(record, wait, copy, current, enter): a copy on one stream behind another one's work, with an event after it."},
     {"flat", (PyCFunction)(void (*)(void))xf_flat, METH_FASTCALL,
      "flat(tree, arrays, others): the leaves of plain containers; None where there are others."},
     {"rebuilt", (PyCFunction)(void (*)(void))xf_rebuilt, METH_FASTCALL,

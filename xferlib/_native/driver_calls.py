@@ -237,21 +237,24 @@ def bind_spread(copy: int, current: int, query: int, *, is_upward: bool) -> Call
     return made
 
 
-def bind_copy_behind(record: int, wait: int, copy: int) -> Callable[..., int] | None:
+def bind_copy_behind(record: int, wait: int, copy: int, current: int, enter: int) -> Callable[..., int] | None:
     """A function that orders a copy behind another stream's work, in one step; None where that is not compiled.
 
     It takes destination, source and bytes, the stream that is followed and an event to follow it by, the stream of the
-    copy and an event for the end of it, and returns the driver's first result that is not 0. The GIL is
-    released meanwhile.
+    copy and an event for the end of it, the contexts of both streams, or 0 where no other can be current, and whether
+    the first stream then waits for the copy. It returns the driver's first result that is not 0. The GIL is released
+    meanwhile.
 
     Args:
         record: The address of ``int record(void *event, void *stream)``.
         wait: Of ``int wait(void *stream, void *event, unsigned flags)``.
         copy: Of ``int copy(uint64_t destination, uint64_t source, size_t nbytes, void *stream)``.
+        current: Of ``int current(void **context)``: the thread's.
+        enter: Of ``int enter(void *context)``: make it the thread's.
     """
     if (module := _module()) is None:
         return None
-    made: Callable[..., int] = module.bind_copy_behind(record, wait, copy)
+    made: Callable[..., int] = module.bind_copy_behind(record, wait, copy, current, enter)
     return made
 
 

@@ -177,9 +177,6 @@ def _between_devices(source: CopySource, target: CopyTarget, dtype: np.dtype[Any
     if source.backend.pinned_domain != target.backend.pinned_domain:
         # A GPU and a simulated one: neither can reach the other.
         return _upload(source._replace(host=_download(source, dtype)), target, dtype)
-    assert source.info is not None
-    source.backend.attach(source.info.device)
-    target.backend.attach(target.device)
     return on_device.device_to_device(source, target, dtype)
 
 

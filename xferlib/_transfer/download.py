@@ -15,7 +15,7 @@ from xferlib._memory import host, in_flight
 from xferlib._transfer import plan, staged
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.host_end import HostEnd
-from xferlib._transfer.on_device import in_c_order, narrowed, resolved
+from xferlib._transfer.on_device import cast, in_c_order, resolved
 from xferlib._transfer.plan import Conversion, Path
 from xferlib.errors import DeviceMemoryError
 
@@ -67,7 +67,7 @@ def _prepared(
     end = HostEnd(dst, info.dtype, backend)
     found = plan.of(end, info.device, is_upload=False, is_blocking=is_blocking, may_cast=is_blocking)
     if found.conversion is Conversion.ON_DEVICE:
-        src, info = narrowed(src, info, backend, dst.dtype, order)
+        src, info = _narrowed(src, info, backend, dst.dtype, order)
         end = HostEnd(dst, info.dtype, backend)
         found = plan.of(end, info.device, is_upload=False, is_blocking=is_blocking, may_cast=False)
     if call:
@@ -88,6 +88,18 @@ def _prepared(
             found = plan.of(lies, info.device, is_upload=False, is_blocking=is_blocking, may_cast=False)
             return _Ready(lies, *ready, found)
     return _Ready(end, *in_c_order(src, info, backend, order), found)
+
+
+def _narrowed(
+    src: Array, info: ArrayInfo, backend: Backend, dtype: np.dtype[Any], stream: RawStream
+) -> tuple[Array, ArrayInfo]:
+    """The array in a narrower dtype, made on the device; itself where that has no room."""
+    try:
+        narrow = backend.empty(info.shape, dtype, device=info.device, stream=stream)
+    except DeviceMemoryError:
+        return src, info
+    cast(src, narrow, backend, stream)
+    return narrow, backend.view(narrow)
 
 
 # --- one executor a path

@@ -316,7 +316,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
         self._backend.event_synchronize(self._event)
         self._note_complete()
 
-    def wait(self, stream: Stream) -> None:
+    def wait(self, stream: Stream = None) -> None:  # type: ignore[assignment]  # so that the message is ours
         """Make later work on ``stream`` wait for the copy; the host waits only while the source is read."""
         if not isinstance(stream, Stream):
             raise StreamTypeError(f"Transfer.wait: {type(stream).__name__} is no Stream; for the host, write result()")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import observe
-from xferlib._core.array import Array, ArrayInfo
+from xferlib._core import devices, observe, raw, registry
+from xferlib._core.array import SUPPORTED, Array, ArrayInfo, is_c_contiguous
+from xferlib._core.device import Device
 from xferlib._core.layout import bounds
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import MEDIUM_NBYTES
@@ -16,11 +17,94 @@ from xferlib._memory import in_flight, slab
 from xferlib._runtime.interrupts import deferred
 from xferlib._transfer import relayout
 from xferlib._transfer.ends import CopySource, CopyTarget
-from xferlib.errors import DeviceMemoryError
+from xferlib.errors import CaptureError
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
-    from xferlib._core.raw import RawStream
+    from xferlib._core.raw import RawEvent, RawStream
+
+
+# --- the usual copies, in few steps
+
+
+_SPECS = (Device, str, int)
+
+
+class _Routes:
+    """The facts that copies between two accelerators have in common: the source's backend, and the target."""
+
+    __slots__ = ("_number", "_table")
+
+    def __init__(self) -> None:
+        self._number = -1
+        self._table: dict[tuple[Device, Any], tuple[Backend, CopyTarget] | None] = {}
+
+    def find(self, info: ArrayInfo, x: Array, spec: Any) -> tuple[Backend, CopyTarget] | None:
+        """The route of an array to a device by its specification; None where one of them is no accelerator.
+
+        It is kept where the specification names one device for ever: ``"torch"`` means the current one.
+        """
+        if self._number != registry.forgotten:
+            self._table, self._number = {}, registry.forgotten  # in this order: another thread may look in between
+        table = self._table
+        try:
+            return table[info.device, spec]
+        except KeyError:
+            device = devices.for_array(spec, x)
+        giver, taker = (registry.get(each.backend).at(each) for each in (info.device, device))
+        is_route = "cpu" not in (info.device.kind, device.kind) and giver.pinned_domain == taker.pinned_domain
+        route = (giver, CopyTarget(taker, device)) if is_route else None
+        if type(spec) is not str or str(device).endswith(spec):
+            table[info.device, spec] = route
+        return route
+
+
+_routes = _Routes()
+
+
+def copy_to(x: Any, spec: Any) -> Array | None:
+    """`xferlib.copy_to` between accelerators; None, a no-op, in every case that the long way must look at."""
+    owner = _looked_at(x)
+    if owner is None or type(spec) not in _SPECS:
+        return None
+    info = owner.view(x)
+    if info.dtype not in SUPPORTED or (route := _routes.find(info, x, spec)) is None:
+        return None
+    return _carry(x, info, info.dtype, *route)
+
+
+def to_device(x: Any, backend: Any, device: Any, out: Array | None, dtype: Any) -> Array | None:
+    """`xferlib.to_device`, likewise: to a device by its full name, or to an array of the same form in C order."""
+    if dtype is not None or backend is not None:
+        return None
+    if out is None:
+        is_full = type(device) is Device or (type(device) is str and device.count(":") == 2)
+        return copy_to(x, device) if is_full else None  # any other is a device of the default backend
+    owner, other = _looked_at(x), _looked_at(out)
+    if owner is None or other is None or device is not None:
+        return None
+    info, into = owner.view(x), other.view(out)
+    if (info.shape, info.dtype, True) != (into.shape, into.dtype, into.is_writable) or info.dtype not in SUPPORTED:
+        return None
+    if not is_c_contiguous(into.shape, into.strides, into.dtype.itemsize):
+        return None
+    if (route := _routes.find(info, x, into.device)) is None:
+        return None
+    giver, target = route
+    if other.follows_writes:
+        other.note_write(out, "out")
+    return _carry(x, info, info.dtype, giver, CopyTarget(target.backend, target.device, None, out, into))
+
+
+def _looked_at(x: Any) -> Backend | None:
+    """The backend of an array that may be on an accelerator, where nothing is recorded; None in any other case."""
+    if observe.active is not None or raw.opened:
+        return None
+    owner = registry.by_type.get(type(x))
+    return owner if owner is not None and owner.capabilities.streams else None
+
+
+# --- every copy
 
 
 @observe.user_call(lambda source, target, dtype: (target.backend, math.prod(source.shape) * dtype.itemsize))
@@ -29,45 +113,92 @@ def device_to_device(source: CopySource, target: CopyTarget, dtype: np.dtype[Any
 
     It comes after the work enqueued so far on both ends' streams; and, unless the caller has named the stream, before
     the later work on them, which may change the source.
+
+    Raises:
+        CaptureError: The streams of the two ends are not of one capture.
     """
     assert source.info is not None
-    giver, taker, device = source.backend, target.backend, target.device
-    src, info = resolved(source.given, source.info, giver)
-    order = target.stream if target.stream is not None else taker.stream_current(device)
+    if raw.opened:
+        _refuse_two_captures(source.backend, source.info.device, target)
+    return _carry(source.given, source.info, dtype, source.backend, target)
+
+
+def _carry(x: Array, info: ArrayInfo, dtype: np.dtype[Any], giver: Backend, target: CopyTarget) -> Array:
+    """`device_to_device` of an array that ``info`` describes."""
+    taker, device, stream, out, into = target
+    giver.attach(info.device)
+    if taker is not giver:
+        taker.attach(device)
+    if (src := giver.resolved(x)) is not x:
+        info = giver.view(src)
+    order = stream if stream is not None else taker.stream_current(device)
     before = giver.stream_current(info.device)
     is_local = info.device.index == device.index
-    if is_local:
+    near = before  # a device's own streams alone reach its memory
+    if is_local and order.handle != before.handle:
         _follow(order, before, taker, giver)
-    near = order if is_local else before  # a device's own streams alone reach its memory
-    if info.dtype != dtype:
+        near = order.known_to(giver)
+    dst = out if into is not None else taker.empty(info.shape, dtype, device=device, stream=order)
+    if 0 in info.shape:
+        return dst
+    if dtype is not info.dtype and dtype != info.dtype:
         converted = giver.empty(info.shape, dtype, device=info.device, stream=near)
         cast(src, converted, giver, near)
         src, info = converted, giver.view(converted)
-    dst, into = target.out, target.into
-    if into is None:
-        dst = taker.empty(info.shape, dtype, device=device, stream=order)
-        into = taker.view(dst)
-    flat, temporary, arrived = info, src, None
-    if not is_local:
-        flat, temporary = in_c_order(src, info, giver, near)
-    elif _overlap(info, into):  # no copy may read what it writes
-        flat, temporary = _copied(info, giver, near)
+    is_mutual = stream is None
     if is_local:
-        relayout.copy(into, flat._replace(device=into.device), taker, order)
-    elif flat.size:
-        _follow(order, near, taker, giver)
-        giver.consumed(temporary, order.known_to(giver))
-        arrived = _fetch(into, flat, taker, giver, order, near)
-    in_flight.in_flight.hold(taker, in_flight.record(taker, order), src, temporary, arrived, dst)
-    if target.stream is None:
-        _follow(before, order, giver, taker)
+        used = _within(src, info, dst, into, giver, taker, near, order)
+        event = None
+    else:
+        event, used = _across(src, info, dst, into, giver, taker, before, order, is_mutual=is_mutual)
+        is_mutual = is_mutual and event is None
+    if event is None:
+        event = in_flight.record(taker, order)
+    in_flight.in_flight.hold(taker, event, src, used, dst)
+    if is_mutual:
+        _follow(before, order, giver, taker, event)
     return dst
 
 
-def _follow(order: RawStream, before: RawStream, taker: Backend, giver: Backend) -> None:
-    """Make a stream of ``taker`` wait for the work enqueued so far on a stream of ``giver``."""
-    if (before.device.index, before.handle) != (order.device.index, order.handle):
-        taker.event_wait(order, giver.event_record(before, timing=False))
+def _refuse_two_captures(giver: Backend, here: Device, target: CopyTarget) -> None:
+    """Refuse a copy in which a captured stream and another one would wait for each other."""
+    order = target.stream if target.stream is not None else target.backend.stream_current(target.device)
+    before = giver.stream_current(here)
+    is_one = here.index == target.device.index and before.handle == order.handle
+    if before.capture is not order.capture and not is_one:
+        raise CaptureError(
+            f"a copy from {here} to {target.device}: {before!r} and {order!r}, the current streams there, are not of "
+            "one capture, so that neither may wait for the other; let the one that is not captured wait for the other "
+            "first, or copy outside of the capture"
+        )
+
+
+def _follow(order: RawStream, before: RawStream, taker: Backend, giver: Backend, event: RawEvent | None = None) -> None:
+    """Make a stream of ``taker`` wait for the work so far on a stream of ``giver``, behind which ``event`` may be."""
+    if before.handle == order.handle and before.device.index == order.device.index:
+        return
+    if event is None or before.capture is not None:
+        event = giver.event_record(before, timing=False)
+    taker.event_wait(order, event)
+
+
+# --- on one device
+
+
+def _within(
+    src: Array, info: ArrayInfo, dst: Array, into: ArrayInfo | None, giver: Backend, taker: Backend, near: RawStream,
+    order: RawStream,
+) -> Array:  # fmt: skip
+    """Enqueue the copy; return what is used besides both ends."""
+    temporary = src
+    if into is not None and _overlap(info, into):  # no copy may read what it writes
+        info, temporary = _copied(info, giver, near)
+    if into is None and is_c_contiguous(info.shape, info.strides, info.dtype.itemsize):
+        observe.copy(Kind.D2D, taker.operands((dst,))[0], info.pointer, info.nbytes, taker, order)
+    else:
+        into = into if into is not None else taker.view(dst)
+        relayout.copy(into, info._replace(device=into.device), taker, order)
+    return temporary
 
 
 def _overlap(one: ArrayInfo, two: ArrayInfo) -> bool:
@@ -81,40 +212,84 @@ def _overlap(one: ArrayInfo, two: ArrayInfo) -> bool:
 # --- from one device to another
 
 
-def _fetch(
-    into: ArrayInfo, flat: ArrayInfo, taker: Backend, giver: Backend, order: RawStream, near: RawStream
-) -> Array | None:
-    """Fill an array of any layout from contiguous memory of another device; returns the temporary that it took."""
-    between = None
-    arrived = into
-    if not into.is_c_contiguous:
-        between = taker.empty(flat.shape, flat.dtype, device=into.device, stream=order)
-        arrived = taker.view(between)
-    if taker.reaches(into.device, flat.device):
-        observe.copy(Kind.PEER, arrived.pointer, flat.pointer, flat.nbytes, taker, order)
-    else:
-        _send_by_host(arrived.pointer, flat, taker, giver, order, near)
-    if between is not None:
-        relayout.copy(into, arrived, taker, order)
-    return between
+def _across(
+    src: Array, info: ArrayInfo, dst: Array, into: ArrayInfo | None, giver: Backend, taker: Backend, before: RawStream,
+    order: RawStream, *, is_mutual: bool,
+) -> tuple[RawEvent | None, tuple[Array, Array]]:  # fmt: skip
+    """Enqueue the copy of plain bytes, and what puts both ends in order.
 
-
-def _send_by_host(dst: int, flat: ArrayInfo, taker: Backend, giver: Backend, order: RawStream, near: RawStream) -> None:
-    """Copy by way of this thread's slab, so that one piece leaves it while the next one comes.
-
-    Returns when the last pieces are enqueued, as any staged copy.
+    Returns:
+        An event after the copy, for which ``before`` then waits if that is wanted (``is_mutual``), or None; and what is
+        used besides both ends.
     """
-    own = slab.slab_of(taker, min(flat.nbytes, MEDIUM_NBYTES))
-    for start in range(0, flat.nbytes, MEDIUM_NBYTES):
-        nbytes = min(flat.nbytes - start, MEDIUM_NBYTES)
-        _, pinned = own.take(nbytes, order)
+    itemsize = info.dtype.itemsize
+    nbytes = math.prod(info.shape) * itemsize
+    temporary, arrived = src, dst
+    if not is_c_contiguous(info.shape, info.strides, itemsize):
+        info, temporary = _copied(info, giver, before)
+    if into is not None and not is_c_contiguous(into.shape, into.strides, itemsize):
+        arrived = taker.empty(info.shape, info.dtype, device=into.device, stream=order)
+    pointer = into.pointer if into is not None and arrived is dst else taker.operands((arrived,))[0]
+    if not is_mutual:
+        giver.consumed(temporary, order.known_to(giver))
+    elif before.handle or giver.has_made_streams:  # which later waits for the copy, and so does who gets the memory
+        giver.consumed(temporary, before)
+    is_mutual = is_mutual and arrived is dst
+    if not taker.reaches(order.device, info.device):
+        event = _send_by_host(pointer, info.pointer, nbytes, giver, taker, before, order, is_mutual=is_mutual)
+    else:
+        event = _at_once(pointer, info.pointer, nbytes, taker, before, order, is_mutual=is_mutual)
+        if event is None:
+            _follow(order, before, taker, giver)
+            observe.copy(Kind.PEER, pointer, info.pointer, nbytes, taker, order)
+    if arrived is not dst:
+        assert into is not None
+        relayout.copy(into, taker.view(arrived), taker, order)
+        event = None
+    return event, (temporary, arrived)
+
+
+def _at_once(
+    dst: int, src: int, nbytes: int, taker: Backend, before: RawStream, order: RawStream, *, is_mutual: bool
+) -> RawEvent | None:
+    """Copy in the order of both ends in one call of the backend; None, no copy, where that is not possible.
+
+    Returns:
+        An event after the copy, for which ``before`` waits if that is wanted.
+    """
+    if taker.fast is None or observe.active is not None or raw.opened:
+        return None
+    try:
+        return taker.fast.copy_behind(dst, src, nbytes, behind=before, stream=order, is_mutual=is_mutual)
+    except BaseException:  # the copy may have been enqueued
+        in_flight.abandon(taker, order)
+        raise
+
+
+def _send_by_host(
+    dst: int, src: int, nbytes: int, giver: Backend, taker: Backend, before: RawStream, order: RawStream, *,
+    is_mutual: bool,
+) -> RawEvent | None:  # fmt: skip
+    """Copy by way of this thread's slab, so that one piece leaves it while the next one comes; returns as `_at_once`.
+
+    The last pieces are enqueued then, as those of any staged copy.
+    """
+    own, event = slab.slab_of(taker, min(nbytes, MEDIUM_NBYTES)), None
+    for start in range(0, nbytes, MEDIUM_NBYTES):
+        count = min(nbytes - start, MEDIUM_NBYTES)
+        _, pinned = own.take(count, order)
         try:
-            observe.copy(Kind.D2H, pinned, flat.pointer + start, nbytes, giver, near)
-            _follow(order, near, taker, giver)
+            observe.copy(Kind.D2H, pinned, src + start, count, giver, before)
+            is_last = start + count == nbytes
+            event = _at_once(dst + start, pinned, count, taker, before, order, is_mutual=is_mutual and is_last)
+            if event is None:
+                _follow(order, before, taker, giver)
         except BaseException:  # the slab knows of the copy on ``order`` alone, which has not come
-            in_flight.abandon(giver, near)
+            in_flight.abandon(giver, before)
             raise
-        observe.copy(Kind.H2D, dst + start, pinned, nbytes, taker, order)
+        if event is None:
+            observe.copy(Kind.H2D, dst + start, pinned, count, taker, order)
+    return event
 
 
 # --- before or after a copy
@@ -145,18 +320,6 @@ def cast(src: Array, dst: Array, backend: Backend, stream: RawStream) -> None:
             finally:
                 backend.stream_use(current)
     in_flight.in_flight.hold(backend, in_flight.record(backend, stream), src, dst)
-
-
-def narrowed(
-    src: Array, info: ArrayInfo, backend: Backend, dtype: np.dtype[Any], stream: RawStream
-) -> tuple[Array, ArrayInfo]:
-    """The array in a narrower dtype, made on the device; itself where that has no room."""
-    try:
-        narrow = backend.empty(info.shape, dtype, device=info.device, stream=stream)
-    except DeviceMemoryError:
-        return src, info
-    cast(src, narrow, backend, stream)
-    return narrow, backend.view(narrow)
 
 
 def resolved(src: Array, info: ArrayInfo, backend: Backend) -> tuple[Array, ArrayInfo]:

@@ -20,7 +20,7 @@ from xferlib._core.array import SUPPORTED
 from xferlib._core.device import Device
 from xferlib._core.layout import address, refuse_truncated
 from xferlib._memory import pinned_ranges, slab
-from xferlib._transfer import compiled_copies, compiled_staging, host_copy, plan, upload
+from xferlib._transfer import compiled_copies, compiled_staging, host_copy, on_device, plan, upload
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.on_device import cast_on_current, in_native_order
 from xferlib._transfer.plan import Conversion, Path, Plan
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 def to_device(x: Any, backend: Any, device: Any, out: Array | None, dtype: Any = None) -> Array | None:
     """Copy ``x`` to a device, into ``out`` if given; it has been read on return. None, a no-op, in every other case."""
-    if type(x) is not np.ndarray or not plan.may_skip():
+    if type(x) is not np.ndarray:
+        return on_device.to_device(x, backend, device, out, dtype)
+    if not plan.may_skip():
         return None
     wanted = x.dtype if dtype is None and x.dtype in SUPPORTED else arriving(x.dtype, dtype)
     if wanted is None:

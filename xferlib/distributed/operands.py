@@ -153,7 +153,7 @@ def _checked_out(out: Any, operand: Operand, shape: tuple[int, ...], call: str) 
     owner, source = registry.backend_of(out), operand.source
     if owner is None:
         raise UnsupportedArrayError(
-            f"{call}: out is {type(out).__name__}, not an array of any backend; make it with xferlib.empty_like(x)"
+            f"{call}: out is {type(out).__name__}, not an array of any backend; make it with xferlib.empty()"
         )
     info = owner.view(out)
     # Devices are made once each, so identity tells; the backend comes first, for two devices of different libraries may

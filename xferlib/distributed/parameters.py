@@ -15,12 +15,12 @@ import numpy as np
 from xferlib._api import creation, transfers
 from xferlib._core import registry
 from xferlib._core.array import check_dtype
-from xferlib._core.containers import flatten
+from xferlib._core.containers import flatten, say_where
 from xferlib._runtime.checks import refuse_no_flag, whole
 from xferlib.distributed import reductions, running
 from xferlib.distributed.call import Signature
 from xferlib.distributed.communicator import Communicator
-from xferlib.errors import ArgumentError, shown
+from xferlib.errors import ArgumentError, UnsupportedDTypeError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -182,9 +182,12 @@ def mean_grads(
         raise ArgumentError(f"mean_grads: bucket_bytes={shown(bucket_bytes)} is no whole number from 1; give one")
     refuse_no_flag(reproducible, "mean_grads: reproducible")
     refuse_no_flag(async_op, "mean_grads: async_op")
-    for leaf in leaves:
-        if (owner := registry.backend_of(leaf)) is not None:
-            reductions.check_op("mean", owner.view(leaf).dtype, "mean_grads")
+    try:
+        for leaf in leaves:
+            _check_gradient(leaf)
+    except UnsupportedDTypeError as error:
+        say_where(error, tree, _check_gradient, "tree")
+        raise
     _compare(comm, "mean_grads", leaves)
     begun = [
         (bucket, comm.all_reduce(bucket.given, "mean", out=bucket.flat, reproducible=reproducible, async_op=True))
@@ -199,6 +202,16 @@ def mean_grads(
         return rebuild(results)
 
     return TreeCollective(finish) if async_op else finish()
+
+
+def _check_gradient(leaf: Any) -> None:
+    """Refuse an array that has no mean in its dtype, such as a counter among a model's buffers."""
+    owner = registry.backend_of(leaf)
+    if owner is not None and (dtype := owner.view(leaf).dtype).kind in "biu":
+        raise UnsupportedDTypeError(
+            f"mean_grads: op='mean' of {dtype}, which is no gradient's dtype; leave the array out of the tree, or "
+            "convert it to float64"
+        )
 
 
 def _flattened(comm: Communicator, tree: Any, name: str) -> tuple[list[Any], Callable[[list[Any]], Any]]:

@@ -149,8 +149,8 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
     # --- arrays
 
     def empty(self, shape: tuple[int, ...], dtype: Any, *, device: Device, stream: RawStream) -> Any:
-        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        block = self.machine.allocate(nbytes, "device", stream)
+        assert stream.device is device  # a library takes no stream of another one's
+        block = self.machine.allocate(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize, "device", stream)
         array = self.array_class(block, block.pointer, shape, c_strides(shape, dtype.itemsize), dtype, device)
         self.consumed(array, self.stream_current(device))
         return array

@@ -84,7 +84,11 @@ def test_trees_that_differ_are_named_before_anything_is_sent(comm: Communicator)
 
 def test_trees_that_have_no_mean_are_refused(comm: Communicator) -> None:
     with pytest.raises(UnsupportedDTypeError, match="'mean' of int64"):
-        mean_grads(comm, {"n": np.arange(3)})
+        mean_grads(comm, np.arange(3))
+    with pytest.raises(
+        UnsupportedDTypeError, match=r"^tree\['n'\]\[1\] \(ndarray\): .* of int64.* leave the array out"
+    ):
+        mean_grads(comm, {"n": [np.ones(3), np.arange(3)]})
     with pytest.raises(ArgumentError, match="bucket_bytes=0"):
         mean_grads(comm, {}, bucket_bytes=0)
     with pytest.raises(ArgumentError, match="root=-1"):

@@ -42,8 +42,7 @@ class CudaBackend(CudaGraphs, CudaCopies, CudaKernels):
         try:
             if len(self._devices) == 1 or self.is_inside(device):
                 return self._empty_in_order(shape, dtype, device, stream)
-            with Current(self, device):
-                return self._empty_in_order(shape, dtype, device, stream)
+            return self._empty_elsewhere(shape, dtype, device, stream)
         except Exception as error:
             raise self._allocation_error(error, shape, dtype, device) from error
 
@@ -52,6 +51,13 @@ class CudaBackend(CudaGraphs, CudaCopies, CudaKernels):
             array = self._empty(shape, dtype, device)
             return self.guarded(array, stream) if stream.handle else array
         return self._empty_on(shape, dtype, device, stream, self.stream_current(device))
+
+    def _empty_elsewhere(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
+    ) -> Array:
+        """As `_empty_in_order`, while another device is current."""
+        with Current(self, device):
+            return self._empty_in_order(shape, dtype, device, stream)
 
     def _empty_on(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream, current: RawStream

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from xferlib.backends.cuda import driver as calls
-from xferlib.backends.cuda.errors import refuse_fork
+from xferlib.backends.cuda.errors import is_forked, refuse_fork
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
@@ -62,7 +62,8 @@ class Current:
         if len(self._backend._devices) == 1:
             self._before = None
             return
-        refuse_fork(f"using {self._device}")
+        if is_forked():
+            refuse_fork(f"using {self._device}")
         before = self._backend.device_current()
         self._before = None if before is self._device else before
         if self._before is not None:

@@ -81,15 +81,26 @@ class CudaCopies(CudaStreams, FastCopies):
         return True
 
     def copy_behind(
-        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream, event: Any, copied: Any = None
+        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream, event: Any = None,
+        copied: Any = None, is_mutual: bool = False,
     ) -> CudaEvent | None:  # fmt: skip
         enqueue = calls.copy_behind
-        if enqueue is None or len(self._devices) > 1:
+        if enqueue is None:
             return None
         refuse_fork("copying")
-        if copied is None:
-            copied = self._event(stream.device, timing=False)
-        result = enqueue(dst, src, nbytes, behind.handle, event.handle, stream.handle, copied.handle)
+        borrowed = self._borrow_event(behind.device) if event is None else 0
+        copied = copied or self._event(stream.device, timing=False)
+        first = second = 0
+        if len(self._devices) > 1:
+            first, second = self._context(behind.device.index), self._context(stream.device.index)
+        result = enqueue(
+            dst, src, nbytes, behind.handle, borrowed or event.handle, stream.handle, copied.handle, first, second,
+            is_mutual,
+        )  # fmt: skip
+        if borrowed:
+            self._idle_events[behind.device.index].append(borrowed)
+        if result == calls.INVALID_VALUE and first != second:  # memory that takes `_copy_between`
+            return None
         if result:
             raise failure(result, f"copying {nbytes} bytes behind another stream's work on {stream.device}")
         return copied  # type: ignore[no-any-return]

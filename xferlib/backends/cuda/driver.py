@@ -90,7 +90,11 @@ current and its default stream idle; None: not compiled."""
 fetch_scattered = driver_calls.bind_spread(_address("cuMemcpyDtoH_v2"), _address("cuCtxGetCurrent"), 0, is_upward=False)
 """The same from the device, scattered; it waits for the default stream."""
 copy_behind = driver_calls.bind_copy_behind(
-    _address("cuEventRecord"), _address("cuStreamWaitEvent"), _address("cuMemcpyAsync")
+    _address("cuEventRecord"),
+    _address("cuStreamWaitEvent"),
+    _address("cuMemcpyAsync"),
+    _address("cuCtxGetCurrent"),
+    _address("cuCtxSetCurrent"),
 )
 """A copy that only enqueues, behind another stream's work, with an event after it; None: not compiled."""
 copy_each = driver_calls.bind_copy_each(_address("cuMemcpyAsync"))

@@ -175,10 +175,24 @@ class CudaStreams(CudaDevices):
 
     def _event(self, device: Device, *, timing: bool) -> CudaEvent:
         idle = None if timing else self._idle_events[device.index]
+        if idle:
+            try:
+                return CudaEvent(timing=False, idle=idle, opened=idle.pop())
+            except IndexError:  # another thread was faster
+                pass
         if len(self._devices) == 1:
             return self._made_event(timing=timing, idle=idle)
         with self.inside(device):
             return self._made_event(timing=timing, idle=idle)
+
+    def _borrow_event(self, device: Device) -> int:
+        """The handle of an event for one use within a call of the driver, then to be appended to `_idle_events`."""
+        try:
+            return self._idle_events[device.index].pop()
+        except IndexError:
+            event = self._event(device, timing=False)
+            handle, event.handle = event.handle, 0  # it owns none now
+            return handle
 
     def _made_event(self, *, timing: bool, idle: list[int] | None = None, flags: int = 0) -> CudaEvent:
         try:

@@ -213,6 +213,14 @@ class PycudaBackend(CudaBackend):
             memory.used_on(self._default_stream(device))  # where PyCUDA's own operations on the array run
         return arrays.over(shape, strides, dtype, memory)
 
+    def _empty_elsewhere(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
+    ) -> Array:
+        if threading.get_ident() != self._main_thread:
+            self._push(self.device_current())
+        with self.inside(device):  # the driver alone allocates: PyCUDA's stack of contexts, which is slow, stays
+            return self._empty_in_order(shape, dtype, device, stream)
+
     def _pool(self, device: Device) -> DriverPool:
         """The device's memory pool, which keeps what is given back for later allocations."""
         handle = int(self.core_device(device).memory_resource.handle)

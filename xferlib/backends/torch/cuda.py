@@ -122,6 +122,14 @@ class TorchCuda(CudaBackend):
             return _new_tensor(shape, _steps(shape), tensors.TO_TORCH[dtype])
         return torch.empty(shape, dtype=tensors.TO_TORCH[dtype], device=self._places[device.index])
 
+    def _empty_elsewhere(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
+    ) -> torch.Tensor:
+        if stream.handle != self.stream_handle(device) or torch.is_inference_mode_enabled():
+            return super()._empty_elsewhere(shape, dtype, device, stream)  # no tensor of that mode, as on any device
+        # Torch goes to the device and back by itself in less time than two calls of set_device take.
+        return torch.empty(shape, dtype=tensors.TO_TORCH[dtype], device=self._places[device.index])
+
     def device_of(self, array: Array) -> Device:
         if array.is_cuda:
             return self._devices[int(array.get_device())]
