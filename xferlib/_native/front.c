@@ -870,11 +870,10 @@ static PyObject *send_to_new(PyObject *x, const description *src, const descript
     pointer = result ? address_of(e, result) : 0;
     if (!pointer && is_second)
         Py_DECREF(second.kernel);
-    if (!pointer || !(is_second ? move_in_steps(e, src, pointer, 0, &second) : move(e, &e->up, src, arriving->element, pointer, 0))) {
-        Py_XDECREF(result);
-        return NULL;
-    }
-    return result;
+    if (pointer && (is_second ? move_in_steps(e, src, pointer, 0, &second) : move(e, &e->up, src, arriving->element, pointer, 0)))
+        return result;
+    Py_XDECREF(result);
+    return NULL;
 }
 
 static int note_write(const library *l, PyObject *array)

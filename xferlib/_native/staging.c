@@ -702,7 +702,8 @@ static int64_t work_of(const Region *region) {
     return region->nbytes / layout->device_size * layout->host_size;
 }
 
-/* How many cores there are for helpers that spin already, or sleep. The answer is kept for a while, as it takes as long as 20 KiB. */
+/* How many cores there are for helpers, which may spin on some of them. The answer is kept for a while: asking takes as
+   long as copying 20 KiB. */
 static int64_t free_cores(void) {
     static int64_t until_ns, kept; /* atomic */
     int64_t now = now_ns();
