@@ -633,7 +633,7 @@ def test_progress_is_told_in_the_calling_thread_and_ends_at_the_end() -> None:
 
 def test_how_far_it_has_come_may_be_asked_while_the_last_result_is_stored() -> None:
     class Moving(chunk_ledger.Results):
-        """Another thread stores a result whenever it is asked for the number of those."""
+        """Another thread stores a result whenever this one reads their number."""
 
         passed = 0
 

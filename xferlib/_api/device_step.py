@@ -28,7 +28,7 @@ _MOST_ARGS = 60
 def described(
     backend: Backend, device: Device, is_upward: int, shape: tuple[int, ...], strides: tuple[int, ...],
     host: np.dtype[Any], there: np.dtype[Any],
-) -> tuple[Any, int, tuple[int, int, int], tuple[int, ...]] | None:  # fmt: skip
+) -> tuple[int, tuple[int, int, int], tuple[int, ...]] | None:  # fmt: skip
     """The launch that moves an array between its order in the host's memory and C order, both on the device.
 
     Args:
@@ -39,8 +39,8 @@ def described(
         there: Its dtype on the device.
 
     Returns:
-        The kernel, its handle, the blocks and the two sides of each, and the arguments after the addresses of what is
-        written and read. None where the plan is another one, or one kernel cannot do it.
+        The handle of the kernel, which `relayout` keeps loaded, the blocks and the two sides of each, and the arguments
+        after the addresses of what is written and read. None where the plan is another one, or one kernel cannot do it.
     """
     means = plan.known.get(device) or plan.means_of(backend, device)
     found = plan.compiled(shape, strides, host, there, means, bool(is_upward), True, True, True, "pageable", None)
@@ -53,4 +53,4 @@ def described(
     if launch is None or len(launch.args) > _MOST_ARGS:
         return None
     code: Any = relayout.kernel(launch.name, launch.source, launch.key, backend, device)
-    return code, code.handle, (min(launch.blocks, relayout.MOST_BLOCKS), *launch.block[:2]), launch.args
+    return code.handle, (min(launch.blocks, relayout.MOST_BLOCKS), *launch.block[:2]), launch.args

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -25,6 +26,32 @@ class Namespace(ModuleType):
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return importlib.import_module, (self.__name__,)
+
+
+def named(function: Any, name: str, module: str) -> Function:
+    """Make a function one of a module's, so that it pickles by name."""
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = module
+    made: Function = function
+    return made
+
+
+_NOTHING = object()
+
+
+def having_too(module: str, *others: ModuleType) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a namespace that has the public names of other modules too; of the first that has one."""
+
+    def module_getattr(name: str) -> Any:
+        own = sys.modules[module]
+        for other in others if not (name.startswith("__") and name.endswith("__")) else ():
+            found = getattr(other, name, _NOTHING)
+            if found is not _NOTHING:
+                vars(own)[name] = found  # the next look-up is an ordinary one
+                return found
+        raise missing(own, own, name)
+
+    return module_getattr
 
 
 def make_namespace(

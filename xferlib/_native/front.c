@@ -656,24 +656,10 @@ static PyObject *host_array(const description *d, void *memory, PyObject *base)
     return result;
 }
 
-static PyObject *extents_of(const description *d)
-{
-    PyObject *extents = PyTuple_New(d->axes);
-    for (int i = 0; extents && i < d->axes; ++i) {
-        PyObject *extent = PyLong_FromLongLong(d->extents[i]);
-        if (!extent) {
-            Py_DECREF(extents);
-            return NULL;
-        }
-        PyTuple_SetItem(extents, i, extent);
-    }
-    return extents;
-}
-
 /* A new array, of a function that makes them. */
 static PyObject *made(PyObject *empty, const description *d)
 {
-    PyObject *extents = extents_of(d), *result;
+    PyObject *extents = xf_tuple_of(d->extents, d->axes), *result;
     if (!extents)
         return NULL;
     result = PyObject_CallFunctionObjArgs(empty, extents, front.elements[d->element].dtype, NULL);
@@ -693,7 +679,7 @@ static word address_of(const end *e, PyObject *array)
 /* --- with a kernel of the device as a second step */
 
 /* Whether one kernel puts an array in host memory in order, or converts it, which has elements of the number `wanted` at
-   `device`, or at an address yet to come; then it is in `found`, with a reference. */
+   `device`, or at an address yet to come; then it is in `found`. */
 static int find_step(end *e, const description *host, int wanted, word device, int is_upward, kernel_step *found)
 {
     step_form form;
@@ -712,30 +698,23 @@ static int find_step(end *e, const description *host, int wanted, word device, i
     return xf_find_step(&e->steps, &form, front.elements[host->element].dtype, front.elements[wanted].dtype, found);
 }
 
-/* Copy by way of memory of the device in which the elements lie as on the host; takes the reference to the step. */
+/* Copy by way of memory of the device in which the elements lie as on the host. */
 static int move_in_steps(end *e, const description *host, word device, int is_fresh, const kernel_step *s)
 {
     description lies = *host;
     PyObject *between;
     word there;
-    int is_done = 0, is_launched = 0;
+    int is_done = 0;
     lies.axes = 1;
     lies.extents[0] = host->count;
     lies.strides = NULL;
     lies.is_c = 1;
     between = made(e->empty, &lies);
     there = between ? address_of(e, between) : 0;
-    if (there && s->form.is_upward) {
-        if (move(e, &e->up, &lies, lies.element, there, 0)) {
-            is_launched = 1;
-            is_done = !xf_launch_step(&e->steps, s, device, there);
-        }
-    } else if (there) {
-        is_launched = 1;
+    if (there && s->form.is_upward)
+        is_done = move(e, &e->up, &lies, lies.element, there, 0) && !xf_launch_step(&e->steps, s, device, there);
+    else if (there)
         is_done = !xf_launch_step(&e->steps, s, there, device) && move(e, &e->down, &lies, lies.element, there, is_fresh);
-    }
-    if (!is_launched)
-        Py_DECREF(s->kernel);
     Py_XDECREF(between); /* its library reuses the memory in the order of the stream */
     return is_done;
 }
@@ -868,8 +847,6 @@ static PyObject *send_to_new(PyObject *x, const description *src, const descript
         return NULL;
     result = made(e->empty, arriving);
     pointer = result ? address_of(e, result) : 0;
-    if (!pointer && is_second)
-        Py_DECREF(second.kernel);
     if (pointer && (is_second ? move_in_steps(e, src, pointer, 0, &second) : move(e, &e->up, src, arriving->element, pointer, 0)))
         return result;
     Py_XDECREF(result);
@@ -904,13 +881,8 @@ static PyObject *send_to_existing(const description *src, const description *arr
     e = dst.is_c ? end_of(l, &dst) : NULL;
     device = (word)(uintptr_t)dst.data;
     is_second = !is_for_host(src, dst.element);
-    if (!e || !is_at_hand(e) || (is_second && !find_step(e, src, dst.element, device, 1, &second)))
+    if (!e || !is_at_hand(e) || (is_second && !find_step(e, src, dst.element, device, 1, &second)) || !note_write(l, out))
         return NULL;
-    if (!note_write(l, out)) {
-        if (is_second)
-            Py_DECREF(second.kernel);
-        return NULL;
-    }
     if (is_second ? move_in_steps(e, src, device, 0, &second) : move(e, &e->up, src, dst.element, device, 0))
         return Py_NewRef(out);
     return NULL;
@@ -1005,7 +977,7 @@ static PyObject *host_result(const end *e, const description *d, int *is_fresh)
     PyObject *extents, *answer, *result = NULL;
     if (d->nbytes < HUGE)
         return host_array(d, NULL, NULL);
-    extents = extents_of(d);
+    extents = xf_tuple_of(d->extents, d->axes);
     answer = extents ? PyObject_CallFunctionObjArgs(e->result, extents, front.elements[d->element].dtype, NULL) : NULL;
     Py_XDECREF(extents);
     if (answer && PyArg_ParseTuple(answer, "Op", &result, is_fresh))
@@ -1065,8 +1037,6 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
         if (!result || (PyObject *)Py_TYPE(result) != front.ndarray || !see_host(result, &dst) ||
             (is_pinned && !((ndarray *)result)->base)) {
             Py_XDECREF(result); /* ordinary memory, from a pool that is full */
-            if (is_first)
-                Py_DECREF(first.kernel);
             return NULL;
         }
     }

@@ -1,8 +1,8 @@
 /* Kernels that put in order, or convert, what crosses the link as it lies in the host's memory.
 
-   Such a kernel depends on the form of the array alone: it is described by Python once, and kept. There are as many places
-   as a loop has forms, and a form that finds its place taken takes it over. All is called with the GIL held, which a launch
-   lets go, as the driver may wait for room in its queue: so a caller gets a copy of what is kept. */
+   Such a kernel depends on the form of the array alone: Python describes its launch once, and the description is kept. There
+   are as many places as a loop has forms, and a form that finds its place taken takes it over. All functions are called with
+   the GIL held, and any call of Python's may let another thread take a place over: so a caller gets a copy. */
 
 #include "step.h"
 
@@ -28,7 +28,7 @@ static unsigned place_of(const step_form *form)
     return (unsigned)(hash >> 32) % STEPS_KEPT;
 }
 
-static PyObject *tuple_of(const int64_t *numbers, int count)
+PyObject *xf_tuple_of(const int64_t *numbers, int count)
 {
     PyObject *made = PyTuple_New(count);
     for (int i = 0; made && i < count; ++i) {
@@ -49,7 +49,7 @@ static int read_answer(PyObject *answer, kernel_step *made)
     PyObject *numbers;
     if (answer == Py_None)
         return 0;
-    if (!PyArg_ParseTuple(answer, "OK(III)O!", &made->kernel, &handle, &made->blocks, &made->block[0], &made->block[1],
+    if (!PyArg_ParseTuple(answer, "K(III)O!", &handle, &made->blocks, &made->block[0], &made->block[1],
                           &PyTuple_Type, &numbers))
         return -1;
     if (PyTuple_Size(numbers) > MOST_NUMBERS) {
@@ -59,17 +59,14 @@ static int read_answer(PyObject *answer, kernel_step *made)
     made->handle = (void *)(uintptr_t)handle;
     for (made->count = 0; made->count < (int)PyTuple_Size(numbers); ++made->count)
         made->numbers[made->count] = PyLong_AsLongLong(PyTuple_GetItem(numbers, made->count));
-    if (PyErr_Occurred())
-        return -1;
-    Py_INCREF(made->kernel);
-    return 0;
+    return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Ask Python for the step of a form, and keep it; 0, or -1 with an error set. */
-static int describe(kernel_steps *s, const step_form *form, PyObject *host, PyObject *there, kernel_step **place)
+/* Ask Python for the step of a form; NULL with an error set. */
+static kernel_step *described(kernel_steps *s, const step_form *form, PyObject *host, PyObject *there)
 {
-    kernel_step *made = calloc(1, sizeof *made), *before;
-    PyObject *extents = tuple_of(form->extents, form->axes), *strides = tuple_of(form->strides, form->axes), *answer = NULL;
+    kernel_step *made = calloc(1, sizeof *made);
+    PyObject *extents = xf_tuple_of(form->extents, form->axes), *strides = xf_tuple_of(form->strides, form->axes), *answer = NULL;
     if (extents && strides)
         answer = PyObject_CallFunction(s->describe, "iOOOO", (int)form->is_upward, extents, strides, host, there);
     if (!made)
@@ -79,35 +76,31 @@ static int describe(kernel_steps *s, const step_form *form, PyObject *host, PyOb
     if (!answer || !made || read_answer(answer, made)) {
         Py_XDECREF(answer);
         free(made);
-        return -1;
+        return NULL;
     }
     Py_DECREF(answer);
     made->form = *form;
-    before = *place; /* the question may have let other threads in */
-    *place = made;
-    if (before) {
-        Py_XDECREF(before->kernel);
-        free(before);
-    }
-    return 0;
+    return made;
 }
 
-/* Whether there is a step for a form, whose dtypes are given too; then it is in `found`, with a reference to its kernel. */
+/* Whether there is a step for a form, whose dtypes are given too; then it is in `found`. */
 int xf_find_step(kernel_steps *s, const step_form *form, PyObject *host, PyObject *there, kernel_step *found)
 {
-    kernel_step **place = &s->kept[place_of(form)];
+    kernel_step **place = &s->kept[place_of(form)], *made;
     if (!s->describe || !s->launch)
         return 0;
-    if ((!*place || !are_equal(form, &(*place)->form)) && describe(s, form, host, there, place))
-        return 0;
-    if (!(*place)->kernel)
-        return 0;
+    if (!*place || !are_equal(form, &(*place)->form)) {
+        made = described(s, form, host, there);
+        if (!made)
+            return 0;
+        free(*place);
+        *place = made;
+    }
     *found = **place;
-    Py_INCREF(found->kernel);
-    return 1;
+    return found->handle != NULL;
 }
 
-/* Enqueue a step on the default stream; takes the reference to its kernel. Returns the driver's result. */
+/* Enqueue a step on the default stream; the driver may wait for room in its queue. Returns its result. */
 int xf_launch_step(const kernel_steps *s, const kernel_step *found, uint64_t dst, uint64_t src)
 {
     uint64_t ends[2] = {dst, src};
@@ -120,6 +113,5 @@ int xf_launch_step(const kernel_steps *s, const kernel_step *found, uint64_t dst
     Py_BEGIN_ALLOW_THREADS
     result = s->launch(found->handle, found->blocks, 1, 1, found->block[0], found->block[1], 1, 0, NULL, arguments, NULL);
     Py_END_ALLOW_THREADS
-    Py_DECREF(found->kernel);
     return result;
 }

@@ -17,8 +17,7 @@ typedef struct {
 
 typedef struct {
     step_form form;
-    PyObject *kernel; /* keeps it loaded; NULL: there is none for the form */
-    void *handle;
+    void *handle; /* of the kernel, which relayout.py keeps loaded; NULL: there is none for the form */
     unsigned blocks, block[2];
     int count;
     int64_t numbers[MOST_NUMBERS]; /* the arguments after the two addresses */
@@ -30,6 +29,7 @@ typedef struct {
     kernel_step *kept[STEPS_KEPT]; /* by the form's hash */
 } kernel_steps;
 
+PyObject *xf_tuple_of(const int64_t *numbers, int count);
 int xf_find_step(kernel_steps *s, const step_form *form, PyObject *host, PyObject *there, kernel_step *found);
 int xf_launch_step(const kernel_steps *s, const kernel_step *found, uint64_t dst, uint64_t src);
 

@@ -126,7 +126,7 @@ class InTurn:
         return dtype in SUPPORTED and self._backend.plain_arrays is not None
 
     def _recycled(self, host: HostArray) -> Array | None:
-        """Memory for a chunk, free again when the function has let go of it; None where there can be none."""
+        """Memory for a chunk, used again once the function refers to it no more; None where there can be none."""
         dtype = host.dtype if host.dtype.isnative else host.dtype.newbyteorder("=")
         if not self._holds(dtype):
             return None
@@ -145,7 +145,7 @@ class InTurn:
         """No-op: no thread waits."""
 
     def close(self) -> None:
-        """Let go of the memory: the next call's chunks may lie there."""
+        """Free the memory: the next call's chunks may lie there."""
         self._memory = None
 
 

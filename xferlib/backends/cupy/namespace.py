@@ -25,7 +25,6 @@ from xferlib.errors import ArgumentError as _ArgumentError
 __array_api_version__ = _compat.__array_api_version__
 count_nonzero, vecdot = _compat.count_nonzero, _compat.vecdot
 __array_namespace_info__ = _compat.__array_namespace_info__
-newaxis = None
 
 
 # --- new arrays
@@ -56,7 +55,7 @@ def _shaped(name: str) -> _Callable[..., _Any]:
             return make(shape, dtype, order)
 
     made.__doc__ = f"`cupy.{name}`, on the device that is named."
-    return _named(made, name)
+    return _namespaces.named(made, name, __name__)
 
 
 def _alike(name: str) -> _Callable[..., _Any]:
@@ -69,14 +68,7 @@ def _alike(name: str) -> _Callable[..., _Any]:
             return make(a, dtype, order, subok, shape)
 
     made.__doc__ = f"`cupy.{name}`, on the device that is named, or that of the array."
-    return _named(made, name)
-
-
-def _named(function: _Any, name: str) -> _Callable[..., _Any]:
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = __name__
-    named: _Callable[..., _Any] = function
-    return named
+    return _namespaces.named(made, name, __name__)
 
 
 empty, zeros, ones = map(_shaped, ("empty", "zeros", "ones"))
@@ -165,13 +157,17 @@ def clip(
     return _compat.clip(x, min if a_min is None else a_min, max if a_max is None else a_max, out=out)
 
 
+def _refuse_fields(name: str, order: _Any) -> None:
+    if order is not None:
+        raise _ArgumentError(f"{name}: order= is for records, which CuPy does not sort; sort a field")
+
+
 def sort(
     x: _Any, axis: int | None = -1, kind: _Any = None, order: _Any = None, *,  # noqa: ARG001
     stable: bool | None = None, descending: bool = False,  # noqa: ARG001
 ) -> _Any:  # fmt: skip
     """`cupy.sort`, whose order is stable; from the largest down if ``descending``."""
-    if order is not None:
-        raise _ArgumentError("sort: order= is for records, which CuPy does not sort; sort a field")
+    _refuse_fields("sort", order)
     if not descending:
         return _cupy.sort(x, axis)
     return _cupy.take_along_axis(x, argsort(x, axis, descending=True), axis)
@@ -182,8 +178,7 @@ def argsort(
     stable: bool | None = None, descending: bool = False,  # noqa: ARG001
 ) -> _Any:  # fmt: skip
     """`cupy.argsort`, whose order is stable; from the largest down if ``descending``."""
-    if order is not None:
-        raise _ArgumentError("argsort: order= is for records, which CuPy does not sort; sort a field")
+    _refuse_fields("argsort", order)
     if not descending:
         return _cupy.argsort(x, axis)
     if axis is None:
@@ -204,7 +199,7 @@ def _deviation(name: str) -> _Callable[..., _Any]:
         return compute(x, axis, dtype, out, ddof if correction is None else correction, keepdims)
 
     computed.__doc__ = f"`cupy.{name}`; ``correction`` is another name of ``ddof``."
-    return _named(computed, name)
+    return _namespaces.named(computed, name, __name__)
 
 
 std, var = _deviation("std"), _deviation("var")
@@ -244,15 +239,7 @@ __all__ = sorted(  # noqa: PLE0605
 )
 
 
-def __getattr__(name: str) -> _Any:
-    """An attribute of CuPy, or else of array-api-compat."""
-    own = _sys.modules[__name__]
-    is_special = name.startswith("__") and name.endswith("__")
-    found = None if is_special else getattr(_cupy, name, None) or getattr(_compat, name, None)
-    if found is None:
-        raise _namespaces.missing(own, own, name)
-    globals()[name] = found  # the next look-up is an ordinary one
-    return found
+__getattr__ = _namespaces.having_too(__name__, _cupy, _compat)
 
 
 def __dir__() -> list[str]:

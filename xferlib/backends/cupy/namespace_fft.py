@@ -7,6 +7,7 @@ from typing import Any
 
 from cupy import fft as _fft
 
+from xferlib._core import namespaces
 from xferlib.backends.cupy.namespace_devices import inside
 
 
@@ -19,9 +20,7 @@ def _frequencies(name: str) -> Callable[..., Any]:
             return found if dtype is None else found.astype(dtype, copy=False)
 
     made.__doc__ = f"`cupy.fft.{name}`, on the device that is named; float64 by default."
-    made.__name__ = made.__qualname__ = name
-    made.__module__ = __name__
-    return made
+    return namespaces.named(made, name, __name__)
 
 
 fftfreq, rfftfreq = _frequencies("fftfreq"), _frequencies("rfftfreq")

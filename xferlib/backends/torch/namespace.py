@@ -75,7 +75,7 @@ pi, e, inf, nan, newaxis = _compat.pi, _compat.e, _compat.inf, _compat.nan, None
 
 def _named(name: str, function: _Any, doc: str) -> None:
     """Make a function one of this module's."""
-    globals()[name] = _creation.named(function, name, __name__)
+    globals()[name] = _namespaces.named(function, name, __name__)
     function.__doc__ = doc
 
 
@@ -112,15 +112,7 @@ _OWN = {name for name in globals() if not name.startswith("_") and name != "anno
 __all__ = sorted(_OWN | _dtypes.names_of(_compat) | {"__array_api_version__", "__array_namespace_info__"})  # noqa: PLE0605
 
 
-def __getattr__(name: str) -> _Any:
-    """An attribute of array-api-compat, or else of torch."""
-    own = _sys.modules[__name__]
-    is_special = name.startswith("__") and name.endswith("__")
-    found = None if is_special else getattr(_compat, name, None) or getattr(_torch, name, None)
-    if found is None:
-        raise _namespaces.missing(own, own, name)
-    globals()[name] = found  # the next look-up is an ordinary one
-    return found
+__getattr__ = _namespaces.having_too(__name__, _compat, _torch)
 
 
 def __dir__() -> list[str]:

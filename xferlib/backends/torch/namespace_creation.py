@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from xferlib._core import convert, registry
+from xferlib._core import convert, namespaces, registry
 from xferlib._core.array import as_host_array
 from xferlib._core.device import Device
 from xferlib._core.layout import shape_of
@@ -294,13 +294,6 @@ def back(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x.view(dtype) if dtype in SIGNED else x
 
 
-def named(function: Callable[..., Any], name: str, module: str) -> Callable[..., Any]:
-    """Make a function one of a module's, so that it pickles by name."""
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = module
-    return function
-
-
 def moving(name: str, library: Any = compat, module: str = __name__) -> Callable[..., Tensor]:
     """A function of a library that moves elements without a look at them."""
     compute = getattr(library, name)
@@ -314,4 +307,4 @@ def moving(name: str, library: Any = compat, module: str = __name__) -> Callable
             found = compute(x, *args, **options)
         return found
 
-    return named(operate, name, module)
+    return namespaces.named(operate, name, module)

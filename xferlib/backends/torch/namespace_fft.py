@@ -10,6 +10,7 @@ import array_api_compat.torch.fft as compat
 import torch
 from torch import Tensor
 
+from xferlib._core import namespaces
 from xferlib._core.layout import axes_of
 from xferlib.backends.torch import namespace_creation as creation
 from xferlib.backends.torch import namespace_dtypes as dtypes
@@ -55,7 +56,7 @@ def _transform(name: str) -> Callable[..., Tensor]:
         found = dtypes.checked(f"fft.{name}", compute, x, **options)
         return found.to(torch.float16) if stays_half and not found.is_complex() else found
 
-    return creation.named(operate, name, __name__)
+    return namespaces.named(operate, name, __name__)
 
 
 for _name in (
@@ -71,7 +72,7 @@ def _shifted(name: str, sign: int) -> Callable[..., Tensor]:
         return shaping.roll(x, tuple([sign * (x.shape[place] // 2) for place in places]), axis=places)
 
     operate.__doc__ = f"``fft.{name}`` of the Array API."
-    return creation.named(operate, name, __name__)
+    return namespaces.named(operate, name, __name__)
 
 
 fftshift, ifftshift = _shifted("fftshift", 1), _shifted("ifftshift", -1)
@@ -88,7 +89,7 @@ def _frequencies(name: str) -> Callable[..., Tensor]:
         return found
 
     operate.__doc__ = f"The frequencies of `{name.removesuffix('freq')}`; float64 by default."
-    return creation.named(operate, name, __name__)
+    return namespaces.named(operate, name, __name__)
 
 
 fftfreq, rfftfreq = _frequencies("fftfreq"), _frequencies("rfftfreq")

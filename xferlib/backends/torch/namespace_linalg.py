@@ -11,6 +11,7 @@ import array_api_compat.torch.linalg as compat
 import torch
 from torch import Tensor
 
+from xferlib._core import namespaces
 from xferlib._core.layout import axes_of, axis_of, integer_of
 from xferlib.backends.torch import namespace_creation as creation
 from xferlib.backends.torch import namespace_dtypes as dtypes
@@ -36,7 +37,7 @@ def _solver(name: str) -> Callable[..., Any]:
         x = x.to(_FLOATS.get(x.dtype, x.dtype))
         return dtypes.checked(f"linalg.{name}", compute, x, *args, **options)
 
-    return creation.named(operate, name, __name__)
+    return namespaces.named(operate, name, __name__)
 
 
 def _refuse_half(name: str, *operands: Tensor) -> None:
@@ -47,7 +48,7 @@ def _refuse_half(name: str, *operands: Tensor) -> None:
 
 
 for _name in ("matmul", "tensordot", "vecdot"):
-    globals()[_name] = creation.named(whole.product(_name), _name, __name__)
+    globals()[_name] = namespaces.named(whole.product(_name), _name, __name__)
 for _name in (
     "cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matrix_rank", "pinv", "qr", "slogdet",
     "svd", "svdvals",
