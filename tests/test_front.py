@@ -76,7 +76,7 @@ class Direct(FakeBackend):
     def __init__(self) -> None:
         super().__init__()
         self.seen: list[str] = []
-        self.result = 0
+        self.result = self.launch_result = 0
         self.from_pinned = False
         self.managed = range(0)
         """Addresses of memory that the driver knows, but has not pinned."""
@@ -143,9 +143,9 @@ class Direct(FakeBackend):
         assert not stream
         assert not extra
         self.seen.append("launch")
-        if not self.result:
+        if not self.launch_result:
             self.launch(self._kernels[handle - 1], sizes[:3], sizes[3:], params, stream=self._here())
-        return self.result
+        return self.launch_result
 
     def direct(self, device: Any) -> DirectCopies:
         send, fetch, enqueue, current, query, attribute, launch = (
@@ -164,7 +164,7 @@ class Direct(FakeBackend):
 def direct() -> Any:
     with fresh_registry(direct=Direct):
         found: Any = backend_named("direct")  # made once for all tests
-        found.result, found.managed = 0, range(0)
+        found.result, found.launch_result, found.managed = 0, 0, range(0)
         found.seen.clear()
         yield found
         found.machine.finish()
@@ -341,15 +341,36 @@ def test_what_the_device_puts_in_order_or_converts_enters_no_function_in_python(
     assert_same_bits(back, x)
 
 
-def test_a_kernel_that_is_refused_leaves_the_call_to_python(direct: Any) -> None:
+def test_a_launch_that_is_refused_leaves_the_call_to_python(direct: Any) -> None:
     x = bits_of(840_000, np.float32, seed=6).reshape(700, 300).T
-    device = xl.get_device(HERE)
-    assert_same_bits(to_host(to_device(x, device=device)), x)
-    direct.result, direct.seen = 1, []
-    d = to_device(x, device=device)
-    assert "launch" in direct.seen or "send" in direct.seen
-    direct.result = 0
-    assert_same_bits(to_host(d), x)
+    device, out, back = (
+        xl.get_device(HERE),
+        to_device(np.zeros_like(x), device=HERE),
+        np.zeros((700, 300), np.float32).T,
+    )
+    direct.launch_result = 1
+    for call in (lambda: to_device(x, device=device), lambda: to_device(x, out=out), lambda: to_host(out, out=back)):
+        direct.seen.clear()
+        found = call()
+        assert "launch" in direct.seen
+        assert_same_bits(found if found is back else to_host(found), x)
+
+
+@given(data=st.data(), dtype=st.sampled_from(["uint8", "bool", "int16", "float32", "float64", "complex128"]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+def test_dense_arrays_in_any_order_of_axes_keep_their_bits(direct: Any, data: Any, dtype: str) -> None:
+    shape = data.draw(st.lists(st.sampled_from([1, 2, 3, 5, 8, 33]), min_size=1, max_size=4), "shape")
+    shape.append(
+        -(-(100 << 10) // (math.prod(shape) * np.dtype(dtype).itemsize)) + data.draw(st.integers(0, 3), "more")
+    )
+    order = data.draw(st.permutations(range(len(shape))), "order")
+    lie = data.draw(st.permutations(shape), "as they lie")
+    x = bits_of(math.prod(lie) * np.dtype(dtype).itemsize, dtype, seed=len(lie)).reshape(lie).transpose(order)
+    made, out = to_device(x, device=HERE), xl.empty(x.shape, x.dtype, device=HERE)
+    back = np.zeros(lie, dtype).transpose(order)
+    assert_same_bits(to_host(made), x)
+    assert_same_bits(to_host(to_device(x, out=out)), x)
+    assert_same_bits(to_host(made, out=back), x)
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch"])
