@@ -62,20 +62,14 @@ class CudaBackend(CudaGraphs, CudaCopies, CudaKernels):
     def _empty_on(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream, current: RawStream
     ) -> Array:
-        array = self._made_on(shape, dtype, device, stream, current)
-        self.consumed(array, current)
-        return array
-
-    def _made_on(
-        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream, current: RawStream
-    ) -> Array:
-        """A new array of the library's, with ``stream`` the current one meanwhile."""
         with deferred:  # or Ctrl-C might leave the other stream current
             self.stream_use(stream)
             try:
-                return self._empty(shape, dtype, device)
+                array = self._empty(shape, dtype, device)
             finally:
                 self.stream_use(current)
+        self.consumed(array, current)
+        return array
 
     def _allocation_error(
         self, error: Exception, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device
