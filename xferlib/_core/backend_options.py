@@ -315,12 +315,13 @@ class DeviceKernels(ABC):
         self,
         kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], arrays: Sequence[Any], fields: Any, *,
         device: Device, shared_nbytes: int = 0, cooperative: bool = False,
-    ) -> Callable[[Any, int], bool] | None:  # fmt: skip
-        """A function that repeats a checked launch; None, as by default, where Python must do it step by step.
+    ) -> tuple[Callable[[Any, int], int], Callable[[int, Any, int], bool]] | None:  # fmt: skip
+        """Two functions that repeat a checked launch; None, as by default, where Python must do it step by step.
 
-        It takes the arguments and a stream's handle, and returns False, with nothing done, where they must be checked
-        anew. ``arrays`` are those among the checked ones; later ones must be like them. Each of the ``fields`` is a
-        `LaunchField` of `xferlib._native.driver_calls`.
+        The first takes the arguments and a stream's handle, and returns 0 where the kernel is enqueued. The second
+        takes another result and the same two, and ends the launch; it returns False, with nothing done, where they must
+        be checked anew. ``arrays`` are those among the checked ones; later ones must be like them. Each of the
+        ``fields`` is a `LaunchField` of `xferlib._native.driver_calls`.
         """
         return None
 

@@ -177,7 +177,7 @@ class CudaLaunches(DeviceKernels):
         device: Device,
         shared_nbytes: int = 0,
         cooperative: bool = False,
-    ) -> Callable[[Any, int], bool] | None:
+    ) -> tuple[Callable[[Any, int], int], Callable[[int, Any, int], bool]] | None:
         """As `DeviceKernels.repeat_launch`."""
         from xferlib.backends.cuda import driver as calls
 
@@ -190,13 +190,10 @@ class CudaLaunches(DeviceKernels):
         if run is None:
             return None
 
-        def launch(args: Any, handle: int, _kept: Any = (config, kernel)) -> bool:
-            result = run(args, handle)
-            if not result:
-                return True
+        def otherwise(result: int, args: Any, handle: int, _kept: Any = (config, kernel)) -> bool:
             if result in _NO_CONTEXT:  # a thread that has not used CUDA yet
                 self.attach(device)
-                result = run(args, handle)
+                result = launch(args, handle)
             if result == NOT_FIT:
                 return False
             if result:
@@ -205,18 +202,16 @@ class CudaLaunches(DeviceKernels):
                 check(result, f"launching kernel {kernel.name!r} with {config} on {device}")
             return True
 
-        if len(self._devices) == 1:
-            return launch
-
-        def launch_there(args: Any, handle: int) -> bool:
+        def launch_there(args: Any, handle: int) -> int:
             if self.is_inside(device):
-                return launch(args, handle)
+                return run(args, handle)
             from xferlib.backends.cuda.contexts import Current
 
             with Current(self, device):
-                return launch(args, handle)
+                return run(args, handle)
 
-        return launch_there
+        launch = run if len(self._devices) == 1 else launch_there
+        return launch, otherwise
 
     @staticmethod
     def _config(

@@ -29,6 +29,9 @@ _LAYOUT = ("__class__", "dtype", "shape", "strides")
 _contiguous = attrgetter("__class__", "dtype", "shape", "_c_contiguous")
 
 
+_current_stream = cupy.cuda.get_current_stream
+
+
 def _bare(shape: tuple[int, ...], kind: str, pointer: Any = None) -> Array:
     """``cupy.ndarray(shape, kind, pointer)`` without its Python-level ``__new__``, which takes as long again."""
     array = _new(cupy.ndarray)
@@ -159,7 +162,8 @@ class CupyBackend(CudaBackend):
             guard.used_on(stream)
 
     def stream_handle(self, device: Device) -> int:
-        return int(cupy.cuda.get_current_stream(device.index).ptr)
+        handle: int = _current_stream(device.index).ptr
+        return handle
 
     def _current_native(self, device: Device) -> Any:
         return cupy.cuda.get_current_stream(device.index)

@@ -79,7 +79,7 @@ def repeated(
     if codes is None:
         return None
     labels = _labels(name, owner, parameters, arrays)
-    launch = None
+    launches = None
     if "e" not in codes:
         offsets = ParameterBlock(0, [each.nbytes for each in parameters]).offsets
         given = [args[number] for number in arrays]
@@ -89,14 +89,16 @@ def repeated(
             else LaunchField(type(args[number]), codes[number], offset)
             for number, offset in enumerate(offsets)
         )
-        launch = owner.repeat_launch(kernel, *extents, given, fields, device=device, **options)
-    if launch is None:
+        launches = owner.repeat_launch(kernel, *extents, given, fields, device=device, **options)
+    if launches is None:
         prepare = lambda params: owner.prepare_launch(kernel, *extents, params, device=device, **options)
         return RawCall(name, owner, device, parameters, args, arrays, prepare, codes).run
+    launch, otherwise = launches
     stream_handle, numbers = owner.stream_handle, tuple(arrays)
 
     def run(args: Sequence[Any], stream: RawStream | None) -> bool:
-        if stream is None and owner.has_made_streams:  # which asks the library once, and not again below
+        made_streams = owner.has_made_streams
+        if stream is None and made_streams:  # which asks the library once, and not again below
             stream = owner.stream_current(device)
         if stream is None:
             handle = stream_handle(device)
@@ -104,9 +106,9 @@ def repeated(
             handle = stream.handle
         else:
             return False
-        if not launch(args, handle):
+        if (result := launch(args, handle)) and not otherwise(result, args, handle):
             return False
-        if handle or owner.has_made_streams:
+        if handle or made_streams:
             _keep_alive(owner, stream or owner.stream_current(device), [args[number] for number in numbers])
         return True
 
