@@ -21,10 +21,9 @@ from xferlib._core.thresholds import (
     CAST_ON_DEVICE_FROM,
     DRIVER_MOST_DOWN,
     DRIVER_MOST_UP,
-    GATHERED_ELEMENTS_MOST,
     GATHERED_MOST,
+    HOST_ONE_CALL_MOST,
     LOOPED_FROM,
-    PARALLEL_HOST_FROM,
     REORDERED_FROM,
     THROUGH_FROM,
     THROUGH_MOST,
@@ -33,7 +32,7 @@ from xferlib._memory import host, pinned, slab
 from xferlib._native import driver_calls
 from xferlib._runtime import circumstances, shutdown
 from xferlib._runtime.handoff import is_followed
-from xferlib._transfer import compiled_staging, plan
+from xferlib._transfer import compiled_copies, compiled_staging, plan
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -61,8 +60,8 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     elements = [(dtype, _KINDS[dtype.kind], 8 * dtype.itemsize, dtype.itemsize) for dtype in map(np.dtype, DTYPES)]
     functions = (_may_skip, _settle, _introduce, _resolve, defaults.scope, to_device, to_host)
     limits = (
-        DRIVER_MOST_UP, DRIVER_MOST_DOWN, PARALLEL_HOST_FROM, THROUGH_FROM, THROUGH_MOST, GATHERED_MOST, LOOPED_FROM,
-        GATHERED_ELEMENTS_MOST, REORDERED_FROM, CAST_ON_DEVICE_FROM,
+        DRIVER_MOST_UP, DRIVER_MOST_DOWN, HOST_ONE_CALL_MOST, THROUGH_FROM, THROUGH_MOST, GATHERED_MOST, LOOPED_FROM,
+        REORDERED_FROM, CAST_ON_DEVICE_FROM,
     )  # fmt: skip
     numbers: dict[Any, int] = {}
     for number, (dtype, *_) in enumerate(elements):
@@ -93,23 +92,27 @@ def _documentation(function: Any) -> str:
     return f"{function.__name__}({', '.join([*names[:count], star, *options])})\n--\n\n{function.__doc__}"
 
 
-def _may_skip() -> tuple[int, int] | None:
-    """The addresses of what gathers and scatters, if the C may do a call by itself, until the circumstances change."""
+def _may_skip() -> tuple[int, ...] | None:
+    """The address of ``xf_host_copy`` and its last arguments, if the C may do a call by itself, until the circumstances
+    change."""
     global _known_of
     if _known_of != registry.forgotten:
         _front.forget_ends()
         _libraries.clear()
         _ends.clear()
         _known_of = registry.forgotten
-    return _spreading() if plan.may_skip() and _native.is_on() and not shutdown.has_begun() else None
+    if not plan.may_skip() or not _native.is_on() or shutdown.has_begun():
+        return None
+    return _addresses()[2], *compiled_copies.host_crew(plan.helpers())
 
 
 @functools.cache
-def _spreading() -> tuple[int, int]:
-    """The addresses of ``xf_gather`` and ``xf_scatter``."""
+def _addresses() -> tuple[int, int, int]:
+    """The addresses of ``xf_gather``, ``xf_scatter`` and ``xf_host_copy``."""
     library = _native.library()
-    found = [ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (library.xf_gather, library.xf_scatter)]
-    return found[0], found[1]
+    functions = library.xf_gather, library.xf_scatter, library.xf_host_copy
+    gather, scatter, copy = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in functions)
+    return gather, scatter, copy
 
 
 def _settle() -> int:
@@ -193,7 +196,7 @@ def _added(device: Device) -> int:
     )  # fmt: skip
     return _add(
         device, library, device.index, _ON_DEVICE, functions, (*pool.lending(), is_followed),
-        (*of_driver, *_spreading(), *compiled_staging.addresses()), direct.context,
+        (*of_driver, *_addresses()[:2], *compiled_staging.addresses()), direct.context,
     )  # fmt: skip
 
 

@@ -53,13 +53,11 @@ REORDERED_FROM = 96 << 10
 likewise on the way back to such an array. One core of an H200's host gathers an element in 0.2 to 0.8 ns, a kernel that
 C launches takes 10 us: 128 KiB of float16 take 32 us gathered and 31 as they lie, after a pause 146 and 62; 384 KiB 99
 and 52, after a pause 249 and 91."""
-GATHERED_ELEMENTS_MOST = 512 << 10
-"""Of a copy between two host arrays by one thread: more are spread over several."""
 CAST_ON_DEVICE_FROM = 512 << 10
 """From here on a conversion is a kernel on the device, if that lets the narrower values cross the link, or the result
 is pinned: the kernel takes 10 us, and one core converts 6 to 40 GB/s. Bytes of the wider dtype."""
-PARALLEL_HOST_FROM = 8 << 20
-"""From here on several threads copy between two host arrays."""
+HOST_ONE_CALL_MOST = 8 << 20
+"""Less than this is copied between two host arrays in one call of C; the results of more lie in recycled memory."""
 
 # --- many arrays as one
 
@@ -132,12 +130,11 @@ C_SPIN_NS = 300_000
 
 # --- copies between host arrays
 
-HOST_HELPER_NBYTES = 4 << 20
-"""A thread that sleeps takes about 50 us to come: it pays from about here."""
-HOST_PIECE_MOST = 4 << 20
-"""Bytes that a thread copies at a time."""
-SPREAD_PIECE_NBYTES = 1 << 20
-"""Bytes that a thread gathers, scatters or converts between host arrays at a time, about."""
+HOST_HELPER_NBYTES = 512 << 10
+"""Bytes for each thread that helps, if it spins; four times as many if it sleeps, and takes some 20 us to come. On two
+cores 1 MiB takes 18 us by two threads and 24 by one, 4 MiB after a pause 104 and 136."""
+HOST_SPIN_NS = 300_000
+"""How long a helper looks for the next copy of a loop before it sleeps, where a core is free."""
 
 # --- batches of a loop, and trees
 

@@ -138,6 +138,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_cut", None, pointer, number, number, ctypes.POINTER(number)),
         ("xf_is_crowded", size),
         ("xf_collect", None, pointer, number, number, pointer),
+        ("xf_host_copy", None, layout, pointer, pointer, number, size, *[number] * 4),
         ("xf_fill", None, *filling),
         ("xf_fill_begin", pointer, *filling),
         ("xf_fill_end", None, pointer),

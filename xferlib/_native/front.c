@@ -115,12 +115,11 @@ static struct {
     PyObject *(*new_copy)(PyObject *, int);
     PyObject *(*new_array)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *);
     int (*set_base)(PyObject *, PyObject *);
-    void (*gather)(const Layout *, const char *, int64_t, int64_t, char *, int); /* of strided.c, as the next */
-    void (*scatter)(const Layout *, char *, int64_t, int64_t, const char *);
+    void (*copy)(const Layout *, char *, char *, int64_t, int, int64_t, int64_t, int64_t, int64_t); /* of staging.c */
+    int64_t helper_nbytes, helpers, most_threads, spin_ns; /* its last arguments */
     Py_ssize_t most_up, most_down, most_copied, least_through, most_through, most_spread; /* bytes */
     Py_ssize_t most_ordered;  /* bytes of an array without gaps that the host puts in order */
     Py_ssize_t least_looped;  /* bytes; from here on threads take part in a loop */
-    Py_ssize_t most_gathered; /* elements, between host arrays */
     Py_ssize_t least_cast; /* bytes; from here on Python decides where a conversion happens */
     PyTypeObject *dtype;   /* NumPy's */
     PyObject *dtypes;      /* dict: dtype, scalar type or name -> number of the element */
@@ -153,22 +152,28 @@ static unsigned long long circumstances(void)
     return PyLong_AsUnsignedLongLong(PyList_GetItem(front.number, 0));
 }
 
-/* Whether calls may be done here: the question's answer is then the addresses of xf_gather and xf_scatter, else None. */
+/* Whether calls may be done here: the question's answer is then the address of xf_host_copy and its last arguments, else
+   None. */
 static int may_skip(void)
 {
-    unsigned long long now = circumstances(), gather, scatter;
+    unsigned long long now = circumstances(), copy;
+    long long helper_nbytes, helpers, most_threads, spin_ns;
     if (now != mine.asked) {
         PyObject *answer = PyObject_CallNoArgs(front.may_skip);
         if (!answer)
             return 0;
-        mine.may_skip = answer != Py_None && PyArg_ParseTuple(answer, "KK", &gather, &scatter);
+        mine.may_skip = answer != Py_None &&
+                        PyArg_ParseTuple(answer, "KLLLL", &copy, &helper_nbytes, &helpers, &most_threads, &spin_ns);
         Py_DECREF(answer);
         if (PyErr_Occurred())
             return 0;
         mine.asked = now;
         if (mine.may_skip) {
-            front.gather = (void (*)(const Layout *, const char *, int64_t, int64_t, char *, int))(uintptr_t)gather;
-            front.scatter = (void (*)(const Layout *, char *, int64_t, int64_t, const char *))(uintptr_t)scatter;
+            front.copy = (void (*)(const Layout *, char *, char *, int64_t, int, int64_t, int64_t, int64_t, int64_t))(uintptr_t)copy;
+            front.helper_nbytes = helper_nbytes;
+            front.helpers = helpers;
+            front.most_threads = most_threads;
+            front.spin_ns = spin_ns;
         }
     }
     return mine.may_skip;
@@ -719,17 +724,25 @@ static int move_in_steps(end *e, const description *host, word device, int is_fr
     return is_done;
 }
 
-/* Copy bytes between two host arrays; 0, with nothing done, where they share memory. */
-static int copy_bytes(char *dst, const char *src, Py_ssize_t nbytes)
+/* Copy between two host arrays, of which `plain` is in C order, as is the other one where it has no layout. */
+static void copy_by_threads(const Layout *layout, char *host, const description *plain, int is_gathered)
 {
-    if ((uintptr_t)dst < (uintptr_t)src + (size_t)nbytes && (uintptr_t)src < (uintptr_t)dst + (size_t)nbytes)
+    front.copy(layout, host, plain->data, plain->nbytes, is_gathered, front.helper_nbytes, front.helpers, front.most_threads,
+               front.spin_ns);
+}
+
+/* Copy bytes between two host arrays; 0, with nothing done, where they share memory. */
+static int copy_bytes(const description *dst, const description *src)
+{
+    size_t nbytes = (size_t)src->nbytes;
+    if ((uintptr_t)dst->data < (uintptr_t)src->data + nbytes && (uintptr_t)src->data < (uintptr_t)dst->data + nbytes)
         return 0;
     if (nbytes <= GIL_KEPT_MOST) {
-        memcpy(dst, src, (size_t)nbytes);
+        memcpy(dst->data, src->data, nbytes);
         return 1;
     }
     Py_BEGIN_ALLOW_THREADS
-    memcpy(dst, src, (size_t)nbytes);
+    copy_by_threads(NULL, src->data, dst, 1);
     Py_END_ALLOW_THREADS
     return 1;
 }
@@ -748,14 +761,10 @@ static int may_overlap(const description *one, const description *other)
     return low < (uintptr_t)other->data + (size_t)other->nbytes && (uintptr_t)other->data < high;
 }
 
-/* Whether this thread copies between two host arrays here; at least one of them must be in C order. */
-static int is_for_one_thread(const description *src, const description *dst)
+/* Whether two host arrays are small enough to be copied here; at least one of them must be in C order. */
+static int is_for_one_call(const description *src, const description *dst)
 {
-    if (src->nbytes <= 0)
-        return 0;
-    if (src->is_c && dst->is_c && !is_changed(src, dst))
-        return src->nbytes < front.most_copied;
-    return src->nbytes <= front.most_spread && dst->nbytes <= front.most_spread && src->count <= front.most_gathered;
+    return src->nbytes > 0 && src->nbytes < front.most_copied && dst->nbytes < front.most_copied;
 }
 
 /* Copy between two host arrays by strided.c, one of which is in C order and in native byte order. */
@@ -763,10 +772,7 @@ static void spread_on_host(const description *host, const description *plain, in
 {
     Layout layout;
     lay_out(host, plain->element, &layout);
-    if (is_gathered)
-        front.gather(&layout, host->data, 0, host->count, plain->data, 0);
-    else
-        front.scatter(&layout, host->data, 0, host->count, plain->data);
+    copy_by_threads(&layout, host->data, plain, is_gathered);
 }
 
 /* Copy between two host arrays of as many elements; 0, with nothing done, where they may share memory, or are as no way here
@@ -777,7 +783,7 @@ static int copy_on_host(const description *src, const description *dst)
     description host = is_gathered ? *src : *dst;
     const description *plain = is_gathered ? dst : src;
     if (src->is_c && dst->is_c && !is_changed(src, dst))
-        return copy_bytes(dst->data, src->data, src->nbytes);
+        return copy_bytes(dst, src);
     if (!plain->is_c || plain->is_swapped || repeats(dst) || (uintptr_t)plain->data % (size_t)front.elements[plain->element].itemsize)
         return 0;
     if (!host.strides) { /* in C order */
@@ -804,8 +810,8 @@ static PyObject *copied_on_host(PyObject *x, const description *src, const descr
 {
     PyObject *result;
     description dst;
-    int is_here = is_for_one_thread(src, arriving);
-    if (x && !is_changed(src, arriving) && src->nbytes < front.most_copied && (src->is_c || !is_here))
+    int is_here = is_for_one_call(src, arriving);
+    if (x && !is_changed(src, arriving) && src->nbytes < front.most_copied && (!is_here || (src->is_c && src->nbytes < front.helper_nbytes)))
         return front.new_copy(x, 0);
     result = is_here ? host_array(arriving, NULL, NULL) : NULL;
     if (result && see_host(result, &dst) && copy_on_host(src, &dst))
@@ -836,7 +842,7 @@ static PyObject *send_to_new(PyObject *x, const description *src, const descript
         description dst;
         if (e->library->type == front.ndarray)
             return copied_on_host(x, src, arriving);
-        result = is_for_one_thread(src, arriving) ? made(e->empty, arriving) : NULL;
+        result = is_for_one_call(src, arriving) ? made(e->empty, arriving) : NULL;
         if (result && see(e->library, result, &dst) && dst.is_c && dst.kind == ON_CPU && copy_on_host(src, &dst))
             return result;
         Py_XDECREF(result);
@@ -874,7 +880,7 @@ static PyObject *send_to_existing(const description *src, const description *arr
     if (!l || !see(l, out, &dst) || !are_alike(arriving, &dst) || src->nbytes <= 0)
         return NULL;
     if (dst.kind == ON_CPU) {
-        if (!is_for_one_thread(src, &dst) || (l->type == front.ndarray && !(((ndarray *)out)->flags & WRITABLE)))
+        if (!is_for_one_call(src, &dst) || (l->type == front.ndarray && !(((ndarray *)out)->flags & WRITABLE)))
             return NULL;
         return note_write(l, out) && copy_on_host(src, &dst) ? Py_NewRef(out) : NULL;
     }
@@ -996,7 +1002,7 @@ static PyObject *fetched_on_host(PyObject *d, PyObject *out, const description *
     if (!out)
         return copied_on_host((PyObject *)Py_TYPE(d) == front.ndarray ? d : NULL, src, &arriving);
     if ((PyObject *)Py_TYPE(out) != front.ndarray || !see_host(out, &dst) || !are_alike(&arriving, &dst) ||
-        !(((ndarray *)out)->flags & WRITABLE) || !is_for_one_thread(src, &dst) || !copy_on_host(src, &dst))
+        !(((ndarray *)out)->flags & WRITABLE) || !is_for_one_call(src, &dst) || !copy_on_host(src, &dst))
         return NULL;
     return Py_NewRef(out);
 }
@@ -1169,11 +1175,11 @@ PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
 {
     PyObject *elements, *numpy, *module, *doc_up, *doc_down, *up = NULL, *down = NULL;
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnnnnnnnnn)(O!O!O!)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
+    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnnnnnnnn)(O!O!O!)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
                           &front.scope, &front.to_device, &front.to_host, &PyList_Type, &front.number,
                           &PyList_Type, &front.scopes, &front.ndarray, &front.device, &front.most_up,
                           &front.most_down, &front.most_copied, &front.least_through, &front.most_through, &front.most_spread,
-                          &front.least_looped, &front.most_gathered, &front.most_ordered, &front.least_cast, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
+                          &front.least_looped, &front.most_ordered, &front.least_cast, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
                           &PyDict_Type, &front.swapped, &PyList_Type, &elements, &numpy, &module, &doc_up, &doc_down))
         return NULL;
     Py_INCREF(arguments); /* and so all that it holds */

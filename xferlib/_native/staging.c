@@ -41,6 +41,9 @@
 #define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
 #define CROWDED_NS 10000000  /* how long none spins, nor comes to a busy core, once one has lost its core to another thread */
 #define KEPT_NS 100000       /* how long it is not asked again whether cores are idle */
+#define HOST_PIECE (128 << 10) /* bytes that a thread copies at a time between two host arrays */
+#define HOST_PAST_FROM (16 << 20) /* bytes of such a copy that goes past the processor's caches */
+#define LINE 64 /* bytes of a line of the cache */
 #define WOKEN_AT_ONCE 2      /* threads that one thread wakes: those wake more, or it would be busy with nothing else */
 
 typedef struct {
@@ -714,11 +717,16 @@ static int64_t free_cores(void) {
     return __atomic_load_n(&kept, __ATOMIC_RELAXED);
 }
 
+static int sends_nothing(uint64_t dst, uint64_t src, size_t nbytes, void *stream) {
+    (void)dst, (void)src, (void)nbytes, (void)stream;
+    return 0;
+}
+
 /* How many threads are worth their coming, with the lock held. Where other threads want all cores, as those of OpenMP that
    spin for milliseconds after a loop of torch's, a helper may lose its core with a piece half done, and the transfer waits
    until it has one again: with nine of them 7 MiB took 5 ms on an H200's host. One alone finds a place: 0.3 ms, 0.6 at the
    ninth of ten calls, and 0.55 and 0.8 without it. So beyond the free cores one is called, and none for a while after one has
-   lost its core; unless the transfer takes longer than such a wait. */
+   lost its core; unless the transfer takes longer than such a wait. A copy that sends nothing is soon done without it. */
 static int64_t threads_for(Staging *staging) {
     const Setup *setup = &staging->setup;
     int64_t threads = staging->is_fresh ? setup->clearing : setup->each_way;
@@ -728,7 +736,7 @@ static int64_t threads_for(Staging *staging) {
     if (staging->free_cores < 0) staging->free_cores = most(free_cores(), 0);
     if (staging->free_cores >= threads - 1) return threads;
     staging->spin_ns = 0;
-    return 1 + most(staging->free_cores, !xf_is_crowded());
+    return 1 + most(staging->free_cores, setup->copy != sends_nothing && !xf_is_crowded());
 }
 
 /* Tell how a transfer of one region in a loop is cut: its blocks, bytes of the first and of the largest, threads. */
@@ -869,7 +877,52 @@ EXPORT void xf_collect(const Part *parts, int64_t count, int64_t nbytes, char *m
     if (count) move_parts(1, 0, &region, memory, 0, nbytes);
 }
 
-/* --- memory that one thread sends by itself, filled by it and by spinning helpers */
+/* --- copies that send nothing: between two host arrays, and into memory that one thread sends by itself */
+
+static int records_nothing(void *event, void *stream) {
+    (void)event, (void)stream;
+    return 0;
+}
+
+static int awaits_nothing(void *event) {
+    (void)event;
+    return 0;
+}
+
+/* A transfer of one block, whose chunk is memory that nothing else uses; NULL where there is no memory for its state. */
+static Staging *open_alone(const Setup *setup, Chunk *chunk) {
+    Staging *staging = xf_open(setup);
+    if (staging == NULL) return NULL;
+    rest(staging); /* no transfer in the other direction has less of the link by it */
+    staging->blocks[0].chunk = chunk;
+    push(&staging->free, &staging->blocks[0]);
+    return staging;
+}
+
+/* Copy between two host arrays, and convert: `nbytes` of `plain`, which is in C order, from or to `host`, which is so too
+   where it has no layout. From `helper_nbytes` on up to `helpers` threads, of `most_threads`, take part where cores are free
+   for them. */
+EXPORT void xf_host_copy(
+    const Layout *layout, char *host, char *plain, int64_t nbytes, int is_gathered, int64_t helper_nbytes, int64_t helpers,
+    int64_t most_threads, int64_t spin_ns) {
+    Region region = {.host = host, .nbytes = nbytes, .unit = layout == NULL ? LINE : xf_unit(layout), .layout = layout};
+    int64_t work = work_of(&region), block = nbytes + region.unit; /* one block, though those are multiples of a unit */
+    int is_upward = layout == NULL || is_gathered;
+    Setup setup = {
+        .copy = sends_nothing, .record = records_nothing, .wait = awaits_nothing, .is_upward = is_upward,
+        .most_chunks = 1, .shared_chunks = 1, .first_block = block, .largest_block = block, .block_parts = 1,
+        .least_piece = HOST_PIECE, .most_piece = HOST_PIECE, .helper_nbytes = helper_nbytes, .spin_ns = spin_ns,
+        .streamed_from = HOST_PAST_FROM, .streamed_most = INT64_MAX, .patient_from = INT64_MAX,
+        .each_way = helpers + 1, .clearing = helpers + 1, .both_ways = most_threads,
+    };
+    Chunk chunk = {.memory = plain};
+    Staging *staging = helpers > 0 && work >= helper_nbytes ? open_alone(&setup, &chunk) : NULL;
+    if (staging != NULL && xf_add(staging, &region, 1, 1, 0)) {
+        while (xf_run(staging, INT64_MAX));
+        xf_end(staging);
+    } else if (nbytes) move_part(is_upward, nbytes >= HOST_PAST_FROM, layout, host, plain, 0, nbytes);
+    if (staging != NULL) xf_close(staging, 0);
+}
 
 #define FILL_PIECE (128 << 10)
 #define FEW 2 /* threads that are woken elsewhere */
@@ -878,16 +931,6 @@ typedef struct {
     Chunk chunk;
     Staging *staging;
 } Filling;
-
-static int sends_nothing(uint64_t dst, uint64_t src, size_t nbytes, void *stream) {
-    (void)dst, (void)src, (void)nbytes, (void)stream;
-    return 0;
-}
-
-static int records_nothing(void *event, void *stream) {
-    (void)event, (void)stream;
-    return 0;
-}
 
 /* Whether the fill that begins now comes soon after the one before. */
 static int is_in_loop(void) {
@@ -911,15 +954,12 @@ static Filling *begin_filling(
     };
     Region region = {.host = (char *)(uintptr_t)host, .nbytes = nbytes, .unit = 1};
     filling->chunk.memory = pinned;
-    filling->staging = xf_open(&setup);
-    if (filling->staging == NULL) {
+    Staging *staging = filling->staging = open_alone(&setup, &filling->chunk);
+    if (staging == NULL) {
         free(filling);
         return NULL;
     }
-    Staging *staging = filling->staging;
     staging->spin_ns = setup.spin_ns;
-    staging->blocks[0].chunk = &filling->chunk;
-    push(&staging->free, &staging->blocks[0]);
     staging->setup.each_way = 1; /* none is called for the region; as many as are wanted here */
     if (!xf_add(staging, &region, 1, 1, 0)) {
         xf_end(staging);

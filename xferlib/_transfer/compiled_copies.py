@@ -24,6 +24,8 @@ from xferlib._core.thresholds import (
     C_PIECE_LEAST,
     C_SPIN_NS,
     CHUNK_NBYTES,
+    HOST_HELPER_NBYTES,
+    HOST_SPIN_NS,
     MEDIUM_NBYTES,
 )
 from xferlib._runtime import thread_budget
@@ -93,39 +95,38 @@ def scatter(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: 
         _native.library().xf_scatter(found.layout, array.ctypes.data, 0, array.size, pointer)
 
 
-class Spreading(NamedTuple):
-    """A copy between two host arrays by the C, of which threads may take parts."""
-
-    copy: Callable[[int, int], None]
-    """Copies a number of elements from one on, counted in C order; releases the GIL."""
-    unit: int
-    """Elements of which a part should have a multiple."""
-
-
-def spreading(dst: HostArray, src: HostArray) -> Spreading | None:
-    """The copy between two arrays that share no memory; None where NumPy takes no more time, or the C knows no way.
+def copy_between(dst: HostArray, src: HostArray, helpers: Callable[[], int]) -> bool:
+    """Fill a host array from one that shares no memory with it; releases the GIL.
 
     One of them must be in C order, aligned and in native byte order.
+
+    Args:
+        dst, src: Of the same shape.
+        helpers: Tells the most threads that may help.
+
+    Returns:
+        Whether that was done, not where NumPy takes no more time, or the C knows no way.
     """
     is_gathered = dst.flags.carray and dst.dtype.isnative
     if not is_gathered and not (src.flags.c_contiguous and src.flags.aligned and src.dtype.isnative):
-        return None
-    if is_gathered and src.flags.c_contiguous and src.dtype == dst.dtype:
-        return None
-    spread, plain = (src, dst) if is_gathered else (dst, src)
-    found = _suitable(spread, plain.dtype)
-    if found is None:
-        return None
-    library, layout, where, there = _native.library(), found.layout, address(spread), address(plain)
-    size = plain.itemsize
+        return False
+    host, plain, layout = (src, dst, None) if is_gathered else (dst, src, None)
+    if host.flags.c_contiguous and src.dtype == dst.dtype:
+        if src.nbytes < HOST_HELPER_NBYTES or not _native.is_on():
+            return False
+        host, plain = src, dst
+    elif (found := _suitable(host, plain.dtype)) is not None:
+        layout = found.layout
+    else:
+        return False
+    pointers = address(host), address(plain)
+    _native.library().xf_host_copy(layout, *pointers, plain.nbytes, is_gathered, *host_crew(helpers()))
+    return True
 
-    def copy(first: int, count: int) -> None:
-        if is_gathered:
-            library.xf_gather(layout, where, first, count, there + first * size, 0)
-        else:
-            library.xf_scatter(layout, where, first, count, there + first * size)
 
-    return Spreading(copy, max(found.unit // size, 1))
+def host_crew(helpers: int) -> tuple[int, int, int, int]:
+    """How threads take part in a copy between host arrays, as ``xf_host_copy`` takes it."""
+    return HOST_HELPER_NBYTES, helpers, thread_budget.crew().both_ways, HOST_SPIN_NS
 
 
 def _suitable(array: HostArray, dtype: np.dtype[Any]) -> HostForm | None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import layout, observe
+from xferlib._core import observe
 from xferlib._core.array import SUPPORTED, repeats
 from xferlib._core.convert import copy_into
 from xferlib._core.layout import HostArray
 from xferlib._core.observe import Kind
-from xferlib._core.thresholds import HOST_PIECE_MOST, PARALLEL_HOST_FROM, SPREAD_PIECE_NBYTES
+from xferlib._core.thresholds import HOST_HELPER_NBYTES
 from xferlib._memory import host, mmap_advice
 from xferlib._native import driver_calls
-from xferlib._runtime.jobs import Computation
-from xferlib._runtime.threads import workers
 from xferlib._transfer import compiled_copies, plan
 
 if TYPE_CHECKING:
@@ -55,7 +51,7 @@ def copied(src: HostArray, out: HostArray | None) -> HostArray | None:
     if out is None:
         if src.dtype not in SUPPORTED:
             return None
-        if src.nbytes < PARALLEL_HOST_FROM:
+        if src.nbytes < HOST_HELPER_NBYTES:
             return src.copy()
         out = host.host_cache.empty(src.shape, src.dtype)
     elif type(out) is not np.ndarray or not is_fitting(out, src, src.dtype):
@@ -73,7 +69,7 @@ def copied_each(leaves: list[Any]) -> tuple[list[Any], list[int]]:
     copy_all = driver_calls.copier()
     others = 1
     if copy_all is not None:
-        made, others = copy_all(leaves, PARALLEL_HOST_FROM - 1)
+        made, others = copy_all(leaves, HOST_HELPER_NBYTES - 1)
     else:
         made = [leaf.copy() if _is_small(leaf) else leaf for leaf in leaves]
     if not others:
@@ -82,40 +78,11 @@ def copied_each(leaves: list[Any]) -> tuple[list[Any], list[int]]:
 
 
 def _is_small(leaf: Any) -> bool:
-    return type(leaf) is np.ndarray and leaf.nbytes < PARALLEL_HOST_FROM and leaf.dtype in SUPPORTED
+    return type(leaf) is np.ndarray and leaf.nbytes < HOST_HELPER_NBYTES and leaf.dtype in SUPPORTED
 
 
 def copy_on_host(dst: HostArray, src: HostArray) -> None:
-    """Fill one host array from another, in parallel where it is large."""
-    if (spread := compiled_copies.spreading(dst, src)) is not None:
-        _spread_on_host(spread, max(dst.nbytes, src.nbytes), dst.size)
-        return
-    if dst.nbytes < PARALLEL_HOST_FROM or not dst.flags.c_contiguous:
+    """Fill one host array from another, by several threads where it is large and they are compiled."""
+    is_done = compiled_copies.copy_between(dst, src, plan.helpers)
+    if not is_done:
         copy_into(dst, src)
-        return
-    chunks = layout.chunked(src, dst.itemsize, HOST_PIECE_MOST)
-    flat = dst.reshape(-1)
-
-    def work(take: Callable[[], int]) -> None:
-        while (index := take()) >= 0:
-            offset, part = chunks[index]
-            start = offset // dst.itemsize
-            copy_into(flat[start : start + part.size].reshape(part.shape), part)
-
-    workers.run(Computation(chunks.count, work, helpers=plan.helpers(dst.nbytes)))
-
-
-def _spread_on_host(spread: compiled_copies.Spreading, nbytes: int, size: int) -> None:
-    """Gather, scatter or convert by the C, in parallel where it is large."""
-    pieces = max(1, nbytes // SPREAD_PIECE_NBYTES)
-    each = math.ceil(size / pieces / spread.unit) * spread.unit
-    count = math.ceil(size / each)
-    if count < 2:
-        spread.copy(0, size)
-        return
-
-    def work(take: Callable[[], int]) -> None:
-        while (index := take()) >= 0:
-            spread.copy(index * each, min(each, size - index * each))
-
-    workers.run(Computation(count, work, helpers=min(plan.helpers(nbytes), count - 1)))

@@ -31,7 +31,6 @@ from xferlib._core.thresholds import (
     DRIVER_MOST_OF_ALL,
     DRIVER_MOST_UP,
     GATHERED_MOST,
-    HOST_HELPER_NBYTES,
     MEDIUM_NBYTES,
     REORDERED_FROM,
     SMALL_NBYTES,
@@ -323,9 +322,9 @@ def refuse_slow(found: Plan, nbytes: int, call: str) -> None:
 # --- how much one thread takes, and how many take part; tests replace both functions
 
 
-def helpers(nbytes: int) -> int:
-    """How many of Python's threads are worth waking beside the caller's to copy between host arrays."""
-    return min(thread_budget.crew().each_way - 1, nbytes // HOST_HELPER_NBYTES)
+def helpers() -> int:
+    """The most threads that help the caller's to copy between host arrays."""
+    return thread_budget.crew().each_way - 1
 
 
 def chunk_nbytes() -> int:
