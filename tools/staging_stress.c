@@ -48,11 +48,28 @@ static int number_below(uint64_t *seed, int limit) {
     return (int)((*seed >> 33) % (uint64_t)limit);
 }
 
+/* Between two host arrays: 2-byte elements of every second place, there and back. */
+static void copy_on_host(uint64_t *seed) {
+    int64_t count = 100000 + number_below(seed, 200000), nbytes = 2 * count;
+    Layout layout = {.axes = 1, .extents = {count}, .strides = {4}, .host_size = 2, .device_size = 2};
+    char *host = malloc((size_t)(2 * nbytes)), *plain = malloc((size_t)nbytes), *again = malloc((size_t)nbytes);
+    if (host == NULL || plain == NULL || again == NULL) abort();
+    for (int64_t i = 0; i < nbytes; i++) plain[i] = (char)(i * 7 >> 3);
+    xf_host_copy(&layout, host, plain, nbytes, 0, 1000, 3, 6, 20000);
+    xf_host_copy(&layout, host, again, nbytes, 1, 1000, 3, 6, 20000);
+    if (memcmp(plain, again, (size_t)nbytes)) exit((puts("the bytes differ on the host"), 1));
+    memset(plain, 0, (size_t)nbytes);
+    xf_host_copy(NULL, again, plain, nbytes, 1, 1000, 3, 6, 20000);
+    if (memcmp(plain, again, (size_t)nbytes)) exit((puts("plain bytes differ on the host"), 1));
+    free(host), free(plain), free(again);
+}
+
 static void *work(void *number) {
     uint64_t seed = (uint64_t)(uintptr_t)number;
     char *host = malloc(NBYTES), *device = malloc(NBYTES), *expected = malloc(NBYTES);
     if (host == NULL || device == NULL || expected == NULL) abort();
     for (int round = 0; round < ROUNDS; round++) {
+        if (round % 30 == 0) copy_on_host(&seed);
         int is_upward = number_below(&seed, 2), is_ended = !number_below(&seed, 8);
         for (int i = 0; i < NBYTES; i++) host[i] = (char)number_below(&seed, 256), device[i] = (char)number_below(&seed, 256);
         memcpy(expected, is_upward ? host : device, NBYTES);

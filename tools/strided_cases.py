@@ -125,6 +125,45 @@ def gathers(case: Case, library: Any, *, is_streamed: bool) -> bool:
     return is_kept and not differ(out[: expected.nbytes].view(case.dtype), expected)
 
 
+_CREW = 64, 3, 3, 100_000
+"""Of copies between host arrays: bytes for each thread, helpers of one and in all, nanoseconds of looking for work."""
+
+
+def copies_to_plain(case: Case, library: Any) -> bool:
+    """Whether several threads copy the array to one in C order as NumPy does."""
+    found = compiled_copies.form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
+    assert found is not None
+    expected = np.empty(case.array.shape, case.dtype)
+    copy_into(expected, case.array)
+    plain = np.zeros_like(expected)
+    pointer = case.array.__array_interface__["data"][0]
+    library.xf_host_copy(ctypes.byref(found.layout), pointer, plain.ctypes.data, plain.nbytes, 1, *_CREW)
+    return not differ(plain, expected)
+
+
+def copies_from_plain(case: Case, library: Any, chance: np.random.Generator) -> bool:
+    """Whether several threads fill the array from one in C order as NumPy does, and no other byte."""
+    found = compiled_copies.form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
+    assert found is not None
+    plain = values(case.dtype, case.array.size, chance)
+    expected, memory = case.memory.copy(), case.memory.copy()
+    copy_into(case.seen(expected), plain.reshape(case.array.shape))
+    pointer = case.seen(memory).__array_interface__["data"][0]
+    library.xf_host_copy(ctypes.byref(found.layout), pointer, plain.ctypes.data, plain.nbytes, 0, *_CREW)
+    return _is_filled_alike(case, memory, expected)
+
+
+def _is_filled_alike(case: Case, memory: Array, expected: Array) -> bool:
+    """Whether the case's array is the same in both memories, and so is every other byte."""
+    native = case.array.dtype.newbyteorder("=")
+    ends = [np.array(case.seen(each), native, order="C").reshape(-1) for each in (memory, expected)]
+    if differ(*ends):
+        return False
+    for each in (memory, expected):
+        case.seen(each)[...] = np.zeros((), case.array.dtype)
+    return memory.tobytes() == expected.tobytes()
+
+
 def scatters(case: Case, library: Any, chance: np.random.Generator) -> bool:
     """Whether a scatter fills the elements as NumPy does, and no other byte."""
     found = compiled_copies.form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
@@ -137,14 +176,8 @@ def scatters(case: Case, library: Any, chance: np.random.Generator) -> bool:
     np.copyto(case.seen(expected), case.seen(whole), where=chosen.reshape(case.array.shape))
     part = device[case.first : case.first + case.number].copy()
     pointer = case.seen(memory).__array_interface__["data"][0]
-    library.xf_scatter(ctypes.byref(found.layout), pointer, case.first, case.number, part.ctypes.data)
-    native = case.array.dtype.newbyteorder("=")
-    ends = [np.array(case.seen(each), native, order="C").reshape(-1) for each in (memory, expected)]
-    if differ(*ends):
-        return False
-    for each in (memory, expected):
-        case.seen(each)[...] = np.zeros((), case.array.dtype)
-    return memory.tobytes() == expected.tobytes()
+    library.xf_scatter(ctypes.byref(found.layout), pointer, case.first, case.number, part.ctypes.data, 1)
+    return _is_filled_alike(case, memory, expected)
 
 
 def run(cases: int, seed: int, path: str = "") -> list[str]:
@@ -160,10 +193,18 @@ def run(cases: int, seed: int, path: str = "") -> list[str]:
             except UnsupportedDTypeError:
                 continue
             is_gather = source is case.array.dtype
-            if is_gather and not gathers(case, library, is_streamed=bool(number & 1)):
-                wrong.append(f"case {number} of seed {seed}: gather: {case}")
-            if not is_gather and not scatters(case, library, chance):
-                wrong.append(f"case {number} of seed {seed}: scatter: {case}")
+            if is_gather:
+                tried = {
+                    "gather": gathers(case, library, is_streamed=bool(number & 1)),
+                    "copy to C order": copies_to_plain(case, library),
+                }
+            else:
+                tried = {
+                    "scatter": scatters(case, library, chance),
+                    "copy from C order": copies_from_plain(case, library, chance),
+                }
+            failed = [name for name, is_right in tried.items() if not is_right]
+            wrong += [f"case {number} of seed {seed}: {name}: {case}" for name in failed]
     return wrong
 
 

@@ -144,7 +144,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_fill_end", None, pointer),
         ("xf_unit", number, layout),
         ("xf_gather", None, layout, pointer, number, number, pointer, size),
-        ("xf_scatter", None, layout, pointer, number, number, pointer),
+        ("xf_scatter", None, layout, pointer, number, number, pointer, size),
     )
     # Without these ctypes passes a Python integer as a C int and cuts addresses to 32 bits.
     for name, result, *arguments in functions:

@@ -195,7 +195,7 @@ int xf_spread(spreader *s, const void *layout, char *host, word count, word devi
     if (!s->copier.is_upward) {
         result = s->copier.copy(memory, device, nbytes);
         if (!result)
-            s->c.scatter(layout, host, 0, (int64_t)count, (const char *)(uintptr_t)memory);
+            s->c.scatter(layout, host, 0, (int64_t)count, (const char *)(uintptr_t)memory, 1);
     } else if ((is_idle = becomes_idle(&s->copier, patience_ns))) {
         char *ordinary = nbytes <= SNOOPED_MOST ? malloc(nbytes) : NULL, *gathered = ordinary ? ordinary : (char *)(uintptr_t)memory;
         s->c.gather(layout, host, 0, (int64_t)count, gathered, 0);
@@ -553,7 +553,7 @@ static PyObject *bind_spread(PyObject *module, PyObject *arguments)
     if (s.copier.is_upward)
         s.c.gather = (void (*)(const void *, const char *, int64_t, int64_t, char *, int))(uintptr_t)spread;
     else
-        s.c.scatter = (void (*)(const void *, char *, int64_t, int64_t, const char *))(uintptr_t)spread;
+        s.c.scatter = (void (*)(const void *, char *, int64_t, int64_t, const char *, int))(uintptr_t)spread;
     return bound(&one_spread, &s, sizeof s);
 }
 

@@ -23,7 +23,7 @@ typedef struct {
     copier copier;
     union {
         void (*gather)(const void *, const char *, int64_t, int64_t, char *, int);
-        void (*scatter)(const void *, char *, int64_t, int64_t, const char *);
+        void (*scatter)(const void *, char *, int64_t, int64_t, const char *, int);
     } c; /* of strided.c */
 } spreader;
 

@@ -1295,7 +1295,7 @@ PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
     e.up.copier.attribute = e.down.copier.attribute = (int (*)(void *, unsigned, word))(uintptr_t)attribute;
     e.up.copier.is_upward = 1;
     e.up.c.gather = (void (*)(const void *, const char *, int64_t, int64_t, char *, int))(uintptr_t)gather;
-    e.down.c.scatter = (void (*)(const void *, char *, int64_t, int64_t, const char *))(uintptr_t)scatter;
+    e.down.c.scatter = (void (*)(const void *, char *, int64_t, int64_t, const char *, int))(uintptr_t)scatter;
     front.ends[front.end_count] = kept(&e, sizeof e);
     if (!front.ends[front.end_count])
         return NULL;

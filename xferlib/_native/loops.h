@@ -163,7 +163,7 @@ CONVERSION(f64, f16, double_to_half(x))
     CONVERSION(FROM, bool, (X) != 0)                     \
     CONVERSION(FROM, f32, (float)(X))                    \
     CONVERSION(FROM, f64, (double)(X))                   \
-    CONVERSION(FROM, c64, ((C_c64){(float)(X), 0}))      \
+    CONVERSION(FROM, c64, complex_of((float)(X)))        \
     CONVERSION(FROM, c128, ((C_c128){(double)(X), 0}))
 
 #define FROM_INTEGER(FROM, X)                  \
@@ -227,19 +227,23 @@ CONVERSION(f64, u64, double_to_u64(x))
 CONVERSION(f16, bool, (x & 0x7fff) != 0)
 CONVERSION(f16, f16, x) /* this and the next fill the table */
 CONVERSION(f64, f64, x)
-CONVERSION(f16, c64, ((C_c64){half_to_float(x), 0}))
+CONVERSION(f16, c64, complex_of(half_to_float(x)))
 CONVERSION(f16, c128, ((C_c128){(double)half_to_float(x), 0}))
 FROM_NUMBER(f32, x)
 EACH_INTEGER(FROM_HALF) FROM_HALF(f64)
 EACH_INTEGER(TO_HALF) TO_HALF(bool)
 CONVERSION(f64, bool, x != 0)
 CONVERSION(f64, f32, (float)x)
-CONVERSION(f64, c64, ((C_c64){(float)x, 0}))
+CONVERSION(f64, c64, complex_of((float)x))
 CONVERSION(f64, c128, ((C_c128){x, 0}))
-CONVERSION(c64, bool, x.real != 0 || x.imag != 0)
-CONVERSION(c64, c128, ((C_c128){(double)x.real, (double)x.imag}))
+CONVERSION(c64, bool, (x & 0x7fffffff7fffffff) != 0) /* a bit beside those of the signs */
 CONVERSION(c128, bool, x.real != 0 || x.imag != 0)
-CONVERSION(c128, c64, ((C_c64){(float)x.real, (float)x.imag}))
+TARGET static void NAMED(c64_to_c128)(char *restrict to, const char *restrict from, int64_t count) {
+    NAMED(f32_to_f64)(to, from, 2 * count);
+}
+TARGET static void NAMED(c128_to_c64)(char *restrict to, const char *restrict from, int64_t count) {
+    NAMED(f64_to_f32)(to, from, 2 * count);
+}
 
 /* By the numbers of the dtypes in `TYPES`; NULL where nothing is converted, or where it would drop imaginary parts. */
 #define ROW(FROM)                                                                                               \

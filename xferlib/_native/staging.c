@@ -60,7 +60,7 @@ typedef struct {
     int64_t next, pieces;   /* the first piece that no thread has taken, and how many there are */
     int64_t left;           /* pieces that are not done */
     int is_settled;         /* the chunk may be filled, or has arrived */
-    int is_streamed;        /* it is filled past the processor's caches */
+    int is_streamed;        /* it is filled, or emptied, past the processor's caches */
 } Block;
 
 typedef struct {
@@ -226,7 +226,7 @@ static Block *begin(Staging *staging) {
     block->next = 0;
     block->pieces = block->left = (block->nbytes + block->share - 1) / block->share;
     block->is_settled = !block->chunk->is_busy;
-    block->is_streamed = setup->is_upward && staging->total >= setup->streamed_from && staging->total <= setup->streamed_most;
+    block->is_streamed = staging->total >= setup->streamed_from && staging->total <= setup->streamed_most;
     staging->begun += block->nbytes;
     staging->offset += block->nbytes;
     if (staging->offset == region->nbytes) staging->region++, staging->offset = 0;
@@ -328,9 +328,9 @@ static void move_part(
     if (layout != NULL) {
         int64_t first = offset / layout->device_size, count = nbytes / layout->device_size;
         if (is_upward) xf_gather(layout, host, first, count, pinned, is_streamed);
-        else xf_scatter(layout, host, first, count, pinned);
+        else xf_scatter(layout, host, first, count, pinned, is_streamed);
     } else if (is_upward) chunk_fill(is_streamed, pinned, host + offset, (size_t)nbytes);
-    else chunk_empty(host + offset, pinned, (size_t)nbytes);
+    else chunk_empty(is_streamed, host + offset, pinned, (size_t)nbytes);
 }
 
 /* Between a chunk and parts that lie anywhere; the piece begins `offset` bytes into the region. What is between the
@@ -905,13 +905,14 @@ static Staging *open_alone(const Setup *setup, Chunk *chunk) {
 EXPORT void xf_host_copy(
     const Layout *layout, char *host, char *plain, int64_t nbytes, int is_gathered, int64_t helper_nbytes, int64_t helpers,
     int64_t most_threads, int64_t spin_ns) {
-    Region region = {.host = host, .nbytes = nbytes, .unit = layout == NULL ? LINE : xf_unit(layout), .layout = layout};
-    int64_t work = work_of(&region), block = nbytes + region.unit; /* one block, though those are multiples of a unit */
+    Region region = {.host = host, .nbytes = nbytes, .unit = layout == NULL ? LINE : 0, .layout = layout};
+    int64_t work = work_of(&region), piece = least(HOST_PIECE, helper_nbytes);
+    int64_t block = nbytes + (layout == NULL ? LINE : xf_unit(layout)); /* one block, though those are multiples of a unit */
     int is_upward = layout == NULL || is_gathered;
     Setup setup = {
         .copy = sends_nothing, .record = records_nothing, .wait = awaits_nothing, .is_upward = is_upward,
         .most_chunks = 1, .shared_chunks = 1, .first_block = block, .largest_block = block, .block_parts = 1,
-        .least_piece = HOST_PIECE, .most_piece = HOST_PIECE, .helper_nbytes = helper_nbytes, .spin_ns = spin_ns,
+        .least_piece = piece, .most_piece = piece, .helper_nbytes = helper_nbytes, .spin_ns = spin_ns,
         .streamed_from = HOST_PAST_FROM, .streamed_most = INT64_MAX, .patient_from = INT64_MAX,
         .each_way = helpers + 1, .clearing = helpers + 1, .both_ways = most_threads,
     };

@@ -63,8 +63,8 @@ void chunk_fill(int is_streamed, char *restrict pinned, const char *restrict hos
 }
 
 /* Empty a part of a chunk: what is long goes past the caches, which then hold the chunks and nothing else. */
-void chunk_empty(char *restrict host, const char *restrict pinned, size_t nbytes) {
-    if (nbytes >= PAST_LEAST) copy_past(host, pinned, nbytes);
+void chunk_empty(int is_streamed, char *restrict host, const char *restrict pinned, size_t nbytes) {
+    if (is_streamed && nbytes >= PAST_LEAST) copy_past(host, pinned, nbytes);
     else memcpy(host, pinned, nbytes);
 }
 
@@ -84,9 +84,7 @@ typedef uint64_t C_u64;
 typedef uint16_t C_f16;
 typedef float C_f32;
 typedef double C_f64;
-typedef struct {
-    float real, imag;
-} C_c64;
+typedef uint64_t C_c64; /* of two floats: structures of them are not made by vectors */
 typedef struct {
     double real, imag;
 } C_c128;
@@ -168,6 +166,17 @@ static inline float half_to_float(uint16_t half) {
     float value;
     memcpy(&value, &bits, 4);
     return value;
+}
+
+/* The real part comes first in memory. */
+static inline C_c64 complex_of(float real) {
+    uint32_t bits;
+    memcpy(&bits, &real, 4);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return (C_c64)bits << 32;
+#else
+    return bits;
+#endif
 }
 
 #define NAMED(NAME) NAME##_anywhere
@@ -303,7 +312,7 @@ typedef struct {
 
 static void run(const Work *work, char *host, char *other, int64_t nbytes) {
     if (work->is_gather) chunk_fill(work->is_streamed, other, host, (size_t)nbytes);
-    else chunk_empty(host, other, (size_t)nbytes);
+    else chunk_empty(work->is_streamed, host, other, (size_t)nbytes);
 }
 
 /* Words `step` bytes apart on the host, contiguous elsewhere. */
@@ -543,7 +552,8 @@ void xf_gather(
 }
 
 /* The same from contiguous memory back to their places. */
-void xf_scatter(const Layout *layout, char *host, int64_t first, int64_t count, const char *device) {
+void xf_scatter(const Layout *layout, char *host, int64_t first, int64_t count, const char *device, int is_streamed) {
     Work work = work_of(layout, 0);
+    work.is_streamed = is_streamed;
     range(&work, host, first, count, (char *)(uintptr_t)device);
 }

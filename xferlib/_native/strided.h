@@ -23,9 +23,9 @@ typedef struct {
 } Layout; /* what Python fills in, and keeps for arrays alike: see xferlib/_native/__init__.py */
 
 void chunk_fill(int is_streamed, char *restrict pinned, const char *restrict host, size_t nbytes);
-void chunk_empty(char *restrict host, const char *restrict pinned, size_t nbytes);
+void chunk_empty(int is_streamed, char *restrict host, const char *restrict pinned, size_t nbytes);
 EXPORT int64_t xf_unit(const Layout *layout);
 EXPORT void xf_gather(const Layout *layout, const char *host, int64_t first, int64_t count, char *device, int is_streamed);
-EXPORT void xf_scatter(const Layout *layout, char *host, int64_t first, int64_t count, const char *device);
+EXPORT void xf_scatter(const Layout *layout, char *host, int64_t first, int64_t count, const char *device, int is_streamed);
 
 #endif

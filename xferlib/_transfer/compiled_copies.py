@@ -92,7 +92,7 @@ def scatter(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: 
     if found is None:
         convert.copy_into(array, np.ndarray(array.shape, dtype, memory))
     else:
-        _native.library().xf_scatter(found.layout, array.ctypes.data, 0, array.size, pointer)
+        _native.library().xf_scatter(found.layout, array.ctypes.data, 0, array.size, pointer, 1)
 
 
 def copy_between(dst: HostArray, src: HostArray, helpers: Callable[[], int]) -> bool:

@@ -14,6 +14,7 @@ enqueued.
 from __future__ import annotations
 
 import ctypes
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -61,11 +62,13 @@ class StreamSetup:
         most = plan.chunk_nbytes()
         self.calls = calls
         self.ring = ring
+        # What has arrived goes past the processor's caches always, what is sent only where that is faster.
+        past = (C_STREAMED_FROM, C_STREAMED_MOST) if is_upward else (0, sys.maxsize)
         self.struct = _native.Setup(
             ring=ring.handle, stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait,
             order=calls.order, enter=calls.enter, context=calls.context, is_upward=is_upward, most_chunks=LENT_CHUNKS,
-            shared_chunks=SHARED_CHUNKS, way_chunks=ONE_WAY_CHUNKS, streamed_from=C_STREAMED_FROM,
-            streamed_most=C_STREAMED_MOST, **compiled_copies.limits(thread_budget.crew(), most),
+            shared_chunks=SHARED_CHUNKS, way_chunks=ONE_WAY_CHUNKS, streamed_from=past[0], streamed_most=past[1],
+            **compiled_copies.limits(thread_budget.crew(), most),
         )  # fmt: skip
         self.library = _native.library()
         self.provided = 0

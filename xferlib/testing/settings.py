@@ -151,7 +151,7 @@ def forced(path: str | None, *, chunk_nbytes: int | None = None, helpers: int | 
     Args:
         path: One of `PATHS`; None: the library's own choice.
         chunk_nbytes: Most bytes of a staging chunk; the library's own choice if omitted.
-        helpers: How many threads help this one to copy between host arrays; the library's own choice if omitted.
+        helpers: The most threads that help this one to copy between host arrays; the library's own choice if omitted.
     """
     chosen = None if path is None else Path(path)
     tokens = plan._forced.set(chosen), _chunk.set(chunk_nbytes), _helpers.set(helpers)

@@ -203,21 +203,38 @@ class TorchWays:
 
 
 class NumpyWays:
-    """A plain copy in host memory: the peer where there is no GPU."""
+    """A plain copy in host memory: the peer where there is no GPU. A tensor stays one, as for xferlib."""
 
     name = "numpy"
 
     def up(self, case: ArrayCase, source: HostArray) -> Ways:
+        def array() -> HostArray:
+            return np.array(source, case.wanted, order="C")
+
+        if case.library != "torch":
+            memory = np.empty(case.shape, case.wanted)
+            into: Runs = {"copyto": lambda: np.copyto(memory, source, casting="unsafe")}
+            return ordinary({"array": array} if case.is_new else into)
+        import torch
+
         if case.is_new:
-            return ordinary({"array": lambda: np.array(source, case.wanted, order="C")})
-        target = np.empty(case.shape, case.wanted)
-        return ordinary({"copyto": lambda: np.copyto(target, source, casting="unsafe")})
+            return ordinary({"array, then from_numpy": lambda: torch.from_numpy(array())})
+        target = torch.empty(case.shape, dtype=getattr(torch, case.wanted))
+        return ordinary({"copyto(numpy())": lambda: np.copyto(target.numpy(), source, casting="unsafe")})
 
     def down(self, case: ArrayCase, source: HostArray, out: HostArray | None) -> Ways:
         held = np.ascontiguousarray(source)
+        if case.library != "torch":
+            array: Run = lambda: np.array(held, case.wanted, order="C")
+            return ordinary(
+                {"array": array} if out is None else {"copyto": lambda: np.copyto(out, held, casting="unsafe")}
+            )
+        import torch
+
+        tensor = torch.from_numpy(held)
         if out is None:
-            return ordinary({"array": lambda: np.array(held, case.wanted, order="C")})
-        return ordinary({"copyto": lambda: np.copyto(out, held, casting="unsafe")})
+            return ordinary({"array(numpy())": lambda: np.array(tensor.numpy(), case.wanted, order="C")})
+        return ordinary({"copyto(numpy())": lambda: np.copyto(out, tensor.numpy(), casting="unsafe")})
 
     def tree_up(self, sources: list[HostArray]) -> Ways:
         return ordinary({"copy of each": lambda: [each.copy() for each in sources]})
