@@ -84,3 +84,38 @@ def test_complex_does_not_become_real_unasked() -> None:
     xl.to_device(np.zeros(1, "complex64"), dtype="complex128", backend="numpy")
     xl.to_device(np.zeros(1, "float32"), dtype="complex64", backend="numpy")
     xl.to_device(np.zeros(1, "complex64"), dtype="bool", backend="numpy")
+
+
+def _special(dtype: str) -> np.ndarray[Any, Any]:
+    """A dtype's limits, halves between integers, and for floats NaN and infinities."""
+    if dtype == "bool":
+        return np.array([False, True])
+    if dtype in INTEGERS:
+        info = np.iinfo(dtype)
+        return np.array([info.min, info.min + 1, 0, 1, 3, info.max // 2, info.max - 1, info.max], dtype)
+    ends = [sign * 2.0**bits for bits in (7, 8, 15, 16, 31, 32, 63, 64) for sign in (-1, 1)]
+    with np.errstate(over="ignore"):
+        exact = np.array([*ends, 0.0, -0.0, 0.5, -0.5, 1.5, 2.5, 65504.0, 65520.0, 6e-8, np.inf, -np.inf], dtype)
+        near = [np.nextafter(exact, exact.dtype.type(way)) for way in (np.inf, -np.inf)]
+    return np.concatenate([exact, *near, np.array([np.nan, 0.1], dtype)])
+
+
+@pytest.mark.parametrize("source", ["bool", *INTEGERS, *FLOATS])
+def test_every_pair_of_dtypes_has_the_same_bits_everywhere(backend: str, source: str) -> None:
+    """Of sizes that the device converts, whichever side is the wider one, in order and transposed."""
+    special = _special(source)
+    chosen = np.random.default_rng(11).integers(0, special.size, (320, 500))
+    values = special[chosen]
+    sent = xl.to_device(values)
+    for target in ["bool", *INTEGERS, *FLOATS]:
+        expected = converted(special, np.dtype(target))[chosen]
+        is_nan = expected != expected
+        for found in (
+            xl.to_host(xl.to_device(values, dtype=target)),
+            xl.to_host(xl.to_device(values.T, dtype=target)).T,
+            xl.to_host(xl.to_device(values, out=xl.empty(values.shape, target), dtype=target)),
+            xl.to_host(sent, dtype=target),
+            xl.to_host(sent, out=np.empty((500, 320), target).T, dtype=target),
+        ):
+            assert_same_bits(np.where(is_nan, expected, found), expected)
+            assert (found[is_nan] != found[is_nan]).all()

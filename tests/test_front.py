@@ -305,6 +305,10 @@ STEPS = [
     ("wider, transposed", (300, 700), (1, 0), "i2", "f8"),
     ("unsigned, transposed", (300, 700), (1, 0), "i1", "u8"),
     ("unsigned", (300, 700), (0, 1), "i1", "u8"),
+    ("floats", (300, 700), (0, 1), "f4", "f8"),
+    ("halves", (300, 700), (0, 1), "f2", "f4"),
+    ("halves, transposed", (300, 700), (1, 0), "f2", "f8"),
+    ("small", (100, 350), (0, 1), "u1", "f4"),
 ]
 
 
@@ -315,6 +319,8 @@ def test_what_the_device_puts_in_order_or_converts_enters_no_function_in_python(
     direct: Any, shape: tuple[int, ...], order: tuple[int, ...], given: str, wanted: str, monkeypatch: Any
 ) -> None:
     x = bits_of(math.prod(shape) * np.dtype(given).itemsize, given, seed=5).reshape(shape).transpose(order)
+    if given != wanted and x.dtype.kind == "f":
+        x = np.nan_to_num(x)  # whose payloads may change
     out = to_device(np.zeros(x.shape, wanted), device=HERE)
     device = xl.get_device(HERE)
     plan = sys.modules["xferlib._transfer.plan"]
@@ -334,8 +340,6 @@ def test_what_the_device_puts_in_order_or_converts_enters_no_function_in_python(
     for call in (lambda: to_device(x, device=device, dtype=wanted), lambda: to_device(x, out=out, dtype=wanted)):
         assert steps(call)[-1] == "launch"
         assert_same_bits(to_host(call()), x.astype(wanted))
-    if given != wanted and np.dtype(wanted).kind == "f":
-        return  # back to integers by the casts of every kernel, which tell what is out of range
     back = np.zeros(shape, given).transpose(order)
     assert steps(lambda: to_host(out, out=back, dtype=given))[0] == "launch"
     assert_same_bits(back, x)
@@ -597,7 +601,7 @@ def test_the_driver_copies_any_number_of_bytes_of_the_pool(direct: Any, monkeypa
 
 
 def test_few_small_arrays_of_a_tree_are_copied_one_by_one(direct: Any) -> None:
-    leaves = [bits_of(4 * count, np.float32, seed=count) for count in (10, 1000, 30_000)]
+    leaves = [bits_of(4 * count, np.float32, seed=count) for count in (10, 1000, 10_000)]
     for others, is_few in [
         ([], True),
         ([3, None, "text"], True),

@@ -26,6 +26,7 @@ from xferlib._core import observe, raw
 from xferlib._core.layout import dense_order, merged_axes
 from xferlib._core.thresholds import (
     C_PIECE_MOST,
+    CAST_BY_STEP_FROM,
     CAST_ON_DEVICE_FROM,
     DRIVER_MOST_DOWN,
     DRIVER_MOST_OF_ALL,
@@ -190,8 +191,9 @@ def compiled(
     asks_pinned = is_plain
     if not keeps and means.is_cuda and may_cast:
         # Threads convert pinned memory at some 35 GB/s of the source, and the link carries it at 55.
+        least = CAST_BY_STEP_FROM if is_blocking and given.kind != "c" and wanted.kind != "c" else CAST_ON_DEVICE_FROM
         is_readable = size * given.itemsize >= CAST_ON_DEVICE_FROM and given.isnative and is_in_order
-        saves = given.itemsize < wanted.itemsize and size * wanted.itemsize >= CAST_ON_DEVICE_FROM
+        saves = given.itemsize < wanted.itemsize and size * wanted.itemsize >= least
         # One thread would convert element by element what the device puts in order with the conversion.
         is_reordered = (
             may_permute and nbytes > REORDERED_FROM and not is_in_order and given.isnative

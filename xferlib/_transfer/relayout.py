@@ -34,7 +34,8 @@ _BLOCK = 256
 _WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long", 16: "ulonglong2"}
 _NUMBERS = {
     "b1": "unsigned char", "i1": "signed char", "i2": "short", "i4": "int", "i8": "long long", "u1": "unsigned char",
-    "u2": "unsigned short", "u4": "unsigned int", "u8": "unsigned long long", "f4": "float", "f8": "double",
+    "u2": "unsigned short", "u4": "unsigned int", "u8": "unsigned long long", "f2": "half16", "f4": "float",
+    "f8": "double",
 }  # fmt: skip
 
 _NARROW_MOST = 8
@@ -45,13 +46,13 @@ _SMALL_INDICES = 1 << 31
 _SOURCE = """
 typedef long long i64;
 typedef {index} number;
-
+{conversion}
 extern "C" __global__ void copy_elements(char* dst, const char* src, i64 count{parameters}) {{
     for (number i = blockIdx.x * (number)blockDim.x + threadIdx.x; i < count; i += (number)gridDim.x * blockDim.x) {{
         number rest = i, at;
         i64 to = 0, from = 0;
         {offsets}
-        *({written}*)(dst + to) = ({written})*(const {read}*)(src + from);
+        *({written}*)(dst + to) = converted(*(const {read}*)(src + from));
     }}
 }}
 
@@ -62,7 +63,7 @@ extern "C" __global__ void copy_rows(char* dst, const char* src, i64 count, i64 
         i64 to = 0, from = 0;
         {offsets}
         for (int k = 0; k < row; k++, to += row_dst, from += row_src)
-            *({written}*)(dst + to) = ({written})*(const {read}*)(src + from);
+            *({written}*)(dst + to) = converted(*(const {read}*)(src + from));
     }}
 }}
 
@@ -84,7 +85,7 @@ extern "C" __global__ void copy_tiles(char* dst, const char* src, i64 tiles, i64
         for (int k = threadIdx.y; k < {tile}; k += {tile_rows}) {{
             i64 row = row0 + k, col = col0 + threadIdx.x;
             if (row < rows && col < cols)
-                *({written}*)(dst + to + row * row_dst + col * col_dst) = ({written})tile[threadIdx.x][k];
+                *({written}*)(dst + to + row * row_dst + col * col_dst) = converted(tile[threadIdx.x][k]);
         }}
         __syncthreads();
     }}
@@ -93,11 +94,64 @@ extern "C" __global__ void copy_tiles(char* dst, const char* src, i64 tiles, i64
 _OFFSET = "at = rest % (number)n{0}; rest /= (number)n{0}; to += (i64)at * d{0}; from += (i64)at * s{0};"
 
 
-def source(read: str, written: str, axes: int, is_large: int) -> str:
+_HALF = """
+typedef unsigned short half16;
+__device__ __forceinline__ float of_half(half16 h) {
+    float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f;
+}
+__device__ __forceinline__ half16 to_half(float f) {
+    half16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h;
+}
+__device__ __forceinline__ half16 to_half(double d) {
+    half16 h; asm("cvt.rn.f16.f64 %0, %1;" : "=h"(h) : "d"(d)); return h;
+}
+"""
+_CONVERTED = "__device__ __forceinline__ {written} converted({read} x) {{ return {value}; }}\n"
+
+
+class Conversion(NamedTuple):
+    """How a kernel converts an element."""
+
+    read: str
+    """C's type of what is read."""
+    written: str
+    value: str
+    """The expression, in C, of the element that is written, where ``x`` has been read."""
+
+
+def conversion(given: np.dtype[Any], wanted: np.dtype[Any]) -> Conversion | None:
+    """The conversion that `xferlib.kernels` makes too; None between complex numbers.
+
+    Floats saturate to integers, and NaN becomes 0. Integers become halves by way of a float.
+    """
+    read, written = (_NUMBERS.get(each.str[1:]) for each in (given, wanted))
+    if read is None or written is None:
+        return None
+    value = "of_half(x)" if read == "half16" else "(x != 0)" if given.kind == "b" else "x"
+    if wanted.kind == "b":
+        return Conversion(read, written, f"{value} != 0")
+    if written == "half16":
+        return Conversion(read, written, "to_half(x)" if read == "double" else f"to_half((float){value})")
+    if given.kind == "f" and wanted.kind in "iu":
+        return Conversion(read, written, _saturated(value, written, wanted, "" if read == "double" else "f"))
+    return Conversion(read, written, f"({written}){value}")
+
+
+def _saturated(value: str, written: str, wanted: np.dtype[Any], suffix: str) -> str:
+    bits = 8 * wanted.itemsize - (wanted.kind == "i")
+    beyond, most = 2.0**bits, (1 << bits) - 1
+    low, least = (-beyond, f"({written})(-{most}ll - 1)") if wanted.kind == "i" else (0.0, f"({written})0")
+    return (
+        f"{value} != {value} ? ({written})0 : {value} >= {beyond!r}{suffix} ? ({written}){most}ull"
+        f" : {value} < {low!r}{suffix} ? {least} : ({written}){value}"
+    )
+
+
+def source(read: str, written: str, value: str, axes: int, is_large: int) -> str:
     """CUDA source for that many axes outside the tile, or the row of a thread.
 
     Args:
-        read, written: C's types of the elements on both sides.
+        read, written, value: As in `Conversion`.
         axes: As above.
         is_large: There are more elements than 32 bits count.
     """
@@ -105,6 +159,8 @@ def source(read: str, written: str, axes: int, is_large: int) -> str:
         index="unsigned long long" if is_large else "unsigned int",
         read=read,
         written=written,
+        conversion=(_HALF if "half16" in (read, written) else "")
+        + _CONVERTED.format(read=read, written=written, value=value),
         tile=_TILE,
         tile_rows=_TILE_ROWS,
         parameters="".join(f", i64 n{axis}, i64 d{axis}, i64 s{axis}" for axis in range(axes)),
@@ -207,7 +263,7 @@ class Launch(NamedTuple):
 
     name: str
     source: str
-    key: tuple[str, str, int, int]
+    key: tuple[str, str, str, int, int]
     blocks: int
     block: tuple[int, int, int]
     args: tuple[int, ...]
@@ -225,13 +281,13 @@ def _planned(
             f"an array with {len(axes)} separate axes cannot be copied; at most {_MAX_AXES}: make it contiguous first"
         )
     axes, word = aligned(axes, dst_place, src_place, itemsize)
-    return _launch(axes, _WORDS[word], _WORDS[word])
+    return _launch(axes, Conversion(_WORDS[word], _WORDS[word], "x"))
 
 
 def converting(
     shape: tuple[int, ...], dst: tuple[int, ...], src: tuple[int, ...], given: np.dtype[Any], wanted: np.dtype[Any]
 ) -> Launch | None:
-    """The launch that copies arrays of one form, aligned to their elements, and may convert integers.
+    """The launch that copies arrays of one form, aligned to their elements, and may convert them.
 
     Args:
         shape: Of both.
@@ -239,26 +295,24 @@ def converting(
         given, wanted: The dtypes of ``src`` and of ``dst``.
 
     Returns:
-        None where C's conversion has other bits than `xferlib.kernels.casting`, and for too many axes.
+        None between complex numbers of two sizes, and for too many axes.
     """
     if (axes := len(collapsed(shape, dst, src))) > _MAX_AXES:
         return None
     if given == wanted:
         found = _planned(shape, dst, src, given.itemsize, 0, 0)
         return found if found.key[0] == _WORDS[given.itemsize] else None
-    read, written = (_NUMBERS.get(each.str[1:]) for each in (given, wanted))
-    if read is None or written is None or given.kind == "f" or wanted.kind == "b":
-        return None
+    converts = conversion(given, wanted)
     assert axes
-    return _launch(collapsed(shape, dst, src), read, written)
+    return None if converts is None else _launch(collapsed(shape, dst, src), converts)
 
 
-def _launch(axes: list[_Axis], read: str, written: str) -> Launch:
+def _launch(axes: list[_Axis], converts: Conversion) -> Launch:
     count = math.prod(axis.extent for axis in axes)
     is_large = int(count >= _SMALL_INDICES)
     crossed = _crossed(axes)
     outer = [axis for index, axis in enumerate(axes) if index not in crossed]
-    key = read, written, len(outer), is_large
+    key = *converts, len(outer), is_large
     code, threads = source(*key), (_BLOCK, 1, 1)
     if not crossed:
         return Launch("copy_elements", code, key, -(-count // _BLOCK), threads, (count, *_flat(axes)))

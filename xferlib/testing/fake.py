@@ -34,12 +34,7 @@ from xferlib.backends.base import (
     staging_failure,
 )
 from xferlib.errors import PinnedMemoryError
-from xferlib.testing.fake_machine import FakeBlock, FakeEvent, FakeMachine, FakePoint, FakeQueue
-
-_WORDS = {
-    "unsigned char": "u1", "unsigned short": "u2", "unsigned int": "u4", "unsigned long long": "u8", "float": "f4",
-    "signed char": "i1", "short": "i2", "int": "i4", "long long": "i8", "double": "f8", "ulonglong2": "V16",
-}  # fmt: skip
+from xferlib.testing.fake_machine import WORDS, FakeBlock, FakeEvent, FakeMachine, FakePoint, FakeQueue, fill_converted
 
 
 def _raw(pointer: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, typestr: str) -> Any:
@@ -321,8 +316,10 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
         words = re.search(r"\*\(([a-z0-9 ]+)\*\)\(dst.*\*\(const ([a-z0-9 ]+)\*\)\(src", source)
         assert signature is not None, f"the fake device knows no kernel {name!r}"
         assert words is not None
-        types = [np.dtype(_WORDS[word]) for word in words.groups()]
-        return SimpleNamespace(name=name, device=device, count=signature[1].count(",") + 1, types=types)
+        written, read = ("?" if " != 0; }" in source else WORDS[words[1]]), WORDS[words[2]]
+        return SimpleNamespace(
+            name=name, device=device, count=signature[1].count(",") + 1, types=[*map(np.dtype, (written, read))]
+        )
 
     def launch(
         self, kernel: Any, grid: Any, block: Any, params: int, *, stream: RawStream, shared_nbytes: int = 0
@@ -347,4 +344,4 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
         ranges = tuple(np.lib.array_utils.byte_bounds(each) for each in (dst, src))
         if kernel.device is not stream.device:
             self.machine.violations.append(f"a kernel loaded on {kernel.device} was launched on {stream.device}")
-        self.machine.enqueue(stream, lambda: np.copyto(dst, src, casting="unsafe"), ranges)
+        self.machine.enqueue(stream, lambda: fill_converted(dst, src), ranges)

@@ -18,6 +18,13 @@ import numpy as np
 from xferlib.backends.base import Device, RawStream, RecordedWork
 from xferlib.errors import DeviceMemoryError, ForkError, PinnedMemoryError, TransferError
 
+WORDS = {
+    "unsigned char": "u1", "unsigned short": "u2", "unsigned int": "u4", "unsigned long long": "u8",
+    "signed char": "i1", "short": "i2", "int": "i4", "long long": "i8", "half16": "f2", "float": "f4", "double": "f8",
+    "ulonglong2": "V16",
+}  # fmt: skip
+"""dtypes by C's names of them, in the kernels of `xferlib._transfer.relayout`."""
+
 POISON = 0xA5
 """The byte that fills fresh and freed memory."""
 
@@ -231,3 +238,15 @@ class FakeMachine:
             self.enter()
             while self.step_any():
                 pass
+
+
+def fill_converted(dst: np.ndarray[Any, Any], src: np.ndarray[Any, Any]) -> None:
+    """``dst[...] = src``, converted as kernels do: floats saturate to integers, and NaN becomes 0."""
+    if src.dtype.kind == "f" and dst.dtype.kind in "iu":
+        limits = np.iinfo(dst.dtype)
+        values, beyond = src.astype(np.float64), 2.0 ** (limits.bits - (dst.dtype.kind == "i"))
+        is_large, is_small = values >= beyond, values < float(limits.min)
+        src = np.where(np.isnan(values) | is_large | is_small, 0, values).astype(dst.dtype)
+        src[is_large], src[is_small] = limits.max, limits.min
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.copyto(dst, src, casting="unsafe")
