@@ -822,3 +822,43 @@ def test_too_many_arguments_are_left_to_python() -> None:
     )
     with pytest.raises(ValueError, match="kind x"):
         bound(driver, (Field(int, "x", 0),))
+
+
+# --- comparisons of arrays with earlier ones
+
+
+@compiled
+@given(
+    st.lists(st.tuples(st.sampled_from(["f4", "i2"]), st.integers(0, 2), st.booleans()), max_size=4),
+    st.lists(st.tuples(st.sampled_from(["f4", "i2"]), st.integers(0, 2), st.booleans()), max_size=4),
+)
+def test_arrays_are_alike_if_their_types_and_attributes_are(first: list[Any], second: list[Any]) -> None:
+    def made(rows: list[Any]) -> list[Any]:
+        return [(np.zeros if is_array else np.ma.zeros)(extent, dtype) for dtype, extent, is_array in rows]
+
+    alike = driver_calls.bind_alike(("dtype", "shape"), made(first))
+    assert alike is not None
+    assert alike(*made(second)) == (first == second)
+    assert alike(*made(first))
+
+
+@compiled
+def test_an_error_of_an_attribute_reaches_the_caller() -> None:
+    class Leaving:
+        has_gone = False
+
+        @property
+        def shape(self) -> Any:
+            if self.has_gone:
+                raise RuntimeError("it has gone")
+            return (3,)
+
+    array = Leaving()
+    alike = driver_calls.bind_alike(("shape",), [array])
+    assert alike is not None
+    assert alike(array)
+    assert not alike(SimpleNamespace(shape=(3,))), "of another type, which is not asked"
+    assert not alike()
+    Leaving.has_gone = True
+    with pytest.raises(RuntimeError, match="gone"):
+        alike(array)

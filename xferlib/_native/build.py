@@ -25,7 +25,7 @@ LIBRARIES = (
 )
 PARTS = {
     "staging.c": ("ring.c", "strided.c"),
-    "calls.c": ("front.c", "launch.c", "lease.c", "leaves.c", "stager.c", "step.c"),
+    "calls.c": ("alike.c", "front.c", "launch.c", "lease.c", "leaves.c", "stager.c", "step.c"),
 }
 """Other C files that a library is made from."""
 EXTENSIONS = frozenset({"calls.c"})

@@ -9,6 +9,7 @@
    holds the GIL waits for ever. Every call of the driver therefore releases it, except those that read what belongs to the
    calling thread or is constant. */
 
+#include "alike.h"
 #include "copier.h"
 #include "front.h"
 #include "launch.h"
@@ -620,6 +621,8 @@ static PyMethodDef methods[] = {
     {"forget_ends", xf_forget_ends, METH_NOARGS, "forget_ends(): know no library and no device any more."},
     {"lend", (PyCFunction)(void (*)(void))xf_lend, METH_FASTCALL,
      "lend(type, free, dead): a lease of the last free block of the pinned pool; None where none is free."},
+    {"bind_alike", xf_bind_alike, METH_VARARGS,
+     "bind_alike(types, names, values): whether arrays are of these types, and their attributes have these values."},
     {"bind_launch", xf_bind_launch, METH_VARARGS,
      "bind_launch(launch, kernel, config, stream_at, matches, names, is_method, note, fields): a checked launch, repeated."},
     {"guard_thread", guard_thread, METH_NOARGS,

@@ -16,7 +16,7 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -270,6 +270,15 @@ def bind_copy_each(copy: int) -> Callable[[list[int], list[int], list[int], int]
     if (module := _module()) is None:
         return None
     made: Callable[[list[int], list[int], list[int], int], int] = module.bind_copy_each(copy)
+    return made
+
+
+def bind_alike(names: tuple[str, ...], arrays: Sequence[Any]) -> Callable[..., bool] | None:
+    """A function that compares as many arrays with these, by their types and attributes; None where not compiled."""
+    if (module := _module()) is None:
+        return None
+    values = tuple(tuple(getattr(each, name) for name in names) for each in arrays)
+    made: Callable[..., bool] = module.bind_alike(tuple(map(type, arrays)), names, values)
     return made
 
 

@@ -18,7 +18,7 @@ from xferlib._core.backend_options import PlainArrays
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.raw import RawStream
-from xferlib._native.driver_calls import ArrayAddress
+from xferlib._native.driver_calls import ArrayAddress, bind_alike
 from xferlib._runtime.interrupts import deferred
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.memory import Guard
@@ -26,7 +26,7 @@ from xferlib.errors import BackendUnavailableError
 
 _LAYOUT = ("__class__", "dtype", "shape", "strides")
 # Private, but 0.05 us less than the strides: the layout of arrays that are contiguous.
-_contiguous = attrgetter("__class__", "dtype", "shape", "_c_contiguous")
+_CONTIGUOUS = ("dtype", "shape", "_c_contiguous")
 
 
 _current_stream = cupy.cuda.get_current_stream
@@ -80,7 +80,7 @@ class CupyBackend(CudaBackend):
 
     def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
         if len(self._devices) == 1 and all(getattr(each, "_c_contiguous", False) for each in arrays):
-            return matching(_contiguous, arrays)
+            return bind_alike(_CONTIGUOUS, arrays) or matching(attrgetter("__class__", *_CONTIGUOUS), arrays)
         return super().matcher(arrays)
 
     address = ArrayAddress(("data", "ptr"))

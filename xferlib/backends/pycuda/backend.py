@@ -35,7 +35,8 @@ from xferlib.backends.cuda.streams import Made
 from xferlib.backends.pycuda import array as arrays
 from xferlib.backends.pycuda.array import PycudaArray
 
-_layout: Callable[[Any], Hashable] = attrgetter("__class__", "dtype", "shape", "strides")
+_LAYOUT = ("dtype", "shape", "strides")
+_layout: Callable[[Any], Hashable] = attrgetter("__class__", *_LAYOUT)
 
 
 class _Pushed:
@@ -139,6 +140,10 @@ class PycudaBackend(CudaBackend):
     def _signature_with_device(self, array: Array) -> Hashable:
         memory = array.gpudata
         return _layout(array), memory.device if type(memory) is DeviceAddress else self._device_at(array)
+
+    def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
+        compiled = driver_calls.bind_alike(_LAYOUT, arrays) if len(self._devices) == 1 else None
+        return compiled or super().matcher(arrays)
 
     address = driver_calls.ArrayAddress(("gpudata",))
 

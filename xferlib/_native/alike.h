@@ -1,0 +1,10 @@
+/* Comparisons of arrays with earlier ones: see alike.c. */
+
+#ifndef XFERLIB_ALIKE_H
+#define XFERLIB_ALIKE_H
+
+#include "lease.h"
+
+PyObject *xf_bind_alike(PyObject *module, PyObject *arguments);
+
+#endif
