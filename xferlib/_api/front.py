@@ -18,12 +18,14 @@ from xferlib._core import defaults, devices, registry
 from xferlib._core.array import DTYPES
 from xferlib._core.device import Device
 from xferlib._core.thresholds import (
-    CAST_BY_STEP_FROM,
+    CAST_TO_HALF_FROM,
+    CAST_TO_QUARTER_FROM,
     DRIVER_MOST_DOWN,
     DRIVER_MOST_UP,
     GATHERED_MOST,
     HOST_ONE_CALL_MOST,
     LOOPED_FROM,
+    REORDERED_ELEMENTS_FROM,
     REORDERED_FROM,
     THROUGH_FROM,
     THROUGH_MOST,
@@ -61,7 +63,7 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     functions = (_may_skip, _settle, _introduce, _resolve, defaults.scope, to_device, to_host)
     limits = (
         DRIVER_MOST_UP, DRIVER_MOST_DOWN, HOST_ONE_CALL_MOST, THROUGH_FROM, THROUGH_MOST, GATHERED_MOST, LOOPED_FROM,
-        REORDERED_FROM, CAST_BY_STEP_FROM,
+        REORDERED_FROM, REORDERED_ELEMENTS_FROM, CAST_TO_HALF_FROM, CAST_TO_QUARTER_FROM,
     )  # fmt: skip
     numbers: dict[Any, int] = {}
     for number, (dtype, *_) in enumerate(elements):

@@ -118,9 +118,10 @@ static struct {
     void (*copy)(const Layout *, char *, char *, int64_t, int, int64_t, int64_t, int64_t, int64_t); /* of staging.c */
     int64_t helper_nbytes, helpers, most_threads, spin_ns; /* its last arguments */
     Py_ssize_t most_up, most_down, most_copied, least_through, most_through, most_spread; /* bytes */
-    Py_ssize_t most_ordered;  /* bytes of an array without gaps that the host puts in order */
+    Py_ssize_t most_ordered;    /* bytes of an array without gaps that the host puts in order */
+    Py_ssize_t least_reordered; /* elements; fewer it puts in order too */
     Py_ssize_t least_looped;  /* bytes; from here on threads take part in a loop */
-    Py_ssize_t least_cast; /* bytes; from here on Python decides where a conversion happens */
+    Py_ssize_t least_halved, least_quartered; /* bytes; from here on Python decides where what is converted so is */
     PyTypeObject *dtype;   /* NumPy's */
     PyObject *dtypes;      /* dict: dtype, scalar type or name -> number of the element */
     PyObject *swapped;     /* dict: dtype in the other byte order -> the same */
@@ -536,14 +537,17 @@ static int is_for_host(const description *host, int wanted)
 {
     Py_ssize_t there = bytes_there(host, wanted);
     int is_changed = host->is_swapped || host->element != wanted;
-    int is_wider = front.elements[host->element].itemsize > front.elements[wanted].itemsize;
+    Py_ssize_t size = front.elements[host->element].itemsize, size_there = front.elements[wanted].itemsize;
+    Py_ssize_t least = 4 * size <= size_there || 4 * size_there <= size ? front.least_quartered : front.least_halved;
+    int is_wider = size > size_there;
     if (host->count <= 0)
         return 0;
-    if (!host->is_c && there > front.most_ordered && (!is_changed || !is_wider) && is_dense(host))
+    if (!host->is_c && there > front.most_ordered && host->count >= front.least_reordered && (!is_changed || !is_wider) &&
+        is_dense(host))
         return 0;
-    if (!is_changed || (host->nbytes < front.least_cast && there < front.least_cast))
+    if (!is_changed || (host->nbytes < least && there < least))
         return 1;
-    return is_wider || front.elements[host->element].itemsize == front.elements[wanted].itemsize;
+    return is_wider || size == size_there;
 }
 
 /* Describe an array in host memory for strided.c: neighbouring axes that are one in memory become one. */
@@ -1175,11 +1179,11 @@ PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
 {
     PyObject *elements, *numpy, *module, *doc_up, *doc_down, *up = NULL, *down = NULL;
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnnnnnnnn)(O!O!O!)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
+    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnnnnnnnnnn)(O!O!O!)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
                           &front.scope, &front.to_device, &front.to_host, &PyList_Type, &front.number,
                           &PyList_Type, &front.scopes, &front.ndarray, &front.device, &front.most_up,
                           &front.most_down, &front.most_copied, &front.least_through, &front.most_through, &front.most_spread,
-                          &front.least_looped, &front.most_ordered, &front.least_cast, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
+                          &front.least_looped, &front.most_ordered, &front.least_reordered, &front.least_halved, &front.least_quartered, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
                           &PyDict_Type, &front.swapped, &PyList_Type, &elements, &numpy, &module, &doc_up, &doc_down))
         return NULL;
     Py_INCREF(arguments); /* and so all that it holds */

@@ -26,13 +26,15 @@ from xferlib._core import observe, raw
 from xferlib._core.layout import dense_order, merged_axes
 from xferlib._core.thresholds import (
     C_PIECE_MOST,
-    CAST_BY_STEP_FROM,
     CAST_ON_DEVICE_FROM,
+    CAST_TO_HALF_FROM,
+    CAST_TO_QUARTER_FROM,
     DRIVER_MOST_DOWN,
     DRIVER_MOST_OF_ALL,
     DRIVER_MOST_UP,
     GATHERED_MOST,
     MEDIUM_NBYTES,
+    REORDERED_ELEMENTS_FROM,
     REORDERED_FROM,
     SMALL_NBYTES,
 )
@@ -191,12 +193,11 @@ def compiled(
     asks_pinned = is_plain
     if not keeps and means.is_cuda and may_cast:
         # Threads convert pinned memory at some 35 GB/s of the source, and the link carries it at 55.
-        least = CAST_BY_STEP_FROM if is_blocking and given.kind != "c" and wanted.kind != "c" else CAST_ON_DEVICE_FROM
         is_readable = size * given.itemsize >= CAST_ON_DEVICE_FROM and given.isnative and is_in_order
-        saves = given.itemsize < wanted.itemsize and size * wanted.itemsize >= least
+        saves = given.itemsize < wanted.itemsize and size * wanted.itemsize >= _cast_from(given, wanted, is_blocking)
         # One thread would convert element by element what the device puts in order with the conversion.
         is_reordered = (
-            may_permute and nbytes > REORDERED_FROM and not is_in_order and given.isnative
+            may_permute and _is_reordered(size, nbytes) and not is_in_order and given.isnative
             and given.itemsize <= wanted.itemsize and dense_order(shape, strides, given.itemsize) is not None
         )  # fmt: skip
         if saves or is_reordered or (is_readable and memory != "pageable"):
@@ -220,7 +221,7 @@ def compiled(
     order = dense_order(shape, strides, given.itemsize) if keeps and not is_plain else None
     most = max(nbytes, size * given.itemsize)
     may_permute = may_permute and means.kernels and order is not None
-    is_permuted = may_permute and nbytes > REORDERED_FROM
+    is_permuted = may_permute and _is_reordered(size, nbytes)
     if is_blocking and forced is None and not (is_plain or is_permuted) and _is_gathered(most, means, is_upload):
         return replace(plan, path=Path.SMALL)
     if forced is not Path.STAGED and forced is not Path.SMALL:
@@ -234,6 +235,18 @@ def compiled(
     if unit > means.most_piece:
         unit = wanted.itemsize
     return replace(plan, cut=_cut(nbytes, unit, means, is_upload))
+
+
+def _is_reordered(size: int, nbytes: int) -> bool:
+    """Whether the device puts elements in order sooner than the host does."""
+    return nbytes > REORDERED_FROM and size >= REORDERED_ELEMENTS_FROM
+
+
+def _cast_from(given: np.dtype[Any], wanted: np.dtype[Any], is_blocking: bool) -> int:
+    """Bytes of the wider side from which on the device converts, to which fewer bytes are sent then."""
+    if not is_blocking or given.kind == "c" or wanted.kind == "c":
+        return CAST_ON_DEVICE_FROM
+    return CAST_TO_QUARTER_FROM if 4 * given.itemsize <= wanted.itemsize else CAST_TO_HALF_FROM
 
 
 def _is_drivers(nbytes: int, means: Means, memory: Memory, is_upload: bool) -> bool:
