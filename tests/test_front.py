@@ -76,7 +76,7 @@ class Direct(FakeBackend):
     def __init__(self) -> None:
         super().__init__()
         self.seen: list[str] = []
-        self.result = self.launch_result = 0
+        self.result = self.launch_result = self.later_result = 0
         self.from_pinned = False
         self.managed = range(0)
         """Addresses of memory that the driver knows, but has not pinned."""
@@ -85,6 +85,7 @@ class Direct(FakeBackend):
             ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t)(self._send),
             ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t)(self._fetch),
             ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t, ctypes.c_void_p)(self._enqueue),
+            ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t, ctypes.c_void_p)(self._fetch_later),
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(WORD))(self._context),
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda stream: int(not self.stream_done(self._here()))),
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint), ctypes.c_uint, WORD)(self._attribute),
@@ -120,6 +121,14 @@ class Direct(FakeBackend):
             not self.copy_to_device(dst, src, nbytes, stream=self._here())
         )  # which reads at once, and may write late
 
+    def _fetch_later(self, dst: int, src: int, nbytes: int, stream: int | None) -> int:
+        assert not stream
+        assert self.is_pinned(dst)
+        self.seen.append("fetch later")
+        if not self.later_result:
+            self.copy(dst, src, nbytes, stream=self._here())
+        return self.later_result
+
     def _context(self, context: Any) -> int:
         context[0] = 7 + self.device_current().index
         return 0
@@ -148,12 +157,12 @@ class Direct(FakeBackend):
         return self.launch_result
 
     def direct(self, device: Any) -> DirectCopies:
-        send, fetch, enqueue, current, query, attribute, launch = (
+        send, fetch, enqueue, fetch_later, current, query, attribute, launch = (
             ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._functions
         )
         return DirectCopies(
-            send=send, fetch=fetch, enqueue=enqueue, current=current, query=query, attribute=attribute,
-            context=7 + device.index,
+            send=send, fetch=fetch, enqueue=enqueue, fetch_later=fetch_later, current=current, query=query,
+            attribute=attribute, context=7 + device.index,
             empty=lambda shape, dtype: self.empty(shape, dtype, device=device, stream=self._here()),
             pointer=lambda array: array.pointer, stream=lambda: self.stream_current(device).handle,
             is_current=lambda: self.device_current() is device, launch=launch,
@@ -164,7 +173,7 @@ class Direct(FakeBackend):
 def direct() -> Any:
     with fresh_registry(direct=Direct):
         found: Any = backend_named("direct")  # made once for all tests
-        found.result, found.launch_result, found.managed = 0, 0, range(0)
+        found.result, found.launch_result, found.later_result, found.managed = 0, 0, 0, range(0)
         found.seen.clear()
         yield found
         found.machine.finish()
@@ -599,6 +608,33 @@ def test_the_driver_copies_any_number_of_bytes_of_the_pool(direct: Any, monkeypa
     assert direct.seen == ["fetch"]
     assert_same_bits(out, x)
     assert_same_bits(to_host(to_device(x[1::2], out=xl.empty(len(x) // 2, x.dtype, device=HERE))), x[1::2])
+
+
+@pytest.mark.parametrize("count", [2, 3, 20])
+def test_a_few_arrays_go_to_pinned_memory_with_one_wait(direct: Any, count: int) -> None:
+    expected = [bits_of(4000 * (number + 1), np.float32, seed=number) for number in range(count)]
+    tree = {"arrays": [to_device(each, device=HERE) for each in expected], "other": 3}
+    xl.synchronize(HERE)
+    direct.seen.clear()
+    found = xl.tree.to_host(tree, pinned=True)
+    assert direct.seen == ["fetch later"] * (count - 1) + ["fetch"]
+    assert found["other"] == 3
+    for one, other in zip(found["arrays"], expected, strict=True):
+        assert direct.is_pinned(one.ctypes.data)
+        assert_same_bits(one, other)
+
+
+@pytest.mark.parametrize("fails", ["later_result", "result"])
+def test_arrays_whose_copy_is_refused_go_to_pinned_memory_by_python(direct: Any, fails: str) -> None:
+    expected = [bits_of(4000, np.float32, seed=number) for number in range(4)]
+    arrays = [to_device(each, device=HERE) for each in expected]
+    transposed = to_device(expected[0].reshape(10, 100), device=HERE).transpose()
+    xl.synchronize(HERE)
+    found = xl.tree.to_host([*arrays, transposed], pinned=True)  # the last is none that can be enqueued
+    assert_same_bits(found[-1], expected[0].reshape(10, 100).T)
+    setattr(direct, fails, 1)
+    for one, other in zip(xl.tree.to_host(arrays, pinned=True), expected, strict=True):
+        assert_same_bits(one, other)
 
 
 def test_few_small_arrays_of_a_tree_are_copied_one_by_one(direct: Any) -> None:

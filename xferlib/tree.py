@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from xferlib._api import transfers
+from xferlib._api import front, transfers
 from xferlib._api.files import saving
 from xferlib._core import registry
 from xferlib._core.array import check_dtype
 from xferlib._core.containers import flatten, register, say_where
 from xferlib._core.ordering import capture
-from xferlib._core.thresholds import DRIVER_MOST_UP, FEW_LEAVES, PACKED_LEAF_MOST, PACKED_UP_FROM
+from xferlib._core.thresholds import DRIVER_MOST_UP, FEW_LEAVES, FEW_PINNED_LEAVES, PACKED_LEAF_MOST, PACKED_UP_FROM
 from xferlib._runtime import peer_names
 from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag
 from xferlib._transfer import copies, ends, host_copy, many, packing, plan
@@ -133,6 +133,15 @@ def _sent(
     return results, many.to_device(leaves, results, packed, alone, dtype, target, current)
 
 
+def _few_pinned(leaves: list[Any]) -> list[Any] | None:
+    """Copy a few arrays to pinned memory, waiting once; None, a no-op, where they are many, or of several kinds."""
+    numbers = [number for number, leaf in enumerate(leaves) if registry.backend_of(leaf) is not None]
+    if not 1 < len(numbers) <= FEW_PINNED_LEAVES or not plan.may_skip():
+        return None
+    found = front.fetched_pinned([leaves[number] for number in numbers])
+    return None if found is None else _with(leaves, numbers, found)
+
+
 def _with(leaves: list[Any], numbers: list[int], new: list[Any]) -> list[Any]:
     """The leaves, with ``new`` ones at these numbers."""
     results = list(leaves)
@@ -178,6 +187,8 @@ def _to_host(tree: Any, stream: Any, *, pinned: bool, copy: bool | None) -> Any:
         return rebuild(_with(leaves, moving, got))
     if len(leaves) == 1 and registry.backend_of(leaves[0]) is not None:
         return rebuild([transfers.to_host(leaves[0], stream=stream, pinned=pinned)])
+    if pinned and stream is None and (results := _few_pinned(leaves)) is not None:
+        return rebuild(results)
     if stream is None and _are_few(leaves, PACKED_LEAF_MOST):
         return rebuild(
             [leaf if registry.backend_of(leaf) is None else transfers.to_host(leaf, pinned=pinned) for leaf in leaves]

@@ -37,6 +37,7 @@ from xferlib._runtime.handoff import is_followed
 from xferlib._transfer import compiled_copies, compiled_staging, plan
 
 if TYPE_CHECKING:
+    from xferlib._core.array import Array
     from xferlib._core.backend import Backend
     from xferlib._core.layout import HostArray
 
@@ -78,6 +79,12 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
         )  # fmt: skip
     except RuntimeError:  # a NumPy of another ABI
         return to_device, to_host
+    return found
+
+
+def fetched_pinned(arrays: list[Array]) -> list[HostArray] | None:
+    """Copy arrays in C order of one device to pinned memory, waiting once; None, a no-op, where C does not do it."""
+    found: list[HostArray] | None = _front.fetch_pinned(arrays) if _front is not None else None
     return found
 
 
@@ -194,7 +201,8 @@ def _added(device: Device) -> int:
         functools.partial(device_step.described, part, device) if direct.launch else None,
     )  # fmt: skip
     of_driver = (
-        direct.send, direct.fetch, direct.enqueue, direct.current, direct.query, direct.attribute, direct.launch,
+        direct.send, direct.fetch, direct.enqueue, direct.fetch_later, direct.current, direct.query, direct.attribute,
+        direct.launch,
     )  # fmt: skip
     return _add(
         device, library, device.index, _ON_DEVICE, functions, (*pool.lending(), is_followed),
@@ -215,7 +223,7 @@ def _add(
     kind: int,
     functions: tuple[Any, ...] = (None,) * 10,
     pool: tuple[Any, ...] = (None,) * 5,
-    addresses: tuple[int, ...] = (0,) * 11,
+    addresses: tuple[int, ...] = (0,) * 12,
     context: int = 0,
 ) -> int:
     found: int = _front.add_end(device, library, index, kind, functions, pool, addresses, context)

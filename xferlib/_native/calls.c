@@ -618,6 +618,8 @@ static PyMethodDef methods[] = {
      "add_library(type, is_known, exchange, whole, is_negated, is_conjugate, recording, note_write): its number."},
     {"add_end", xf_add_end, METH_VARARGS,
      "add_end(device, library, index, kind, functions, pool, addresses, context): its number."},
+    {"fetch_pinned", xf_fetch_pinned, METH_O,
+     "fetch_pinned(arrays): their elements in pinned memory; None, and nothing done, where Python is to do it."},
     {"forget_ends", xf_forget_ends, METH_NOARGS, "forget_ends(): know no library and no device any more."},
     {"lend", (PyCFunction)(void (*)(void))xf_lend, METH_FASTCALL,
      "lend(type, free, dead): a lease of the last free block of the pinned pool; None where none is free."},

@@ -109,7 +109,7 @@ __device__ __forceinline__ half16 to_half(double d) {
 _CONVERTED = "__device__ __forceinline__ {written} converted({read} x) {{ return {value}; }}\n"
 
 
-class Conversion(NamedTuple):
+class ElementConversion(NamedTuple):
     """How a kernel converts an element."""
 
     read: str
@@ -119,7 +119,7 @@ class Conversion(NamedTuple):
     """The expression, in C, of the element that is written, where ``x`` has been read."""
 
 
-def conversion(given: np.dtype[Any], wanted: np.dtype[Any]) -> Conversion | None:
+def conversion(given: np.dtype[Any], wanted: np.dtype[Any]) -> ElementConversion | None:
     """The conversion that `xferlib.kernels` makes too; None between complex numbers.
 
     Floats saturate to integers, and NaN becomes 0. Integers become halves by way of a float.
@@ -129,12 +129,12 @@ def conversion(given: np.dtype[Any], wanted: np.dtype[Any]) -> Conversion | None
         return None
     value = "of_half(x)" if read == "half16" else "(x != 0)" if given.kind == "b" else "x"
     if wanted.kind == "b":
-        return Conversion(read, written, f"{value} != 0")
+        return ElementConversion(read, written, f"{value} != 0")
     if written == "half16":
-        return Conversion(read, written, "to_half(x)" if read == "double" else f"to_half((float){value})")
+        return ElementConversion(read, written, "to_half(x)" if read == "double" else f"to_half((float){value})")
     if given.kind == "f" and wanted.kind in "iu":
-        return Conversion(read, written, _saturated(value, written, wanted, "" if read == "double" else "f"))
-    return Conversion(read, written, f"({written}){value}")
+        return ElementConversion(read, written, _saturated(value, written, wanted, "" if read == "double" else "f"))
+    return ElementConversion(read, written, f"({written}){value}")
 
 
 def _saturated(value: str, written: str, wanted: np.dtype[Any], suffix: str) -> str:
@@ -151,7 +151,7 @@ def source(read: str, written: str, value: str, axes: int, is_large: int) -> str
     """CUDA source for that many axes outside the tile, or the row of a thread.
 
     Args:
-        read, written, value: As in `Conversion`.
+        read, written, value: As in `ElementConversion`.
         axes: As above.
         is_large: There are more elements than 32 bits count.
     """
@@ -281,7 +281,7 @@ def _planned(
             f"an array with {len(axes)} separate axes cannot be copied; at most {_MAX_AXES}: make it contiguous first"
         )
     axes, word = aligned(axes, dst_place, src_place, itemsize)
-    return _launch(axes, Conversion(_WORDS[word], _WORDS[word], "x"))
+    return _launch(axes, ElementConversion(_WORDS[word], _WORDS[word], "x"))
 
 
 def converting(
@@ -307,7 +307,7 @@ def converting(
     return None if converts is None else _launch(collapsed(shape, dst, src), converts)
 
 
-def _launch(axes: list[_Axis], converts: Conversion) -> Launch:
+def _launch(axes: list[_Axis], converts: ElementConversion) -> Launch:
     count = math.prod(axis.extent for axis in axes)
     is_large = int(count >= _SMALL_INDICES)
     crossed = _crossed(axes)

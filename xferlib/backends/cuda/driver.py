@@ -104,6 +104,7 @@ DIRECT = {
     "send": _address("cuMemcpyHtoD_v2"),
     "fetch": _address("cuMemcpyDtoH_v2"),
     "enqueue": _address("cuMemcpyHtoDAsync_v2"),
+    "fetch_later": _address("cuMemcpyDtoHAsync_v2"),
     "current": _address("cuCtxGetCurrent"),
     "query": _address("cuStreamQuery"),
     "attribute": _address("cuPointerGetAttribute"),
