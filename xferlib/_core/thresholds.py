@@ -76,7 +76,7 @@ FEW_LEAVES = 8
 """Fewer arrays are copied by the driver one after the other, if all are small: on an H100's host one takes some 10 us,
 and to begin a tree takes Python 80."""
 FEW_PINNED_LEAVES = 20
-"""Up to so many arrays go to pinned memory by a copy each, which are enqueued, and waited for once."""
+"""Up to this number of arrays go to pinned memory by a copy each, which are enqueued, and waited for once."""
 PACKED_UP_FROM = 3
 """Small leaves are packed from this number on: to begin a slab takes as long as the copies of two leaves."""
 PACKED_DOWN_FROM = 2
