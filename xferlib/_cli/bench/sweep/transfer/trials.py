@@ -47,7 +47,7 @@ def of_tree(case: TreeCase, peers: Peers) -> Trial:
     trial = Trial(subject=own.name, problem=problem, change=_changer(source[0]))
     for library in (own, *map(ways.of, peers.libraries.values())):
         make = library.tree_up if case.is_upload else library.tree_down
-        trial.add(library.name, partial(make, source))
+        trial.add(library.name, partial(make, source, case.library))
     return trial
 
 

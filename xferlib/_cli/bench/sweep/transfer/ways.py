@@ -27,8 +27,10 @@ class LibraryWays(Protocol):
     def down(self, case: ArrayCase, source: HostArray, out: HostArray | None) -> Ways:
         """Ways to the host, of a device array with the elements of ``source``; into ``out`` if given."""
 
-    def tree_up(self, sources: list[HostArray]) -> Ways: ...
-    def tree_down(self, sources: list[HostArray]) -> Ways: ...
+    def tree_up(self, sources: list[HostArray], backend: str) -> Ways:
+        """Ways to the device, where xferlib makes arrays of ``backend``."""
+
+    def tree_down(self, sources: list[HostArray], backend: str) -> Ways: ...
 
 
 class XferlibWays(libraries.XferlibDevice):
@@ -59,10 +61,10 @@ class XferlibWays(libraries.XferlibDevice):
             ways |= pinned({"to_host(pinned=True)": lambda: xl.to_host(held, pinned=True, **options)})
         return ways
 
-    def tree_up(self, sources: list[HostArray]) -> Ways:
+    def tree_up(self, sources: list[HostArray], backend: str) -> Ways:
         return ordinary({"tree.to_device": self.awaited(lambda: xl.tree.to_device(sources, device=self.place))})
 
-    def tree_down(self, sources: list[HostArray]) -> Ways:
+    def tree_down(self, sources: list[HostArray], backend: str) -> Ways:
         held = xl.tree.to_device(sources, device=self.place)
         ways = ordinary({"tree.to_host": lambda: xl.tree.to_host(held)})
         if self._pins:
@@ -116,10 +118,10 @@ class CupyWays:
         """Request a new pinned array, and do not wait for it."""
         return held.astype(dtype, copy=False).get(out=self._new_pinned(held.shape, dtype), blocking=False)
 
-    def tree_up(self, sources: list[HostArray]) -> Ways:
+    def tree_up(self, sources: list[HostArray], backend: str) -> Ways:
         return ordinary({"asarray of each": self._awaited(lambda: [self._cupy.asarray(each) for each in sources])})
 
-    def tree_down(self, sources: list[HostArray]) -> Ways:
+    def tree_down(self, sources: list[HostArray], backend: str) -> Ways:
         held = [self._cupy.asarray(each) for each in sources]
         dtype = str(held[0].dtype)
         late = self._awaited(lambda: [self._pinned(each, dtype) for each in held])
@@ -184,7 +186,7 @@ class TorchWays:
             return ordinary({"copy_": lambda: target.copy_(held)})
         return ordinary({"cpu, assigned": lambda: np.copyto(out, held.to(wanted).cpu().numpy())})
 
-    def tree_up(self, sources: list[HostArray]) -> Ways:
+    def tree_up(self, sources: list[HostArray], backend: str) -> Ways:
         tensors = [self._tensor(each) for each in sources]
         runs: Runs = {"to of each": self._awaited(lambda: [each.to(self._device, copy=True) for each in tensors])}
         if self._pins:
@@ -193,7 +195,7 @@ class TorchWays:
             )
         return ordinary(runs)
 
-    def tree_down(self, sources: list[HostArray]) -> Ways:
+    def tree_down(self, sources: list[HostArray], backend: str) -> Ways:
         held = [self._tensor(each).to(self._device, copy=True) for each in sources]
         ways = ordinary({"cpu of each": lambda: [each.to("cpu", copy=not self._pins) for each in held]})
         if self._pins:
@@ -236,10 +238,20 @@ class NumpyWays:
             return ordinary({"array(numpy())": lambda: np.array(tensor.numpy(), case.wanted, order="C")})
         return ordinary({"copyto(numpy())": lambda: np.copyto(out, tensor.numpy(), casting="unsafe")})
 
-    def tree_up(self, sources: list[HostArray]) -> Ways:
-        return ordinary({"copy of each": lambda: [each.copy() for each in sources]})
+    def tree_up(self, sources: list[HostArray], backend: str) -> Ways:
+        if backend != "torch":
+            return ordinary({"copy of each": lambda: [each.copy() for each in sources]})
+        import torch
 
-    tree_down = tree_up
+        return ordinary({"copy of each, then from_numpy": lambda: [torch.from_numpy(each.copy()) for each in sources]})
+
+    def tree_down(self, sources: list[HostArray], backend: str) -> Ways:
+        if backend != "torch":
+            return self.tree_up(sources, backend)
+        import torch
+
+        tensors = [torch.from_numpy(each) for each in sources]
+        return ordinary({"copy of each's numpy()": lambda: [each.numpy().copy() for each in tensors]})
 
 
 def _fill(out: Any, get: Run) -> None:
