@@ -59,7 +59,8 @@ took 31 as they lie."""
 CAST_TO_QUARTER_FROM = 128 << 10
 """From here on a transfer that waits leaves a conversion to a kernel, which C launches, if a quarter of the bytes or
 less crosses the link then: on an H200's host bytes that become 256 KiB of float32 take 21 us so and 41 by the host,
-after a pause 70 and 102. Bytes of the wider dtype."""
+after a pause 70 and 102. Likewise to half of the bytes from integers of 64 bits, which one core converts at 15 GB/s:
+down to 100 KiB of float32 22 and 34 us. Bytes of the wider dtype."""
 CAST_TO_HALF_FROM = 384 << 10
 """The same if half of them does: float64 down to 200 KiB of float32 in pinned memory take 25 us and 38 by the host; 128
 KiB as long, and after a pause half as long again."""
@@ -129,9 +130,10 @@ C_LARGEST_BLOCK_PARTS = 4
 C_STREAMED_FROM = 512 << 10
 """From here on chunks are filled past the processor's caches: 1 MiB takes 58 us to an H100 and 82 by way of them,
 after a pause 144 and 202. Less is one copy of one thread."""
-C_STREAMED_MOST = 32 << 20
-"""Up to here chunks are filled past the processor's caches: 25 instead of 15 GB/s for 16 MiB on an H200. More keeps the
-device so far behind that it finds the chunks in memory anyway, and threads copy faster through caches."""
+C_STREAMED_MOST = 128 << 20
+"""Up to here chunks are filled past the processor's caches: to an H200 38.5 MB take 28 GB/s by way of the caches and 39
+past them, after a pause 23 and 35; 102 MB 41 and 44, ResNet-50's 161 arrays 33 and 40. More keeps the device so far
+behind that it finds the chunks in memory anyway: 256 MB take 48 and 46."""
 
 C_PATIENT_FROM = 32 << 20
 """Helpers for less come to free cores only, but for one, where there are cores enough: after a loop of torch's on all

@@ -538,7 +538,9 @@ static int is_for_host(const description *host, int wanted)
     Py_ssize_t there = bytes_there(host, wanted);
     int is_changed = host->is_swapped || host->element != wanted;
     Py_ssize_t size = front.elements[host->element].itemsize, size_there = front.elements[wanted].itemsize;
-    Py_ssize_t least = 4 * size <= size_there || 4 * size_there <= size ? front.least_quartered : front.least_halved;
+    int is_slow = (size == 8 && front.elements[host->element].code < 2) || (size_there == 8 && front.elements[wanted].code < 2);
+    int is_quarter = is_slow || 4 * size <= size_there || 4 * size_there <= size;
+    Py_ssize_t least = is_quarter ? front.least_quartered : front.least_halved;
     int is_wider = size > size_there;
     if (host->count <= 0)
         return 0;

@@ -242,11 +242,16 @@ def _is_reordered(size: int, nbytes: int) -> bool:
     return nbytes > REORDERED_FROM and size >= REORDERED_ELEMENTS_FROM
 
 
+_SLOW = ("i8", "u8")
+"""Integers that processors without AVX-512 convert to floats, and back, one by one."""
+
+
 def _cast_from(given: np.dtype[Any], wanted: np.dtype[Any], is_blocking: bool) -> int:
     """Bytes of the wider side from which on the device converts, to which fewer bytes are sent then."""
     if not is_blocking or given.kind == "c" or wanted.kind == "c":
         return CAST_ON_DEVICE_FROM
-    return CAST_TO_QUARTER_FROM if 4 * given.itemsize <= wanted.itemsize else CAST_TO_HALF_FROM
+    is_slow = given.str[1:] in _SLOW or wanted.str[1:] in _SLOW
+    return CAST_TO_QUARTER_FROM if is_slow or 4 * given.itemsize <= wanted.itemsize else CAST_TO_HALF_FROM
 
 
 def _is_drivers(nbytes: int, means: Means, memory: Memory, is_upload: bool) -> bool:
