@@ -232,8 +232,7 @@ def compiled(
     if is_small and is_blocking:
         return replace(plan, path=Path.SMALL)
     unit = LINE if is_plain else form.unit if form is not None else 1
-    if unit > means.most_piece:
-        unit = wanted.itemsize
+    unit = unit if unit <= means.most_piece else wanted.itemsize
     return replace(plan, cut=_cut(nbytes, unit, means, is_upload))
 
 
@@ -242,8 +241,7 @@ def _is_reordered(size: int, nbytes: int) -> bool:
     return nbytes > REORDERED_FROM and size >= REORDERED_ELEMENTS_FROM
 
 
-_SLOW = ("i8", "u8")
-"""Integers that processors without AVX-512 convert to floats, and back, one by one."""
+_SLOW = ("i8", "u8")  # which processors without AVX-512 convert to floats, and back, one by one
 
 
 def _cast_from(given: np.dtype[Any], wanted: np.dtype[Any], is_blocking: bool) -> int:
