@@ -163,13 +163,13 @@ def resolve(spec: DeviceSpec, *, backend: Backend | None = None, default: Backen
     Raises:
         DeviceNotFoundError: It cannot be read or does not exist, or is of another backend.
     """
-    if (native := _from_native(spec)) is not None:
-        return _of_native(*native, spec, backend)
     if spec is None:
         return current_device(backend or default or defaults.default_backend())
     name: str | None
     kind: str | None
     index: int | None
+    if type(spec) is not str and (native := _from_native(spec)) is not None:
+        return _of_native(*native, spec, backend)
     if isinstance(spec, Device):
         if (backend is None or backend.name == spec.backend) and backend_of(spec) is not None:
             return spec
@@ -190,7 +190,7 @@ def resolve(spec: DeviceSpec, *, backend: Backend | None = None, default: Backen
     if name is not None and backend is not None and name != backend.name:
         raise _other_backend(spec, name, backend)
     owner = backend if backend is not None else _owner(name, kind, text(spec), default)
-    return _existing(owner, kind, index, f"device={text(spec)!r}")
+    return _existing(owner, kind, index, spec)
 
 
 def _from_native(native: Any) -> tuple[str, str, int | None] | None:
@@ -215,7 +215,7 @@ def _of_native(name: str, kind: str, index: int | None, spec: Any, backend: Back
     owner = registry.get(name)
     if index is None:
         index = next((each.index for each in [current_device(owner)] if each.kind == kind), 0)
-    return _existing(owner, kind, index, f"device={text(spec)!r}")
+    return _existing(owner, kind, index, spec)
 
 
 def _other_backend(spec: Any, name: str, backend: Backend) -> DeviceNotFoundError:
@@ -253,23 +253,27 @@ def _parse(spec: str, source: str) -> tuple[str | None, str | None, int | None]:
 
 def _owner(name: str | None, kind: str | None, text: str, default: Backend | None) -> Backend:
     owner = default if default is not None and name is None else defaults.device_backend(name, device_text=text)
-    if name is None and kind in _HOMES and not any(device.kind == kind for device in owner.devices()):
-        return registry.get(_HOMES[kind])
-    return owner
+    if name is not None or kind not in _HOMES:
+        return owner
+    for device in owner.devices():
+        if device.kind == kind:
+            return owner
+    return registry.get(_HOMES[kind])
 
 
-def _existing(backend: Backend, kind: str | None, index: int | None, what: str) -> Device:
-    devices = backend.devices()
+def _existing(backend: Backend, kind: str | None, index: int | None, spec: Any, setting: str = "device") -> Device:
+    """The device of a backend that a specification means, which ``setting`` names in messages."""
     if index is None:
         return current_device(backend)
+    devices = backend.devices()
     kind = devices[0].kind if kind is None else kind
-    device = next((each for each in devices if (each.kind, each.index) == (kind, index)), None)
-    if device is None:
-        names = ", ".join(str(each) for each in devices)
-        raise DeviceNotFoundError(
-            f"{what} does not exist: {backend.name} sees {names}; `xferlib info --load` lists all"
-        )
-    return device
+    for device in devices:  # as it is called by name in each transfer: a generator takes twice as long
+        if device.index == index and device.kind == kind:
+            return device
+    names = ", ".join(map(str, devices))
+    raise DeviceNotFoundError(
+        f"{setting}={text(spec)!r} does not exist: {backend.name} sees {names}; `xferlib info --load` lists all"
+    )
 
 
 def current_device(backend: Backend) -> Device:
@@ -296,7 +300,7 @@ def _apply_default(backend: Backend) -> None:
         name, kind, index = _parse(spec, "XFERLIB_DEVICE")
         if name in (None, backend.name):
             defaults.device_backend(name, device_text=spec)
-            backend.device_use(_existing(backend, kind, index, f"XFERLIB_DEVICE={spec!r}"))
+            backend.device_use(_existing(backend, kind, index, spec, "XFERLIB_DEVICE"))
     except DeviceNotFoundError as error:
         raise DeviceNotFoundError(f"{error} (from the environment: mend or unset XFERLIB_DEVICE)") from None
 
