@@ -144,8 +144,8 @@ C_SPIN_NS = 300_000
 # --- copies between host arrays
 
 HOST_HELPER_NBYTES = 512 << 10
-"""Bytes for each thread that helps, if it spins; four times as many if it sleeps, and takes some 20 us to come. On two
-cores 1 MiB takes 18 us by two threads and 24 by one, 4 MiB after a pause 104 and 136."""
+"""Bytes for each thread that helps, if it spins; eight times as many if it sleeps, and takes some 20 us to come. On two
+cores 1 MiB takes 16 us by two threads and 24 by one, 4 MiB after a pause 99 and 154."""
 HOST_SPIN_NS = 300_000
 """How long a helper looks for the next copy of a loop before it sleeps, where a core is free."""
 

@@ -41,7 +41,8 @@
 #define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
 #define CROWDED_NS 10000000  /* how long none spins, nor comes to a busy core, once one has lost its core to another thread */
 #define KEPT_NS 100000       /* how long it is not asked again whether cores are idle */
-#define HOST_PIECE (128 << 10) /* bytes that a thread copies at a time between two host arrays */
+#define HOST_PIECE (512 << 10) /* most bytes that a thread copies at a time between two host arrays: less is slower */
+#define HOST_PATIENT_FROM (32 << 20) /* bytes from which on helpers come to busy cores too */
 #define HOST_PAST_FROM (16 << 20) /* bytes of such a copy that goes past the processor's caches */
 #define LINE 64 /* bytes of a line of the cache */
 #define WOKEN_AT_ONCE 2      /* threads that one thread wakes: those wake more, or it would be busy with nothing else */
@@ -730,7 +731,8 @@ static int sends_nothing(uint64_t dst, uint64_t src, size_t nbytes, void *stream
 static int64_t threads_for(Staging *staging) {
     const Setup *setup = &staging->setup;
     int64_t threads = staging->is_fresh ? setup->clearing : setup->each_way;
-    int64_t share = staging->spin_ns ? setup->helper_nbytes : 4 * setup->helper_nbytes; /* who sleeps comes late */
+    int64_t late = setup->copy == sends_nothing ? 8 : 4; /* who sleeps comes late, and a link keeps the others waiting too */
+    int64_t share = staging->spin_ns ? setup->helper_nbytes : late * setup->helper_nbytes;
     threads = most(least(threads, 1 + staging->work / share), 1);
     if (threads == 1 || staging->work >= setup->patient_from) return threads;
     if (staging->free_cores < 0) staging->free_cores = most(free_cores(), 0);
@@ -912,8 +914,8 @@ EXPORT void xf_host_copy(
     Setup setup = {
         .copy = sends_nothing, .record = records_nothing, .wait = awaits_nothing, .is_upward = is_upward,
         .most_chunks = 1, .shared_chunks = 1, .first_block = block, .largest_block = block, .block_parts = 1,
-        .least_piece = piece, .most_piece = piece, .helper_nbytes = helper_nbytes, .spin_ns = spin_ns,
-        .streamed_from = HOST_PAST_FROM, .streamed_most = INT64_MAX, .patient_from = INT64_MAX,
+        .least_piece = most(piece / 4, 1), .most_piece = piece, .helper_nbytes = helper_nbytes, .spin_ns = spin_ns,
+        .streamed_from = HOST_PAST_FROM, .streamed_most = INT64_MAX, .patient_from = HOST_PATIENT_FROM,
         .each_way = helpers + 1, .clearing = helpers + 1, .both_ways = most_threads,
     };
     Chunk chunk = {.memory = plain};
