@@ -6,7 +6,7 @@ import functools
 import gc
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -129,6 +129,25 @@ def test_torchs_namespace_never_hands_torch_a_negative_stride(plugins: object) -
             np.testing.assert_array_equal(xl.to_host(function(other)), given)
     with pytest.raises(BufferError):
         xp.from_dlpack(Consumer(x[::-1]), copy=False)
+
+
+@pytest.mark.parametrize("version", [None, (0, 8), (1, 0)])
+def test_torch_takes_a_capsule_that_is_handed_out_once(version: Any) -> None:
+    torch = pytest.importorskip("torch")
+    tensor = torch.arange(6, dtype=torch.int8)
+
+    class Once:
+        capsules: ClassVar = [tensor.__dlpack__(max_version=version)]
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.capsules.pop()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+    found = xl.get_array_module(tensor).from_dlpack(Once())
+    assert found.data_ptr() == tensor.data_ptr()
+    assert found.tolist() == tensor.tolist()
 
 
 @pytest.mark.parametrize("version", [None, (1, 0)])

@@ -214,12 +214,15 @@ def _check_shared(obj: Any, copy: bool | None, *, is_shared: bool) -> None:
 
 
 def _ascending(x: Any, copy: bool | None) -> Any:
-    """An array of another library, copied if a stride is negative: torch ends the process at such memory."""
+    """An array of another library, copied if a stride is negative: torch ends the process at such memory.
+
+    Host memory that no backend knows is given as NumPy's array: some objects hand their capsule out only once.
+    """
     owner = registry.backend_of(x)
     array: Any = x if owner is not None else _in_host_memory(x)
     strides = () if array is None else array.strides if owner is None else owner.view(array).strides
     if all(step >= 0 for step in strides):
-        return x
+        return x if array is None else array
     if copy is False:
         raise BufferError("copy=False: torch cannot share memory of negative strides; leave copy out")
     return array.copy()
