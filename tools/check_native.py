@@ -1,7 +1,7 @@
 """Check the C files: no warning of a strict compiler, and no error of the sanitizers over random cases, and over
 transfers of several threads.
 
-    python tools/check_native.py [--cases 5000] [--warnings]
+    python tools/check_native.py [--cases 3000] [--warnings]
 
 ``--warnings`` compiles only. Without a C compiler, or without its sanitizers, it says so and passes.
 """
@@ -93,7 +93,7 @@ def stressed(compiler: str) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--cases", type=int, default=5000)
+    parser.add_argument("--cases", type=int, default=3000)
     parser.add_argument("--warnings", action="store_true", help="compile only")
     given = parser.parse_args()
     compiler = shutil.which(os.environ.get("CC", "")) or shutil.which("cc")
