@@ -69,7 +69,7 @@ static void *work(void *number) {
     char *host = malloc(NBYTES), *device = malloc(NBYTES), *expected = malloc(NBYTES);
     if (host == NULL || device == NULL || expected == NULL) abort();
     for (int round = 0; round < ROUNDS; round++) {
-        if (round % 30 == 0) copy_on_host(&seed);
+        if (round % 100 == 0) copy_on_host(&seed);
         int is_upward = number_below(&seed, 2), is_ended = !number_below(&seed, 8);
         for (int i = 0; i < NBYTES; i++) host[i] = (char)number_below(&seed, 256), device[i] = (char)number_below(&seed, 256);
         memcpy(expected, is_upward ? host : device, NBYTES);
