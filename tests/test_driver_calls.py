@@ -374,7 +374,7 @@ def test_arrays_are_not_located_without_the_module(monkeypatch: pytest.MonkeyPat
 
 
 class Streams:
-    """Notes what a driver is asked for, each request in the current context; the request of that number fails."""
+    """Notes the requests to a driver, each in the current context; the request of that number fails."""
 
     def __init__(self, failing: int = -1, context: int = 0) -> None:
         self.asked: list[tuple[Any, ...]] = []

@@ -624,6 +624,16 @@ def test_a_few_arrays_go_to_pinned_memory_with_one_wait(direct: Any, count: int)
         assert_same_bits(one, other)
 
 
+def test_arrays_without_axes_or_elements_go_to_pinned_memory_too(direct: Any) -> None:
+    scalar, empty = to_device(np.array(-0.0), device=HERE), to_device(np.zeros((3, 0)), device=HERE)
+    found = xl.tree.to_host({"a": scalar, "b": scalar, "c": to_device(np.ones(2), device=HERE)}, pinned=True)
+    assert_same_bits(found["a"], np.array(-0.0))
+    assert found["a"] is found["b"]
+    found = xl.tree.to_host([scalar, empty], pinned=True)
+    assert_same_bits(found[0], np.array(-0.0))
+    assert found[1].shape == (3, 0)
+
+
 @pytest.mark.parametrize("fails", ["later_result", "result"])
 def test_arrays_whose_copy_is_refused_go_to_pinned_memory_by_python(direct: Any, fails: str) -> None:
     expected = [bits_of(4000, np.float32, seed=number) for number in range(4)]

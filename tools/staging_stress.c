@@ -22,21 +22,11 @@ static int copy(uint64_t dst, uint64_t src, size_t nbytes, void *stream) {
     return 0;
 }
 
-static int note_event(void *event, void *stream) {
-    (void)event, (void)stream;
-    return 0;
-}
-
-static int await_event(void *event) {
-    (void)event;
-    return 0;
-}
-
 static Ring *ring;
 
 static Setup setup_of(int is_upward, int helpers) {
     return (Setup){
-        .ring = ring, .copy = copy, .record = note_event, .wait = await_event, .is_upward = is_upward, .most_chunks = 3,
+        .ring = ring, .copy = copy, .record = records_nothing, .wait = awaits_nothing, .is_upward = is_upward, .most_chunks = 3,
         .shared_chunks = 2, .way_chunks = 8, .first_block = 100, .largest_block = CHUNK_NBYTES, .block_parts = 4,
         .least_piece = 16, .most_piece = 200, .helper_nbytes = 1000, .streamed_most = 5000, .spin_ns = 20000,
         .each_way = helpers + 1, .clearing = helpers + 1, .both_ways = 6, .is_marked = 0,

@@ -55,8 +55,6 @@ class DirectCopies(NamedTuple):
     enqueue: int
     """Of ``int enqueue(uint64_t dst, uint64_t src, size_t nbytes, void *stream)``, an upload behind the
     stream's work of memory that is not pinned; ``src`` has been read on return. 0: there is none."""
-    fetch_later: int
-    """The same to pinned memory of the host; it is complete when the stream has done it. 0: there is none."""
     current: int
     """Of ``int current(void **context)``: the thread's."""
     query: int
@@ -75,6 +73,8 @@ class DirectCopies(NamedTuple):
     launch: int = 0
     """Of a function like CUDA's ``cuLaunchKernel``, which takes the ``handle`` of what `DeviceKernels.load` returns. 0:
     kernels are launched by `DeviceKernels.launch` alone."""
+    fetch_later: int = 0
+    """As ``enqueue``, to pinned memory of the host; the copy is complete when the stream has done it. 0: none."""
 
 
 class LibraryHooks:

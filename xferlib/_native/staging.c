@@ -908,9 +908,13 @@ EXPORT void xf_host_copy(
     const Layout *layout, char *host, char *plain, int64_t nbytes, int is_gathered, int64_t helper_nbytes, int64_t helpers,
     int64_t most_threads, int64_t spin_ns) {
     Region region = {.host = host, .nbytes = nbytes, .unit = layout == NULL ? LINE : 0, .layout = layout};
-    int64_t work = work_of(&region), piece = least(HOST_PIECE, helper_nbytes);
-    int64_t block = nbytes + (layout == NULL ? LINE : xf_unit(layout)); /* one block, though those are multiples of a unit */
     int is_upward = layout == NULL || is_gathered;
+    if (helpers <= 0 || work_of(&region) < helper_nbytes) {
+        if (nbytes) move_part(is_upward, nbytes >= HOST_PAST_FROM, layout, host, plain, 0, nbytes);
+        return;
+    }
+    int64_t piece = least(HOST_PIECE, helper_nbytes);
+    int64_t block = nbytes + (layout == NULL ? LINE : xf_unit(layout)); /* one block, though those are multiples of a unit */
     Setup setup = {
         .copy = sends_nothing, .record = records_nothing, .wait = awaits_nothing, .is_upward = is_upward,
         .most_chunks = 1, .shared_chunks = 1, .first_block = block, .largest_block = block, .block_parts = 1,
@@ -919,12 +923,11 @@ EXPORT void xf_host_copy(
         .each_way = helpers + 1, .clearing = helpers + 1, .both_ways = most_threads,
     };
     Chunk chunk = {.memory = plain};
-    Staging *staging = helpers > 0 && work >= helper_nbytes ? open_alone(&setup, &chunk) : NULL;
+    Staging *staging = open_alone(&setup, &chunk);
     if (staging != NULL && xf_add(staging, &region, 1, 1, 0)) {
         while (xf_run(staging, INT64_MAX));
-        xf_end(staging);
-    } else if (nbytes) move_part(is_upward, nbytes >= HOST_PAST_FROM, layout, host, plain, 0, nbytes);
-    if (staging != NULL) xf_close(staging, 0);
+    } else move_part(is_upward, nbytes >= HOST_PAST_FROM, layout, host, plain, 0, nbytes);
+    if (staging != NULL) xf_end(staging), xf_close(staging, 0);
 }
 
 #define FILL_PIECE (128 << 10)

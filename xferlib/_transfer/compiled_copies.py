@@ -31,7 +31,6 @@ from xferlib._core.thresholds import (
 from xferlib._runtime import thread_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
 
     from xferlib._core.layout import HostArray
 
@@ -95,14 +94,14 @@ def scatter(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: 
         _native.library().xf_scatter(found.layout, array.ctypes.data, 0, array.size, pointer, 1)
 
 
-def copy_between(dst: HostArray, src: HostArray, helpers: Callable[[], int]) -> bool:
+def copy_between(dst: HostArray, src: HostArray, helpers: int) -> bool:
     """Fill a host array from one that shares no memory with it; releases the GIL.
 
     One of them must be in C order, aligned and in native byte order.
 
     Args:
         dst, src: Of the same shape.
-        helpers: Tells the most threads that may help.
+        helpers: The most threads that may help.
 
     Returns:
         Whether that was done, not where NumPy takes no more time, or the C knows no way.
@@ -120,7 +119,7 @@ def copy_between(dst: HostArray, src: HostArray, helpers: Callable[[], int]) -> 
     else:
         return False
     pointers = address(host), address(plain)
-    _native.library().xf_host_copy(layout, *pointers, plain.nbytes, is_gathered, *host_crew(helpers()))
+    _native.library().xf_host_copy(layout, *pointers, plain.nbytes, is_gathered, *host_crew(helpers))
     return True
 
 

@@ -83,6 +83,5 @@ def _is_small(leaf: Any) -> bool:
 
 def copy_on_host(dst: HostArray, src: HostArray) -> None:
     """Fill one host array from another, by several threads where it is large and they are compiled."""
-    is_done = compiled_copies.copy_between(dst, src, plan.helpers)
-    if not is_done:
+    if not compiled_copies.copy_between(dst, src, plan.helpers()):
         copy_into(dst, src)

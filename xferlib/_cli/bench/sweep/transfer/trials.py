@@ -27,7 +27,7 @@ def of_array(case: ArrayCase, peers: Peers) -> Trial:
     trial = Trial(
         subject=own.name, problem=lambda result: _difference(case, source, out, result), change=_changer(source)
     )
-    for library in (own, *map(ways.of, peers.libraries.values())):
+    for library in (own, *(ways.of(each, case.library) for each in peers.libraries.values())):
         if case.is_upload:
             trial.add(library.name, partial(library.up, case, source))
         else:
@@ -45,9 +45,9 @@ def of_tree(case: TreeCase, peers: Peers) -> Trial:
         return "" if all(np.array_equal(one, two) for one, two in pairs) else "the tree differs"
 
     trial = Trial(subject=own.name, problem=problem, change=_changer(source[0]))
-    for library in (own, *map(ways.of, peers.libraries.values())):
+    for library in (own, *(ways.of(each, case.library) for each in peers.libraries.values())):
         make = library.tree_up if case.is_upload else library.tree_down
-        trial.add(library.name, partial(make, source, case.library))
+        trial.add(library.name, partial(make, source))
     return trial
 
 

@@ -27,10 +27,8 @@ class LibraryWays(Protocol):
     def down(self, case: ArrayCase, source: HostArray, out: HostArray | None) -> Ways:
         """Ways to the host, of a device array with the elements of ``source``; into ``out`` if given."""
 
-    def tree_up(self, sources: list[HostArray], backend: str) -> Ways:
-        """Ways to the device, where xferlib makes arrays of ``backend``."""
-
-    def tree_down(self, sources: list[HostArray], backend: str) -> Ways: ...
+    def tree_up(self, sources: list[HostArray]) -> Ways: ...
+    def tree_down(self, sources: list[HostArray]) -> Ways: ...
 
 
 class XferlibWays(libraries.XferlibDevice):
@@ -61,10 +59,10 @@ class XferlibWays(libraries.XferlibDevice):
             ways |= pinned({"to_host(pinned=True)": lambda: xl.to_host(held, pinned=True, **options)})
         return ways
 
-    def tree_up(self, sources: list[HostArray], backend: str) -> Ways:
+    def tree_up(self, sources: list[HostArray]) -> Ways:
         return ordinary({"tree.to_device": self.awaited(lambda: xl.tree.to_device(sources, device=self.place))})
 
-    def tree_down(self, sources: list[HostArray], backend: str) -> Ways:
+    def tree_down(self, sources: list[HostArray]) -> Ways:
         held = xl.tree.to_device(sources, device=self.place)
         ways = ordinary({"tree.to_host": lambda: xl.tree.to_host(held)})
         if self._pins:
@@ -118,10 +116,10 @@ class CupyWays:
         """Request a new pinned array, and do not wait for it."""
         return held.astype(dtype, copy=False).get(out=self._new_pinned(held.shape, dtype), blocking=False)
 
-    def tree_up(self, sources: list[HostArray], backend: str) -> Ways:
+    def tree_up(self, sources: list[HostArray]) -> Ways:
         return ordinary({"asarray of each": self._awaited(lambda: [self._cupy.asarray(each) for each in sources])})
 
-    def tree_down(self, sources: list[HostArray], backend: str) -> Ways:
+    def tree_down(self, sources: list[HostArray]) -> Ways:
         held = [self._cupy.asarray(each) for each in sources]
         dtype = str(held[0].dtype)
         late = self._awaited(lambda: [self._pinned(each, dtype) for each in held])
@@ -186,7 +184,7 @@ class TorchWays:
             return ordinary({"copy_": lambda: target.copy_(held)})
         return ordinary({"cpu, assigned": lambda: np.copyto(out, held.to(wanted).cpu().numpy())})
 
-    def tree_up(self, sources: list[HostArray], backend: str) -> Ways:
+    def tree_up(self, sources: list[HostArray]) -> Ways:
         tensors = [self._tensor(each) for each in sources]
         runs: Runs = {"to of each": self._awaited(lambda: [each.to(self._device, copy=True) for each in tensors])}
         if self._pins:
@@ -195,7 +193,7 @@ class TorchWays:
             )
         return ordinary(runs)
 
-    def tree_down(self, sources: list[HostArray], backend: str) -> Ways:
+    def tree_down(self, sources: list[HostArray]) -> Ways:
         held = [self._tensor(each).to(self._device, copy=True) for each in sources]
         ways = ordinary({"cpu of each": lambda: [each.to("cpu", copy=not self._pins) for each in held]})
         if self._pins:
@@ -205,53 +203,58 @@ class TorchWays:
 
 
 class NumpyWays:
-    """A plain copy in host memory: the peer where there is no GPU. A tensor stays one, as for xferlib."""
+    """A plain copy in host memory: the peer where there is no GPU."""
 
     name = "numpy"
 
     def up(self, case: ArrayCase, source: HostArray) -> Ways:
-        def array() -> HostArray:
-            return np.array(source, case.wanted, order="C")
-
-        if case.library != "torch":
-            memory = np.empty(case.shape, case.wanted)
-            into: Runs = {"copyto": lambda: np.copyto(memory, source, casting="unsafe")}
-            return ordinary({"array": array} if case.is_new else into)
-        import torch
-
         if case.is_new:
-            return ordinary({"array, then from_numpy": lambda: torch.from_numpy(array())})
-        target = torch.empty(case.shape, dtype=getattr(torch, case.wanted))
-        return ordinary({"copyto(numpy())": lambda: np.copyto(target.numpy(), source, casting="unsafe")})
+            return ordinary({"array": lambda: np.array(source, case.wanted, order="C")})
+        target = np.empty(case.shape, case.wanted)
+        return ordinary({"copyto": lambda: np.copyto(target, source, casting="unsafe")})
 
     def down(self, case: ArrayCase, source: HostArray, out: HostArray | None) -> Ways:
         held = np.ascontiguousarray(source)
-        if case.library != "torch":
-            array: Run = lambda: np.array(held, case.wanted, order="C")
-            return ordinary(
-                {"array": array} if out is None else {"copyto": lambda: np.copyto(out, held, casting="unsafe")}
-            )
-        import torch
-
-        tensor = torch.from_numpy(held)
         if out is None:
-            return ordinary({"array(numpy())": lambda: np.array(tensor.numpy(), case.wanted, order="C")})
-        return ordinary({"copyto(numpy())": lambda: np.copyto(out, tensor.numpy(), casting="unsafe")})
+            return ordinary({"array": lambda: np.array(held, case.wanted, order="C")})
+        return ordinary({"copyto": lambda: np.copyto(out, held, casting="unsafe")})
 
-    def tree_up(self, sources: list[HostArray], backend: str) -> Ways:
-        if backend != "torch":
-            return ordinary({"copy of each": lambda: [each.copy() for each in sources]})
+    def tree_up(self, sources: list[HostArray]) -> Ways:
+        return ordinary({"copy of each": lambda: [each.copy() for each in sources]})
+
+    tree_down = tree_up
+
+
+class NumpyWaysOfTensors:
+    """The same for tensors in host memory, by way of their NumPy arrays, which share it."""
+
+    name = "numpy"
+
+    def __init__(self) -> None:
         import torch
 
-        return ordinary({"copy of each, then from_numpy": lambda: [torch.from_numpy(each.copy()) for each in sources]})
+        self._torch = torch
 
-    def tree_down(self, sources: list[HostArray], backend: str) -> Ways:
-        if backend != "torch":
-            return self.tree_up(sources, backend)
-        import torch
+    def up(self, case: ArrayCase, source: HostArray) -> Ways:
+        tensor = self._torch.from_numpy
+        if case.is_new:
+            return ordinary({"array, then from_numpy": lambda: tensor(np.array(source, case.wanted, order="C"))})
+        target = self._torch.empty(case.shape, dtype=getattr(self._torch, case.wanted))
+        return ordinary({"copyto(numpy())": lambda: np.copyto(target.numpy(), source, casting="unsafe")})
 
-        tensors = [torch.from_numpy(each) for each in sources]
-        return ordinary({"copy of each's numpy()": lambda: [each.numpy().copy() for each in tensors]})
+    def down(self, case: ArrayCase, source: HostArray, out: HostArray | None) -> Ways:
+        held = self._torch.from_numpy(np.ascontiguousarray(source))
+        if out is None:
+            return ordinary({"array(numpy())": lambda: np.array(held.numpy(), case.wanted, order="C")})
+        return ordinary({"copyto(numpy())": lambda: np.copyto(out, held.numpy(), casting="unsafe")})
+
+    def tree_up(self, sources: list[HostArray]) -> Ways:
+        tensor = self._torch.from_numpy
+        return ordinary({"copy of each, then from_numpy": lambda: [tensor(each.copy()) for each in sources]})
+
+    def tree_down(self, sources: list[HostArray]) -> Ways:
+        held = [self._torch.from_numpy(each) for each in sources]
+        return ordinary({"copy of each's numpy()": lambda: [each.numpy().copy() for each in held]})
 
 
 def _fill(out: Any, get: Run) -> None:
@@ -262,10 +265,10 @@ def _native(array: HostArray) -> HostArray:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def of(library: libraries.ArrayLibrary) -> LibraryWays:
-    """The ways of one of the peers."""
+def of(library: libraries.ArrayLibrary, backend: str) -> LibraryWays:
+    """The ways of one of the peers, where xferlib makes arrays of ``backend``."""
     if isinstance(library, libraries.CupyLibrary):
         return CupyWays(library)
     if isinstance(library, libraries.TorchLibrary):
         return TorchWays(library)
-    return NumpyWays()
+    return NumpyWaysOfTensors() if backend == "torch" else NumpyWays()
