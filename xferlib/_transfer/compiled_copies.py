@@ -31,7 +31,6 @@ from xferlib._core.thresholds import (
 from xferlib._runtime import thread_budget
 
 if TYPE_CHECKING:
-
     from xferlib._core.layout import HostArray
 
 # --- any layout
