@@ -77,7 +77,7 @@ class Direct(FakeBackend):
         super().__init__()
         self.seen: list[str] = []
         self.result = self.launch_result = self.later_result = 0
-        self.from_pinned = False
+        self.from_pinned, self.fetched_at = False, 0
         self.managed = range(0)
         """Addresses of memory that the driver knows, but has not pinned."""
         """Whether the host's end of the last copy was pinned."""
@@ -108,7 +108,7 @@ class Direct(FakeBackend):
 
     def _fetch(self, dst: int, src: int, nbytes: int) -> int:
         self.seen.append("fetch")
-        self.from_pinned = self.is_pinned(dst)
+        self.from_pinned, self.fetched_at = self.is_pinned(dst), dst
         self.stream_synchronize(self._here())
         if not self.result:
             ctypes.memmove(dst, src, nbytes)
@@ -449,7 +449,7 @@ def test_the_driver_that_declines_leaves_the_call_to_python(direct: Any) -> None
     assert {"send", "fetch"} <= set(direct.seen)
 
 
-@pytest.mark.parametrize("nbytes", [1000, 32 << 10, 190_001, 300_001])
+@pytest.mark.parametrize("nbytes", [1000, 32 << 10, 190_001, 400_001])
 def test_more_than_some_bytes_come_through_pinned_memory(direct: Any, nbytes: int) -> None:
     x = bits_of(nbytes, np.uint8, seed=nbytes)
     device = xl.get_device(HERE)
@@ -461,8 +461,19 @@ def test_more_than_some_bytes_come_through_pinned_memory(direct: Any, nbytes: in
         for out in (None, np.zeros_like(x), xl.pinned_empty(x.shape, x.dtype, backend="direct")):
             found = to_host(d, out=out)
             assert_same_bits(found, x)
-            assert direct.from_pinned == (32 << 10 <= nbytes <= 192 << 10 or direct.is_pinned(found.ctypes.data))
+            assert direct.from_pinned == (32 << 10 <= nbytes <= 384 << 10 or direct.is_pinned(found.ctypes.data))
         assert direct.seen == ["send"] + ["fetch"] * 3
+
+
+def test_arrays_that_come_through_pinned_memory_lie_one_behind_the_other_there(direct: Any) -> None:
+    x = bits_of(100_000, np.uint8, seed=1)
+    d = to_device(x, device=xl.get_device(HERE))
+    places = []
+    for _ in range(80):
+        assert_same_bits(to_host(d), x)
+        places.append(direct.fetched_at)
+    assert len(set(places)) == (4 << 20) // 102_400  # in whole pages
+    assert max(places) - min(places) <= (4 << 20) - x.nbytes
 
 
 # --- large arrays, which threads of C stage

@@ -683,15 +683,28 @@ def test_a_thread_reads_ahead_only_where_the_host_is_kept_busy() -> None:
                 assert_same_bits(xl.to_host(batch["x"] if isinstance(batch, dict) else batch), expected)
 
 
-def test_small_batches_of_a_list_travel_as_many_at_once_as_may_be_ahead(fake: Any) -> None:
-    batches = [{"x": array(number), "y": array(-number, (7,), "int16")} for number in range(8)]
-    with xl.trace() as found, xl.prefetch(batches, depth=2, device="fake:sim:0") as ahead:
-        for number, batch in enumerate(ahead):
-            assert_same_bits(xl.to_host(batch["x"]), batches[number]["x"])
-            assert_same_bits(xl.to_host(batch["y"]), batches[number]["y"])
-            if number + 3 < len(batches):  # further ahead than `depth`: not read yet
-                batches[number + 3] = {"x": array(100 + number), "y": array(0, (7,), "int16")}
-    assert len([each for each in found.operations if each.kind == "h2d" and each.file == __file__]) == 3
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_small_batches_of_a_list_are_copied_once_each(fake: Any, is_pinned: bool) -> None:
+    made = (lambda x: xl.pinned_array(x, backend="fake")) if is_pinned else np.copy
+    batches = [made(array(number, (3, 5))) for number in range(6)]
+    batches += [{"x": made(array(number)), "y": array(-number, (7,), "int16")} for number in range(6)]
+    with xl.trace() as found, xl.prefetch(batches, device="fake:sim:0") as ahead:
+        arrived = [xl.tree.to_host(batch) for batch in ahead]
+    for there, here in zip(arrived[:6], batches[:6], strict=True):
+        assert_same_bits(there, here)
+    for there, here in zip(arrived[6:], batches[6:], strict=True):
+        assert_same_bits(there["x"], here["x"])
+        assert_same_bits(there["y"], here["y"])
+    assert len([each for each in found.operations if each.kind == "h2d" and each.file == __file__]) == 18
+
+
+def test_a_small_batch_that_was_refused_comes_again(backend: str) -> None:
+    batches: list[Any] = [array(0), np.array(["text"]), array(2)]
+    ahead = iter(xl.prefetch(batches, device=backend))
+    assert_same_bits(xl.to_host(next(ahead)), batches[0])
+    for _ in range(3):
+        with pytest.raises(e.UnsupportedDTypeError, match="<U4"):
+            next(ahead)
 
 
 @given(

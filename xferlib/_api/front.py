@@ -27,6 +27,7 @@ from xferlib._core.thresholds import (
     LOOPED_FROM,
     REORDERED_ELEMENTS_FROM,
     REORDERED_FROM,
+    SCRATCH_NBYTES,
     THROUGH_FROM,
     THROUGH_MOST,
 )
@@ -63,8 +64,8 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     elements = [(dtype, _KINDS[dtype.kind], 8 * dtype.itemsize, dtype.itemsize) for dtype in map(np.dtype, DTYPES)]
     functions = (_may_skip, _settle, _introduce, _resolve, defaults.scope, to_device, to_host)
     limits = (
-        DRIVER_MOST_UP, DRIVER_MOST_DOWN, HOST_ONE_CALL_MOST, THROUGH_FROM, THROUGH_MOST, GATHERED_MOST, LOOPED_FROM,
-        REORDERED_FROM, REORDERED_ELEMENTS_FROM, CAST_TO_HALF_FROM, CAST_TO_QUARTER_FROM,
+        DRIVER_MOST_UP, DRIVER_MOST_DOWN, HOST_ONE_CALL_MOST, THROUGH_FROM, THROUGH_MOST, GATHERED_MOST,
+        SCRATCH_NBYTES, LOOPED_FROM, REORDERED_FROM, REORDERED_ELEMENTS_FROM, CAST_TO_HALF_FROM, CAST_TO_QUARTER_FROM,
     )  # fmt: skip
     numbers: dict[Any, int] = {}
     for number, (dtype, *_) in enumerate(elements):

@@ -38,8 +38,9 @@ THROUGH_FROM = 32 << 10
 """From here on a synchronous copy to memory that is not pinned passes through pinned memory of the thread: 14 instead
 of 17 us for 64 KiB, 24 instead of 27 for 192 KiB. To the device the driver is faster by itself: 22 instead of 27 us
 for 207 KiB."""
-THROUGH_MOST = 192 << 10
-"""More leaves the processor's caches before it is copied on: after a pause 256 KiB take 76 us, and 49 by the driver."""
+THROUGH_MOST = 384 << 10
+"""Up to here it is faster in a loop: 320 KiB take 30 us so and 48 by the driver. After a pause the driver is: 256 KiB take
+71 us and 58, which is half of what CuPy and torch take."""
 DRIVER_MOST_OF_ALL = 24 << 20
 """The same in both directions where the threads stage in Python; and for an upload from the pinned pool."""
 PINNED_QUERY_FROM = 256 << 10
@@ -48,6 +49,10 @@ GATHERED_MOST = 768 << 10
 """Up to here one thread gathers or converts an array into its slab, for one copy; bytes on the side where they are
 more. On an H100's host every second row of 768 KiB takes 105 us so and 124 by several threads, after a pause 194
 and 202; of 2 MiB 360 and 133, after a pause 603 and 277."""
+SCRATCH_NBYTES = 4 << 20
+"""Pinned memory of each thread for these two ways. Arrays from a device come one behind the other in it, more than a
+core's caches hold: the device writes slowly to what a core has just read. On an H200's host 64, 128 and 192 KiB take
+12.8, 19.0 and 24.0 us by way of the same bytes each time, and 11.7, 15.8 and 19.5 by way of 32 times as many."""
 REORDERED_FROM = 96 << 10
 """From here on dense arrays in another order of axes are sent as they lie, and put in C order on the device; and
 likewise on the way back to such an array. One core of an H200's host gathers an element in 0.2 to 0.8 ns, a kernel that
@@ -151,8 +156,10 @@ HOST_SPIN_NS = 300_000
 
 # --- batches of a loop, and trees
 
-TOGETHER_MOST = 128 << 10
-"""Up to here copying a batch takes less time than ordering two streams by events."""
+DIRECT_MOST = 128 << 10
+"""Up to here copying an array takes less time than ordering two streams by events: on an H100 a loop with a kernel
+takes 33 us for each batch of 64 KiB and 39 for 128 KiB, and 84 and 69 by way of another stream. If the device has 860
+us of work for each, it takes 868 and 859."""
 AHEAD_MOST = 4 << 20
 """Contiguous data is staged as a whole up to here, by spinning threads: to begin a transfer of several blocks
 takes Python 200 us on an H200's host, and its threads as long to come. From 8 MiB on there is no difference."""

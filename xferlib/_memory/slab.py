@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core.thresholds import GATHERED_MOST, MEDIUM_NBYTES, SMALL_SEGMENT_NBYTES
+from xferlib._core.thresholds import MEDIUM_NBYTES, SCRATCH_NBYTES, SMALL_SEGMENT_NBYTES
 from xferlib._memory import host
 from xferlib._runtime.fork import reset_in_child
 from xferlib._runtime.handoff import Handed
@@ -143,10 +143,9 @@ def slab_of(backend: Backend, nbytes: int) -> Slab:
 
 
 def scratch_of(backend: Backend) -> int:
-    """The address of `GATHERED_MOST` bytes of this thread's pinned memory, for one call of C that waits for its copy.
+    """The address of `SCRATCH_NBYTES` of this thread's pinned memory, for one call of C that waits for its copy.
 
-    Nothing need be noted: whatever runs in this thread before the call has done with them, too. The next call finds
-    them in the processor's cache.
+    Nothing need be noted: whatever runs in this thread before the call has done with them, too.
     """
     return _own(backend, (backend.pinned_domain, _SCRATCH)).pointer
 
@@ -163,7 +162,7 @@ def _idle_slab(backend: Backend, kind: tuple[str, int]) -> Slab:
     try:
         slab = _idle_slabs[kind].pop()
     except (KeyError, IndexError):
-        return Slab(backend, GATHERED_MOST, 1) if kind[1] == _SCRATCH else Slab(backend, kind[1])
+        return Slab(backend, SCRATCH_NBYTES, 1) if kind[1] == _SCRATCH else Slab(backend, kind[1])
     slab.take_over()
     return slab
 

@@ -63,7 +63,7 @@ EXPORT int64_t xf_ring_add(Ring *ring, char *memory, void *event) {
     pthread_mutex_lock(&ring->lock);
     int64_t number = ~ring->there ? lowest(~ring->there) : -1;
     if (number >= 0) {
-        ring->chunks[number] = (Chunk){memory, event, 0};
+        ring->chunks[number] = (Chunk){memory, event, 0, 0};
         ring->there |= bit(number);
         ring->free |= bit(number);
         if (ring->waiting) pthread_cond_broadcast(&ring->freed);

@@ -9,6 +9,7 @@ typedef struct {
     char *memory;
     void *event;
     int64_t is_busy; /* a copy may still use it until the event completes */
+    int64_t next;    /* where in it the next block of a download begins, if there is room */
 } Chunk;
 
 typedef struct Ring Ring;

@@ -30,7 +30,7 @@
 #define BLOCK_NBYTES 16384   /* elements that wait for their conversion: half of a small first-level cache */
 #define FLOATS 512           /* of a conversion in two steps: 2 KiB */
 #define HOPS_BELOW 16       /* words of an innermost loop: fewer cost less than what is around it */
-#define HOPS_MOST 512       /* words of one hop */
+#define HOPS_MOST 64         /* words of one hop: what they and their neighbours take stays in the first cache */
 #define LINE 64              /* bytes of a line of the cache */
 #define UNIT_MOST (512 << 10) /* bytes of a unit: more rows would leave too little to share */
 #define TILE_COLUMNS 64      /* rows of the host that a tile touches: as many pages as a first-level TLB holds */
@@ -461,7 +461,7 @@ static int hops(const Work *work, char *host, char *device, const Axis *axes, co
     int64_t indices[XF_MOST_AXES] = {0}, extent = axes[longest].extent, there = axes[longest].stride, here = strides[longest];
     Hop hop = hop_of(size);
     if (hop == NULL) return 0;
-    for (int64_t done = 0; done < extent; done += HOPS_MOST) { /* what this touches stays in the first cache */
+    for (int64_t done = 0; done < extent; done += HOPS_MOST) {
         int64_t words = extent - done < HOPS_MOST ? extent - done : HOPS_MOST;
         char *from = host + done * there, *to = device + done * here;
         do {

@@ -20,13 +20,8 @@ it, and `cancel` and `await_end`, when the feed is closed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
-from xferlib import tree
-from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.containers import flatten, say_where
 from xferlib._core.stream import Stream
@@ -35,7 +30,7 @@ from xferlib._pipeline.routing import Route, Router
 from xferlib._pipeline.tree_upload import Arriving
 from xferlib._runtime.handoff import Handed
 from xferlib._transfer import ends
-from xferlib.errors import ArrayError, OutOfMemoryError, XferError
+from xferlib.errors import ArrayError, OutOfMemoryError
 
 if TYPE_CHECKING:
     from xferlib._core.array import Array
@@ -54,7 +49,6 @@ class Batch(Handed):
         is_sent: Nothing is left to `push`.
         is_sent_by_consumer: The reading thread stages it, and the consumer's thread enqueues its copy.
         is_stalled: Starting it failed when there was room for it.
-        is_waiting: It is to be copied on the consumer's stream, and may travel with others.
     """
 
     __slots__ = (
@@ -65,7 +59,6 @@ class Batch(Handed):
         "_made",
         "_route",
         "_router",
-        "_sent_on",
         "_stream",
         "_value",
         "is_sent",
@@ -85,8 +78,6 @@ class Batch(Handed):
         self._made: list[Array] | None = None
         """Arrays that the transform made; None before it ran."""
         self._event: RawEvent | None = None
-        self._sent_on: RawStream | None = None
-        """The stream that carried a small batch, with others, before its turn came."""
         self.is_sent = True
         self.is_stalled = False
 
@@ -94,13 +85,9 @@ class Batch(Handed):
     def has_slot(self) -> bool:
         return self._route is Route.OWN
 
-    @property
-    def is_waiting(self) -> bool:
-        return self._route is Route.TOGETHER and self._sent_on is None
-
     def try_begin(self, before: AnyBatch | None) -> bool:
         """Start copying, behind the copies of ``before``; an error is kept until the batch's turn comes."""
-        if self._route is Route.TOGETHER or self._route is Route.DIRECT:
+        if self._route is Route.DIRECT:
             return True
         try:
             if self._route is Route.OWN and before is not None:
@@ -164,6 +151,8 @@ class Batch(Handed):
 
     def hand_over(self) -> Any:
         """Return the batch, ordered on the calling thread's current stream; may be called again after an error."""
+        if self._route is Route.DIRECT:
+            return send(self._host, self._router)
         try:
             return self._handed_over()
         except ArrayError as error:
@@ -171,8 +160,6 @@ class Batch(Handed):
             raise
 
     def _handed_over(self) -> Any:
-        if self._route is Route.TOGETHER or self._route is Route.DIRECT:
-            return self._sent_directly()
         if self._error is not None:
             error, self._error = self._error, None
             self._restart()
@@ -187,17 +174,6 @@ class Batch(Handed):
             if self._arriving is not None and self._arriving.has_failed:
                 self._restart()
             raise
-
-    def _sent_directly(self) -> Any:
-        backend, device = self._router.backend, self._router.device
-        current = backend.stream_current(device)
-        if self._sent_on is not None and self._sent_on.handle == current.handle:
-            return self._value
-        if type(self._host) is np.ndarray:
-            return transfers.to_device(self._host, device=device)
-        # With a stream given, the host does not wait for the copy of a pinned array.
-        order = Stream._of(current, backend) if self._route is Route.DIRECT and backend.capabilities.streams else None
-        return tree.to_device(self._host, device=device, stream=order)
 
     def _ordered(self) -> Any:
         router = self._router
@@ -236,16 +212,14 @@ class Batch(Handed):
             self._arriving.await_end()
 
 
-def send_together(batches: Sequence[Any]) -> None:
-    """Copy small batches together on the calling thread's current stream; each is used if that is current in its turn.
+def send(host: Any, router: Router) -> Any:
+    """Copy a batch on the calling thread's current stream.
 
-    On an error nothing has changed: each batch is then copied alone in its turn, and raises the error that it meets.
+    Raises:
+        As `xferlib.tree.to_device`, and tells which array of the batch it was.
     """
-    router = batches[0]._router
-    stream = router.backend.stream_current(router.device)
     try:
-        values = router.send_together([each._host for each in batches], stream)
-    except XferError:
-        return
-    for each, value in zip(batches, values, strict=True):
-        each._value, each._sent_on = value, stream
+        return router.send(host)
+    except ArrayError as error:
+        say_where(error, host, ends.check_leaf, "batch")
+        raise

@@ -21,14 +21,12 @@ come back into the feed within any call. `close` does not take `_turn`, so it ne
 
 from __future__ import annotations
 
-import itertools
 import os
 import threading
 import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from xferlib._pipeline.batch import send_together
 from xferlib._runtime import shutdown
 from xferlib._runtime.fork import reset_in_child
 from xferlib._runtime.handoff import Handed
@@ -102,8 +100,6 @@ class Feed:
             if self._returned != self._taken:
                 self._give_back()
             batch = self._front()
-            if batch.is_waiting:
-                self._send_ahead()
             value = batch.hand_over()
             if batch.is_stalled:
                 self._release(batch)
@@ -125,14 +121,6 @@ class Feed:
     def _front(self) -> AnyBatch:
         """Return the oldest batch that has not been handed out."""
         raise NotImplementedError
-
-    def _send_ahead(self) -> None:
-        """Copy the oldest batch with the small ones behind it: one copy costs little more than one of them alone."""
-        waiting = list(itertools.takewhile(lambda batch: batch.is_waiting, tuple(self._ready)))
-        if len(waiting) > 1:
-            for batch in waiting:
-                batch.take_over()
-            send_together(waiting)
 
     def _release(self, batch: AnyBatch) -> None:
         """Let the source go on: the oldest batch, perhaps begun only now, is about to be handed out."""

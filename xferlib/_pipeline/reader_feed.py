@@ -194,7 +194,7 @@ class ThreadedFeed(Feed):
         """Copy a small or medium item on the host and return its batch; None for any other."""
         kept = self._router.kept(host)
         if kept is not None:
-            return Batch(kept, self._router, stream, Route.TOGETHER)
+            return Batch(kept, self._router, stream, Route.DIRECT)
         array, conveyor = self._router.stageable(host), self._router.conveyor
         return conveyor.stage(array) if array is not None and conveyor is not None else None
 

@@ -4,9 +4,10 @@ The obvious way is one: every batch on a stream of its own, staged by threads. F
 the copy's: two events and two waits to order the streams, a guard on each array so that its memory is not freed under
 the consumer's work, and a wake-up of threads. So the size and the kind of a batch choose its route:
 
-- TOGETHER, up to 128 KiB: on the consumer's stream, in one copy with the small batches that are ready behind it.
-- DIRECT: trees of medium size, and every batch of a device without streams: on the consumer's stream.
-- AHEAD, single arrays of medium size: on a side stream, into memory of the consumer's stream (see `side_stream`).
+- DIRECT, arrays of up to 128 KiB, trees of up to medium size, and every batch of a device without streams: on the
+  consumer's stream, as `xferlib.to_device` copies them.
+- AHEAD, single arrays of medium size, and pinned ones: on a side stream, into memory of the consumer's stream (see
+  `side_stream`).
 - OWN, everything else: on the slot's stream, in memory of that stream.
 
 With a transform, or a stream that the caller names, every batch takes OWN. The thread of a `ThreadedFeed`, whose
@@ -26,26 +27,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _native, tree
+from xferlib._api import transfers
 from xferlib._core import registry, staging_hooks
 from xferlib._core.containers import flatten
 from xferlib._core.layout import refuse_truncated
-from xferlib._core.thresholds import AHEAD_MOST, MEDIUM_NBYTES, SMALL_NBYTES, TOGETHER_MOST, WAITING_MOST
+from xferlib._core.stream import Stream
+from xferlib._core.thresholds import AHEAD_MOST, DIRECT_MOST, MEDIUM_NBYTES, SMALL_NBYTES, WAITING_MOST
 from xferlib._runtime import thread_budget
 from xferlib._transfer import plan
-from xferlib._transfer.many import send_alike
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
-    from xferlib._core.raw import RawStream
     from xferlib._pipeline.side_stream import Conveyor
 
 
 class Route(Enum):
     """The route of one batch."""
 
-    TOGETHER = "on the consumer's stream, when it is handed out, with the small ones that are ready behind it"
     DIRECT = "on the consumer's stream, when it is handed out"
     AHEAD = "on a stream beside the consumer's, whose memory it is"
     OWN = "on its slot's stream, filled by threads where it is ordinary memory"
@@ -78,17 +78,21 @@ class Router:
 
         Without streams a copy is complete when it returns, so it is made when the batch is handed out.
         """
-        if not self._may_choose:
+        conveyor = self.conveyor
+        if conveyor is None or not self._may_choose:
             return Route.OWN
         if self._is_host:
             return Route.DIRECT
-        is_alone = type(host) is np.ndarray
-        nbytes = host.nbytes if is_alone else _nbytes(flatten(host)[0])
-        if nbytes is None or (nbytes > MEDIUM_NBYTES and not (is_alone and self._is_staged_whole(host))):
-            return Route.OWN
-        if nbytes <= TOGETHER_MOST:
-            return Route.TOGETHER
-        return Route.AHEAD if is_alone else Route.DIRECT
+        if type(host) is np.ndarray:
+            if host.nbytes <= DIRECT_MOST and conveyor.lease_of(host) is None:
+                return Route.DIRECT
+            return Route.AHEAD if host.nbytes <= MEDIUM_NBYTES or self._is_staged_whole(host) else Route.OWN
+        nbytes = _nbytes(flatten(host)[0])
+        return Route.OWN if nbytes is None or nbytes > MEDIUM_NBYTES else Route.DIRECT
+
+    def _is_pinned(self, leaf: Any) -> bool:
+        """Whether an array is in memory of the pinned pool."""
+        return self.conveyor is not None and type(leaf) is np.ndarray and self.conveyor.lease_of(leaf) is not None
 
     def _is_staged_whole(self, host: HostArray) -> bool:
         """Whether an array that is more than medium is copied into pinned memory before any of it is sent."""
@@ -102,14 +106,18 @@ class Router:
         """
         return type(host) is np.ndarray and host.nbytes <= WAITING_MOST and host.flags.c_contiguous
 
-    def send_together(self, hosts: list[Any], stream: RawStream) -> list[Any]:
-        """Upload small batches in one copy on ``stream``, the current one.
+    def send(self, host: Any) -> Any:
+        """Upload a batch on the calling thread's current stream, which the host does not wait for.
 
         Raises:
             As `xferlib.tree.to_device`, before anything is copied.
         """
-        found: list[Any] | None = send_alike(hosts, self.backend, stream)
-        return found if found is not None else tree.to_device(hosts, device=self.device)
+        if type(host) is np.ndarray:
+            return transfers.to_device(host, device=self.device)
+        # To wait until pinned memory has been read is to wait for the consumer's work; with a stream nothing waits.
+        is_awaited = not self._is_host and any(map(self._is_pinned, flatten(host)[0]))
+        order = Stream._of(self.backend.stream_current(self.device), self.backend) if is_awaited else None
+        return tree.to_device(host, device=self.device, stream=order)
 
     def kept(self, host: Any) -> Any:
         """Copy a small batch on the host, to be uploaded when it is handed out; None for any other.

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawEvent, RawStream
+    from xferlib._memory.lease import Lease
     from xferlib._transfer.plan import Plan
 
 
@@ -83,6 +84,13 @@ class Conveyor:
         """Events of copies whose waits are enqueued, to be recorded again. One that is still referred to elsewhere then
         stands for a later copy on the same stream, which is on the safe side."""
 
+    def lease_of(self, host: HostArray) -> Lease | None:
+        """The memory of the pinned pool that an array in C order lies in, if it can be sent as it lies."""
+        if not self._pool.starts or host.dtype not in SUPPORTED or not plan.may_skip():
+            return None
+        pointer = address_in_order(host)
+        return self._pool.find(pointer) if pointer else None
+
     @observe.user_call(lambda self, host: (self.backend, host.nbytes))
     def send(self, host: HostArray) -> Ahead:
         """Start copying an array into memory of the calling thread's current stream.
@@ -90,8 +98,7 @@ class Conveyor:
         Raises:
             As `xferlib.to_device`: nothing has been begun.
         """
-        backend, pointer = self.backend, address_in_order(host) if host.dtype in SUPPORTED else 0
-        lease = self._pool.find(pointer) if pointer and self._pool.starts and plan.may_skip() else None
+        backend, lease = self.backend, self.lease_of(host)
         if lease is None:
             host = as_host_array(host)
             end = HostEnd(host, ends.wanted_dtype(None, host.dtype), backend)
@@ -108,7 +115,8 @@ class Conveyor:
             if lease is None:
                 self._begin(ahead, end, found)
             else:  # memory of the pool needs no plan
-                lease.hold(self._enqueue(ahead, host.shape, host.dtype, pointer, host.nbytes, is_pinned=True))
+                copied = self._enqueue(ahead, host.shape, host.dtype, address(host), host.nbytes, is_pinned=True)
+                lease.hold(copied)
         except BaseException:  # Ctrl-C too, which may have struck behind a copy: the array's memory will be freed
             in_flight.abandon(backend, self._carrier)
             raise
@@ -246,7 +254,7 @@ class Ahead(Handed):
 
     __slots__ = ("_conveyor", "_staged", "array", "copied", "is_sent", "owner")
 
-    has_slot = is_stalled = is_waiting = False
+    has_slot = is_stalled = False
     is_sent_by_consumer = True
 
     def __init__(self, conveyor: Conveyor, staged: StagedArray | None = None) -> None:

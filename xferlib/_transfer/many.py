@@ -13,7 +13,6 @@ are a few KiB, or C cannot stage, this thread packs the slab's bytes for one cop
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +20,7 @@ import numpy as np
 
 from xferlib._core import observe
 from xferlib._core.array import SUPPORTED, Array
-from xferlib._core.thresholds import GROUP_NBYTES, ONE_CALL_MOST, PACKED_LEAF_MOST, SCATTERED_FROM, TOGETHER_FROM
+from xferlib._core.thresholds import GROUP_NBYTES, ONE_CALL_MOST, SCATTERED_FROM, TOGETHER_FROM
 from xferlib._memory import pinned_ranges
 from xferlib._native import driver_calls
 from xferlib._runtime import config
@@ -44,31 +43,6 @@ if TYPE_CHECKING:
 def can_stage(backend: Backend, device: Device) -> bool:
     """Whether threads of C stage for a device, and no path is forced."""
     return plan.forced() is None and compiled_staging.calls_of(backend, device) is not None
-
-
-def send_alike(arrays: Sequence[Any], backend: Backend, stream: RawStream) -> list[Array] | None:
-    """Copy small arrays of one shape and dtype to a device as one; None, a no-op, where one is different.
-
-    Raises:
-        As `xferlib.to_device`: nothing has been copied.
-    """
-    first = arrays[0]
-    if type(first) is not np.ndarray or first.dtype not in SUPPORTED or not 0 < first.nbytes <= PACKED_LEAF_MOST:
-        return None
-    shape, dtype = first.shape, first.dtype
-    for array in arrays:
-        if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
-            return None
-    backend.attach(stream.device)
-    results: list[Any] = [None] * len(arrays)
-    _to_device(arrays, results, _alike(shape, dtype, len(arrays)), [], None, backend, stream)
-    return results
-
-
-@functools.lru_cache(maxsize=64)  # a loop sends groups of few numbers
-def _alike(shape: tuple[int, ...], dtype: np.dtype[Any], count: int) -> SlabLayout:
-    """The layout of arrays of one form."""
-    return SlabLayout([LeafKind(shape, dtype, dtype, list(range(count)))])
 
 
 class Shipment:
@@ -152,15 +126,9 @@ def to_device(
         SlowPathError: Strict mode refuses it; nothing has been copied.
         DeviceMemoryError, TransferError: As `xferlib.to_device`.
     """
-    return _to_device(leaves, results, SlabLayout(kinds), alone, dtype, backend, stream)
-
-
-def _to_device(
-    leaves: Sequence[Any], results: list[Any], layout: SlabLayout, alone: Sequence[int],
-    dtype: np.dtype[Any] | None, backend: Backend, stream: RawStream,
-) -> list[int]:  # fmt: skip
     transfers: list[Transfer] = []
     try:
+        layout = SlabLayout(kinds)
         begun = begin(leaves, results, layout, alone, backend, stream, transfers.append, dtype=dtype, call="to_device")
         settle(transfers)
     except BaseException:
