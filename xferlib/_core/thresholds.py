@@ -39,8 +39,8 @@ THROUGH_FROM = 32 << 10
 of 17 us for 64 KiB, 24 instead of 27 for 192 KiB. To the device the driver is faster by itself: 22 instead of 27 us
 for 207 KiB."""
 THROUGH_MOST = 384 << 10
-"""Up to here it is faster in a loop: 320 KiB take 30 us so and 48 by the driver. After a pause the driver is: 256 KiB take
-71 us and 58, which is half of what CuPy and torch take."""
+"""Up to here it is faster in a loop: 320 KiB take 30 us so and 48 by the driver. After a pause the driver is: 256 KiB
+take 71 us and 58, which is half of what CuPy and torch take."""
 DRIVER_MOST_OF_ALL = 24 << 20
 """The same in both directions where the threads stage in Python; and for an upload from the pinned pool."""
 PINNED_QUERY_FROM = 256 << 10
