@@ -239,6 +239,30 @@ static Hop hop_of(int64_t size) {
     return NULL;
 }
 
+/* Rows of few bytes: each by its first bytes and its last ones, which overlap. A call of memcpy for each takes three times as
+   long. */
+typedef void (*Rows)(char *restrict to, int64_t to_step, const char *restrict from, int64_t from_step, int64_t count, int64_t nbytes);
+
+#define ROWS(PART)                                                                                                 \
+    static void rows_##PART(                                                                                       \
+        char *restrict to, int64_t to_step, const char *restrict from, int64_t from_step, int64_t count, int64_t nbytes) { \
+        for (int64_t i = 0; i < count; i++, to += to_step, from += from_step) {                                    \
+            char first[PART], last[PART];                                                                          \
+            memcpy(first, from, PART), memcpy(last, from + nbytes - PART, PART);                                   \
+            memcpy(to, first, PART), memcpy(to + nbytes - PART, last, PART);                                       \
+        }                                                                                                          \
+    }
+ROWS(4)
+ROWS(8)
+ROWS(16)
+ROWS(32)
+#undef ROWS
+
+/* The loop for rows of that many bytes; NULL if there is none. */
+static Rows rows_of(int64_t nbytes) {
+    return nbytes < 4 || nbytes > 64 ? NULL : nbytes <= 8 ? rows_4 : nbytes <= 16 ? rows_8 : nbytes <= 32 ? rows_16 : rows_32;
+}
+
 /* Turn a square of elements over its diagonal: interleaving the first half of the rows with the second, as often as the
    side has bits, does it. Elements of a row are together on both sides. */
 #ifdef __SSE2__
@@ -348,7 +372,10 @@ static void move(const Work *work, char *host, char *other, Axis rows, int64_t o
     if (columns.stride == size) {
         int64_t nbytes = columns.extent * size;
         WordLoops words = other_stride == nbytes ? BEST(words_of)(nbytes) : (WordLoops){NULL, NULL};
+        Rows few = rows_of(nbytes);
         if (words.gather != NULL) line(work, &words, host, other, rows.extent, rows.stride);
+        else if (few != NULL && work->is_gather) few(other, other_stride, host, rows.stride, rows.extent, nbytes);
+        else if (few != NULL) few(host, rows.stride, other, other_stride, rows.extent, nbytes);
         else
             for (int64_t row = 0; row < rows.extent; row++)
                 run(work, host + row * rows.stride, other + row * other_stride, nbytes);
