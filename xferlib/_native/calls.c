@@ -199,7 +199,7 @@ int xf_spread(spreader *s, const void *layout, char *host, word count, word devi
             s->c.scatter(layout, host, 0, (int64_t)count, (const char *)(uintptr_t)memory, 1);
     } else if ((is_idle = becomes_idle(&s->copier, patience_ns))) {
         char *ordinary = nbytes <= SNOOPED_MOST ? malloc(nbytes) : NULL, *gathered = ordinary ? ordinary : (char *)(uintptr_t)memory;
-        s->c.gather(layout, host, 0, (int64_t)count, gathered, 0);
+        s->c.gather(layout, host, 0, (int64_t)count, gathered, !ordinary);
         result = s->copier.copy(device, (word)(uintptr_t)gathered, nbytes);
         free(ordinary);
     }

@@ -366,19 +366,38 @@ static void tile(const Work *work, char *host, char *other, Axis rows, int64_t o
         line(work, &work->elements, host + row * rows.stride, other + row * other_stride, columns.extent, columns.stride);
 }
 
+/* Rows of `nbytes`, each together on both sides. */
+static void lines(const Work *work, char *host, char *other, Axis rows, int64_t other_stride, int64_t nbytes) {
+    WordLoops words = other_stride == nbytes ? BEST(words_of)(nbytes) : (WordLoops){NULL, NULL};
+    Rows few = rows_of(nbytes);
+    if (words.gather != NULL) line(work, &words, host, other, rows.extent, rows.stride);
+    else if (few != NULL && work->is_gather) few(other, other_stride, host, rows.stride, rows.extent, nbytes);
+    else if (few != NULL) few(host, rows.stride, other, other_stride, rows.extent, nbytes);
+    else
+        for (int64_t row = 0; row < rows.extent; row++)
+            run(work, host + row * rows.stride, other + row * other_stride, nbytes);
+}
+
+/* The same to where they follow one another, past the caches: each alone would be too short for that, so they are put
+   together in a block that stays in the first cache. */
+static void lines_past(const Work *work, char *host, char *other, Axis rows, int64_t nbytes) {
+    char block[BLOCK_NBYTES];
+    Axis part = {BLOCK_NBYTES / nbytes, rows.stride};
+    for (int64_t row = 0; row < rows.extent; row += part.extent) {
+        if (part.extent > rows.extent - row) part.extent = rows.extent - row;
+        lines(work, host + row * rows.stride, block, part, nbytes, nbytes);
+        copy_past(other + row * nbytes, block, (size_t)(part.extent * nbytes));
+    }
+}
+
 /* Rows by columns: `rows` has its strides on both sides, columns are contiguous elsewhere. */
 static void move(const Work *work, char *host, char *other, Axis rows, int64_t other_stride, Axis columns) {
     int64_t size = work->layout->host_size;
     if (columns.stride == size) {
         int64_t nbytes = columns.extent * size;
-        WordLoops words = other_stride == nbytes ? BEST(words_of)(nbytes) : (WordLoops){NULL, NULL};
-        Rows few = rows_of(nbytes);
-        if (words.gather != NULL) line(work, &words, host, other, rows.extent, rows.stride);
-        else if (few != NULL && work->is_gather) few(other, other_stride, host, rows.stride, rows.extent, nbytes);
-        else if (few != NULL) few(host, rows.stride, other, other_stride, rows.extent, nbytes);
-        else
-            for (int64_t row = 0; row < rows.extent; row++)
-                run(work, host + row * rows.stride, other + row * other_stride, nbytes);
+        int is_short = nbytes < STREAM_LEAST && other_stride == nbytes && nbytes * rows.extent >= STREAM_LEAST;
+        if (work->is_gather && work->is_streamed && is_short) lines_past(work, host, other, rows, nbytes);
+        else lines(work, host, other, rows, other_stride, nbytes);
         return;
     }
     int64_t near = rows.stride < 0 ? -rows.stride : rows.stride, far = columns.stride < 0 ? -columns.stride : columns.stride;
@@ -417,6 +436,8 @@ static void turn(const Work *work, char *host, char *device, char *spare, int64_
 
 static void move_through(const Work *work, char *host, char *device, Axis rows, int64_t device_stride, Axis columns) {
     char block[BLOCK_NBYTES], spare[BLOCK_NBYTES];
+    Work inside = *work; /* the block stays in the cache */
+    inside.is_streamed = 0;
     int64_t size = work->layout->host_size, device_size = work->layout->device_size;
     int64_t most = BLOCK_NBYTES / size, width = columns.extent < most ? columns.extent : most;
     if (columns.stride != size && rows.extent > 1 && width > 4 * TILE_COLUMNS) width = 4 * TILE_COLUMNS;
@@ -433,12 +454,12 @@ static void move_through(const Work *work, char *host, char *device, Axis rows, 
                 turn(work, there, here, spare, wide);
                 continue;
             }
-            if (work->is_gather) move(work, there, block, down, wide * size, across);
+            if (work->is_gather) move(&inside, there, block, down, wide * size, across);
             if (is_whole) turn(work, block, here, spare, count * wide);
             else
                 for (int64_t row = 0; row < count; row++)
                     turn(work, block + row * wide * size, here + row * device_stride, spare, wide);
-            if (!work->is_gather) move(work, there, block, down, wide * size, across);
+            if (!work->is_gather) move(&inside, there, block, down, wide * size, across);
         }
     }
 }
