@@ -166,7 +166,7 @@ def test_the_timeline_is_of_the_last_epoch(tmp_path: Path) -> None:
         lines = [each["args"]["source"] for each in events if each.get("cat") == "h2d"]
         assert [line for line in lines if "digits.py" not in line] == []
         copies = Counter(lines).most_common(1)[0][1]
-        assert copies == 5  # fifteen batches, images and targets in one copy, three of them together
+        assert copies == 15  # batches, images and targets in one copy
 
 
 def test_each_device_has_a_timeline_of_its_own(tmp_path: Path) -> None:

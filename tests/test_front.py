@@ -449,7 +449,7 @@ def test_the_driver_that_declines_leaves_the_call_to_python(direct: Any) -> None
     assert {"send", "fetch"} <= set(direct.seen)
 
 
-@pytest.mark.parametrize("nbytes", [1000, 32 << 10, 190_001, 400_001])
+@pytest.mark.parametrize("nbytes", [1000, 32 << 10, 190_001, 384 << 10])
 def test_more_than_some_bytes_come_through_pinned_memory(direct: Any, nbytes: int) -> None:
     x = bits_of(nbytes, np.uint8, seed=nbytes)
     device = xl.get_device(HERE)

@@ -121,7 +121,6 @@ class Model:
     """How often an array was made anew."""
     waiting: list[tuple[int, int]] = field(default_factory=list)
     """The items of `prefetch` that are not handed out: the array of the host, and the access."""
-    has_pinned: bool = False
     batch: int = 0
 
     def access(self, memory: tuple[Any, ...], parts: Parts, before: int, *, is_write: bool) -> int:
@@ -277,21 +276,17 @@ class Model:
 
     def prefetch(self, stream: int, items: tuple[int, ...], depth: int) -> None:
         self.waiting = [(item, self.access(("host", item), (0, 1), self.host, is_write=False)) for item in items]
-        self.has_pinned = any(map(is_pinned, items))
 
     def next(self, stream: int, item: int) -> None:
         _, read = self.waiting.pop(0)
-        if self.is_lax:  # it may have been read no sooner than now
-            self.made[read.bit_length() - 1].before = self.host
-        self.host |= read
-        if self.is_lax and self.batch:  # small batches are copied several at once, with the first of them
-            return
+        if self.is_lax:  # it may have been read no sooner than now, pinned memory behind the work of the stream
+            self.made[read.bit_length() - 1].before = self.host | (self.streams[stream] if is_pinned(item) else 0)
+        if self.is_lax or not is_pinned(item):  # a copy from pinned memory may still be in flight
+            self.host |= read
         self.batch += 1
         self.streams[stream] = self.access(
-            ("batch", self.batch), (0, 1), self.streams[stream] | self.host, is_write=True
+            ("batch", self.batch), (0, 1), self.streams[stream] | self.host | read, is_write=True
         )
-        if self.is_lax and self.has_pinned:  # such a copy has been waited for, and the batches that go with it
-            self.host |= self.streams[stream]
 
     def use(self, stream: int, array: int, _: int) -> None:
         done = self.access(("batch", self.batch), (0, 1), self.streams[stream] | self.host, is_write=False)
