@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType, SimpleNamespace
@@ -23,7 +24,7 @@ class FakeClock:
     def __init__(self) -> None:
         self.now_s, self.worked_s = 0.0, [0.0]
         self.calls: list[str] = []
-        self.changes = 0
+        self.changes = self.settled = 0
 
     def __call__(self) -> float:
         return self.now_s
@@ -44,9 +45,12 @@ class FakeClock:
     def change(self) -> None:
         self.changes += 1
 
+    def settle(self) -> None:
+        self.settled += 1
+
     @property
     def timing(self) -> timing.Timing:
-        return timing.Timing(self.change, self.work, np.random.default_rng(1), self)
+        return timing.Timing(self.change, self.work, np.random.default_rng(1), self, self.settle)
 
 
 OWN, PEER, SLOW = (timing.Key(library, "way") for library in ("xferlib (cupy)", "cupy", "torch"))
@@ -58,6 +62,22 @@ def test_both_regimes_give_medians_and_change_the_data_before_each_call() -> Non
     assert clock.timing.hot(runs) == pytest.approx({OWN: 0.001, PEER: 0.002})
     assert clock.timing.cold(runs) == pytest.approx({OWN: 0.001, PEER: 0.002})
     assert clock.changes == len(clock.calls)
+
+
+def test_each_loop_waits_until_no_other_thread_runs() -> None:
+    clock = FakeClock()
+    clock.timing.hot({OWN: clock.way("own", 0.001), PEER: clock.way("peer", 0.001)})
+    assert clock.settled == 2 * 2  # in two rounds, after which both medians are steady
+
+
+def test_the_wait_for_other_threads_ends_though_they_run_on() -> None:
+    over = threading.Event()
+    busy = threading.Thread(target=lambda: [sum(range(1000)) for _ in iter(over.is_set, True)], daemon=True)
+    busy.start()
+    timing.await_quiet()
+    assert busy.is_alive()
+    over.set()
+    busy.join()
 
 
 def test_a_cold_call_follows_other_work_and_ways_take_turns() -> None:

@@ -84,7 +84,7 @@ class Router:
         if self._is_host:
             return Route.DIRECT
         if type(host) is np.ndarray:
-            if host.nbytes <= DIRECT_MOST and conveyor.lease_of(host) is None:
+            if host.nbytes <= DIRECT_MOST and conveyor.leased(host)[0] is None:
                 return Route.DIRECT
             return Route.AHEAD if host.nbytes <= MEDIUM_NBYTES or self._is_staged_whole(host) else Route.OWN
         nbytes = _nbytes(flatten(host)[0])
@@ -92,7 +92,7 @@ class Router:
 
     def _is_pinned(self, leaf: Any) -> bool:
         """Whether an array is in memory of the pinned pool."""
-        return self.conveyor is not None and type(leaf) is np.ndarray and self.conveyor.lease_of(leaf) is not None
+        return self.conveyor is not None and type(leaf) is np.ndarray and self.conveyor.leased(leaf)[0] is not None
 
     def _is_staged_whole(self, host: HostArray) -> bool:
         """Whether an array that is more than medium is copied into pinned memory before any of it is sent."""

@@ -94,14 +94,15 @@ class ListFeed(Feed):
 
     def _begun(self, host: Any) -> AnyBatch | None:
         """Begin the batch of an item; None where its slot is in use."""
-        route, slot = self._router.route(host), self._next_slot
-        if route is Route.OWN and slot.gate is not None and not self._passes(slot, host):
-            return None
+        route = self._router.route(host)
         if route is Route.AHEAD and (conveyor := self._router.conveyor) is not None:
             try:
                 return conveyor.send(host)
             except XferError:  # it is copied in its turn, and raises what it meets then
                 route = Route.DIRECT
+        slot = self._next_slot
+        if route is Route.OWN and slot.gate is not None and not self._passes(slot, host):
+            return None
         batch = Batch(host, self._router, slot.stream, route)
         batch.try_begin(self._ready[-1] if self._ready else None)
         return batch

@@ -84,12 +84,12 @@ class Conveyor:
         """Events of copies whose waits are enqueued, to be recorded again. One that is still referred to elsewhere then
         stands for a later copy on the same stream, which is on the safe side."""
 
-    def lease_of(self, host: HostArray) -> Lease | None:
-        """The memory of the pinned pool that an array in C order lies in, if it can be sent as it lies."""
+    def leased(self, host: HostArray) -> tuple[Lease | None, int]:
+        """The memory of the pinned pool that an array in C order lies in, if it can be sent as it lies; its address."""
         if not self._pool.starts or host.dtype not in SUPPORTED or not plan.may_skip():
-            return None
+            return None, 0
         pointer = address_in_order(host)
-        return self._pool.find(pointer) if pointer else None
+        return (self._pool.find(pointer) if pointer else None), pointer
 
     @observe.user_call(lambda self, host: (self.backend, host.nbytes))
     def send(self, host: HostArray) -> Ahead:
@@ -98,7 +98,7 @@ class Conveyor:
         Raises:
             As `xferlib.to_device`: nothing has been begun.
         """
-        backend, lease = self.backend, self.lease_of(host)
+        backend, (lease, pointer) = self.backend, self.leased(host)
         if lease is None:
             host = as_host_array(host)
             end = HostEnd(host, ends.wanted_dtype(None, host.dtype), backend)
@@ -115,7 +115,7 @@ class Conveyor:
             if lease is None:
                 self._begin(ahead, end, found)
             else:  # memory of the pool needs no plan
-                copied = self._enqueue(ahead, host.shape, host.dtype, address(host), host.nbytes, is_pinned=True)
+                copied = self._enqueue(ahead, host.shape, host.dtype, pointer, host.nbytes, is_pinned=True)
                 lease.hold(copied)
         except BaseException:  # Ctrl-C too, which may have struck behind a copy: the array's memory will be freed
             in_flight.abandon(backend, self._carrier)

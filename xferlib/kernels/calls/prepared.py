@@ -263,6 +263,7 @@ class CudaCall(Prepared):
         self._bound: list[Any] | None = None
         self._numbers: list[Any] = []
         self._launch: Callable[[int], None]
+        self._set_numbers: Callable[[Sequence[np.generic]], None]
 
     def run_again(self, given: Sequence[Any], pointers: list[Any]) -> Any:
         """Launch for arrays of the same dtypes, shapes, strides and device as before."""
@@ -279,8 +280,10 @@ class CudaCall(Prepared):
         self._acquire()  # the driver copies the arguments during the launch
         try:
             # The very objects, as constants of a program are: equal numbers may differ, as 0.0 and -0.0 do.
-            if pointers != self._bound or any(map(operator.is_not, numbers, self._numbers)):
+            if pointers != self._bound:
                 self._bind(pointers, numbers, results)
+            elif any(map(operator.is_not, numbers, self._numbers)):
+                self._bind_numbers(numbers)
             if (recorder := observe.active) is None:
                 self._launch(handle)
             else:
@@ -305,7 +308,12 @@ class CudaCall(Prepared):
                 self._infos[number] = self.backend.view(results[number])
         plan = self._plan({number: pointers[number] for number in self._everything})
         plan.bind([pointers[number] for number in plan.array_order], scalars)
-        self._launch, self._numbers, self._bound = plan.launch, numbers, pointers
+        self._launch, self._set_numbers, self._numbers, self._bound = plan.launch, plan.set_scalars, numbers, pointers
+
+    def _bind_numbers(self, numbers: list[Any]) -> None:
+        """Make `_launch` use these numbers, with the addresses that it has."""
+        self._set_numbers([self._scalar(number, value) for number, value in zip(self._scalars, numbers, strict=True)])
+        self._numbers = numbers
 
     def _keep_alive(self, given: Sequence[Any], stream: RawStream) -> None:
         """Tell the backend of the use: another stream's pool must not recycle the arrays before this one is done."""

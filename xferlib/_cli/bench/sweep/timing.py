@@ -1,5 +1,9 @@
 """The time of competing ways: in a loop, and each call after other work.
 
+The obvious way, one loop behind the other, measures each beside what the one before has left: torch's threads spin for
+some milliseconds behind a parallel loop, on all cores, and whichever library comes next shares them. So a loop begins
+when no other thread runs; those of a library whose own loop it is may spin as they like.
+
 A case costs, beside its data: in the loop, one call of each way to check it, one to try it, then two to five rounds, in
 each of which every way has 4 ms or one call; after other work, three to five rounds of 20 ms and 5 ms for each way.
 Both end as soon as every median is steady, so that a case of small arrays and four ways takes 0.2 s. Where a round of
@@ -9,11 +13,13 @@ the first round only. Kernels are compiled besides, which no time includes.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import statistics
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +44,8 @@ _LONG_S = 0.02
 """A call of this length is as hot after another way's call as after its own."""
 _DEAR_S = 0.2
 _HOPELESS = 4
+_QUIET_S, _LOOK_S = 0.05, 0.0002
+"""The longest wait for other threads, and between two looks at them."""
 _HOT_ROUNDS, _COLD_ROUNDS = (2, 5), (3, 5)
 _HOT_TOLERANCE, _COLD_TOLERANCE = 0.05, 0.1
 
@@ -55,6 +63,14 @@ class OtherWork:
             np.add(part, 1, out=part)
 
 
+def await_quiet() -> None:
+    """Wait until no other thread of the machine wants a core, but not for long; on Linux alone, which tells."""
+    until_s = time.perf_counter() + _QUIET_S
+    with contextlib.suppress(OSError, ValueError, IndexError):  # `/proc/loadavg` is not there, or of another form
+        while int(Path("/proc/loadavg").read_text().split()[3].split("/")[0]) > 1 and time.perf_counter() < until_s:
+            time.sleep(_LOOK_S)
+
+
 class Timing:
     """How the ways of one case are timed; they take turns, in a random order that each round draws anew.
 
@@ -63,6 +79,7 @@ class Timing:
         other_work: Works for the seconds that it is given.
         chance: Draws the orders.
         clock: Returns seconds.
+        settle: Called before each loop.
     """
 
     def __init__(
@@ -71,8 +88,10 @@ class Timing:
         other_work: Callable[[float], None],
         chance: np.random.Generator,
         clock: Callable[[], float] = time.perf_counter,
+        settle: Callable[[], None] = await_quiet,
     ) -> None:
         self._change, self._other_work, self._chance, self._clock = change, other_work, chance, clock
+        self._settle = settle
 
     def hot(self, runs: Mapping[Key, Run], apart: Collection[Key] = ()) -> dict[Key, float]:
         """Median seconds of each way in a loop of its own calls.
@@ -117,6 +136,7 @@ class Timing:
 
     def _loop(self, run: Run, *, is_long: bool) -> list[float]:
         """Seconds of the calls of one turn, of which the first does not count unless it is long."""
+        self._settle()
         if not is_long:
             self._seconds(run)
         samples = [self._seconds(run)]

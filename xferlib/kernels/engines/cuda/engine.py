@@ -144,10 +144,14 @@ class CudaPlan:
 
         The driver copies them during a launch: the caller holds a lock from here until it is over.
         """
-        if self._block is None:
-            return
-        self._block.patch(pointers)
-        if any(map(operator.is_not, scalars, self._scalars)) or len(scalars) != len(self._scalars):
+        if self._block is not None:
+            self._block.patch(pointers)
+            if any(map(operator.is_not, scalars, self._scalars)) or len(scalars) != len(self._scalars):
+                self.set_scalars(scalars)
+
+    def set_scalars(self, scalars: Sequence[np.generic]) -> None:
+        """Set the numbers alone, as `bind` does."""
+        if self._block is not None:
             for number, value in enumerate(scalars):
                 self._block.patch_scalar(number, value.tobytes())
             self._scalars = list(scalars)
