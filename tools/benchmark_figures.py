@@ -105,6 +105,7 @@ DRAWN: dict[str, Callable[[Any, Path], None]] = {
     "h200/overlap": draw_overlap,
     "h200/races": draw_races,
     "h100/devices": draw_devices,
+    "h100/sweep": draw_sweep,
     "h200/sweep": draw_sweep,
 }
 
