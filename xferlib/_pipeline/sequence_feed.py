@@ -17,7 +17,8 @@ from xferlib._core.containers import flatten
 from xferlib._pipeline.batch import Batch, send
 from xferlib._pipeline.feed import Feed, Slot
 from xferlib._pipeline.routing import Route, Router
-from xferlib._runtime import happens_before, shutdown
+from xferlib._runtime import shutdown
+from xferlib._runtime.handoff import is_followed
 from xferlib.errors import XferError
 
 if TYPE_CHECKING:
@@ -42,8 +43,7 @@ class ListFeed(Feed):
 
     def next(self) -> Any:
         """Return the next batch, as `Feed.next` does."""
-        is_followed = staging_hooks.listener is not None or happens_before.listener is not None  # by a simulator
-        if self._ready or self._is_forked or is_followed:
+        if self._ready or self._is_forked or staging_hooks.listener is not None or is_followed():
             return super().next()
         shutdown.gate()
         with self._turn:
