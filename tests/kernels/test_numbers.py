@@ -226,10 +226,11 @@ def test_numbers_that_are_equal_are_told_apart_in_turn(name):
     there = targets.target(name)
     kernel = elementwise(lambda x, y: x * y)
     x, zero, minus = np.array([1.0, -1.0]), 0.0, -0.0
-    same = there.put(x)
+    same, out = there.put(x), there.put(x)
     for number in (zero, minus, zero, zero, 1.0, True, 1, 1.0, minus):
         assert same_bits(there.get(kernel(there.put(x), number)), x * number)
         assert same_bits(there.get(kernel(same, number)), x * number)
+        assert same_bits(there.get(kernel(same, number, out=out)), x * number)
 
 
 @pytest.mark.parametrize("name", targets.NAMES)
@@ -237,8 +238,12 @@ def test_a_refused_number_leaves_no_trace(name):
     there = targets.target(name)
     kernel = elementwise("int8 x, int8 n", "int8 y", "y = x * n")
     x = np.array([1, -2], np.int8)
-    d, three = there.put(x), 3
+    d, out, three = there.put(x), there.put(x), 3
     for _ in range(2):
         assert same_bits(there.get(kernel(d, three)), x * np.int8(3))
         with pytest.raises(KernelTypeError, match="300"):
             kernel(d, 300)
+        for number in (np.int8(5), three, np.int8(7)):  # the same arrays, which stay bound
+            assert same_bits(there.get(kernel(d, number, out=out)), x * np.int8(number))
+            with pytest.raises(KernelTypeError, match="300"):
+                kernel(d, 300, out=out)
