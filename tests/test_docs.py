@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codeop
+import functools
 import importlib.util
 import re
 import subprocess
@@ -172,8 +173,23 @@ def test_the_front_page_leads_to_every_page() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    missing = [target for target, _ in LINK.findall(page.read_text()) if not (page.parent / target).exists()]
+    found = LINK.findall(page.read_text())
+    missing = [target for target, _ in found if not (page.parent / target).exists()]
+    missing += [
+        target + place
+        for target, place in found
+        if target.endswith(".md") and place and place[1:] not in places_of(page.parent / target)
+    ]
     assert not missing
+
+
+@functools.cache
+def places_of(page: Path) -> set[str]:
+    """The names by which links lead into a page: those of its headings, as Python-Markdown makes them, and its own."""
+    text = page.read_text()
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    plain = [re.sub(r"[^\w\s-]", "", re.sub(r"<!--.*?-->", "", each)).strip().lower() for each in headings]
+    return {re.sub(r"[-\s]+", "-", each) for each in plain} | set(re.findall(r'id="([^"]+)"', text))
 
 
 OTHER_PAGES = [ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")]
