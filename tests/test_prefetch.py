@@ -698,6 +698,16 @@ def test_small_batches_of_a_list_are_copied_once_each(fake: Any, is_pinned: bool
     assert len([each for each in found.operations if each.kind == "h2d" and each.file == __file__]) == 18
 
 
+def test_a_list_that_has_ended_stays_so_when_it_grows(backend: str) -> None:
+    batches = [array(0)]
+    ahead = iter(xl.prefetch(batches, device=backend))
+    assert_same_bits(xl.to_host(next(ahead)), batches[0])
+    for _ in range(2):
+        with pytest.raises(StopIteration):
+            next(ahead)
+        batches.append(array(1))
+
+
 def test_a_small_batch_that_was_refused_comes_again(backend: str) -> None:
     batches: list[Any] = [array(0), np.array(["text"]), array(2)]
     ahead = iter(xl.prefetch(batches, device=backend))

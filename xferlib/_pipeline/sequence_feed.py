@@ -43,7 +43,8 @@ class ListFeed(Feed):
 
     def next(self) -> Any:
         """Return the next batch, as `Feed.next` does."""
-        if self._ready or self._is_forked or staging_hooks.listener is not None or is_followed():
+        has_more = not self._ready and self._end is None and not self._is_forked
+        if not has_more or staging_hooks.listener is not None or is_followed():
             return super().next()
         shutdown.gate()
         with self._turn:

@@ -312,8 +312,10 @@ class CudaCall(Prepared):
 
     def _bind_numbers(self, numbers: list[Any]) -> None:
         """Make `_launch` use these numbers, with the addresses that it has."""
-        self._set_numbers([self._scalar(number, value) for number, value in zip(self._scalars, numbers, strict=True)])
-        self._numbers = numbers
+        scalars = [self._scalar(number, value) for number, value in zip(self._scalars, numbers, strict=True)]
+        bound, self._bound = self._bound, None  # Ctrl-C from here on leaves the block of arguments half written
+        self._set_numbers(scalars)
+        self._numbers, self._bound = numbers, bound
 
     def _keep_alive(self, given: Sequence[Any], stream: RawStream) -> None:
         """Tell the backend of the use: another stream's pool must not recycle the arrays before this one is done."""

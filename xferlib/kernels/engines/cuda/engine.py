@@ -152,6 +152,7 @@ class CudaPlan:
     def set_scalars(self, scalars: Sequence[np.generic]) -> None:
         """Set the numbers alone, as `bind` does."""
         if self._block is not None:
+            self._scalars = []  # until all are written: Ctrl-C may come between
             for number, value in enumerate(scalars):
                 self._block.patch_scalar(number, value.tobytes())
             self._scalars = list(scalars)
