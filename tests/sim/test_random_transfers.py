@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -57,3 +58,17 @@ def test_arrays_that_travel_together_are_read_by_the_host(what: str, elements: i
                 SEVERAL[what](x, y)
                 arriving.result()
             assert (sim.Hazard.HOST_READ in {race.hazard for race in checked.races}) is not waits
+
+
+@pytest.mark.parametrize("how", ["ordinary", "of the pool", "registered"])
+@pytest.mark.parametrize("is_tree", [False, True])
+def test_a_small_batch_in_pinned_memory_is_read_beside_the_consumers_work(how: str, *, is_tree: bool) -> None:
+    with xl.use_backend("sim"), contextlib.ExitStack() as stack:
+        x = xl.pinned_array(np.ones(16)) if how == "of the pool" else np.ones(16)
+        if how == "registered":
+            stack.enter_context(xl.pin(x))
+        with sim.check("log") as checked:
+            for _ in xl.prefetch([{"x": x} if is_tree else x]):
+                sim.writes(x)
+            xl.synchronize()
+        assert (sim.Hazard.HOST_WRITE in {race.hazard for race in checked.races}) is (how != "ordinary")

@@ -30,9 +30,10 @@ from xferlib import _native, tree
 from xferlib._api import transfers
 from xferlib._core import registry, staging_hooks
 from xferlib._core.containers import flatten
-from xferlib._core.layout import refuse_truncated
+from xferlib._core.layout import address, refuse_truncated
 from xferlib._core.stream import Stream
 from xferlib._core.thresholds import AHEAD_MOST, DIRECT_MOST, MEDIUM_NBYTES, SMALL_NBYTES, WAITING_MOST
+from xferlib._memory import pinned_ranges
 from xferlib._runtime import thread_budget
 from xferlib._transfer import plan
 
@@ -78,21 +79,20 @@ class Router:
 
         Without streams a copy is complete when it returns, so it is made when the batch is handed out.
         """
-        conveyor = self.conveyor
-        if conveyor is None or not self._may_choose:
+        if not self._may_choose:
             return Route.OWN
         if self._is_host:
             return Route.DIRECT
         if type(host) is np.ndarray:
-            if host.nbytes <= DIRECT_MOST and conveyor.leased(host)[0] is None:
+            if host.nbytes <= DIRECT_MOST and not self._is_pinned(host):
                 return Route.DIRECT
             return Route.AHEAD if host.nbytes <= MEDIUM_NBYTES or self._is_staged_whole(host) else Route.OWN
         nbytes = _nbytes(flatten(host)[0])
         return Route.OWN if nbytes is None or nbytes > MEDIUM_NBYTES else Route.DIRECT
 
     def _is_pinned(self, leaf: Any) -> bool:
-        """Whether an array is in memory of the pinned pool."""
-        return self.conveyor is not None and type(leaf) is np.ndarray and self.conveyor.leased(leaf)[0] is not None
+        """Whether the device reads an array where it lies: the caller of a blocking copy would wait for that."""
+        return type(leaf) is np.ndarray and pinned_ranges.find(address(leaf), leaf.nbytes, self.backend) is not None
 
     def _is_staged_whole(self, host: HostArray) -> bool:
         """Whether an array that is more than medium is copied into pinned memory before any of it is sent."""

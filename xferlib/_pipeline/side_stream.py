@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawEvent, RawStream
-    from xferlib._memory.lease import Lease
     from xferlib._transfer.plan import Plan
 
 
@@ -84,13 +83,6 @@ class Conveyor:
         """Events of copies whose waits are enqueued, to be recorded again. One that is still referred to elsewhere then
         stands for a later copy on the same stream, which is on the safe side."""
 
-    def leased(self, host: HostArray) -> tuple[Lease | None, int]:
-        """The memory of the pinned pool that an array in C order lies in, if it can be sent as it lies; its address."""
-        if not self._pool.starts or host.dtype not in SUPPORTED or not plan.may_skip():
-            return None, 0
-        pointer = address_in_order(host)
-        return (self._pool.find(pointer) if pointer else None), pointer
-
     @observe.user_call(lambda self, host: (self.backend, host.nbytes))
     def send(self, host: HostArray) -> Ahead:
         """Start copying an array into memory of the calling thread's current stream.
@@ -98,7 +90,8 @@ class Conveyor:
         Raises:
             As `xferlib.to_device`: nothing has been begun.
         """
-        backend, (lease, pointer) = self.backend, self.leased(host)
+        backend, pointer = self.backend, address_in_order(host) if host.dtype in SUPPORTED else 0
+        lease = self._pool.find(pointer) if pointer and self._pool.starts and plan.may_skip() else None
         if lease is None:
             host = as_host_array(host)
             end = HostEnd(host, ends.wanted_dtype(None, host.dtype), backend)
@@ -115,8 +108,7 @@ class Conveyor:
             if lease is None:
                 self._begin(ahead, end, found)
             else:  # memory of the pool needs no plan
-                copied = self._enqueue(ahead, host.shape, host.dtype, pointer, host.nbytes, is_pinned=True)
-                lease.hold(copied)
+                lease.hold(self._enqueue(ahead, host.shape, host.dtype, pointer, host.nbytes, is_pinned=True))
         except BaseException:  # Ctrl-C too, which may have struck behind a copy: the array's memory will be freed
             in_flight.abandon(backend, self._carrier)
             raise
