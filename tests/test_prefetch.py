@@ -645,6 +645,92 @@ def test_batches_of_a_few_mib_are_staged_as_a_whole_where_threads_stay_awake(kin
     assert len({each.stream for each in copies}) == 1
 
 
+def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
+    """The tree with ``function`` of each leaf."""
+    if isinstance(tree, dict):
+        return {key: mapped(function, child) for key, child in tree.items()}
+    return type(tree)(mapped(function, child) for child in tree) if isinstance(tree, (list, tuple)) else function(tree)
+
+
+def leaves_of(tree: Any) -> list[Any]:
+    leaves: list[Any] = []
+    mapped(leaves.append, tree)
+    return leaves
+
+
+TREES: dict[str, Callable[[int], Any]] = {
+    "images and labels": lambda n: (array(n, (600, 1000)), array(-n, (256,), "int64")),
+    "three": lambda n: {
+        "x": array(n, (600, 1000)),
+        "y": array(-n, (50, 1000)),
+        "z": [array(n, (90_000,), "uint8")],
+        "n": n,
+    },
+    "four": lambda n: [array(n + k, (300, 1000)) for k in range(4)],
+    "large": lambda n: (array(n, (2300, 1000)), None, array(n, (600, 1000), "uint8")),
+    "swapped": lambda n: (array(n, (600, 1000), ">f4"), array(n, (3,))),
+    "transposed": lambda n: (array(n, (600, 1000)).T, np.float32(n)),
+    "empty": lambda n: (array(n, (600, 1000)), array(n, (0, 5)), array(n, ())),
+    "sizes change": lambda n: (array(n, (600 + 300 * (n % 3), 1000)), array(n, (100, 1 + n % 2, 300))),
+}
+
+
+@pytest.mark.parametrize("form", TREES)
+@pytest.mark.parametrize("kind", ["list", "generator"])
+@pytest.mark.parametrize("is_torch", [False, True])
+def test_batches_of_a_few_arrays_arrive_as_trees_do(form: str, kind: str, is_torch: bool) -> None:
+    batches = [TREES[form](number) for number in range(7)]
+    expected = [xl.tree.to_host(xl.tree.to_device(batch)) for batch in batches]
+    if is_torch:
+        torch = pytest.importorskip("torch")
+        if form == "swapped":
+            pytest.skip("no tensor has swapped bytes")
+        as_given = lambda leaf: torch.from_numpy(leaf) if isinstance(leaf, np.ndarray) else leaf
+        batches = [mapped(as_given, batch) for batch in batches]
+
+    def refilled() -> Iterator[Any]:
+        for batch in batches:
+            yield batch
+            for leaf in leaves_of(batch):
+                if hasattr(leaf, "shape") and not isinstance(leaf, np.generic):
+                    leaf[...] = 0
+
+    with cores(16), xl.prefetch(batches if kind == "list" else refilled()) as ahead:
+        for batch, there in zip(expected, ahead, strict=True):
+            assert type(there) is type(batch)
+            for one, other in zip(leaves_of(xl.tree.to_host(there)), leaves_of(batch), strict=True):
+                if isinstance(other, np.ndarray):
+                    assert_same_bits(one, other)
+                else:
+                    assert one == other
+
+
+@pytest.mark.parametrize("kind", ["list", "generator"])
+def test_images_and_labels_are_sent_from_pinned_memory_on_one_stream(kind: str) -> None:
+    if xl.get_device().kind == "cpu" or not native().is_on:
+        pytest.skip("no streams, or staging in C is missing")
+    batches = [TREES["images and labels"](number) for number in range(6)]
+    with cores(16), xl.trace() as found, xl.prefetch(batches if kind == "list" else iter(batches)) as ahead:
+        got = [xl.tree.to_host(batch) for batch in ahead]
+    for each, whole in zip(got, batches, strict=True):
+        assert_same_bits(each[0], whole[0])
+        assert_same_bits(each[1], whole[1])
+    images = [each for each in found.operations if each.kind == "h2d" and each.nbytes == batches[0][0].nbytes]
+    assert len(images) == 6
+    assert len({each.stream for each in images}) == 1
+
+
+@pytest.mark.parametrize("kind", ["list", "generator"])
+def test_a_bad_array_beside_a_good_one_says_so_in_its_turn_and_again(kind: str) -> None:
+    batches: list[Any] = [TREES["images and labels"](0), (array(1, (600, 1000)), np.array(["text"])), array(2)]
+    with cores(16):
+        ahead = iter(xl.prefetch(batches if kind == "list" else iter(batches)))
+        assert_same_bits(xl.to_host(next(ahead)[0]), batches[0][0])
+        for _ in range(2):
+            with pytest.raises(e.UnsupportedDTypeError, match="<U4"):
+                next(ahead)
+
+
 def test_a_batch_that_is_no_tree_says_so_when_its_turn_comes() -> None:
     class Node:
         pass

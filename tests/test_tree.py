@@ -325,7 +325,7 @@ def test_an_error_names_the_leaf_its_type_and_the_remedy(way: str, leaf: str, si
     good, bad = np.ones(size, np.float32), BAD_LEAVES[leaf]
     tree = {"params": {"layers": [{"w": good}, Layer((good, bad), np.ones(3), "last")]}, "kept": good}
     name = "batch" if "prefetch" in way else "tree"
-    with pytest.raises(xl.errors.UnsupportedDTypeError) as caught:
+    with cores(16), pytest.raises(xl.errors.UnsupportedDTypeError) as caught:
         WAYS[way](tree)
     assert str(caught.value).startswith(f"{name}['params']['layers'][1].weight[1] (ndarray): x has dtype ")
     assert "convert it first" in str(caught.value) or "one field" in str(caught.value)

@@ -96,27 +96,6 @@ def _to_device(
     return rebuild(results)
 
 
-def _are_few(leaves: list[Any], most: int, backend: Backend | None = None) -> bool:
-    """Whether the driver copies all, each of up to ``most`` bytes, in less time than it takes to describe them.
-
-    Args:
-        leaves: Of a tree.
-        most: Bytes.
-        backend: The arrays are NumPy's, and go there; without one, each is of a device.
-    """
-    if len(leaves) >= FEW_LEAVES or not plan.may_skip():
-        return False
-    for leaf in leaves:
-        if (owner := registry.backend_of(leaf)) is None:
-            continue
-        if backend is not None and type(leaf) is not np.ndarray:
-            return False
-        carrier = owner if backend is None else backend
-        if carrier.fast is None or owner.view(leaf).nbytes > most:
-            return False
-    return True
-
-
 def _sent(
     leaves: list[Any], dtype: Any, target: Backend, place: Device, order: RawStream | None
 ) -> tuple[list[Any], list[int]]:
@@ -124,7 +103,7 @@ def _sent(
     results = list(leaves)
     # A simulated device takes as long as the contract allows: a leaf alone is complete earlier.
     least = PACKED_UP_FROM if target.capabilities.small_at_once else 2
-    is_each_alone = order is None and _are_few(leaves, DRIVER_MOST_UP, target)
+    is_each_alone = order is None and packing.are_few(leaves, DRIVER_MOST_UP, target)
     packed, alone = packing.chosen(leaves, dtype, place, least=FEW_LEAVES if is_each_alone else least)
     if is_each_alone or place.kind == "cpu" or (not packed and (len(alone) < 2 or not many.can_stage(target, place))):
         return results, alone
@@ -189,7 +168,7 @@ def _to_host(tree: Any, stream: Any, *, pinned: bool, copy: bool | None) -> Any:
         return rebuild([transfers.to_host(leaves[0], stream=stream, pinned=pinned)])
     if pinned and stream is None and (results := _few_pinned(leaves)) is not None:
         return rebuild(results)
-    if stream is None and _are_few(leaves, PACKED_LEAF_MOST):
+    if stream is None and packing.are_few(leaves, PACKED_LEAF_MOST):
         return rebuild(
             [leaf if registry.backend_of(leaf) is None else transfers.to_host(leaf, pinned=pinned) for leaf in leaves]
         )

@@ -79,8 +79,12 @@ HOST_ONE_CALL_MOST = 8 << 20
 PACKED_LEAF_MOST = 256 << 10
 """Leaves of a tree of up to this size share an allocation."""
 FEW_LEAVES = 8
-"""Fewer arrays are copied by the driver one after the other, if all are small: on an H100's host one takes some 10 us,
-and to begin a tree takes Python 80."""
+"""Fewer arrays are copied one after the other, if all but `FEW_LARGE_LEAVES` are small: on an H100's host one takes
+some 10 us, and to begin a tree takes Python 80."""
+FEW_LARGE_LEAVES = 3
+"""Most arrays of such a tree that are not small: on an H100's host a batch of 2 MiB and its labels takes 118 us to the
+device so and 224 as a tree, after a pause 302 and 674, to the host 137 and 332, 359 and 831; of 64 MiB 1697 and 1960.
+Four take as long either way, seven of 3 MiB a fifth more so."""
 FEW_PINNED_LEAVES = 20
 """Up to this number of arrays go to pinned memory by a copy each, which are enqueued, and waited for once."""
 PACKED_UP_FROM = 3
@@ -160,9 +164,10 @@ DIRECT_MOST = 128 << 10
 """Up to here copying an array takes less time than ordering two streams by events: on an H100 a loop with a kernel
 takes 33 us for each batch of 64 KiB and 39 for 128 KiB, and 84 and 69 by way of another stream. If the device has 860
 us of work for each, it takes 868 and 859."""
-AHEAD_MOST = 4 << 20
+AHEAD_MOST = 8 << 20
 """Contiguous data is staged as a whole up to here, by spinning threads: to begin a transfer of several blocks
-takes Python 200 us on an H200's host, and its threads as long to come. From 8 MiB on there is no difference."""
+takes Python 200 us on an H200's host. A batch of 6 MiB takes 176 us so and 378 the other way, of 8 MiB 213 and 377, of
+16 MiB 453 and 450."""
 WAITING_MOST = 24 << 20
 """Data that is cut into no more blocks than `LENT_CHUNKS`: see `staging.c`."""
 PYTHON_LEAF_FROM = 4 << 20

@@ -35,10 +35,11 @@ from xferlib.errors import ArrayError, OutOfMemoryError
 if TYPE_CHECKING:
     from xferlib._core.array import Array
     from xferlib._core.raw import RawEvent, RawStream
+    from xferlib._pipeline.ahead_tree import AheadTree
     from xferlib._pipeline.side_stream import Ahead
 
-    AnyBatch: TypeAlias = "Batch | Ahead"
-    """A batch as a feed uses it: one that is a single copy may be that alone."""
+    AnyBatch: TypeAlias = "Batch | Ahead | AheadTree"
+    """A batch as a feed uses it: one of a few copies may be these alone."""
 
 
 class Batch(Handed):
@@ -85,14 +86,19 @@ class Batch(Handed):
     def has_slot(self) -> bool:
         return self._route is Route.OWN
 
-    def try_begin(self, before: AnyBatch | None) -> bool:
-        """Start copying, behind the copies of ``before``; an error is kept until the batch's turn comes."""
+    def try_begin(self, before: AnyBatch | None, *, is_awaited: bool = False) -> bool:
+        """Start copying, behind the copies of ``before``; an error is kept until the batch's turn comes.
+
+        Args:
+            before: The batch before; None if it has been handed out.
+            is_awaited: The calling thread waits anyhow until the source may be changed.
+        """
         if self._route is Route.DIRECT:
             return True
         try:
             if self._route is Route.OWN and before is not None:
                 before.precede(self._stream)
-            self._begin()
+            self._begin(is_awaited=is_awaited)
         except Exception as error:
             self._error, self.is_stalled = error, True
         return not self.is_stalled
@@ -107,11 +113,11 @@ class Batch(Handed):
         except Exception as error:
             self._error, self.is_stalled = error, True
 
-    def _begin(self) -> None:
+    def _begin(self, *, is_awaited: bool = False) -> None:
         router = self._router
         if self._arriving is not None:
             return
-        self._arriving = Arriving(self._host, router.backend, router.device, self._stream)
+        self._arriving = Arriving(self._host, router.backend, router.device, self._stream, is_awaited=is_awaited)
         self.is_sent = self._arriving.is_sent
 
     def _transform_ahead(self) -> None:

@@ -186,7 +186,7 @@ class ThreadedFeed(Feed):
                 if copied is not None:
                     return copied
         batch = Batch(host, self._router, stream)
-        if batch.try_begin(before) and not self._is_stable:
+        if batch.try_begin(before, is_awaited=not self._is_stable) and not self._is_stable:
             batch.try_prepare()
         return batch
 
@@ -195,8 +195,7 @@ class ThreadedFeed(Feed):
         kept = self._router.kept(host)
         if kept is not None:
             return Batch(kept, self._router, stream, Route.DIRECT)
-        array, conveyor = self._router.stageable(host), self._router.conveyor
-        return conveyor.stage(array) if array is not None and conveyor is not None else None
+        return self._router.staged(host)
 
     def _tell(self, error: BaseException) -> None:
         """Report an error to the consumer, and wait until it has raised it."""

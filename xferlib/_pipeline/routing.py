@@ -6,12 +6,12 @@ the consumer's work, and a wake-up of threads. So the size and the kind of a bat
 
 - DIRECT, arrays of up to 128 KiB, trees of up to medium size, and every batch of a device without streams: on the
   consumer's stream, as `xferlib.to_device` copies them.
-- AHEAD, single arrays of medium size, and pinned ones: on a side stream, into memory of the consumer's stream (see
-  `side_stream`).
+- AHEAD, up to three arrays of medium size, and pinned ones: on a side stream, into memory of the consumer's stream
+  (see `side_stream`).
 - OWN, everything else: on the slot's stream, in memory of that stream.
 
 With a transform, or a stream that the caller names, every batch takes OWN. The thread of a `ThreadedFeed`, whose
-current stream is not the consumer's, only stages: `kept` and `stageable` tell what it may leave to the consumer.
+current stream is not the consumer's, only stages: `kept` and `staged` make the batches that it leaves to the consumer.
 
 Guaranteed: the choice changes neither values nor their order. It reads no data, only an array's type, size, layout and
 address.
@@ -32,16 +32,26 @@ from xferlib._core import registry, staging_hooks
 from xferlib._core.containers import flatten
 from xferlib._core.layout import address, refuse_truncated
 from xferlib._core.stream import Stream
-from xferlib._core.thresholds import AHEAD_MOST, DIRECT_MOST, MEDIUM_NBYTES, SMALL_NBYTES, WAITING_MOST
+from xferlib._core.thresholds import (
+    AHEAD_MOST,
+    DIRECT_MOST,
+    FEW_LARGE_LEAVES,
+    FEW_LEAVES,
+    MEDIUM_NBYTES,
+    SMALL_NBYTES,
+    WAITING_MOST,
+)
 from xferlib._memory import pinned_ranges
+from xferlib._pipeline.ahead_tree import AheadTree
 from xferlib._runtime import thread_budget
 from xferlib._transfer import plan
+from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
-    from xferlib._pipeline.side_stream import Conveyor
+    from xferlib._pipeline.side_stream import Ahead, Conveyor
 
 
 class Route(Enum):
@@ -87,8 +97,14 @@ class Router:
             if host.nbytes <= DIRECT_MOST and not self._is_pinned(host):
                 return Route.DIRECT
             return Route.AHEAD if host.nbytes <= MEDIUM_NBYTES or self._is_staged_whole(host) else Route.OWN
-        nbytes = _nbytes(flatten(host)[0])
-        return Route.OWN if nbytes is None or nbytes > MEDIUM_NBYTES else Route.DIRECT
+        leaves = flatten(host)[0]
+        nbytes = _nbytes(leaves)
+        if nbytes is None:
+            return Route.OWN
+        if nbytes <= MEDIUM_NBYTES:
+            return Route.DIRECT
+        large = [leaf for leaf in leaves if leaf.nbytes > DIRECT_MOST]
+        return Route.AHEAD if _are_few(leaves, large) and all(map(self._is_staged_whole, large)) else Route.OWN
 
     def _is_pinned(self, leaf: Any) -> bool:
         """Whether the device reads an array where it lies: the caller of a blocking copy would wait for that."""
@@ -98,6 +114,25 @@ class Router:
         """Whether an array that is more than medium is copied into pinned memory before any of it is sent."""
         is_plain = host.flags.c_contiguous and host.dtype.isnative
         return host.nbytes <= AHEAD_MOST and is_plain and _native.is_on() and thread_budget.crew().fillers > 0
+
+    def _is_staged(self, array: HostArray) -> bool:
+        """The same of one of any size."""
+        return array.nbytes <= MEDIUM_NBYTES or self._is_staged_whole(array)
+
+    def begun_ahead(self, host: Any) -> Ahead | AheadTree:
+        """Begin a batch whose route is `Route.AHEAD`.
+
+        Raises:
+            As `Conveyor.send`.
+        """
+        conveyor = self.conveyor
+        assert conveyor is not None
+        if type(host) is np.ndarray:
+            return conveyor.send(host)
+        leaves, rebuild = flatten(host)
+        conveyor.share(len(leaves))
+        begun = lambda leaf: conveyor.send(leaf) if leaf.nbytes > DIRECT_MOST or self._is_pinned(leaf) else leaf
+        return AheadTree(leaves, rebuild, begun, self.device)
 
     def may_wait(self, host: Any) -> bool:
         """Whether a batch may be begun before the consumer's work that its copy waits for: each block has a chunk.
@@ -130,25 +165,49 @@ class Router:
         nbytes = _nbytes(leaves)
         if nbytes is None or nbytes > SMALL_NBYTES:
             return None
-        for leaf in leaves:
-            refuse_truncated(leaf, "a batch")
-            staging_hooks.touched(leaf, self.backend.pinned_domain, is_write=False)
-        return rebuild([leaf.copy() for leaf in leaves])
+        return rebuild([self._copied(leaf) for leaf in leaves])
 
-    def stageable(self, host: Any) -> HostArray | None:
-        """Return the array of a batch that a thread may stage for the consumer to send: medium and on the host."""
-        if self._is_host or not self._may_choose:
+    def staged(self, host: Any) -> Ahead | AheadTree | None:
+        """Stage a medium batch in this thread, for the consumer to send: few arrays of any library, on the host.
+
+        For a source that may fill the same memory again. None, and nothing done, for any other batch, and where pinned
+        memory is short.
+
+        Raises:
+            UnsupportedDTypeError: No device holds it.
+        """
+        conveyor = self.conveyor
+        if conveyor is None or self._is_host or not self._may_choose or plan.forced() is not None:
             return None
-        if type(host) is not np.ndarray:
-            owner = registry.backend_of(host)
-            if owner is None or owner.view(host).device.kind != "cpu":
-                return None
-            refuse_truncated(host, "a batch")
-            host = owner.host_view(host)
-        array: HostArray = host
-        if array.nbytes <= SMALL_NBYTES or plan.forced() is not None:
+        if registry.backend_of(host) is not None:
+            array = _host_array(host)
+            return conveyor.stage(array) if array is not None and self._is_staged(array) else None
+        leaves, rebuild = flatten(host)
+        arrays = [leaf if registry.backend_of(leaf) is None else _host_array(leaf) for leaf in leaves]
+        found = [each for each in arrays if isinstance(each, np.ndarray)]
+        large = [each for each in found if each.nbytes > SMALL_NBYTES]
+        is_all = len(found) == sum(registry.backend_of(leaf) is not None for leaf in leaves)
+        if not is_all or not large or not _are_few(leaves, large) or not all(map(self._is_staged, large)):
             return None
-        return array if array.nbytes <= MEDIUM_NBYTES or self._is_staged_whole(array) else None
+        conveyor.share(len(large))
+        return AheadTree(arrays, rebuild, self._kept_or_staged, self.device)
+
+    def _kept_or_staged(self, leaf: Any) -> Any:
+        """Copy an array of a tree on the host; another leaf stays as it is."""
+        if not isinstance(leaf, np.ndarray):
+            return leaf
+        if leaf.nbytes <= SMALL_NBYTES:
+            return self._copied(leaf)
+        assert self.conveyor is not None
+        staged = self.conveyor.stage(leaf)
+        if staged is None:
+            raise PinnedMemoryError(f"no pinned memory for {leaf.nbytes} bytes")  # the batch goes another way
+        return staged
+
+    def _copied(self, array: HostArray) -> HostArray:
+        refuse_truncated(array, "a batch")
+        staging_hooks.touched(array, self.backend.pinned_domain, is_write=False)
+        return array.copy()
 
     @property
     def transforms_ahead(self) -> bool:
@@ -163,3 +222,21 @@ def _nbytes(leaves: list[Any]) -> int | None:
         return None
     nbytes: int = sum(leaf.nbytes for leaf in leaves)
     return nbytes
+
+
+def _are_few(leaves: list[Any], large: list[HostArray]) -> bool:
+    """Whether each array of a tree is begun by itself; see `packing.are_few`."""
+    return len(leaves) < FEW_LEAVES and len(large) <= FEW_LARGE_LEAVES
+
+
+def _host_array(array: Any) -> HostArray | None:
+    """The NumPy array of an array's memory; None where that is a device's."""
+    if type(array) is np.ndarray:
+        host: HostArray = array
+        return host
+    owner = registry.backend_of(array)
+    assert owner is not None
+    if owner.view(array).device.kind != "cpu":
+        return None
+    refuse_truncated(array, "a batch")
+    return owner.host_view(array)

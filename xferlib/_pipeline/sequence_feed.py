@@ -96,9 +96,9 @@ class ListFeed(Feed):
     def _begun(self, host: Any) -> AnyBatch | None:
         """Begin the batch of an item; None where its slot is in use."""
         route = self._router.route(host)
-        if route is Route.AHEAD and (conveyor := self._router.conveyor) is not None:
+        if route is Route.AHEAD:
             try:
-                return conveyor.send(host)
+                return self._router.begun_ahead(host)
             except XferError:  # it is copied in its turn, and raises what it meets then
                 route = Route.DIRECT
         slot = self._next_slot

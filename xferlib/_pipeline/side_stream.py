@@ -63,10 +63,10 @@ class Conveyor:
         backend: Serves ``device``.
         device: The target device.
         carrier: The stream for the copies.
-        count: The most arrays that may be in flight.
+        count: The most batches that may be in flight.
     """
 
-    __slots__ = ("_carrier", "_count", "_device", "_free", "_idle", "_made", "_pool", "backend", "spare")
+    __slots__ = ("_carrier", "_count", "_depth", "_device", "_free", "_idle", "_made", "_pool", "backend", "spare")
 
     def __init__(self, backend: Backend, device: Device, carrier: RawStream, count: int) -> None:
         self.backend = backend
@@ -74,7 +74,7 @@ class Conveyor:
         self._carrier = carrier
         self._free: RawEvent | None = None
         """Recorded after the consumer's work that may still use an array's memory; recorded anew for each."""
-        self._count = count
+        self._depth = self._count = count
         self._made = 0
         self._idle: deque[PinnedBuffer] = deque()
         """Buffers, in the order of their last copies."""
@@ -82,6 +82,10 @@ class Conveyor:
         self.spare: deque[RawEvent] = deque(maxlen=count + 1)
         """Events of copies whose waits are enqueued, to be recorded again. One that is still referred to elsewhere then
         stands for a later copy on the same stream, which is on the safe side."""
+
+    def share(self, arrays: int) -> None:
+        """Let each batch have a pinned buffer for this number of arrays."""
+        self._count = max(self._count, arrays * self._depth)
 
     @observe.user_call(lambda self, host: (self.backend, host.nbytes))
     def send(self, host: HostArray) -> Ahead:

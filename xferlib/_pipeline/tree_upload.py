@@ -11,7 +11,7 @@ from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.containers import flatten
 from xferlib._core.stream import Stream
-from xferlib._core.thresholds import PYTHON_LEAF_FROM
+from xferlib._core.thresholds import DRIVER_MOST_UP, PYTHON_LEAF_FROM
 from xferlib._memory import in_flight
 from xferlib._transfer import copies, ends, many, packing
 from xferlib._transfer.ends import CopyTarget
@@ -34,14 +34,19 @@ class Arriving:
         backend: Serves ``device``.
         device: The target device.
         stream: Carries the copies, and owns the device arrays.
+        is_awaited: The calling thread has nothing else to do until the arrays have been read: it copies few ones
+            itself, as `xferlib.to_device` does, each in one call of C. To begin a transfer that other threads make
+            takes longer than to copy some MiB.
 
     Raises:
         As `xferlib.to_device`: nothing that was begun is left behind.
     """
 
-    __slots__ = ("_backend", "_event", "_owned", "_rebuild", "_results", "_stream", "_transfers")
+    __slots__ = ("_backend", "_event", "_is_read", "_owned", "_rebuild", "_results", "_stream", "_transfers")
 
-    def __init__(self, tree: Any, backend: Backend, device: Device, stream: RawStream) -> None:
+    def __init__(
+        self, tree: Any, backend: Backend, device: Device, stream: RawStream, *, is_awaited: bool = False
+    ) -> None:
         self._backend = backend
         self._stream = stream
         self._rebuild: Callable[[list[Any]], Any] | None
@@ -56,13 +61,28 @@ class Arriving:
         """Arrays that no transfer hands out, one for each allocation."""
         self._event: RawEvent | None = None
         """Recorded after the copies that are of no transfer."""
-        packed, alone = packing.chosen(leaves, None, device)
+        self._is_read = False
+        """The sources may be changed."""
         backend.attach(device)
         try:
-            self._begin(leaves, packing.SlabLayout(packed), alone, device)
+            packed, alone = packing.chosen(leaves, None, device)
+            if is_awaited and (len(leaves) == 1 or packing.are_few(leaves, DRIVER_MOST_UP, backend)):
+                self._copy(leaves, device)
+            else:
+                self._begin(leaves, packing.SlabLayout(packed), alone, device)
         except BaseException:
             self.cancel()
             raise
+
+    def _copy(self, leaves: list[Any], device: Device) -> None:
+        """Copy few arrays in this thread; they have been read on return."""
+        with Stream._of(self._stream, self._backend):
+            for number, leaf in enumerate(leaves):
+                if registry.backend_of(leaf) is not None:
+                    self._results[number] = transfers.to_device(leaf, device=device)
+                    self._owned.append(self._results[number])
+        self._is_read = True
+        self._event = in_flight.record(self._backend, self._stream)
 
     def _begin(self, leaves: list[Any], small: packing.SlabLayout, alone: list[int], device: Device) -> None:
         order = Stream._of(self._stream, self._backend)
@@ -120,7 +140,7 @@ class Arriving:
         """Wait until no copy reads the sources, whether it succeeded or not."""
         for transfer, _ in self._transfers:
             transfer.release()
-        if self._event is not None:
+        if self._event is not None and not self._is_read:
             self._backend.event_synchronize(self._event)  # a small source may be pinned
 
     def precede(self, stream: RawStream) -> None:

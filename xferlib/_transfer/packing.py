@@ -14,11 +14,11 @@ from xferlib import _native
 from xferlib._core import array as _array
 from xferlib._core import convert, observe, registry, staging_hooks
 from xferlib._core.observe import Kind
-from xferlib._core.thresholds import MEDIUM_NBYTES, PACKED_LEAF_MOST
+from xferlib._core.thresholds import FEW_LARGE_LEAVES, FEW_LEAVES, MEDIUM_NBYTES, PACKED_LEAF_MOST
 from xferlib._memory import pinned
 from xferlib._memory.slab import slab_of
 from xferlib._native import driver_calls
-from xferlib._transfer import compiled_copies, regions, upload
+from xferlib._transfer import compiled_copies, plan, regions, upload
 from xferlib._transfer.host_end import HostEnd
 from xferlib._transfer.upload import Upload
 
@@ -32,6 +32,29 @@ if TYPE_CHECKING:
 ALIGNMENT = 64
 """Bytes at a multiple of which each array begins: vector loads want 16, a line of a cache holds 64."""
 BYTE = np.dtype(np.uint8)
+
+
+def are_few(leaves: Sequence[Any], most: int, backend: Backend | None = None) -> bool:
+    """Whether arrays are copied one after the other in less time than it takes to describe all of them.
+
+    Args:
+        leaves: Of a tree.
+        most: Bytes; all but `FEW_LARGE_LEAVES` of the arrays are that small.
+        backend: The arrays are NumPy's, and go there; without one, each is of a device.
+    """
+    if len(leaves) >= FEW_LEAVES or not plan.may_skip():
+        return False
+    large = 0
+    for leaf in leaves:
+        if (owner := registry.backend_of(leaf)) is None:
+            continue
+        if backend is not None and type(leaf) is not np.ndarray:
+            return False
+        carrier = owner if backend is None else backend
+        if carrier.fast is None:
+            return False
+        large += owner.view(leaf).nbytes > most
+    return large <= FEW_LARGE_LEAVES
 
 
 class LeafKind(NamedTuple):
