@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import functools
 import inspect
@@ -31,6 +32,8 @@ from xferlib.errors import (
     DeviceNotFoundError,
     LayoutError,
     MixedBackendsError,
+    StreamError,
+    StreamTypeError,
     UnsupportedArrayError,
     UnsupportedDTypeError,
     UnsupportedError,
@@ -87,9 +90,10 @@ class Direct(FakeBackend):
             ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t, ctypes.c_void_p)(self._enqueue),
             ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t, ctypes.c_void_p)(self._fetch_later),
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(WORD))(self._context),
-            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda stream: int(not self.stream_done(self._here()))),
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda stream: int(not self.stream_done(self._on(stream)))),
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint), ctypes.c_uint, WORD)(self._attribute),
             ctypes.CFUNCTYPE(ctypes.c_int, WORD, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)(self._launch),
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._wait),
         )
         self._kernels: list[Any] = []
 
@@ -114,20 +118,30 @@ class Direct(FakeBackend):
             ctypes.memmove(dst, src, nbytes)
         return self.result
 
+    def _on(self, stream: int | None) -> Any:
+        return self.stream_wrap(stream, self.device_current()) if stream else self._here()
+
     def _enqueue(self, dst: int, src: int, nbytes: int, stream: int | None) -> int:
-        assert not stream
+        assert not self.is_pinned(src)
         self.seen.append("enqueue")
-        return int(
-            not self.copy_to_device(dst, src, nbytes, stream=self._here())
-        )  # which reads at once, and may write late
+        on = self._on(stream)
+        return int(not self.copy_to_device(dst, src, nbytes, stream=on))  # which reads at once, and may write late
 
     def _fetch_later(self, dst: int, src: int, nbytes: int, stream: int | None) -> int:
-        assert not stream
-        assert self.is_pinned(dst)
         self.seen.append("fetch later")
-        if not self.later_result:
-            self.copy(dst, src, nbytes, stream=self._here())
+        on = self._on(stream)
+        if self.later_result:
+            return self.later_result
+        if self.is_pinned(dst):
+            self.copy(dst, src, nbytes, stream=on)
+        else:
+            self.copy_to_host(dst, src, nbytes, stream=on)  # complete on return
         return self.later_result
+
+    def _wait(self, stream: int) -> int:
+        self.seen.append("wait")
+        self.stream_synchronize(self._on(stream))
+        return 0
 
     def _context(self, context: Any) -> int:
         context[0] = 7 + self.device_current().index
@@ -157,7 +171,7 @@ class Direct(FakeBackend):
         return self.launch_result
 
     def direct(self, device: Any) -> DirectCopies:
-        send, fetch, enqueue, fetch_later, current, query, attribute, launch = (
+        send, fetch, enqueue, fetch_later, current, query, attribute, launch, wait = (
             ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._functions
         )
         return DirectCopies(
@@ -165,7 +179,7 @@ class Direct(FakeBackend):
             attribute=attribute, context=7 + device.index,
             empty=lambda shape, dtype: self.empty(shape, dtype, device=device, stream=self._here()),
             pointer=lambda array: array.pointer, stream=lambda: self.stream_current(device).handle,
-            is_current=lambda: self.device_current() is device, launch=launch,
+            is_current=lambda: self.device_current() is device, launch=launch, wait=wait,
         )  # fmt: skip
 
 
@@ -732,8 +746,94 @@ def test_other_circumstances_are_left_to_python_and_end(direct: Any) -> None:
     with configured(strict="pageable"):
         assert seen() == []
     with xl.Stream(HERE):
-        assert seen() == []
+        assert seen() == ["enqueue", "fetch later", "wait"] * 2
     assert seen() == usual
+
+
+@pytest.mark.parametrize("nbytes", [100, 40_000, 300_000, 3 << 20])
+@pytest.mark.parametrize("form", ["plain", "rows", "swapped", "narrowed", "pinned"])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_copies_on_streams_of_the_programs_own_are_in_their_order(
+    direct: Any, nbytes: int, form: str, is_named: bool
+) -> None:
+    values = (np.arange(nbytes // 4) % 10_007).astype(np.float32)
+    sources: dict[str, Callable[[], Any]] = {
+        "plain": values.copy,
+        "rows": lambda: np.repeat(values, 2).reshape(-1, 2)[:, 0],
+        "swapped": lambda: values.astype(">f4"),
+        "narrowed": lambda: values.astype(np.float64),
+        "pinned": lambda: xl.pinned_array(values, backend="direct"),
+    }
+    device = xl.get_device(HERE)
+    out = to_device(np.zeros_like(values), device=device)
+    xl.synchronize(HERE)
+    streams = [xl.Stream(HERE) for _ in range(6)]  # more than there are ways for
+    for stream in streams * 2:
+        x = sources[form]()
+        with contextlib.nullcontext() if is_named else stream:
+            options: Any = {"stream": stream} if is_named else {}
+            new = to_device(x, device=None if is_named else device, dtype="float32", **options)
+            to_device(x, out=out, dtype=None if x.dtype == np.float32 else "float32", **options)
+            if not (is_named and form == "pinned"):  # which is read when the stream comes to it
+                x[:] = 0
+            assert_same_bits(to_host(new, **options), values)
+            into = np.zeros((len(values), 2), np.float32)[:, 1]
+            assert_same_bits(to_host(out, out=into, **options), values)
+            assert_same_bits(to_host(new, pinned=True, **options), values)
+            both = xl.tree.to_host([new, out], pinned=True, **options)
+            assert_same_bits(both[0], values)
+            assert_same_bits(both[1], values)
+        stream.synchronize()
+        to_device(np.zeros_like(values), out=out)
+        xl.synchronize(HERE)
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_an_array_that_a_stream_of_the_programs_own_fills_lives_until_it_is_filled(direct: Any, is_named: bool) -> None:
+    x, device = bits_of(1000, np.uint8, seed=5), xl.get_device(HERE)
+    for _ in range(5):
+        d = to_device(x, device=device)
+        xl.synchronize(HERE)
+        stream = xl.Stream(HERE)
+        with contextlib.nullcontext() if is_named else stream:
+            direct.seen.clear()
+            to_device(x, out=d, **({"stream": stream} if is_named else {}))
+            assert direct.seen == ["enqueue"]
+        del d
+        made = to_device(x, device=device)  # in its memory, if that is free too early
+        stream.synchronize()
+        assert_same_bits(to_host(made), x)
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_calls_on_a_stream_of_the_programs_own_enter_python_for_the_memory_alone(direct: Any, is_named: bool) -> None:
+    x, device = np.arange(1000, dtype=np.float32), xl.get_device(HERE)
+    stream = xl.Stream(HERE)
+    options: Any = {"stream": stream} if is_named else {}
+    with contextlib.nullcontext() if is_named else stream:
+        d = to_device(x, device=device)
+        for call, names in [
+            (lambda: to_device(x, device=device, **options), {"_empty_on"}),
+            (lambda: to_device(x, out=d, **options), {"_hold"}),
+            (lambda: to_host(d, **options), set()),
+            (lambda: to_host(d, out=np.empty_like(x), **options), set()),
+            (lambda: to_device(x[::-1], device=device, **options), {"_empty_on"}),
+        ]:
+            call()
+            found = {name.rpartition(".")[2] for name in frames_of(call)}
+            assert found & {"_empty_on", "_hold", "to_device", "to_host", "copy", "stage"} == names
+
+
+def test_a_stream_of_another_device_or_library_is_left_to_python(direct: Any) -> None:
+    x = np.arange(10.0)
+    with pytest.raises(StreamError, match="is of sim:"):
+        to_device(x, device=HERE, stream=xl.Stream("sim"))
+    d = to_device(x, device=HERE)
+    with pytest.raises(StreamError, match="is of sim:"):
+        to_host(d, stream=xl.Stream("sim"))
+    with pytest.raises(StreamTypeError, match="str is no stream"):
+        to_device(x, device=HERE, stream="0")
+    assert_same_bits(to_device(x, backend="numpy", stream=xl.Stream("numpy")), x)
 
 
 def test_each_task_and_thread_has_its_default(direct: Any) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib.testing import assert_same_bits, staging_stats
+from xferlib.testing import assert_same_bits, cores, staging_stats
 from xferlib.testing.strategies import bits_of
 
 pytestmark = pytest.mark.usefixtures("backend")

@@ -17,6 +17,7 @@ from xferlib import _native
 from xferlib._core import defaults, devices, registry
 from xferlib._core.array import DTYPES
 from xferlib._core.device import Device
+from xferlib._core.stream import Stream
 from xferlib._core.thresholds import (
     CAST_TO_HALF_FROM,
     CAST_TO_QUARTER_FROM,
@@ -31,7 +32,7 @@ from xferlib._core.thresholds import (
     THROUGH_FROM,
     THROUGH_MOST,
 )
-from xferlib._memory import host, pinned, slab
+from xferlib._memory import host, in_flight, pinned, slab
 from xferlib._native import driver_calls
 from xferlib._runtime import circumstances, shutdown
 from xferlib._runtime.handoff import is_followed
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from xferlib._core.array import Array
     from xferlib._core.backend import Backend
     from xferlib._core.layout import HostArray
+    from xferlib._core.raw import RawStream
 
 _numpy: Any = np  # whose parts have no types
 _ON_CPU, _ON_DEVICE = 1, 2
@@ -74,7 +76,7 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     swapped = {dtype.newbyteorder(): number for number, (dtype, *_) in enumerate(elements) if dtype.itemsize > 1}
     try:
         found: tuple[Callable[..., Any], Callable[..., Any]] = _front.bind_front(
-            functions, (circumstances.number, circumstances.scopes), (np.ndarray, Device), limits,
+            functions, (circumstances.number, circumstances.scopes), (np.ndarray, Device, Stream), limits,
             (np.dtype, numbers, swapped), elements, _numpy._core.multiarray._ARRAY_API, to_device.__module__,
             tuple(map(_documentation, (to_device, to_host))),
         )  # fmt: skip
@@ -185,7 +187,7 @@ def _added(device: Device) -> int:
     library = _library(plain.array_type, registry.get(device.backend))
     if device.kind == "cpu":
         new = functools.partial(part.empty, device=device, stream=part.stream_current(device))
-        return _add(device, library, 0, _ON_CPU, (new, *(None,) * 9))
+        return _add(device, library, 0, _ON_CPU, (new, *(None,) * 11))
     part.attach(device)
     direct = part.fast.direct(device) if part.fast is not None else None
     if direct is None:
@@ -200,15 +202,28 @@ def _added(device: Device) -> int:
         functools.partial(compiled_staging.prepared, part, device),
         functools.partial(compiled_staging.gone_on, part, device),
         functools.partial(device_step.described, part, device) if direct.launch else None,
+        functools.partial(_empty_on, part, device), functools.partial(_hold, part, device),
     )  # fmt: skip
     of_driver = (
         direct.send, direct.fetch, direct.enqueue, direct.fetch_later, direct.current, direct.query, direct.attribute,
-        direct.launch,
+        direct.launch, direct.wait,
     )  # fmt: skip
     return _add(
         device, library, device.index, _ON_DEVICE, functions, (*pool.lending(), is_followed),
         (*of_driver, *_addresses()[:2], *compiled_staging.addresses()), direct.context,
     )  # fmt: skip
+
+
+def _empty_on(
+    backend: Backend, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any], stream: RawStream | None
+) -> Array:
+    """A new array of a stream; None is the current one."""
+    return backend.empty(shape, dtype, device=device, stream=stream or backend.stream_current(device))
+
+
+def _hold(backend: Backend, device: Device, array: Array, stream: RawStream | None) -> None:
+    """Keep an array until a stream, None is the current one, has done its work so far."""
+    in_flight.in_flight.hold(backend, in_flight.record(backend, stream or backend.stream_current(device)), array)
 
 
 def _new_result(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[HostArray, bool]:
@@ -222,9 +237,9 @@ def _add(
     library: int,
     index: int,
     kind: int,
-    functions: tuple[Any, ...] = (None,) * 10,
+    functions: tuple[Any, ...] = (None,) * 12,
     pool: tuple[Any, ...] = (None,) * 5,
-    addresses: tuple[int, ...] = (0,) * 12,
+    addresses: tuple[int, ...] = (0,) * 13,
     context: int = 0,
 ) -> int:
     found: int = _front.add_end(device, library, index, kind, functions, pool, addresses, context)

@@ -46,10 +46,11 @@ class PlainArrays(NamedTuple):
 
 
 class DirectCopies(NamedTuple):
-    """How C copies between plain memory and arrays of a device, synchronously and on its default stream."""
+    """How C copies between plain memory and arrays of a device, on the current stream."""
 
     send: int
-    """The address of ``int send(uint64_t dst, uint64_t src, size_t nbytes)``; ``src`` has been read on return."""
+    """The address of ``int send(uint64_t dst, uint64_t src, size_t nbytes)``, in the order of the default stream alone;
+    ``src`` has been read on return."""
     fetch: int
     """The same to the host, complete on return."""
     enqueue: int
@@ -74,7 +75,10 @@ class DirectCopies(NamedTuple):
     """Of a function like CUDA's ``cuLaunchKernel``, which takes the ``handle`` of what `DeviceKernels.load` returns. 0:
     kernels are launched by `DeviceKernels.launch` alone."""
     fetch_later: int = 0
-    """As ``enqueue``, to pinned memory of the host; the copy is complete when the stream has done it. 0: none."""
+    """As ``enqueue``, to the host; the copy is complete when the stream has done it. 0: none."""
+    wait: int = 0
+    """Of ``int wait(void *stream)``, until the stream has done its work. 0: other streams than the default one are left
+    to Python."""
 
 
 class LibraryHooks:

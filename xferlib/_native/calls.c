@@ -94,40 +94,40 @@ static PyObject *ask(PyObject *self, PyObject *ignored)
 
 enum { PATIENCE_NS = 10000, IMPATIENT_CALLS = 16 };
 
-/* How long the next call may wait for the default stream. The driver returns from a small upload a few microseconds
+/* How long the next call may wait for its stream. The driver returns from a small upload a few microseconds
    before its last bytes arrive. A call in that time would find the stream busy and take the way by the staging buffer,
    which costs twenty and leaves the stream busy for the next call too: in a loop all of them would. So a call waits about
    half as long as that way takes. Where kernels keep the stream busy, one call in IMPATIENT_CALLS does. */
-static int64_t patience(copier *c)
+static int64_t patience(unsigned *in_vain)
 {
-    if (!c->in_vain)
+    if (!*in_vain)
         return PATIENCE_NS;
-    c->in_vain = (c->in_vain + 1) % IMPATIENT_CALLS;
+    *in_vain = (*in_vain + 1) % IMPATIENT_CALLS;
     return 0;
 }
 
-static int becomes_idle(const copier *c, int64_t patience_ns)
+static int becomes_idle(const copier *c, void *stream, int64_t patience_ns)
 {
     int64_t begun_ns;
-    if (!c->query || c->query(NULL) == 0)
+    if (!c->query || c->query(stream) == 0)
         return 1;
     if (!patience_ns)
         return 0;
     begun_ns = now_ns();
     do
-        if (c->query(NULL) == 0)
+        if (c->query(stream) == 0)
             return 1;
     while (now_ns() - begun_ns < patience_ns);
     return 0;
 }
 
 /* Note, with the GIL held, how a call that waited for the stream came out. */
-static void learn(copier *c, int64_t patience_ns, int is_idle)
+static void learn(unsigned *in_vain, int64_t patience_ns, int is_idle)
 {
     if (is_idle)
-        c->in_vain = 0;
+        *in_vain = 0;
     else if (patience_ns)
-        c->in_vain = 1;
+        *in_vain = 1;
 }
 
 enum { MEMORY_TYPE = 2 }; /* of CUDA's driver: CU_POINTER_ATTRIBUTE_MEMORY_TYPE */
@@ -142,23 +142,57 @@ int xf_kind_of(const copier *c, const char *host)
 
 enum { ENQUEUED_MOST = 64 << 10 }; /* more bytes, and the driver waits for the stream */
 
-/* Copy between memory and the device, whose context is current: the driver's result, or NOT_ASKED where the default stream
-   is busy. Little ordinary memory is enqueued there all the same: the driver has read it when it returns. Called with the
-   GIL held. */
-int xf_copy(copier *c, word device, word memory, size_t nbytes)
+/* Send memory that the driver has read when it returns, to an idle stream: NULL is the default one, on which the synchronous
+   copies run. On any other only copies that are enqueued are in order; of ordinary memory they are synchronous, too. */
+static int send(const copier *c, word device, word memory, size_t nbytes, void *stream)
 {
-    int is_enqueued = c->is_upward && c->enqueue && nbytes <= ENQUEUED_MOST;
-    int64_t patience_ns = is_enqueued ? 0 : patience(c);
-    int result = NOT_ASKED, is_idle;
+    return stream ? c->enqueue(device, memory, nbytes, stream) : c->copy(device, memory, nbytes);
+}
+
+/* Bring bytes to memory of any kind, behind the work of a stream; they are there when it returns. */
+static int fetch(const copier *c, word memory, word device, size_t nbytes, void *stream)
+{
+    int result;
+    if (!stream)
+        return c->copy(memory, device, nbytes);
+    result = c->enqueue(memory, device, nbytes, stream);
+    return result ? result : c->wait(stream);
+}
+
+/* Copy between memory and the device, whose context is current, on a stream; NULL is the default one. Returns the driver's
+   result, or NOT_ASKED: the stream is busy, or, one of the program's own, would read the memory later. Little ordinary memory
+   is enqueued on a busy stream all the same: the driver has read it when it returns. Called with the GIL held. */
+int xf_copy(copier *c, word device, word memory, size_t nbytes, void *stream)
+{
+    int is_little = c->is_upward && c->enqueue && nbytes <= ENQUEUED_MOST;
+    int64_t patience_ns = is_little || !c->is_upward ? 0 : patience(&c->in_vain);
+    int result = NOT_ASKED, is_idle = 1;
     Py_BEGIN_ALLOW_THREADS /* around the query too: see "Blocking" above */
-    is_idle = becomes_idle(c, patience_ns);
-    if (is_idle)
-        result = c->is_upward ? c->copy(device, memory, nbytes) : c->copy(memory, device, nbytes);
-    else if (is_enqueued && !xf_kind_of(c, (const char *)(uintptr_t)memory))
-        result = c->enqueue(device, memory, nbytes, NULL);
+    if (!c->is_upward) {
+        result = fetch(c, memory, device, nbytes, stream);
+    } else if (!stream || !xf_kind_of(c, (const char *)(uintptr_t)memory)) {
+        is_idle = (stream && is_little) || becomes_idle(c, stream, patience_ns);
+        if (is_idle)
+            result = send(c, device, memory, nbytes, stream);
+        else if (is_little && !xf_kind_of(c, (const char *)(uintptr_t)memory))
+            result = c->enqueue(device, memory, nbytes, stream);
+    }
     Py_END_ALLOW_THREADS
-    learn(c, patience_ns, is_idle);
+    learn(&c->in_vain, patience_ns, is_idle);
     return result;
+}
+
+/* Whether a stream of the device, whose context is current, has done its work, or does so in a few microseconds. Called with
+   the GIL held. */
+int xf_is_over(copier *c, void *stream)
+{
+    int64_t patience_ns = patience(&c->behind_in_vain);
+    int is_idle;
+    Py_BEGIN_ALLOW_THREADS
+    is_idle = becomes_idle(c, stream, patience_ns);
+    Py_END_ALLOW_THREADS
+    learn(&c->behind_in_vain, patience_ns, is_idle);
+    return is_idle;
 }
 
 /* --- one copy of an array of any layout */
@@ -168,14 +202,14 @@ enum { SPREAD = 7 };
 /* Fetch plain bytes by way of pinned memory, as xf_copy. The driver brings bytes to ordinary memory in pieces, one after the
    other, at half the speed of one copy to pinned memory and one by the processor. To the device it is as fast by itself. Memory
    that the driver knows is filled directly. */
-int xf_fetch_through(copier *c, char *host, word device, size_t nbytes, word memory)
+int xf_fetch_through(copier *c, char *host, word device, size_t nbytes, word memory, void *stream)
 {
     char *pinned = (char *)(uintptr_t)memory;
     int result;
     Py_BEGIN_ALLOW_THREADS
     if (xf_kind_of(c, host))
         pinned = host;
-    result = c->copy((word)(uintptr_t)pinned, device, nbytes);
+    result = fetch(c, (word)(uintptr_t)pinned, device, nbytes, stream);
     if (!result && pinned != host)
         memcpy(host, pinned, nbytes);
     Py_END_ALLOW_THREADS
@@ -187,24 +221,28 @@ enum { SNOOPED_MOST = 256 << 10 }; /* more are gathered into pinned memory: the 
 /* Copy `count` elements between a host array of any layout and the device, by way of pinned memory of as many bytes as they
    have there: as xf_copy. Pinned memory that the device has read is no more in the processor's caches, and single elements
    are written there at a third of the speed: 190 KiB of a transposed array took 75 us on an H100's host. So few bytes are
-   gathered into ordinary memory, of which the driver copies lines: 41 us. */
-int xf_spread(spreader *s, const void *layout, char *host, word count, word device, size_t nbytes, word memory)
+   gathered into ordinary memory, of which the driver copies lines: 41 us. So is all that goes to a stream of the program's
+   own: the driver would read pinned memory there after its call has returned. */
+int xf_spread(spreader *s, const void *layout, char *host, word count, word device, size_t nbytes, word memory, void *stream)
 {
-    int64_t patience_ns = patience(&s->copier);
+    int64_t patience_ns = patience(&s->copier.in_vain);
     int result = NOT_ASKED, is_idle = 1;
     Py_BEGIN_ALLOW_THREADS
     if (!s->copier.is_upward) {
-        result = s->copier.copy(memory, device, nbytes);
+        result = fetch(&s->copier, memory, device, nbytes, stream);
         if (!result)
             s->c.scatter(layout, host, 0, (int64_t)count, (const char *)(uintptr_t)memory, 1);
-    } else if ((is_idle = becomes_idle(&s->copier, patience_ns))) {
-        char *ordinary = nbytes <= SNOOPED_MOST ? malloc(nbytes) : NULL, *gathered = ordinary ? ordinary : (char *)(uintptr_t)memory;
-        s->c.gather(layout, host, 0, (int64_t)count, gathered, !ordinary);
-        result = s->copier.copy(device, (word)(uintptr_t)gathered, nbytes);
+    } else if ((is_idle = becomes_idle(&s->copier, stream, patience_ns))) {
+        char *ordinary = stream || nbytes <= SNOOPED_MOST ? malloc(nbytes) : NULL;
+        char *gathered = ordinary || stream ? ordinary : (char *)(uintptr_t)memory;
+        if (gathered) {
+            s->c.gather(layout, host, 0, (int64_t)count, gathered, !ordinary);
+            result = send(&s->copier, device, (word)(uintptr_t)gathered, nbytes, stream);
+        }
         free(ordinary);
     }
     Py_END_ALLOW_THREADS
-    learn(&s->copier, patience_ns, is_idle);
+    learn(&s->copier.in_vain, patience_ns, is_idle);
     return result;
 }
 
@@ -232,7 +270,7 @@ static PyObject *copy_spread(PyObject *self, PyObject *const *given, Py_ssize_t 
         return PyLong_FromLong(NOT_ASKED);
     }
     if (s->copier.current(&current) == 0 && (word)(uintptr_t)current == a[5])
-        result = xf_spread(s, (const void *)(uintptr_t)a[1], host.buf, a[2], a[3], (size_t)a[4], a[6]);
+        result = xf_spread(s, (const void *)(uintptr_t)a[1], host.buf, a[2], a[3], (size_t)a[4], a[6], NULL);
     PyBuffer_Release(&host);
     return PyLong_FromLong(result);
 }

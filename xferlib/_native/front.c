@@ -5,8 +5,8 @@
    NumPy array's is laid out as its C API promises; torch's is described by DLPack's C exchange API), asks the library
    for what that does not tell, and lets the driver copy; between two arrays in host memory it copies by itself. All else is
    left, with nothing done, to the functions in Python (`general`), which know every case and raise every error: another
-   keyword, other layouts on the device, managed memory, a stream of the program's own, a recording, and what went wrong
-   here. Large arrays are staged: see stager.c. What a kernel of the device puts in order or converts: see step.c.
+   keyword, other layouts on the device, managed memory, a recording, and what went wrong here. The current stream may be one
+   of the program's own: see calls.c for what that means to a copy. Large arrays are staged: see stager.c. What a kernel of the device puts in order or converts: see step.c.
 
    What no call changes is asked once, and again after anything that could change it has replaced the number of
    xferlib/_runtime/circumstances.py: whether short cuts are allowed, and where arrays go for which no device is named. Both
@@ -77,7 +77,9 @@ typedef struct end {
     PyObject *device;
     const library *library;
     int kind, index;          /* as DLPack has them; kind 0: left to Python */
-    PyObject *empty;          /* (extents, dtype) -> array */
+    PyObject *empty;          /* (extents, dtype) -> array, on the default stream */
+    PyObject *empty_on;       /* (extents, dtype, stream, None for the current one) -> array */
+    PyObject *hold;           /* (array, stream): keep it until the stream has done its work so far */
     PyObject *pointer;        /* array -> its address */
     PyObject *stream;         /* () -> handle of the current stream, where the exchange API does not tell */
     PyObject *is_current;     /* () -> whether the device is the thread's; NULL: it is the only one */
@@ -91,6 +93,12 @@ typedef struct end {
     stager staged;
     kernel_steps steps;
 } end;
+
+typedef struct {
+    void *handle;     /* NULL: the default one */
+    PyObject *named;  /* as Python has it, where the call names one; NULL: the current one */
+    PyObject *device; /* of the one that is named */
+} line; /* the stream of a call */
 
 typedef struct {
     char *data;
@@ -111,7 +119,7 @@ static struct {
     PyObject *scope;  /* () -> the backend that a block chose, or None */
     PyObject *may_skip, *settle, *introduce, *resolve;
     PyObject *to_device, *to_host; /* the general ones */
-    PyObject *ndarray, *device;    /* types */
+    PyObject *ndarray, *device, *stream; /* types */
     PyObject *(*new_copy)(PyObject *, int);
     PyObject *(*new_array)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *);
     int (*set_base)(PyObject *, PyObject *);
@@ -146,7 +154,7 @@ static _Thread_local struct { /* of a thread of the system */
     uint64_t owner; /* the Python thread whose scratch it is: one of C's may be several of them, one after the other */
 } mine;
 
-static PyObject *name_backend, *name_copy, *name_device, *name_dtype, *name_out, *name_pinned, *name_reuses, *name_stream;
+static PyObject *name_backend, *name_copy, *name_device, *name_dtype, *name_out, *name_pinned, *name_reuses, *name_stream, *name_raw, *name_handle, *name_capture;
 
 /* --- the circumstances */
 
@@ -202,22 +210,62 @@ static int is_entered(const end *e)
     return !e->up.copier.current(&context) && (word)(uintptr_t)context == e->context;
 }
 
-/* Whether the device is the thread's, by its context and to its library, and the current stream the default one. */
-static int is_at_hand(const end *e)
+/* Whether a copy can be made on a stream: CUDA has two more default ones of these numbers. */
+static int is_served(const end *e, const line *l)
 {
-    const library *l = e->library;
-    void *stream = NULL;
+    enum { LEGACY = 1, PER_THREAD = 2 };
+    const copier *up = &e->up.copier, *down = &e->down.copier;
+    return !l->handle || ((uintptr_t)l->handle > PER_THREAD && up->wait && up->enqueue && down->enqueue);
+}
+
+/* Whether the device is the thread's, by its context and to its library, and the call's stream one of its; the current one is
+   found here. */
+static int is_at_hand(const end *e, line *l)
+{
+    const DLPackExchangeAPI *exchange = e->library->exchange;
     PyObject *handle;
     if (!is_entered(e) || !is_answered(e->is_current, 1))
         return 0;
-    if (l->exchange)
-        return l->exchange->current_stream(ON_CUDA, e->index, &stream) == 0 && !stream;
+    if (l->named)
+        return l->device == e->device && is_served(e, l);
+    l->handle = NULL;
+    if (exchange)
+        return exchange->current_stream(ON_CUDA, e->index, &l->handle) == 0 && is_served(e, l);
     handle = PyObject_CallNoArgs(e->stream);
     if (!handle)
         return 0;
-    stream = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(handle);
+    l->handle = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(handle);
     Py_DECREF(handle);
-    return !stream && !PyErr_Occurred();
+    return !PyErr_Occurred() && is_served(e, l);
+}
+
+/* Read a stream that a call names, which is one of ours: 0 where Python is to look at it. */
+static int read_line(PyObject *stream, line *l)
+{
+    PyObject *handle, *capture;
+    if (!stream)
+        return 1;
+    if (!(l->named = PyObject_GetAttr(stream, name_raw)))
+        return 0;
+    l->device = PyObject_GetAttr(l->named, name_device);
+    handle = l->device ? PyObject_GetAttr(l->named, name_handle) : NULL;
+    capture = handle ? PyObject_GetAttr(l->named, name_capture) : NULL;
+    l->handle = handle ? (void *)(uintptr_t)PyLong_AsUnsignedLongLong(handle) : NULL;
+    Py_XDECREF(handle);
+    Py_XDECREF(capture);
+    return capture == Py_None && !PyErr_Occurred();
+}
+
+static void forget_line(const line *l)
+{
+    Py_XDECREF(l->named);
+    Py_XDECREF(l->device);
+}
+
+/* Whether a call may use what runs on the default stream alone. */
+static int is_default(const line *l)
+{
+    return !l->handle && !l->named;
 }
 
 /* Whether the device that was the thread's is no longer: the library has another now. */
@@ -611,24 +659,25 @@ static word landing_of(const end *e, Py_ssize_t nbytes)
 
 /* Copy between a host array and the device, whose context is current, where the elements are of the number `wanted`, by this
    thread: whether that is done. */
-static int copy_at_once(end *e, spreader *s, const description *host, int wanted, word device)
+static int copy_at_once(end *e, spreader *s, const description *host, int wanted, word device, const line *l)
 {
     Layout layout;
     word scratch;
     if (is_plain(host, wanted) && (s->copier.is_upward || host->nbytes < front.least_through || host->is_pinned ||
                                    host->nbytes > front.most_through))
-        return !xf_copy(&s->copier, device, (word)(uintptr_t)host->data, (size_t)host->nbytes);
+        return !xf_copy(&s->copier, device, (word)(uintptr_t)host->data, (size_t)host->nbytes, l->handle);
     scratch = s->copier.is_upward ? scratch_of(e) : landing_of(e, bytes_there(host, wanted));
     if (!scratch || PyErr_Occurred())
         return 0;
     if (is_plain(host, wanted))
-        return !xf_fetch_through(&s->copier, host->data, device, (size_t)host->nbytes, scratch);
+        return !xf_fetch_through(&s->copier, host->data, device, (size_t)host->nbytes, scratch, l->handle);
     lay_out(host, wanted, &layout);
-    return !xf_spread(s, &layout, host->data, (word)host->count, device, (size_t)bytes_there(host, wanted), scratch);
+    return !xf_spread(s, &layout, host->data, (word)host->count, device, (size_t)bytes_there(host, wanted), scratch, l->handle);
 }
 
 /* The same by several threads, in blocks. `is_fresh`: the pages were never touched; `is_looped`: only where threads spin. */
-static int copy_in_blocks(end *e, spreader *s, const description *host, int wanted, word device, int is_fresh, int is_looped)
+static int copy_in_blocks(end *e, spreader *s, const description *host, int wanted, word device, const line *l, int is_fresh,
+                          int is_looped)
 {
     Layout layout;
     Region region = {.host = host->data, .device = device, .nbytes = bytes_there(host, wanted), .unit = is_fresh ? HUGE : LINE,
@@ -640,25 +689,25 @@ static int copy_in_blocks(end *e, spreader *s, const description *host, int want
         region.layout = &layout;
         region.unit = 0;
     }
-    return xf_stage(&e->staged, &s->copier, &region, circumstances(), host->is_c, is_looped);
+    return xf_stage(&e->staged, &s->copier, &region, l->handle, l->named, circumstances(), host->is_c, is_looped);
 }
 
 /* The same by the way that is fastest: one thread for little; the driver for somewhat more, but not in a loop, where other
    threads are awake. */
-static int move(end *e, spreader *s, const description *host, int wanted, word device, int is_fresh)
+static int move(end *e, spreader *s, const description *host, int wanted, word device, const line *l, int is_fresh)
 {
     Py_ssize_t there = bytes_there(host, wanted), size = host->nbytes > there ? host->nbytes : there;
     int plain = is_plain(host, wanted), is_pinned = plain && host->is_pinned;
     Py_ssize_t most = !plain ? front.most_spread : s->copier.is_upward ? front.most_up : front.most_down;
     int is_at_once = size <= most || is_pinned, is_done = 0;
     if (is_at_once && plain && !is_pinned && size > front.least_looped && xf_is_looped(&e->staged))
-        is_done = copy_in_blocks(e, s, host, wanted, device, is_fresh, 1) == 1;
+        is_done = copy_in_blocks(e, s, host, wanted, device, l, is_fresh, 1) == 1;
     if (!is_done && is_at_once && !PyErr_Occurred())
-        is_done = copy_at_once(e, s, host, wanted, device);
+        is_done = copy_at_once(e, s, host, wanted, device, l);
     if (!is_done && !PyErr_Occurred())
-        is_done = copy_in_blocks(e, s, host, wanted, device, is_fresh, 0);
+        is_done = copy_in_blocks(e, s, host, wanted, device, l, is_fresh, 0);
     if (is_done == IS_PINNED)
-        is_done = plain && copy_at_once(e, s, host, wanted, device);
+        is_done = plain && copy_at_once(e, s, host, wanted, device, l);
     if (is_done && size > front.least_looped)
         xf_note_end(&e->staged);
     return is_done;
@@ -686,6 +735,20 @@ static PyObject *made(PyObject *empty, const description *d)
     if (!extents)
         return NULL;
     result = PyObject_CallFunctionObjArgs(empty, extents, front.elements[d->element].dtype, NULL);
+    Py_DECREF(extents);
+    return result;
+}
+
+/* A new array on a device, of the call's stream. */
+static PyObject *made_on(const end *e, const line *l, const description *d)
+{
+    PyObject *extents, *result;
+    if (is_default(l))
+        return made(e->empty, d);
+    extents = xf_tuple_of(d->extents, d->axes);
+    if (!extents)
+        return NULL;
+    result = PyObject_CallFunctionObjArgs(e->empty_on, extents, front.elements[d->element].dtype, l->named ? l->named : Py_None, NULL);
     Py_DECREF(extents);
     return result;
 }
@@ -735,9 +798,9 @@ static int move_in_steps(end *e, const description *host, word device, int is_fr
     between = made(e->empty, &lies);
     there = between ? address_of(e, between) : 0;
     if (there && s->form.is_upward)
-        is_done = move(e, &e->up, &lies, lies.element, there, 0) && !xf_launch_step(&e->steps, s, device, there);
+        is_done = move(e, &e->up, &lies, lies.element, there, &(line){0}, 0) && !xf_launch_step(&e->steps, s, device, there);
     else if (there)
-        is_done = !xf_launch_step(&e->steps, s, there, device) && move(e, &e->down, &lies, lies.element, there, is_fresh);
+        is_done = !xf_launch_step(&e->steps, s, there, device) && move(e, &e->down, &lies, lies.element, there, &(line){0}, is_fresh);
     Py_XDECREF(between); /* its library reuses the memory in the order of the stream */
     return is_done;
 }
@@ -850,7 +913,7 @@ PyObject *xf_small_copy(PyObject *object, Py_ssize_t most)
 
 /* --- to a device: NULL, with or without an error set, where Python is to do it */
 
-static PyObject *send_to_new(PyObject *x, const description *src, const description *arriving, end *e)
+static PyObject *send_to_new(PyObject *x, const description *src, const description *arriving, end *e, line *l)
 {
     PyObject *result;
     word pointer;
@@ -858,6 +921,8 @@ static PyObject *send_to_new(PyObject *x, const description *src, const descript
     int is_second;
     if (e->kind == ON_CPU) {
         description dst;
+        if (l->named)
+            return NULL;
         if (e->library->type == front.ndarray)
             return copied_on_host(x, src, arriving);
         result = is_for_one_call(src, arriving) ? made(e->empty, arriving) : NULL;
@@ -867,11 +932,12 @@ static PyObject *send_to_new(PyObject *x, const description *src, const descript
         return NULL;
     }
     is_second = !is_for_host(src, arriving->element);
-    if (!is_at_hand(e) || (is_second && !find_step(e, src, arriving->element, 0, 1, &second)))
+    if (!is_at_hand(e, l) || (is_second && (!is_default(l) || !find_step(e, src, arriving->element, 0, 1, &second))))
         return NULL;
-    result = made(e->empty, arriving);
+    result = made_on(e, l, arriving);
     pointer = result ? address_of(e, result) : 0;
-    if (pointer && (is_second ? move_in_steps(e, src, pointer, 0, &second) : move(e, &e->up, src, arriving->element, pointer, 0)))
+    if (pointer && (is_second ? move_in_steps(e, src, pointer, 0, &second)
+                              : move(e, &e->up, src, arriving->element, pointer, l, 0)))
         return result;
     Py_XDECREF(result);
     return NULL;
@@ -887,7 +953,21 @@ static int note_write(const library *l, PyObject *array)
     return done != NULL;
 }
 
-static PyObject *send_to_existing(const description *src, const description *arriving, PyObject *out)
+enum { SOON_OVER = 256 << 10 };
+
+/* Keep an array that has been filled on another stream than the default one until it is: the stream that its memory belongs to
+   must not give it to others before. A small copy is over before Python has noted that. */
+static int is_held(end *e, const line *l, PyObject *array, Py_ssize_t nbytes)
+{
+    PyObject *done;
+    if (!l->handle || (nbytes <= SOON_OVER && xf_is_over(&e->up.copier, l->handle)))
+        return 1;
+    done = PyObject_CallFunctionObjArgs(e->hold, array, l->named ? l->named : Py_None, NULL);
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
+static PyObject *send_to_existing(const description *src, const description *arriving, PyObject *out, line *on)
 {
     const library *l = find_library(out);
     description dst;
@@ -898,17 +978,18 @@ static PyObject *send_to_existing(const description *src, const description *arr
     if (!l || !see(l, out, &dst) || !are_alike(arriving, &dst) || src->nbytes <= 0)
         return NULL;
     if (dst.kind == ON_CPU) {
-        if (!is_for_one_call(src, &dst) || (l->type == front.ndarray && !(((ndarray *)out)->flags & WRITABLE)))
+        if (on->named || !is_for_one_call(src, &dst) || (l->type == front.ndarray && !(((ndarray *)out)->flags & WRITABLE)))
             return NULL;
         return note_write(l, out) && copy_on_host(src, &dst) ? Py_NewRef(out) : NULL;
     }
     e = dst.is_c ? end_of(l, &dst) : NULL;
     device = (word)(uintptr_t)dst.data;
     is_second = !is_for_host(src, dst.element);
-    if (!e || !is_at_hand(e) || (is_second && !find_step(e, src, dst.element, device, 1, &second)) || !note_write(l, out))
+    if (!e || !is_at_hand(e, on) || (is_second && (!is_default(on) || !find_step(e, src, dst.element, device, 1, &second))) ||
+        !note_write(l, out))
         return NULL;
-    if (is_second ? move_in_steps(e, src, device, 0, &second) : move(e, &e->up, src, dst.element, device, 0))
-        return Py_NewRef(out);
+    if (is_second ? move_in_steps(e, src, device, 0, &second) : move(e, &e->up, src, dst.element, device, on, 0))
+        return is_held(e, on, out, dst.nbytes) ? Py_NewRef(out) : NULL;
     return NULL;
 }
 
@@ -924,7 +1005,7 @@ static int element_of(PyObject *dtype)
     return number < 0 || !is_dtype || is_of_type(dtype, number) ? number : -1;
 }
 
-static PyObject *sent(PyObject *x, PyObject *device, PyObject *backend, PyObject *out, PyObject *dtype)
+static PyObject *sent(PyObject *x, PyObject *device, PyObject *backend, PyObject *out, PyObject *dtype, line *l)
 {
     description src, arriving;
     int number;
@@ -936,11 +1017,11 @@ static PyObject *sent(PyObject *x, PyObject *device, PyObject *backend, PyObject
         return NULL;
     src.is_pinned = src.nbytes > front.most_up && is_lent(x);
     if (out)
-        return device || backend ? NULL : send_to_existing(&src, &arriving, out);
-    e = device || backend ? resolved_end(device, backend) : default_end();
+        return device || backend ? NULL : send_to_existing(&src, &arriving, out, l);
+    e = device || backend ? resolved_end(device, backend) : l->named ? find_end(l->device) : default_end();
     if (!e || !e->kind)
         return NULL;
-    return send_to_new(x, &src, &arriving, e);
+    return send_to_new(x, &src, &arriving, e, l);
 }
 
 /* --- to the host, likewise */
@@ -1025,15 +1106,16 @@ static PyObject *fetched_on_host(PyObject *d, PyObject *out, const description *
     return Py_NewRef(out);
 }
 
-/* The addresses of a copy to pinned memory. */
+/* The addresses of a copy to pinned memory, and its stream. */
 typedef struct {
     word memory, device;
     size_t nbytes;
+    void *stream;
 } arrival;
 
 /* Enqueue the copy of an array to new pinned memory, which is returned; the last copy of several is waited for, and the
    others with it, since they are on one stream. NULL, with or without an error set, where Python is to do it. */
-static PyObject *fetched_later(PyObject *d, end **common, int is_last, arrival *made_here)
+static PyObject *fetched_later(PyObject *d, end **common, line *on, int is_last, arrival *made_here)
 {
     const library *l = find_library(d);
     description src, dst;
@@ -1041,7 +1123,7 @@ static PyObject *fetched_later(PyObject *d, end **common, int is_last, arrival *
     end *e;
     int error;
     if (!l || !see(l, d, &src) || src.kind == ON_CPU || !src.is_c || src.nbytes <= 0 || !(e = end_of(l, &src)) ||
-        !e->down.copier.enqueue || (*common ? e != *common : !is_at_hand(e)))
+        !e->down.copier.enqueue || (*common ? e != *common : !is_at_hand(e, on)))
         return NULL;
     *common = e;
     result = pinned_array(e, &src);
@@ -1049,12 +1131,12 @@ static PyObject *fetched_later(PyObject *d, end **common, int is_last, arrival *
         Py_XDECREF(result);
         return NULL;
     }
-    *made_here = (arrival){(word)(uintptr_t)dst.data, (word)(uintptr_t)src.data, (size_t)src.nbytes};
+    *made_here = (arrival){(word)(uintptr_t)dst.data, (word)(uintptr_t)src.data, (size_t)src.nbytes, on->handle};
     if (is_last) {
-        error = xf_copy(&e->down.copier, made_here->device, made_here->memory, made_here->nbytes);
+        error = xf_copy(&e->down.copier, made_here->device, made_here->memory, made_here->nbytes, on->handle);
     } else {
         Py_BEGIN_ALLOW_THREADS /* a queue may be full */
-        error = e->down.copier.enqueue(made_here->memory, made_here->device, made_here->nbytes, NULL);
+        error = e->down.copier.enqueue(made_here->memory, made_here->device, made_here->nbytes, on->handle);
         Py_END_ALLOW_THREADS
     }
     if (error) {
@@ -1071,13 +1153,14 @@ PyObject *xf_fetch_pinned(PyObject *module, PyObject *arrays)
 {
     Py_ssize_t count = PyList_Check(arrays) ? PyList_Size(arrays) : 0, done = 0;
     PyObject *results = count && may_skip() ? PyList_New(count) : NULL;
-    arrival last = {0, 0, 0};
+    arrival last = {0};
+    line on = {0};
     end *common = NULL;
     (void)module;
     for (; results && done < count; ++done) {
-        arrival made_here = {0, 0, 0};
+        arrival made_here = {0};
         PyObject *array = Py_NewRef(PyList_GetItem(arrays, done)); /* the list may change while the GIL is released */
-        PyObject *result = fetched_later(array, &common, done == count - 1, &made_here);
+        PyObject *result = fetched_later(array, &common, &on, done == count - 1, &made_here);
         Py_DECREF(array);
         if (!result)
             break;
@@ -1091,14 +1174,14 @@ PyObject *xf_fetch_pinned(PyObject *module, PyObject *arrays)
     if (last.nbytes) { /* what is enqueued must be over before its memory is given up: waiting for the last once more does */
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);
-        xf_copy(&common->down.copier, last.device, last.memory, last.nbytes);
+        xf_copy(&common->down.copier, last.device, last.memory, last.nbytes, last.stream);
         PyErr_Restore(kind, value, traceback);
     }
     Py_XDECREF(results);
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dtype)
+static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dtype, line *on)
 {
     const library *l;
     description src, arriving, dst;
@@ -1112,7 +1195,7 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
     if (!see(l, d, &src) && !(l->type == front.ndarray && see_swapped(d, &src)))
         return NULL;
     if (src.kind == ON_CPU)
-        return is_pinned ? NULL : fetched_on_host(d, out, &src, dtype);
+        return is_pinned || on->named ? NULL : fetched_on_host(d, out, &src, dtype);
     number = dtype ? element_of(dtype) : src.element;
     if (!src.is_c || src.nbytes <= 0 || number < 0 || !is_converted(&src, number, &arriving))
         return NULL;
@@ -1125,7 +1208,8 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
     e = end_of(l, &src);
     device = (word)(uintptr_t)src.data;
     is_first = !is_for_host(out ? &dst : &arriving, src.element);
-    if (!e || !is_at_hand(e) || (is_first && !find_step(e, out ? &dst : &arriving, src.element, device, 0, &first)))
+    if (!e || !is_at_hand(e, on) ||
+        (is_first && (!is_default(on) || !find_step(e, out ? &dst : &arriving, src.element, device, 0, &first))))
         return NULL;
     if (out) {
         result = Py_NewRef(out);
@@ -1141,7 +1225,7 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
     if (is_first)
         is_done = move_in_steps(e, &dst, device, is_fresh, &first);
     else
-        is_done = move(e, &e->down, &dst, src.element, device, is_fresh);
+        is_done = move(e, &e->down, &dst, src.element, device, on, is_fresh);
     if (!is_done) {
         Py_DECREF(result);
         return NULL;
@@ -1153,7 +1237,7 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
 
 /* Read the arguments by keyword of a usual call: 0 where there are others, or not just one by position. */
 static int is_usual(PyObject *const *given, Py_ssize_t count, PyObject *names, int is_upward, PyObject **out, PyObject **other,
-                    PyObject **backend, PyObject **dtype)
+                    PyObject **backend, PyObject **dtype, PyObject **stream)
 {
     Py_ssize_t length = names ? PyTuple_Size(names) : 0;
     if (count != 1)
@@ -1170,6 +1254,8 @@ static int is_usual(PyObject *const *given, Py_ssize_t count, PyObject *names, i
             *other = value == Py_False ? NULL : value;
         else if (name == name_dtype)
             *dtype = value == Py_None ? NULL : value;
+        else if (name == name_stream && (PyObject *)Py_TYPE(value) == front.stream)
+            *stream = value;
         else if (name == name_copy ? value != Py_True : value != Py_None)
             return 0;
         else if (name != name_stream && name != name_copy)
@@ -1207,22 +1293,24 @@ done:
 
 static PyObject *to_device(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
-    PyObject *out = NULL, *device = NULL, *backend = NULL, *dtype = NULL, *done;
+    PyObject *out = NULL, *device = NULL, *backend = NULL, *dtype = NULL, *stream = NULL, *done = NULL;
+    line l = {0};
     (void)self;
-    if (is_usual(given, count, names, 1, &out, &device, &backend, &dtype) &&
-        (done = sent(given[0], device, backend, out, dtype)))
-        return done;
-    return in_general(front.to_device, given, count, names);
+    if (is_usual(given, count, names, 1, &out, &device, &backend, &dtype, &stream) && read_line(stream, &l))
+        done = sent(given[0], device, backend, out, dtype, &l);
+    forget_line(&l);
+    return done ? done : in_general(front.to_device, given, count, names);
 }
 
 static PyObject *to_host(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
-    PyObject *out = NULL, *pinned = NULL, *dtype = NULL, *done;
+    PyObject *out = NULL, *pinned = NULL, *dtype = NULL, *stream = NULL, *done = NULL;
+    line l = {0};
     (void)self;
-    if (is_usual(given, count, names, 0, &out, &pinned, NULL, &dtype) && !(pinned && out) &&
-        (done = fetched(given[0], out, pinned != NULL, dtype)))
-        return done;
-    return in_general(front.to_host, given, count, names);
+    if (is_usual(given, count, names, 0, &out, &pinned, NULL, &dtype, &stream) && !(pinned && out) && read_line(stream, &l))
+        done = fetched(given[0], out, pinned != NULL, dtype, &l);
+    forget_line(&l);
+    return done ? done : in_general(front.to_host, given, count, names);
 }
 
 /* --- what Python tells */
@@ -1266,9 +1354,9 @@ PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
 {
     PyObject *elements, *numpy, *module, *doc_up, *doc_down, *up = NULL, *down = NULL;
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OO)(nnnnnnnnnnnn)(O!O!O!)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
+    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OOO)(nnnnnnnnnnnn)(O!O!O!)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
                           &front.scope, &front.to_device, &front.to_host, &PyList_Type, &front.number,
-                          &PyList_Type, &front.scopes, &front.ndarray, &front.device, &front.most_up,
+                          &PyList_Type, &front.scopes, &front.ndarray, &front.device, &front.stream, &front.most_up,
                           &front.most_down, &front.most_copied, &front.least_through, &front.most_through, &front.most_spread,
                           &front.scratch, &front.least_looped, &front.most_ordered, &front.least_reordered, &front.least_halved, &front.least_quartered, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
                           &PyDict_Type, &front.swapped, &PyList_Type, &elements, &numpy, &module, &doc_up, &doc_down))
@@ -1286,7 +1374,8 @@ PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
         return NULL;
     if (!intern(&name_backend, "backend") || !intern(&name_copy, "copy") || !intern(&name_device, "device") ||
         !intern(&name_dtype, "dtype") || !intern(&name_out, "out") ||
-        !intern(&name_pinned, "pinned") || !intern(&name_reuses, "_reuses") || !intern(&name_stream, "stream"))
+        !intern(&name_pinned, "pinned") || !intern(&name_reuses, "_reuses") || !intern(&name_stream, "stream") || !intern(&name_raw, "_raw") ||
+        !intern(&name_handle, "handle") || !intern(&name_capture, "capture"))
         return NULL;
     up = function_of(0, front.to_device, "to_device", (PyCFunction)(void (*)(void))to_device, module, doc_up);
     down = up ? function_of(1, front.to_host, "to_host", (PyCFunction)(void (*)(void))to_host, module, doc_down) : NULL;
@@ -1343,14 +1432,14 @@ PyObject *xf_add_library(PyObject *ignored, PyObject *arguments)
 PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
 {
     PyObject *device, *empty, *pointer, *stream, *is_current, *pinned, *scratch, *lease, *blocks, *dead, *pool, *followed;
-    PyObject *result, *prepare, *finish, *describe;
-    unsigned long long send, receive, enqueue, current, query, attribute, launch, gather, scatter, staging, crowded, later;
+    PyObject *result, *prepare, *finish, *describe, *empty_on, *hold;
+    unsigned long long wait, send, receive, enqueue, current, query, attribute, launch, gather, scatter, staging, crowded, later;
     int number;
     end e = {0};
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "Oiii(OOOOOOOOOO)(OOOOO)(KKKKKKKKKKKK)K", &device, &number, &e.index, &e.kind, &empty,
-                          &pointer, &stream, &is_current, &pinned, &scratch, &result, &prepare, &finish, &describe, &lease, &blocks, &dead, &pool, &followed, &send,
-                          &receive, &enqueue, &later, &current, &query, &attribute, &launch, &gather, &scatter, &staging, &crowded, &e.context))
+    if (!PyArg_ParseTuple(arguments, "Oiii(OOOOOOOOOOOO)(OOOOO)(KKKKKKKKKKKKK)K", &device, &number, &e.index, &e.kind, &empty,
+                          &pointer, &stream, &is_current, &pinned, &scratch, &result, &prepare, &finish, &describe, &empty_on, &hold, &lease, &blocks, &dead, &pool, &followed, &send,
+                          &receive, &enqueue, &later, &current, &query, &attribute, &launch, &wait, &gather, &scatter, &staging, &crowded, &e.context))
         return NULL;
     if (front.end_count == MOST_ENTRIES || e.index < 0 || e.index >= MOST_INDEX || number >= front.library_count)
         return PyLong_FromLong(-1);
@@ -1360,6 +1449,8 @@ PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
         e.library = front.libraries[number];
     e.device = Py_NewRef(device);
     e.empty = or_null(empty);
+    e.empty_on = or_null(empty_on);
+    e.hold = or_null(hold);
     e.pointer = or_null(pointer);
     e.stream = or_null(stream);
     e.is_current = or_null(is_current);
@@ -1385,6 +1476,7 @@ PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
     e.down.copier.enqueue = (int (*)(word, word, size_t, void *))(uintptr_t)later;
     e.up.copier.query = (int (*)(void *))(uintptr_t)query;
     e.up.copier.attribute = e.down.copier.attribute = (int (*)(void *, unsigned, word))(uintptr_t)attribute;
+    e.up.copier.wait = e.down.copier.wait = (int (*)(void *))(uintptr_t)wait;
     e.up.copier.is_upward = 1;
     e.up.c.gather = (void (*)(const void *, const char *, int64_t, int64_t, char *, int))(uintptr_t)gather;
     e.down.c.scatter = (void (*)(const void *, char *, int64_t, int64_t, const char *, int))(uintptr_t)scatter;

@@ -16,10 +16,22 @@
 
 enum { VALID_NS = 1000000000 };
 
-static int ask(stager *s, int is_upward, int64_t nbytes, unsigned long long number)
+/* The way of a stream, which may have none yet. */
+static way *way_on(stager *s, int is_upward, void *stream)
 {
-    way *w = &s->ways[is_upward];
-    PyObject *answer = PyObject_CallFunction(s->prepare, "iL", is_upward, (long long)nbytes), *kept, *before = w->kept;
+    way *found = s->ways[is_upward];
+    if (!stream)
+        return found;
+    for (int each = 1; each < STREAMS; ++each)
+        if (found[each].kept && found[each].stream == stream)
+            return &found[each];
+    s->next[is_upward] = s->next[is_upward] % (STREAMS - 1) + 1;
+    return &found[s->next[is_upward]];
+}
+
+static int ask(stager *s, way *w, int is_upward, void *stream, PyObject *named, int64_t nbytes, unsigned long long number)
+{
+    PyObject *answer = PyObject_CallFunction(s->prepare, "iLO", is_upward, (long long)nbytes, named), *kept, *before;
     unsigned long long address;
     long long enough;
     if (!answer || answer == Py_None || !PyArg_ParseTuple(answer, "OKL", &kept, &address, &enough)) {
@@ -27,7 +39,9 @@ static int ask(stager *s, int is_upward, int64_t nbytes, unsigned long long numb
         return 0;
     }
     memcpy(&w->setup, (const void *)(uintptr_t)address, sizeof w->setup);
+    before = w->kept; /* only now: Python may have let another thread in */
     w->kept = Py_NewRef(kept);
+    w->stream = stream;
     w->number = number;
     w->until_ns = now_ns() + VALID_NS;
     w->nbytes = enough;
@@ -36,24 +50,28 @@ static int ask(stager *s, int is_upward, int64_t nbytes, unsigned long long numb
     return 1;
 }
 
-/* Stage a region in the order of the default stream of the device, whose context is current: whether that is done. If not,
-   nothing has been done, or an error is set. Called with the GIL held.
+/* Stage a region in the order of a stream of the device, whose context is current: whether that is done. If not, nothing has
+   been done, or an error is set. Called with the GIL held.
+
+   stream: NULL is the default one.
+   named: The stream as Python has it; NULL: it is the current one.
 
    may_be_drivers: the driver may know the memory, and is asked: it could read or fill it by itself.
    is_looped: only where helping threads spin for the next transfer.
    Returns 1 where the region is staged, IS_PINNED where the caller had better let the driver copy, otherwise 0. */
-int xf_stage(stager *s, const copier *c, const Region *region, unsigned long long number, int may_be_drivers, int is_looped)
+int xf_stage(stager *s, const copier *c, const Region *region, void *stream, PyObject *named, unsigned long long number,
+             int may_be_drivers, int is_looped)
 {
     int is_upward = c->is_upward != 0, kind = 0;
     int64_t error = NO_MEMORY;
-    way *w = &s->ways[is_upward];
+    way *w = way_on(s, is_upward, stream);
     Staging *opened = NULL;
     PyObject *kept, *done;
     Setup setup;
     if (!s->prepare)
         return 0;
-    if (!w->kept || w->number != number || region->nbytes > w->nbytes || now_ns() >= w->until_ns)
-        if (!ask(s, is_upward, region->nbytes, number))
+    if (!w->kept || w->stream != stream || w->number != number || region->nbytes > w->nbytes || now_ns() >= w->until_ns)
+        if (!ask(s, w, is_upward, stream, named ? named : Py_None, region->nbytes, number) || w->stream != stream) /* another thread's, by now */
             return 0;
     if (is_looped && (!w->setup.spin_ns || s->is_crowded()))
         return 0;
@@ -66,7 +84,8 @@ int xf_stage(stager *s, const copier *c, const Region *region, unsigned long lon
         error = s->copy(&setup, region, 1, &opened);
     Py_END_ALLOW_THREADS
     if (!kind && error && error != NO_MEMORY) {
-        done = PyObject_CallFunction(s->finish, "iKL", is_upward, (unsigned long long)(uintptr_t)opened, (long long)error);
+        done = PyObject_CallFunction(s->finish, "iKLO", is_upward, (unsigned long long)(uintptr_t)opened, (long long)error,
+                                     named ? named : Py_None);
         error = done ? 0 : error;
         Py_XDECREF(done);
     }

@@ -204,7 +204,7 @@ static int64_t next_size(Staging *staging, const Region *region) {
     int64_t largest = most(setup->first_block, least(setup->largest_block, staging->total / setup->block_parts));
     int64_t size = least(staging->following, largest);
     staging->following = least(2 * staging->following, setup->largest_block);
-    if (!setup->is_upward && staging->is_closed) /* the last ones are small: little is left to empty */
+    if (staging->is_closed) /* the last ones are small: little is left to empty, or for the link to carry alone */
         size = least(size, most(setup->first_block, (staging->total - staging->begun) / 2));
     return least(multiple(size, region->unit), left);
 }

@@ -62,9 +62,9 @@ def prefetch(
     their copy is made: copies run ahead of you. Any other iterable is read ahead by a thread, one item after the
     other: each has been copied before the next is read, so that a generator may fill the same array again
     and again. Arrays of up to 128 KiB and trees of up to 2 MiB are copied on your own stream when their turn
-    comes, since that takes less time than ordering two streams. Up to three larger arrays of up to 2 MiB each, 8 MiB on a
-    host with eight cores and more, and pinned ones of any size up to that, are copied on another stream into memory
-    that belongs to yours.
+    comes, since that takes less time than ordering two streams. Up to three larger arrays of up to 2 MiB each, 8 MiB
+    on a host with eight cores and more, and pinned ones of any size up to that, are copied on another stream into
+    memory that belongs to yours.
 
     Args:
         batches: Iterable of arrays, or of trees of them (dicts, lists, tuples, named tuples, dataclasses)

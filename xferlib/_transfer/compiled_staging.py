@@ -192,8 +192,14 @@ def addresses() -> tuple[int, int]:
     return copies, tells
 
 
-def prepared(backend: Backend, device: Device, is_upward: int, nbytes: int) -> tuple[StreamSetup, int, int] | None:
-    """The common part of transfers on the current stream, its address, and the size that there are chunks for.
+def prepared(
+    backend: Backend, device: Device, is_upward: int, nbytes: int, named: RawStream | None
+) -> tuple[StreamSetup, int, int] | None:
+    """The common part of transfers on a stream, its address, and the size that there are chunks for.
+
+    Args:
+        backend, device, is_upward, nbytes: Of the transfer.
+        named: The stream; None is the current one.
 
     Returns:
         None where C cannot stage them.
@@ -201,7 +207,7 @@ def prepared(backend: Backend, device: Device, is_upward: int, nbytes: int) -> t
     Raises:
         As `copy`.
     """
-    stream = backend.stream_current(device)
+    stream = named or backend.stream_current(device)
     setup = setup_of(backend, stream, is_upward=bool(is_upward))
     if setup is None:
         return None
@@ -210,9 +216,9 @@ def prepared(backend: Backend, device: Device, is_upward: int, nbytes: int) -> t
     return setup, ctypes.addressof(setup.struct), setup.provided
 
 
-def gone_on(backend: Backend, device: Device, is_upward: int, handle: int, error: int) -> None:
+def gone_on(backend: Backend, device: Device, is_upward: int, handle: int, error: int, named: RawStream | None) -> None:
     """Go on with a transfer that C has left with a result; raises as `copy`."""
-    stream = backend.stream_current(device)
+    stream = named or backend.stream_current(device)
     setup = setup_of(backend, stream, is_upward=bool(is_upward))
     assert setup is not None
     _finish(handle, error, setup, backend, stream)

@@ -109,6 +109,7 @@ DIRECT = {
     "query": _address("cuStreamQuery"),
     "attribute": _address("cuPointerGetAttribute"),
     "launch": _address("cuLaunchKernel"),
+    "wait": _address("cuStreamSynchronize"),
 }
 """For `front.c`."""
 bind_launch = functools.partial(driver_calls.bind_launch, _address("cuLaunchKernelEx"))
