@@ -163,11 +163,10 @@ class Direct(FakeBackend):
     def _launch(self, handle: int, *given: Any) -> int:
         *sizes, shared, stream, params, extra = given
         assert not shared
-        assert not stream
         assert not extra
         self.seen.append("launch")
         if not self.launch_result:
-            self.launch(self._kernels[handle - 1], sizes[:3], sizes[3:], params, stream=self._here())
+            self.launch(self._kernels[handle - 1], sizes[:3], sizes[3:], params, stream=self._on(stream))
         return self.launch_result
 
     def direct(self, device: Any) -> DirectCopies:
@@ -367,6 +366,36 @@ def test_what_the_device_puts_in_order_or_converts_enters_no_function_in_python(
     back = np.zeros(shape, given).transpose(order)
     assert steps(lambda: to_host(out, out=back, dtype=given))[0] == "launch"
     assert_same_bits(back, x)
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "given", "wanted"), [row[1:] for row in STEPS], ids=[row[0] for row in STEPS]
+)
+@pytest.mark.parametrize("is_named", [False, True])
+def test_what_the_device_puts_in_order_or_converts_is_in_the_order_of_any_stream(
+    direct: Any, shape: tuple[int, ...], order: tuple[int, ...], given: str, wanted: str, is_named: bool,
+    monkeypatch: Any,
+) -> None:  # fmt: skip
+    x = (np.arange(math.prod(shape)) % 100).astype(given).reshape(shape).transpose(order)
+    device = xl.get_device(HERE)
+    out = to_device(np.zeros(x.shape, wanted), device=HERE)
+    plan = sys.modules["xferlib._transfer.plan"]
+    means = plan.means_of(direct, device)._replace(is_cuda=True)  # kernels convert
+    monkeypatch.setattr("xferlib._transfer.plan.means_of", lambda *_: means)
+    monkeypatch.setattr("xferlib._transfer.plan.known", {})
+    xl.synchronize(HERE)
+    for stream in [xl.Stream(HERE) for _ in range(2)] * 2:
+        options: Any = {"stream": stream} if is_named else {}
+        with contextlib.nullcontext() if is_named else stream:
+            direct.seen.clear()
+            new = to_device(x, device=device, dtype=wanted, **options)
+            to_device(x, out=out, dtype=wanted, **options)
+            assert_same_bits(to_host(new, **options), x.astype(wanted))
+            back = np.zeros(shape, given).transpose(order)
+            to_host(out, out=back, dtype=given, **options)
+            assert direct.seen.count("launch") == 3
+            assert_same_bits(back, x)
+        stream.synchronize()
 
 
 def test_a_launch_that_is_refused_leaves_the_call_to_python(direct: Any) -> None:

@@ -266,7 +266,7 @@ def no_memory_left() -> Iterator[None]:
         ("event_wait", lambda: consume(medium_generated) == list(range(7))),
         ("consumed", lambda: on_streams_in_turn(medium)),
         ("event_wait", lambda: consume(pageable, transform=doubled) == list(range(7))),
-        ("event_synchronize", lambda: consume(refilled) == list(range(7))),
+        ("stream_synchronize", lambda: consume(refilled) == list(range(7))),
         ("event_synchronize", lambda: bool((mapped() == ROWS).all())),
         ("consumed", lambda: summed(pageable) == 21.0),
     ],

@@ -785,7 +785,7 @@ static int find_step(end *e, const description *host, int wanted, word device, i
 }
 
 /* Copy by way of memory of the device in which the elements lie as on the host. */
-static int move_in_steps(end *e, const description *host, word device, int is_fresh, const kernel_step *s)
+static int move_in_steps(end *e, const description *host, word device, const line *l, int is_fresh, const kernel_step *s)
 {
     description lies = *host;
     PyObject *between;
@@ -795,12 +795,13 @@ static int move_in_steps(end *e, const description *host, word device, int is_fr
     lies.extents[0] = host->count;
     lies.strides = NULL;
     lies.is_c = 1;
-    between = made(e->empty, &lies);
+    between = made_on(e, l, &lies);
     there = between ? address_of(e, between) : 0;
     if (there && s->form.is_upward)
-        is_done = move(e, &e->up, &lies, lies.element, there, &(line){0}, 0) && !xf_launch_step(&e->steps, s, device, there);
+        is_done = move(e, &e->up, &lies, lies.element, there, l, 0) && !xf_launch_step(&e->steps, s, device, there, l->handle);
     else if (there)
-        is_done = !xf_launch_step(&e->steps, s, there, device) && move(e, &e->down, &lies, lies.element, there, &(line){0}, is_fresh);
+        is_done = !xf_launch_step(&e->steps, s, there, device, l->handle) &&
+                  move(e, &e->down, &lies, lies.element, there, l, is_fresh);
     Py_XDECREF(between); /* its library reuses the memory in the order of the stream */
     return is_done;
 }
@@ -932,11 +933,11 @@ static PyObject *send_to_new(PyObject *x, const description *src, const descript
         return NULL;
     }
     is_second = !is_for_host(src, arriving->element);
-    if (!is_at_hand(e, l) || (is_second && (!is_default(l) || !find_step(e, src, arriving->element, 0, 1, &second))))
+    if (!is_at_hand(e, l) || (is_second && !find_step(e, src, arriving->element, 0, 1, &second)))
         return NULL;
     result = made_on(e, l, arriving);
     pointer = result ? address_of(e, result) : 0;
-    if (pointer && (is_second ? move_in_steps(e, src, pointer, 0, &second)
+    if (pointer && (is_second ? move_in_steps(e, src, pointer, l, 0, &second)
                               : move(e, &e->up, src, arriving->element, pointer, l, 0)))
         return result;
     Py_XDECREF(result);
@@ -985,10 +986,10 @@ static PyObject *send_to_existing(const description *src, const description *arr
     e = dst.is_c ? end_of(l, &dst) : NULL;
     device = (word)(uintptr_t)dst.data;
     is_second = !is_for_host(src, dst.element);
-    if (!e || !is_at_hand(e, on) || (is_second && (!is_default(on) || !find_step(e, src, dst.element, device, 1, &second))) ||
+    if (!e || !is_at_hand(e, on) || (is_second && !find_step(e, src, dst.element, device, 1, &second)) ||
         !note_write(l, out))
         return NULL;
-    if (is_second ? move_in_steps(e, src, device, 0, &second) : move(e, &e->up, src, dst.element, device, on, 0))
+    if (is_second ? move_in_steps(e, src, device, on, 0, &second) : move(e, &e->up, src, dst.element, device, on, 0))
         return is_held(e, on, out, dst.nbytes) ? Py_NewRef(out) : NULL;
     return NULL;
 }
@@ -1209,7 +1210,7 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
     device = (word)(uintptr_t)src.data;
     is_first = !is_for_host(out ? &dst : &arriving, src.element);
     if (!e || !is_at_hand(e, on) ||
-        (is_first && (!is_default(on) || !find_step(e, out ? &dst : &arriving, src.element, device, 0, &first))))
+        (is_first && !find_step(e, out ? &dst : &arriving, src.element, device, 0, &first)))
         return NULL;
     if (out) {
         result = Py_NewRef(out);
@@ -1223,7 +1224,7 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
     }
     dst.is_pinned = is_pinned;
     if (is_first)
-        is_done = move_in_steps(e, &dst, device, is_fresh, &first);
+        is_done = move_in_steps(e, &dst, device, on, is_fresh, &first);
     else
         is_done = move(e, &e->down, &dst, src.element, device, on, is_fresh);
     if (!is_done) {

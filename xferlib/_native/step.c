@@ -100,8 +100,8 @@ int xf_find_step(kernel_steps *s, const step_form *form, PyObject *host, PyObjec
     return found->handle != NULL;
 }
 
-/* Enqueue a step on the default stream; the driver may wait for room in its queue. Returns its result. */
-int xf_launch_step(const kernel_steps *s, const kernel_step *found, uint64_t dst, uint64_t src)
+/* Enqueue a step on a stream, NULL is the default one; the driver may wait for room in its queue. Returns its result. */
+int xf_launch_step(const kernel_steps *s, const kernel_step *found, uint64_t dst, uint64_t src, void *stream)
 {
     uint64_t ends[2] = {dst, src};
     int64_t numbers[MOST_NUMBERS];
@@ -111,7 +111,7 @@ int xf_launch_step(const kernel_steps *s, const kernel_step *found, uint64_t dst
     for (int i = 0; i < found->count; ++i)
         arguments[2 + i] = &numbers[i];
     Py_BEGIN_ALLOW_THREADS
-    result = s->launch(found->handle, found->blocks, 1, 1, found->block[0], found->block[1], 1, 0, NULL, arguments, NULL);
+    result = s->launch(found->handle, found->blocks, 1, 1, found->block[0], found->block[1], 1, 0, stream, arguments, NULL);
     Py_END_ALLOW_THREADS
     return result;
 }

@@ -31,6 +31,6 @@ typedef struct {
 
 PyObject *xf_tuple_of(const int64_t *numbers, int count);
 int xf_find_step(kernel_steps *s, const step_form *form, PyObject *host, PyObject *there, kernel_step *found);
-int xf_launch_step(const kernel_steps *s, const kernel_step *found, uint64_t dst, uint64_t src);
+int xf_launch_step(const kernel_steps *s, const kernel_step *found, uint64_t dst, uint64_t src, void *stream);
 
 #endif

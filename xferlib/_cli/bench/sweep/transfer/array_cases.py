@@ -38,6 +38,8 @@ class ArrayCase:
     """The dtype that arrives."""
     variant: int
     """Chooses among the layouts of that name, and the data."""
+    has_stream: bool
+    """On a GPU the arrays and the copy are of a stream of the program's own; else of the default one."""
 
     @property
     def nbytes(self) -> int:
@@ -54,7 +56,9 @@ class ArrayCase:
             "a new" if self.is_new else "an existing"
         )  # fmt: skip
         dtypes = self.given if self.given == self.wanted else f"{self.given} as {self.wanted}"
-        return f"{size_text(self.nbytes)} {dtypes} {self.shape} {memory}{self.layout}, {ends} {self.library} array"
+        stream = ", stream of its own" if self.has_stream else ""
+        what = f"{size_text(self.nbytes)} {dtypes} {self.shape} {memory}{self.layout}"
+        return f"{what}, {ends} {self.library} array{stream}"
 
     def host_array(self, *, of_target: bool = False) -> HostArray:
         """A new array of the case's layout; of a download the target, with the dtype that arrives."""
@@ -90,5 +94,5 @@ def drawn(seed: int, number: int, libraries: tuple[str, ...], most: int | None =
     return ArrayCase(
         name=f"transfer:{seed}:{number}", library=library, is_upload=is_upload, is_new=is_new, is_pinned=is_pinned,
         layout=layout, shape=drawn_shape(nbytes / np.dtype(given).itemsize, axes, chance), given=given, wanted=wanted,
-        variant=int(chance.integers(1 << 31)),
+        variant=int(chance.integers(1 << 31)), has_stream=bool(chance.random() < 0.2),
     )  # fmt: skip

@@ -16,7 +16,7 @@ from xferlib._cli.bench.sweep.peers import Peers
 from xferlib._cli.bench.sweep.transfer import ways
 from xferlib._cli.bench.sweep.transfer.array_cases import ArrayCase
 from xferlib._cli.bench.sweep.transfer.tree_cases import TreeCase
-from xferlib._cli.bench.sweep.trial import Trial
+from xferlib._cli.bench.sweep.trial import Trial, Ways
 from xferlib._core.convert import copy_into
 
 
@@ -27,11 +27,13 @@ def of_array(case: ArrayCase, peers: Peers) -> Trial:
     trial = Trial(
         subject=own.name, problem=lambda result: _difference(case, source, out, result), change=_changer(source)
     )
-    for library in (own, *(ways.of(each, case.library) for each in peers.libraries.values())):
-        if case.is_upload:
-            trial.add(library.name, partial(library.up, case, source))
-        else:
-            trial.add(library.name, partial(library.down, case, source, out))
+
+    def make(library: ways.LibraryWays) -> Callable[[], Ways]:
+        return partial(library.up, case, source) if case.is_upload else partial(library.down, case, source, out)
+
+    trial.add(own.name, make(own))
+    for peer in (ways.of(each, case.library) for each in peers.libraries.values()):
+        trial.add(peer.name, partial(ways.on_stream, peer.stream(), make(peer)) if case.has_stream else make(peer))
     return trial
 
 

@@ -6,8 +6,12 @@ cannot take directly, such as a negative stride, is made contiguous first, withi
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import Any, Protocol
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -16,6 +20,23 @@ from xferlib._cli.bench import libraries
 from xferlib._cli.bench.libraries import HostArray, Run
 from xferlib._cli.bench.sweep.transfer.array_cases import ArrayCase
 from xferlib._cli.bench.sweep.trial import Runs, Ways, ordinary, pinned
+
+Stream: TypeAlias = AbstractContextManager[Any]
+
+
+def on_stream(stream: Stream, make: Callable[[], Ways]) -> Ways:
+    """Ways that are made, and run, in a stream's block."""
+
+    def inside(run: Run) -> Run:
+        def block() -> Any:
+            with stream:
+                return run()
+
+        return block
+
+    with stream:
+        found = make()
+    return {name: replace(way, run=inside(way.run)) for name, way in found.items()}
 
 
 class LibraryWays(Protocol):
@@ -32,7 +53,7 @@ class LibraryWays(Protocol):
 
 
 class XferlibWays(libraries.XferlibDevice):
-    """xferlib, making or reading the arrays of one backend: the obvious way, and pinned results.
+    """xferlib, making or reading the arrays of one backend: the obvious way, and pinned results; it is told the stream.
 
     Args:
         backend: Of the device arrays.
@@ -42,8 +63,12 @@ class XferlibWays(libraries.XferlibDevice):
         super().__init__(backend)
         self._pins = self.place.kind == "cuda"
 
-    def up(self, case: ArrayCase, source: HostArray) -> Ways:
+    def _options(self, case: ArrayCase) -> dict[str, Any]:
         options: dict[str, Any] = {} if case.given == case.wanted else {"dtype": case.wanted}
+        return options | ({"stream": xl.Stream(self.place)} if case.has_stream and self._pins else {})
+
+    def up(self, case: ArrayCase, source: HostArray) -> Ways:
+        options = self._options(case)
         if case.is_new:
             return ordinary({"to_device": self.awaited(lambda: xl.to_device(source, device=self.place, **options))})
         target = xl.empty(case.shape, case.wanted, device=self.place)
@@ -51,7 +76,8 @@ class XferlibWays(libraries.XferlibDevice):
 
     def down(self, case: ArrayCase, source: HostArray, out: HostArray | None) -> Ways:
         held = xl.to_device(source, device=self.place)
-        options: dict[str, Any] = {} if case.given == case.wanted else {"dtype": case.wanted}
+        self.place.synchronize()
+        options = self._options(case)
         if out is not None:
             return ordinary({"to_host(out=)": lambda: xl.to_host(held, out=out, **options)})
         ways = ordinary({"to_host": lambda: xl.to_host(held, **options)})
@@ -70,6 +96,13 @@ class XferlibWays(libraries.XferlibDevice):
         return ways
 
 
+class PeerWays(LibraryWays, Protocol):
+    """A peer, which makes them on its current stream."""
+
+    def stream(self) -> Stream:
+        """A stream of the program's own, which is current in its block; on a CPU nothing."""
+
+
 class CupyWays:
     """CuPy: ``asarray``, ``set`` and ``get``, the last into a new array of its pinned pool too."""
 
@@ -79,6 +112,10 @@ class CupyWays:
         import cupyx
 
         self._cupy, self._awaited, self._new_pinned = library.module, library.awaited, cupyx.empty_pinned
+
+    def stream(self) -> Stream:
+        made: Stream = self._cupy.cuda.Stream(non_blocking=True)
+        return made
 
     def up(self, case: ArrayCase, source: HostArray) -> Ways:
         cp, wanted = self._cupy, case.wanted
@@ -136,6 +173,10 @@ class TorchWays:
     def __init__(self, library: libraries.TorchLibrary) -> None:
         self._torch, self._awaited, self._device = library.module, library.awaited, library.device
         self._pins = library.device != "cpu"
+
+    def stream(self) -> Stream:
+        cuda = self._torch.cuda
+        return cuda.stream(cuda.Stream(self._device)) if self._pins else contextlib.nullcontext()
 
     def _tensor(self, array: HostArray) -> Any:
         if not array.dtype.isnative or any(stride < 0 for stride in array.strides):
@@ -207,6 +248,9 @@ class NumpyWays:
 
     name = "numpy"
 
+    def stream(self) -> Stream:
+        return contextlib.nullcontext()
+
     def up(self, case: ArrayCase, source: HostArray) -> Ways:
         if case.is_new:
             return ordinary({"array": lambda: np.array(source, case.wanted, order="C")})
@@ -234,6 +278,9 @@ class NumpyWaysOfTensors:
         import torch
 
         self._torch = torch
+
+    def stream(self) -> Stream:
+        return contextlib.nullcontext()
 
     def up(self, case: ArrayCase, source: HostArray) -> Ways:
         tensor = self._torch.from_numpy
@@ -265,7 +312,7 @@ def _native(array: HostArray) -> HostArray:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def of(library: libraries.ArrayLibrary, backend: str) -> LibraryWays:
+def of(library: libraries.ArrayLibrary, backend: str) -> PeerWays:
     """The ways of one of the peers, where xferlib makes arrays of ``backend``."""
     if isinstance(library, libraries.CupyLibrary):
         return CupyWays(library)
