@@ -198,7 +198,8 @@ def test_kernels_and_reductions_are_drawn_alike_checked_and_timed(
         assert "WRONG" not in capsys.readouterr().out
         found.append(json.loads(file.read_text(encoding="utf-8"))["cases"])
     one, two = ([(case["name"], case["text"]) for case in each] for each in found)
-    assert min(len(one), len(two)) > 1
+    assert one
+    assert two
     assert all(first == second for first, second in zip(one, two, strict=False))
     for case in found[0]:
         assert (case["kind"], case["problem"]) == (kind, "")

@@ -81,6 +81,8 @@ class Direct(FakeBackend):
         self.seen: list[str] = []
         self.result = self.launch_result = self.later_result = 0
         self.from_pinned, self.fetched_at = False, 0
+        self.captured: set[int] = set()
+        """Streams that another library's graph records."""
         self.managed = range(0)
         """Addresses of memory that the driver knows, but has not pinned."""
         """Whether the host's end of the last copy was pinned."""
@@ -94,6 +96,7 @@ class Direct(FakeBackend):
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_uint), ctypes.c_uint, WORD)(self._attribute),
             ctypes.CFUNCTYPE(ctypes.c_int, WORD, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)(self._launch),
             ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._wait),
+            ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))(self._is_captured),
         )
         self._kernels: list[Any] = []
 
@@ -138,6 +141,10 @@ class Direct(FakeBackend):
             self.copy_to_host(dst, src, nbytes, stream=on)  # complete on return
         return self.later_result
 
+    def _is_captured(self, stream: int, status: Any) -> int:
+        status[0] = int(stream in self.captured)
+        return 0
+
     def _wait(self, stream: int) -> int:
         self.seen.append("wait")
         self.stream_synchronize(self._on(stream))
@@ -170,7 +177,7 @@ class Direct(FakeBackend):
         return self.launch_result
 
     def direct(self, device: Any) -> DirectCopies:
-        send, fetch, enqueue, fetch_later, current, query, attribute, launch, wait = (
+        send, fetch, enqueue, fetch_later, current, query, attribute, launch, wait, captured = (
             ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._functions
         )
         return DirectCopies(
@@ -178,7 +185,7 @@ class Direct(FakeBackend):
             attribute=attribute, context=7 + device.index,
             empty=lambda shape, dtype: self.empty(shape, dtype, device=device, stream=self._here()),
             pointer=lambda array: array.pointer, stream=lambda: self.stream_current(device).handle,
-            is_current=lambda: self.device_current() is device, launch=launch, wait=wait,
+            is_current=lambda: self.device_current() is device, launch=launch, wait=wait, is_captured=captured,
         )  # fmt: skip
 
 
@@ -851,6 +858,21 @@ def test_calls_on_a_stream_of_the_programs_own_enter_python_for_the_memory_alone
             call()
             found = {name.rpartition(".")[2] for name in frames_of(call)}
             assert found & {"_empty_on", "_hold", "to_device", "to_host", "copy", "stage"} == names
+
+
+def test_a_stream_that_another_librarys_graph_records_is_left_to_python(direct: Any) -> None:
+    x, device = np.arange(10.0), xl.get_device(HERE)
+    d = to_device(x, device=device)
+    with xl.Stream(HERE) as stream:
+        direct.captured.add(stream.handle)
+        direct.seen.clear()
+        to_device(x, device=device)
+        to_device(x, out=d, stream=stream)
+        to_host(d)
+        assert not direct.seen
+        direct.captured.clear()
+        to_host(d)
+        assert direct.seen == ["fetch later", "wait"]
 
 
 def test_a_stream_of_another_device_or_library_is_left_to_python(direct: Any) -> None:

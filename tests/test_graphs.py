@@ -14,6 +14,7 @@ import pytest
 
 import xferlib as xl
 from xferlib.errors import CaptureError, LayoutError, XferWarning
+from xferlib.testing import assert_same_bits
 from xferlib.testing.harness import in_threads
 
 step = xl.elementwise("float *x, float *y", "y[i] = 2 * y[i] + x[i]", name="step")
@@ -505,3 +506,37 @@ def test_a_launch_is_in_the_trace(backend: str) -> None:
         stream.synchronize()
     assert any("graph" in each.name or "step" in each.name for each in trace.operations)
     assert _host(y, stream) == 3
+
+
+def test_pageable_memory_on_a_stream_that_another_librarys_graph_records_is_refused(
+    fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, device = np.arange(10.0), "fake:sim:0"
+    d, stream = xl.to_device(x, device=device), xl.Stream(device)
+    xl.synchronize(device)
+    monkeypatch.setattr(fake, "stream_is_recorded", lambda each: each.handle == stream.handle)
+    for call in (
+        lambda: xl.to_device(x, stream=stream),
+        lambda: xl.to_device(x[::-1], out=d, stream=stream),
+        lambda: xl.to_host(d, stream=stream),
+        lambda: xl.tree.to_device([x, x, x], device=device, stream=stream),
+    ):
+        with pytest.raises(CaptureError, match="a graph records a stream of fake:sim:0, and cannot copy pageable"):
+            call()
+    assert_same_bits(xl.to_host(d), x)
+
+
+def test_a_recording_of_another_library_does_not_take_pageable_memory() -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch sees no GPU")
+    x, t = np.arange(10.0, dtype=np.float32), torch.ones(10, device="cuda")
+    for call in (lambda: xl.to_device(x, backend="torch"), lambda: xl.to_host(t)):
+        torch.cuda.synchronize()
+        with (
+            pytest.raises(CaptureError, match="cannot copy pageable memory"),
+            torch.cuda.graph(torch.cuda.CUDAGraph()),
+        ):
+            call()
+        torch.cuda.synchronize()
+        assert_same_bits(xl.to_host(xl.to_device(x, backend="torch")), x)

@@ -206,7 +206,7 @@ def _added(device: Device) -> int:
     )  # fmt: skip
     of_driver = (
         direct.send, direct.fetch, direct.enqueue, direct.fetch_later, direct.current, direct.query, direct.attribute,
-        direct.launch, direct.wait,
+        direct.launch, direct.wait, direct.is_captured,
     )  # fmt: skip
     return _add(
         device, library, device.index, _ON_DEVICE, functions, (*pool.lending(), is_followed),
@@ -239,7 +239,7 @@ def _add(
     kind: int,
     functions: tuple[Any, ...] = (None,) * 12,
     pool: tuple[Any, ...] = (None,) * 5,
-    addresses: tuple[int, ...] = (0,) * 13,
+    addresses: tuple[int, ...] = (0,) * 14,
     context: int = 0,
 ) -> int:
     found: int = _front.add_end(device, library, index, kind, functions, pool, addresses, context)

@@ -157,6 +157,10 @@ class Streams(_Named, ABC):
         """Whether all work enqueued on ``stream`` is complete."""
         return self.event_done(self.event_record(stream, timing=False))
 
+    def stream_is_recorded(self, stream: RawStream) -> bool:
+        """Whether a graph records the work of ``stream``, ours or another library's."""
+        return stream.capture is not None
+
     def stream_options(self, stream: RawStream) -> tuple[int, bool]:
         """Its priority, and whether it runs beside the legacy default stream."""
         return 0, False

@@ -79,6 +79,9 @@ class DirectCopies(NamedTuple):
     wait: int = 0
     """Of ``int wait(void *stream)``, until the stream has done its work. 0: other streams than the default one are left
     to Python."""
+    is_captured: int = 0
+    """Of ``int is_captured(void *stream, int *status)``, which writes 0 where no graph records the stream. 0: none ever
+    does."""
 
 
 class LibraryHooks:

@@ -114,6 +114,14 @@ def captured(call: str, device: Device) -> CaptureError:
     )
 
 
+def recorded(device: Device) -> CaptureError:
+    """The error of a copy of pageable memory on a stream that a graph records, as another library may let it."""
+    return CaptureError(
+        f"a graph records a stream of {device}, and cannot copy pageable memory; copy before the recording, or between "
+        "arrays made with pinned_empty() in xferlib.Stream.capture()"
+    )
+
+
 _DEFAULTS = {0: "default stream", 1: "legacy default stream", 2: "per-thread default stream"}
 """By the handles that CUDA gives them."""
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib._core.raw import recorded
 from xferlib._core.thresholds import MEDIUM_NBYTES, SCRATCH_NBYTES, SMALL_SEGMENT_NBYTES
 from xferlib._memory import host
 from xferlib._runtime.fork import reset_in_child
@@ -72,7 +73,13 @@ class Slab(Handed):
         self._index = 0
 
     def take(self, nbytes: int, stream: RawStream) -> tuple[np.ndarray[Any, Any], int]:
-        """Return bytes that no copy uses, and their address, for one copy on ``stream``."""
+        """Return bytes that no copy uses, and their address, for one copy on ``stream``.
+
+        Raises:
+            CaptureError: A graph records the stream: each of its launches would copy whatever is in the slab then.
+        """
+        if stream.handle and self._backend.stream_is_recorded(stream):
+            raise recorded(stream.device)
         self.take_over()
         segment = self._segments[self._index]
         if segment.used + nbytes > self._segment_nbytes or len(segment.streams) > _MOST_STREAMS:

@@ -14,6 +14,7 @@ typedef struct {
     int (*current)(void **);         /* the thread's context */
     int (*query)(void *);            /* whether a stream is idle; NULL: not asked */
     int (*wait)(void *);             /* until a stream is; NULL: no copies on a stream of the program's own */
+    int (*is_captured)(void *, int *); /* whether a graph records a stream, 0 if not; NULL: it never does */
     int (*attribute)(void *, unsigned, word); /* of an address; NULL: no memory is pinned */
     int (*enqueue)(word, word, size_t, void *); /* reads ordinary memory before it returns; NULL: not tried */
     int is_upward;

@@ -210,12 +210,18 @@ static int is_entered(const end *e)
     return !e->up.copier.current(&context) && (word)(uintptr_t)context == e->context;
 }
 
-/* Whether a copy can be made on a stream: CUDA has two more default ones of these numbers. */
+/* Whether a copy can be made on a stream: CUDA has two more default ones of these numbers, and a graph that another library
+   records would read the memory at each of its launches. */
 static int is_served(const end *e, const line *l)
 {
     enum { LEGACY = 1, PER_THREAD = 2 };
     const copier *up = &e->up.copier, *down = &e->down.copier;
-    return !l->handle || ((uintptr_t)l->handle > PER_THREAD && up->wait && up->enqueue && down->enqueue);
+    int status = 0;
+    if (!l->handle)
+        return 1;
+    if ((uintptr_t)l->handle <= PER_THREAD || !up->wait || !up->enqueue || !down->enqueue)
+        return 0;
+    return !up->is_captured || (up->is_captured(l->handle, &status) == 0 && !status);
 }
 
 /* Whether the device is the thread's, by its context and to its library, and the call's stream one of its; the current one is
@@ -1434,13 +1440,13 @@ PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
 {
     PyObject *device, *empty, *pointer, *stream, *is_current, *pinned, *scratch, *lease, *blocks, *dead, *pool, *followed;
     PyObject *result, *prepare, *finish, *describe, *empty_on, *hold;
-    unsigned long long wait, send, receive, enqueue, current, query, attribute, launch, gather, scatter, staging, crowded, later;
+    unsigned long long wait, captured, send, receive, enqueue, current, query, attribute, launch, gather, scatter, staging, crowded, later;
     int number;
     end e = {0};
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "Oiii(OOOOOOOOOOOO)(OOOOO)(KKKKKKKKKKKKK)K", &device, &number, &e.index, &e.kind, &empty,
+    if (!PyArg_ParseTuple(arguments, "Oiii(OOOOOOOOOOOO)(OOOOO)(KKKKKKKKKKKKKK)K", &device, &number, &e.index, &e.kind, &empty,
                           &pointer, &stream, &is_current, &pinned, &scratch, &result, &prepare, &finish, &describe, &empty_on, &hold, &lease, &blocks, &dead, &pool, &followed, &send,
-                          &receive, &enqueue, &later, &current, &query, &attribute, &launch, &wait, &gather, &scatter, &staging, &crowded, &e.context))
+                          &receive, &enqueue, &later, &current, &query, &attribute, &launch, &wait, &captured, &gather, &scatter, &staging, &crowded, &e.context))
         return NULL;
     if (front.end_count == MOST_ENTRIES || e.index < 0 || e.index >= MOST_INDEX || number >= front.library_count)
         return PyLong_FromLong(-1);
@@ -1477,6 +1483,7 @@ PyObject *xf_add_end(PyObject *ignored, PyObject *arguments)
     e.down.copier.enqueue = (int (*)(word, word, size_t, void *))(uintptr_t)later;
     e.up.copier.query = (int (*)(void *))(uintptr_t)query;
     e.up.copier.attribute = e.down.copier.attribute = (int (*)(void *, unsigned, word))(uintptr_t)attribute;
+    e.up.copier.is_captured = (int (*)(void *, int *))(uintptr_t)captured;
     e.up.copier.wait = e.down.copier.wait = (int (*)(void *))(uintptr_t)wait;
     e.up.copier.is_upward = 1;
     e.up.c.gather = (void (*)(const void *, const char *, int64_t, int64_t, char *, int))(uintptr_t)gather;

@@ -61,6 +61,7 @@ launch_host_function = _bound("cuLaunchHostFunc", 3)
 stream_wait_event = _bound("cuStreamWaitEvent", 3)
 stream_query = _bound("cuStreamQuery", 1)
 stream_synchronize = _bound("cuStreamSynchronize", 1)
+stream_is_recorded = _bound("cuStreamIsCapturing", 2)
 context_use = _bound("cuCtxSetCurrent", 1)
 context_synchronize = _bound("cuCtxSynchronize", 0)
 launch_kernel = _bound("cuLaunchKernelEx", 4)
@@ -110,6 +111,7 @@ DIRECT = {
     "attribute": _address("cuPointerGetAttribute"),
     "launch": _address("cuLaunchKernel"),
     "wait": _address("cuStreamSynchronize"),
+    "is_captured": _address("cuStreamIsCapturing"),
 }
 """For `front.c`."""
 bind_launch = functools.partial(driver_calls.bind_launch, _address("cuLaunchKernelEx"))

@@ -135,6 +135,11 @@ class CudaStreams(CudaDevices):
             raise failure(result, f"asking a stream of {stream.device}")
         return bool(result == calls.SUCCESS)
 
+    def stream_is_recorded(self, stream: RawStream) -> bool:
+        status = ctypes.c_int()
+        result = self._inside(stream.device, calls.stream_is_recorded, stream.handle, ctypes.addressof(status))
+        return bool(result == calls.SUCCESS and status.value)
+
     def stream_options(self, stream: RawStream) -> tuple[int, bool]:
         refuse_fork("asking a stream")
         with self.inside(stream.device):
