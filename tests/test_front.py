@@ -125,9 +125,12 @@ class Direct(FakeBackend):
         return self.stream_wrap(stream, self.device_current()) if stream else self._here()
 
     def _enqueue(self, dst: int, src: int, nbytes: int, stream: int | None) -> int:
-        assert not self.is_pinned(src)
         self.seen.append("enqueue")
         on = self._on(stream)
+        if self.is_pinned(src):
+            assert stream
+            self.copy(dst, src, nbytes, stream=on)
+            return 0
         return int(not self.copy_to_device(dst, src, nbytes, stream=on))  # which reads at once, and may write late
 
     def _fetch_later(self, dst: int, src: int, nbytes: int, stream: int | None) -> int:
@@ -403,6 +406,34 @@ def test_what_the_device_puts_in_order_or_converts_is_in_the_order_of_any_stream
             assert direct.seen.count("launch") == 3
             assert_same_bits(back, x)
         stream.synchronize()
+
+
+@pytest.mark.parametrize("stream", ["default", "current", "named"])
+def test_the_device_converts_what_is_pinned(direct: Any, stream: str, monkeypatch: Any) -> None:
+    values = (np.arange(600_000) % 1000).astype(np.float32)
+    x, device = xl.pinned_array(values, backend="direct"), xl.get_device(HERE)
+    plan = sys.modules["xferlib._transfer.plan"]
+    means = plan.means_of(direct, device)._replace(is_cuda=True)  # kernels convert
+    monkeypatch.setattr("xferlib._transfer.plan.means_of", lambda *_: means)
+    monkeypatch.setattr("xferlib._transfer.plan.known", {})
+    d = to_device(np.zeros(values.shape, np.float16), device=device)
+    own = xl.Stream(HERE)
+    xl.synchronize(HERE)
+    with own if stream == "current" else contextlib.nullcontext():
+        options: Any = {"stream": own} if stream == "named" else {}
+        for call in (
+            lambda: to_device(x, device=device, dtype="float16", **options),
+            lambda: to_device(x, out=d, dtype="float16", **options),
+        ):
+            direct.seen.clear()
+            found = call()
+            assert "launch" in direct.seen
+            assert_same_bits(to_host(found, **options), values.astype(np.float16))
+        direct.seen.clear()
+        back = to_host(d, dtype=np.float32, pinned=True, **options)
+        assert "launch" in direct.seen
+        assert_same_bits(back, values)
+    own.synchronize()
 
 
 def test_a_launch_that_is_refused_leaves_the_call_to_python(direct: Any) -> None:

@@ -26,7 +26,7 @@ _MOST_ARGS = 60
 
 
 def described(
-    backend: Backend, device: Device, is_upward: int, shape: tuple[int, ...], strides: tuple[int, ...],
+    backend: Backend, device: Device, is_upward: int, is_pinned: int, shape: tuple[int, ...], strides: tuple[int, ...],
     host: np.dtype[Any], there: np.dtype[Any],
 ) -> tuple[int, tuple[int, int, int], tuple[int, ...]] | None:  # fmt: skip
     """The launch that moves an array between its order in the host's memory and C order, both on the device.
@@ -34,6 +34,7 @@ def described(
     Args:
         backend, device: The kernel's.
         is_upward: 1: to the device, where it writes C order; 0: to the host.
+        is_pinned: 1: the device reads or fills the host's memory by itself.
         shape: The array's.
         strides, host: Of its end on the host, whose dtype crosses the link.
         there: Its dtype on the device.
@@ -43,7 +44,8 @@ def described(
         after the addresses of what is written and read. None where the plan is another one, or one kernel cannot do it.
     """
     means = plan.known.get(device) or plan.means_of(backend, device)
-    found = plan.compiled(shape, strides, host, there, means, bool(is_upward), True, True, True, "pageable", None)
+    memory: plan.Memory = "pooled" if is_pinned else "pageable"
+    found = plan.compiled(shape, strides, host, there, means, bool(is_upward), True, True, True, memory, None)
     is_step = found.path is Path.PERMUTED or found.conversion is Conversion.ON_DEVICE
     if not is_step or dense_order(shape, strides, host.itemsize) is None:
         return None

@@ -17,6 +17,7 @@ from xferlib import _native
 from xferlib._core import defaults, devices, registry
 from xferlib._core.array import DTYPES
 from xferlib._core.device import Device
+from xferlib._core.layout import address
 from xferlib._core.stream import Stream
 from xferlib._core.thresholds import (
     CAST_TO_HALF_FROM,
@@ -32,7 +33,7 @@ from xferlib._core.thresholds import (
     THROUGH_FROM,
     THROUGH_MOST,
 )
-from xferlib._memory import host, in_flight, pinned, slab
+from xferlib._memory import host, in_flight, pinned, pinned_ranges, slab
 from xferlib._native import driver_calls
 from xferlib._runtime import circumstances, shutdown
 from xferlib._runtime.handoff import is_followed
@@ -221,9 +222,13 @@ def _empty_on(
     return backend.empty(shape, dtype, device=device, stream=stream or backend.stream_current(device))
 
 
-def _hold(backend: Backend, device: Device, array: Array, stream: RawStream | None) -> None:
-    """Keep an array until a stream, None is the current one, has done its work so far."""
-    in_flight.in_flight.hold(backend, in_flight.record(backend, stream or backend.stream_current(device)), array)
+def _hold(backend: Backend, device: Device, array: Array, stream: RawStream | None, source: HostArray | None) -> None:
+    """Keep an array, and a pinned source, until a stream, None is the current one, has done its work so far."""
+    event = in_flight.record(backend, stream or backend.stream_current(device))
+    in_flight.in_flight.hold(backend, event, array)
+    if source is not None:
+        ranges = pinned_ranges.find(address(source), source.nbytes, backend)
+        in_flight.hold_pinned(source, ranges.lease if ranges is not None else None, backend, event)
 
 
 def _new_result(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[HostArray, bool]:

@@ -79,7 +79,7 @@ typedef struct end {
     int kind, index;          /* as DLPack has them; kind 0: left to Python */
     PyObject *empty;          /* (extents, dtype) -> array, on the default stream */
     PyObject *empty_on;       /* (extents, dtype, stream, None for the current one) -> array */
-    PyObject *hold;           /* (array, stream): keep it until the stream has done its work so far */
+    PyObject *hold;           /* (array, stream, source, which may be None): keep them until the stream has done its work so far */
     PyObject *pointer;        /* array -> its address */
     PyObject *stream;         /* () -> handle of the current stream, where the exchange API does not tell */
     PyObject *is_current;     /* () -> whether the device is the thread's; NULL: it is the only one */
@@ -779,7 +779,8 @@ static int find_step(end *e, const description *host, int wanted, word device, i
     if (host->is_swapped || host->count <= 0 || (!host->is_c && !is_dense(host)) ||
         device % (word)front.elements[wanted].itemsize)
         return 0;
-    form.is_upward = is_upward;
+    form.is_upward = (int16_t)is_upward;
+    form.is_pinned = (int16_t)(host->is_pinned != 0);
     form.axes = host->axes;
     form.host = host->element;
     form.there = wanted;
@@ -790,8 +791,50 @@ static int find_step(end *e, const description *host, int wanted, word device, i
     return xf_find_step(&e->steps, &form, front.elements[host->element].dtype, front.elements[wanted].dtype, found);
 }
 
-/* Copy by way of memory of the device in which the elements lie as on the host. */
-static int move_in_steps(end *e, const description *host, word device, const line *l, int is_fresh, const kernel_step *s)
+/* Whether the device should convert what it reads or fills by itself, if it can: threads convert pinned memory more slowly than
+   the link carries it. */
+static int is_better_there(const description *host, int wanted)
+{
+    return host->is_pinned && (host->is_swapped || host->element != wanted);
+}
+
+enum { SOON_OVER = 256 << 10 };
+
+/* Keep an array that has been filled on another stream than the default one until it is: the stream that its memory belongs to
+   must not give it to others before. A small copy is over before Python has noted that. */
+static int is_held(end *e, const line *l, PyObject *array, PyObject *source, Py_ssize_t nbytes)
+{
+    PyObject *done;
+    if (!l->handle || (nbytes <= SOON_OVER && xf_is_over(&e->up.copier, l->handle)))
+        return 1;
+    done = PyObject_CallFunctionObjArgs(e->hold, array, l->named ? l->named : Py_None, source ? source : Py_None, NULL);
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
+/* Send an array that no step follows to memory of `array`: whether that is done. Pinned memory is read on a stream of the
+   program's own when that comes to it: a call that names the stream does not wait for it, and one on the current stream does. */
+static int send_as_is(end *e, const line *l, PyObject *x, const description *src, int wanted, word device, PyObject *array,
+                      int is_new)
+{
+    const copier *c = &e->up.copier;
+    int error, is_kept;
+    if (!l->handle || !is_plain(src, wanted) || xf_kind_of(c, src->data) != PINNED)
+        return move(e, &e->up, src, wanted, device, l, 0) && (is_new || is_held(e, l, array, NULL, src->nbytes));
+    Py_BEGIN_ALLOW_THREADS
+    error = c->enqueue(device, (word)(uintptr_t)src->data, (size_t)src->nbytes, l->handle);
+    Py_END_ALLOW_THREADS
+    is_kept = !error && l->named && is_held(e, l, array, x, src->nbytes);
+    if (!error && !is_kept) {
+        Py_BEGIN_ALLOW_THREADS
+        error = c->wait(l->handle);
+        Py_END_ALLOW_THREADS
+    }
+    return !error && !PyErr_Occurred();
+}
+
+/* Copy by way of memory of the device in which the elements lie as on the host; `x` is the source of an upload. */
+static int move_in_steps(end *e, PyObject *x, const description *host, word device, const line *l, int is_fresh, const kernel_step *s)
 {
     description lies = *host;
     PyObject *between;
@@ -804,7 +847,8 @@ static int move_in_steps(end *e, const description *host, word device, const lin
     between = made_on(e, l, &lies);
     there = between ? address_of(e, between) : 0;
     if (there && s->form.is_upward)
-        is_done = move(e, &e->up, &lies, lies.element, there, l, 0) && !xf_launch_step(&e->steps, s, device, there, l->handle);
+        is_done = send_as_is(e, l, x, &lies, lies.element, there, between, 1) &&
+                  !xf_launch_step(&e->steps, s, device, there, l->handle);
     else if (there)
         is_done = !xf_launch_step(&e->steps, s, there, device, l->handle) &&
                   move(e, &e->down, &lies, lies.element, there, l, is_fresh);
@@ -925,7 +969,7 @@ static PyObject *send_to_new(PyObject *x, const description *src, const descript
     PyObject *result;
     word pointer;
     kernel_step second;
-    int is_second;
+    int is_second, is_needed;
     if (e->kind == ON_CPU) {
         description dst;
         if (l->named)
@@ -938,13 +982,16 @@ static PyObject *send_to_new(PyObject *x, const description *src, const descript
         Py_XDECREF(result);
         return NULL;
     }
-    is_second = !is_for_host(src, arriving->element);
-    if (!is_at_hand(e, l) || (is_second && !find_step(e, src, arriving->element, 0, 1, &second)))
+    if (!is_at_hand(e, l))
+        return NULL;
+    is_needed = !is_for_host(src, arriving->element);
+    is_second = (is_needed || is_better_there(src, arriving->element)) && find_step(e, src, arriving->element, 0, 1, &second);
+    if ((is_needed && !is_second) || PyErr_Occurred())
         return NULL;
     result = made_on(e, l, arriving);
     pointer = result ? address_of(e, result) : 0;
-    if (pointer && (is_second ? move_in_steps(e, src, pointer, l, 0, &second)
-                              : move(e, &e->up, src, arriving->element, pointer, l, 0)))
+    if (pointer && (is_second ? move_in_steps(e, x, src, pointer, l, 0, &second)
+                              : send_as_is(e, l, x, src, arriving->element, pointer, result, 1)))
         return result;
     Py_XDECREF(result);
     return NULL;
@@ -960,27 +1007,13 @@ static int note_write(const library *l, PyObject *array)
     return done != NULL;
 }
 
-enum { SOON_OVER = 256 << 10 };
-
-/* Keep an array that has been filled on another stream than the default one until it is: the stream that its memory belongs to
-   must not give it to others before. A small copy is over before Python has noted that. */
-static int is_held(end *e, const line *l, PyObject *array, Py_ssize_t nbytes)
-{
-    PyObject *done;
-    if (!l->handle || (nbytes <= SOON_OVER && xf_is_over(&e->up.copier, l->handle)))
-        return 1;
-    done = PyObject_CallFunctionObjArgs(e->hold, array, l->named ? l->named : Py_None, NULL);
-    Py_XDECREF(done);
-    return done != NULL;
-}
-
-static PyObject *send_to_existing(const description *src, const description *arriving, PyObject *out, line *on)
+static PyObject *send_to_existing(PyObject *x, const description *src, const description *arriving, PyObject *out, line *on)
 {
     const library *l = find_library(out);
     description dst;
     word device;
     kernel_step second;
-    int is_second;
+    int is_second, is_needed;
     end *e;
     if (!l || !see(l, out, &dst) || !are_alike(arriving, &dst) || src->nbytes <= 0)
         return NULL;
@@ -991,12 +1024,15 @@ static PyObject *send_to_existing(const description *src, const description *arr
     }
     e = dst.is_c ? end_of(l, &dst) : NULL;
     device = (word)(uintptr_t)dst.data;
-    is_second = !is_for_host(src, dst.element);
-    if (!e || !is_at_hand(e, on) || (is_second && !find_step(e, src, dst.element, device, 1, &second)) ||
-        !note_write(l, out))
+    if (!e || !is_at_hand(e, on))
         return NULL;
-    if (is_second ? move_in_steps(e, src, device, on, 0, &second) : move(e, &e->up, src, dst.element, device, on, 0))
-        return is_held(e, on, out, dst.nbytes) ? Py_NewRef(out) : NULL;
+    is_needed = !is_for_host(src, dst.element);
+    is_second = (is_needed || is_better_there(src, dst.element)) && find_step(e, src, dst.element, device, 1, &second);
+    if ((is_needed && !is_second) || PyErr_Occurred() || !note_write(l, out))
+        return NULL;
+    if (is_second ? move_in_steps(e, x, src, device, on, 0, &second) && is_held(e, on, out, NULL, dst.nbytes)
+                  : send_as_is(e, on, x, src, dst.element, device, out, 0))
+        return Py_NewRef(out);
     return NULL;
 }
 
@@ -1024,7 +1060,7 @@ static PyObject *sent(PyObject *x, PyObject *device, PyObject *backend, PyObject
         return NULL;
     src.is_pinned = src.nbytes > front.most_up && is_lent(x);
     if (out)
-        return device || backend ? NULL : send_to_existing(&src, &arriving, out, l);
+        return device || backend ? NULL : send_to_existing(x, &src, &arriving, out, l);
     e = device || backend ? resolved_end(device, backend) : l->named ? find_end(l->device) : default_end();
     if (!e || !e->kind)
         return NULL;
@@ -1193,7 +1229,7 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
     const library *l;
     description src, arriving, dst;
     PyObject *result;
-    int number, is_first, is_fresh = 0, is_done;
+    int number, is_first, is_needed, is_fresh = 0, is_done;
     kernel_step first;
     word device;
     end *e;
@@ -1214,9 +1250,13 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
     }
     e = end_of(l, &src);
     device = (word)(uintptr_t)src.data;
-    is_first = !is_for_host(out ? &dst : &arriving, src.element);
-    if (!e || !is_at_hand(e, on) ||
-        (is_first && !find_step(e, out ? &dst : &arriving, src.element, device, 0, &first)))
+    if (!e || !is_at_hand(e, on))
+        return NULL;
+    dst.is_pinned = arriving.is_pinned = is_pinned;
+    is_needed = !is_for_host(out ? &dst : &arriving, src.element);
+    is_first = (is_needed || is_better_there(out ? &dst : &arriving, src.element)) &&
+               find_step(e, out ? &dst : &arriving, src.element, device, 0, &first);
+    if ((is_needed && !is_first) || PyErr_Occurred())
         return NULL;
     if (out) {
         result = Py_NewRef(out);
@@ -1230,7 +1270,7 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
     }
     dst.is_pinned = is_pinned;
     if (is_first)
-        is_done = move_in_steps(e, &dst, device, on, is_fresh, &first);
+        is_done = move_in_steps(e, NULL, &dst, device, on, is_fresh, &first);
     else
         is_done = move(e, &e->down, &dst, src.element, device, on, is_fresh);
     if (!is_done) {

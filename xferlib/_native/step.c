@@ -22,7 +22,7 @@ static int are_equal(const step_form *one, const step_form *other)
 
 static unsigned place_of(const step_form *form)
 {
-    uint64_t hash = (uint64_t)(form->is_upward + 2 * form->host + 64 * form->there);
+    uint64_t hash = (uint64_t)(form->is_upward + 2 * form->is_pinned + 4 * form->host + 128 * form->there);
     for (int i = 0; i < form->axes; ++i)
         hash = ((hash ^ (uint64_t)form->extents[i]) * 0x9E3779B97F4A7C15u ^ (uint64_t)form->strides[i]) * 0x9E3779B97F4A7C15u;
     return (unsigned)(hash >> 32) % STEPS_KEPT;
@@ -68,7 +68,7 @@ static kernel_step *described(kernel_steps *s, const step_form *form, PyObject *
     kernel_step *made = calloc(1, sizeof *made);
     PyObject *extents = xf_tuple_of(form->extents, form->axes), *strides = xf_tuple_of(form->strides, form->axes), *answer = NULL;
     if (extents && strides)
-        answer = PyObject_CallFunction(s->describe, "iOOOO", (int)form->is_upward, extents, strides, host, there);
+        answer = PyObject_CallFunction(s->describe, "iiOOOO", (int)form->is_upward, (int)form->is_pinned, extents, strides, host, there);
     if (!made)
         PyErr_NoMemory();
     Py_XDECREF(extents);

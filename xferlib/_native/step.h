@@ -11,7 +11,8 @@
 enum { MOST_NUMBERS = 60, STEPS_KEPT = 64 };
 
 typedef struct {
-    int32_t is_upward, axes, host, there; /* the last two: numbers of the elements' types */
+    int16_t is_upward, is_pinned; /* the latter: the device reads or fills the host's memory by itself */
+    int32_t axes, host, there;    /* the last two: numbers of the elements' types */
     int64_t extents[XF_MOST_AXES], strides[XF_MOST_AXES]; /* of the end on the host */
 } step_form;
 
@@ -24,7 +25,7 @@ typedef struct {
 } kernel_step;
 
 typedef struct {
-    PyObject *describe; /* (is_upward, extents, strides, dtypes of the host and there) -> as device_step.described; NULL: none */
+    PyObject *describe; /* (is_upward, is_pinned, extents, strides, dtypes of the host and there) -> as device_step.described; NULL: none */
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
     kernel_step *kept[STEPS_KEPT]; /* by the form's hash */
 } kernel_steps;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,12 +29,20 @@ def of_array(case: ArrayCase, peers: Peers) -> Trial:
         subject=own.name, problem=lambda result: _difference(case, source, out, result), change=_changer(source)
     )
 
-    def make(library: ways.LibraryWays) -> Callable[[], Ways]:
+    def make(library: ways.LibraryWays, case: ArrayCase) -> Callable[[], Ways]:
         return partial(library.up, case, source) if case.is_upload else partial(library.down, case, source, out)
 
-    trial.add(own.name, make(own))
+    def make_on_stream(library: ways.LibraryWays) -> Callable[[], Ways]:
+        return partial(ways.on_stream, library.stream(), make(library, replace(case, has_stream=False)))
+
+    def make_both() -> Ways:
+        """With the stream named in the call, and in its block."""
+        in_block = make_on_stream(own)()
+        return make(own, case)() | {f"{name} in a block": way for name, way in in_block.items()}
+
+    trial.add(own.name, make_both if case.has_stream else make(own, case))
     for peer in (ways.of(each, case.library) for each in peers.libraries.values()):
-        trial.add(peer.name, partial(ways.on_stream, peer.stream(), make(peer)) if case.has_stream else make(peer))
+        trial.add(peer.name, make_on_stream(peer) if case.has_stream else make(peer, case))
     return trial
 
 

@@ -44,6 +44,9 @@ class LibraryWays(Protocol):
 
     name: str
 
+    def stream(self) -> Stream:
+        """A stream of the program's own, which is current in its block; on a CPU nothing."""
+
     def up(self, case: ArrayCase, source: HostArray) -> Ways: ...
     def down(self, case: ArrayCase, source: HostArray, out: HostArray | None) -> Ways:
         """Ways to the host, of a device array with the elements of ``source``; into ``out`` if given."""
@@ -53,7 +56,7 @@ class LibraryWays(Protocol):
 
 
 class XferlibWays(libraries.XferlibDevice):
-    """xferlib, making or reading the arrays of one backend: the obvious way, and pinned results; it is told the stream.
+    """xferlib, making or reading the arrays of one backend: the obvious way, and pinned results; a stream is named.
 
     Args:
         backend: Of the device arrays.
@@ -66,6 +69,9 @@ class XferlibWays(libraries.XferlibDevice):
     def _options(self, case: ArrayCase) -> dict[str, Any]:
         options: dict[str, Any] = {} if case.given == case.wanted else {"dtype": case.wanted}
         return options | ({"stream": xl.Stream(self.place)} if case.has_stream and self._pins else {})
+
+    def stream(self) -> Stream:
+        return xl.Stream(self.place) if self._pins else contextlib.nullcontext()
 
     def up(self, case: ArrayCase, source: HostArray) -> Ways:
         options = self._options(case)
@@ -94,13 +100,6 @@ class XferlibWays(libraries.XferlibDevice):
         if self._pins:
             ways |= pinned({"tree.to_host(pinned=True)": lambda: xl.tree.to_host(held, pinned=True)})
         return ways
-
-
-class PeerWays(LibraryWays, Protocol):
-    """A peer, which makes them on its current stream."""
-
-    def stream(self) -> Stream:
-        """A stream of the program's own, which is current in its block; on a CPU nothing."""
 
 
 class CupyWays:
@@ -312,7 +311,7 @@ def _native(array: HostArray) -> HostArray:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def of(library: libraries.ArrayLibrary, backend: str) -> PeerWays:
+def of(library: libraries.ArrayLibrary, backend: str) -> LibraryWays:
     """The ways of one of the peers, where xferlib makes arrays of ``backend``."""
     if isinstance(library, libraries.CupyLibrary):
         return CupyWays(library)
