@@ -532,6 +532,7 @@ def test_a_recording_of_another_library_does_not_take_pageable_memory() -> None:
         pytest.skip("torch sees no GPU")
     x, t = np.arange(10.0, dtype=np.float32), torch.ones(10, device="cuda")
     for call in (lambda: xl.to_device(x, backend="torch"), lambda: xl.to_host(t)):
+        call()  # which makes the pinned memory that a recording does not allow to be made
         torch.cuda.synchronize()
         with (
             pytest.raises(CaptureError, match="cannot copy pageable memory"),

@@ -73,13 +73,7 @@ class Slab(Handed):
         self._index = 0
 
     def take(self, nbytes: int, stream: RawStream) -> tuple[np.ndarray[Any, Any], int]:
-        """Return bytes that no copy uses, and their address, for one copy on ``stream``.
-
-        Raises:
-            CaptureError: A graph records the stream: each of its launches would copy whatever is in the slab then.
-        """
-        if stream.handle and self._backend.stream_is_recorded(stream):
-            raise recorded(stream.device)
+        """Return bytes that no copy uses, and their address, for one copy on ``stream``."""
         self.take_over()
         segment = self._segments[self._index]
         if segment.used + nbytes > self._segment_nbytes or len(segment.streams) > _MOST_STREAMS:
@@ -142,8 +136,17 @@ _idle_slabs: dict[tuple[str, int], list[Slab]] = {}
 _local = threading.local()
 
 
-def slab_of(backend: Backend, nbytes: int) -> Slab:
-    """This thread's slab, for a backend's family, whose segments hold ``nbytes``; `MEDIUM_NBYTES` at most."""
+def slab_of(backend: Backend, nbytes: int, stream: RawStream) -> Slab:
+    """This thread's slab, for a backend's family and a copy on ``stream``.
+
+    Args:
+        nbytes: That a segment must hold; `MEDIUM_NBYTES` at most.
+
+    Raises:
+        CaptureError: A graph records the stream: each of its launches would copy whatever is in the slab then.
+    """
+    if stream.handle and backend.stream_is_recorded(stream):
+        raise recorded(stream.device)
     return _own(
         backend, (backend.pinned_domain, SMALL_SEGMENT_NBYTES if nbytes <= SMALL_SEGMENT_NBYTES else MEDIUM_NBYTES)
     )

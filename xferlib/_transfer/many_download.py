@@ -242,7 +242,7 @@ class ManyDownload:
     def _fetched(self, places: list[int], nbytes: int) -> HostArray:
         """Copy the small arrays into the thread's slab, and all of it from there."""
         backend, stream = self._backend, self._stream
-        own = slab.slab_of(backend, nbytes)
+        own = slab.slab_of(backend, nbytes, stream)
         memory, start = own.take(nbytes, stream)
         try:
             self._copy_small(start, places, nbytes)

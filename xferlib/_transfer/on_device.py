@@ -274,7 +274,7 @@ def _send_by_host(
 
     The last pieces are enqueued then, as those of any staged copy.
     """
-    own, event = slab.slab_of(taker, min(nbytes, MEDIUM_NBYTES)), None
+    own, event = slab.slab_of(taker, min(nbytes, MEDIUM_NBYTES), order), None
     for start in range(0, nbytes, MEDIUM_NBYTES):
         count = min(nbytes - start, MEDIUM_NBYTES)
         _, pinned = own.take(count, order)

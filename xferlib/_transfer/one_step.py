@@ -155,7 +155,7 @@ def _gather_and_send(
     if form is not None and fast is not None:
         if fast.send_gathered(x, form.address, out, pointer, nbytes, slab.scratch_of(backend)):
             return
-    memory, address = slab.slab_of(backend, nbytes).take(nbytes, stream)
+    memory, address = slab.slab_of(backend, nbytes, stream).take(nbytes, stream)
     compiled_copies.gather(x, dtype, memory, address)
     backend.copy(pointer, address, nbytes, stream=stream)
 

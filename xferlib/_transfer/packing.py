@@ -202,7 +202,7 @@ class PackedLeaves:
             self._pack(memory, memory.ctypes.data)
             upload.send(Upload(HostEnd(memory, BYTE, backend), self.memory, info, stream, is_blocking=False))
         else:
-            memory, pointer = slab_of(backend, nbytes).take(nbytes, stream)
+            memory, pointer = slab_of(backend, nbytes, stream).take(nbytes, stream)
             self._pack(memory, pointer)
             observe.copy(Kind.H2D, info.pointer, pointer, nbytes, backend, stream)
 

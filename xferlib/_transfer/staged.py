@@ -53,7 +53,7 @@ def upload(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan) -> None
         if observe.driver_copy(Kind.H2D, fast.copy_to_device, dst.pointer, end.pointer, dst.nbytes, backend, stream):
             return
     if found.path is Path.SMALL:
-        memory, pointer = slab.slab_of(backend, end.nbytes).take(end.nbytes, stream)
+        memory, pointer = slab.slab_of(backend, end.nbytes, stream).take(end.nbytes, stream)
         compiled_copies.gather(end.array, end.dtype, memory, pointer)
         observe.copy(Kind.H2D, dst.pointer, pointer, dst.nbytes, backend, stream)
     else:
@@ -130,7 +130,7 @@ def await_copy(backend: Backend, stream: RawStream) -> None:
 
 def _download_small(src: ArrayInfo, end: HostEnd, stream: RawStream) -> None:
     nbytes, backend = src.nbytes, end.backend
-    own = slab.slab_of(backend, nbytes)
+    own = slab.slab_of(backend, nbytes, stream)
     memory, pointer = own.take(nbytes, stream)
     # The slab's bytes may be taken again once this returns, so even an interrupted copy must be waited for.
     try:
@@ -161,7 +161,7 @@ def _slab_upload(end: HostEnd, pointer: int, stream: RawStream, finish: Callable
             offset, part = chunks[index]
             nbytes = part.size * itemsize
             begun_s = time.perf_counter() if moving is not None else 0.0
-            memory, source = slab.slab_of(backend, nbytes).take(nbytes, stream)
+            memory, source = slab.slab_of(backend, nbytes, stream).take(nbytes, stream)
             compiled_copies.gather(part, end.dtype, memory, source)
             _filled(moving, begun_s, nbytes)
             backend.copy(pointer + offset, source, nbytes, stream=stream)
@@ -181,7 +181,7 @@ def _slab_download(pointer: int, end: HostEnd, stream: RawStream, finish: Callab
         while (index := take()) >= 0:
             offset, part = chunks[index]
             nbytes = part.size * itemsize
-            own = slab.slab_of(backend, nbytes)
+            own = slab.slab_of(backend, nbytes, stream)
             memory, target = own.take(nbytes, stream)
             try:  # the slab's bytes may be taken again after this, so even an interrupted copy must be waited for
                 if moving is not None:

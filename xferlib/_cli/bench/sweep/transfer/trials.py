@@ -40,7 +40,8 @@ def of_array(case: ArrayCase, peers: Peers) -> Trial:
         in_block = make_on_stream(own)()
         return make(own, case)() | {f"{name} in a block": way for name, way in in_block.items()}
 
-    trial.add(own.name, make_both if case.has_stream else make(own, case))
+    has_both = case.has_stream and own.place.kind == "cuda"
+    trial.add(own.name, make_both if has_both else make(own, case))
     for peer in (ways.of(each, case.library) for each in peers.libraries.values()):
         trial.add(peer.name, make_on_stream(peer) if case.has_stream else make(peer, case))
     return trial
