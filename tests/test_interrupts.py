@@ -16,7 +16,7 @@ import pytest
 import xferlib as xl
 from tests.striking import python_s_handler, struck_everywhere
 from xferlib.backends.base import deferred
-from xferlib.testing import assert_same_bits, backend_named, in_python, no_peers
+from xferlib.testing import assert_same_bits, backend_named, cores, in_python, no_peers
 
 
 @pytest.fixture(autouse=True)
@@ -27,8 +27,9 @@ def handler() -> Iterator[Any]:
 
 
 def batch(number: int, kind: str) -> Any:
-    if kind == "tree":
-        return {"x": np.full(70_000, number, np.float32), "t": np.arange(5) + number}
+    if kind in ("tree", "images"):
+        size = 70_000 if kind == "tree" else 600_000
+        return {"x": np.full(size, number, np.float32), "t": np.arange(5) + number}
     size = {"small": 100, "medium": 70_000, "large": 700_000, "staged": 5 << 18}[kind]
     return np.full(size, number, np.float32)
 
@@ -46,9 +47,10 @@ def generated(items: list[Any]) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("source", [listed, pinned, generated], ids=lambda source: source.__name__)
-@pytest.mark.parametrize("kind", ["small", "medium", "large", "staged", "tree"])
+@pytest.mark.parametrize("kind", ["small", "medium", "large", "staged", "tree", "images"])
 def test_prefetch_loses_one_batch_at_most_and_hands_out_none_twice(backend: str, kind: str, source: Any) -> None:
-    if source is pinned and kind == "tree":
+    is_tree = kind in ("tree", "images")
+    if source is pinned and is_tree:
         pytest.skip("pinned_array takes one array")
     items = [batch(number, kind) for number in range(4)]
     kept = items if source is generated else source(items)
@@ -57,17 +59,18 @@ def test_prefetch_loses_one_batch_at_most_and_hands_out_none_twice(backend: str,
         prefetcher, numbers = xl.prefetch(source(kept) if source is generated else kept), []
         while (batch := run(lambda: next(prefetcher, None))) is not None:
             value = xl.tree.to_host(batch)
-            x = value["x"] if kind == "tree" else value
+            x = value["x"] if is_tree else value
             numbers.append(int(x[0]))
             item = items[numbers[-1]]
-            if kind == "tree":
+            if is_tree:
                 assert_same_bits(value["t"], item["t"])
-            assert_same_bits(x, item["x"] if kind == "tree" else item)
+            assert_same_bits(x, item["x"] if is_tree else item)
         prefetcher.close()
         assert numbers == sorted(set(numbers))
         return len(items) - len(numbers)
 
-    struck_everywhere(program)
+    with cores(16) if kind == "images" else contextlib.nullcontext():  # where threads that spin stage them
+        struck_everywhere(program)
 
 
 HOSTS: dict[str, Callable[[], np.ndarray[Any, Any]]] = {

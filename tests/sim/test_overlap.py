@@ -197,6 +197,49 @@ def test_every_source_is_prefetched_without_a_race_under_every_schedule(source: 
             assert len(found) == (4 if source is large else 7)
 
 
+def images(number: int) -> dict[str, Any]:
+    return {"x": np.full(600_000, number, np.float32), "mask": np.full(200_000, number, np.uint8), "t": np.arange(5)}
+
+
+def listed_images() -> list[Any]:
+    return [images(number) for number in range(7)]
+
+
+def pinned_images() -> list[Any]:
+    return [{key: xl.pinned_array(value) for key, value in each.items()} for each in listed_images()]
+
+
+def consumed_images(source: Callable[[], Any]) -> bool:
+    with cores(16):  # where threads that spin stage them
+        return consume(source) == list(range(7))
+
+
+def refilled_images() -> Iterator[Any]:
+    """In the same pinned memory, again and again."""
+    memory = {key: xl.pinned_array(value) for key, value in images(0).items()}
+    for number in range(7):
+        for key, value in images(number).items():
+            sim.writes(memory[key])
+            memory[key][...] = value
+        yield memory
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
+@pytest.mark.parametrize("source", [listed_images, pinned_images, refilled_images], ids=lambda source: source.__name__)
+def test_batches_of_few_arrays_are_prefetched_without_a_race(source: Any, schedule: str) -> None:
+    with cores(16), sim.check("raise", schedule=schedule):
+        for options in ({}, {"depth": 1}, {"transform": lambda batch: batch | {"x": batch["x"] + batch["x"]}}):
+            factor = 2 if "transform" in options else 1
+            assert consume(source, **options) == [factor * number for number in range(7)]
+        streams = [xl.Stream() for _ in range(3)]
+        batches = xl.prefetch(source())
+        for number in range(7):
+            with streams[number % 3]:
+                batch = next(batches)
+                batch["x"][:200_000] += batch["mask"]
+                assert list(xl.to_host(batch["x"])[[0, -1]]) == [2 * number, number]
+
+
 @pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
 @pytest.mark.parametrize("source", [small, medium, medium_pinned, pageable, whole], ids=lambda source: source.__name__)
 def test_the_consumer_may_change_streams_without_a_race(source: Any, schedule: str) -> None:
@@ -264,6 +307,7 @@ def no_memory_left() -> Iterator[None]:
         ("event_wait", lambda: consume(medium) == list(range(7))),
         ("event_wait", lambda: consume(medium_pinned) == list(range(7))),
         ("event_wait", lambda: consume(medium_generated) == list(range(7))),
+        ("event_wait", lambda: consumed_images(listed_images)),
         ("consumed", lambda: on_streams_in_turn(medium)),
         ("event_wait", lambda: consume(pageable, transform=doubled) == list(range(7))),
         ("stream_synchronize", lambda: consume(refilled) == list(range(7))),
@@ -276,6 +320,7 @@ def no_memory_left() -> Iterator[None]:
         "medium",
         "medium pinned",
         "medium generated",
+        "images",
         "medium lifetime",
         "transform",
         "refilled",
