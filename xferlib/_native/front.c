@@ -5,8 +5,9 @@
    NumPy array's is laid out as its C API promises; torch's is described by DLPack's C exchange API), asks the library
    for what that does not tell, and lets the driver copy; between two arrays in host memory it copies by itself. All else is
    left, with nothing done, to the functions in Python (`general`), which know every case and raise every error: another
-   keyword, other layouts on the device, managed memory, a recording, and what went wrong here. The current stream may be one
-   of the program's own: see calls.c for what that means to a copy. Large arrays are staged: see stager.c. What a kernel of the device puts in order or converts: see step.c.
+   keyword, other layouts on the device, managed memory, a recording, and what went wrong here. The stream may be one of the
+   program's own: see calls.c for what that means to a copy. Large arrays are staged: see stager.c. What a kernel of the device
+   puts in order or converts: see step.c.
 
    What no call changes is asked once, and again after anything that could change it has replaced the number of
    xferlib/_runtime/circumstances.py: whether short cuts are allowed, and where arrays go for which no device is named. Both
@@ -79,7 +80,7 @@ typedef struct end {
     int kind, index;          /* as DLPack has them; kind 0: left to Python */
     PyObject *empty;          /* (extents, dtype) -> array, on the default stream */
     PyObject *empty_on;       /* (extents, dtype, stream, None for the current one) -> array */
-    PyObject *hold;           /* (array, stream, source, which may be None): keep them until the stream has done its work so far */
+    PyObject *hold;           /* (array, stream, source or None): keep them until the stream has done its work so far */
     PyObject *pointer;        /* array -> its address */
     PyObject *stream;         /* () -> handle of the current stream, where the exchange API does not tell */
     PyObject *is_current;     /* () -> whether the device is the thread's; NULL: it is the only one */
@@ -154,7 +155,8 @@ static _Thread_local struct { /* of a thread of the system */
     uint64_t owner; /* the Python thread whose scratch it is: one of C's may be several of them, one after the other */
 } mine;
 
-static PyObject *name_backend, *name_copy, *name_device, *name_dtype, *name_out, *name_pinned, *name_reuses, *name_stream, *name_raw, *name_handle, *name_capture;
+static PyObject *name_backend, *name_copy, *name_device, *name_dtype, *name_out, *name_pinned, *name_reuses, *name_stream;
+static PyObject *name_raw, *name_handle, *name_capture;
 
 /* --- the circumstances */
 
@@ -216,12 +218,17 @@ static int is_served(const end *e, const line *l)
 {
     enum { LEGACY = 1, PER_THREAD = 2 };
     const copier *up = &e->up.copier, *down = &e->down.copier;
-    int status = 0;
+    int result, status = 0;
     if (!l->handle)
         return 1;
     if ((uintptr_t)l->handle <= PER_THREAD || !up->wait || !up->enqueue || !down->enqueue)
         return 0;
-    return !up->is_captured || (up->is_captured(l->handle, &status) == 0 && !status);
+    if (!up->is_captured)
+        return 1;
+    Py_BEGIN_ALLOW_THREADS /* it may block: see calls.c */
+    result = up->is_captured(l->handle, &status);
+    Py_END_ALLOW_THREADS
+    return !result && !status;
 }
 
 /* Whether the device is the thread's, by its context and to its library, and the call's stream one of its; the current one is
@@ -266,6 +273,12 @@ static void forget_line(const line *l)
 {
     Py_XDECREF(l->named);
     Py_XDECREF(l->device);
+}
+
+/* The stream that a call names, for Python; None for the current one. */
+static PyObject *stream_of(const line *l)
+{
+    return l->named ? l->named : Py_None;
 }
 
 /* Whether a call may use what runs on the default stream alone. */
@@ -754,7 +767,7 @@ static PyObject *made_on(const end *e, const line *l, const description *d)
     extents = xf_tuple_of(d->extents, d->axes);
     if (!extents)
         return NULL;
-    result = PyObject_CallFunctionObjArgs(e->empty_on, extents, front.elements[d->element].dtype, l->named ? l->named : Py_None, NULL);
+    result = PyObject_CallFunctionObjArgs(e->empty_on, extents, front.elements[d->element].dtype, stream_of(l), NULL);
     Py_DECREF(extents);
     return result;
 }
@@ -807,19 +820,24 @@ static int is_held(end *e, const line *l, PyObject *array, PyObject *source, Py_
     PyObject *done;
     if (!l->handle || (nbytes <= SOON_OVER && xf_is_over(&e->up.copier, l->handle)))
         return 1;
-    done = PyObject_CallFunctionObjArgs(e->hold, array, l->named ? l->named : Py_None, source ? source : Py_None, NULL);
+    done = PyObject_CallFunctionObjArgs(e->hold, array, stream_of(l), source ? source : Py_None, NULL);
     Py_XDECREF(done);
     return done != NULL;
 }
 
 /* Send an array that no step follows to memory of `array`: whether that is done. Pinned memory is read on a stream of the
-   program's own when that comes to it: a call that names the stream does not wait for it, and one on the current stream does. */
+   program's own when that comes to it: a call that names the stream does not wait, and one on the current stream does. */
 static int send_as_is(end *e, const line *l, PyObject *x, const description *src, int wanted, word device, PyObject *array,
                       int is_new)
 {
     const copier *c = &e->up.copier;
-    int error, is_kept;
-    if (!l->handle || !is_plain(src, wanted) || xf_kind_of(c, src->data) != PINNED)
+    int error, is_kept, kind = 0;
+    if (l->handle && is_plain(src, wanted)) {
+        Py_BEGIN_ALLOW_THREADS
+        kind = xf_kind_of(c, src->data);
+        Py_END_ALLOW_THREADS
+    }
+    if (kind != PINNED)
         return move(e, &e->up, src, wanted, device, l, 0) && (is_new || is_held(e, l, array, NULL, src->nbytes));
     Py_BEGIN_ALLOW_THREADS
     error = c->enqueue(device, (word)(uintptr_t)src->data, (size_t)src->nbytes, l->handle);
@@ -834,7 +852,8 @@ static int send_as_is(end *e, const line *l, PyObject *x, const description *src
 }
 
 /* Copy by way of memory of the device in which the elements lie as on the host; `x` is the source of an upload. */
-static int move_in_steps(end *e, PyObject *x, const description *host, word device, const line *l, int is_fresh, const kernel_step *s)
+static int move_in_steps(end *e, PyObject *x, const description *host, word device, const line *l, int is_fresh,
+                         const kernel_step *s)
 {
     description lies = *host;
     PyObject *between;
@@ -1421,8 +1440,8 @@ PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
         return NULL;
     if (!intern(&name_backend, "backend") || !intern(&name_copy, "copy") || !intern(&name_device, "device") ||
         !intern(&name_dtype, "dtype") || !intern(&name_out, "out") ||
-        !intern(&name_pinned, "pinned") || !intern(&name_reuses, "_reuses") || !intern(&name_stream, "stream") || !intern(&name_raw, "_raw") ||
-        !intern(&name_handle, "handle") || !intern(&name_capture, "capture"))
+        !intern(&name_pinned, "pinned") || !intern(&name_reuses, "_reuses") || !intern(&name_stream, "stream") ||
+        !intern(&name_raw, "_raw") || !intern(&name_handle, "handle") || !intern(&name_capture, "capture"))
         return NULL;
     up = function_of(0, front.to_device, "to_device", (PyCFunction)(void (*)(void))to_device, module, doc_up);
     down = up ? function_of(1, front.to_host, "to_host", (PyCFunction)(void (*)(void))to_host, module, doc_down) : NULL;

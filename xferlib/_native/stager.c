@@ -71,7 +71,8 @@ int xf_stage(stager *s, const copier *c, const Region *region, void *stream, PyO
     if (!s->prepare)
         return 0;
     if (!w->kept || w->stream != stream || w->number != number || region->nbytes > w->nbytes || now_ns() >= w->until_ns)
-        if (!ask(s, w, is_upward, stream, named ? named : Py_None, region->nbytes, number) || w->stream != stream) /* another thread's, by now */
+        if (!ask(s, w, is_upward, stream, named ? named : Py_None, region->nbytes, number) ||
+            w->stream != stream) /* another thread has taken the place over */
             return 0;
     if (is_looped && (!w->setup.spin_ns || s->is_crowded()))
         return 0;
