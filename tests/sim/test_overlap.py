@@ -247,6 +247,21 @@ def test_the_consumer_may_change_streams_without_a_race(source: Any, schedule: s
         assert on_streams_in_turn(source)
 
 
+def made_on_the_device() -> Iterator[Any]:
+    """By kernels on the current stream of the thread that reads."""
+    for number in range(7):
+        x = xl.zeros((N,), "float32")
+        x += float(number)
+        yield x
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
+def test_arrays_that_the_source_makes_on_the_device_are_copied_behind_its_work(schedule: str) -> None:
+    with sim.check("raise", schedule=schedule):
+        for options in ({}, {"depth": 1}, {"transform": doubled}, {"stream": xl.Stream()}):
+            assert consume(made_on_the_device, **options) == list(range(7))
+
+
 @pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
 def test_maps_are_without_a_race_under_every_schedule(schedule: str) -> None:
     with sim.check("raise", schedule=schedule):

@@ -66,7 +66,8 @@ class Arriving:
         backend.attach(device)
         try:
             packed, alone = packing.chosen(leaves, None, device)
-            if is_awaited and (len(leaves) == 1 or packing.are_few(leaves, DRIVER_MOST_UP, backend)):
+            is_single = len(leaves) == 1 and _is_on_host(leaves[0])
+            if is_awaited and (is_single or packing.are_few(leaves, DRIVER_MOST_UP, backend)):
                 self._copy(leaves, device)
             else:
                 self._begin(leaves, packing.SlabLayout(packed), alone, device)
@@ -75,7 +76,7 @@ class Arriving:
             raise
 
     def _copy(self, leaves: list[Any], device: Device) -> None:
-        """Copy few arrays in this thread; they have been read on return."""
+        """Copy few arrays on the host in this thread; they have been read on return."""
         with Stream._of(self._stream, self._backend):
             for number, leaf in enumerate(leaves):
                 if registry.backend_of(leaf) is not None:
@@ -174,6 +175,12 @@ class Arriving:
         """Drop the tree: start no more copies."""
         for transfer, _ in self._transfers:
             transfer.cancel()
+
+
+def _is_on_host(leaf: Any) -> bool:
+    """Whether a leaf is an array whose copy need not wait for work on any stream."""
+    owner = registry.backend_of(leaf)
+    return owner is not None and owner.view(leaf).device.kind == "cpu"
 
 
 def _nbytes(array: Any) -> int:
