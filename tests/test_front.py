@@ -892,6 +892,21 @@ def test_calls_on_a_stream_of_the_programs_own_enter_python_for_the_memory_alone
             assert found & {"_empty_on", "_hold", "to_device", "to_host", "copy", "stage"} == names
 
 
+@pytest.mark.parametrize("is_named", [False, True])
+def test_managed_memory_on_a_stream_of_the_programs_own_is_left_to_python(direct: Any, is_named: bool) -> None:
+    x, device = np.arange(10.0), xl.get_device(HERE)
+    d, stream = to_device(x, device=device), xl.Stream(HERE)
+    direct.managed = range(x.ctypes.data, x.ctypes.data + x.nbytes)
+    with contextlib.nullcontext() if is_named else stream:
+        options: Any = {"stream": stream} if is_named else {}
+        direct.seen.clear()
+        new = to_device(x, device=device, **options)
+        to_device(x, out=d, **options)
+        assert "enqueue" not in direct.seen
+        assert_same_bits(to_host(new, **options), x)
+        assert_same_bits(to_host(d, **options), x)
+
+
 def test_a_stream_that_another_librarys_graph_records_is_left_to_python(direct: Any) -> None:
     x, device = np.arange(10.0), xl.get_device(HERE)
     d = to_device(x, device=device)

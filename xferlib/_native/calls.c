@@ -159,9 +159,9 @@ static int fetch(const copier *c, word memory, word device, size_t nbytes, void 
     return result ? result : c->wait(stream);
 }
 
-/* Copy between memory and the device, whose context is current, on a stream; NULL is the default one. Returns the driver's
-   result, or NOT_ASKED: the stream is busy, or, one of the program's own, would read the memory later. Little ordinary memory
-   is enqueued on a busy stream all the same: the driver has read it when it returns. Called with the GIL held. */
+/* Copy between memory and the device, whose context is current, on a stream; NULL is the default one. To any other, ordinary
+   memory alone may be sent. Returns the driver's result, or NOT_ASKED where the stream is busy. Little ordinary memory is
+   enqueued there all the same: the driver has read it when it returns. Called with the GIL held. */
 int xf_copy(copier *c, word device, word memory, size_t nbytes, void *stream)
 {
     int is_little = c->is_upward && c->enqueue && nbytes <= ENQUEUED_MOST;
@@ -170,12 +170,12 @@ int xf_copy(copier *c, word device, word memory, size_t nbytes, void *stream)
     Py_BEGIN_ALLOW_THREADS /* around the query too: see "Blocking" above */
     if (!c->is_upward) {
         result = fetch(c, memory, device, nbytes, stream);
-    } else if (!stream || !xf_kind_of(c, (const char *)(uintptr_t)memory)) {
+    } else {
         is_idle = (stream && is_little) || becomes_idle(c, stream, patience_ns);
         if (is_idle)
             result = send(c, device, memory, nbytes, stream);
         else if (is_little && !xf_kind_of(c, (const char *)(uintptr_t)memory))
-            result = c->enqueue(device, memory, nbytes, stream);
+            result = c->enqueue(device, memory, nbytes, NULL);
     }
     Py_END_ALLOW_THREADS
     learn(&c->in_vain, patience_ns, is_idle);

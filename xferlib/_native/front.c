@@ -808,7 +808,7 @@ static int find_step(end *e, const description *host, int wanted, word device, i
    the link carries it. */
 static int is_better_there(const description *host, int wanted)
 {
-    return host->is_pinned && (host->is_swapped || host->element != wanted);
+    return host->is_pinned && host->element != wanted;
 }
 
 enum { SOON_OVER = 256 << 10 };
@@ -837,7 +837,9 @@ static int send_as_is(end *e, const line *l, PyObject *x, const description *src
         kind = xf_kind_of(c, src->data);
         Py_END_ALLOW_THREADS
     }
-    if (kind != PINNED)
+    if (kind && kind != PINNED) /* managed: the driver would read it later */
+        return 0;
+    if (!kind)
         return move(e, &e->up, src, wanted, device, l, 0) && (is_new || is_held(e, l, array, NULL, src->nbytes));
     Py_BEGIN_ALLOW_THREADS
     error = c->enqueue(device, (word)(uintptr_t)src->data, (size_t)src->nbytes, l->handle);

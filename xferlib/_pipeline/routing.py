@@ -35,8 +35,6 @@ from xferlib._core.stream import Stream
 from xferlib._core.thresholds import (
     AHEAD_MOST,
     DIRECT_MOST,
-    FEW_LARGE_LEAVES,
-    FEW_LEAVES,
     MEDIUM_NBYTES,
     SMALL_NBYTES,
     WAITING_MOST,
@@ -44,7 +42,7 @@ from xferlib._core.thresholds import (
 from xferlib._memory import pinned_ranges
 from xferlib._pipeline.ahead_tree import AheadTree
 from xferlib._runtime import thread_budget
-from xferlib._transfer import plan
+from xferlib._transfer import packing, plan
 from xferlib.errors import PinnedMemoryError
 
 if TYPE_CHECKING:
@@ -104,7 +102,8 @@ class Router:
         if nbytes <= MEDIUM_NBYTES:
             return Route.DIRECT
         large = [leaf for leaf in leaves if leaf.nbytes > DIRECT_MOST]
-        return Route.AHEAD if _are_few(leaves, large) and all(map(self._is_staged_whole, large)) else Route.OWN
+        is_few = packing.is_few(len(leaves), len(large))
+        return Route.AHEAD if is_few and all(map(self._is_staged_whole, large)) else Route.OWN
 
     def _is_pinned(self, leaf: Any) -> bool:
         """Whether the device reads an array where it lies: the caller of a blocking copy would wait for that."""
@@ -187,7 +186,8 @@ class Router:
         found = [each for each in arrays if isinstance(each, np.ndarray)]
         large = [each for each in found if each.nbytes > SMALL_NBYTES]
         is_all = len(found) == sum(registry.backend_of(leaf) is not None for leaf in leaves)
-        if not is_all or not large or not _are_few(leaves, large) or not all(map(self._is_staged, large)):
+        is_few = packing.is_few(len(leaves), len(large))
+        if not is_all or not large or not is_few or not all(map(self._is_staged, large)):
             return None
         conveyor.share(len(large))
         return AheadTree(arrays, rebuild, self._kept_or_staged, self.device)
@@ -222,11 +222,6 @@ def _nbytes(leaves: list[Any]) -> int | None:
         return None
     nbytes: int = sum(leaf.nbytes for leaf in leaves)
     return nbytes
-
-
-def _are_few(leaves: list[Any], large: list[HostArray]) -> bool:
-    """Whether each array of a tree is begun by itself; see `packing.are_few`."""
-    return len(leaves) < FEW_LEAVES and len(large) <= FEW_LARGE_LEAVES
 
 
 def _host_array(array: Any) -> HostArray | None:

@@ -34,6 +34,11 @@ ALIGNMENT = 64
 BYTE = np.dtype(np.uint8)
 
 
+def is_few(leaves: int, large: int) -> bool:
+    """Whether that many arrays, of which some are large, are better copied one after the other."""
+    return leaves < FEW_LEAVES and large <= FEW_LARGE_LEAVES
+
+
 def are_few(leaves: Sequence[Any], most: int, backend: Backend | None = None) -> bool:
     """Whether arrays are copied one after the other in less time than it takes to describe all of them.
 
@@ -42,7 +47,7 @@ def are_few(leaves: Sequence[Any], most: int, backend: Backend | None = None) ->
         most: Bytes; all but `FEW_LARGE_LEAVES` of the arrays are that small.
         backend: The arrays are NumPy's, and go there; without one, each is of a device.
     """
-    if len(leaves) >= FEW_LEAVES or not plan.may_skip():
+    if not is_few(len(leaves), 0) or not plan.may_skip():
         return False
     large = 0
     for leaf in leaves:
@@ -54,7 +59,7 @@ def are_few(leaves: Sequence[Any], most: int, backend: Backend | None = None) ->
         if carrier.fast is None:
             return False
         large += owner.view(leaf).nbytes > most
-    return large <= FEW_LARGE_LEAVES
+    return is_few(len(leaves), large)
 
 
 class LeafKind(NamedTuple):

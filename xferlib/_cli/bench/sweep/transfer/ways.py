@@ -6,7 +6,6 @@ cannot take directly, such as a negative stride, is made contiguous first, withi
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -24,8 +23,10 @@ from xferlib._cli.bench.sweep.trial import Runs, Ways, ordinary, pinned
 Stream: TypeAlias = AbstractContextManager[Any]
 
 
-def on_stream(stream: Stream, make: Callable[[], Ways]) -> Ways:
-    """Ways that are made, and run, in a stream's block."""
+def on_stream(stream: Stream | None, make: Callable[[], Ways]) -> Ways:
+    """Ways that are made, and run, in a stream's block; None is no block."""
+    if stream is None:
+        return make()
 
     def inside(run: Run) -> Run:
         def block() -> Any:
@@ -44,8 +45,8 @@ class LibraryWays(Protocol):
 
     name: str
 
-    def stream(self) -> Stream:
-        """A stream of the program's own, which is current in its block; on a CPU nothing."""
+    def stream(self) -> Stream | None:
+        """A stream of the program's own, which is current in its block; None on a CPU."""
 
     def up(self, case: ArrayCase, source: HostArray) -> Ways: ...
     def down(self, case: ArrayCase, source: HostArray, out: HostArray | None) -> Ways:
@@ -70,8 +71,8 @@ class XferlibWays(libraries.XferlibDevice):
         options: dict[str, Any] = {} if case.given == case.wanted else {"dtype": case.wanted}
         return options | ({"stream": xl.Stream(self.place)} if case.has_stream and self._pins else {})
 
-    def stream(self) -> Stream:
-        return xl.Stream(self.place) if self._pins else contextlib.nullcontext()
+    def stream(self) -> Stream | None:
+        return xl.Stream(self.place) if self._pins else None
 
     def up(self, case: ArrayCase, source: HostArray) -> Ways:
         options = self._options(case)
@@ -112,7 +113,7 @@ class CupyWays:
 
         self._cupy, self._awaited, self._new_pinned = library.module, library.awaited, cupyx.empty_pinned
 
-    def stream(self) -> Stream:
+    def stream(self) -> Stream | None:
         made: Stream = self._cupy.cuda.Stream(non_blocking=True)
         return made
 
@@ -173,9 +174,9 @@ class TorchWays:
         self._torch, self._awaited, self._device = library.module, library.awaited, library.device
         self._pins = library.device != "cpu"
 
-    def stream(self) -> Stream:
+    def stream(self) -> Stream | None:
         cuda = self._torch.cuda
-        return cuda.stream(cuda.Stream(self._device)) if self._pins else contextlib.nullcontext()
+        return cuda.stream(cuda.Stream(self._device)) if self._pins else None
 
     def _tensor(self, array: HostArray) -> Any:
         if not array.dtype.isnative or any(stride < 0 for stride in array.strides):
@@ -247,8 +248,8 @@ class NumpyWays:
 
     name = "numpy"
 
-    def stream(self) -> Stream:
-        return contextlib.nullcontext()
+    def stream(self) -> Stream | None:
+        return None
 
     def up(self, case: ArrayCase, source: HostArray) -> Ways:
         if case.is_new:
@@ -278,8 +279,8 @@ class NumpyWaysOfTensors:
 
         self._torch = torch
 
-    def stream(self) -> Stream:
-        return contextlib.nullcontext()
+    def stream(self) -> Stream | None:
+        return None
 
     def up(self, case: ArrayCase, source: HostArray) -> Ways:
         tensor = self._torch.from_numpy
