@@ -204,7 +204,7 @@ static int64_t next_size(Staging *staging, const Region *region) {
     int64_t largest = most(setup->first_block, least(setup->largest_block, staging->total / setup->block_parts));
     int64_t size = least(staging->following, largest);
     staging->following = least(2 * staging->following, setup->largest_block);
-    if (staging->is_closed) /* the last ones are small: little is left to empty, or for the link to carry alone */
+    if (staging->is_closed && !setup->is_upward) /* the last ones are small: little is left to empty */
         size = least(size, most(setup->first_block, (staging->total - staging->begun) / 2));
     return least(multiple(size, region->unit), left);
 }
@@ -236,7 +236,8 @@ static Block *begin(Staging *staging) {
     block->memory = place_in(setup, block->chunk, block->nbytes);
     int64_t each = (block->nbytes + staging->threads - 1) / staging->threads;
     /* A large transfer has blocks enough for all threads: each takes more of one, and fewer meet at the lock. */
-    int64_t enough = most(setup->least_piece, staging->total / (ROUNDS * staging->threads));
+    int is_plain = setup->is_upward && region->layout == NULL; /* no work but to copy: a piece takes half as long */
+    int64_t enough = most(setup->least_piece << is_plain, staging->total / (ROUNDS * staging->threads));
     block->share = multiple(least(setup->most_piece, most(each, enough)), region->unit);
     block->next = 0;
     block->pieces = block->left = (block->nbytes + block->share - 1) / block->share;

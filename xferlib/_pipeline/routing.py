@@ -6,8 +6,8 @@ the consumer's work, and a wake-up of threads. So the size and the kind of a bat
 
 - DIRECT, arrays of up to 128 KiB, trees of up to medium size, and every batch of a device without streams: on the
   consumer's stream, as `xferlib.to_device` copies them.
-- AHEAD, up to three arrays of medium size, and pinned ones: on a side stream, into memory of the consumer's stream
-  (see `side_stream`).
+- AHEAD, up to three arrays of medium size, or pinned ones of any size: on a side stream, into memory of the consumer's
+  stream (see `side_stream`).
 - OWN, everything else: on the slot's stream, in memory of that stream.
 
 With a transform, or a stream that the caller names, every batch takes OWN. The thread of a `ThreadedFeed`, whose
@@ -94,7 +94,7 @@ class Router:
         if type(host) is np.ndarray:
             if host.nbytes <= DIRECT_MOST and not self._is_pinned(host):
                 return Route.DIRECT
-            return Route.AHEAD if host.nbytes <= MEDIUM_NBYTES or self._is_staged_whole(host) else Route.OWN
+            return Route.AHEAD if host.nbytes <= MEDIUM_NBYTES or self._is_one_copy(host) else Route.OWN
         leaves = flatten(host)[0]
         nbytes = _nbytes(leaves)
         if nbytes is None:
@@ -103,16 +103,19 @@ class Router:
             return Route.DIRECT
         large = [leaf for leaf in leaves if leaf.nbytes > DIRECT_MOST]
         is_few = packing.is_few(len(leaves), len(large))
-        return Route.AHEAD if is_few and all(map(self._is_staged_whole, large)) else Route.OWN
+        return Route.AHEAD if is_few and all(map(self._is_one_copy, large)) else Route.OWN
 
     def _is_pinned(self, leaf: Any) -> bool:
         """Whether the device reads an array where it lies: the caller of a blocking copy would wait for that."""
         return type(leaf) is np.ndarray and pinned_ranges.find(address(leaf), leaf.nbytes, self.backend) is not None
 
+    def _is_one_copy(self, host: HostArray) -> bool:
+        """Whether an array that is more than medium is sent by one copy, which nothing but its source delays."""
+        return self._is_staged_whole(host) or (_is_plain(host) and self._is_pinned(host))
+
     def _is_staged_whole(self, host: HostArray) -> bool:
         """Whether an array that is more than medium is copied into pinned memory before any of it is sent."""
-        is_plain = host.flags.c_contiguous and host.dtype.isnative
-        return host.nbytes <= AHEAD_MOST and is_plain and _native.is_on() and thread_budget.crew().fillers > 0
+        return host.nbytes <= AHEAD_MOST and _is_plain(host) and _native.is_on() and thread_budget.crew().fillers > 0
 
     def _is_staged(self, array: HostArray) -> bool:
         """The same of one of any size."""
@@ -214,6 +217,11 @@ class Router:
         """Whether the transform may run on the stream of the copies: the library follows the current stream."""
         abilities = self.backend.capabilities
         return self.transform is not None and (abilities.native_current_stream or not abilities.streams)
+
+
+def _is_plain(host: HostArray) -> bool:
+    """Whether an array's bytes are sent as they lie."""
+    return host.flags.c_contiguous and host.dtype.isnative
 
 
 def _nbytes(leaves: list[Any]) -> int | None:
