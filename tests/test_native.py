@@ -246,7 +246,8 @@ def test_a_recording_learns_of_every_piece(fresh: None, is_upward: bool) -> None
         else:
             xl.to_host(d)
     kind = "h2d" if is_upward else "d2h"
-    copies = [each for each in found.operations if each.kind == kind]
+    # Copies that a test before has left to the device may be made meanwhile.
+    copies = [each for each in found.operations if each.kind == kind and each.file == __file__]
     steps = [each for each in found.operations if each.kind == "staging"]
     assert len(copies) == 1
     assert len(steps) >= 100

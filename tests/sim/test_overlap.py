@@ -241,7 +241,9 @@ def test_batches_of_few_arrays_are_prefetched_without_a_race(source: Any, schedu
 
 
 @pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
-@pytest.mark.parametrize("source", [small, medium, medium_pinned, pinned, pageable, whole], ids=lambda source: source.__name__)
+@pytest.mark.parametrize(
+    "source", [small, medium, medium_pinned, pinned, pageable, whole], ids=lambda source: source.__name__
+)
 def test_the_consumer_may_change_streams_without_a_race(source: Any, schedule: str) -> None:
     with sim.check("raise", schedule=schedule):
         assert on_streams_in_turn(source)

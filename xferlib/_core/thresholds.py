@@ -131,8 +131,9 @@ C_GATHER_FROM = 32 << 10
 C_PIECE_MOST = 1 << 20
 """A thread copies as fast from here on; more would leave the threads with unequal shares at the end."""
 C_PIECE_LEAST = 64 << 10
-"""A block is shared by fewer threads rather than cut into smaller pieces; into twice as large ones where bytes go to the
-device as they lie: on an H100's host 2 and 8 MiB of a loop take 6 and 4 % less time so, rows of 1 MiB 10 % more."""
+"""A block is shared by fewer threads rather than cut into smaller pieces. Those of bytes that go to the device as
+they lie are twice as large: on an H100's host 2 and 8 MiB of a loop take 6 and 4 % less time so; rows of 1 MiB 10 %
+more."""
 C_FIRST_BLOCK_NBYTES = 512 << 10
 """The size of the first block, so that the link starts early; each later one is twice as large, up to the largest."""
 C_LARGEST_BLOCK_PARTS = 4

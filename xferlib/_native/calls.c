@@ -178,7 +178,8 @@ int xf_copy(copier *c, word device, word memory, size_t nbytes, void *stream)
             result = c->enqueue(device, memory, nbytes, NULL);
     }
     Py_END_ALLOW_THREADS
-    learn(&c->in_vain, patience_ns, is_idle);
+    if (!is_little)
+        learn(&c->in_vain, patience_ns, is_idle);
     return result;
 }
 
@@ -225,14 +226,15 @@ enum { SNOOPED_MOST = 256 << 10 }; /* more are gathered into pinned memory: the 
    own: the driver would read pinned memory there after its call has returned. */
 int xf_spread(spreader *s, const void *layout, char *host, word count, word device, size_t nbytes, word memory, void *stream)
 {
-    int64_t patience_ns = patience(&s->copier.in_vain);
+    int is_little = stream && nbytes <= ENQUEUED_MOST; /* the driver has read it when it returns: see xf_copy() */
+    int64_t patience_ns = is_little || !s->copier.is_upward ? 0 : patience(&s->copier.in_vain);
     int result = NOT_ASKED, is_idle = 1;
     Py_BEGIN_ALLOW_THREADS
     if (!s->copier.is_upward) {
         result = fetch(&s->copier, memory, device, nbytes, stream);
         if (!result)
             s->c.scatter(layout, host, 0, (int64_t)count, (const char *)(uintptr_t)memory, 1);
-    } else if ((is_idle = becomes_idle(&s->copier, stream, patience_ns))) {
+    } else if ((is_idle = is_little || becomes_idle(&s->copier, stream, patience_ns))) {
         char *ordinary = stream || nbytes <= SNOOPED_MOST ? malloc(nbytes) : NULL;
         char *gathered = ordinary || stream ? ordinary : (char *)(uintptr_t)memory;
         if (gathered) {
@@ -242,7 +244,8 @@ int xf_spread(spreader *s, const void *layout, char *host, word count, word devi
         free(ordinary);
     }
     Py_END_ALLOW_THREADS
-    learn(&s->copier.in_vain, patience_ns, is_idle);
+    if (!is_little)
+        learn(&s->copier.in_vain, patience_ns, is_idle);
     return result;
 }
 

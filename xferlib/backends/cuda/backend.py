@@ -63,11 +63,15 @@ class CudaBackend(CudaGraphs, CudaCopies, CudaKernels):
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream, current: RawStream
     ) -> Array:
         with deferred:  # or Ctrl-C might leave the other stream current
-            self.stream_use(stream)
+            self._use(stream)
             try:
                 array = self._empty(shape, dtype, device)
             finally:
-                self.stream_use(current)
+                self._use(current)
+        return self._kept_for(array, stream, current)
+
+    def _kept_for(self, array: Array, stream: RawStream, current: RawStream) -> Array:
+        """A new array of ``stream``'s memory, which the library's own work on the current stream may use as well."""
         self.consumed(array, current)
         return array
 

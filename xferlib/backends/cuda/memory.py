@@ -243,21 +243,22 @@ class Guard:
         if self.pid != os.getpid() or sys.is_finalizing():
             leak.keep(self.allocation)
             return
+        backend, stream = self.backend, self.stream
         try:
-            self.backend.attach(self.stream.device)
-            current = self.backend.stream_current(self.stream.device)
-            captured = next((each for each in (current, self.stream, *self.users.values()) if each.capture), None)
+            backend.attach(stream.device)
+            self.used_on(backend.stream_current(stream.device))
+            own = (stream.device.index, stream.handle)
+            users = [user for place, user in self.users.copy().items() if place != own]
+            captured = next((each for each in (*users, stream) if each.capture is not None), None)
             if captured is not None and captured.capture is not None:  # a wait would become part of the graph
-                later = Guard(self.backend, self.allocation, self.stream)
+                later = Guard(backend, self.allocation, stream)
                 later.users |= self.users
                 captured.capture.postponed.append(later)
                 return
-            self.used_on(current)
-            own = (self.stream.device.index, self.stream.handle)
-            for place, user in self.users.copy().items():
-                if place != own:
-                    self.backend.event_wait(self.stream, self.backend.event_record(user, timing=False))
-            with self.backend.inside(self.stream.device):  # whose default stream frees it
+            for user in users:
+                if not backend.stream_done(user):  # a question takes a third of the time of an event and a wait
+                    backend.event_wait(stream, backend.event_record(user, timing=False))
+            with backend.inside(stream.device):  # whose default stream frees it
                 self.allocation = None
         except Exception:  # the interpreter or the context is going away, and the memory with it
             return

@@ -19,7 +19,6 @@ from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.raw import RawStream
 from xferlib._native.driver_calls import ArrayAddress, bind_alike
-from xferlib._runtime.interrupts import deferred
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.memory import Guard
 from xferlib.errors import BackendUnavailableError
@@ -107,16 +106,8 @@ class CupyBackend(CudaBackend):
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
         return make(shape, dtype.char)
 
-    def _empty_on(
-        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream, current: RawStream
-    ) -> Array:
-        with deferred:  # or Ctrl-C might leave the other stream current
-            self.stream_use(stream)
-            try:
-                inner = make(shape, dtype.char)
-            finally:
-                self.stream_use(current)
-        return self.guarded(inner, stream)
+    def _kept_for(self, array: Array, stream: RawStream, current: RawStream) -> Array:
+        return self.guarded(array, stream)
 
     def guarded(self, array: Array, stream: RawStream) -> Array:
         held = array.data.mem
