@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -249,7 +250,9 @@ def test_it_gives_the_bits_of_every_other_way(fake: Any, x: Any, place: str) -> 
     assert_same_bits(xl.to_host(d, out=np.empty_like(expected)), expected)
 
 
-def test_an_array_that_its_library_does_not_let_be_written_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_array_that_its_library_does_not_let_be_written_is_not(
+    plugins: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its memory could be: that of an array of JAX, for instance."""
     tiny = backend_named("tiny")
     own = tiny.view

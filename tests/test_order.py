@@ -76,6 +76,22 @@ def test_a_device_array_is_reordered_on_the_device(backend: str) -> None:
     assert_same_bits(xl.to_host(d), x)
 
 
+@pytest.mark.parametrize(
+    "dtypes", [("float16", "float32"), ("float32", "float64"), ("int16", "int64"), ("float64", "float32")]
+)
+def test_a_result_in_another_order_and_dtype_is_that_of_numpy(backend: str, dtypes: tuple[str, str]) -> None:
+    there, here = dtypes
+    x = np.random.default_rng(5).integers(-900, 900, (33, 40, 6, 16)).astype(there)
+    d = xl.to_device(x)
+    for axes in ((3, 2, 1, 0), (1, 2, 3, 0), (0, 2, 1, 3)):
+        out = np.zeros([x.shape[axis] for axis in axes], here).transpose(np.argsort(axes))
+        xl.to_host(d, out=out, dtype=here)
+        assert_same_bits(out, x.astype(here))
+        out[...] = 0
+        xl.to_host_async(d, out=out, dtype=here).result()
+        assert_same_bits(out, x.astype(here))
+
+
 def test_no_copy_is_made_of_what_is_there_in_that_order(backend: str) -> None:
     x = np.arange(12, dtype=np.int32).reshape(3, 4)
     c, f = xl.to_device(x), xl.to_device(x, order="F")

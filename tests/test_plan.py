@@ -85,6 +85,20 @@ def test_a_conversion_is_where_fewer_bytes_travel_or_the_host_need_not_work(
     assert f"converted {where}" in str(found)
 
 
+@pytest.mark.parametrize(
+    ("is_upload", "where", "path"), [(True, "on the host", "staged"), (False, "on the device", "permuted")]
+)
+def test_what_is_wider_on_the_host_in_another_order_is_converted_there_on_the_way_up_alone(
+    is_upload: bool, where: str, path: str
+) -> None:
+    turned = zeros(8 * MIB, F4).T
+    found = compiled(turned, F2, is_upload=is_upload)
+    assert (found.conversion, found.path) == (where, path)
+    assert found.nbytes == (4 if is_upload else 8) * MIB
+    gaps = zeros(16 * MIB, F4)[::2].T
+    assert compiled(gaps, F2, is_upload=is_upload).conversion == "on the host"
+
+
 def test_the_driver_copies_what_one_call_of_its_own_moves_as_fast() -> None:
     assert compiled(zeros(MIB)).tries_driver
     assert not compiled(zeros(MIB), is_blocking=False).tries_driver

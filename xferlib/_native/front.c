@@ -602,7 +602,7 @@ static int is_plain(const description *host, int wanted)
 
 /* Whether it is sure that the host puts an array in order and converts it, if that must be, which has elements of the number
    `wanted` on the device: where the device may do it by a kernel, plan.py decides. */
-static int is_for_host(const description *host, int wanted)
+static int is_for_host(const description *host, int wanted, int is_upward)
 {
     Py_ssize_t there = bytes_there(host, wanted);
     int is_changed = host->is_swapped || host->element != wanted;
@@ -613,8 +613,8 @@ static int is_for_host(const description *host, int wanted)
     int is_wider = size > size_there;
     if (host->count <= 0)
         return 0;
-    if (!host->is_c && there > front.most_ordered && host->count >= front.least_reordered && (!is_changed || !is_wider) &&
-        is_dense(host))
+    if (!host->is_c && there > front.most_ordered && host->count >= front.least_reordered &&
+        (!is_changed || !is_wider || !is_upward) && is_dense(host))
         return 0;
     if (!is_changed || (host->nbytes < least && there < least))
         return 1;
@@ -1005,7 +1005,7 @@ static PyObject *send_to_new(PyObject *x, const description *src, const descript
     }
     if (!is_at_hand(e, l))
         return NULL;
-    is_needed = !is_for_host(src, arriving->element);
+    is_needed = !is_for_host(src, arriving->element, 1);
     is_second = (is_needed || is_better_there(src, arriving->element)) && find_step(e, src, arriving->element, 0, 1, &second);
     if ((is_needed && !is_second) || PyErr_Occurred())
         return NULL;
@@ -1047,7 +1047,7 @@ static PyObject *send_to_existing(PyObject *x, const description *src, const des
     device = (word)(uintptr_t)dst.data;
     if (!e || !is_at_hand(e, on))
         return NULL;
-    is_needed = !is_for_host(src, dst.element);
+    is_needed = !is_for_host(src, dst.element, 1);
     is_second = (is_needed || is_better_there(src, dst.element)) && find_step(e, src, dst.element, device, 1, &second);
     if ((is_needed && !is_second) || PyErr_Occurred() || !note_write(l, out))
         return NULL;
@@ -1274,7 +1274,7 @@ static PyObject *fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dt
     if (!e || !is_at_hand(e, on))
         return NULL;
     dst.is_pinned = arriving.is_pinned = is_pinned;
-    is_needed = !is_for_host(out ? &dst : &arriving, src.element);
+    is_needed = !is_for_host(out ? &dst : &arriving, src.element, 0);
     is_first = (is_needed || is_better_there(out ? &dst : &arriving, src.element)) &&
                find_step(e, out ? &dst : &arriving, src.element, device, 0, &first);
     if ((is_needed && !is_first) || PyErr_Occurred())

@@ -67,7 +67,7 @@ def _prepared(
     end = HostEnd(dst, info.dtype, backend)
     found = plan.of(end, info.device, is_upload=False, is_blocking=is_blocking, may_cast=is_blocking)
     if found.conversion is Conversion.ON_DEVICE:
-        src, info = _narrowed(src, info, backend, dst.dtype, order)
+        src, info = _converted(src, info, backend, dst.dtype, order)
         end = HostEnd(dst, info.dtype, backend)
         found = plan.of(end, info.device, is_upload=False, is_blocking=is_blocking, may_cast=False)
     if call:
@@ -90,16 +90,16 @@ def _prepared(
     return _Ready(end, *in_c_order(src, info, backend, order), found)
 
 
-def _narrowed(
+def _converted(
     src: Array, info: ArrayInfo, backend: Backend, dtype: np.dtype[Any], stream: RawStream
 ) -> tuple[Array, ArrayInfo]:
-    """The array in a narrower dtype, made on the device; itself where that has no room."""
+    """The array in another dtype, made on the device; itself where that has no room."""
     try:
-        narrow = backend.empty(info.shape, dtype, device=info.device, stream=stream)
+        converted = backend.empty(info.shape, dtype, device=info.device, stream=stream)
     except DeviceMemoryError:
         return src, info
-    cast(src, narrow, backend, stream)
-    return narrow, backend.view(narrow)
+    cast(src, converted, backend, stream)
+    return converted, backend.view(converted)
 
 
 # --- one executor a path
