@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -19,11 +20,15 @@ def functions_of(call: Callable[[], Any]) -> list[tuple[str, str]]:
         if event == "call" and _module(frame).startswith("xferlib.") and not _is_testing(frame):
             seen.append((_module(frame), frame.f_code.co_name))
 
+    was_enabled = gc.isenabled()
+    gc.disable()  # finalizers of what others have left
     sys.setprofile(note)
     try:
         call()
     finally:
         sys.setprofile(None)
+        if was_enabled:
+            gc.enable()
     return seen
 
 

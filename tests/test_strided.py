@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -101,3 +103,43 @@ def test_any_bits_of_doubles_become_halves_and_unsigned_numbers_as_in_numpy(seed
         ]
         assert_same_bits(halves.view(np.uint16), x.astype(np.float16).view(np.uint16))
     assert_same_bits(numbers, np.array(expected, np.uint64))
+
+
+@pytest.mark.parametrize("source", ["int64", "uint64"])
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=20)
+def test_integers_of_64_bits_are_rounded_once_to_floats(source: str, seed: int) -> None:
+    """Of every size, and next to the powers of two at which another way begins; four small ones, or among larger."""
+    chance = np.random.default_rng(seed)
+    bits = chance.integers(0, 1 << 64, 4000, np.uint64) >> chance.integers(0, 64, 4000).astype(np.uint64)
+    powers = np.uint64(1) << np.repeat(np.arange(64, dtype=np.uint64), 40)
+    near = powers + chance.integers(0, 5, len(powers)).astype(np.uint64) - np.uint64(2)
+    small = chance.integers(0, 1000, 4001, np.uint64)
+    x = np.concatenate([bits, near, small, -bits, -near, -small]).view(source)
+    rows = np.concatenate([x, x])[: len(x) // 200 * 400].reshape(-1, 200)[::2]
+    for wanted in ("float32", "float64"):
+        with forced("staged"):
+            for each in (x, chance.permutation(x), rows, rows[:, ::-1]):
+                found = xl.to_host(xl.to_device(each, device="fake:sim:0", dtype=wanted))
+                assert_same_bits(found, each.astype(wanted))
+
+
+@pytest.mark.parametrize("source", ["float32", "float64"])
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=20)
+def test_any_bits_of_floats_become_signed_numbers_as_in_python(source: str, seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    fraction, bias = (23, 127) if source == "float32" else (52, 1023)
+    unsigned: Any = np.uint32 if source == "float32" else np.uint64
+    bits = chance.integers(0, 1 << (8 * np.dtype(source).itemsize), 3000, unsigned)
+    exponents = chance.integers(bias - 2, bias + 66, 3000).astype(unsigned) << unsigned(fraction)
+    near = bits & ~unsigned(((1 << 11) - 1 if fraction == 52 else 255) << fraction) | exponents
+    x = np.concatenate([bits, near, np.sort(near)]).view(source)
+    with forced("staged"):
+        numbers = xl.to_host(xl.to_device(x, device="fake:sim:0", dtype="int64"))
+    ends = np.iinfo(np.int64)
+    expected = [
+        0 if np.isnan(each) else ends.max if each >= 2**63 else ends.min if each < -(2**63) else int(each)
+        for each in x.tolist()
+    ]
+    assert_same_bits(numbers, np.array(expected, np.int64))

@@ -9,7 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from xferlib.backends.torch import tensors  # noqa: E402
+import xferlib as xl  # noqa: E402
+from xferlib.backends.torch import cpu, tensors  # noqa: E402
+from xferlib.testing import assert_same_bits  # noqa: E402
 
 
 @pytest.fixture(params=["apart", "by data"])
@@ -22,6 +24,25 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_this_torch_makes_views_without_bookkeeping() -> None:
     assert tensors._views_apart()
+
+
+@pytest.mark.parametrize("has_maker", [True, False])
+def test_a_tensor_on_the_cpu_is_there_whatever_torch_s_default_device_is(
+    has_maker: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_maker:  # another torch may not have that function
+        monkeypatch.setattr(cpu, "_new_tensor", None)
+    x = np.arange(6.0).reshape(2, 3)
+    with torch.device("meta"):
+        found: list[Any] = [
+            xl.to_device(x, device="torch:cpu"),
+            xl.empty((2, 3), device="torch:cpu"),
+            xl.empty(0, device="torch:cpu"),
+        ]
+    assert [str(each.device) for each in found] == ["cpu"] * 3
+    assert_same_bits(xl.to_host(found[0]), x)
+    assert found[1].stride() == (3, 1)
+    found[1].resize_(4, 5)  # as one of torch's own
 
 
 def views(count: int, extent: int) -> tuple[Any, list[Any]]:

@@ -141,7 +141,7 @@ C_LARGEST_BLOCK_PARTS = 4
 C_STREAMED_FROM = 512 << 10
 """From here on chunks are filled past the processor's caches: 1 MiB takes 58 us to an H100 and 82 by way of them,
 after a pause 144 and 202. Less is one copy of one thread."""
-C_STREAMED_MOST = 128 << 20
+C_STREAMED_MOST = 100 << 20
 """Up to here chunks are filled past the processor's caches: to an H200 38.5 MB take 28 GB/s by way of the caches and 39
 past them, after a pause 23 and 35; 102 MB 41 and 44, ResNet-50's 161 arrays 33 and 40. More keeps the device so far
 behind that it finds the chunks in memory anyway: 256 MB take 48 and 46."""

@@ -171,21 +171,82 @@ TARGET static void NAMED(f64_to_f16)(char *restrict to, const char *restrict fro
     }
     f64_to_f16_anywhere(to + i * 2, from + i * 8, count - i);
 }
+/* Integers of 64 bits, from and to floats: AVX2 has no instruction for them. The sum of 2^52 + 2^51 and an integer that is
+   nearer to 0 than 2^51 is exact, and has it in its low bits. Four with another number among them are converted one by one. */
+#define MAGIC 6755399441055744.0
+#define NEAR 2251799813685248
+TARGET static inline __m256d NAMED(doubles_of)(__m256i x) {
+    __m256d magic = _mm256_set1_pd(MAGIC);
+    return _mm256_sub_pd(_mm256_castsi256_pd(_mm256_add_epi64(x, _mm256_castpd_si256(magic))), magic);
+}
+TARGET static inline __m256i NAMED(integers_of)(__m256d x) {
+    __m256d magic = _mm256_set1_pd(MAGIC), whole = _mm256_round_pd(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+    return _mm256_sub_epi64(_mm256_castpd_si256(_mm256_add_pd(whole, magic)), _mm256_castpd_si256(magic));
+}
+/* Whether all are near: an integer to which `shift` is added is less than `limit`; a float is between `least` and -NEAR. */
+TARGET static inline int NAMED(are_near)(__m256i x, int64_t shift, int64_t limit) {
+    return _mm256_testz_si256(_mm256_add_epi64(x, _mm256_set1_epi64x(shift)), _mm256_set1_epi64x(-limit));
+}
+TARGET static inline int NAMED(are_between)(__m256d x, double least) {
+    __m256d above = _mm256_cmp_pd(x, _mm256_set1_pd(least), _CMP_GE_OQ), below = _mm256_cmp_pd(x, _mm256_set1_pd(NEAR), _CMP_LT_OQ);
+    return _mm256_movemask_pd(_mm256_and_pd(above, below)) == 15;
+}
+#define IN_FOURS(FROM, TO, LOAD, IS_NEAR, STORE)                                                                  \
+    TARGET static void NAMED(FROM##_to_##TO)(char *restrict to, const char *restrict from, int64_t count) {       \
+        const int64_t size = (int64_t)sizeof(C_##FROM), there = (int64_t)sizeof(C_##TO);                          \
+        int64_t i = 0;                                                                                            \
+        for (; i + 4 <= count; i += 4) {                                                                          \
+            LOAD(from + i * size);                                                                                \
+            if (IS_NEAR) STORE(to + i * there);                                                                   \
+            else FROM##_to_##TO##_anywhere(to + i * there, from + i * size, 4);                                   \
+        }                                                                                                         \
+        FROM##_to_##TO##_anywhere(to + i * there, from + i * size, count - i);                                    \
+    }
+#define INTEGERS(FROM) __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)(FROM))
+#define DOUBLES(FROM) __m256d x = _mm256_loadu_pd((const double *)(const void *)(FROM))
+#define SINGLES(FROM) __m256d x = _mm256_cvtps_pd(_mm_loadu_ps((const float *)(const void *)(FROM)))
+#define AS_DOUBLES(TO) _mm256_storeu_pd((double *)(void *)(TO), NAMED(doubles_of)(x))
+#define AS_SINGLES(TO) _mm_storeu_ps((float *)(void *)(TO), _mm256_cvtpd_ps(NAMED(doubles_of)(x)))
+#define AS_INTEGERS(TO) _mm256_storeu_si256((__m256i *)(void *)(TO), NAMED(integers_of)(x))
+#define WIDE_INTEGERS                                                              \
+    IN_FOURS(i64, f64, INTEGERS, NAMED(are_near)(x, NEAR, 2 * NEAR), AS_DOUBLES)   \
+    IN_FOURS(i64, f32, INTEGERS, NAMED(are_near)(x, NEAR, 2 * NEAR), AS_SINGLES)   \
+    IN_FOURS(u64, f64, INTEGERS, NAMED(are_near)(x, 0, NEAR), AS_DOUBLES)          \
+    IN_FOURS(u64, f32, INTEGERS, NAMED(are_near)(x, 0, NEAR), AS_SINGLES)          \
+    IN_FOURS(f64, i64, DOUBLES, NAMED(are_between)(x, -(double)NEAR), AS_INTEGERS) \
+    IN_FOURS(f32, i64, SINGLES, NAMED(are_between)(x, -(double)NEAR), AS_INTEGERS) \
+    IN_FOURS(f64, u64, DOUBLES, NAMED(are_between)(x, 0), AS_INTEGERS)             \
+    IN_FOURS(f32, u64, SINGLES, NAMED(are_between)(x, 0), AS_INTEGERS)
 #else
+#define WIDE_INTEGERS                                                                              \
+    CONVERSION(i64, f64, (double)x)                                                                \
+    CONVERSION(i64, f32, (float)x)                                                                 \
+    CONVERSION(u64, f64, (double)x)                                                                \
+    CONVERSION(u64, f32, (float)x)                                                                 \
+    CONVERSION(f64, i64, SATURATED(x, 9223372036854774784.0, INT64_MAX, INT64_MIN, int64_t))       \
+    CONVERSION(f32, i64, SATURATED(x, 9223371487098961920.0f, INT64_MAX, INT64_MIN, int64_t))      \
+    CONVERSION(f64, u64, double_to_u64(x))                                                         \
+    CONVERSION(f32, u64, float_to_u64(x))
 CONVERSION(f32, f16, float_to_half(x))
 CONVERSION(f16, f32, half_to_float(x))
 CONVERSION(f64, f16, double_to_half(x))
 #endif
 
-#define FROM_NUMBER(FROM, X)                             \
+#define FROM_REAL(FROM, X)                               \
     CONVERSION(FROM, bool, (X) != 0)                     \
-    CONVERSION(FROM, f32, (float)(X))                    \
-    CONVERSION(FROM, f64, (double)(X))                   \
     CONVERSION(FROM, c64, complex_of((float)(X)))        \
     CONVERSION(FROM, c128, ((C_c128){(double)(X), 0}))
 
+#define FROM_NUMBER(FROM, X)                             \
+    FROM_REAL(FROM, X)                                   \
+    CONVERSION(FROM, f32, (float)(X))                    \
+    CONVERSION(FROM, f64, (double)(X))
+
 #define FROM_INTEGER(FROM, X)                  \
     FROM_NUMBER(FROM, X)                       \
+    TO_INTEGERS(FROM, X)
+
+#define TO_INTEGERS(FROM, X)                   \
     CONVERSION(FROM, i8, (int8_t)(uint8_t)(X)) \
     CONVERSION(FROM, i16, (int16_t)(uint16_t)(X)) \
     CONVERSION(FROM, i32, (int32_t)(uint32_t)(X)) \
@@ -202,11 +263,9 @@ CONVERSION(f64, f16, double_to_half(x))
     CONVERSION(FROM, i8, SATURATED(X, 127.0f, INT8_MAX, INT8_MIN, int8_t))                              \
     CONVERSION(FROM, i16, SATURATED(X, 32767.0f, INT16_MAX, INT16_MIN, int16_t))                        \
     CONVERSION(FROM, i32, SATURATED(X, 2147483520.0f, INT32_MAX, INT32_MIN, int32_t))                   \
-    CONVERSION(FROM, i64, SATURATED(X, 9223371487098961920.0f, INT64_MAX, INT64_MIN, int64_t))          \
     CONVERSION(FROM, u8, SATURATED(X, 255.0f, UINT8_MAX, 0, uint8_t))                                   \
     CONVERSION(FROM, u16, SATURATED(X, 65535.0f, UINT16_MAX, 0, uint16_t))                              \
-    CONVERSION(FROM, u32, SATURATED(X, 4294967040.0f, UINT32_MAX, 0, uint32_t))                         \
-    CONVERSION(FROM, u64, float_to_u64(X))
+    CONVERSION(FROM, u32, SATURATED(X, 4294967040.0f, UINT32_MAX, 0, uint32_t))
 
 /* By way of float, which holds every half, in blocks that stay in the first cache: each step uses vectors. */
 #define THROUGH_FLOAT(FROM, TO)                                                                                   \
@@ -226,21 +285,22 @@ FROM_INTEGER(bool, x != 0)
 FROM_INTEGER(i8, x)
 FROM_INTEGER(i16, x)
 FROM_INTEGER(i32, x)
-FROM_INTEGER(i64, x)
+FROM_REAL(i64, x)
+TO_INTEGERS(i64, x)
 FROM_INTEGER(u8, x)
 FROM_INTEGER(u16, x)
 FROM_INTEGER(u32, x)
-FROM_INTEGER(u64, x)
+FROM_REAL(u64, x)
+TO_INTEGERS(u64, x)
+WIDE_INTEGERS
 
 FROM_SINGLE(f32, x)
 CONVERSION(f64, i8, SATURATED(x, 127.0, INT8_MAX, INT8_MIN, int8_t))
 CONVERSION(f64, i16, SATURATED(x, 32767.0, INT16_MAX, INT16_MIN, int16_t))
 CONVERSION(f64, i32, SATURATED(x, 2147483647.0, INT32_MAX, INT32_MIN, int32_t))
-CONVERSION(f64, i64, SATURATED(x, 9223372036854774784.0, INT64_MAX, INT64_MIN, int64_t))
 CONVERSION(f64, u8, SATURATED(x, 255.0, UINT8_MAX, 0, uint8_t))
 CONVERSION(f64, u16, SATURATED(x, 65535.0, UINT16_MAX, 0, uint16_t))
 CONVERSION(f64, u32, SATURATED(x, 4294967295.0, UINT32_MAX, 0, uint32_t))
-CONVERSION(f64, u64, double_to_u64(x))
 
 CONVERSION(f16, bool, (x & 0x7fff) != 0)
 CONVERSION(f16, f16, x) /* this and the next fill the table */
@@ -289,6 +349,20 @@ static const Convert NAMED(conversions)[TYPES][TYPES] = {
 #undef ALL_WORDS
 #undef SWAP
 #undef CONVERSION
+#undef WIDE_INTEGERS
+#ifdef HALVES_BY_F16C
+#undef MAGIC
+#undef NEAR
+#undef IN_FOURS
+#undef INTEGERS
+#undef DOUBLES
+#undef SINGLES
+#undef AS_DOUBLES
+#undef AS_SINGLES
+#undef AS_INTEGERS
+#endif
+#undef FROM_REAL
+#undef TO_INTEGERS
 #undef FROM_NUMBER
 #undef FROM_INTEGER
 #undef FROM_SINGLE

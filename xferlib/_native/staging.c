@@ -41,7 +41,8 @@
 #define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
 #define CROWDED_NS 10000000  /* how long none spins, nor comes to a busy core, once one has lost its core to another thread */
 #define KEPT_NS 100000       /* how long it is not asked again whether cores are idle */
-#define HOST_PIECE (512 << 10) /* most bytes that a thread copies at a time between two host arrays: less is slower */
+#define HOST_PIECE (512 << 10) /* most bytes that a thread copies at a time between two host arrays of a loop: less is slower */
+#define LATE_PIECE (128 << 10) /* the same where helpers sleep: who comes late has little left to do when the others have ended */
 #define HOST_PATIENT_FROM (32 << 20) /* bytes from which on helpers come to busy cores too */
 #define HOST_PAST_FROM (16 << 20) /* bytes of such a copy that goes past the processor's caches */
 #define LINE 64   /* bytes of a line of the cache */
@@ -939,6 +940,7 @@ EXPORT void xf_host_copy(
     };
     Chunk chunk = {.memory = plain};
     Staging *staging = open_alone(&setup, &chunk);
+    if (staging != NULL && staging->spin_ns == 0) staging->setup.most_piece = least(piece, LATE_PIECE);
     if (staging != NULL && xf_add(staging, &region, 1, 1, 0)) {
         while (xf_run(staging, INT64_MAX));
     } else move_part(is_upward, nbytes >= HOST_PAST_FROM, layout, host, plain, 0, nbytes);

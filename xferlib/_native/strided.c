@@ -25,6 +25,7 @@
 #endif
 
 #define PREFETCH_NBYTES 2048 /* how far ahead of a copy memory is asked for */
+#define LONG_ROW 64          /* elements of a row from which on it is converted where it lies */
 #define PAST_LEAST 16384     /* fewer bytes are copied through the caches */
 #define STREAM_LEAST 16384   /* shorter runs lose more by their fence, and by the lines at both ends that two runs share */
 #define BLOCK_NBYTES 16384   /* elements that wait for their conversion: half of a small first-level cache */
@@ -450,8 +451,9 @@ static void move_through(const Work *work, char *host, char *device, Axis rows, 
             char *there = host + top * rows.stride + left * columns.stride;
             char *here = device + top * device_stride + left * device_size;
             Axis down = {count, rows.stride}, across = {wide, columns.stride};
-            if (count == 1 && columns.stride == size) {
-                turn(work, there, here, spare, wide);
+            if (columns.stride == size && (count == 1 || wide >= LONG_ROW)) { /* as long as a copy of them is not worth it */
+                for (int64_t row = 0; row < count; row++)
+                    turn(work, there + row * rows.stride, here + row * device_stride, spare, wide);
                 continue;
             }
             if (work->is_gather) move(&inside, there, block, down, wide * size, across);

@@ -182,8 +182,7 @@ def compiled(
         memory: The host's; pageable as long as nothing has asked.
         forced: A path that a test wants.
     """
-    size = math.prod(shape)
-    nbytes = size * wanted.itemsize
+    nbytes = (size := math.prod(shape)) * wanted.itemsize
     if not nbytes:
         return Plan(Path.EMPTY)
     keeps = given == wanted
@@ -195,12 +194,11 @@ def compiled(
         # Threads convert pinned memory at some 35 GB/s of the source, and the link carries it at 55.
         is_readable = size * given.itemsize >= CAST_ON_DEVICE_FROM and given.isnative and is_in_order
         saves = given.itemsize < wanted.itemsize and size * wanted.itemsize >= _cast_from(given, wanted, is_blocking)
-        # One thread would convert element by element what the device puts in order with the conversion. To the host so
-        # even if more bytes cross the link then: threads that put elements in their places write to each other's cache
-        # lines, and 21 MiB of float16 took 17 ms to float32 in another order of axes on an H200's host.
+        # One thread would convert element by element what the device puts in order with the conversion; several that
+        # write to such an array share its cache lines: 21 MiB of float16 took 17 ms to float32 on an H200's host.
         is_reordered = (
             may_permute and _is_reordered(size, nbytes) and not is_in_order and given.isnative
-            and (given.itemsize <= wanted.itemsize or not is_upload)
+            and not (is_upload and given.itemsize > wanted.itemsize)
             and dense_order(shape, strides, given.itemsize) is not None
         )  # fmt: skip
         if saves or is_reordered or (is_readable and memory != "pageable"):
@@ -244,7 +242,7 @@ def _is_reordered(size: int, nbytes: int) -> bool:
     return nbytes > REORDERED_FROM and size >= REORDERED_ELEMENTS_FROM
 
 
-_SLOW = ("i8", "u8")  # which processors without AVX-512 convert to floats, and back, one by one
+_SLOW = ("i8", "u8")  # of which processors without AVX-512 convert large ones to floats, and back, one by one
 
 
 def _cast_from(given: np.dtype[Any], wanted: np.dtype[Any], is_blocking: bool) -> int:
@@ -300,7 +298,6 @@ def memory_of(ranges: PinnedRanges) -> Memory:
 
 STAGED = Plan(Path.STAGED)
 """For arrays that are known to be staged."""
-
 _forced: ContextVar[Path | None] = ContextVar("xferlib_forced_path", default=None)
 """Tests force a path with this; a path that an array cannot take falls back to staging."""
 forced = _forced.get

@@ -23,13 +23,17 @@ from xferlib.backends.torch.tensors import (
     check,
     checker,
     detached,
+    maker,
     numpy_dtype,
     of_bits,
     resolved,
     reversed_axes,
     signature,
+    steps,
     view,
 )
+
+_new_tensor = maker("cpu")
 
 
 class TorchCpu(HostBackend):
@@ -46,7 +50,9 @@ class TorchCpu(HostBackend):
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> torch.Tensor:
         try:
-            return torch.empty(shape, dtype=TO_TORCH[dtype])
+            if _new_tensor is not None and 0 not in shape:
+                return _new_tensor(shape, steps(shape), TO_TORCH[dtype])
+            return torch.empty(shape, dtype=TO_TORCH[dtype], device="cpu")
         except RuntimeError as error:
             if "memory" in str(error):
                 raise no_memory(shape, dtype, device) from error

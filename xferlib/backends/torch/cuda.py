@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import threading
 import weakref
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from xferlib._core.array import Array, ArrayInfo, c_strides
+from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.backend import Backend
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
@@ -30,11 +29,7 @@ from xferlib.backends.torch.cpu import TorchCpu
 _raw_current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
-# Private, but 1.1 us where torch.empty takes 3.5 (on an H100's host): the code that torch.compile writes calls it. It
-# allocates on the current device; torch.empty is the fallback.
-_new_tensor: Callable[..., torch.Tensor] | None = getattr(
-    getattr(getattr(torch._C, "_dynamo", None), "guards", None), "_empty_strided_cuda", None
-)
+_new_tensor = tensors.maker("cuda")  # on the current device
 
 
 # Private, but torch.cuda.use_mem_pool serves the calling thread alone, and a backward pass allocates in others: without
@@ -44,11 +39,6 @@ _begin_stream_pool: Callable[[int, Any], None] | None = (
     if hasattr(torch._C, "_cuda_endAllocateToPool") and hasattr(torch._C, "_cuda_releasePool")
     else None
 )
-
-
-@functools.lru_cache(maxsize=256)
-def _steps(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return c_strides(shape, 1)
 
 
 _LEGACY = 1
@@ -119,7 +109,7 @@ class TorchCuda(CudaBackend):
 
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> torch.Tensor:
         if _new_tensor is not None and 0 not in shape:
-            return _new_tensor(shape, _steps(shape), tensors.TO_TORCH[dtype])
+            return _new_tensor(shape, tensors.steps(shape), tensors.TO_TORCH[dtype])
         return torch.empty(shape, dtype=tensors.TO_TORCH[dtype], device=self._places[device.index])
 
     def _empty_elsewhere(

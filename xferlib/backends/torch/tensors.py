@@ -222,3 +222,20 @@ def _views_apart() -> bool:
     except Exception:
         return False
     return first._version == 1 and second._version == 0 and not second._is_view()
+
+
+def maker(kind: str) -> Callable[..., torch.Tensor] | None:
+    """The function that makes an uninitialised tensor of a shape, its steps and dtype; None where torch has none.
+
+    It is private, but takes 1.1 us where `torch.empty` takes 3.5 (on an H100's host; 0.5 and 1.5 on the CPU): the code
+    that `torch.compile` writes calls it.
+    """
+    guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    found: Callable[..., torch.Tensor] | None = getattr(guards, f"_empty_strided_{kind}", None)
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def steps(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of a contiguous tensor, in elements."""
+    return c_strides(shape, 1)
