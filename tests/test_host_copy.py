@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib.testing import advised, assert_same_bits, forced
+from xferlib.testing import advised, assert_same_bits, forced, in_python
 
 ROWS, COLUMNS = 1031, 769  # 3 MiB of float32: no row and no part is a multiple of a line of the cache
 
@@ -57,6 +59,30 @@ def test_large_arrays_of_any_form_are_copied_by_several_threads(name: str, form:
         there = xl.zeros(source.shape, wanted, device="cpu")
         xl.to_device(source, out=there, dtype=wanted)
         assert_same_bits(xl.to_host(there), expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_arrays_in_any_two_orders_of_axes_are_copied(data: st.DataObject) -> None:
+    extents = data.draw(st.lists(st.sampled_from([1, 2, 3, 7, 40]), min_size=1, max_size=4))
+    given_, wanted = data.draw(st.tuples(*[st.sampled_from(["float32", "uint8", "int64", "float64"])] * 2))
+    axes = range(len(extents))
+
+    def made(dtype: str) -> np.ndarray[Any, Any]:
+        order = data.draw(st.permutations(axes))
+        return np.zeros([extents[axis] for axis in order], dtype).transpose(np.argsort(order))
+
+    source, out, swapped = made(given_), made(wanted), made(given_)
+    source[...] = np.random.default_rng(1).integers(0, 200, source.shape)
+    swapped = swapped.astype(swapped.dtype.newbyteorder())
+    swapped[...] = source
+    gaps = np.repeat(source, 2, axis=0)[::2]
+    for call in (xl.to_host, in_python(xl.to_host)):
+        for each in (source, swapped, gaps, source[::-1]):
+            out[...] = 0
+            with xl.use_backend("numpy"):
+                assert call(each, out=out, dtype=wanted) is out
+            assert_same_bits(out, each.astype(wanted))
 
 
 def test_overlapping_memory_is_read_before_it_is_written() -> None:

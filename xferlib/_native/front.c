@@ -928,13 +928,58 @@ static void spread_on_host(const description *host, const description *plain, in
     copy_by_threads(&layout, host->data, plain, is_gathered);
 }
 
+/* Give two arrays of one shape their axes in the order in which `dst` lies in memory, if it is dense: threads that fill parts of
+   it one behind the other write each line of the cache once, and share none. Whether that is done. */
+static int is_turned(description *dst, description *src)
+{
+    int order[MOST_AXES], axes = dst->axes, is_c = 1;
+    Py_ssize_t here[MOST_AXES], there[MOST_AXES], size = front.elements[dst->element].itemsize;
+    int64_t extents[MOST_AXES];
+    if (dst->is_c || dst->is_swapped)
+        return 0;
+    for (int i = 0; i < axes; ++i) { /* the largest step first */
+        int place = i;
+        for (; place > 0 && dst->strides[order[place - 1]] < dst->strides[i]; --place)
+            order[place] = order[place - 1];
+        order[place] = i;
+    }
+    for (int i = axes; i--;) {
+        Py_ssize_t step = front.elements[src->element].itemsize;
+        for (int j = axes - 1; j > order[i]; --j)
+            step *= src->extents[j];
+        extents[i] = dst->extents[order[i]];
+        there[i] = dst->strides[order[i]];
+        here[i] = src->strides ? src->strides[order[i]] : step;
+        if (extents[i] > 1 && there[i] != size)
+            return 0;
+        size *= extents[i];
+    }
+    size = front.elements[src->element].itemsize;
+    for (int i = axes; i--; size *= extents[i]) {
+        is_c &= extents[i] == 1 || here[i] == size;
+        dst->extents[i] = src->extents[i] = extents[i];
+        dst->steps[i] = there[i];
+        src->steps[i] = here[i];
+    }
+    dst->strides = dst->steps;
+    src->strides = src->steps;
+    dst->is_c = 1;
+    src->is_c = is_c;
+    return 1;
+}
+
 /* Copy between two host arrays of as many elements; 0, with nothing done, where they may share memory, or are as no way here
    takes them. */
 static int copy_on_host(const description *src, const description *dst)
 {
-    int is_gathered = dst->is_c;
-    description host = is_gathered ? *src : *dst;
-    const description *plain = is_gathered ? dst : src;
+    description turned_dst = *dst, turned_src = *src, host;
+    const description *plain;
+    int is_gathered;
+    if (is_turned(&turned_dst, &turned_src))
+        dst = &turned_dst, src = &turned_src;
+    is_gathered = dst->is_c;
+    host = is_gathered ? *src : *dst;
+    plain = is_gathered ? dst : src;
     if (src->is_c && dst->is_c && !is_changed(src, dst))
         return copy_bytes(dst, src);
     if (!plain->is_c || plain->is_swapped || repeats(dst) || (uintptr_t)plain->data % (size_t)front.elements[plain->element].itemsize)

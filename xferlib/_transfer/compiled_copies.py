@@ -13,7 +13,7 @@ import numpy as np
 from xferlib import _native
 from xferlib._core import convert
 from xferlib._core.array import DTYPES
-from xferlib._core.layout import address, merged_axes
+from xferlib._core.layout import address, dense_order, merged_axes
 from xferlib._core.thresholds import (
     C_FIRST_BLOCK_NBYTES,
     C_GATHER_FROM,
@@ -96,7 +96,8 @@ def scatter(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: 
 def copy_between(dst: HostArray, src: HostArray, helpers: int) -> bool:
     """Fill a host array from one that shares no memory with it; releases the GIL.
 
-    One of them must be in C order, aligned and in native byte order.
+    One of them must be in C order, aligned and in native byte order; or ``dst`` dense in another order, in which the
+    axes of both are put, so that each line of the cache is written once.
 
     Args:
         dst, src: Of the same shape.
@@ -106,6 +107,10 @@ def copy_between(dst: HostArray, src: HostArray, helpers: int) -> bool:
         Whether that was done, not where NumPy takes no more time, or the C knows no way.
     """
     is_gathered = dst.flags.carray and dst.dtype.isnative
+    if not is_gathered and dst.flags.behaved and dst.dtype.isnative:
+        order = dense_order(dst.shape, dst.strides, dst.itemsize)
+        if order is not None:
+            dst, src, is_gathered = dst.transpose(order), src.transpose(order), True
     if not is_gathered and not (src.flags.c_contiguous and src.flags.aligned and src.dtype.isnative):
         return False
     host, plain, layout = (src, dst, None) if is_gathered else (dst, src, None)
