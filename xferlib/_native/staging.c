@@ -747,7 +747,7 @@ static int sends_nothing(uint64_t dst, uint64_t src, size_t nbytes, void *stream
 static int64_t threads_for(Staging *staging) {
     const Setup *setup = &staging->setup;
     int64_t threads = staging->is_fresh ? setup->clearing : setup->each_way;
-    int64_t late = setup->copy == sends_nothing ? 8 : 4; /* who sleeps comes late, and a link keeps the others waiting too */
+    int64_t late = setup->copy == sends_nothing ? 16 : 4; /* who sleeps comes late, and a link keeps the others waiting too */
     int64_t share = staging->spin_ns ? setup->helper_nbytes : late * setup->helper_nbytes;
     threads = most(least(threads, 1 + staging->work / share), 1);
     if (threads == 1 || staging->work >= setup->patient_from) return threads;
