@@ -19,7 +19,7 @@ from xferlib._core import registry
 from xferlib._core.array import check_dtype
 from xferlib._core.containers import flatten, register, say_where
 from xferlib._core.ordering import capture
-from xferlib._core.thresholds import DRIVER_MOST_UP, FEW_LEAVES, FEW_PINNED_LEAVES, PACKED_LEAF_MOST, PACKED_UP_FROM
+from xferlib._core.thresholds import DRIVER_MOST_UP, FEW_PINNED_LEAVES, PACKED_LEAF_MOST, PACKED_UP_FROM
 from xferlib._runtime import peer_names
 from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag
 from xferlib._transfer import copies, ends, host_copy, many, packing, plan
@@ -101,11 +101,12 @@ def _sent(
 ) -> tuple[list[Any], list[int]]:
     """Copy leaves to a device together; returns the results, and the numbers of those that are to go alone."""
     results = list(leaves)
+    if place.kind == "cpu" or (order is None and packing.are_few(leaves, DRIVER_MOST_UP, target)):
+        return results, packing.all_of(leaves, dtype)
     # A simulated device takes as long as the contract allows: a leaf alone is complete earlier.
     least = PACKED_UP_FROM if target.capabilities.small_at_once else 2
-    is_each_alone = order is None and packing.are_few(leaves, DRIVER_MOST_UP, target)
-    packed, alone = packing.chosen(leaves, dtype, place, least=FEW_LEAVES if is_each_alone else least)
-    if is_each_alone or place.kind == "cpu" or (not packed and (len(alone) < 2 or not many.can_stage(target, place))):
+    packed, alone = packing.chosen(leaves, dtype, least=least)
+    if not packed and (len(alone) < 2 or not many.can_stage(target, place)):
         return results, alone
     target.attach(place)
     current = order if order is not None else target.stream_current(place)

@@ -65,7 +65,8 @@ class Arriving:
         """The sources may be changed."""
         backend.attach(device)
         try:
-            packed, alone = packing.chosen(leaves, None, device)
+            is_host = device.kind == "cpu"
+            packed, alone = ([], packing.all_of(leaves, None)) if is_host else packing.chosen(leaves, None)
             is_single = len(leaves) == 1 and _is_on_host(leaves[0])
             if is_awaited and (is_single or packing.are_few(leaves, DRIVER_MOST_UP, backend)):
                 self._copy(leaves, device)

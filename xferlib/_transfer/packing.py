@@ -24,7 +24,6 @@ from xferlib._transfer.upload import Upload
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import RawStream
     from xferlib._transfer.regions import Regions
@@ -71,13 +70,27 @@ class LeafKind(NamedTuple):
     members: list[int]
 
 
-def chosen(leaves: Sequence[Any], dtype: Any, place: Device, *, least: int = 2) -> tuple[list[LeafKind], list[int]]:
+def all_of(leaves: Sequence[Any], dtype: Any) -> list[int]:
+    """The numbers of the arrays among leaves.
+
+    Raises:
+        UnsupportedDTypeError: As `chosen`.
+    """
+    found: list[int] = []
+    for number, leaf in enumerate(leaves):
+        if type(leaf) is np.ndarray or registry.backend_of(leaf) is not None:
+            if dtype is not None or leaf.dtype not in _array.SUPPORTED:
+                _arriving(leaf.dtype, dtype)
+            found.append(number)
+    return found
+
+
+def chosen(leaves: Sequence[Any], dtype: Any, *, least: int = 2) -> tuple[list[LeafKind], list[int]]:
     """Sort arrays: the small ones, which share a slab, by kind, and the numbers of the others; skip other leaves.
 
     Args:
         leaves: Of a tree.
         dtype: That arrives; each leaf's own if None.
-        place: The target.
         least: Fewer small arrays share none.
 
     Raises:
@@ -99,7 +112,7 @@ def chosen(leaves: Sequence[Any], dtype: Any, place: Device, *, least: int = 2) 
     for (extents, arrives), members in kinds.items():
         wanted = arrives if dtype is None and arrives in _array.SUPPORTED else _arriving(arrives, dtype)
         # An empty array has no bytes to copy, and its place in a slab would be that of the next one.
-        if place.kind != "cpu" and 0 < math.prod(extents) * wanted.itemsize <= PACKED_LEAF_MOST:
+        if 0 < math.prod(extents) * wanted.itemsize <= PACKED_LEAF_MOST:
             packed.append(LeafKind(extents, arrives, wanted, members))
         else:
             alone += members
