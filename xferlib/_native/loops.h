@@ -183,12 +183,13 @@ TARGET static inline __m256i NAMED(integers_of)(__m256d x) {
     __m256d magic = _mm256_set1_pd(MAGIC), whole = _mm256_round_pd(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
     return _mm256_sub_epi64(_mm256_castpd_si256(_mm256_add_pd(whole, magic)), _mm256_castpd_si256(magic));
 }
-/* Whether all are near: an integer to which `shift` is added is less than `limit`; a float is between `least` and -NEAR. */
+/* Whether all are near: an integer to which `shift` is added is less than `limit`; a float is between `least` and NEAR. */
 TARGET static inline int NAMED(are_near)(__m256i x, int64_t shift, int64_t limit) {
     return _mm256_testz_si256(_mm256_add_epi64(x, _mm256_set1_epi64x(shift)), _mm256_set1_epi64x(-limit));
 }
 TARGET static inline int NAMED(are_between)(__m256d x, double least) {
-    __m256d above = _mm256_cmp_pd(x, _mm256_set1_pd(least), _CMP_GE_OQ), below = _mm256_cmp_pd(x, _mm256_set1_pd(NEAR), _CMP_LT_OQ);
+    __m256d above = _mm256_cmp_pd(x, _mm256_set1_pd(least), _CMP_GE_OQ);
+    __m256d below = _mm256_cmp_pd(x, _mm256_set1_pd(NEAR), _CMP_LT_OQ);
     return _mm256_movemask_pd(_mm256_and_pd(above, below)) == 15;
 }
 #define IN_FOURS(FROM, TO, LOAD, IS_NEAR, STORE)                                                                  \

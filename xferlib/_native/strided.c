@@ -25,7 +25,7 @@
 #endif
 
 #define PREFETCH_NBYTES 2048 /* how far ahead of a copy memory is asked for */
-#define LONG_ROW 64          /* elements of a row from which on it is converted where it lies */
+#define LONG_ROW 64          /* elements of a row that is converted where it lies; shorter ones are brought together */
 #define PAST_LEAST 16384     /* fewer bytes are copied through the caches */
 #define STREAM_LEAST 16384   /* shorter runs lose more by their fence, and by the lines at both ends that two runs share */
 #define BLOCK_NBYTES 16384   /* elements that wait for their conversion: half of a small first-level cache */
@@ -451,7 +451,7 @@ static void move_through(const Work *work, char *host, char *device, Axis rows, 
             char *there = host + top * rows.stride + left * columns.stride;
             char *here = device + top * device_stride + left * device_size;
             Axis down = {count, rows.stride}, across = {wide, columns.stride};
-            if (columns.stride == size && (count == 1 || wide >= LONG_ROW)) { /* as long as a copy of them is not worth it */
+            if (columns.stride == size && (count == 1 || wide >= LONG_ROW)) { /* rows are converted where they lie */
                 for (int64_t row = 0; row < count; row++)
                     turn(work, there + row * rows.stride, here + row * device_stride, spare, wide);
                 continue;
