@@ -255,7 +255,7 @@ class Guard:
                 later.users |= self.users
                 captured.capture.postponed.append(later)
                 return
-            # To ask first whether a stream is idle would take less time, and void what another library records meanwhile.
+            # To ask whether a stream is idle takes less time, but voids what another library records meanwhile.
             for user in users:
                 backend.event_wait(stream, backend.event_record(user, timing=False))
             with backend.inside(stream.device):  # whose default stream frees it
