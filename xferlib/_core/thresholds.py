@@ -156,7 +156,7 @@ C_SPIN_NS = 300_000
 
 HOST_HELPER_NBYTES = 256 << 10
 """Bytes for each thread that helps, if it spins; sixteen times as many if it sleeps, and takes some 20 us to come. On
-two cores 384 KiB take 6.2 us by two threads and 8.4 by one, 1 MiB 15 and 23, 4 MiB after a pause 99 and 154."""
+two cores 384 KiB take 7.0 us by two threads and 8.1 to 9.0 by one, 1 MiB 15 and 23, 4 MiB after a pause 99 and 154."""
 HOST_SPIN_NS = 300_000
 """How long a helper looks for the next copy of a loop before it sleeps, where a core is free."""
 

@@ -928,15 +928,15 @@ static void spread_on_host(const description *host, const description *plain, in
     copy_by_threads(&layout, host->data, plain, is_gathered);
 }
 
-/* Give two arrays of one shape their axes in the order in which `dst` lies in memory, if it is dense: threads that fill parts of
-   it one behind the other write each line of the cache once, and share none. Whether that is done. */
+enum { SHORT_ROW = 8 };
+
+/* Give two arrays of one shape, neither in C order, their axes in the order in which `dst` lies in memory, if it is dense: then it
+   is in C order, as strided.c wants one of them. Whether that is done. */
 static int is_turned(description *dst, description *src)
 {
     int order[MOST_AXES], axes = dst->axes, is_c = 1;
     Py_ssize_t here[MOST_AXES], there[MOST_AXES], size = front.elements[dst->element].itemsize;
     int64_t extents[MOST_AXES];
-    if (dst->is_c || dst->is_swapped)
-        return 0;
     for (int i = 0; i < axes; ++i) { /* the largest step first */
         int place = i;
         for (; place > 0 && dst->strides[order[place - 1]] < dst->strides[i]; --place)
@@ -968,20 +968,32 @@ static int is_turned(description *dst, description *src)
     return 1;
 }
 
+/* Whether the last two axes of an array have elements enough for a block of them to be worth converting. */
+static int has_rows(const description *d)
+{
+    int64_t last = d->extents[d->axes - 1];
+    return last >= SHORT_ROW && (d->axes < 2 || last * d->extents[d->axes - 2] >= SHORT_ROW * SHORT_ROW);
+}
+
 /* Copy between two host arrays of as many elements; 0, with nothing done, where they may share memory, or are as no way here
    takes them. */
 static int copy_on_host(const description *src, const description *dst)
 {
-    description turned_dst = *dst, turned_src = *src, host;
+    description turned_dst, turned_src, host;
     const description *plain;
     int is_gathered;
-    if (is_turned(&turned_dst, &turned_src))
-        dst = &turned_dst, src = &turned_src;
+    /* Where `src` is in C order, to scatter it takes as long as this, on average. */
+    if (!dst->is_c && !dst->is_swapped && (!src->is_c || src->is_swapped)) {
+        turned_dst = *dst;
+        turned_src = *src;
+        if (is_turned(&turned_dst, &turned_src) && (!is_changed(src, dst) || has_rows(&turned_dst)))
+            dst = &turned_dst, src = &turned_src;
+    }
+    if (src->is_c && dst->is_c && !is_changed(src, dst))
+        return copy_bytes(dst, src);
     is_gathered = dst->is_c;
     host = is_gathered ? *src : *dst;
     plain = is_gathered ? dst : src;
-    if (src->is_c && dst->is_c && !is_changed(src, dst))
-        return copy_bytes(dst, src);
     if (!plain->is_c || plain->is_swapped || repeats(dst) || (uintptr_t)plain->data % (size_t)front.elements[plain->element].itemsize)
         return 0;
     if (!host.strides) { /* in C order */

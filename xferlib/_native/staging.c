@@ -42,7 +42,7 @@
 #define CROWDED_NS 10000000  /* how long none spins, nor comes to a busy core, once one has lost its core to another thread */
 #define KEPT_NS 100000       /* how long it is not asked again whether cores are idle */
 #define HOST_PIECE (512 << 10) /* most bytes that a thread copies at a time between two host arrays of a loop: less is slower */
-#define LATE_PIECE (128 << 10) /* the same where helpers sleep: who comes late has little left to do when the others have ended */
+#define LATE_PIECE (128 << 10) /* the same of plain bytes where helpers sleep: who comes late has little to do at the end */
 #define HOST_PATIENT_FROM (32 << 20) /* bytes from which on helpers come to busy cores too */
 #define HOST_PAST_FROM (16 << 20) /* bytes of such a copy that goes past the processor's caches */
 #define LINE 64   /* bytes of a line of the cache */
@@ -929,7 +929,7 @@ EXPORT void xf_host_copy(
         if (nbytes) move_part(is_upward, nbytes >= HOST_PAST_FROM, layout, host, plain, 0, nbytes);
         return;
     }
-    int64_t piece = least(HOST_PIECE, helper_nbytes);
+    int64_t piece = least(HOST_PIECE, 2 * helper_nbytes);
     int64_t block = nbytes + (layout == NULL ? LINE : xf_unit(layout)); /* one block, though those are multiples of a unit */
     Setup setup = {
         .copy = sends_nothing, .record = records_nothing, .wait = awaits_nothing, .is_upward = is_upward,
@@ -940,7 +940,7 @@ EXPORT void xf_host_copy(
     };
     Chunk chunk = {.memory = plain};
     Staging *staging = open_alone(&setup, &chunk);
-    if (staging != NULL && staging->spin_ns == 0) staging->setup.most_piece = least(piece, LATE_PIECE);
+    if (staging != NULL && staging->spin_ns == 0 && layout == NULL) staging->setup.most_piece = least(piece, LATE_PIECE);
     if (staging != NULL && xf_add(staging, &region, 1, 1, 0)) {
         while (xf_run(staging, INT64_MAX));
     } else move_part(is_upward, nbytes >= HOST_PAST_FROM, layout, host, plain, 0, nbytes);

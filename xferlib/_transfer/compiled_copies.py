@@ -93,11 +93,14 @@ def scatter(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: 
         _native.library().xf_scatter(found.layout, array.ctypes.data, 0, array.size, pointer, 1)
 
 
+_SHORT_ROW = 8
+
+
 def copy_between(dst: HostArray, src: HostArray, helpers: int) -> bool:
     """Fill a host array from one that shares no memory with it; releases the GIL.
 
     One of them must be in C order, aligned and in native byte order; or ``dst`` dense in another order, in which the
-    axes of both are put, so that each line of the cache is written once.
+    axes of both are put then.
 
     Args:
         dst, src: Of the same shape.
@@ -107,12 +110,13 @@ def copy_between(dst: HostArray, src: HostArray, helpers: int) -> bool:
         Whether that was done, not where NumPy takes no more time, or the C knows no way.
     """
     is_gathered = dst.flags.carray and dst.dtype.isnative
-    if not is_gathered and dst.flags.behaved and dst.dtype.isnative:
-        order = dense_order(dst.shape, dst.strides, dst.itemsize)
-        if order is not None:
-            dst, src, is_gathered = dst.transpose(order), src.transpose(order), True
     if not is_gathered and not (src.flags.c_contiguous and src.flags.aligned and src.dtype.isnative):
-        return False
+        order = dense_order(dst.shape, dst.strides, dst.itemsize)
+        if order is None or not (dst.flags.behaved and dst.dtype.isnative):
+            return False
+        dst, src, is_gathered = dst.transpose(order), src.transpose(order), True
+        if src.dtype != dst.dtype and not _has_rows(dst.shape):
+            return False
     host, plain, layout = (src, dst, None) if is_gathered else (dst, src, None)
     if host.flags.c_contiguous and src.dtype == dst.dtype:
         if src.nbytes < HOST_HELPER_NBYTES or not _native.is_on():
@@ -125,6 +129,11 @@ def copy_between(dst: HostArray, src: HostArray, helpers: int) -> bool:
     pointers = address(host), address(plain)
     _native.library().xf_host_copy(layout, *pointers, plain.nbytes, is_gathered, *host_crew(helpers))
     return True
+
+
+def _has_rows(shape: tuple[int, ...]) -> bool:
+    """Whether the last two axes have elements enough for a block of them to be worth converting: as in `front.c`."""
+    return shape[-1] >= _SHORT_ROW and (len(shape) < 2 or shape[-1] * shape[-2] >= _SHORT_ROW**2)
 
 
 def host_crew(helpers: int) -> tuple[int, int, int, int]:
