@@ -270,7 +270,7 @@ def test_a_transform_over_several_axes(able: Space, call: str, options: dict[str
 
 
 def test_transforms_of_no_elements_are_zeros(space: Space) -> None:
-    """NumPy's are of memory that it has not filled, where an axis is padded."""
+    """NumPy's are of memory that it has not filled, where an axis is padded: it may warn of what it finds there."""
     for call, options in (
         ("fft", {}),
         ("irfft", {"n": 3}),
@@ -280,7 +280,8 @@ def test_transforms_of_no_elements_are_zeros(space: Space) -> None:
         for shape in ((0, 3), (3, 0)) if options else ((0, 3),):
             x = np.empty(shape, "float32")
             found = space.get(getattr(space.xp.fft, call)(space.put(x), **options))
-            expected = getattr(np.fft, call)(x, **options)
+            with np.errstate(all="ignore"):
+                expected = getattr(np.fft, call)(x, **options)
             same(found, np.zeros(expected.shape, expected.dtype))
 
 
