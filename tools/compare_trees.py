@@ -65,10 +65,10 @@ class Tree:
         self._process.communicate()
 
 
-def import_ms(root: Path) -> float:
-    """Milliseconds of ``import xferlib`` beyond ``import numpy``."""
+def import_ms(root: Path, runs: int) -> float:
+    """Milliseconds of ``import xferlib`` beyond ``import numpy``, the median of some runs."""
     paths = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-P", str(HERE / "tools" / "import_cost.py"), "inf"]
+    command = [sys.executable, "-P", str(HERE / "tools" / "import_cost.py"), "inf", str(runs)]
     environ = {**os.environ, "PYTHONPATH": paths}
     done = subprocess.run(command, check=True, cwd=root, env=environ, capture_output=True, text=True)
     return float(done.stdout.split()[2])
@@ -157,7 +157,7 @@ def main(arguments: list[str] | None = None) -> int:
     for root in roots:
         if not list((root / "xferlib" / "_native").glob("*staging.so")):
             parser.error(f"{root} has no compiled C, so it would be slower; run python -m xferlib._native.build in it")
-    imports = [[import_ms(root) for root in roots] for _ in range(3)]
+    imports = [[import_ms(root, 2 * given.rounds + 1) for root in roots] for _ in range(given.processes)]
     this, other = map(min, zip(*imports, strict=True))
     print(f"importing, beyond NumPy: {this:.1f} ms; the other tree {other:.1f} ms", flush=True)
     found: list[dict[str, Any]] = []
