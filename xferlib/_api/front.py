@@ -166,7 +166,7 @@ def _library(cls: type, owner: Backend) -> int:
         exchange = plain.exchange if plain is not None and is_known else None
         is_alone = sum(device.kind != "cpu" for device in owner.devices()) == 1
         whole = fast.whole if fast is not None and exchange is None and is_alone else None
-        questions = plain[2:] if plain is not None else (None, None, None)
+        questions = plain[2:] if plain is not None else (None, None, None, None, ())
         writes = owner.note_write if owner.follows_writes else None
         found = _libraries[cls] = _front.add_library(cls, is_known, exchange, whole, *questions, writes)
     return found

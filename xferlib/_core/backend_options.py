@@ -43,6 +43,11 @@ class PlainArrays(NamedTuple):
     """Whether an array stands for the conjugate of its memory."""
     recording: Callable[[], Any] | None = None
     """The recorder of the library's operations; its result is None where nothing records them."""
+    maker: Callable[[tuple[int, ...], tuple[int, ...], Any], Array] | None = None
+    """A function of a shape, steps in elements and a dtype that makes an uninitialised array on the CPU; where it is
+    None, or raises RuntimeError, `Backend.empty` makes it."""
+    dtypes: tuple[Any, ...] = ()
+    """The library's own, in the order of `xferlib._core.array.DTYPES`."""
 
 
 class DirectCopies(NamedTuple):

@@ -71,6 +71,7 @@ typedef struct {
     PyObject *is_negated, *is_conjugate; /* of an array; NULL: it never is */
     PyObject *recording;                /* () -> None where nothing is recorded; NULL: nothing ever is */
     PyObject *note_write;               /* (array, name); NULL: writes are not followed */
+    PyObject *maker, *dtypes;           /* (extents, steps, dtype) -> array on the CPU; the library's dtypes; NULL: none */
     struct end *ends[MOST_INDEX];       /* by the device's index; NULL: not known */
 } library;
 
@@ -758,6 +759,28 @@ static PyObject *made(PyObject *empty, const description *d)
     return result;
 }
 
+/* A new array on the CPU: by the function that its library has for C, or, where there is none or it fails, by Python. */
+static PyObject *made_on_cpu(const end *e, const description *d)
+{
+    const library *l = e->library;
+    PyObject *extents, *steps, *result = NULL;
+    int64_t apart[MOST_AXES], step = 1;
+    if (!l->maker || d->count == 0)
+        return made(e->empty, d);
+    for (int i = d->axes; i--; step *= d->extents[i])
+        apart[i] = step;
+    extents = xf_tuple_of(d->extents, d->axes);
+    steps = extents ? xf_tuple_of(apart, d->axes) : NULL;
+    if (steps)
+        result = PyObject_CallFunctionObjArgs(l->maker, extents, steps, PyTuple_GetItem(l->dtypes, d->element), NULL);
+    Py_XDECREF(steps);
+    Py_XDECREF(extents);
+    if (result || !PyErr_ExceptionMatches(PyExc_RuntimeError))
+        return result;
+    PyErr_Clear();
+    return made(e->empty, d);
+}
+
 /* A new array on a device, of the call's stream. */
 static PyObject *made_on(const end *e, const line *l, const description *d)
 {
@@ -1054,7 +1077,7 @@ static PyObject *send_to_new(PyObject *x, const description *src, const descript
             return NULL;
         if (e->library->type == front.ndarray)
             return copied_on_host(x, src, arriving);
-        result = is_for_one_call(src, arriving) ? made(e->empty, arriving) : NULL;
+        result = is_for_one_call(src, arriving) ? made_on_cpu(e, arriving) : NULL;
         if (result && see(e->library, result, &dst) && dst.is_c && dst.kind == ON_CPU && copy_on_host(src, &dst))
             return result;
         Py_XDECREF(result);
@@ -1524,14 +1547,15 @@ static PyObject *or_null(PyObject *given)
     return given == Py_None ? NULL : Py_NewRef(given);
 }
 
-/* (type of arrays, whether they are known here, exchange API, whole, is_negated, is_conjugate, recording, note_write) -> its
-   number, -1 where there is no room */
+/* (type of arrays, whether they are known here, exchange API, whole, is_negated, is_conjugate, recording, maker, dtypes,
+   note_write) -> its number, -1 where there is no room */
 PyObject *xf_add_library(PyObject *ignored, PyObject *arguments)
 {
-    PyObject *type, *exchange, *whole, *negated, *conjugate, *recording, *writes;
+    PyObject *type, *exchange, *whole, *negated, *conjugate, *recording, *maker, *dtypes, *writes;
     library l = {0};
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "OpOOOOOO", &type, &l.is_known, &exchange, &whole, &negated, &conjugate, &recording, &writes))
+    if (!PyArg_ParseTuple(arguments, "OpOOOOOOO!O", &type, &l.is_known, &exchange, &whole, &negated, &conjugate, &recording,
+                          &maker, &PyTuple_Type, &dtypes, &writes))
         return NULL;
     if (front.library_count == MOST_ENTRIES)
         return PyLong_FromLong(-1);
@@ -1547,6 +1571,8 @@ PyObject *xf_add_library(PyObject *ignored, PyObject *arguments)
     l.is_negated = or_null(negated);
     l.is_conjugate = or_null(conjugate);
     l.recording = or_null(recording);
+    l.maker = PyTuple_Size(dtypes) == front.element_count ? or_null(maker) : NULL;
+    l.dtypes = Py_NewRef(dtypes);
     l.note_write = or_null(writes);
     front.libraries[front.library_count] = kept(&l, sizeof l);
     return front.libraries[front.library_count] ? PyLong_FromLong(front.library_count++) : NULL;
