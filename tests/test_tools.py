@@ -111,6 +111,16 @@ def test_a_random_layout_that_differs_is_described(
     assert "of seed 0 differs: to_host by" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
+def test_numbers_of_random_layouts_differ_by_their_bits_and_not_by_those_of_nans(shape: tuple[int, ...]) -> None:
+    differ = load("strided_cases").differ
+    nan, other = (np.full(shape, bits, "uint32").view("float32") for bits in (0x7FC00000, 0x7FC00001))
+    assert not differ(nan + 0j, (other + 0j).astype("complex64"))
+    assert not differ(nan, other)
+    assert differ(nan, np.zeros(shape, "float32"))
+    assert differ(np.zeros(shape, "float32"), np.full(shape, -0.0, "float32"))
+
+
 def test_a_tree_compared_with_itself_is_measured_and_summed_up(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@
 #   layouts    10,000 random layouts a backend        bench      transfers and kernels beside other libraries'
 #   arrays     PyCUDA's namespace, tests and figures  launches   raw kernels and graphs beside other libraries'
 #   sweep      random transfers and trees, 3 seeds    overlap    prefetch and stream_map
+#   named      transfers that programs often make, and what host and link could do
 #   several    what needs two GPUs or more            suites     the peers' own tests, from checkouts under $PEERS
 #   trees      speed beside the tree of another commit in the folder $OTHER, in eight minutes or $TREES_SECONDS:
 #              git archive --prefix=other/ COMMIT | tar x;  OTHER=other tools/gpu_check.sh trees
@@ -83,6 +84,10 @@ run_sweep() { # seeds from the clock; a sweep takes some 25 s longer than the ca
     done
 }
 
+run_named() {
+    section named 200 "$PYTHON" -m benchmarks named --json "$OUT/named.json"
+}
+
 run_overlap() {
     name_files overlap
     section overlap "$bench_limit" "$PYTHON" -m benchmarks overlap --map 4GiB "${files[@]}"
@@ -134,7 +139,7 @@ section info 30 "$PYTHON" -m xferlib info
 section doctor 90 "$PYTHON" -m xferlib doctor
 for part in "$@"; do
     case $part in
-        tests | layouts | demo | bench | arrays | launches | sweep | overlap | several | suites | trees) "run_$part" ;;
+        tests | layouts | demo | bench | arrays | launches | sweep | named | overlap | several | suites | trees) "run_$part" ;;
         *)
             echo "unknown section '$part'; the sections are listed in the first lines of $0" >&2
             exit 2

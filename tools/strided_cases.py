@@ -104,7 +104,7 @@ def differ(found: Array, expected: Array) -> bool:
         return False
     if found.dtype.kind not in "fc":
         return True
-    parts = found.view(found.real.dtype), expected.view(found.real.dtype)
+    parts = [each.reshape(-1).view(found.real.dtype) for each in (found, expected)]  # one without axes cannot be viewed
     with np.errstate(invalid="ignore"):  # signalling NaNs
         nan = (parts[0] != parts[0]) & (parts[1] != parts[1])
     zeros = [np.where(nan, parts[0].dtype.type(0), part) for part in parts]

@@ -17,6 +17,7 @@
 #include "stager.h"
 #include "step.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,13 +106,13 @@ typedef struct {
 typedef struct {
     char *data;
     int axes, element;
-    int64_t extents[MOST_AXES];
     Py_ssize_t count, nbytes;
     const Py_ssize_t *strides; /* in bytes; NULL: not known, and in C order */
     int is_c;      /* in C order */
     int is_swapped; /* in the other byte order */
     int is_pinned; /* surely */
     int kind, index; /* of the device */
+    int64_t extents[MOST_AXES];
     Py_ssize_t steps[MOST_AXES]; /* room for the strides of an array that has them in elements */
 } description;
 
@@ -563,11 +564,18 @@ static int repeats(const description *d)
     return 0;
 }
 
+/* Describe an array once more, with its strides where they are. Few have many axes, so that most of the room for them is not
+   touched: after other work each line of it comes from memory. */
+static void describe_again(description *other, const description *d)
+{
+    memcpy(other, d, offsetof(description, extents) + (size_t)d->axes * sizeof *d->extents);
+}
+
 /* What arrives of an array as the element of that number; 0 where Python is to decide, or to refuse. */
 static int is_converted(const description *src, int number, description *arriving)
 {
     const element *given = &front.elements[src->element], *wanted = &front.elements[number];
-    *arriving = *src;
+    describe_again(arriving, src);
     arriving->is_swapped = 0;
     if (number == src->element && !src->is_swapped)
         return 1;
@@ -1007,15 +1015,15 @@ static int copy_on_host(const description *src, const description *dst)
     int is_gathered;
     /* Where `src` is in C order, to scatter it takes as long as this, on average. */
     if (!dst->is_c && !dst->is_swapped && (!src->is_c || src->is_swapped)) {
-        turned_dst = *dst;
-        turned_src = *src;
+        describe_again(&turned_dst, dst);
+        describe_again(&turned_src, src);
         if (is_turned(&turned_dst, &turned_src) && (!is_changed(src, dst) || has_rows(&turned_dst)))
             dst = &turned_dst, src = &turned_src;
     }
     if (src->is_c && dst->is_c && !is_changed(src, dst))
         return copy_bytes(dst, src);
     is_gathered = dst->is_c;
-    host = is_gathered ? *src : *dst;
+    describe_again(&host, is_gathered ? src : dst);
     plain = is_gathered ? dst : src;
     if (!plain->is_c || plain->is_swapped || repeats(dst) || (uintptr_t)plain->data % (size_t)front.elements[plain->element].itemsize)
         return 0;

@@ -524,9 +524,9 @@ static int hops(const Work *work, char *host, char *device, const Axis *axes, co
 
 /* All elements of the given axes, which are contiguous on the device. */
 static void box(const Work *work, char *host, char *device, const Axis *axes, int64_t count) {
-    int64_t strides[XF_MOST_AXES], indices[XF_MOST_AXES] = {0}; /* on the device; of the outer axes */
+    int64_t strides[XF_MOST_AXES], indices[XF_MOST_AXES]; /* on the device; of the outer axes */
     int64_t nbytes = work->layout->device_size;
-    for (int64_t axis = count; axis-- > 0; nbytes *= axes[axis].extent) strides[axis] = nbytes;
+    for (int64_t axis = count; axis-- > 0; nbytes *= axes[axis].extent) strides[axis] = nbytes, indices[axis] = 0;
     /* Rows: of the outer axes the one whose neighbours are nearest, if nearer than columns; else the innermost. */
     int64_t last = count - 1, row = last - 1;
     if (axes[last].stride != work->layout->host_size)
