@@ -26,6 +26,7 @@
 
 #define PREFETCH_NBYTES 2048 /* how far ahead of a copy memory is asked for */
 #define LONG_ROW 64          /* elements of a row that is converted where it lies; shorter ones are brought together */
+#define SHORT_ROW 16         /* elements of rows that are too short to be converted one by one, or turned by squares */
 #define PAST_LEAST 16384     /* fewer bytes are copied through the caches */
 #define STREAM_LEAST 16384   /* shorter runs lose more by their fence, and by the lines at both ends that two runs share */
 #define BLOCK_NBYTES 16384   /* elements that wait for their conversion: half of a small first-level cache */
@@ -34,6 +35,8 @@
 #define HOPS_MOST 64         /* words of one hop: what they and their neighbours take stays in the first cache */
 #define LINE 64              /* bytes of a line of the cache */
 #define UNIT_MOST (512 << 10) /* bytes of a unit: more rows would leave too little to share */
+#define ELEMENTS_MOST 2048   /* of a block of small ones: each may be in another line of the cache */
+#define SIDE_MOST 16            /* the side of the largest ones that are turned in registers */
 #define TILE_COLUMNS 64      /* rows of the host that a tile touches: as many pages as a first-level TLB holds */
 
 /* Copy past the processor's caches: memory that is written need not be read first, and what the caches hold stays there.
@@ -499,7 +502,7 @@ static int hops(const Work *work, char *host, char *device, const Axis *axes, co
         inner = row >= 0 && strides[row] == size ? axes[row].extent : 1;
     } else if (axes[last].stride == size) return 0; /* long runs */
     int64_t side = 0;
-    if (row >= 0 && axes[row].stride == size && axes[row].extent >= 8 && square_of(size, &side) != NULL && inner >= 2 * side)
+    if (row >= 0 && axes[row].stride == size && axes[row].extent >= 8 && square_of(size, &side) != NULL && inner >= 8 && inner >= side)
         return 0; /* squares are faster */
     for (int64_t axis = 1; axis < count; axis++) {
         int is_long = axes[axis].extent >= HOPS_BELOW, was_long = axes[longest].extent >= HOPS_BELOW;
@@ -522,6 +525,62 @@ static int hops(const Work *work, char *host, char *device, const Axis *axes, co
     return 1;
 }
 
+/* The inner axes of a block of that many elements: `inner` of them in whole axes, from `outer` on, and of the axis before
+   those up to `wide`. */
+typedef struct {
+    int64_t outer, inner, wide;
+} Block;
+
+static Block block_of(const Axis *axes, int64_t count, int64_t most) {
+    Block block = {count, 1, 1};
+    while (block.outer > 0 && block.inner * axes[block.outer - 1].extent <= most) block.inner *= axes[--block.outer].extent;
+    block.wide = most / block.inner;
+    if (block.wide > SIDE_MOST) block.wide -= block.wide % SIDE_MOST;
+    return block;
+}
+
+static void box(const Work *work, char *host, char *device, const Axis *axes, int64_t count);
+
+/* With conversion, where rows are short: a block of several inner axes is brought together by the loops for bytes that stay as
+   they are, and converted at once, since a call for each row costs more than its elements. Neighbours on the host are of axis
+   `near`: where that is an outer one, the block has as many of them as a line of the cache, and each is converted by itself. */
+static void box_through(const Work *work, char *host, char *device, const Axis *axes, const int64_t *strides, int64_t count,
+                        int64_t near) {
+    char block[BLOCK_NBYTES], spare[BLOCK_NBYTES];
+    int64_t size = work->layout->host_size, device_size = work->layout->device_size, indices[XF_MOST_AXES] = {0};
+    Layout layout = {.host_size = size, .device_size = size};
+    Work inside = {&layout, work->is_gather, 0, NULL, NULL, 1, work->elements};
+    int64_t most = size < 8 ? ELEMENTS_MOST : BLOCK_NBYTES / size, step = axes[near].stride < 0 ? -axes[near].stride : axes[near].stride;
+    int64_t height = step == 0 ? axes[near].extent : step < LINE ? LINE / step : 1;
+    if (height > axes[near].extent) height = axes[near].extent;
+    Block parts = block_of(axes, count, most);
+    int64_t cut = parts.outer - 1, is_tall = near < cut || (near == cut && parts.wide < height);
+    if (is_tall) {
+        parts = block_of(axes, count, most / height);
+        cut = parts.outer - 1;
+    } else height = 1;
+    int64_t inner = parts.inner, outer = parts.outer, wide = parts.wide;
+    Axis rows = is_tall ? axes[near] : (Axis){1, 0}, columns = outer ? axes[cut] : (Axis){1, 0};
+    do {
+        for (int64_t top = 0; top < rows.extent; top += height)
+            for (int64_t left = 0; left < columns.extent; left += wide) {
+                int64_t tall = top + height < rows.extent ? height : rows.extent - top, given = 0;
+                int64_t across = left + wide < columns.extent ? wide : columns.extent - left;
+                char *there = host + top * rows.stride + left * columns.stride;
+                char *here = device + top * (is_tall ? strides[near] : 0) + left * inner * device_size;
+                Axis part[XF_MOST_AXES + 1];
+                if (tall > 1) part[given++] = (Axis){tall, rows.stride};
+                if (across > 1) part[given++] = (Axis){across, columns.stride};
+                for (int64_t axis = outer; axis < count; axis++) part[given++] = axes[axis];
+                if (given == 0) part[given++] = (Axis){1, size};
+                if (work->is_gather) box(&inside, there, block, part, given);
+                for (int64_t row = 0; row < tall; row++)
+                    turn(work, block + row * across * inner * size, here + row * (is_tall ? strides[near] : 0), spare, across * inner);
+                if (!work->is_gather) box(&inside, there, block, part, given);
+            }
+    } while (cut > 0 && next(&host, &device, axes, strides, indices, cut, is_tall ? near : cut));
+}
+
 /* All elements of the given axes, which are contiguous on the device. */
 static void box(const Work *work, char *host, char *device, const Axis *axes, int64_t count) {
     int64_t strides[XF_MOST_AXES], indices[XF_MOST_AXES]; /* on the device; of the outer axes */
@@ -535,11 +594,16 @@ static void box(const Work *work, char *host, char *device, const Axis *axes, in
             int64_t best = axes[row].stride < 0 ? -axes[row].stride : axes[row].stride;
             if (found < best) row = axis;
         }
+    int is_converted = work->convert != NULL || work->swap != NULL;
+    if (is_converted && row >= 0 && axes[last].extent < SHORT_ROW) {
+        box_through(work, host, device, axes, strides, count, axes[last].stride == work->layout->host_size ? last : row);
+        return;
+    }
     if (hops(work, host, device, axes, strides, count, row)) return;
     Axis rows = row >= 0 ? axes[row] : (Axis){1, 0};
     int64_t row_stride = row >= 0 ? strides[row] : nbytes;
     do {
-        if (work->convert != NULL || work->swap != NULL) move_through(work, host, device, rows, row_stride, axes[last]);
+        if (is_converted) move_through(work, host, device, rows, row_stride, axes[last]);
         else move(work, host, device, rows, row_stride, axes[last]);
     } while (next(&host, &device, axes, strides, indices, last, row));
 }
