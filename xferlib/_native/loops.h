@@ -218,7 +218,62 @@ TARGET static inline int NAMED(are_between)(__m256d x, double least) {
     IN_FOURS(f32, i64, SINGLES, NAMED(are_between)(x, -(double)NEAR), AS_INTEGERS) \
     IN_FOURS(f64, u64, DOUBLES, NAMED(are_between)(x, 0), AS_INTEGERS)             \
     IN_FOURS(f32, u64, SINGLES, NAMED(are_between)(x, 0), AS_INTEGERS)
+/* Floats to integers that a float holds exactly: between their limits first, which compilers do by several comparisons. */
+TARGET static inline __m256i NAMED(of_singles)(const char *from, float least, float most) {
+    __m256 x = _mm256_loadu_ps((const float *)(const void *)from);
+    x = _mm256_and_ps(x, _mm256_cmp_ps(x, x, _CMP_ORD_Q)); /* 0 for NaN */
+    return _mm256_cvttps_epi32(_mm256_min_ps(_mm256_max_ps(x, _mm256_set1_ps(least)), _mm256_set1_ps(most)));
+}
+TARGET static inline __m128i NAMED(of_four_doubles)(const char *from, double least, double most) {
+    __m256d x = _mm256_loadu_pd((const double *)(const void *)from);
+    x = _mm256_and_pd(x, _mm256_cmp_pd(x, x, _CMP_ORD_Q));
+    return _mm256_cvttpd_epi32(_mm256_min_pd(_mm256_max_pd(x, _mm256_set1_pd(least)), _mm256_set1_pd(most)));
+}
+TARGET static inline __m256i NAMED(of_doubles)(const char *from, double least, double most) {
+    return _mm256_set_m128i(NAMED(of_four_doubles)(from + 32, least, most), NAMED(of_four_doubles)(from, least, most));
+}
+#define HALF(X, WHICH) _mm256_extracti128_si256(X, WHICH)
+#define STORE_32(TO, X) _mm256_storeu_si256((__m256i *)(void *)(TO), X)
+#define STORE_16(TO, X) _mm_storeu_si128((__m128i *)(void *)(TO), _mm_packs_epi32(HALF(X, 0), HALF(X, 1)))
+#define STORE_U16(TO, X) _mm_storeu_si128((__m128i *)(void *)(TO), _mm_packus_epi32(HALF(X, 0), HALF(X, 1)))
+#define STORE_BYTES(TO, X, PACK)                                    \
+    do {                                                            \
+        __m128i words = _mm_packs_epi32(HALF(X, 0), HALF(X, 1));    \
+        _mm_storel_epi64((__m128i *)(void *)(TO), PACK(words, words)); \
+    } while (0)
+#define STORE_8(TO, X) STORE_BYTES(TO, X, _mm_packs_epi16)
+#define STORE_U8(TO, X) STORE_BYTES(TO, X, _mm_packus_epi16)
+#define IN_EIGHTS(FROM, TO, LOAD, LEAST, MOST, STORE)                                                             \
+    TARGET static void NAMED(FROM##_to_##TO)(char *restrict to, const char *restrict from, int64_t count) {       \
+        const int64_t size = (int64_t)sizeof(C_##FROM), there = (int64_t)sizeof(C_##TO);                          \
+        int64_t i = 0;                                                                                            \
+        for (; i + 8 <= count; i += 8) {                                                                          \
+            __m256i x = NAMED(LOAD)(from + i * size, LEAST, MOST);                                                \
+            STORE(to + i * there, x);                                                                             \
+        }                                                                                                         \
+        FROM##_to_##TO##_anywhere(to + i * there, from + i * size, count - i);                                    \
+    }
+#define NARROW_INTEGERS                                                           \
+    IN_EIGHTS(f32, i8, of_singles, -128.0f, 127.0f, STORE_8)                      \
+    IN_EIGHTS(f32, i16, of_singles, -32768.0f, 32767.0f, STORE_16)                \
+    IN_EIGHTS(f32, u8, of_singles, 0.0f, 255.0f, STORE_U8)                        \
+    IN_EIGHTS(f32, u16, of_singles, 0.0f, 65535.0f, STORE_U16)                    \
+    IN_EIGHTS(f64, i8, of_doubles, -128.0, 127.0, STORE_8)                        \
+    IN_EIGHTS(f64, i16, of_doubles, -32768.0, 32767.0, STORE_16)                  \
+    IN_EIGHTS(f64, i32, of_doubles, -2147483648.0, 2147483647.0, STORE_32)        \
+    IN_EIGHTS(f64, u8, of_doubles, 0.0, 255.0, STORE_U8)                          \
+    IN_EIGHTS(f64, u16, of_doubles, 0.0, 65535.0, STORE_U16)
 #else
+#define NARROW_INTEGERS                                                           \
+    CONVERSION(f32, i8, SATURATED(x, 127.0f, INT8_MAX, INT8_MIN, int8_t))         \
+    CONVERSION(f32, i16, SATURATED(x, 32767.0f, INT16_MAX, INT16_MIN, int16_t))   \
+    CONVERSION(f32, u8, SATURATED(x, 255.0f, UINT8_MAX, 0, uint8_t))              \
+    CONVERSION(f32, u16, SATURATED(x, 65535.0f, UINT16_MAX, 0, uint16_t))         \
+    CONVERSION(f64, i8, SATURATED(x, 127.0, INT8_MAX, INT8_MIN, int8_t))          \
+    CONVERSION(f64, i16, SATURATED(x, 32767.0, INT16_MAX, INT16_MIN, int16_t))    \
+    CONVERSION(f64, i32, SATURATED(x, 2147483647.0, INT32_MAX, INT32_MIN, int32_t)) \
+    CONVERSION(f64, u8, SATURATED(x, 255.0, UINT8_MAX, 0, uint8_t))               \
+    CONVERSION(f64, u16, SATURATED(x, 65535.0, UINT16_MAX, 0, uint16_t))
 #define WIDE_INTEGERS                                                                              \
     CONVERSION(i64, f64, (double)x)                                                                \
     CONVERSION(i64, f32, (float)x)                                                                 \
@@ -260,14 +315,6 @@ CONVERSION(f64, f16, double_to_half(x))
 /* The last float up to the limit comes first: the limit itself may round to one more, which no integer of that size is. */
 #define SATURATED(X, LAST, MOST, LEAST, TYPE) ((X) > (LAST) ? (MOST) : (X) < (LEAST) ? (LEAST) : (X) == (X) ? (TYPE)(X) : 0)
 
-#define FROM_SINGLE(FROM, X)                                                                            \
-    CONVERSION(FROM, i8, SATURATED(X, 127.0f, INT8_MAX, INT8_MIN, int8_t))                              \
-    CONVERSION(FROM, i16, SATURATED(X, 32767.0f, INT16_MAX, INT16_MIN, int16_t))                        \
-    CONVERSION(FROM, i32, SATURATED(X, 2147483520.0f, INT32_MAX, INT32_MIN, int32_t))                   \
-    CONVERSION(FROM, u8, SATURATED(X, 255.0f, UINT8_MAX, 0, uint8_t))                                   \
-    CONVERSION(FROM, u16, SATURATED(X, 65535.0f, UINT16_MAX, 0, uint16_t))                              \
-    CONVERSION(FROM, u32, SATURATED(X, 4294967040.0f, UINT32_MAX, 0, uint32_t))
-
 /* By way of float, which holds every half, in blocks that stay in the first cache: each step uses vectors. */
 #define THROUGH_FLOAT(FROM, TO)                                                                                   \
     TARGET static void NAMED(FROM##_to_##TO)(char *restrict to, const char *restrict from, int64_t count) {       \
@@ -295,12 +342,9 @@ FROM_REAL(u64, x)
 TO_INTEGERS(u64, x)
 WIDE_INTEGERS
 
-FROM_SINGLE(f32, x)
-CONVERSION(f64, i8, SATURATED(x, 127.0, INT8_MAX, INT8_MIN, int8_t))
-CONVERSION(f64, i16, SATURATED(x, 32767.0, INT16_MAX, INT16_MIN, int16_t))
-CONVERSION(f64, i32, SATURATED(x, 2147483647.0, INT32_MAX, INT32_MIN, int32_t))
-CONVERSION(f64, u8, SATURATED(x, 255.0, UINT8_MAX, 0, uint8_t))
-CONVERSION(f64, u16, SATURATED(x, 65535.0, UINT16_MAX, 0, uint16_t))
+NARROW_INTEGERS
+CONVERSION(f32, i32, SATURATED(x, 2147483520.0f, INT32_MAX, INT32_MIN, int32_t))
+CONVERSION(f32, u32, SATURATED(x, 4294967040.0f, UINT32_MAX, 0, uint32_t))
 CONVERSION(f64, u32, SATURATED(x, 4294967295.0, UINT32_MAX, 0, uint32_t))
 
 CONVERSION(f16, bool, (x & 0x7fff) != 0)
@@ -351,7 +395,16 @@ static const Convert NAMED(conversions)[TYPES][TYPES] = {
 #undef SWAP
 #undef CONVERSION
 #undef WIDE_INTEGERS
+#undef NARROW_INTEGERS
 #ifdef HALVES_BY_F16C
+#undef HALF
+#undef STORE_32
+#undef STORE_16
+#undef STORE_U16
+#undef STORE_BYTES
+#undef STORE_8
+#undef STORE_U8
+#undef IN_EIGHTS
 #undef MAGIC
 #undef NEAR
 #undef IN_FOURS
@@ -366,7 +419,6 @@ static const Convert NAMED(conversions)[TYPES][TYPES] = {
 #undef TO_INTEGERS
 #undef FROM_NUMBER
 #undef FROM_INTEGER
-#undef FROM_SINGLE
 #undef THROUGH_FLOAT
 #undef EACH_INTEGER
 #undef TO_HALF
