@@ -7,7 +7,7 @@
 #   make coverage the test suite, and which lines and branches of the library it reaches
 #   make lint     ruff's rules and format, who imports whom, spelling, and the project's own words
 #   make types    mypy --strict
-#   make native   strict warnings of the C files, the sanitizers over random cases, and other systems if ziglang is there
+#   make native   strict warnings of the C files, the sanitizers over random cases, and a compiler for other systems
 #   make installed  install it as a new user does, in an empty environment, and do what the front page says
 #   make docs     the documentation site, in site/, with its reference pages written anew
 #   make clean    remove the environment and everything built
@@ -65,7 +65,7 @@ lint: $(VENV)/.lint
 types: $(VENV)/.lint
 	$(BIN)/mypy
 
-native: $(VENV)/.test
+native: $(VENV)/.native
 	$(BIN)/python tools/check_native.py
 	$(BIN)/python tools/check_cross.py
 
@@ -94,6 +94,11 @@ $(VENV)/.test: $(VENV)/.made pyproject.toml
 	@echo "installing the packages of the tests into $(VENV): some minutes"
 	$(BIN)/python tools/install_packages.py --editable '.[test]'
 	$(BIN)/python tools/install_cpu_torch.py
+	@touch $@
+
+$(VENV)/.native: $(VENV)/.test
+	@echo "installing the compiler for other systems into $(VENV)"
+	$(BIN)/python tools/install_packages.py --editable '.[native]'
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.made pyproject.toml

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib.testing import advised, assert_same_bits, forced, in_python
 
+PAGE = 4096
 ROWS, COLUMNS = 1031, 769  # 3 MiB of float32: no row and no part is a multiple of a line of the cache
 
 
@@ -100,3 +101,27 @@ def test_a_large_new_tensor_lies_on_huge_pages(nbytes: int, is_advised: bool) ->
     with advised() as advice, xl.use_backend("torch"):
         xl.to_device(x, device="cpu")
     assert [name for name, *_ in advice] == ["MADV_HUGEPAGE"] * is_advised
+
+
+@given(st.integers(0, 5000), st.integers(0, 80), st.integers(0, 80), st.integers(0, 255))
+def test_bytes_arrive_wherever_the_two_ends_lie_in_a_page(size: int, read: int, written: int, value: int) -> None:
+    """Some processors copy slowly where the one is a few bytes behind the other, so that case has a loop of its own."""
+    source, target = (np.zeros(4 * PAGE, "uint8") for _ in range(2))
+    starts = [-each.__array_interface__["data"][0] % PAGE + PAGE for each in (source, target)]
+    x = source[starts[0] + read : starts[0] + read + size]
+    x[:] = (np.arange(size) * 7 + value).astype("uint8")
+    out = target[starts[1] + written : starts[1] + written + size]
+    with xl.use_backend("numpy"):
+        xl.to_device(x, out=out)
+    assert out.tobytes() == x.tobytes()
+    assert np.count_nonzero(target) == np.count_nonzero(x)
+
+
+@pytest.mark.parametrize("count", [0, 10, 1_000_000])
+def test_a_dtype_keeps_what_a_program_has_noted_in_it(count: int) -> None:
+    dtype = np.dtype("float32", metadata={"unit": "m"})
+    x = np.ones((count, 2), dtype)
+    with xl.use_backend("numpy"):
+        for source in (x, x.T, x[:, ::2]):
+            for result in (xl.to_device(source), xl.to_host(source)):
+                assert dict(result.dtype.metadata or {}) == {"unit": "m"}

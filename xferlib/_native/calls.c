@@ -15,6 +15,7 @@
 #include "launch.h"
 #include "lease.h"
 #include "leaves.h"
+#include "plain.h"
 
 #include "threads.h"
 
@@ -212,7 +213,7 @@ int xf_fetch_through(copier *c, char *host, word device, size_t nbytes, word mem
         pinned = host;
     result = fetch(c, (word)(uintptr_t)pinned, device, nbytes, stream);
     if (!result && pinned != host)
-        memcpy(host, pinned, nbytes);
+        copy_plain(host, pinned, nbytes);
     Py_END_ALLOW_THREADS
     return result;
 }

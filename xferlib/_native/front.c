@@ -14,6 +14,7 @@
    answers belong to a thread. xferlib/_api/front.py gives them, and describes libraries and devices. */
 
 #include "front.h"
+#include "plain.h"
 #include "stager.h"
 #include "step.h"
 
@@ -24,7 +25,7 @@
 enum { MOST_AXES = XF_MOST_AXES, MOST_TYPES = 16, MOST_ENTRIES = 32, MOST_INDEX = 16, GIL_KEPT_MOST = 64 << 10 };
 enum { C_ORDER = 0x1, ALIGNED = 0x100, WRITABLE = 0x400 }; /* NPY_ARRAY_... of NumPy's C API */
 enum { NUMPY_ABI = 0x02000000, ABI_VERSION = 0, NEW_COPY = 85, NEW_FROM_DTYPE = 94, SET_BASE = 282 }; /* its table */
-enum { HUGE = 2 << 20, PAGE = 4096, LINE = 64 };           /* bytes of a page, and of a line of the cache */
+enum { HUGE_PAGE = 2 << 20, PAGE = 4096, LINE = 64 };           /* bytes of a page, and of a line of the cache */
 enum { ON_CPU = 1, ON_CUDA = 2, COMPLEX = 5 };             /* kDLCPU, kDLCUDA and kDLComplex of DLPack */
 
 typedef struct {
@@ -708,7 +709,7 @@ static int copy_in_blocks(end *e, spreader *s, const description *host, int want
                           int is_looped)
 {
     Layout layout;
-    Region region = {.host = host->data, .device = device, .nbytes = bytes_there(host, wanted), .unit = is_fresh ? HUGE : LINE,
+    Region region = {.host = host->data, .device = device, .nbytes = bytes_there(host, wanted), .unit = is_fresh ? HUGE_PAGE : LINE,
                      .is_fresh = is_fresh};
     if (host->is_pinned)
         return 0;
@@ -922,7 +923,7 @@ static int copy_bytes(const description *dst, const description *src)
     if ((uintptr_t)dst->data < (uintptr_t)src->data + nbytes && (uintptr_t)src->data < (uintptr_t)dst->data + nbytes)
         return 0;
     if (nbytes <= GIL_KEPT_MOST) {
-        memcpy(dst->data, src->data, nbytes);
+        copy_plain(dst->data, src->data, nbytes);
         return 1;
     }
     Py_BEGIN_ALLOW_THREADS
@@ -1046,13 +1047,14 @@ static int copy_on_host(const description *src, const description *dst)
 }
 
 /* A new NumPy array with the elements of one in host memory; NULL, with or without an error set, where Python is to do it.
-   NumPy's own copy of `x`, its own array, is as fast as any where the order stays, and knows arrays without elements. */
+   NumPy's own copy of `x`, its own array, knows arrays without elements, and keeps a dtype that is another object than the one
+   that NumPy has for it, such as one with metadata. */
 static PyObject *copied_on_host(PyObject *x, const description *src, const description *arriving)
 {
     PyObject *result;
     description dst;
-    int is_here = is_for_one_call(src, arriving);
-    if (x && !is_changed(src, arriving) && src->nbytes < front.most_copied && (!is_here || (src->is_c && src->nbytes < front.helper_nbytes)))
+    int is_here = is_for_one_call(src, arriving), is_usual = !x || ((const ndarray *)x)->dtype == front.elements[src->element].dtype;
+    if (x && !(is_here && is_usual) && !is_changed(src, arriving) && src->nbytes < front.most_copied)
         return front.new_copy(x, 0);
     result = is_here ? host_array(arriving, NULL, NULL) : NULL;
     if (result && see_host(result, &dst) && copy_on_host(src, &dst))
@@ -1232,7 +1234,7 @@ static PyObject *pinned_array(const end *e, const description *d)
 static PyObject *host_result(const end *e, const description *d, int *is_fresh)
 {
     PyObject *extents, *answer, *result = NULL;
-    if (d->nbytes < HUGE)
+    if (d->nbytes < HUGE_PAGE)
         return host_array(d, NULL, NULL);
     extents = xf_tuple_of(d->extents, d->axes);
     answer = extents ? PyObject_CallFunctionObjArgs(e->result, extents, front.elements[d->element].dtype, NULL) : NULL;

@@ -12,6 +12,7 @@
    Conversions are those of NumPy's `astype`, but for floats to integers, which saturate, with 0 for NaN (as
    xferlib/_core/convert.py says). Nothing here allocates, locks, or keeps a state. */
 
+#include "plain.h"
 #include "strided.h"
 
 #include <string.h>
@@ -63,13 +64,13 @@ static void copy_past(char *restrict to, const char *restrict from, size_t nbyte
    both, so a small transfer is streamed; a larger one keeps it so far behind that caches are faster (see staging.md). */
 void chunk_fill(int is_streamed, char *restrict pinned, const char *restrict host, size_t nbytes) {
     if (is_streamed && nbytes >= STREAM_LEAST) copy_past(pinned, host, nbytes);
-    else memcpy(pinned, host, nbytes);
+    else copy_plain(pinned, host, nbytes);
 }
 
 /* Empty a part of a chunk: what is long goes past the caches, which then hold the chunks and nothing else. */
 void chunk_empty(int is_streamed, char *restrict host, const char *restrict pinned, size_t nbytes) {
     if (is_streamed && nbytes >= PAST_LEAST) copy_past(host, pinned, nbytes);
-    else memcpy(host, pinned, nbytes);
+    else copy_plain(host, pinned, nbytes);
 }
 
 /* --- dtypes: their numbers are places in the tables of loops.h and in xferlib/_native/__init__.py */
