@@ -16,7 +16,7 @@ import xferlib as xl
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/index.md", "docs/tutorial/first-steps.md", "docs/how-to/install.md")
-FOR_DEVELOPERS = {"test", "lint", "docs", "release", "dev"}
+FOR_DEVELOPERS = {"native", "test", "lint", "docs", "release", "dev"}
 CONDA_NAMES = {"cupy-cuda13x": "cupy", "torch": "pytorch"}
 ONLY_ON_PYPI = {"nvidia-cuda-nvrtc", "nvidia-cuda-runtime"}
 """Wheels of what conda's packages of cuda-bindings bring by themselves."""
