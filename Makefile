@@ -4,6 +4,7 @@
 #   make quick    the heart of the test suite, in under a minute: the files in tests/quick.txt
 #   make test     the test suite
 #   make test-sim what of it runs on `sim` or on the default backend again: `sim` by default, another schedule
+#   make environment  what both need, and no more: a first run of them does it, too
 #   make coverage the test suite, and which lines and branches of the library it reaches
 #   make lint     ruff's rules and format, who imports whom, spelling, and the project's own words
 #   make types    mypy --strict
@@ -31,7 +32,9 @@ ON_SIM = "(sim or _raw or test_cli or messages or device or config or scopes) an
 # Tests start hundreds of programs: without bytecode each would compile the library anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo quick test test-sim coverage lint types native installed docs reference check clean
+.PHONY: environment demo quick test test-sim coverage lint types native installed docs reference check clean
+
+environment: $(VENV)/.test
 
 demo: $(VENV)/.demo
 	$(BIN)/xferlib demo $(ARGS)
@@ -96,7 +99,7 @@ $(VENV)/.test: $(VENV)/.made pyproject.toml
 	$(BIN)/python tools/install_cpu_torch.py
 	@touch $@
 
-$(VENV)/.native: $(VENV)/.test
+$(VENV)/.native: $(VENV)/.made pyproject.toml
 	@echo "installing the compiler for other systems into $(VENV)"
 	$(BIN)/python tools/install_packages.py --editable '.[native]'
 	@touch $@

@@ -143,3 +143,59 @@ def test_any_bits_of_floats_become_signed_numbers_as_in_python(source: str, seed
         for each in x.tolist()
     ]
     assert_same_bits(numbers, np.array(expected, np.int64))
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    shape=st.lists(st.sampled_from([1, 2, 3, 5, 9, 10, 15, 16, 17, 18, 20, 21, 33, 64, 65]), min_size=1, max_size=4),
+    near=st.sampled_from([18, 20, 21, 31, 33, 64, 100, 300]),
+    order=st.randoms(use_true_random=False),
+    source=st.sampled_from(["uint8", "int16", "float32", ">i4", "float64", "complex128"]),
+    is_repeated=st.booleans(),
+)
+def test_short_rows_in_any_order_of_axes_are_converted(
+    shape: list[int], near: int, order: Any, source: str, *, is_repeated: bool
+) -> None:
+    """They are converted a block at a time, of which neighbours on the host may be the outermost axis."""
+    extents = [near, *shape, 3]
+    while np.prod(extents) > 200_000:
+        extents.pop(1)
+    axes = list(range(len(extents)))
+    order.shuffle(axes)
+    base = (np.arange(np.prod(extents)) % 113).reshape([extents[axis] for axis in axes]).astype(source)
+    x = base.transpose(np.argsort(axes))
+    if is_repeated:
+        x = np.broadcast_to(x[:1], x.shape)
+    target = "complex64" if source == "complex128" else "int32" if source != ">i4" else "int16"
+    out = np.full(x.shape, 7, target)
+    back = np.zeros_like(base)
+    with xl.use_backend("numpy"):
+        assert_same_bits(xl.to_device(x, dtype=target), x.astype(target))
+        xl.to_device(x, dtype=target, out=out)
+        assert_same_bits(out, x.astype(target))
+        if not is_repeated and base.dtype.isnative:
+            xl.to_host(out, out=back.transpose(np.argsort(axes)), dtype=source)
+            assert_same_bits(back, base)
+
+
+@pytest.mark.parametrize("near", [16, 18, 20, 21, 64, 65])
+@pytest.mark.parametrize("inner", [(7, 3), (22, 3), (30, 3), (33, 3), (3, 5, 7), (700, 3)])
+@pytest.mark.parametrize("step", [1, 3])
+def test_a_line_of_the_cache_that_a_block_does_not_hold_is_read_once(
+    near: int, inner: tuple[int, ...], step: int
+) -> None:
+    """Where fewer neighbours fit than a line has, the block has fewer inner axes, and more neighbours."""
+    shape = (*inner[::-1], near * step)  # all axes reversed, or the inner ones would be one
+    x = (np.arange(np.prod(shape)) % 113).astype("uint8").reshape(shape)[..., ::step].T
+    memory = np.full(x.size + 8192, 7, "int32")
+    with xl.use_backend("numpy"):
+        xl.to_device(x, dtype="int32", out=memory[: x.size].reshape(x.shape))
+    assert_same_bits(memory[: x.size].reshape(x.shape), x.astype("int32"))
+    assert (memory[x.size :] == 7).all()
+
+
+@pytest.mark.parametrize("count", [2, 64, 2500])
+def test_one_row_repeated_is_converted(count: int) -> None:
+    x = np.broadcast_to(np.arange(6, dtype="uint8").reshape(3, 2).T, (count, 2, 3))
+    with xl.use_backend("numpy"):
+        assert_same_bits(xl.to_device(x, dtype="int32"), x.astype("int32"))

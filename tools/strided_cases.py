@@ -98,6 +98,15 @@ def drawn(chance: np.random.Generator) -> Case:
     return Case(array, memory, dtype, first, count)
 
 
+def repeated(case: Case, chance: np.random.Generator) -> Case:
+    """The same with an axis along which all elements are one, as `numpy.broadcast_to` makes it: it can be read only."""
+    if not case.array.ndim or chance.random() < 0.8:
+        return case
+    axis = int(chance.integers(0, case.array.ndim))
+    first = case.array[(slice(None),) * axis + (slice(0, 1),)]
+    return case._replace(array=np.broadcast_to(first, case.array.shape))
+
+
 def differ(found: Array, expected: Array) -> bool:
     """Whether bits differ, but for those of NaNs."""
     if found.tobytes() == expected.tobytes():
@@ -194,9 +203,10 @@ def run(cases: int, seed: int, path: str = "") -> list[str]:
                 continue
             is_gather = source is case.array.dtype
             if is_gather:
+                read = repeated(case, chance)
                 tried = {
-                    "gather": gathers(case, library, is_streamed=bool(number & 1)),
-                    "copy to C order": copies_to_plain(case, library),
+                    "gather": gathers(read, library, is_streamed=bool(number & 1)),
+                    "copy to C order": copies_to_plain(read, library),
                 }
             else:
                 tried = {

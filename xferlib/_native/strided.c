@@ -552,11 +552,11 @@ static void box_through(const Work *work, char *host, char *device, const Axis *
     Layout layout = {.host_size = size, .device_size = size};
     Work inside = {&layout, work->is_gather, 0, NULL, NULL, 1, work->elements};
     int64_t most = size < 8 ? ELEMENTS_MOST : BLOCK_NBYTES / size, step = axes[near].stride < 0 ? -axes[near].stride : axes[near].stride;
-    int64_t height = step == 0 ? axes[near].extent : step < LINE ? LINE / step : 1;
+    int64_t height = step == 0 ? LINE : step < LINE ? LINE / step : 1;
     if (height > axes[near].extent) height = axes[near].extent;
     Block parts = block_of(axes, count, most);
-    int64_t cut = parts.outer - 1, is_tall = near < cut || (near == cut && parts.wide < height);
-    if (is_tall) {
+    int64_t cut = parts.outer - 1, is_tall = near < cut || (near == cut && most / parts.inner < height);
+    if (is_tall) { /* less room for inner axes, so that `near` is before them and the one that is cut */
         parts = block_of(axes, count, most / height);
         cut = parts.outer - 1;
     } else height = 1;
