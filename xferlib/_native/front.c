@@ -25,7 +25,7 @@
 enum { MOST_AXES = XF_MOST_AXES, MOST_TYPES = 16, MOST_ENTRIES = 32, MOST_INDEX = 16, GIL_KEPT_MOST = 64 << 10 };
 enum { C_ORDER = 0x1, ALIGNED = 0x100, WRITABLE = 0x400 }; /* NPY_ARRAY_... of NumPy's C API */
 enum { NUMPY_ABI = 0x02000000, ABI_VERSION = 0, NEW_COPY = 85, NEW_FROM_DTYPE = 94, SET_BASE = 282 }; /* its table */
-enum { HUGE_PAGE = 2 << 20, PAGE = 4096, LINE = 64 };           /* bytes of a page, and of a line of the cache */
+enum { HUGE_PAGE = 2 << 20, PAGE = 4096, LINE = 64 };      /* bytes of a page, and of a line of the cache */
 enum { ON_CPU = 1, ON_CUDA = 2, COMPLEX = 5 };             /* kDLCPU, kDLCUDA and kDLComplex of DLPack */
 
 typedef struct {

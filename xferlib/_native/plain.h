@@ -1,9 +1,9 @@
 /* Copies plain bytes, as fast wherever the two ends lie.
 
    The obvious way is memcpy alone. From 2 KiB up to the size of a second-level cache glibc copies by `rep movsb` on processors
-   that call themselves fast at it. AMD's are 10 to 17 times slower at it where the end that is written lies 1 to 32 bytes
-   behind the one that is read, counted within a page (EPYC of family 25, glibc 2.36: 212 KB take 89 us instead of 5; on
-   Intel's glibc avoids it, and on AMD's since 2.39). Pinned memory begins with a page, and what malloc gives 16 bytes behind
+   that call themselves fast at it. AMD's are 10 to 17 times slower at it where the end that is written lies 1 to 31 bytes
+   behind the one that is read, counted within a page (measured on an EPYC of family 25 with glibc 2.36: 212 KB take 89 us
+   instead of 5; glibc's bug 30994). Pinned memory begins with a page, and what malloc gives for large arrays 16 bytes behind
    one: a result in ordinary memory is just that case. */
 
 #ifndef XFERLIB_PLAIN_H

@@ -37,7 +37,7 @@
 #define LINE 64              /* bytes of a line of the cache */
 #define UNIT_MOST (512 << 10) /* bytes of a unit: more rows would leave too little to share */
 #define ELEMENTS_MOST 2048   /* of a block of small ones: each may be in another line of the cache */
-#define SIDE_MOST 16            /* the side of the largest ones that are turned in registers */
+#define SIDE_MOST 16         /* the side of the largest ones that are turned in registers */
 #define TILE_COLUMNS 64      /* rows of the host that a tile touches: as many pages as a first-level TLB holds */
 
 /* Copy past the processor's caches: memory that is written need not be read first, and what the caches hold stays there.
