@@ -4,7 +4,7 @@
 #   make quick    the heart of the test suite, in under a minute: the files in tests/quick.txt
 #   make test     the test suite
 #   make test-sim what of it runs on `sim` or on the default backend again: `sim` by default, another schedule
-#   make environment  what both need, and no more: a first run of them does it, too
+#   make environment  the packages of the tests alone, which the first `make test` installs too
 #   make coverage the test suite, and which lines and branches of the library it reaches
 #   make lint     ruff's rules and format, who imports whom, spelling, and the project's own words
 #   make types    mypy --strict

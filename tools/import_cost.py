@@ -3,7 +3,7 @@
     python tools/import_cost.py [limit_ms [runs]]
 
 Exits with 1 where the cost is above the limit, 5 ms if omitted. There are 11 runs, unless told. Byte code is kept in
-a folder of its own, so that the figure is that of an installed package whatever the environment says.
+a folder of its own, also where the environment forbids it, so that the figure is that of an installed package.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@
 #define LINE 64              /* bytes of a line of the cache */
 #define UNIT_MOST (512 << 10) /* bytes of a unit: more rows would leave too little to share */
 #define ELEMENTS_MOST 2048   /* of a block of small ones: each may be in another line of the cache */
+#define RUNS_LEAST 512       /* elements of two axes: rows that lie together on the host need no third axis to fill a block */
 #define SIDE_MOST 16         /* the side of the largest ones that are turned in registers */
 #define TILE_COLUMNS 64      /* rows of the host that a tile touches: as many pages as a first-level TLB holds */
 
@@ -595,9 +596,10 @@ static void box(const Work *work, char *host, char *device, const Axis *axes, in
             int64_t best = axes[row].stride < 0 ? -axes[row].stride : axes[row].stride;
             if (found < best) row = axis;
         }
-    int is_converted = work->convert != NULL || work->swap != NULL;
-    if (is_converted && row >= 0 && axes[last].extent < SHORT_ROW) {
-        box_through(work, host, device, axes, strides, count, axes[last].stride == work->layout->host_size ? last : row);
+    int is_converted = work->convert != NULL || work->swap != NULL, is_run = axes[last].stride == work->layout->host_size;
+    int are_many = row >= 0 && is_run && axes[row].extent * axes[last].extent >= RUNS_LEAST;
+    if (is_converted && row >= 0 && axes[last].extent < SHORT_ROW && !are_many) {
+        box_through(work, host, device, axes, strides, count, is_run ? last : row);
         return;
     }
     if (hops(work, host, device, axes, strides, count, row)) return;
