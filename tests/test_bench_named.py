@@ -24,7 +24,9 @@ def test_cases_are_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFix
     figures = tmp_path / "figures.json"
     assert named.main(["--backends", "numpy", "--match", "numpy: 2 MB", "--json", str(figures)]) == 0
     printed = capsys.readouterr().out
-    assert [row["case"] for row in json.loads(figures.read_text())["rows"]] == ["numpy: 2 MB up", "numpy: 2 MB down"]
+    found = [row["case"] for row in json.loads(figures.read_text())["rows"]]
+    assert found[:2] == ["numpy: 2 MB up", "numpy: 2 MB down"]
+    assert set(found[2:]) <= {"numpy: 2 MB down to pinned memory"}  # where a GPU pins memory
     assert re.search(r"numpy: 2 MB up +[\d.]+ \([\d.]+\) +[\d.]+ \([\d.]+\) +(numpy|torch), ", printed)
 
 

@@ -637,10 +637,23 @@ def test_an_error_of_a_staged_copy_is_raised_and_the_next_copy_works(direct: Any
     assert_same_bits(to_host(to_device(x[::-1], out=d)), x[::-1])
 
 
+def plain(x: Any) -> Any:
+    return x
+
+
+def rows(x: Any) -> Any:
+    return x.reshape(-1, 1 << 10)[::2]
+
+
+@pytest.mark.parametrize("cut, kib, is_upload, shared", [
+    (plain, 512, True, True), (plain, 320, True, False), (plain, 768, False, True),
+    (rows, 640, True, True), (rows, 320, True, False), (rows, 1280, False, True), (rows, 640, False, False),
+])  # fmt: skip
 def test_other_threads_take_part_only_in_a_loop_for_which_they_spin(
-    direct: Any, monkeypatch: pytest.MonkeyPatch
+    direct: Any, cut: Callable[[Any], Any], kib: int, *, is_upload: bool, shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    x = bits_of(1 << 19, np.uint8, seed=6)
+    x = cut(bits_of(kib << 10, np.uint8, seed=6))
+    out = cut(np.zeros(kib << 10, np.uint8))
     d = to_device(x, device=xl.get_device(HERE))
     xl.synchronize(HERE)
     crew = sys.modules["xferlib._runtime.thread_budget"].crew()
@@ -651,10 +664,13 @@ def test_other_threads_take_part_only_in_a_loop_for_which_they_spin(
         direct.seen.clear()
         with configured(threads=2):
             for _ in range(200):  # one of them will come within a millisecond of the one before
-                to_device(x, out=d)
+                if is_upload:
+                    to_device(x, out=d)
+                else:
+                    to_host(d, out=out)
                 xl.synchronize(HERE)
-        assert (len(direct.seen) < 200) == bool(fillers)
-    assert_same_bits(to_host(d), x)
+        assert (len(direct.seen) < 200) == bool(fillers and shared)
+    assert_same_bits(to_host(d) if is_upload else out, x)
 
 
 @given(

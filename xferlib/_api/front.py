@@ -27,6 +27,8 @@ from xferlib._core.thresholds import (
     GATHERED_MOST,
     HOST_ONE_CALL_MOST,
     LOOPED_FROM,
+    LOOPED_GATHERED_FROM,
+    LOOPED_SCATTERED_FROM,
     REORDERED_ELEMENTS_FROM,
     REORDERED_FROM,
     SCRATCH_NBYTES,
@@ -68,7 +70,8 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     functions = (_may_skip, _settle, _introduce, _resolve, defaults.scope, to_device, to_host)
     limits = (
         DRIVER_MOST_UP, DRIVER_MOST_DOWN, HOST_ONE_CALL_MOST, THROUGH_FROM, THROUGH_MOST, GATHERED_MOST,
-        SCRATCH_NBYTES, LOOPED_FROM, REORDERED_FROM, REORDERED_ELEMENTS_FROM, CAST_TO_HALF_FROM, CAST_TO_QUARTER_FROM,
+        SCRATCH_NBYTES, LOOPED_FROM, LOOPED_GATHERED_FROM, LOOPED_SCATTERED_FROM, REORDERED_FROM,
+        REORDERED_ELEMENTS_FROM, CAST_TO_HALF_FROM, CAST_TO_QUARTER_FROM,
     )  # fmt: skip
     numbers: dict[Any, int] = {}
     for number, (dtype, *_) in enumerate(elements):

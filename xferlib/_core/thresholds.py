@@ -7,7 +7,7 @@ Plain bytes in C order take the first way that fits:
 | 1 MiB | a blocking upload on an idle stream is the driver's own copy; a download up to 2 MiB; less in a loop |
 | 24 MiB | the same for an upload from the pinned pool, and for both directions where nothing stages in C |
 | 64 KiB | one thread, through its slab, in one copy |
-| 768 KiB, not plain | gathered by one thread into its slab, for one copy |
+| 768 KiB, not plain | gathered by one thread into its slab, for one copy; less in a loop |
 | any | several threads of C, through the ring; one thread, through its slab, where C cannot |
 
 Any other layout, and conversions, take the last three.
@@ -34,6 +34,12 @@ DRIVER_MOST_DOWN = 2 << 20
 LOOPED_FROM = 384 << 10
 """From here on a transfer that follows another one within a millisecond is staged, as threads spin for it: to an H100
 and back 55 and 66 us instead of 81 and 97 for 1 MiB, 37 and 46 instead of 46 and 59 for 512 KiB."""
+LOOPED_GATHERED_FROM = 256 << 10
+"""The same of an upload that is gathered or converted. Of 2,600 random cases on an H200 half of 640 KiB and more take at
+most 0.9 of one thread's time so; rows, cropped and reversed arrays of 512 KiB 0.7, of 256 KiB 0.92. Bytes on the side
+where they are more."""
+LOOPED_SCATTERED_FROM = 512 << 10
+"""The same of a download, in bytes on the device: 0.86 there, and a twentieth more than one thread's time at 256 KiB."""
 THROUGH_FROM = 32 << 10
 """From here on a synchronous copy to memory that is not pinned passes through pinned memory of the thread: 14 instead
 of 17 us for 64 KiB, 24 instead of 27 for 192 KiB. To the device the driver is faster by itself: 22 instead of 27 us
@@ -138,9 +144,9 @@ C_FIRST_BLOCK_NBYTES = 512 << 10
 """The size of the first block, so that the link starts early; each later one is twice as large, up to the largest."""
 C_LARGEST_BLOCK_PARTS = 4
 """The largest block is a transfer's size divided by this, so that filling and sending overlap."""
-C_STREAMED_FROM = 512 << 10
+C_STREAMED_FROM = 256 << 10
 """From here on chunks are filled past the processor's caches: 1 MiB takes 58 us to an H100 and 82 by way of them,
-after a pause 144 and 202. Less is one copy of one thread."""
+after a pause 144 and 202; 384 to 512 KiB take an H200 in a loop 0.75 of the time. Less is one copy of one thread."""
 C_STREAMED_MOST = 100 << 20
 """Up to here chunks are filled past the processor's caches: to an H200 38.5 MB take 28 GB/s by way of the caches and 39
 past them, after a pause 23 and 35; 102 MB 41 and 44, ResNet-50's 161 arrays 33 and 40. More keeps the device so far

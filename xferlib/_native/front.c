@@ -134,6 +134,7 @@ static struct {
     Py_ssize_t most_ordered;    /* bytes of an array without gaps that the host puts in order */
     Py_ssize_t least_reordered; /* elements; fewer it puts in order too */
     Py_ssize_t least_looped;  /* bytes; from here on threads take part in a loop */
+    Py_ssize_t least_looped_up, least_looped_down; /* the same of what has another layout or is converted */
     Py_ssize_t least_halved, least_quartered; /* bytes; from here on Python decides where what is converted so is */
     PyTypeObject *dtype;   /* NumPy's */
     PyObject *dtypes;      /* dict: dtype, scalar type or name -> number of the element */
@@ -721,15 +722,16 @@ static int copy_in_blocks(end *e, spreader *s, const description *host, int want
     return xf_stage(&e->staged, &s->copier, &region, l->handle, l->named, circumstances(), host->is_c, is_looped);
 }
 
-/* The same by the way that is fastest: one thread for little; the driver for somewhat more, but not in a loop, where other
-   threads are awake. */
+/* The same by the way that is fastest: one thread for little; the driver for somewhat more; several threads from less on in a
+   loop, where they are awake. */
 static int move(end *e, spreader *s, const description *host, int wanted, word device, const line *l, int is_fresh)
 {
     Py_ssize_t there = bytes_there(host, wanted), size = host->nbytes > there ? host->nbytes : there;
-    int plain = is_plain(host, wanted), is_pinned = plain && host->is_pinned;
-    Py_ssize_t most = !plain ? front.most_spread : s->copier.is_upward ? front.most_up : front.most_down;
-    int is_at_once = size <= most || is_pinned, is_done = 0;
-    if (is_at_once && plain && !is_pinned && size > front.least_looped && xf_is_looped(&e->staged))
+    int plain = is_plain(host, wanted), is_upward = s->copier.is_upward;
+    Py_ssize_t most = !plain ? front.most_spread : is_upward ? front.most_up : front.most_down;
+    int is_at_once = size <= most || (plain && host->is_pinned), is_done = 0;
+    int is_shared = plain ? size > front.least_looped : is_upward ? size > front.least_looped_up : there > front.least_looped_down;
+    if (is_at_once && is_shared && !host->is_pinned && xf_is_looped(&e->staged))
         is_done = copy_in_blocks(e, s, host, wanted, device, l, is_fresh, 1) == 1;
     if (!is_done && is_at_once && !PyErr_Occurred())
         is_done = copy_at_once(e, s, host, wanted, device, l);
@@ -737,7 +739,7 @@ static int move(end *e, spreader *s, const description *host, int wanted, word d
         is_done = copy_in_blocks(e, s, host, wanted, device, l, is_fresh, 0);
     if (is_done == IS_PINNED)
         is_done = plain && copy_at_once(e, s, host, wanted, device, l);
-    if (is_done && size > front.least_looped)
+    if (is_done && (is_shared || size > front.least_looped))
         xf_note_end(&e->staged);
     return is_done;
 }
@@ -1512,11 +1514,11 @@ PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
 {
     PyObject *elements, *numpy, *module, *doc_up, *doc_down, *up = NULL, *down = NULL;
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OOO)(nnnnnnnnnnnn)(O!O!O!)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
+    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OOO)(nnnnnnnnnnnnnn)(O!O!O!)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
                           &front.scope, &front.to_device, &front.to_host, &PyList_Type, &front.number,
                           &PyList_Type, &front.scopes, &front.ndarray, &front.device, &front.stream, &front.most_up,
                           &front.most_down, &front.most_copied, &front.least_through, &front.most_through, &front.most_spread,
-                          &front.scratch, &front.least_looped, &front.most_ordered, &front.least_reordered, &front.least_halved, &front.least_quartered, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
+                          &front.scratch, &front.least_looped, &front.least_looped_up, &front.least_looped_down, &front.most_ordered, &front.least_reordered, &front.least_halved, &front.least_quartered, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
                           &PyDict_Type, &front.swapped, &PyList_Type, &elements, &numpy, &module, &doc_up, &doc_down))
         return NULL;
     Py_INCREF(arguments); /* and so all that it holds */
