@@ -345,15 +345,8 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("shape", "order", "given", "wanted"), [row[1:] for row in STEPS], ids=[row[0] for row in STEPS]
-)
-def test_what_the_device_puts_in_order_or_converts_enters_no_function_in_python(
-    direct: Any, shape: tuple[int, ...], order: tuple[int, ...], given: str, wanted: str, monkeypatch: Any
-) -> None:
-    x = bits_of(math.prod(shape) * np.dtype(given).itemsize, given, seed=5).reshape(shape).transpose(order)
-    if given != wanted and x.dtype.kind == "f":
-        x = np.nan_to_num(x)  # whose payloads may change
+def assert_a_kernel_is_part(direct: Any, x: Any, back: Any, wanted: str, monkeypatch: Any) -> None:
+    """Neither way enters Python, and both launch a kernel: behind the copy of ``x``, and before that to ``back``."""
     out = to_device(np.zeros(x.shape, wanted), device=HERE)
     device = xl.get_device(HERE)
     plan = sys.modules["xferlib._transfer.plan"]
@@ -373,9 +366,40 @@ def test_what_the_device_puts_in_order_or_converts_enters_no_function_in_python(
     for call in (lambda: to_device(x, device=device, dtype=wanted), lambda: to_device(x, out=out, dtype=wanted)):
         assert steps(call)[-1] == "launch"
         assert_same_bits(to_host(call()), x.astype(wanted))
-    back = np.zeros(shape, given).transpose(order)
-    assert steps(lambda: to_host(out, out=back, dtype=given))[0] == "launch"
+    assert steps(lambda: to_host(out, out=back, dtype=x.dtype))[0] == "launch"
     assert_same_bits(back, x)
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "given", "wanted"), [row[1:] for row in STEPS], ids=[row[0] for row in STEPS]
+)
+def test_what_the_device_puts_in_order_or_converts_enters_no_function_in_python(
+    direct: Any, shape: tuple[int, ...], order: tuple[int, ...], given: str, wanted: str, monkeypatch: Any
+) -> None:
+    x = bits_of(math.prod(shape) * np.dtype(given).itemsize, given, seed=5).reshape(shape).transpose(order)
+    if given != wanted and x.dtype.kind == "f":
+        x = np.nan_to_num(x)  # whose payloads may change
+    assert_a_kernel_is_part(direct, x, np.zeros(shape, given).transpose(order), wanted, monkeypatch)
+
+
+def test_what_is_large_and_becomes_narrower_is_put_in_order_by_the_device(direct: Any, monkeypatch: Any) -> None:
+    x = bits_of(1500 * 1000, "uint8", seed=4).astype("int32").reshape(1500, 1000).T
+    assert_a_kernel_is_part(direct, x, np.zeros_like(x, order="A"), "uint8", monkeypatch)
+
+
+@pytest.mark.parametrize("cut", [
+    lambda x: x[::2], lambda x: x[:, 3:400], lambda x: x[::-1, ::-1], lambda x: x[:400].T[::3],
+    lambda x: x.reshape(10, 60, 14, 50).transpose(2, 0, 3, 1)[:, 1:, :, ::2],
+])  # fmt: skip
+@pytest.mark.parametrize(("given", "wanted"), [("uint8", "float32"), ("int16", "float64"), ("float32", "float64")])
+def test_what_has_gaps_is_gathered_and_the_device_converts_it(
+    direct: Any, cut: Callable[[Any], Any], given: str, wanted: str, monkeypatch: Any
+) -> None:
+    whole = np.nan_to_num(bits_of(600 * 700 * np.dtype(given).itemsize, given, seed=9).reshape(600, 700))
+    x, back = cut(whole), cut(kept := np.zeros_like(whole))
+    assert_a_kernel_is_part(direct, x, back, wanted, monkeypatch)
+    back[...] = 0
+    assert not kept.any()  # and nothing between the elements was written
 
 
 @pytest.mark.parametrize(
@@ -645,7 +669,7 @@ def rows(x: Any) -> Any:
     return x.reshape(-1, 1 << 10)[::2]
 
 
-@pytest.mark.parametrize("cut, kib, is_upload, shared", [
+@pytest.mark.parametrize(("cut", "kib", "is_upload", "shared"), [
     (plain, 512, True, True), (plain, 320, True, False), (plain, 768, False, True),
     (rows, 640, True, True), (rows, 320, True, False), (rows, 1280, False, True), (rows, 640, False, False),
 ])  # fmt: skip

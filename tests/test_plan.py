@@ -86,16 +86,22 @@ def test_a_conversion_is_where_fewer_bytes_travel_or_the_host_need_not_work(
 
 
 @pytest.mark.parametrize(
-    ("is_upload", "where", "path"), [(True, "on the host", "staged"), (False, "on the device", "permuted")]
+    ("is_upload", "mib", "where", "path"),
+    [
+        (True, 2, "on the host", "staged"),
+        (True, 4, "on the device", "permuted"),
+        (False, 2, "on the device", "permuted"),
+        (False, 8, "on the device", "permuted"),
+    ],
 )
-def test_what_is_wider_on_the_host_in_another_order_is_converted_there_on_the_way_up_alone(
-    is_upload: bool, where: str, path: str
+def test_what_is_wider_on_the_host_in_another_order_is_converted_there_while_it_is_small_and_on_its_way_up(
+    is_upload: bool, mib: int, where: str, path: str
 ) -> None:
-    turned = zeros(8 * MIB, F4).T
+    turned = zeros(mib * MIB, F4).T
     found = compiled(turned, F2, is_upload=is_upload)
     assert (found.conversion, found.path) == (where, path)
-    assert found.nbytes == (4 if is_upload else 8) * MIB
-    gaps = zeros(16 * MIB, F4)[::2].T
+    assert found.nbytes == (mib * MIB // 2 if where == "on the host" else mib * MIB)
+    gaps = zeros(2 * mib * MIB, F4)[::2].T
     assert compiled(gaps, F2, is_upload=is_upload).conversion == "on the host"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import xferlib as xl
@@ -54,6 +54,7 @@ def test_const_pointers_are_read_only() -> None:
 
 
 @given(st.text(alphabet="_ZNSTIEKPLfdijmv0123456789", max_size=40))
+@example("0TE_")
 def test_any_other_name_needs_a_signature(rest: str) -> None:
     with contextlib.suppress(KernelSyntaxError):  # which says what is missing
         assert xl.raw_module("").get_function(f"_Z{rest}").parameters is not None

@@ -31,6 +31,7 @@ from xferlib._core.thresholds import (
     LOOPED_SCATTERED_FROM,
     REORDERED_ELEMENTS_FROM,
     REORDERED_FROM,
+    REORDERED_NARROWED_FROM,
     SCRATCH_NBYTES,
     THROUGH_FROM,
     THROUGH_MOST,
@@ -71,7 +72,7 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     limits = (
         DRIVER_MOST_UP, DRIVER_MOST_DOWN, HOST_ONE_CALL_MOST, THROUGH_FROM, THROUGH_MOST, GATHERED_MOST,
         SCRATCH_NBYTES, LOOPED_FROM, LOOPED_GATHERED_FROM, LOOPED_SCATTERED_FROM, REORDERED_FROM,
-        REORDERED_ELEMENTS_FROM, CAST_TO_HALF_FROM, CAST_TO_QUARTER_FROM,
+        REORDERED_ELEMENTS_FROM, REORDERED_NARROWED_FROM, CAST_TO_HALF_FROM, CAST_TO_QUARTER_FROM,
     )  # fmt: skip
     numbers: dict[Any, int] = {}
     for number, (dtype, *_) in enumerate(elements):

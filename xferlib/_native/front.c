@@ -135,6 +135,7 @@ static struct {
     Py_ssize_t least_reordered; /* elements; fewer it puts in order too */
     Py_ssize_t least_looped;  /* bytes; from here on threads take part in a loop */
     Py_ssize_t least_looped_up, least_looped_down; /* the same of what has another layout or is converted */
+    Py_ssize_t least_narrowed; /* bytes on the host; the same of an upload that becomes narrower */
     Py_ssize_t least_halved, least_quartered; /* bytes; from here on Python decides where what is converted so is */
     PyTypeObject *dtype;   /* NumPy's */
     PyObject *dtypes;      /* dict: dtype, scalar type or name -> number of the element */
@@ -625,7 +626,7 @@ static int is_for_host(const description *host, int wanted, int is_upward)
     if (host->count <= 0)
         return 0;
     if (!host->is_c && there > front.most_ordered && host->count >= front.least_reordered &&
-        (!is_changed || !is_wider || !is_upward) && is_dense(host))
+        (!is_changed || !is_wider || !is_upward || host->nbytes >= front.least_narrowed) && is_dense(host))
         return 0;
     if (!is_changed || (host->nbytes < least && there < least))
         return 1;
@@ -817,23 +818,30 @@ static word address_of(const end *e, PyObject *array)
 
 /* --- with a kernel of the device as a second step */
 
+/* Whether an array crosses the link as it lies in host memory, where a kernel of the device puts it in order or converts it; else
+   the host gathers or scatters it, and the kernel converts what is in C order. */
+static int crosses_as_it_lies(const description *host)
+{
+    return host->is_c || is_dense(host);
+}
+
 /* Whether one kernel puts an array in host memory in order, or converts it, which has elements of the number `wanted` at
    `device`, or at an address yet to come; then it is in `found`. */
 static int find_step(end *e, const description *host, int wanted, word device, int is_upward, kernel_step *found)
 {
     step_form form;
     Py_ssize_t itemsize = front.elements[host->element].itemsize;
-    if (host->is_swapped || host->count <= 0 || (!host->is_c && !is_dense(host)) ||
-        device % (word)front.elements[wanted].itemsize)
+    int lies = crosses_as_it_lies(host);
+    if (host->is_swapped || host->count <= 0 || device % (word)front.elements[wanted].itemsize)
         return 0;
     form.is_upward = (int16_t)is_upward;
-    form.is_pinned = (int16_t)(host->is_pinned != 0);
+    form.is_pinned = (int16_t)(lies && host->is_pinned);
     form.axes = host->axes;
     form.host = host->element;
     form.there = wanted;
     for (int i = host->axes; i--; itemsize *= host->extents[i]) {
         form.extents[i] = host->extents[i];
-        form.strides[i] = host->is_c ? itemsize : host->strides[i];
+        form.strides[i] = host->is_c || !lies ? itemsize : host->strides[i];
     }
     return xf_find_step(&e->steps, &form, front.elements[host->element].dtype, front.elements[wanted].dtype, found);
 }
@@ -887,26 +895,28 @@ static int send_as_is(end *e, const line *l, PyObject *x, const description *src
     return !error && !PyErr_Occurred();
 }
 
-/* Copy by way of memory of the device in which the elements lie as on the host; `x` is the source of an upload. */
+/* Copy by way of memory of the device in which the elements have the dtype of the host's, and lie as they cross the link; `x` is
+   the source of an upload. */
 static int move_in_steps(end *e, PyObject *x, const description *host, word device, const line *l, int is_fresh,
                          const kernel_step *s)
 {
-    description lies = *host;
+    description flat = *host;
+    const description *crossing = crosses_as_it_lies(host) ? &flat : host;
     PyObject *between;
     word there;
     int is_done = 0;
-    lies.axes = 1;
-    lies.extents[0] = host->count;
-    lies.strides = NULL;
-    lies.is_c = 1;
-    between = made_on(e, l, &lies);
+    flat.axes = 1;
+    flat.extents[0] = host->count;
+    flat.strides = NULL;
+    flat.is_c = 1;
+    between = made_on(e, l, &flat);
     there = between ? address_of(e, between) : 0;
     if (there && s->form.is_upward)
-        is_done = send_as_is(e, l, x, &lies, lies.element, there, between, 1) &&
+        is_done = send_as_is(e, l, x, crossing, host->element, there, between, 1) &&
                   !xf_launch_step(&e->steps, s, device, there, l->handle);
     else if (there)
         is_done = !xf_launch_step(&e->steps, s, there, device, l->handle) &&
-                  move(e, &e->down, &lies, lies.element, there, l, is_fresh);
+                  move(e, &e->down, crossing, host->element, there, l, is_fresh);
     Py_XDECREF(between); /* its library reuses the memory in the order of the stream */
     return is_done;
 }
@@ -1514,11 +1524,11 @@ PyObject *xf_bind_front(PyObject *ignored, PyObject *arguments)
 {
     PyObject *elements, *numpy, *module, *doc_up, *doc_down, *up = NULL, *down = NULL;
     (void)ignored;
-    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OOO)(nnnnnnnnnnnnnn)(O!O!O!)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
+    if (!PyArg_ParseTuple(arguments, "(OOOOOOO)(O!O!)(OOO)(nnnnnnnnnnnnnnn)(O!O!O!)O!OO(OO)", &front.may_skip, &front.settle, &front.introduce, &front.resolve,
                           &front.scope, &front.to_device, &front.to_host, &PyList_Type, &front.number,
                           &PyList_Type, &front.scopes, &front.ndarray, &front.device, &front.stream, &front.most_up,
                           &front.most_down, &front.most_copied, &front.least_through, &front.most_through, &front.most_spread,
-                          &front.scratch, &front.least_looped, &front.least_looped_up, &front.least_looped_down, &front.most_ordered, &front.least_reordered, &front.least_halved, &front.least_quartered, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
+                          &front.scratch, &front.least_looped, &front.least_looped_up, &front.least_looped_down, &front.most_ordered, &front.least_reordered, &front.least_narrowed, &front.least_halved, &front.least_quartered, &PyType_Type, &front.dtype, &PyDict_Type, &front.dtypes,
                           &PyDict_Type, &front.swapped, &PyList_Type, &elements, &numpy, &module, &doc_up, &doc_down))
         return NULL;
     Py_INCREF(arguments); /* and so all that it holds */

@@ -3,9 +3,8 @@
 The obvious way is to choose anew at each call, and to ask the driver whether an address is pinned. `compiled` is pure,
 and its plans are kept: shapes, strides and dtypes of a loop are few. It asks in the order of what an answer costs:
 size, then layout, and only then whether the memory is pinned (see `xferlib._memory.pinned_ranges`), which is a fact of
-each array. A plan that depends on it says so (`Plan.asks_pinned`), and is that of pageable memory; the plan of pinned
-memory is compiled from the same facts and that one. Arrays that are dense but not in C order are sent as they lie, from
-96 KiB on, and reordered on the device, if the destination is ours to fill in two steps. The rest is staged.
+each array. A plan that depends on it says so (`Plan.asks_pinned`), and is that of pageable memory. Arrays that are
+dense but not in C order are sent as they lie, and reordered on the device, if two steps may fill the destination.
 
 Guaranteed: a forced path that the array cannot take becomes `STAGED`.
 """
@@ -36,6 +35,7 @@ from xferlib._core.thresholds import (
     MEDIUM_NBYTES,
     REORDERED_ELEMENTS_FROM,
     REORDERED_FROM,
+    REORDERED_NARROWED_FROM,
     SMALL_NBYTES,
 )
 from xferlib._runtime import circumstances, config, thread_budget
@@ -198,7 +198,7 @@ def compiled(
         # write to such an array share its cache lines: 21 MiB of float16 took 17 ms to float32 on an H200's host.
         is_reordered = (
             may_permute and _is_reordered(size, nbytes) and not is_in_order and given.isnative
-            and not (is_upload and given.itemsize > wanted.itemsize)
+            and (not is_upload or given.itemsize <= wanted.itemsize or size * given.itemsize >= REORDERED_NARROWED_FROM)
             and dense_order(shape, strides, given.itemsize) is not None
         )  # fmt: skip
         if saves or is_reordered or (is_readable and memory != "pageable"):

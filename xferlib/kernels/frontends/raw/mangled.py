@@ -16,7 +16,8 @@ _BUILTIN = {
 _POINTERS = {"P": "*", "R": "*", "O": "*"}
 """A reference is passed as a pointer."""
 _QUALIFIERS = {"K": "const ", "V": "volatile ", "r": ""}
-_SEQUENCE = re.compile(r"([0-9A-Z]*)_")
+_NUMBERS = {"S": (re.compile(r"([0-9A-Z]*)_"), 36), "T": (re.compile(r"([0-9]*)_"), 10)}
+"""How references are numbered, and to which base."""
 _MOST_CHARACTERS = 4096
 
 
@@ -70,11 +71,12 @@ class _Reader:
 
     def _reference(self, table: list[str], *, letter: str) -> str:
         """``S_``, ``S0_``, ``S1_``: the first, the second, the third part; likewise ``T_`` of the arguments."""
-        match = _SEQUENCE.match(self._text, self._at)
+        pattern, base = _NUMBERS[letter]
+        match = pattern.match(self._text, self._at)
         if match is None:
             raise _UnreadableError
         self._at = match.end()
-        number = 0 if not match[1] else int(match[1], 36 if letter == "S" else 10) + 1
+        number = 0 if not match[1] else int(match[1], base) + 1
         if number >= len(table):
             raise _UnreadableError
         return table[number]
