@@ -181,6 +181,35 @@ def test_a_copy_from_or_to_a_stream_outside_of_the_capture_is_refused(places: li
     assert_same_bits(xl.to_host(z), HOST)
 
 
+SECOND_FIRST = """
+import sys
+import numpy as np
+import xferlib as xl
+
+first, second = map(xl.Device, sys.argv[1:])
+if first.backend == "torch":  # which goes back to the first device only when that has a context
+    import torch
+    torch.ones(8, device="cuda:1").add_(1)
+host = np.arange(300_000, dtype=np.int32)
+made = [
+    xl.empty(5, device=second), xl.zeros(5, device=second), xl.to_device(host[:7], device=second),
+    xl.to_device(host[::3], device=second), xl.to_device(host.reshape(600, 500).T, device=second),
+    *xl.tree.to_device([host[:9], host], device=second), *xl.prefetch([host, host[:5]], device=second),
+]
+assert {xl.device_of(each) for each in made} == {second}, [str(xl.device_of(each)) for each in made]
+assert (xl.to_host(made[3]) == host[::3]).all()
+assert xl.device_of(xl.empty(5, device=first)) == first
+"""
+
+
+def test_a_program_may_begin_with_the_second_device(places: list[xl.Device]) -> None:
+    if places[0].backend == "fake":
+        pytest.skip("it is not there in another process")
+    command = [sys.executable, "-c", SECOND_FIRST, *map(str, places)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_events_of_two_devices_have_no_elapsed_time(places: list[xl.Device]) -> None:
     one, two = (xl.Stream(place).record() for place in places)
     with pytest.raises(StreamError, match="on one device"):

@@ -104,7 +104,7 @@ run_several() { # ranks over NCCL by both launchers, the failure matrix, then fi
     section ranks-mpiexec 200 "${mpi[@]}" "${pytest[@]}" -p no:xdist "${ranks[@]}"
     section group 240 "${pytest[@]}" tests/distributed/test_group.py -k gpus
     # Without the two ranks of torchrun, which have run above.
-    section communicator 240 "${pytest[@]}" -n 4 tests/distributed/test_communicator.py tests/test_two_devices.py \
+    section communicator 240 "${pytest[@]}" -n 4 tests/distributed/test_{communicator,parameters}.py tests/test_two_devices.py \
         -k "not torch-2"
     section bench-distributed 120 torchrun --standalone --nproc-per-node=2 -m benchmarks distributed \
         --json "$OUT/bench-distributed.json"

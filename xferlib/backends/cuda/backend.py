@@ -40,11 +40,15 @@ class CudaBackend(CudaGraphs, CudaCopies, CudaKernels):
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> Array:
         """Allocated by the library on ``stream``; guarded on any but the default stream."""
         try:
-            if len(self._devices) == 1 or self.is_inside(device):
+            if len(self._devices) == 1 or self._is_current(device):
                 return self._empty_in_order(shape, dtype, device, stream)
             return self._empty_elsewhere(shape, dtype, device, stream)
         except Exception as error:
             raise self._allocation_error(error, shape, dtype, device) from error
+
+    def _is_current(self, device: Device) -> bool:
+        """Whether the library allocates there unless it is told another device."""
+        return self.is_inside(device)
 
     def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
         if stream.handle == self.stream_handle(device):
