@@ -345,12 +345,16 @@ STEPS = [
 ]
 
 
+def plan_of(direct: Any) -> Any:
+    """What plans for the device depend on."""
+    return sys.modules["xferlib._transfer.plan"].means_of(direct, xl.get_device(HERE))
+
+
 def assert_a_kernel_is_part(direct: Any, x: Any, back: Any, wanted: str, monkeypatch: Any) -> None:
     """Neither way enters Python, and both launch a kernel: behind the copy of ``x``, and before that to ``back``."""
     out = to_device(np.zeros(x.shape, wanted), device=HERE)
     device = xl.get_device(HERE)
-    plan = sys.modules["xferlib._transfer.plan"]
-    means = plan.means_of(direct, device)._replace(is_cuda=True)  # kernels convert
+    means = plan_of(direct)._replace(is_cuda=True)  # kernels convert
     monkeypatch.setattr("xferlib._transfer.plan.means_of", lambda *_: means)
     monkeypatch.setattr("xferlib._transfer.plan.known", {})
 
@@ -491,6 +495,38 @@ def test_dense_arrays_in_any_order_of_axes_keep_their_bits(direct: Any, data: An
     assert_same_bits(to_host(made), x)
     assert_same_bits(to_host(to_device(x, out=out)), x)
     assert_same_bits(to_host(made, out=back), x)
+
+
+@given(
+    data=st.data(),
+    dtypes=st.sampled_from([
+        ("uint8", "float32"), ("int16", "float64"), ("float16", "float32"), ("bool", "int32"), ("int32", "uint8"),
+    ]),
+)  # fmt: skip
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+def test_gaps_and_conversions_go_together(direct: Any, data: Any, dtypes: tuple[str, str], monkeypatch: Any) -> None:
+    given_, wanted = dtypes
+    means = plan_of(direct)._replace(is_cuda=True)  # kernels convert
+    monkeypatch.setattr("xferlib._transfer.plan.means_of", lambda *_: means)
+    monkeypatch.setattr("xferlib._transfer.plan.known", {})
+    shape = data.draw(st.lists(st.sampled_from([1, 2, 3, 5, 33]), max_size=3), "shape")
+    shape.append(300_000 // math.prod(shape) + data.draw(st.integers(0, 3), "more"))
+    order = data.draw(st.permutations(range(len(shape))), "order")
+    steps = st.sampled_from([1, 1, 2, 3, -1, -2])
+    cut = tuple(slice(None, None, data.draw(steps, "step")) for _ in shape)
+    whole = np.nan_to_num(bits_of(math.prod(shape) * np.dtype(given_).itemsize, given_, seed=3)).reshape(shape)
+    x, kept = whole.transpose(order)[cut], np.zeros_like(whole)
+    back, device = kept.transpose(order)[cut], xl.get_device(HERE)
+    expected = to_device(np.ascontiguousarray(x), backend="numpy", dtype=wanted)
+    returned = to_device(expected, backend="numpy", dtype=given_)
+    for _ in range(2):  # the first call describes the kernel
+        sent = to_device(x, device=device, dtype=wanted)
+        assert_same_bits(to_host(sent), expected)
+        assert_same_bits(to_host(to_device(x, out=xl.empty(x.shape, wanted, device=device), dtype=wanted)), expected)
+        to_host(sent, out=back, dtype=given_)
+        assert_same_bits(back, returned)
+    back[...] = 0
+    assert not kept.any()  # and nothing between the elements was written
 
 
 @pytest.mark.parametrize("name", ["numpy", "torch"])
