@@ -110,7 +110,7 @@ class TorchCuda(CudaBackend):
     def _is_current(self, device: Device) -> bool:
         # Not by the driver's context: behind an operation on another device torch goes back to one that has no context
         # yet only when it needs that, and until then the other's context is the current one.
-        return torch.cuda.current_device() == device.index
+        return int(torch.cuda.current_device()) == device.index
 
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> torch.Tensor:
         if _new_tensor is not None and 0 not in shape:
