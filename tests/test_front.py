@@ -346,7 +346,7 @@ STEPS = [
 
 
 def plan_of(direct: Any) -> Any:
-    """What plans for the device depend on."""
+    """The facts of plans for the device."""
     return sys.modules["xferlib._transfer.plan"].means_of(direct, xl.get_device(HERE))
 
 
