@@ -345,18 +345,18 @@ STEPS = [
 ]
 
 
-def plan_of(direct: Any) -> Any:
-    """The facts of plans for the device."""
-    return sys.modules["xferlib._transfer.plan"].means_of(direct, xl.get_device(HERE))
+def let_kernels_convert(direct: Any, monkeypatch: Any) -> None:
+    """Let plans leave conversions to the device's kernels, as those of CUDA do."""
+    means = sys.modules["xferlib._transfer.plan"].means_of(direct, xl.get_device(HERE))._replace(is_cuda=True)
+    monkeypatch.setattr("xferlib._transfer.plan.means_of", lambda *_: means)
+    monkeypatch.setattr("xferlib._transfer.plan.known", {})
 
 
 def assert_a_kernel_is_part(direct: Any, x: Any, back: Any, wanted: str, monkeypatch: Any) -> None:
     """Neither way enters Python, and both launch a kernel: behind the copy of ``x``, and before that to ``back``."""
     out = to_device(np.zeros(x.shape, wanted), device=HERE)
     device = xl.get_device(HERE)
-    means = plan_of(direct)._replace(is_cuda=True)  # kernels convert
-    monkeypatch.setattr("xferlib._transfer.plan.means_of", lambda *_: means)
-    monkeypatch.setattr("xferlib._transfer.plan.known", {})
+    let_kernels_convert(direct, monkeypatch)
 
     def steps(call: Callable[[], Any]) -> list[str]:
         """The driver's part of a call in which nothing is asked, as it is once a second."""
@@ -406,6 +406,25 @@ def test_what_has_gaps_is_gathered_and_the_device_converts_it(
     assert not kept.any()  # and nothing between the elements was written
 
 
+def assert_a_kernel_is_part_on_any_stream(direct: Any, x: Any, back: Any, wanted: str, *, is_named: bool) -> None:
+    """New and existing arrays are filled in the order of the program's own streams, and come back."""
+    device = xl.get_device(HERE)
+    out = to_device(np.zeros(x.shape, wanted), device=HERE)
+    xl.synchronize(HERE)
+    for stream in [xl.Stream(HERE) for _ in range(2)] * 2:
+        options: Any = {"stream": stream} if is_named else {}
+        with contextlib.nullcontext() if is_named else stream:
+            direct.seen.clear()
+            new = to_device(x, device=device, dtype=wanted, **options)
+            to_device(x, out=out, dtype=wanted, **options)
+            assert_same_bits(to_host(new, **options), x.astype(wanted))
+            back[...] = 0
+            to_host(out, out=back, dtype=x.dtype, **options)
+            assert direct.seen.count("launch") == 3
+            assert_same_bits(back, x)
+        stream.synchronize()
+
+
 @pytest.mark.parametrize(
     ("shape", "order", "given", "wanted"), [row[1:] for row in STEPS], ids=[row[0] for row in STEPS]
 )
@@ -415,25 +434,21 @@ def test_what_the_device_puts_in_order_or_converts_is_in_the_order_of_any_stream
     monkeypatch: Any,
 ) -> None:  # fmt: skip
     x = (np.arange(math.prod(shape)) % 100).astype(given).reshape(shape).transpose(order)
-    device = xl.get_device(HERE)
-    out = to_device(np.zeros(x.shape, wanted), device=HERE)
-    plan = sys.modules["xferlib._transfer.plan"]
-    means = plan.means_of(direct, device)._replace(is_cuda=True)  # kernels convert
-    monkeypatch.setattr("xferlib._transfer.plan.means_of", lambda *_: means)
-    monkeypatch.setattr("xferlib._transfer.plan.known", {})
-    xl.synchronize(HERE)
-    for stream in [xl.Stream(HERE) for _ in range(2)] * 2:
-        options: Any = {"stream": stream} if is_named else {}
-        with contextlib.nullcontext() if is_named else stream:
-            direct.seen.clear()
-            new = to_device(x, device=device, dtype=wanted, **options)
-            to_device(x, out=out, dtype=wanted, **options)
-            assert_same_bits(to_host(new, **options), x.astype(wanted))
-            back = np.zeros(shape, given).transpose(order)
-            to_host(out, out=back, dtype=given, **options)
-            assert direct.seen.count("launch") == 3
-            assert_same_bits(back, x)
-        stream.synchronize()
+    let_kernels_convert(direct, monkeypatch)
+    assert_a_kernel_is_part_on_any_stream(direct, x, np.zeros(shape, given).transpose(order), wanted, is_named=is_named)
+
+
+@pytest.mark.parametrize("is_pinned", [False, True])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_what_has_gaps_is_converted_in_the_order_of_any_stream(
+    direct: Any, is_named: bool, is_pinned: bool, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("xferlib._runtime.happens_before.listener", None)  # a simulator lends in Python
+    whole, kept = (np.arange(600 * 700) % 100).astype("uint8").reshape(600, 700), np.zeros((600, 700), "uint8")
+    if is_pinned:
+        whole, kept = xl.pinned_array(whole, backend="direct"), xl.pinned_array(kept, backend="direct")
+    let_kernels_convert(direct, monkeypatch)
+    assert_a_kernel_is_part_on_any_stream(direct, whole[:, 1:400:2], kept[:, 1:400:2], "float32", is_named=is_named)
 
 
 @pytest.mark.parametrize("stream", ["default", "current", "named"])
@@ -441,10 +456,7 @@ def test_the_device_converts_what_is_pinned(direct: Any, stream: str, monkeypatc
     monkeypatch.setattr("xferlib._runtime.happens_before.listener", None)  # a simulator lends in Python
     values = (np.arange(600_000) % 1000).astype(np.float32)
     x, device = xl.pinned_array(values, backend="direct"), xl.get_device(HERE)
-    plan = sys.modules["xferlib._transfer.plan"]
-    means = plan.means_of(direct, device)._replace(is_cuda=True)  # kernels convert
-    monkeypatch.setattr("xferlib._transfer.plan.means_of", lambda *_: means)
-    monkeypatch.setattr("xferlib._transfer.plan.known", {})
+    let_kernels_convert(direct, monkeypatch)
     d = to_device(np.zeros(values.shape, np.float16), device=device)
     own = xl.Stream(HERE)
     xl.synchronize(HERE)
@@ -506,9 +518,7 @@ def test_dense_arrays_in_any_order_of_axes_keep_their_bits(direct: Any, data: An
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 def test_gaps_and_conversions_go_together(direct: Any, data: Any, dtypes: tuple[str, str], monkeypatch: Any) -> None:
     given_, wanted = dtypes
-    means = plan_of(direct)._replace(is_cuda=True)  # kernels convert
-    monkeypatch.setattr("xferlib._transfer.plan.means_of", lambda *_: means)
-    monkeypatch.setattr("xferlib._transfer.plan.known", {})
+    let_kernels_convert(direct, monkeypatch)
     shape = data.draw(st.lists(st.sampled_from([1, 2, 3, 5, 33]), max_size=3), "shape")
     shape.append(300_000 // math.prod(shape) + data.draw(st.integers(0, 3), "more"))
     order = data.draw(st.permutations(range(len(shape))), "order")

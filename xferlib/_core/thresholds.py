@@ -35,9 +35,9 @@ LOOPED_FROM = 384 << 10
 """From here on a transfer that follows another one within a millisecond is staged, as threads spin for it: to an H100
 and back 55 and 66 us instead of 81 and 97 for 1 MiB, 37 and 46 instead of 46 and 59 for 512 KiB."""
 LOOPED_GATHERED_FROM = 256 << 10
-"""The same of an upload that is gathered or converted. Of 2,600 random cases on an H200 half of those of 640 KiB and
-more take at most 0.9 of one thread's time so; rows, cropped and reversed arrays of 512 KiB 0.7, of 256 KiB 0.92. Bytes
-on the side where they are more."""
+"""The same of an upload that is gathered or converted. Of 2,000 random cases on an H200 half of the uploads of 640 KiB
+and more take at most 0.9 of one thread's time so; rows, cropped and reversed arrays of 512 KiB 0.7, of 256 KiB 0.92.
+Bytes on the side where they are more."""
 LOOPED_SCATTERED_FROM = 512 << 10
 """The same of a download, in bytes on the device: 0.86 of one thread's time there, at 256 KiB a twentieth more."""
 THROUGH_FROM = 32 << 10
@@ -68,8 +68,8 @@ REORDERED_ELEMENTS_FROM = 32 << 10
 """Fewer elements are gathered in less time than that: 16,000 of 8 bytes, 126 KiB, take CuPy, which does so, 27 us, and
 took 31 as they lie."""
 REORDERED_NARROWED_FROM = 4 << 20
-"""The same of an upload that becomes narrower, though twice the bytes cross the link so: of 21 random cases on an H100
-the median takes 0.9 of the time, after a pause 0.78; of 2 MiB and less many take longer. Bytes on the host."""
+"""The same of an upload that becomes narrower, though twice the bytes cross the link so: of 17 random cases on an H100
+the median takes 0.88 of the time, after a pause 0.75; of 2 MiB and less many take longer. Bytes on the host."""
 CAST_TO_QUARTER_FROM = 128 << 10
 """From here on a transfer that waits leaves a conversion to a kernel, which C launches, if a quarter of the bytes or
 less crosses the link then: on an H200's host bytes that become 256 KiB of float32 take 21 us so and 41 by the host,

@@ -1,5 +1,5 @@
-"""Blocking uploads of one array in few steps, for what `front.c` leaves to Python: what a kernel of the device
-converts, and all where it is not compiled; `one_step_download` is the other way.
+"""Blocking uploads of one array in few steps, for what `front.c` leaves to Python: devices that are not current, what
+the device converts from another byte order, and all where it is not compiled; `one_step_download` is the other way.
 
 `xferlib._transfer.copies` knows every case. This module knows those in which one copy is the whole transfer, and
 leaves the others to it. To and from a CPU device NumPy copies. To and from a GPU it is one synchronous call of the
