@@ -70,7 +70,7 @@ def compiled(target: str, source: str) -> str:
         stamp = folder / "stamp.c"
         stamp.write_text(build.stamped(0, system))
         include = headers(system, folder) if source in build.EXTENSIONS else None
-        files = [build.FOLDER / each for each in (source, *build.PARTS[source]) if each.endswith(".c")]
+        files = build.parts(build.FOLDER, source)
         flags = [*build.flags(system, include), "-Werror"]
         command = [sys.executable, "-m", "ziglang", "cc", "-target", target]
         if include is not None and system == "win32":
@@ -93,7 +93,7 @@ def stressed_by_wine() -> int:
         return 0
     with tempfile.TemporaryDirectory() as name:
         program = Path(name, "stress.exe")
-        sources = ["tools/staging_stress.c", *(f"xferlib/_native/{each}" for each in ("ring.c", "strided.c"))]
+        sources = ["tools/staging_stress.c", *(f"xferlib/_native/staging/{each}" for each in ("ring.c", "strided.c"))]
         flags = [flag for flag in build.flags("win32") if flag not in ("-shared", "-fvisibility=hidden")]
         command = [sys.executable, "-m", "ziglang", "cc", "-target", "x86_64-windows-gnu", *flags, "-o", str(program)]
         subprocess.run([*command, *sources], cwd=ROOT, check=True)
@@ -110,7 +110,7 @@ def main() -> int:
     if importlib.util.find_spec("ziglang") is None:
         print("no cross compiler (pip install ziglang): not checked for Windows, macOS and aarch64")
         return 0
-    cases = [(target, source) for target in TARGETS for source in build.PARTS]
+    cases = [(target, source) for target in TARGETS for source in build.FOLDERS]
     with ThreadPoolExecutor() as pool:
         results = list(pool.map(lambda case: compiled(*case), cases))
     for (target, source), problem in zip(cases, results, strict=True):

@@ -36,7 +36,7 @@ def warnings(compiler: str) -> int:
     include = ["-isystem", sysconfig.get_paths()["include"]]
     analyzers = ["-fanalyzer"] if run(compiler, "-fanalyzer", "-E", "-x", "c", os.devnull).returncode == 0 else []
     failed = 0
-    for source in sorted(path.name for path in NATIVE.glob("*.c")):
+    for source in sorted(str(path.relative_to(NATIVE)) for path in NATIVE.rglob("*.c")):
         for extra in (["-O2"], ["-O1", *analyzers]):
             done = run(compiler, *COMMON, *STRICT, *extra, *include, "-c", "-o", os.devnull, str(NATIVE / source))
             if done.returncode:
@@ -57,7 +57,7 @@ def sanitized(compiler: str, cases: int) -> int:
         code = "from xferlib import _native; print(_native.checksum())"
         number = run(sys.executable, "-c", code).stdout.strip()
         stamp.write_text(f'__attribute__((visibility("default"))) const unsigned int xf_fingerprint = {number}u;\n')
-        sources = [*(str(NATIVE / name) for name in LIBRARY), str(stamp)]
+        sources = [*(str(NATIVE / "staging" / name) for name in LIBRARY), str(stamp)]
         flags = ["-shared", "-O1", "-g", "-fvisibility=hidden", *COMMON, *SANITIZERS]
         done = run(compiler, *flags, "-o", str(library), *sources)
         if done.returncode == 0:
@@ -74,7 +74,7 @@ def stressed(compiler: str) -> int:
     aslr_off = ["setarch", "-R"] if shutil.which("setarch") else []  # some kernels map what the sanitizer wants itself
     sources = [
         str(ROOT / "tools" / "staging_stress.c"),
-        *(str(NATIVE / name) for name in LIBRARY if name != "staging.c"),
+        *(str(NATIVE / "staging" / name) for name in LIBRARY if name != "staging.c"),
     ]
     for kind in ("thread", "address,undefined"):
         with tempfile.TemporaryDirectory() as folder:

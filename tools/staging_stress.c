@@ -1,7 +1,7 @@
 /* Transfers from several threads at once, over few chunks, in both directions, some ended early: a program for the
    sanitizers, which see the whole of staging.c, ring.c and strided.c here, without Python. tools/check_native.py runs it. */
 
-#include "../xferlib/_native/staging.c"
+#include "../xferlib/_native/staging/staging.c"
 
 #include <stdio.h>
 

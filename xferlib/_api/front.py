@@ -53,6 +53,10 @@ _ON_CPU, _ON_DEVICE = 1, 2
 _LEFT_TO_PYTHON = 0
 _KINDS = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}
 """DLPack's codes of dtypes, by NumPy's kinds."""
+_OF_DRIVER = (
+    "send", "fetch", "enqueue", "fetch_later", "current", "query", "attribute", "launch", "wait", "is_captured"
+)  # fmt: skip
+"""The functions of `DirectCopies` that C calls by their addresses."""
 
 _front: Any = None
 _known_of = -1
@@ -68,21 +72,29 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     if _front is None:
         return to_device, to_host
     elements = [(dtype, _KINDS[dtype.kind], 8 * dtype.itemsize, dtype.itemsize) for dtype in map(np.dtype, DTYPES)]
-    functions = (_may_skip, _settle, _introduce, _resolve, defaults.scope, to_device, to_host)
-    limits = (
-        DRIVER_MOST_UP, DRIVER_MOST_DOWN, HOST_ONE_CALL_MOST, THROUGH_FROM, THROUGH_MOST, GATHERED_MOST,
-        SCRATCH_NBYTES, LOOPED_FROM, LOOPED_GATHERED_FROM, LOOPED_SCATTERED_FROM, REORDERED_FROM,
-        REORDERED_ELEMENTS_FROM, REORDERED_NARROWED_FROM, CAST_TO_HALF_FROM, CAST_TO_QUARTER_FROM,
-    )  # fmt: skip
+    limits = {
+        "most_up": DRIVER_MOST_UP, "most_down": DRIVER_MOST_DOWN, "most_copied": HOST_ONE_CALL_MOST,
+        "least_through": THROUGH_FROM, "most_through": THROUGH_MOST, "most_spread": GATHERED_MOST,
+        "scratch": SCRATCH_NBYTES, "least_looped": LOOPED_FROM, "least_looped_up": LOOPED_GATHERED_FROM,
+        "least_looped_down": LOOPED_SCATTERED_FROM, "most_ordered": REORDERED_FROM,
+        "least_reordered": REORDERED_ELEMENTS_FROM, "least_narrowed": REORDERED_NARROWED_FROM,
+        "least_halved": CAST_TO_HALF_FROM, "least_quartered": CAST_TO_QUARTER_FROM,
+    }  # fmt: skip
     numbers: dict[Any, int] = {}
     for number, (dtype, *_) in enumerate(elements):
         names = dtype.name, dtype.char, dtype.str, dtype.str[1:]
         numbers |= dict.fromkeys((dtype, dtype.type, *names), number)
     swapped = {dtype.newbyteorder(): number for number, (dtype, *_) in enumerate(elements) if dtype.itemsize > 1}
+    objects = {
+        "number": circumstances.number, "scopes": circumstances.scopes, "scope": defaults.scope,
+        "may_skip": _may_skip, "settle": _settle, "introduce": _introduce, "resolve": _resolve,
+        "to_device": to_device, "to_host": to_host,
+        "ndarray": np.ndarray, "device": Device, "stream": Stream,
+        "dtype": np.dtype, "dtypes": numbers, "swapped": swapped,
+    }  # fmt: skip
     try:
         found: tuple[Callable[..., Any], Callable[..., Any]] = _front.bind_front(
-            functions, (circumstances.number, circumstances.scopes), (np.ndarray, Device, Stream), limits,
-            (np.dtype, numbers, swapped), elements, _numpy._core.multiarray._ARRAY_API, to_device.__module__,
+            objects, limits, elements, _numpy._core.multiarray._ARRAY_API, to_device.__module__,
             tuple(map(_documentation, (to_device, to_host))),
         )  # fmt: skip
     except RuntimeError:  # a NumPy of another ABI
@@ -170,9 +182,11 @@ def _library(cls: type, owner: Backend) -> int:
         exchange = plain.exchange if plain is not None and is_known else None
         is_alone = sum(device.kind != "cpu" for device in owner.devices()) == 1
         whole = fast.whole if fast is not None and exchange is None and is_alone else None
-        questions = plain[2:] if plain is not None else (None, None, None, None, ())
-        writes = owner.note_write if owner.follows_writes else None
-        found = _libraries[cls] = _front.add_library(cls, is_known, exchange, whole, *questions, writes)
+        functions = {"whole": whole, "note_write": owner.note_write if owner.follows_writes else None}
+        for name in ("is_negated", "is_conjugate", "recording", "maker") if plain is not None else ():
+            functions[name] = getattr(plain, name)
+        dtypes = plain.dtypes if plain is not None else ()
+        found = _libraries[cls] = _front.add_library(cls, is_known, exchange, functions, dtypes)
     return found
 
 
@@ -192,7 +206,7 @@ def _added(device: Device) -> int:
     library = _library(plain.array_type, registry.get(device.backend))
     if device.kind == "cpu":
         new = functools.partial(part.empty, device=device, stream=part.stream_current(device))
-        return _add(device, library, 0, _ON_CPU, (new, *(None,) * 11))
+        return _add(device, library, 0, _ON_CPU, {"empty": new})
     part.attach(device)
     direct = part.fast.direct(device) if part.fast is not None else None
     if direct is None:
@@ -201,22 +215,18 @@ def _added(device: Device) -> int:
     from xferlib._api import device_step  # which a program on a CPU does not need
 
     pool = pinned.pools.of(part)
-    functions = (
-        direct.empty, direct.pointer, direct.stream, direct.is_current, pool.empty,
-        functools.partial(slab.scratch_of, part), _new_result,
-        functools.partial(compiled_staging.prepared, part, device),
-        functools.partial(compiled_staging.gone_on, part, device),
-        functools.partial(device_step.described, part, device) if direct.launch else None,
-        functools.partial(_empty_on, part, device), functools.partial(_hold, part, device),
-    )  # fmt: skip
-    of_driver = (
-        direct.send, direct.fetch, direct.enqueue, direct.fetch_later, direct.current, direct.query, direct.attribute,
-        direct.launch, direct.wait, direct.is_captured,
-    )  # fmt: skip
-    return _add(
-        device, library, device.index, _ON_DEVICE, functions, (*pool.lending(), is_followed),
-        (*of_driver, *_addresses()[:2], *compiled_staging.addresses()), direct.context,
-    )  # fmt: skip
+    functions = {
+        "empty": direct.empty, "pointer": direct.pointer, "stream": direct.stream, "is_current": direct.is_current,
+        "empty_on": functools.partial(_empty_on, part, device), "hold": functools.partial(_hold, part, device),
+        "pinned": pool.empty, "result": _new_result, "scratch": functools.partial(slab.scratch_of, part),
+        "prepare": functools.partial(compiled_staging.prepared, part, device),
+        "finish": functools.partial(compiled_staging.gone_on, part, device),
+        "describe": functools.partial(device_step.described, part, device) if direct.launch else None,
+        "pool": pool, **pool.lending(), "is_followed": is_followed,
+    }  # fmt: skip
+    addresses = {name: getattr(direct, name) for name in _OF_DRIVER} | compiled_staging.addresses()
+    addresses["gather"], addresses["scatter"], _ = _addresses()
+    return _add(device, library, device.index, _ON_DEVICE, functions, addresses, direct.context)
 
 
 def _empty_on(
@@ -246,10 +256,9 @@ def _add(
     library: int,
     index: int,
     kind: int,
-    functions: tuple[Any, ...] = (None,) * 12,
-    pool: tuple[Any, ...] = (None,) * 5,
-    addresses: tuple[int, ...] = (0,) * 14,
+    functions: dict[str, Any] | None = None,
+    addresses: dict[str, int] | None = None,
     context: int = 0,
 ) -> int:
-    found: int = _front.add_end(device, library, index, kind, functions, pool, addresses, context)
+    found: int = _front.add_end(device, library, index, kind, functions or {}, addresses or {}, context)
     return found

@@ -141,9 +141,9 @@ class PinnedPool(ProcessBound):
                 raise _no_memory(nbytes, error) from error
         return np.ndarray(shape, dtype, lease, strides=None if nbytes else (0,) * len(shape))  # as numpy.empty
 
-    def lending(self) -> tuple[Any, dict[int, list[PooledBlock]], deque[Any], PinnedPool]:
-        """Type of leases, free blocks by bytes, dead ones, the pool: for C that lends and counts as `empty` does."""
-        return self._leases.compiled_lease_type(), self._free, self._dead, self
+    def lending(self) -> dict[str, Any]:
+        """The type of leases, free blocks by bytes, and dead ones: for C that lends and counts as `empty` does."""
+        return {"lease": self._leases.compiled_lease_type(), "free": self._free, "dead": self._dead}
 
     def _lease(self, size: int) -> Any:
         """The lease of a block of this size; None: the array is to be staged."""

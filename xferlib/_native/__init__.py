@@ -1,4 +1,4 @@
-"""Staging in C: the functions of `staging.c` beside this file, where it has been compiled.
+"""Staging in C: the functions of the folder `staging`, where they have been compiled.
 
 Threads that stage in Python hand the GIL to one another at each piece, and to the user's own threads; this part needs
 it only to begin and to end, and its own helper threads never need it. Without it everything works,
@@ -17,7 +17,7 @@ from typing import Any
 from xferlib._runtime import config
 
 _FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a fifth of what importing xferlib does
-SOURCE = f"{_FOLDER}{os.sep}staging.c"
+SOURCE = f"{_FOLDER}{os.sep}staging{os.sep}staging.c"
 LIBRARY = f"{_FOLDER}{os.sep}{'staging.dll' if sys.platform == 'win32' else 'staging.so'}"
 
 
@@ -93,12 +93,13 @@ STARVED = -2
 
 @functools.cache
 def checksum() -> int:
-    """The checksum of the C files beside this one, which the libraries compiled from them carry too."""
+    """The checksum of the C files in the folders here, which the libraries compiled from them carry too."""
     found = 0
-    for name in sorted(os.listdir(_FOLDER)):  # noqa: PTH208 - as above
-        if name.endswith((".c", ".h")):
-            with open(f"{_FOLDER}{os.sep}{name}", "rb") as file:
-                found = zlib.crc32(file.read(), found)
+    for folder in ("calls", "front", "staging"):
+        for name in sorted(os.listdir(f"{_FOLDER}{os.sep}{folder}")):  # noqa: PTH208 - as above
+            if name.endswith((".c", ".h")):
+                with open(f"{_FOLDER}{os.sep}{folder}{os.sep}{name}", "rb") as file:
+                    found = zlib.crc32(file.read(), found)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Compile the C files beside this one with the system's C compiler: ``python -m xferlib._native.build``.
+"""Compile the C files in the folders beside this one with the system's C compiler: ``python -m xferlib._native.build``.
 
 Installing does this by itself where there is a compiler. `staging.c` depends on the platform, not on Python; `calls.c`
 on CPython, any version from 3.11 on, and needs its headers. On Windows a compiler is used only if ``CC`` names it, as
@@ -23,11 +23,8 @@ LIBRARIES = (
     if sys.platform == "win32"
     else {"staging.c": "staging.so", "calls.c": "_calls.abi3.so"}
 )
-PARTS = {
-    "staging.c": ("ring.c", "strided.c"),
-    "calls.c": ("alike.c", "front.c", "launch.c", "lease.c", "leaves.c", "stager.c", "step.c"),
-}
-"""Other C files that a library is made from."""
+FOLDERS = {"staging.c": ("staging",), "calls.c": ("calls", "front")}
+"""The folders whose C files a library is made from; the first holds the one that gives it its name."""
 EXTENSIONS = frozenset({"calls.c"})
 """Those that are extension modules of CPython."""
 
@@ -77,7 +74,7 @@ def build(source: Path, target: Path, fingerprint: int, include: Path | None = N
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as folder:
         stamp, made = Path(folder, "stamp.c"), Path(folder, target.name)
         stamp.write_text(stamped(fingerprint, sys.platform))
-        sources = [source, *(source.with_name(part) for part in PARTS.get(source.name, ()))]
+        sources = [source, *(each for each in parts(source.parents[1], source.name) if each != source)]
         if include is not None and sys.platform == "win32":
             sources.append(Path(sys.base_prefix, "libs", "python3.lib"))  # the stable ABI
         done = subprocess.run(  # noqa: S603 - the compiler that Python was built with, or the user's CC
@@ -98,17 +95,22 @@ def stamped(fingerprint: int, system: str) -> str:
     return f"{exported} const unsigned int xf_fingerprint = {fingerprint}u;\n"
 
 
+def parts(folder: Path, name: str) -> list[Path]:
+    """The C files of a library, from the folder of this package in some tree."""
+    return sorted(path for each in FOLDERS[name] for path in (folder / each).glob("*.c"))
+
+
 def checksum(folder: Path) -> int:
     """The checksum of all C files, as `xferlib._native.checksum`: the build hook cannot import that."""
-    files = sorted(path for path in folder.iterdir() if path.suffix in (".c", ".h"))
-    return zlib.crc32(b"".join(path.read_bytes() for path in files))
+    files = (path for each in FOLDERS.values() for name in each for path in (folder / name).iterdir())
+    return zlib.crc32(b"".join(path.read_bytes() for path in sorted(files) if path.suffix in (".c", ".h")))
 
 
 def build_all(folder: Path = FOLDER) -> dict[str, str]:
     """Compile every C file in place; returns by file the reason for a failure, or nothing."""
     problems = {}
     for name, library in LIBRARIES.items():
-        source = Path(folder, name)
+        source = Path(folder, FOLDERS[name][0], name)
         include = Path(sysconfig.get_paths()["include"]) if name in EXTENSIONS else None
         problems[name] = build(source, Path(folder, library), checksum(Path(folder)), include)
     return problems

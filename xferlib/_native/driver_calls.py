@@ -1,4 +1,4 @@
-"""The functions of `calls.c` beside this file; where it is not compiled, ctypes calls C functions by their addresses.
+"""The functions of the folders `calls` and `front`; where they are not compiled, ctypes calls C functions by address.
 
 A call with three integers takes 0.1 us, and 0.8 through ctypes. Binding gives a function of C, one through ctypes, or
 None where the caller then does the same in Python: the setting ``native`` and the compiler's absence are looked at when
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from xferlib import _native
 
 _FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a fifth of what importing xferlib does
-SOURCE = f"{_FOLDER}{os.sep}calls.c"
+SOURCE = f"{_FOLDER}{os.sep}calls{os.sep}calls.c"
 LIBRARY = f"{_FOLDER}{os.sep}{'_calls.pyd' if sys.platform == 'win32' else '_calls.abi3.so'}"
 MODULE = f"{__package__}._calls"
 

@@ -185,11 +185,11 @@ def _finish(handle: Any, error: int, setup: StreamSetup, backend: Backend, strea
 # --- for calls that C makes by itself: see `stager.c`
 
 
-def addresses() -> tuple[int, int]:
+def addresses() -> dict[str, int]:
     """The addresses of the C functions that make a whole transfer, and tell whether other threads want the cores."""
     library = _native.library()
-    copies, tells = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (library.xf_copy, library.xf_is_crowded))
-    return copies, tells
+    functions = {"stage": library.xf_copy, "is_crowded": library.xf_is_crowded}
+    return {name: ctypes.cast(each, ctypes.c_void_p).value or 0 for name, each in functions.items()}
 
 
 def prepared(

@@ -10,7 +10,7 @@
 
 #include "stager.h"
 
-#include "threads.h"
+#include "../staging/threads.h"
 
 #include <string.h>
 

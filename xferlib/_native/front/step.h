@@ -3,8 +3,8 @@
 #ifndef XFERLIB_STEP_H
 #define XFERLIB_STEP_H
 
-#include "lease.h"
-#include "strided.h"
+#include "../calls/lease.h"
+#include "../staging/strided.h"
 
 #include <stdint.h>
 

@@ -3,7 +3,7 @@
 #ifndef XFERLIB_FRONT_H
 #define XFERLIB_FRONT_H
 
-#include "lease.h"
+#include "../calls/lease.h"
 
 PyObject *xf_bind_front(PyObject *module, PyObject *arguments);
 PyObject *xf_add_library(PyObject *module, PyObject *arguments);

@@ -1,4 +1,4 @@
-/* Copies by the driver that are over for the caller when they return: see calls.c. */
+/* Copies by the driver that are over for the caller when they return: see copier.c. */
 
 #ifndef XFERLIB_COPIER_H
 #define XFERLIB_COPIER_H
@@ -33,6 +33,7 @@ typedef struct {
 enum { NOT_ASKED = -1 };
 enum { PINNED = 1 }; /* CUDA's CU_MEMORYTYPE_HOST */
 
+int xf_is_word(PyObject *given, word *found); /* of calls.c */
 int xf_kind_of(const copier *c, const char *host);
 int xf_copy(copier *c, word device, word memory, size_t nbytes, void *stream);
 int xf_is_over(copier *c, void *stream);

@@ -3,8 +3,8 @@
 #ifndef XFERLIB_STAGER_H
 #define XFERLIB_STAGER_H
 
-#include "copier.h"
-#include "staging.h"
+#include "../calls/copier.h"
+#include "../staging/staging.h"
 
 enum { STREAMS = 5 };
 

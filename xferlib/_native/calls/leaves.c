@@ -4,7 +4,7 @@
    microsecond, and a copy that is enqueued one and a half. Here they cost 50 ns, and what the driver takes. */
 
 #include "leaves.h"
-#include "front.h"
+#include "../front/front.h"
 
 #include <stdlib.h>
 

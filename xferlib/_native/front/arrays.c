@@ -1,0 +1,271 @@
+/* What an array is: where its elements lie, and of which type they are.
+
+   A NumPy array's own memory tells, as its C API promises; torch's exchange API of DLPack does; other libraries are asked
+   through Python. */
+
+#include "arrays.h"
+
+#include <stddef.h>
+#include <string.h>
+
+typedef struct {
+    PyObject_HEAD
+    PyTypeObject *scalars;
+} descriptor; /* the first field of PyArray_Descr, likewise */
+
+static int is_shape(description *d, int axes, const int64_t *extents)
+{
+    if (axes < 0 || axes > MOST_AXES)
+        return 0;
+    d->axes = axes;
+    d->count = 1;
+    d->is_swapped = 0;
+    d->strides = NULL;
+    for (int i = 0; i < axes; ++i) {
+        d->extents[i] = extents[i];
+        if (__builtin_mul_overflow(d->count, (Py_ssize_t)extents[i], &d->count))
+            return 0;
+    }
+    return !__builtin_mul_overflow(d->count, front.elements[d->element].itemsize, &d->nbytes);
+}
+
+static int see_memory(const ndarray *a, description *d)
+{
+    if (!is_shape(d, a->axes, (const int64_t *)a->extents))
+        return 0;
+    d->data = a->data;
+    d->strides = a->strides;
+    d->is_c = a->flags & C_ORDER;
+    d->is_pinned = 0;
+    d->kind = ON_CPU;
+    d->index = 0;
+    return 1;
+}
+
+/* Whether a dtype and the element of a number, which a table has for an equal dtype, are of one type: a dtype made by
+   newbyteorder or read by pickle is. Long long is equal to long, and another type: Python keeps which one it is. */
+static int is_of_type(PyObject *dtype, int number)
+{
+    return ((const descriptor *)dtype)->scalars == ((const descriptor *)front.elements[number].dtype)->scalars;
+}
+
+/* The number of the element of an array's dtype, from a table; -1 if none. */
+static int found_in(PyObject *table, const ndarray *a)
+{
+    PyObject *found = PyDict_GetItemWithError(table, a->dtype);
+    int number = found ? (int)PyLong_AsLong(found) : -1;
+    return number >= 0 && is_of_type(a->dtype, number) ? number : -1;
+}
+
+/* Whether a NumPy array has a dtype that every device holds; then `d` describes it. */
+int xf_see_host(PyObject *array, description *d)
+{
+    const ndarray *a = (const ndarray *)array;
+    for (d->element = 0; d->element < front.element_count; ++d->element)
+        if (front.elements[d->element].dtype == a->dtype)
+            return see_memory(a, d);
+    return (d->element = found_in(front.dtypes, a)) >= 0 && see_memory(a, d);
+}
+
+/* The same of an array in the other byte order. */
+int xf_see_swapped(PyObject *array, description *d)
+{
+    const ndarray *a = (const ndarray *)array;
+    if ((d->element = found_in(front.swapped, a)) < 0 || !see_memory(a, d))
+        return 0;
+    d->is_swapped = 1;
+    return 1;
+}
+
+static int is_in_order(const DLTensor *t)
+{
+    int64_t step = 1;
+    if (!t->strides)
+        return 1;
+    for (int i = t->axes - 1; i >= 0; --i) {
+        if (t->extents[i] != 1 && t->strides[i] != step)
+            return 0;
+        step *= t->extents[i];
+    }
+    return 1;
+}
+
+/* Whether a question about an array is answered by True; also where it fails. */
+static int is_so(PyObject *question, PyObject *array)
+{
+    PyObject *answer;
+    int result;
+    if (!question)
+        return 0;
+    answer = PyObject_CallFunctionObjArgs(question, array, NULL);
+    result = answer != Py_False;
+    Py_XDECREF(answer);
+    return result;
+}
+
+static int is_recorded(const library *l)
+{
+    PyObject *answer;
+    if (!l->recording)
+        return 0;
+    answer = PyObject_CallNoArgs(l->recording);
+    Py_XDECREF(answer);
+    return answer != Py_None;
+}
+
+static int see_exchanged(const library *l, PyObject *array, description *d)
+{
+    DLTensor t;
+    if (is_so(l->is_negated, array) || is_recorded(l))
+        return 0;
+    if (l->exchange->describe(array, &t) || !t.data || t.lanes != 1 || t.index < 0 || t.index >= MOST_INDEX)
+        return 0;
+    for (d->element = 0; d->element < front.element_count; ++d->element)
+        if (front.elements[d->element].code == t.code && front.elements[d->element].bits == t.bits)
+            break;
+    if (d->element == front.element_count || !is_shape(d, t.axes, t.extents))
+        return 0;
+    d->data = (char *)t.data + t.offset;
+    d->is_c = is_in_order(&t);
+    if (!d->is_c) {
+        for (int i = 0; i < t.axes; ++i)
+            if (__builtin_mul_overflow((Py_ssize_t)t.strides[i], front.elements[d->element].itemsize, &d->steps[i]))
+                return 0;
+        d->strides = d->steps;
+    }
+    d->kind = t.kind;
+    d->index = t.index;
+    return t.code != COMPLEX || !is_so(l->is_conjugate, array);
+}
+
+static int see_whole(const library *l, PyObject *array, description *d)
+{
+    PyObject *found = PyObject_CallFunctionObjArgs(l->whole, array, NULL), *extents, *dtype;
+    int64_t numbers[MOST_AXES];
+    Py_ssize_t axes;
+    int is_seen = 0;
+    if (found && PyTuple_Check(found) && PyTuple_Size(found) == 3) {
+        d->data = (char *)(uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(found, 0));
+        extents = PyTuple_GetItem(found, 1);
+        dtype = PyTuple_GetItem(found, 2);
+        axes = PyTuple_Check(extents) ? PyTuple_Size(extents) : MOST_AXES + 1;
+        for (Py_ssize_t i = 0; i < axes && axes <= MOST_AXES; ++i)
+            numbers[i] = PyLong_AsLongLong(PyTuple_GetItem(extents, i));
+        for (d->element = 0; d->element < front.element_count; ++d->element)
+            if (front.elements[d->element].dtype == dtype)
+                break;
+        d->is_c = 1;
+        d->kind = ON_CUDA;
+        d->index = 0; /* a library of several devices is not described so */
+        is_seen = axes <= MOST_AXES && d->element < front.element_count && is_shape(d, (int)axes, numbers);
+    }
+    Py_XDECREF(found);
+    return is_seen && !PyErr_Occurred();
+}
+
+/* Whether an array is memory like any other: then `d` describes it. */
+int xf_see(const library *l, PyObject *array, description *d)
+{
+    if (l->type == front.ndarray)
+        return xf_see_host(array, d);
+    if (l->exchange)
+        return see_exchanged(l, array, d);
+    return l->whole && see_whole(l, array, d);
+}
+
+/* Whether an array surely lies in a block of a pinned pool, or is a view of one that does: the driver copies any size of it. */
+int xf_is_lent(PyObject *array)
+{
+    PyObject *base = ((const ndarray *)array)->base;
+    while (base && (PyObject *)Py_TYPE(base) == front.ndarray)
+        base = ((const ndarray *)base)->base;
+    for (int i = 0; base && i < front.end_count; ++i)
+        if (front.ends[i]->lease == (PyObject *)Py_TYPE(base))
+            return 1;
+    return 0;
+}
+
+int xf_are_alike(const description *one, const description *other)
+{
+    return one->element == other->element && one->axes == other->axes &&
+           !memcmp(one->extents, other->extents, (size_t)one->axes * sizeof *one->extents);
+}
+
+/* Whether elements of an array share memory: nothing may be written there. */
+int xf_repeats(const description *d)
+{
+    for (int i = 0; !d->is_c && d->strides && i < d->axes; ++i)
+        if (d->extents[i] > 1 && !d->strides[i])
+            return 1;
+    return 0;
+}
+
+/* Describe an array once more, with its strides where they are. Few have many axes, so that most of the room for them is not
+   touched: after other work each line of it comes from memory. */
+void xf_describe_again(description *other, const description *d)
+{
+    memcpy(other, d, offsetof(description, extents) + (size_t)d->axes * sizeof *d->extents);
+}
+
+/* What arrives of an array as the element of that number; 0 where Python is to decide, or to refuse. */
+int xf_is_converted(const description *src, int number, description *arriving)
+{
+    const element *given = &front.elements[src->element], *wanted = &front.elements[number];
+    xf_describe_again(arriving, src);
+    arriving->is_swapped = 0;
+    if (number == src->element && !src->is_swapped)
+        return 1;
+    arriving->element = number;
+    if (given->code == COMPLEX && wanted->code != COMPLEX)
+        return 0;
+    return !__builtin_mul_overflow(src->count, wanted->itemsize, &arriving->nbytes);
+}
+
+/* Whether an array that is not in C order fills its memory without gaps, as a transposed one: the device may put it in order. */
+int xf_is_dense(const description *d)
+{
+    Py_ssize_t span = front.elements[d->element].itemsize;
+    for (int i = 0; i < d->axes; ++i)
+        span += (d->extents[i] - 1) * d->strides[i];
+    return span == d->nbytes;
+}
+
+/* The number of the element that a dtype, a scalar type or a name means; -1 where Python is to look at it. */
+int xf_element_of(PyObject *dtype)
+{
+    PyObject *found;
+    int is_dtype = PyObject_TypeCheck(dtype, (PyTypeObject *)front.dtype), number;
+    if (!PyUnicode_CheckExact(dtype) && !PyType_Check(dtype) && !is_dtype)
+        return -1; /* of another type: its hash may be anything */
+    found = PyDict_GetItemWithError(front.dtypes, dtype);
+    number = found ? (int)PyLong_AsLong(found) : -1;
+    return number < 0 || !is_dtype || is_of_type(dtype, number) ? number : -1;
+}
+
+/* Describe an array in host memory for strided.c: neighbouring axes that are one in memory become one. */
+void xf_lay_out(const description *d, int wanted, Layout *layout)
+{
+    int last = -1;
+    for (int i = 0; i < d->axes; ++i) {
+        if (d->extents[i] == 1)
+            continue;
+        if (last >= 0 && layout->strides[last] == d->strides[i] * d->extents[i]) {
+            layout->extents[last] *= d->extents[i];
+        } else {
+            ++last;
+            layout->extents[last] = d->extents[i];
+        }
+        layout->strides[last] = d->strides[i];
+    }
+    if (last < 0) {
+        last = 0;
+        layout->extents[0] = 1;
+        layout->strides[0] = front.elements[d->element].itemsize;
+    }
+    layout->axes = last + 1;
+    layout->host_size = front.elements[d->element].itemsize;
+    layout->device_size = front.elements[wanted].itemsize;
+    layout->host_type = d->element;
+    layout->device_type = wanted;
+    layout->is_swapped = d->is_swapped;
+}

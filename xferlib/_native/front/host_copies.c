@@ -1,0 +1,174 @@
+/* Copies between two arrays in host memory, of any layouts and dtypes.
+
+   Small ones are made with the GIL held, which another thread would take as long to give back. */
+
+#include "transfers.h"
+
+#include "../staging/plain.h"
+#include "arrays.h"
+#include "front.h"
+#include "results.h"
+
+enum { GIL_KEPT_MOST = 64 << 10, SHORT_ROW = 8 }; /* bytes; elements */
+
+/* Copy between two host arrays, of which `plain` is in C order, as is the other one where it has no layout. */
+static void copy_by_threads(const Layout *layout, char *host, const description *plain, int is_gathered)
+{
+    front.copy(layout, host, plain->data, plain->nbytes, is_gathered, front.helper_nbytes, front.helpers, front.most_threads,
+               front.spin_ns);
+}
+
+/* Copy bytes between two host arrays; 0, with nothing done, where they share memory. */
+static int copy_bytes(const description *dst, const description *src)
+{
+    size_t nbytes = (size_t)src->nbytes;
+    if ((uintptr_t)dst->data < (uintptr_t)src->data + nbytes && (uintptr_t)src->data < (uintptr_t)dst->data + nbytes)
+        return 0;
+    if (nbytes <= GIL_KEPT_MOST) {
+        copy_plain(dst->data, src->data, nbytes);
+        return 1;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    copy_by_threads(NULL, src->data, dst, 1);
+    Py_END_ALLOW_THREADS
+    return 1;
+}
+
+/* Whether an array of at least one element has bytes in common with one in C order, or may have. */
+static int may_overlap(const description *one, const description *other)
+{
+    uintptr_t low = (uintptr_t)one->data, high = low + (size_t)front.elements[one->element].itemsize;
+    for (int i = 0; i < one->axes; ++i) {
+        Py_ssize_t reach = (one->extents[i] - 1) * one->strides[i];
+        if (reach < 0)
+            low += (uintptr_t)reach;
+        else
+            high += (uintptr_t)reach;
+    }
+    return low < (uintptr_t)other->data + (size_t)other->nbytes && (uintptr_t)other->data < high;
+}
+
+/* Whether two host arrays are small enough to be copied here; at least one of them must be in C order. */
+int xf_is_for_one_call(const description *src, const description *dst)
+{
+    return src->nbytes > 0 && src->nbytes < front.most_copied && dst->nbytes < front.most_copied;
+}
+
+/* Copy between two host arrays by strided.c, one of which is in C order and in native byte order. */
+static void spread_on_host(const description *host, const description *plain, int is_gathered)
+{
+    Layout layout;
+    xf_lay_out(host, plain->element, &layout);
+    copy_by_threads(&layout, host->data, plain, is_gathered);
+}
+
+/* Give two arrays of one shape, neither in C order, their axes in the order in which `dst` lies in memory, if it is dense: then it
+   is in C order, as strided.c wants one of them. Whether that is done. */
+static int is_turned(description *dst, description *src)
+{
+    int order[MOST_AXES], axes = dst->axes, is_c = 1;
+    Py_ssize_t here[MOST_AXES], there[MOST_AXES], size = front.elements[dst->element].itemsize;
+    int64_t extents[MOST_AXES];
+    for (int i = 0; i < axes; ++i) { /* the largest step first */
+        int place = i;
+        for (; place > 0 && dst->strides[order[place - 1]] < dst->strides[i]; --place)
+            order[place] = order[place - 1];
+        order[place] = i;
+    }
+    for (int i = axes; i--;) {
+        Py_ssize_t step = front.elements[src->element].itemsize;
+        for (int j = axes - 1; j > order[i]; --j)
+            step *= src->extents[j];
+        extents[i] = dst->extents[order[i]];
+        there[i] = dst->strides[order[i]];
+        here[i] = src->strides ? src->strides[order[i]] : step;
+        if (extents[i] > 1 && there[i] != size)
+            return 0;
+        size *= extents[i];
+    }
+    size = front.elements[src->element].itemsize;
+    for (int i = axes; i--; size *= extents[i]) {
+        is_c &= extents[i] == 1 || here[i] == size;
+        dst->extents[i] = src->extents[i] = extents[i];
+        dst->steps[i] = there[i];
+        src->steps[i] = here[i];
+    }
+    dst->strides = dst->steps;
+    src->strides = src->steps;
+    dst->is_c = 1;
+    src->is_c = is_c;
+    return 1;
+}
+
+/* Whether the last two axes of an array have elements enough for a block of them to be worth converting. */
+static int has_rows(const description *d)
+{
+    int64_t last = d->extents[d->axes - 1];
+    return last >= SHORT_ROW && (d->axes < 2 || last * d->extents[d->axes - 2] >= SHORT_ROW * SHORT_ROW);
+}
+
+/* Copy between two host arrays of as many elements; 0, with nothing done, where they may share memory, or are as no way here
+   takes them. */
+int xf_copy_on_host(const description *src, const description *dst)
+{
+    description turned_dst, turned_src, host;
+    const description *plain;
+    int is_gathered;
+    /* Where `src` is in C order, to scatter it takes as long as this, on average. */
+    if (!dst->is_c && !dst->is_swapped && (!src->is_c || src->is_swapped)) {
+        xf_describe_again(&turned_dst, dst);
+        xf_describe_again(&turned_src, src);
+        if (is_turned(&turned_dst, &turned_src) && (!is_changed(src, dst) || has_rows(&turned_dst)))
+            dst = &turned_dst, src = &turned_src;
+    }
+    if (src->is_c && dst->is_c && !is_changed(src, dst))
+        return copy_bytes(dst, src);
+    is_gathered = dst->is_c;
+    xf_describe_again(&host, is_gathered ? src : dst);
+    plain = is_gathered ? dst : src;
+    if (!plain->is_c || plain->is_swapped || xf_repeats(dst) || (uintptr_t)plain->data % (size_t)front.elements[plain->element].itemsize)
+        return 0;
+    if (!host.strides) { /* in C order */
+        Py_ssize_t step = front.elements[host.element].itemsize;
+        for (int i = host.axes - 1; i >= 0; step *= host.extents[i--])
+            host.steps[i] = step;
+        host.strides = host.steps;
+    }
+    if (may_overlap(&host, plain))
+        return 0;
+    if (src->nbytes <= GIL_KEPT_MOST && dst->nbytes <= GIL_KEPT_MOST) {
+        spread_on_host(&host, plain, is_gathered);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        spread_on_host(&host, plain, is_gathered);
+        Py_END_ALLOW_THREADS
+    }
+    return 1;
+}
+
+/* A new NumPy array with the elements of one in host memory; NULL, with or without an error set, where Python is to do it.
+   NumPy's own copy of `x`, its own array, knows arrays without elements, and keeps a dtype that is another object than the one
+   that NumPy has for it, such as one with metadata. */
+PyObject *xf_copied_on_host(PyObject *x, const description *src, const description *arriving)
+{
+    PyObject *result;
+    description dst;
+    int is_here = xf_is_for_one_call(src, arriving), is_usual = !x || ((const ndarray *)x)->dtype == front.elements[src->element].dtype;
+    if (x && !(is_here && is_usual) && !is_changed(src, arriving) && src->nbytes < front.most_copied)
+        return front.new_copy(x, 0);
+    result = is_here ? xf_host_array(arriving, NULL, NULL) : NULL;
+    if (result && xf_see_host(result, &dst) && xf_copy_on_host(src, &dst))
+        return result;
+    Py_XDECREF(result);
+    return NULL;
+}
+
+/* A copy of a NumPy array of up to `most` bytes and of a dtype that every device holds; NULL, without an error but for the
+   copy's own, of any other object. */
+PyObject *xf_small_copy(PyObject *object, Py_ssize_t most)
+{
+    description d;
+    if (!front.new_copy || (PyObject *)Py_TYPE(object) != front.ndarray || !xf_see_host(object, &d) || d.nbytes > most)
+        return NULL;
+    return front.new_copy(object, 0);
+}

@@ -1,0 +1,268 @@
+/* What Python tells: the functions that C asks, the limits, the elements of arrays, the libraries, and the devices.
+
+   xferlib/_api/front.py gives them, by the names that stand in the lists here. */
+
+#include "tables.h"
+
+#include "front.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NUMPY_ABI = 0x02000000, ABI_VERSION = 0, NEW_COPY = 85, NEW_FROM_DTYPE = 94, SET_BASE = 282 }; /* its table */
+
+struct tables front;
+
+/* --- dictionaries, whose values go to the fields of a struct */
+
+typedef struct {
+    const char *name;
+    size_t offset;
+} field;
+
+#define LENGTH(list) ((int)(sizeof(list) / sizeof *(list)))
+
+static const field objects[] = {
+    {"number", offsetof(struct tables, number)},       {"scopes", offsetof(struct tables, scopes)},
+    {"scope", offsetof(struct tables, scope)},         {"may_skip", offsetof(struct tables, may_skip)},
+    {"settle", offsetof(struct tables, settle)},       {"introduce", offsetof(struct tables, introduce)},
+    {"resolve", offsetof(struct tables, resolve)},     {"to_device", offsetof(struct tables, to_device)},
+    {"to_host", offsetof(struct tables, to_host)},     {"ndarray", offsetof(struct tables, ndarray)},
+    {"device", offsetof(struct tables, device)},       {"stream", offsetof(struct tables, stream)},
+    {"dtype", offsetof(struct tables, dtype)},         {"dtypes", offsetof(struct tables, dtypes)},
+    {"swapped", offsetof(struct tables, swapped)},
+};
+
+static const field limits_of_calls[] = {
+    {"most_up", offsetof(struct tables, most_up)},
+    {"most_down", offsetof(struct tables, most_down)},
+    {"most_copied", offsetof(struct tables, most_copied)},
+    {"least_through", offsetof(struct tables, least_through)},
+    {"most_through", offsetof(struct tables, most_through)},
+    {"most_spread", offsetof(struct tables, most_spread)},
+    {"scratch", offsetof(struct tables, scratch)},
+    {"least_looped", offsetof(struct tables, least_looped)},
+    {"least_looped_up", offsetof(struct tables, least_looped_up)},
+    {"least_looped_down", offsetof(struct tables, least_looped_down)},
+    {"most_ordered", offsetof(struct tables, most_ordered)},
+    {"least_reordered", offsetof(struct tables, least_reordered)},
+    {"least_narrowed", offsetof(struct tables, least_narrowed)},
+    {"least_halved", offsetof(struct tables, least_halved)},
+    {"least_quartered", offsetof(struct tables, least_quartered)},
+};
+
+static const field functions_of_library[] = {
+    {"whole", offsetof(library, whole)},               {"is_negated", offsetof(library, is_negated)},
+    {"is_conjugate", offsetof(library, is_conjugate)}, {"recording", offsetof(library, recording)},
+    {"maker", offsetof(library, maker)},               {"note_write", offsetof(library, note_write)},
+};
+
+static const field functions_of_end[] = {
+    {"empty", offsetof(end, empty)},
+    {"empty_on", offsetof(end, empty_on)},
+    {"hold", offsetof(end, hold)},
+    {"pointer", offsetof(end, pointer)},
+    {"stream", offsetof(end, stream)},
+    {"is_current", offsetof(end, is_current)},
+    {"pinned", offsetof(end, pinned)},
+    {"scratch", offsetof(end, scratch)},
+    {"result", offsetof(end, result)},
+    {"lease", offsetof(end, lease)},
+    {"free", offsetof(end, free)},
+    {"dead", offsetof(end, dead)},
+    {"pool", offsetof(end, pool)},
+    {"is_followed", offsetof(end, is_followed)},
+    {"prepare", offsetof(end, staged.prepare)},
+    {"finish", offsetof(end, staged.finish)},
+    {"describe", offsetof(end, steps.describe)},
+};
+
+static const field addresses_of_end[] = { /* of functions in C; one may be for both directions */
+    {"send", offsetof(end, up.copier.copy)},
+    {"fetch", offsetof(end, down.copier.copy)},
+    {"enqueue", offsetof(end, up.copier.enqueue)},
+    {"fetch_later", offsetof(end, down.copier.enqueue)},
+    {"current", offsetof(end, up.copier.current)},
+    {"query", offsetof(end, up.copier.query)},
+    {"attribute", offsetof(end, up.copier.attribute)},
+    {"attribute", offsetof(end, down.copier.attribute)},
+    {"wait", offsetof(end, up.copier.wait)},
+    {"wait", offsetof(end, down.copier.wait)},
+    {"is_captured", offsetof(end, up.copier.is_captured)},
+    {"launch", offsetof(end, steps.launch)},
+    {"gather", offsetof(end, up.c.gather)},
+    {"scatter", offsetof(end, down.c.scatter)},
+    {"stage", offsetof(end, staged.copy)},
+    {"is_crowded", offsetof(end, staged.is_crowded)},
+};
+
+enum { OBJECT, SIZE, ADDRESS };
+
+/* Write a value to a field: whether that is possible. */
+static int keep(PyObject *value, int kind, char *place)
+{
+    if (kind == OBJECT) {
+        PyObject *object = value == Py_None ? NULL : Py_NewRef(value);
+        memcpy(place, &object, sizeof object);
+    } else if (kind == SIZE) {
+        Py_ssize_t size = PyLong_AsSsize_t(value);
+        memcpy(place, &size, sizeof size);
+    } else {
+        void *address = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(value); /* a function's is as wide: POSIX says so */
+        memcpy(place, &address, sizeof address);
+    }
+    return !PyErr_Occurred();
+}
+
+/* Write the values of a dictionary to the fields of those names; one that is absent, where it may be, stays as it is. */
+static int fill(const field *fields, int count, PyObject *values, int kind, int may_be_absent, void *target)
+{
+    Py_ssize_t known = 0;
+    for (int i = 0; i < count; ++i) {
+        PyObject *value = PyDict_GetItemString(values, fields[i].name);
+        known += value && (!i || strcmp(fields[i].name, fields[i - 1].name));
+        if (value && !keep(value, kind, (char *)target + fields[i].offset))
+            return 0;
+        if (!value && !may_be_absent) {
+            PyErr_SetString(PyExc_KeyError, fields[i].name);
+            return 0;
+        }
+    }
+    if (known == PyDict_Size(values))
+        return 1;
+    if (!PyErr_Occurred())
+        PyErr_Format(PyExc_KeyError, "%R has names that C does not know", values);
+    return 0;
+}
+
+/* --- what does not change while the process lives */
+
+static int takes_numpy(PyObject *capsule)
+{
+    void **table = PyCapsule_GetPointer(capsule, NULL);
+    if (!table)
+        return 0;
+    if (((unsigned (*)(void))table[ABI_VERSION])() >> 24 != NUMPY_ABI >> 24) {
+        PyErr_SetString(PyExc_RuntimeError, "this NumPy has another ABI");
+        return 0;
+    }
+    front.new_copy = (PyObject * (*)(PyObject *, int)) table[NEW_COPY];
+    front.new_array = (PyObject * (*)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *))
+        table[NEW_FROM_DTYPE];
+    front.set_base = (int (*)(PyObject *, PyObject *))table[SET_BASE];
+    return 1;
+}
+
+static int intern_names(void)
+{
+    const struct {
+        PyObject **name;
+        const char *text;
+    } all[] = {
+        {&front.names.backend, "backend"}, {&front.names.capture, "capture"}, {&front.names.copy, "copy"},
+        {&front.names.device, "device"},   {&front.names.dtype, "dtype"},     {&front.names.handle, "handle"},
+        {&front.names.out, "out"},         {&front.names.pinned, "pinned"},   {&front.names.raw, "_raw"},
+        {&front.names.reuses, "_reuses"},  {&front.names.stream, "stream"},
+    };
+    for (int i = 0; i < LENGTH(all); ++i)
+        if (!*all[i].name && !(*all[i].name = PyUnicode_InternFromString(all[i].text)))
+            return 0;
+    return 1;
+}
+
+/* Keep what bind_front() is given: whether that is possible. */
+int xf_fill_tables(PyObject *things, PyObject *limits, PyObject *elements, PyObject *numpy)
+{
+    if (!fill(objects, LENGTH(objects), things, OBJECT, 0, &front) ||
+        !fill(limits_of_calls, LENGTH(limits_of_calls), limits, SIZE, 0, &front))
+        return 0;
+    front.element_count = 0;
+    for (Py_ssize_t i = 0; i < PyList_Size(elements) && i < MOST_TYPES; ++i) {
+        element *each = &front.elements[i];
+        if (!PyArg_ParseTuple(PyList_GetItem(elements, i), "Obbn", &each->dtype, &each->code, &each->bits, &each->itemsize))
+            return 0;
+        Py_INCREF(each->dtype);
+        front.element_count = (int)i + 1;
+    }
+    return takes_numpy(numpy) && intern_names();
+}
+
+/* --- libraries and devices */
+
+static void *kept(const void *entry, size_t size)
+{
+    void *copy = malloc(size);
+    if (!copy)
+        return PyErr_NoMemory();
+    return memcpy(copy, entry, size);
+}
+
+/* (type of arrays, whether they are known here, capsule of the exchange API or None, functions, the library's dtypes) -> its
+   number, -1 where there is no room */
+PyObject *xf_add_library(PyObject *module, PyObject *arguments)
+{
+    PyObject *type, *exchange, *functions, *dtypes;
+    library l = {0};
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OpOO!O!", &type, &l.is_known, &exchange, &PyDict_Type, &functions, &PyTuple_Type, &dtypes))
+        return NULL;
+    if (front.library_count == MOST_ENTRIES)
+        return PyLong_FromLong(-1);
+    if (exchange != Py_None) {
+        l.exchange = PyCapsule_GetPointer(exchange, "dlpack_exchange_api");
+        if (!l.exchange)
+            return NULL;
+        if (l.exchange->major != 1 || !l.exchange->describe || !l.exchange->current_stream)
+            l.exchange = NULL;
+    }
+    if (!fill(functions_of_library, LENGTH(functions_of_library), functions, OBJECT, 1, &l))
+        return NULL;
+    l.type = Py_NewRef(type);
+    l.dtypes = Py_NewRef(dtypes);
+    if (PyTuple_Size(dtypes) != front.element_count)
+        l.maker = NULL; /* it would not know which one is meant */
+    front.libraries[front.library_count] = kept(&l, sizeof l);
+    return front.libraries[front.library_count] ? PyLong_FromLong(front.library_count++) : NULL;
+}
+
+/* (device, number of its library, index, kind, functions, addresses, context) -> its number, -1 where there is no room; `kind` as
+   in DLPack, 0 for a device that is left to Python */
+PyObject *xf_add_end(PyObject *module, PyObject *arguments)
+{
+    PyObject *device, *functions, *addresses;
+    unsigned long long context;
+    int number;
+    end e = {0};
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OiiiO!O!K", &device, &number, &e.index, &e.kind, &PyDict_Type, &functions, &PyDict_Type,
+                          &addresses, &context))
+        return NULL;
+    if (front.end_count == MOST_ENTRIES || e.index < 0 || e.index >= MOST_INDEX || number >= front.library_count)
+        return PyLong_FromLong(-1);
+    if (number < 0 || !front.libraries[number]->is_known)
+        e.kind = 0;
+    else
+        e.library = front.libraries[number];
+    if (!fill(functions_of_end, LENGTH(functions_of_end), functions, OBJECT, 1, &e) ||
+        !fill(addresses_of_end, LENGTH(addresses_of_end), addresses, ADDRESS, 1, &e))
+        return NULL;
+    e.device = Py_NewRef(device);
+    e.context = context;
+    e.up.copier.is_upward = 1;
+    front.ends[front.end_count] = kept(&e, sizeof e);
+    if (!front.ends[front.end_count])
+        return NULL;
+    if (e.kind != ON_CPU && number >= 0)
+        front.libraries[number]->ends[e.index] = front.ends[front.end_count];
+    return PyLong_FromLong(front.end_count++);
+}
+
+/* Know no library and no device any more: some are gone, or other ones now. */
+PyObject *xf_forget_ends(PyObject *module, PyObject *ignored)
+{
+    (void)module;
+    (void)ignored;
+    front.library_count = front.end_count = 0;
+    Py_RETURN_NONE;
+}
