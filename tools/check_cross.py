@@ -93,7 +93,7 @@ def stressed_by_wine() -> int:
         return 0
     with tempfile.TemporaryDirectory() as name:
         program = Path(name, "stress.exe")
-        sources = ["tools/staging_stress.c", *(f"xferlib/_native/staging/{each}" for each in ("ring.c", "strided.c"))]
+        sources = ["tools/staging_stress.c", *map(str, build.parts(build.FOLDER, "staging.c"))]
         flags = [flag for flag in build.flags("win32") if flag not in ("-shared", "-fvisibility=hidden")]
         command = [sys.executable, "-m", "ziglang", "cc", "-target", "x86_64-windows-gnu", *flags, "-o", str(program)]
         subprocess.run([*command, *sources], cwd=ROOT, check=True)

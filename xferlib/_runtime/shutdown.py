@@ -13,9 +13,9 @@ user's daemon thread need never end. So before that, in an exit handler:
 3. `await_threads`, called by one of these steps, waits for threads inside the library or about to enter it, for a
    bounded time.
 
-Left are threads in the user's own code, and those for which that time was too short: `_native/calls/ending.c` stops one where
-it would abort the process, as every daemon thread stops from Python 3.14 on. Where it is not compiled, such a thread
-aborts the process, as it does without this library.
+Left are threads in the user's own code, and those for which that time was too short: `_native/calls/ending.c` stops
+one where it would abort the process, as every daemon thread stops from Python 3.14 on. Where it is not compiled, such a
+thread aborts the process, as it does without this library.
 
 No lock protects the state here. `_finisher` is set once, and each thread compares itself with it. `_forever` is locked
 at import and never released: threads park by acquiring it. The tables are filled when modules are imported, and read by

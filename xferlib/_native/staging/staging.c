@@ -19,147 +19,26 @@
 
    Each transfer's `lock` protects its regions, queues, counts and error; bytes are copied without it, and an upload's
    driver calls made without it. `marking` is taken after it or alone, and only by recordings; the ring's lock after it or
-   alone. The `pool` lock protects the helpers, the queue for them, the list of all transfers, and `wanted`, `called`,
+   alone. The lock of the pool in helpers.c protects the helpers, the queue for them, the list of all transfers, and `wanted`, `called`,
    `helping` and `following` of each transfer; it is never held together with another. A block belongs to the threads that
    have its pieces, and the last of them gives it on. xf_end() returns when no helper is left in the transfer: only then
    may its memory go. */
 
-#include "threads.h"
+#include "state.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "staging.h"
-
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
-#define LAP 4 /* pieces that a thread does before it checks whether it is wanted elsewhere */
 #define ROUNDS 16            /* pieces for each thread, before pieces grow with the transfer */
-#define UPWARD_SHARE 10      /* sixteenths of the threads that upload while downloads are at work too */
 #define PATIENCE_NS 50000000 /* how long Ctrl-C may have to wait for a thread that itself waits for others */
-#define CROWDED_NS 10000000  /* how long none spins, nor comes to a busy core, once one has lost its core to another thread */
-#define KEPT_NS 100000       /* how long it is not asked again whether cores are idle */
-#define HOST_PIECE (512 << 10) /* most bytes that a thread copies at a time between two host arrays of a loop: less is slower */
-#define LATE_PIECE (128 << 10) /* the same of plain bytes where helpers sleep: who comes late has little to do at the end */
-#define HOST_PATIENT_FROM (32 << 20) /* bytes from which on helpers come to busy cores too */
-#define HOST_PAST_FROM (16 << 20) /* bytes of such a copy that goes past the processor's caches */
-#define LINE 64   /* bytes of a line of the cache */
-#define PAGE 4096 /* bytes, to which blocks are aligned in their chunks */
-#define WOKEN_AT_ONCE 2      /* threads that one thread wakes: those wake more, or it would be busy with nothing else */
+#define PAGE 4096            /* bytes, to which blocks are aligned in their chunks */
 
-typedef struct {
-    int64_t begun_ns, ended_ns; /* when the piece was filled or emptied */
-    int64_t nbytes;
-    int64_t thread; /* a helper's number, -1, -2, ...; of any other its thread_number() */
-} Mark; /* what a recording wants to know of one piece */
-
-typedef struct {
-    Chunk *chunk;   /* NULL: the place is vacant */
-    char *memory;   /* where in it */
-    Region region;
-    int64_t offset, nbytes; /* in the region */
-    int64_t share;          /* bytes of a piece; the last one may be smaller */
-    int64_t next, pieces;   /* the first piece that no thread has taken, and how many there are */
-    int64_t left;           /* pieces that are not done */
-    int is_settled;         /* the chunk may be filled, or has arrived */
-    int is_streamed;        /* it is filled, or emptied, past the processor's caches */
-} Block;
-
-typedef struct {
-    Block **blocks;
-    int64_t first, count, room;
-} Queue;
-
-struct Staging {
-    Setup setup;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    pthread_mutex_t marking; /* so that a recording's events are outside all blocks */
-    Region *regions;
-    int64_t region_count, region_room;
-    int64_t region, offset; /* where the next block begins */
-    int64_t total, begun;   /* bytes of all regions, and of the blocks that have been begun */
-    int64_t work;           /* bytes of all regions, on the side where they are more: what threads have to do */
-    int64_t following;      /* bytes of the next block, if that many are left */
-    int64_t asked, sent, done; /* blocks that have been begun, are enqueued, and are done */
-    int64_t all;               /* of all regions, once that is known; -1 before; atomic */
-    int64_t threads;           /* that share a block */
-    int64_t free_cores;        /* for helpers; -1 while nothing has asked */
-    int is_closed;             /* no region will be added */
-    Block *blocks; /* one for each chunk that it may have */
-    int64_t held;  /* chunks; atomic */
-    Queue free, arriving;
-    Block *open;   /* the block whose pieces are being handed out; NULL when all of them are */
-    int64_t error; /* the driver's first result that is not 0 */
-    int is_ending; /* no thread may take another piece */
-    int is_counted; /* among those at work */
-    int is_fresh;
-    int is_ended; /* a recording's event behind the last block is enqueued */
-    Mark *marks;
-    int64_t mark_count, mark_room;
-    int64_t spin_ns;
-    int64_t added;  /* how often regions were; atomic */
-    int64_t wanted, called, helping; /* helpers that may still come, that were called, and that are here */
-    Staging *following_wanted;       /* the next one that wants helpers */
-    Staging *before, *behind;        /* in the list of all */
-};
-
-static void push(Queue *queue, Block *block) {
-    queue->blocks[(queue->first + queue->count++) % queue->room] = block;
-}
-
-static Block *pop(Queue *queue) {
-    Block *block = queue->blocks[queue->first];
-    queue->first = (queue->first + 1) % queue->room;
-    queue->count--;
-    return block;
-}
-
-static int64_t least(int64_t one, int64_t two) {
-    return one < two ? one : two;
-}
-
-static int64_t most(int64_t one, int64_t two) {
-    return one > two ? one : two;
-}
-
-/* The largest multiple of `unit` up to `nbytes`, at least one. */
-static int64_t multiple(int64_t nbytes, int64_t unit) {
-    return most(nbytes / unit, 1) * unit;
-}
-
-static int64_t at_work[2]; /* downloads and uploads that are open; atomic */
-static int64_t last_ns;    /* when the last transfer ended; atomic */
-static int64_t crowded_ns; /* until when other threads are known to want the cores; atomic */
-
-static int way_of(const Staging *staging) {
-    return staging->setup.is_upward != 0;
-}
-
-/* It is not at work any more. */
-static void rest(Staging *staging) {
-    if (staging->is_counted) __atomic_sub_fetch(&at_work[way_of(staging)], 1, __ATOMIC_RELAXED);
-    staging->is_counted = 0;
-}
-
-/* Whether a helper has lately lost its core to another thread. One that spins uses up its time, and then has to wait for
-   more with a piece half done; one that has slept gets a core at once. */
-EXPORT int xf_is_crowded(void) {
-    int64_t until_ns = __atomic_load_n(&crowded_ns, __ATOMIC_RELAXED);
-    return until_ns && now_ns() < until_ns;
-}
+static int64_t last_ns; /* when the last transfer ended; atomic */
 
 static int is_shared(const Staging *staging) {
     return __atomic_load_n(&at_work[!way_of(staging)], __ATOMIC_RELAXED) > 0;
 }
 
 /* --- chunks */
-
-static int64_t held(const Staging *staging) {
-    return __atomic_load_n(&staging->held, __ATOMIC_RELAXED);
-}
 
 /* How many chunks it may have. Those of two directions at work fit the processor's caches only if each has few. */
 static int64_t chunk_limit(const Staging *staging) {
@@ -299,8 +178,6 @@ static int await_change(Staging *staging) {
     return wait_at_most(&staging->changed, &staging->lock, PATIENCE_NS);
 }
 
-static int help_another(Staging *staging);
-
 /* Wait, with the lock held, for a chunk: one of its own, or any. 0 after a while in which none has come. */
 static int await_chunk(Staging *staging) {
     const Setup *setup = &staging->setup;
@@ -340,7 +217,7 @@ static Block *open_down(Staging *staging) {
 }
 
 /* Between a chunk and one array: `nbytes` from `offset` on. */
-static void move_part(
+void move_part(
     int is_upward, int is_streamed, const Layout *layout, char *host, char *pinned, int64_t offset, int64_t nbytes) {
     if (layout != NULL) {
         int64_t first = offset / layout->device_size, count = nbytes / layout->device_size;
@@ -433,7 +310,7 @@ static int is_handed_out(const Staging *staging) {
 }
 
 /* Do up to `count` pieces in the calling thread, whose number a recording notes; 0 when there is no more for it. */
-static int run(Staging *staging, int64_t count, int64_t number) {
+int run_pieces(Staging *staging, int64_t count, int64_t number) {
     const Setup *setup = &staging->setup;
     pthread_mutex_lock(&staging->lock);
     while (count-- > 0) {
@@ -453,206 +330,6 @@ static int run(Staging *staging, int64_t count, int64_t number) {
     int is_over = is_handed_out(staging);
     pthread_mutex_unlock(&staging->lock);
     return !is_over;
-}
-
-/* --- threads that help: started when they are first wanted, and never ended; asleep they cost nothing */
-
-static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t wanted, left;
-    Staging *first;     /* of those that want more threads, in the order of their asking */
-    Staging *all;       /* every transfer that is open */
-    int64_t tickets;    /* threads that all of them want; read without the lock too */
-    int64_t watching;   /* threads that spin until there are tickets, rather than sleep; read without the lock too */
-    int64_t working[2]; /* threads in downloads and uploads, Python's too: two in turn end sooner than at once */
-    int64_t each_way;   /* how many of the pool there may be of either, where the other is not at work */
-    int64_t most;       /* threads of the pool that there may be */
-    int64_t threads, idle;
-    int is_prepared;
-} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wanted = PTHREAD_COND_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
-
-/* A forked child has none of the threads, and the thread that held the lock is not there to give it back. */
-static void forget_threads(void) {
-    pthread_mutex_init(&pool.lock, NULL);
-    pthread_cond_init(&pool.wanted, NULL);
-    pthread_cond_init(&pool.left, NULL);
-    pool.first = pool.all = NULL;
-    pool.tickets = pool.watching = pool.threads = pool.idle = pool.working[0] = pool.working[1] = 0;
-    at_work[0] = at_work[1] = 0;
-}
-
-/* More tickets, or fewer, with the pool's lock held. */
-static void tickets(int64_t more) {
-    __atomic_add_fetch(&pool.tickets, more, __ATOMIC_RELAXED);
-}
-
-static void pause_a_little(void) {
-#ifdef __SSE2__
-    for (int each = 0; each < 32; each++) _mm_pause();
-#else
-    sched_yield();
-#endif
-}
-
-/* How many threads may work in one direction, with the pool's lock held; one of them is Python's. Where both are
-   at work more upload: a thread copies data that a device has written faster than data in the program's memory. */
-static int64_t limit(int way) {
-    int64_t alone = pool.each_way + 1;
-    if (__atomic_load_n(&at_work[!way], __ATOMIC_RELAXED) == 0) return alone;
-    int64_t all = pool.most + 2, upward = all * UPWARD_SHARE / 16;
-    return least(way ? upward : all - upward, alone);
-}
-
-/* Put a staging, with the pool's lock held, at the end of the queue for threads. */
-static void enlist(Staging *staging) {
-    Staging **place = &pool.first;
-    while (*place != NULL) place = &(*place)->following_wanted;
-    *place = staging;
-    staging->following_wanted = NULL;
-}
-
-/* Take a staging, with the pool's lock held, out of the queue for threads. */
-static void withdraw(Staging *staging) {
-    Staging **place = &pool.first;
-    while (*place != NULL && *place != staging) place = &(*place)->following_wanted;
-    if (*place != NULL) *place = staging->following_wanted;
-    tickets(-staging->wanted);
-    staging->wanted = 0;
-}
-
-/* The first staging, with the pool's lock held, that a thread may join; NULL when there is none. */
-static Staging *next_wanted(void) {
-    Staging *staging = pool.first;
-    while (staging != NULL && pool.working[way_of(staging)] >= limit(way_of(staging))) staging = staging->following_wanted;
-    return staging;
-}
-
-/* Whether there is more help in one direction than there may be, and the other wants some. */
-static int is_wanted_elsewhere(int way) {
-    pthread_mutex_lock(&pool.lock);
-    int is_wanted = pool.working[way] > limit(way) && next_wanted() != NULL;
-    pthread_mutex_unlock(&pool.lock);
-    return is_wanted;
-}
-
-/* Returns whether there is nothing left to help with. */
-static int help_out(Staging *staging, int64_t number) {
-    const Setup *setup = &staging->setup;
-    int result = setup->enter == NULL ? 0 : setup->enter(setup->context);
-    if (result) {
-        pthread_mutex_lock(&staging->lock);
-        if (!staging->error) staging->error = result;
-        pthread_cond_broadcast(&staging->changed);
-        pthread_mutex_unlock(&staging->lock);
-    }
-    while (run(staging, LAP, number))
-        if (is_wanted_elsewhere(way_of(staging))) return 0;
-    return 1;
-}
-
-/* A thread leaves, with the pool's lock held: from here on the transfer may be freed. */
-static void leave(Staging *staging) {
-    if (--staging->helping == 0) pthread_cond_broadcast(&pool.left);
-}
-
-/* Do some pieces of another transfer that has chunks of the same ring; 0 where there is none, or none is left to take. */
-static int help_another(Staging *staging) {
-    pthread_mutex_lock(&pool.lock);
-    Staging *other = pool.all;
-    while (other != NULL && (other == staging || other->setup.ring != staging->setup.ring || !held(other)))
-        other = other->behind;
-    if (other != NULL) other->helping++;
-    pthread_mutex_unlock(&pool.lock);
-    if (other == NULL) return 0;
-    int is_left = run(other, LAP, 0);
-    pthread_mutex_lock(&pool.lock);
-    leave(other);
-    pthread_mutex_unlock(&pool.lock);
-    return is_left;
-}
-
-/* Spin for tickets, with the pool's lock held, rather than sleep: waking a thread takes longer than copying a MiB. */
-static void watch(int64_t spin_ns) {
-    int64_t until = now_ns() + spin_ns;
-    __atomic_add_fetch(&pool.watching, 1, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&pool.lock);
-    do pause_a_little();
-    while (__atomic_load_n(&pool.tickets, __ATOMIC_RELAXED) == 0 && now_ns() < until);
-    pthread_mutex_lock(&pool.lock);
-    __atomic_sub_fetch(&pool.watching, 1, __ATOMIC_RELAXED);
-}
-
-/* Wake threads for the tickets there are, with the pool's lock held; those that spin see them by themselves. */
-static void wake(void) {
-    int64_t asleep = least(pool.tickets - pool.watching, WOKEN_AT_ONCE);
-    for (int64_t each = 0; each < asleep; each++) pthread_cond_signal(&pool.wanted);
-}
-
-static void *live(void *number) {
-    int64_t spin_ns = 0; /* how long to spin after the last transfer */
-    int64_t lost = times_lost();
-    pthread_mutex_lock(&pool.lock);
-    for (;;) {
-        Staging *staging;
-        while ((staging = next_wanted()) == NULL) {
-            if (spin_ns && pool.tickets == 0) watch(spin_ns);
-            else pthread_cond_wait(&pool.wanted, &pool.lock);
-            spin_ns = 0;
-        }
-        spin_ns = staging->spin_ns;
-        int way = way_of(staging);
-        staging->wanted--;
-        staging->helping++;
-        pool.working[way]++;
-        tickets(-1);
-        pool.idle--;
-        if (staging->wanted == 0) withdraw(staging);
-        wake();
-        pthread_mutex_unlock(&pool.lock);
-        int64_t added = __atomic_load_n(&staging->added, __ATOMIC_RELAXED);
-        int is_over = help_out(staging, (int64_t)(intptr_t)number);
-        int64_t lost_now = times_lost();
-        if (lost_now != lost) __atomic_store_n(&crowded_ns, now_ns() + CROWDED_NS, __ATOMIC_RELAXED), spin_ns = 0;
-        lost = lost_now;
-        pthread_mutex_lock(&pool.lock);
-        pool.idle++;
-        pool.working[way]--;
-        is_over = is_over && added == __atomic_load_n(&staging->added, __ATOMIC_RELAXED); /* none came too late to be seen */
-        if (is_over) staging->called--; /* another region may call it again */
-        else if (!__atomic_load_n(&staging->is_ending, __ATOMIC_RELAXED)) { /* xf_end() sets it before it locks */
-            if (staging->wanted++ == 0) enlist(staging);
-            tickets(1);
-        }
-        leave(staging);
-    }
-    return NULL;
-}
-
-/* Start a thread, with the pool's lock held. */
-static int start(void) {
-    if (!start_thread(live, (void *)(intptr_t)-(pool.threads + 1))) return 0;
-    pool.threads++;
-    pool.idle++;
-    return 1;
-}
-
-/* Let up to `count` threads in all come and help with what there is now. They are numbered -1, -2, ... */
-static void call_helpers(Staging *staging, int64_t count) {
-    const Setup *setup = &staging->setup;
-    if (count <= 0) return;
-    pthread_mutex_lock(&pool.lock);
-    int64_t more = count - staging->called;
-    if (more > 0) {
-        pool.each_way = (staging->is_fresh ? setup->clearing : setup->each_way) - 1;
-        pool.most = setup->both_ways;
-        if (staging->wanted == 0) enlist(staging);
-        staging->wanted += more;
-        staging->called += more;
-        tickets(more);
-        while (pool.idle < pool.tickets && pool.threads < pool.most && start());
-        wake();
-    }
-    pthread_mutex_unlock(&pool.lock);
 }
 
 /* --- the life of a transfer */
@@ -706,37 +383,8 @@ EXPORT Staging *xf_open(const Setup *setup) {
     }
     staging->is_counted = 1;
     __atomic_add_fetch(&at_work[way_of(staging)], 1, __ATOMIC_RELAXED);
-    pthread_mutex_lock(&pool.lock);
-    if (!pool.is_prepared) pool.is_prepared = at_fork_in_child(forget_threads);
-    staging->behind = pool.all;
-    if (pool.all != NULL) pool.all->before = staging;
-    pool.all = staging;
-    pthread_mutex_unlock(&pool.lock);
+    list_transfer(staging);
     return staging;
-}
-
-/* Bytes of a region on the side where they are more: those of a conversion to a narrower dtype are the host's. */
-static int64_t work_of(const Region *region) {
-    const Layout *layout = region->layout;
-    if (layout == NULL || layout->host_size <= layout->device_size) return region->nbytes;
-    return region->nbytes / layout->device_size * layout->host_size;
-}
-
-/* How many cores there are for helpers, which may spin on some of them. The answer is kept for a while: asking takes as
-   long as copying 20 KiB. */
-static int64_t free_cores(void) {
-    static int64_t until_ns, kept; /* atomic */
-    int64_t now = now_ns();
-    if (now >= __atomic_load_n(&until_ns, __ATOMIC_ACQUIRE)) {
-        __atomic_store_n(&kept, idle_cores() + __atomic_load_n(&pool.watching, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
-        __atomic_store_n(&until_ns, now + KEPT_NS, __ATOMIC_RELEASE);
-    }
-    return __atomic_load_n(&kept, __ATOMIC_RELAXED);
-}
-
-static int sends_nothing(uint64_t dst, uint64_t src, size_t nbytes, void *stream) {
-    (void)dst, (void)src, (void)nbytes, (void)stream;
-    return 0;
 }
 
 /* How many threads are worth their coming, with the lock held. Where other threads want all cores, as those of OpenMP that
@@ -822,18 +470,12 @@ EXPORT void xf_close_regions(Staging *staging) {
     pthread_mutex_unlock(&staging->lock);
 }
 
-/* `run` in a Python thread, which counts as one of those that work in its direction. */
+/* `run_pieces` in a Python thread, which counts as one of those that work in its direction. */
 EXPORT int xf_run(Staging *staging, int64_t count) {
     int way = way_of(staging);
-    pthread_mutex_lock(&pool.lock);
-    pool.working[way]++;
-    pthread_mutex_unlock(&pool.lock);
-    int is_left = run(staging, count, 0);
-    pthread_mutex_lock(&pool.lock);
-    pool.working[way]--;
-    int is_wanted = next_wanted() != NULL; /* a thread may have slept because of this one */
-    pthread_mutex_unlock(&pool.lock);
-    if (is_wanted) pthread_cond_signal(&pool.wanted);
+    begin_work(way);
+    int is_left = run_pieces(staging, count, 0);
+    end_work(way);
     return is_left;
 }
 
@@ -844,19 +486,7 @@ EXPORT int64_t xf_end(Staging *staging) {
     __atomic_store_n(&staging->is_ending, 1, __ATOMIC_RELAXED);
     pthread_cond_broadcast(&staging->changed);
     pthread_mutex_unlock(&staging->lock);
-    pthread_mutex_lock(&pool.lock);
-    withdraw(staging);
-    for (int64_t until = now_ns() + setup->spin_ns; staging->helping && now_ns() < until;) {
-        pthread_mutex_unlock(&pool.lock);
-        pause_a_little();
-        pthread_mutex_lock(&pool.lock);
-    }
-    while (staging->helping) pthread_cond_wait(&pool.left, &pool.lock);
-    if (staging->before != NULL) staging->before->behind = staging->behind;
-    else if (pool.all == staging) pool.all = staging->behind;
-    if (staging->behind != NULL) staging->behind->before = staging->before;
-    staging->before = staging->behind = NULL;
-    pthread_mutex_unlock(&pool.lock);
+    unlist_transfer(staging);
     __atomic_store_n(&last_ns, now_ns(), __ATOMIC_RELAXED);
     pthread_mutex_lock(&staging->lock);
     if (setup->is_marked && staging->sent && !staging->is_ended && !staging->error) /* it was ended or closed late */
@@ -893,129 +523,4 @@ EXPORT int64_t xf_copy(const Setup *setup, const Region *regions, int64_t count,
 EXPORT void xf_collect(const Part *parts, int64_t count, int64_t nbytes, char *memory) {
     Region region = {.nbytes = nbytes, .part = parts, .parts = count};
     if (count) move_parts(1, 0, &region, memory, 0, nbytes);
-}
-
-/* --- copies that send nothing: between two host arrays, and into memory that one thread sends by itself */
-
-static int records_nothing(void *event, void *stream) {
-    (void)event, (void)stream;
-    return 0;
-}
-
-static int awaits_nothing(void *event) {
-    (void)event;
-    return 0;
-}
-
-/* A transfer of one block, whose chunk is memory that nothing else uses; NULL where there is no memory for its state. */
-static Staging *open_alone(const Setup *setup, Chunk *chunk) {
-    Staging *staging = xf_open(setup);
-    if (staging == NULL) return NULL;
-    rest(staging); /* no transfer in the other direction has less of the link by it */
-    staging->blocks[0].chunk = chunk;
-    push(&staging->free, &staging->blocks[0]);
-    return staging;
-}
-
-/* Copy between two host arrays, and convert: `nbytes` of `plain`, which is in C order, from or to `host`, which is so too
-   where it has no layout. From `helper_nbytes` on up to `helpers` threads, of `most_threads`, take part where cores are free
-   for them. */
-EXPORT void xf_host_copy(
-    const Layout *layout, char *host, char *plain, int64_t nbytes, int is_gathered, int64_t helper_nbytes, int64_t helpers,
-    int64_t most_threads, int64_t spin_ns) {
-    Region region = {.host = host, .nbytes = nbytes, .unit = layout == NULL ? LINE : 0, .layout = layout};
-    int is_upward = layout == NULL || is_gathered;
-    if (helpers <= 0 || work_of(&region) < helper_nbytes) {
-        if (nbytes) move_part(is_upward, nbytes >= HOST_PAST_FROM, layout, host, plain, 0, nbytes);
-        return;
-    }
-    int64_t piece = least(HOST_PIECE, 2 * helper_nbytes);
-    int64_t block = nbytes + (layout == NULL ? LINE : xf_unit(layout)); /* one block, though those are multiples of a unit */
-    Setup setup = {
-        .copy = sends_nothing, .record = records_nothing, .wait = awaits_nothing, .is_upward = is_upward,
-        .most_chunks = 1, .shared_chunks = 1, .first_block = block, .largest_block = block, .block_parts = 1,
-        .least_piece = most(piece / 4, 1), .most_piece = piece, .helper_nbytes = helper_nbytes, .spin_ns = spin_ns,
-        .streamed_from = HOST_PAST_FROM, .streamed_most = INT64_MAX, .patient_from = HOST_PATIENT_FROM,
-        .each_way = helpers + 1, .clearing = helpers + 1, .both_ways = most_threads,
-    };
-    Chunk chunk = {.memory = plain};
-    Staging *staging = open_alone(&setup, &chunk);
-    if (staging != NULL && staging->spin_ns == 0 && layout == NULL) staging->setup.most_piece = least(piece, LATE_PIECE);
-    if (staging != NULL && xf_add(staging, &region, 1, 1, 0)) {
-        while (xf_run(staging, INT64_MAX));
-    } else move_part(is_upward, nbytes >= HOST_PAST_FROM, layout, host, plain, 0, nbytes);
-    if (staging != NULL) xf_end(staging), xf_close(staging, 0);
-}
-
-#define FILL_PIECE (128 << 10)
-#define FEW 2 /* threads that are woken elsewhere */
-
-typedef struct {
-    Chunk chunk;
-    Staging *staging;
-} Filling;
-
-/* Whether the fill that begins now comes soon after the one before. */
-static int is_in_loop(void) {
-    static int64_t last_fill_ns; /* atomic */
-    int64_t begun_ns = now_ns();
-    return begun_ns - __atomic_exchange_n(&last_fill_ns, begun_ns, __ATOMIC_RELAXED) < LOOP_NS;
-}
-
-/* Let up to `helpers` threads, of `most_threads`, fill pinned memory past the processor's caches; NULL, and nothing done,
-   where one is as good. The memory is filled, and may be given up, when xf_fill_end() returns. */
-static Filling *begin_filling(
-    char *pinned, const char *host, int64_t nbytes, int is_loop, int64_t helpers, int64_t each_way, int64_t most_threads,
-    int64_t spin_ns) {
-    Filling *filling = nbytes > FILL_PIECE && helpers > 0 ? calloc(1, sizeof *filling) : NULL;
-    if (filling == NULL) return NULL;
-    Setup setup = {
-        .is_upward = 1, .copy = sends_nothing, .record = records_nothing, .most_chunks = 1, .shared_chunks = 1,
-        .first_block = nbytes, .largest_block = nbytes, .block_parts = 1, .least_piece = FILL_PIECE, .most_piece = FILL_PIECE,
-        .helper_nbytes = FILL_PIECE, .streamed_most = INT64_MAX, .spin_ns = is_loop ? spin_ns : 0,
-        .each_way = each_way + 1, .both_ways = most_threads,
-    };
-    Region region = {.host = (char *)(uintptr_t)host, .nbytes = nbytes, .unit = 1};
-    filling->chunk.memory = pinned;
-    Staging *staging = filling->staging = open_alone(&setup, &filling->chunk);
-    if (staging == NULL) {
-        free(filling);
-        return NULL;
-    }
-    staging->spin_ns = setup.spin_ns;
-    staging->setup.each_way = 1; /* none is called for the region; as many as are wanted here */
-    if (!xf_add(staging, &region, 1, 1, 0)) {
-        xf_end(staging);
-        xf_close(staging, 0);
-        free(filling);
-        return NULL;
-    }
-    staging->setup.each_way = each_way + 1;
-    int64_t others = (nbytes + FILL_PIECE - 1) / FILL_PIECE - 1;
-    call_helpers(staging, least(is_loop ? helpers : least(helpers, FEW), others));
-    return filling;
-}
-
-EXPORT Filling *xf_fill_begin(
-    char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most_threads,
-    int64_t spin_ns) {
-    return begin_filling(pinned, host, nbytes, is_in_loop(), helpers, each_way, most_threads, spin_ns);
-}
-
-/* Do what is left in the calling thread too, and wait for the others. */
-EXPORT void xf_fill_end(Filling *filling) {
-    while (xf_run(filling->staging, INT64_MAX));
-    xf_end(filling->staging);
-    xf_close(filling->staging, 0);
-    free(filling);
-}
-
-/* Fill pinned memory past the processor's caches; in a loop with up to `helpers` threads of `most_threads`. */
-EXPORT void xf_fill(
-    char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most_threads,
-    int64_t spin_ns) {
-    Filling *filling =
-        is_in_loop() ? begin_filling(pinned, host, nbytes, 1, helpers, each_way, most_threads, spin_ns) : NULL;
-    if (filling != NULL) xf_fill_end(filling);
-    else chunk_fill(1, pinned, host, (size_t)nbytes);
 }

@@ -1,0 +1,141 @@
+/* Copies that send nothing: between two host arrays, and into pinned memory that one thread sends by itself.
+
+   Each is a transfer of one block, whose chunk is memory that nothing else uses, so that the same threads share it. */
+
+#include "state.h"
+
+#include <stdlib.h>
+
+#define HOST_PIECE (512 << 10) /* most bytes that a thread copies at a time between two host arrays of a loop: less is slower */
+#define LATE_PIECE (128 << 10) /* the same of plain bytes where helpers sleep: who comes late has little to do at the end */
+#define HOST_PATIENT_FROM (32 << 20) /* bytes from which on helpers come to busy cores too */
+#define HOST_PAST_FROM (16 << 20)    /* bytes of such a copy that goes past the processor's caches */
+#define LINE 64                      /* bytes of a line of the cache */
+
+int sends_nothing(uint64_t dst, uint64_t src, size_t nbytes, void *stream) {
+    (void)dst, (void)src, (void)nbytes, (void)stream;
+    return 0;
+}
+
+static int records_nothing(void *event, void *stream) {
+    (void)event, (void)stream;
+    return 0;
+}
+
+static int awaits_nothing(void *event) {
+    (void)event;
+    return 0;
+}
+
+/* A transfer of one block, whose chunk is memory that nothing else uses; NULL where there is no memory for its state. */
+static Staging *open_alone(const Setup *setup, Chunk *chunk) {
+    Staging *staging = xf_open(setup);
+    if (staging == NULL) return NULL;
+    rest(staging); /* no transfer in the other direction has less of the link by it */
+    staging->blocks[0].chunk = chunk;
+    push(&staging->free, &staging->blocks[0]);
+    return staging;
+}
+
+/* Copy between two host arrays, and convert: `nbytes` of `plain`, which is in C order, from or to `host`, which is so too
+   where it has no layout. From `helper_nbytes` on up to `helpers` threads, of `most_threads`, take part where cores are free
+   for them. */
+EXPORT void xf_host_copy(
+    const Layout *layout, char *host, char *plain, int64_t nbytes, int is_gathered, int64_t helper_nbytes, int64_t helpers,
+    int64_t most_threads, int64_t spin_ns) {
+    Region region = {.host = host, .nbytes = nbytes, .unit = layout == NULL ? LINE : 0, .layout = layout};
+    int is_upward = layout == NULL || is_gathered;
+    if (helpers <= 0 || work_of(&region) < helper_nbytes) {
+        if (nbytes) move_part(is_upward, nbytes >= HOST_PAST_FROM, layout, host, plain, 0, nbytes);
+        return;
+    }
+    int64_t piece = least(HOST_PIECE, 2 * helper_nbytes);
+    int64_t block = nbytes + (layout == NULL ? LINE : xf_unit(layout)); /* one block, though those are multiples of a unit */
+    Setup setup = {
+        .copy = sends_nothing, .record = records_nothing, .wait = awaits_nothing, .is_upward = is_upward,
+        .most_chunks = 1, .shared_chunks = 1, .first_block = block, .largest_block = block, .block_parts = 1,
+        .least_piece = most(piece / 4, 1), .most_piece = piece, .helper_nbytes = helper_nbytes, .spin_ns = spin_ns,
+        .streamed_from = HOST_PAST_FROM, .streamed_most = INT64_MAX, .patient_from = HOST_PATIENT_FROM,
+        .each_way = helpers + 1, .clearing = helpers + 1, .both_ways = most_threads,
+    };
+    Chunk chunk = {.memory = plain};
+    Staging *staging = open_alone(&setup, &chunk);
+    if (staging != NULL && staging->spin_ns == 0 && layout == NULL) staging->setup.most_piece = least(piece, LATE_PIECE);
+    if (staging != NULL && xf_add(staging, &region, 1, 1, 0)) {
+        while (xf_run(staging, INT64_MAX));
+    } else move_part(is_upward, nbytes >= HOST_PAST_FROM, layout, host, plain, 0, nbytes);
+    if (staging != NULL) xf_end(staging), xf_close(staging, 0);
+}
+
+#define FILL_PIECE (128 << 10)
+#define FEW 2 /* threads that are woken elsewhere */
+
+typedef struct {
+    Chunk chunk;
+    Staging *staging;
+} Filling;
+
+/* Whether the fill that begins now comes soon after the one before. */
+static int is_in_loop(void) {
+    static int64_t last_fill_ns; /* atomic */
+    int64_t begun_ns = now_ns();
+    return begun_ns - __atomic_exchange_n(&last_fill_ns, begun_ns, __ATOMIC_RELAXED) < LOOP_NS;
+}
+
+/* Let up to `helpers` threads, of `most_threads`, fill pinned memory past the processor's caches; NULL, and nothing done,
+   where one is as good. The memory is filled, and may be given up, when xf_fill_end() returns. */
+static Filling *begin_filling(
+    char *pinned, const char *host, int64_t nbytes, int is_loop, int64_t helpers, int64_t each_way, int64_t most_threads,
+    int64_t spin_ns) {
+    Filling *filling = nbytes > FILL_PIECE && helpers > 0 ? calloc(1, sizeof *filling) : NULL;
+    if (filling == NULL) return NULL;
+    Setup setup = {
+        .is_upward = 1, .copy = sends_nothing, .record = records_nothing, .most_chunks = 1, .shared_chunks = 1,
+        .first_block = nbytes, .largest_block = nbytes, .block_parts = 1, .least_piece = FILL_PIECE, .most_piece = FILL_PIECE,
+        .helper_nbytes = FILL_PIECE, .streamed_most = INT64_MAX, .spin_ns = is_loop ? spin_ns : 0,
+        .each_way = each_way + 1, .both_ways = most_threads,
+    };
+    Region region = {.host = (char *)(uintptr_t)host, .nbytes = nbytes, .unit = 1};
+    filling->chunk.memory = pinned;
+    Staging *staging = filling->staging = open_alone(&setup, &filling->chunk);
+    if (staging == NULL) {
+        free(filling);
+        return NULL;
+    }
+    staging->spin_ns = setup.spin_ns;
+    staging->setup.each_way = 1; /* none is called for the region; as many as are wanted here */
+    if (!xf_add(staging, &region, 1, 1, 0)) {
+        xf_end(staging);
+        xf_close(staging, 0);
+        free(filling);
+        return NULL;
+    }
+    staging->setup.each_way = each_way + 1;
+    int64_t others = (nbytes + FILL_PIECE - 1) / FILL_PIECE - 1;
+    call_helpers(staging, least(is_loop ? helpers : least(helpers, FEW), others));
+    return filling;
+}
+
+EXPORT Filling *xf_fill_begin(
+    char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most_threads,
+    int64_t spin_ns) {
+    return begin_filling(pinned, host, nbytes, is_in_loop(), helpers, each_way, most_threads, spin_ns);
+}
+
+/* Do what is left in the calling thread too, and wait for the others. */
+EXPORT void xf_fill_end(Filling *filling) {
+    while (xf_run(filling->staging, INT64_MAX));
+    xf_end(filling->staging);
+    xf_close(filling->staging, 0);
+    free(filling);
+}
+
+/* Fill pinned memory past the processor's caches; in a loop with up to `helpers` threads of `most_threads`. */
+EXPORT void xf_fill(
+    char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most_threads,
+    int64_t spin_ns) {
+    Filling *filling =
+        is_in_loop() ? begin_filling(pinned, host, nbytes, 1, helpers, each_way, most_threads, spin_ns) : NULL;
+    if (filling != NULL) xf_fill_end(filling);
+    else chunk_fill(1, pinned, host, (size_t)nbytes);
+}
