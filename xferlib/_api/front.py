@@ -218,6 +218,7 @@ def _added(device: Device) -> int:
     functions = {
         "empty": direct.empty, "pointer": direct.pointer, "stream": direct.stream, "is_current": direct.is_current,
         "empty_on": functools.partial(_empty_on, part, device), "hold": functools.partial(_hold, part, device),
+        "empty_between": functools.partial(_empty_between, part, device, direct.empty_between),
         "pinned": pool.empty, "result": _new_result, "scratch": functools.partial(slab.scratch_of, part),
         "prepare": functools.partial(compiled_staging.prepared, part, device),
         "finish": functools.partial(compiled_staging.gone_on, part, device),
@@ -234,6 +235,20 @@ def _empty_on(
 ) -> Array:
     """A new array of a stream; None is the current one."""
     return backend.empty(shape, dtype, device=device, stream=stream or backend.stream_current(device))
+
+
+def _empty_between(
+    backend: Backend,
+    device: Device,
+    make: Callable[[tuple[int, ...], np.dtype[Any], RawStream], Array] | None,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    stream: RawStream | None,
+) -> Array:
+    """The same, for work on the stream alone."""
+    if make is None:
+        return _empty_on(backend, device, shape, dtype, stream)
+    return make(shape, dtype, stream or backend.stream_current(device))
 
 
 def _hold(backend: Backend, device: Device, array: Array, stream: RawStream | None, source: HostArray | None) -> None:

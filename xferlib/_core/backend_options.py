@@ -87,6 +87,9 @@ class DirectCopies(NamedTuple):
     is_captured: int = 0
     """Of ``int is_captured(void *stream, int *status)``, which writes 0 where no graph records the stream. 0: none ever
     does."""
+    empty_between: Callable[[tuple[int, ...], np.dtype[Any], RawStream], Array] | None = None
+    """A new array of a stream's memory, for work on that stream alone that is enqueued before the array dies. None:
+    `Backend.empty` makes it."""
 
 
 class LibraryHooks:

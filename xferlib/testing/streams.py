@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any
 
@@ -98,6 +99,26 @@ class Ordering(Harness):
             program.check()
 
         self.forall(check, st.lists(_OPERATION, max_size=14))
+
+    @pytest.mark.parametrize("is_named", [False, True])
+    def test_new_arrays_of_streams_in_turn_hold_what_was_sent(self, is_named: bool) -> None:
+        """Memory is given back and taken again, with the arrays and with what is put in order between them."""
+        streams = [self.stream() for _ in range(2)]
+        kept: list[tuple[Any, Any]] = []
+        for number in range(16):
+            stream = streams[number % 2]
+            x = bits_of(300 * 400, np.uint8, seed=number).reshape(300, 400)
+            sent: list[tuple[Any, Any]] = [(x, x.dtype), (x.T, x.dtype), (x[::2].T, x.dtype), (x, np.dtype("float32"))]
+            expected = [each.astype(dtype) for each, dtype in sent]
+            options: Any = {"stream": stream} if is_named else {}
+            with contextlib.nullcontext() if is_named else stream:
+                made = [self.up(each, dtype=dtype, **options) for each, dtype in sent]
+            scribble(x)
+            if number % 3:  # the others die at once
+                kept += zip(made, expected, strict=True)
+        self.synchronize()
+        for d, wanted in kept:
+            assert_same_bits(self.down(d), wanted)
 
     def test_a_pageable_source_given_a_stream_has_been_read_on_return(self) -> None:
         stream = self.stream()

@@ -224,7 +224,7 @@ int xf_move_in_steps(end *e, PyObject *x, const description *host, word device, 
     flat.extents[0] = host->count;
     flat.strides = NULL;
     flat.is_c = 1;
-    between = xf_made_on(e, l, &flat);
+    between = xf_made_on(e, l, &flat, 1);
     there = between ? xf_address_of(e, between) : 0;
     if (there && s->form.is_upward)
         is_done = xf_send_as_is(e, l, x, crossing, host->element, there, between, 1) &&

@@ -55,8 +55,8 @@ PyObject *xf_made_on_cpu(const end *e, const description *d)
     return made(e->empty, d);
 }
 
-/* A new array on a device, of the call's stream. */
-PyObject *xf_made_on(const end *e, const line *l, const description *d)
+/* A new array on a device, of the call's stream; `is_between`: for work on that stream alone. */
+PyObject *xf_made_on(const end *e, const line *l, const description *d, int is_between)
 {
     PyObject *extents, *result;
     if (is_default(l))
@@ -64,7 +64,8 @@ PyObject *xf_made_on(const end *e, const line *l, const description *d)
     extents = xf_tuple_of(d->extents, d->axes);
     if (!extents)
         return NULL;
-    result = PyObject_CallFunctionObjArgs(e->empty_on, extents, front.elements[d->element].dtype, stream_of(l), NULL);
+    result = PyObject_CallFunctionObjArgs(is_between ? e->empty_between : e->empty_on, extents,
+                                          front.elements[d->element].dtype, stream_of(l), NULL);
     Py_DECREF(extents);
     return result;
 }

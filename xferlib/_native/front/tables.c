@@ -61,6 +61,7 @@ static const field functions_of_library[] = {
 static const field functions_of_end[] = {
     {"empty", offsetof(end, empty)},
     {"empty_on", offsetof(end, empty_on)},
+    {"empty_between", offsetof(end, empty_between)},
     {"hold", offsetof(end, hold)},
     {"pointer", offsetof(end, pointer)},
     {"stream", offsetof(end, stream)},

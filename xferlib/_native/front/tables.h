@@ -64,6 +64,7 @@ typedef struct end {
     int kind, index;          /* as DLPack has them; kind 0: left to Python */
     PyObject *empty;          /* (extents, dtype) -> array, on the default stream */
     PyObject *empty_on;       /* (extents, dtype, stream, None for the current one) -> array */
+    PyObject *empty_between;  /* the same, for work on that stream alone */
     PyObject *hold;           /* (array, stream, source or None): keep them until the stream has done its work so far */
     PyObject *pointer;        /* array -> its address */
     PyObject *stream;         /* () -> handle of the current stream, where the exchange API does not tell */

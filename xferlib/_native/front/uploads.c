@@ -29,7 +29,7 @@ static PyObject *send_to_new(PyObject *x, const description *src, const descript
         return NULL;
     if ((is_second = xf_choose_step(e, src, arriving->element, 0, 1, &second)) < 0)
         return NULL;
-    result = xf_made_on(e, l, arriving);
+    result = xf_made_on(e, l, arriving, 0);
     pointer = result ? xf_address_of(e, result) : 0;
     if (pointer && (is_second ? xf_move_in_steps(e, x, src, pointer, l, 0, &second)
                               : xf_send_as_is(e, l, x, src, arriving->element, pointer, result, 1)))

@@ -6,7 +6,9 @@ arrays and memory pool, and names its current stream.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,10 +53,13 @@ class CudaBackend(CudaGraphs, CudaCopies, CudaKernels):
         return self.is_inside(device)
 
     def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
-        if stream.handle == self.stream_handle(device):
-            array = self._empty(shape, dtype, device)
-            return self.guarded(array, stream) if stream.handle else array
-        return self._empty_on(shape, dtype, device, stream, self.stream_current(device))
+        if stream.handle != self.stream_handle(device):
+            current = self.stream_current(device)
+            make = functools.partial(self._empty_guarded, shape, dtype, device, stream)
+            return self._kept_for(self._made_on(stream, current, make), current)
+        if stream.handle:
+            return self._empty_guarded(shape, dtype, device, stream)
+        return self._empty(shape, dtype, device)
 
     def _empty_elsewhere(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
@@ -63,19 +68,29 @@ class CudaBackend(CudaGraphs, CudaCopies, CudaKernels):
         with Current(self, device):
             return self._empty_in_order(shape, dtype, device, stream)
 
-    def _empty_on(
-        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream, current: RawStream
-    ) -> Array:
+    def empty_between(self, shape: tuple[int, ...], dtype: np.dtype[Any], stream: RawStream) -> Array:
+        # Without a guard: no other stream ever uses the memory.
+        device = stream.device
+        if stream.handle == self.stream_handle(device):
+            return self._empty(shape, dtype, device)
+        make = functools.partial(self._empty, shape, dtype, device)
+        return self._made_on(stream, self.stream_current(device), make)
+
+    def _empty_guarded(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
+        """A new array of the memory of a stream that is not the default one, but current."""
+        return self.guarded(self._empty(shape, dtype, device), stream)
+
+    def _made_on(self, stream: RawStream, current: RawStream, make: Callable[[], Array]) -> Array:
+        """What ``make`` returns while another stream is the current one."""
         with deferred:  # or Ctrl-C might leave the other stream current
             self._use(stream)
             try:
-                array = self._empty(shape, dtype, device)
+                return make()
             finally:
                 self._use(current)
-        return self._kept_for(array, stream, current)
 
-    def _kept_for(self, array: Array, stream: RawStream, current: RawStream) -> Array:
-        """A new array of ``stream``'s memory, which the library's own work on the current stream may use as well."""
+    def _kept_for(self, array: Array, current: RawStream) -> Array:
+        """A new array of another stream's memory, which the library's own work on the current one may use as well."""
         self.consumed(array, current)
         return array
 

@@ -31,6 +31,10 @@ class CudaCopies(CudaStreams, FastCopies):
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
         raise NotImplementedError
 
+    def empty_between(self, shape: tuple[int, ...], dtype: np.dtype[Any], stream: RawStream) -> Array:
+        """As `DirectCopies.empty_between`."""
+        raise NotImplementedError
+
     def __init__(self, count: int) -> None:
         super().__init__(count)
         self.fast = self
@@ -158,6 +162,7 @@ class CudaCopies(CudaStreams, FastCopies):
             pointer=self.pointer_of,
             stream=functools.partial(self.stream_handle, device),
             is_current=None if is_alone else lambda: self.device_current() is device,
+            empty_between=self.empty_between,
         )
 
     def whole(self, array: Array) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:

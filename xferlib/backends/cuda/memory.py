@@ -246,19 +246,26 @@ class Guard:
         backend, stream = self.backend, self.stream
         try:
             backend.attach(stream.device)
-            self.used_on(backend.stream_current(stream.device))
-            own = (stream.device.index, stream.handle)
-            users = [user for place, user in self.users.copy().items() if place != own]
-            captured = next((each for each in (*users, stream) if each.capture is not None), None)
-            if captured is not None and captured.capture is not None:  # a wait would become part of the graph
-                later = Guard(backend, self.allocation, stream)
-                later.users |= self.users
-                captured.capture.postponed.append(later)
-                return
-            # To ask whether a stream is idle takes less time, but voids what another library records meanwhile.
-            for user in users:
-                backend.event_wait(stream, backend.event_record(user, timing=False))
-            with backend.inside(stream.device):  # whose default stream frees it
-                self.allocation = None
+            is_alone = not self.users and stream.capture is None
+            if (is_alone and backend.stream_handle(stream.device) == stream.handle) or self._is_ordered():
+                with backend.inside(stream.device):  # whose default stream frees it
+                    self.allocation = None
         except Exception:  # the interpreter or the context is going away, and the memory with it
             return
+
+    def _is_ordered(self) -> bool:
+        """Whether the allocation's stream waits for the others now: a graph that is recorded comes first."""
+        backend, stream = self.backend, self.stream
+        self.used_on(backend.stream_current(stream.device))
+        own = (stream.device.index, stream.handle)
+        users = [user for place, user in self.users.copy().items() if place != own]
+        captured = next((each for each in (*users, stream) if each.capture is not None), None)
+        if captured is not None and captured.capture is not None:  # a wait would become part of the graph
+            later = Guard(backend, self.allocation, stream)
+            later.users |= self.users
+            captured.capture.postponed.append(later)
+            return False
+        # To ask whether a stream is idle takes less time, but voids what another library records meanwhile.
+        for user in users:
+            backend.event_wait(stream, backend.event_record(user, timing=False))
+        return True
