@@ -81,7 +81,7 @@ class CudaBackend(CudaGraphs, CudaCopies, CudaKernels):
         return self.guarded(self._empty(shape, dtype, device), stream)
 
     def _made_on(self, stream: RawStream, current: RawStream, make: Callable[[], Array]) -> Array:
-        """What ``make`` returns while another stream is the current one."""
+        """Return the result of ``make``, called while another stream is the current one."""
         with deferred:  # or Ctrl-C might leave the other stream current
             self._use(stream)
             try:
