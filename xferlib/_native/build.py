@@ -77,13 +77,18 @@ def build(source: Path, target: Path, fingerprint: int, include: Path | None = N
         sources = [source, *(each for each in parts(source.parents[1], source.name) if each != source)]
         if include is not None and sys.platform == "win32":
             sources.append(Path(sys.base_prefix, "libs", "python3.lib"))  # the stable ABI
-        done = subprocess.run(  # noqa: S603 - the compiler that Python was built with, or the user's CC
-            [*compiler, *flags(sys.platform, include), "-o", str(made), *map(str, sources), str(stamp)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
+        # Small functions of one file are inlined in others only when the whole library is optimised as one; a call of
+        # 0.5 us takes 0.06 more without. Some installations of a compiler cannot do that.
+        for optimised in (["-flto"], []):
+            done = subprocess.run(  # noqa: S603 - the compiler that Python was built with, or the user's CC
+                [*compiler, *flags(sys.platform, include), *optimised, "-o", str(made), *map(str, sources), str(stamp)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode == 0:
+                break
+        else:
             return f"{compiler[0]} failed: {done.stderr.strip()}"
         os.replace(made, target)
     return ""

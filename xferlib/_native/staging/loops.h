@@ -1,4 +1,4 @@
-/* The inner loops. strided.c includes this twice: for any processor, and for one with AVX2, which the compiler then uses.
+/* The inner loops. elements.h includes this twice: for any processor, and for one with AVX2, which the compiler then uses.
    NAMED(x) gives the functions of each their names, TARGET their attribute. Loads and stores go through memcpy, since an
    element may have any address. */
 

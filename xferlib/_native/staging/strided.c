@@ -9,20 +9,17 @@
 
    The range is cut into boxes: a range of one axis with all inner axes whole. In a box the order of the loops is free.
 
-   Conversions are those of NumPy's `astype`, but for floats to integers, which saturate, with 0 for NaN (as
-   xferlib/_core/convert.py says). Nothing here allocates, locks, or keeps a state. */
+   The innermost loops are in elements.h and words.h. Nothing here allocates, locks, or keeps a state. */
 
+#include "elements.h"
 #include "plain.h"
 #include "strided.h"
+#include "words.h"
 
 #include <string.h>
 
 #ifdef __SSE2__
 #include <emmintrin.h>
-#endif
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-#define HAS_AVX2 /* and F16C: every processor with the one has the other */
 #endif
 
 #define PREFETCH_NBYTES 2048 /* how far ahead of a copy memory is asked for */
@@ -31,7 +28,6 @@
 #define PAST_LEAST 16384     /* fewer bytes are copied through the caches */
 #define STREAM_LEAST 16384   /* shorter runs lose more by their fence, and by the lines at both ends that two runs share */
 #define BLOCK_NBYTES 16384   /* elements that wait for their conversion: half of a small first-level cache */
-#define FLOATS 512           /* of a conversion in two steps: 2 KiB */
 #define HOPS_BELOW 16       /* words of an innermost loop: fewer cost less than what is around it */
 #define HOPS_MOST 64         /* words of one hop: what they and their neighbours take stays in the first cache */
 #define LINE 64              /* bytes of a line of the cache */
@@ -72,257 +68,6 @@ void chunk_fill(int is_streamed, char *restrict pinned, const char *restrict hos
 void chunk_empty(int is_streamed, char *restrict host, const char *restrict pinned, size_t nbytes) {
     if (is_streamed && nbytes >= PAST_LEAST) copy_past(host, pinned, nbytes);
     else copy_plain(host, pinned, nbytes);
-}
-
-/* --- dtypes: their numbers are places in the tables of loops.h and in xferlib/_native/__init__.py */
-
-#define TYPES 14
-
-typedef uint8_t C_bool;
-typedef int8_t C_i8;
-typedef int16_t C_i16;
-typedef int32_t C_i32;
-typedef int64_t C_i64;
-typedef uint8_t C_u8;
-typedef uint16_t C_u16;
-typedef uint32_t C_u32;
-typedef uint64_t C_u64;
-typedef uint16_t C_f16;
-typedef float C_f32;
-typedef double C_f64;
-typedef uint64_t C_c64; /* of two floats: structures of them are not made by vectors */
-typedef struct {
-    double real, imag;
-} C_c128;
-
-typedef void (*Convert)(char *restrict to, const char *restrict from, int64_t count);
-
-typedef struct {
-    void (*gather)(char *restrict to, const char *restrict from, int64_t count, int64_t step);
-    void (*scatter)(char *restrict to, const char *restrict from, int64_t count, int64_t step);
-} WordLoops;
-
-/* To nearest, ties to even. Adding a number whose last bit is worth that of the smallest half rounds subnormal ones. */
-static inline uint16_t float_to_half(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, 4);
-    uint32_t sign = bits >> 16 & 0x8000;
-    bits &= 0x7fffffff;
-    float small;
-    memcpy(&small, &bits, 4);
-    small += 0.5f;
-    uint32_t subnormal;
-    memcpy(&subnormal, &small, 4);
-    subnormal -= 0x3f000000;
-    uint32_t normal = (bits - (112u << 23) + 0xfff + (bits >> 13 & 1)) >> 13;
-    uint32_t payload = bits >> 13 & 0x3ff;
-    uint32_t nan = 0x7c00 | (payload ? payload : 1);
-    uint32_t large = bits > 0x7f800000 ? nan : 0x7c00;
-    return (uint16_t)(sign | (bits >= 143u << 23 ? large : bits < 113u << 23 ? subnormal : normal));
-}
-
-static inline uint16_t double_to_half(double value) {
-    uint64_t bits;
-    memcpy(&bits, &value, 8);
-    uint64_t sign = bits >> 48 & 0x8000;
-    bits &= 0x7fffffffffffffff;
-    double small;
-    memcpy(&small, &bits, 8);
-    small += 268435456.0; /* 2^28: its last bit is worth 2^-24 */
-    uint64_t subnormal;
-    memcpy(&subnormal, &small, 8);
-    subnormal -= 0x41b0000000000000;
-    uint64_t normal = (bits - (1008ull << 52) + ((1ull << 41) - 1) + (bits >> 42 & 1)) >> 42;
-    uint64_t payload = bits >> 42 & 0x3ff;
-    uint64_t nan = 0x7c00 | (payload ? payload : 1);
-    uint64_t large = bits > 0x7ff0000000000000 ? nan : 0x7c00;
-    return (uint16_t)(sign | (bits >= 1039ull << 52 ? large : bits < 1009ull << 52 ? subnormal : normal));
-}
-
-/* Negative numbers become 0 by a mask: a branch on the sign of random numbers takes five times as long. From 2^63 on the
-   signed conversion gets the rest; what is too large is the largest. */
-static inline uint64_t double_to_u64(double value) {
-    double most = 9223372036854775808.0, positive;
-    int64_t bits;
-    memcpy(&bits, &value, 8);
-    bits &= ~(bits >> 63);
-    memcpy(&positive, &bits, 8);
-    if (positive < most) return (uint64_t)(int64_t)positive;
-    if (positive < 2 * most) return (uint64_t)(int64_t)(positive - most) + (1ull << 63);
-    return positive == positive ? UINT64_MAX : 0;
-}
-
-static inline uint64_t float_to_u64(float value) {
-    return double_to_u64(value);
-}
-
-/* Exact. Subnormal halves are put in order by the subtraction of the smallest normal one. */
-static inline float half_to_float(uint16_t half) {
-    uint32_t bits = (uint32_t)(half & 0x7fff) << 13, exponent = bits & 0x0f800000;
-    bits += 112u << 23;
-    uint32_t raised = bits + (1u << 23), magic = 113u << 23;
-    float low, smallest;
-    memcpy(&low, &raised, 4);
-    memcpy(&smallest, &magic, 4);
-    low -= smallest;
-    uint32_t subnormal;
-    memcpy(&subnormal, &low, 4);
-    bits = exponent == 0x0f800000 ? bits + (112u << 23) : exponent == 0 ? subnormal : bits;
-    bits |= (uint32_t)(half & 0x8000) << 16;
-    float value;
-    memcpy(&value, &bits, 4);
-    return value;
-}
-
-/* The real part comes first in memory. */
-static inline C_c64 complex_of(float real) {
-    uint32_t bits;
-    memcpy(&bits, &real, 4);
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    return (C_c64)bits << 32;
-#else
-    return bits;
-#endif
-}
-
-#define NAMED(NAME) NAME##_anywhere
-#define TARGET
-#include "loops.h"
-
-#ifdef HAS_AVX2
-#define NAMED(NAME) NAME##_avx2
-#define TARGET __attribute__((target("avx2,f16c")))
-#define HALVES_BY_F16C
-#include "loops.h"
-#undef HALVES_BY_F16C
-#endif
-
-#ifdef HAS_AVX2
-#define BEST(NAME) (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? NAME##_avx2 : NAME##_anywhere)
-#else
-#define BEST(NAME) NAME##_anywhere
-#endif
-
-/* Words that are apart on both sides. The steps are variables: vectors would not help, but four at a time take the counting
-   out of the way: a third less time for single bytes. */
-typedef void (*Hop)(char *restrict to, int64_t to_step, const char *restrict from, int64_t from_step, int64_t count);
-
-#define HOP(SIZE)                                                                                                  \
-    static void hop_##SIZE(char *restrict to, int64_t to_step, const char *restrict from, int64_t from_step, int64_t count) { \
-        int64_t i = 0;                                                                                             \
-        for (; i + 4 <= count; i += 4, to += 4 * to_step, from += 4 * from_step) {                                 \
-            memcpy(to, from, SIZE), memcpy(to + to_step, from + from_step, SIZE);                                  \
-            memcpy(to + 2 * to_step, from + 2 * from_step, SIZE), memcpy(to + 3 * to_step, from + 3 * from_step, SIZE); \
-        }                                                                                                          \
-        for (; i < count; i++, to += to_step, from += from_step) memcpy(to, from, SIZE);                           \
-    }
-HOP(1)
-HOP(2)
-HOP(3)
-HOP(4)
-HOP(6)
-HOP(8)
-HOP(12)
-HOP(16)
-HOP(24)
-HOP(32)
-#undef HOP
-
-/* The loop for words of that size; NULL if there is none. */
-static Hop hop_of(int64_t size) {
-    switch (size) {
-        case 1: return hop_1;
-        case 2: return hop_2;
-        case 3: return hop_3;
-        case 4: return hop_4;
-        case 6: return hop_6;
-        case 8: return hop_8;
-        case 12: return hop_12;
-        case 16: return hop_16;
-        case 24: return hop_24;
-        case 32: return hop_32;
-    }
-    return NULL;
-}
-
-/* Rows of few bytes: each by its first bytes and its last ones, which overlap. A call of memcpy for each takes three times as
-   long. */
-typedef void (*Rows)(char *restrict to, int64_t to_step, const char *restrict from, int64_t from_step, int64_t count, int64_t nbytes);
-
-#define ROWS(PART)                                                                                                 \
-    static void rows_##PART(                                                                                       \
-        char *restrict to, int64_t to_step, const char *restrict from, int64_t from_step, int64_t count, int64_t nbytes) { \
-        for (int64_t i = 0; i < count; i++, to += to_step, from += from_step) {                                    \
-            char first[PART], last[PART];                                                                          \
-            memcpy(first, from, PART), memcpy(last, from + nbytes - PART, PART);                                   \
-            memcpy(to, first, PART), memcpy(to + nbytes - PART, last, PART);                                       \
-        }                                                                                                          \
-    }
-ROWS(4)
-ROWS(8)
-ROWS(16)
-ROWS(32)
-#undef ROWS
-
-/* The loop for rows of that many bytes; NULL if there is none. */
-static Rows rows_of(int64_t nbytes) {
-    return nbytes < 4 || nbytes > 64 ? NULL : nbytes <= 8 ? rows_4 : nbytes <= 16 ? rows_8 : nbytes <= 32 ? rows_16 : rows_32;
-}
-
-/* Turn a square of elements over its diagonal: interleaving the first half of the rows with the second, as often as the
-   side has bits, does it. Elements of a row are together on both sides. */
-#ifdef __SSE2__
-#define SQUARE(SIZE, SIDE, BITS)                                                                                  \
-    static void square_##SIZE(char *to, int64_t to_stride, const char *from, int64_t from_stride) {               \
-        __m128i rows[SIDE], next[SIDE];                                                                           \
-        for (int row = 0; row < SIDE; row++) rows[row] = _mm_loadu_si128((const __m128i *)(from + row * from_stride)); \
-        for (int done = 1; done < SIDE; done *= 2) {                                                              \
-            for (int row = 0; row < SIDE / 2; row++) {                                                            \
-                next[2 * row] = _mm_unpacklo_epi##BITS(rows[row], rows[row + SIDE / 2]);                          \
-                next[2 * row + 1] = _mm_unpackhi_epi##BITS(rows[row], rows[row + SIDE / 2]);                      \
-            }                                                                                                     \
-            memcpy(rows, next, sizeof rows);                                                                      \
-        }                                                                                                         \
-        for (int row = 0; row < SIDE; row++) _mm_storeu_si128((__m128i *)(to + row * to_stride), rows[row]);      \
-    }
-SQUARE(1, 16, 8)
-SQUARE(2, 8, 16)
-SQUARE(4, 4, 32)
-SQUARE(8, 2, 64)
-#endif
-
-#ifdef HAS_AVX2
-/* The same for 8 bytes, by 4. */
-__attribute__((target("avx2"))) static void square_8_avx2(char *to, int64_t to_stride, const char *from, int64_t from_stride) {
-    __m256i a = _mm256_loadu_si256((const __m256i *)from), b = _mm256_loadu_si256((const __m256i *)(from + from_stride));
-    __m256i c = _mm256_loadu_si256((const __m256i *)(from + 2 * from_stride));
-    __m256i d = _mm256_loadu_si256((const __m256i *)(from + 3 * from_stride));
-    __m256i even = _mm256_unpacklo_epi64(a, b), odd = _mm256_unpackhi_epi64(a, b);
-    __m256i even_too = _mm256_unpacklo_epi64(c, d), odd_too = _mm256_unpackhi_epi64(c, d);
-    _mm256_storeu_si256((__m256i *)to, _mm256_permute2x128_si256(even, even_too, 0x20));
-    _mm256_storeu_si256((__m256i *)(to + to_stride), _mm256_permute2x128_si256(odd, odd_too, 0x20));
-    _mm256_storeu_si256((__m256i *)(to + 2 * to_stride), _mm256_permute2x128_si256(even, even_too, 0x31));
-    _mm256_storeu_si256((__m256i *)(to + 3 * to_stride), _mm256_permute2x128_si256(odd, odd_too, 0x31));
-}
-#endif
-
-typedef void (*Square)(char *to, int64_t to_stride, const char *from, int64_t from_stride);
-
-/* The function for elements of a size, and the side of its squares; NULL if there is none. */
-static Square square_of(int64_t size, int64_t *side) {
-    *side = 16 / size;
-#ifdef HAS_AVX2
-    if (size == 8 && __builtin_cpu_supports("avx2")) {
-        *side = 4;
-        return square_8_avx2;
-    }
-#endif
-#ifdef __SSE2__
-    return size == 1 ? square_1 : size == 2 ? square_2 : size == 4 ? square_4 : size == 8 ? square_8 : NULL;
-#else
-    (void)size;
-    return NULL;
-#endif
 }
 
 /* --- bytes that stay as they are, between two dimensions of the host and rows elsewhere */

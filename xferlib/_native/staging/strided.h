@@ -18,7 +18,7 @@ typedef struct {
     int64_t extents[XF_MOST_AXES]; /* in C order, the last one fastest */
     int64_t strides[XF_MOST_AXES]; /* of the host, in bytes */
     int64_t host_size, device_size; /* bytes of an element */
-    int64_t host_type, device_type; /* numbers in `TYPES` of strided.c */
+    int64_t host_type, device_type; /* places in the tables of loops.h */
     int64_t is_swapped;             /* the host's elements are in the other byte order */
 } Layout; /* what Python fills in, and keeps for arrays alike: see xferlib/_native/__init__.py */
 

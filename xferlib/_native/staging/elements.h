@@ -1,0 +1,150 @@
+/* Conversions of contiguous elements, and words that are apart on the host: each for any processor, and for one with AVX2.
+
+   The obvious way, C's own conversions in one loop, is undefined where a float does not fit an integer, and compilers make no
+   vectors of some. Conversions are those of NumPy's `astype`, but for floats to integers, which saturate, with 0 for NaN (as
+   xferlib/_core/convert.py says). The dtypes' numbers are places in the tables of loops.h and in xferlib/_native/__init__.py.
+
+   Included by strided.c alone: what is called for a few elements has to be inlined there. */
+
+#ifndef XFERLIB_ELEMENTS_H
+#define XFERLIB_ELEMENTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define HAS_AVX2 /* and F16C: every processor with the one has the other */
+#endif
+
+#define FLOATS 512 /* of a conversion in two steps: 2 KiB */
+#define TYPES 14
+
+typedef uint8_t C_bool;
+typedef int8_t C_i8;
+typedef int16_t C_i16;
+typedef int32_t C_i32;
+typedef int64_t C_i64;
+typedef uint8_t C_u8;
+typedef uint16_t C_u16;
+typedef uint32_t C_u32;
+typedef uint64_t C_u64;
+typedef uint16_t C_f16;
+typedef float C_f32;
+typedef double C_f64;
+typedef uint64_t C_c64; /* of two floats: structures of them are not made by vectors */
+typedef struct {
+    double real, imag;
+} C_c128;
+
+
+typedef void (*Convert)(char *restrict to, const char *restrict from, int64_t count);
+
+typedef struct { /* words of one size: on the host `step` bytes apart, elsewhere one behind the other */
+    void (*gather)(char *restrict to, const char *restrict from, int64_t count, int64_t step);
+    void (*scatter)(char *restrict to, const char *restrict from, int64_t count, int64_t step);
+} WordLoops;
+
+/* To nearest, ties to even. Adding a number whose last bit is worth that of the smallest half rounds subnormal ones. */
+static inline uint16_t float_to_half(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    uint32_t sign = bits >> 16 & 0x8000;
+    bits &= 0x7fffffff;
+    float small;
+    memcpy(&small, &bits, 4);
+    small += 0.5f;
+    uint32_t subnormal;
+    memcpy(&subnormal, &small, 4);
+    subnormal -= 0x3f000000;
+    uint32_t normal = (bits - (112u << 23) + 0xfff + (bits >> 13 & 1)) >> 13;
+    uint32_t payload = bits >> 13 & 0x3ff;
+    uint32_t nan = 0x7c00 | (payload ? payload : 1);
+    uint32_t large = bits > 0x7f800000 ? nan : 0x7c00;
+    return (uint16_t)(sign | (bits >= 143u << 23 ? large : bits < 113u << 23 ? subnormal : normal));
+}
+
+static inline uint16_t double_to_half(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, 8);
+    uint64_t sign = bits >> 48 & 0x8000;
+    bits &= 0x7fffffffffffffff;
+    double small;
+    memcpy(&small, &bits, 8);
+    small += 268435456.0; /* 2^28: its last bit is worth 2^-24 */
+    uint64_t subnormal;
+    memcpy(&subnormal, &small, 8);
+    subnormal -= 0x41b0000000000000;
+    uint64_t normal = (bits - (1008ull << 52) + ((1ull << 41) - 1) + (bits >> 42 & 1)) >> 42;
+    uint64_t payload = bits >> 42 & 0x3ff;
+    uint64_t nan = 0x7c00 | (payload ? payload : 1);
+    uint64_t large = bits > 0x7ff0000000000000 ? nan : 0x7c00;
+    return (uint16_t)(sign | (bits >= 1039ull << 52 ? large : bits < 1009ull << 52 ? subnormal : normal));
+}
+
+/* Negative numbers become 0 by a mask: a branch on the sign of random numbers takes five times as long. From 2^63 on the
+   signed conversion gets the rest; what is too large is the largest. */
+static inline uint64_t double_to_u64(double value) {
+    double most = 9223372036854775808.0, positive;
+    int64_t bits;
+    memcpy(&bits, &value, 8);
+    bits &= ~(bits >> 63);
+    memcpy(&positive, &bits, 8);
+    if (positive < most) return (uint64_t)(int64_t)positive;
+    if (positive < 2 * most) return (uint64_t)(int64_t)(positive - most) + (1ull << 63);
+    return positive == positive ? UINT64_MAX : 0;
+}
+
+static inline uint64_t float_to_u64(float value) {
+    return double_to_u64(value);
+}
+
+/* Exact. Subnormal halves are put in order by the subtraction of the smallest normal one. */
+static inline float half_to_float(uint16_t half) {
+    uint32_t bits = (uint32_t)(half & 0x7fff) << 13, exponent = bits & 0x0f800000;
+    bits += 112u << 23;
+    uint32_t raised = bits + (1u << 23), magic = 113u << 23;
+    float low, smallest;
+    memcpy(&low, &raised, 4);
+    memcpy(&smallest, &magic, 4);
+    low -= smallest;
+    uint32_t subnormal;
+    memcpy(&subnormal, &low, 4);
+    bits = exponent == 0x0f800000 ? bits + (112u << 23) : exponent == 0 ? subnormal : bits;
+    bits |= (uint32_t)(half & 0x8000) << 16;
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+/* The real part comes first in memory. */
+static inline C_c64 complex_of(float real) {
+    uint32_t bits;
+    memcpy(&bits, &real, 4);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return (C_c64)bits << 32;
+#else
+    return bits;
+#endif
+}
+
+#define NAMED(NAME) NAME##_anywhere
+#define TARGET
+#include "loops.h"
+
+#ifdef HAS_AVX2
+#define NAMED(NAME) NAME##_avx2
+#define TARGET __attribute__((target("avx2,f16c")))
+#define HALVES_BY_F16C
+#include "loops.h"
+#undef HALVES_BY_F16C
+#endif
+
+#ifdef HAS_AVX2
+#define BEST(NAME) (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? NAME##_avx2 : NAME##_anywhere)
+#else
+#define BEST(NAME) NAME##_anywhere
+#endif
+
+#endif
