@@ -8,7 +8,7 @@
 #include "moves.h"
 #include "results.h"
 
-/* The same from an array in host memory. */
+/* Copy an array that is in host memory already. */
 static PyObject *fetched_on_host(PyObject *d, PyObject *out, const description *src, PyObject *dtype)
 {
     description arriving, dst;

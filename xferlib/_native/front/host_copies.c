@@ -1,6 +1,6 @@
 /* Copies between two arrays in host memory, of any layouts and dtypes.
 
-   Small ones are made with the GIL held, which another thread would take as long to give back. */
+   Small ones are made with the GIL held: to give it up and to take it again would take as long as they do. */
 
 #include "transfers.h"
 
