@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from xferlib import _native
 from xferlib._native import build, driver_calls
-from xferlib.testing import assert_same_bits
+from xferlib.testing import assert_same_bits, fresh_registry
 from xferlib.testing.harness import in_threads
 from xferlib.testing.strategies import bits_of
 
@@ -862,3 +862,18 @@ def test_an_error_of_an_attribute_reaches_the_caller() -> None:
     Leaving.has_gone = True
     with pytest.raises(RuntimeError, match="gone"):
         alike(array)
+
+
+@pytest.mark.skipif(driver_calls.front() is None, reason="front.c is not compiled, or not wanted")
+def test_names_that_c_does_not_know_or_misses_are_refused_with_nothing_kept() -> None:
+    front = driver_calls.front()
+    with pytest.raises(KeyError, match="number"):
+        front.bind_front({}, {}, [], None, "module", ("up", "down"))
+    with fresh_registry():  # behind which C forgets the devices that are added here
+        before = front.add_end(object(), -1, 0, 0, {}, {}, 0)
+        for functions, addresses in [({"emty": None}, {}), ({}, {"sent": 0})]:
+            with pytest.raises(KeyError, match="has names that C does not know"):
+                front.add_end(object(), -1, 0, 0, functions, addresses, 0)
+        with pytest.raises(OverflowError):
+            front.add_end(object(), -1, 0, 0, {}, {"send": -1}, 0)
+        assert front.add_end(object(), -1, 0, 0, {}, {}, 0) == before + 1
