@@ -27,16 +27,6 @@ static int copy(uint64_t dst, uint64_t src, size_t nbytes, void *stream) {
     return 0;
 }
 
-static int records_nothing(void *event, void *stream) {
-    (void)event, (void)stream;
-    return 0;
-}
-
-static int awaits_nothing(void *event) {
-    (void)event;
-    return 0;
-}
-
 static Ring *ring;
 
 static Setup setup_of(int is_upward, int helpers) {

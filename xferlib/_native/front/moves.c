@@ -10,7 +10,7 @@
 #include "ends.h"
 #include "results.h"
 
-enum { HUGE_PAGE = 2 << 20, PAGE = 4096, LINE = 64 }; /* bytes of a page, and of a line of the cache */
+enum { PAGE = 4096, LINE = 64 }; /* bytes of a page, and of a line of the cache */
 enum { SOON_OVER = 256 << 10 }; /* bytes */
 
 static _Thread_local struct { /* of a thread of the system */

@@ -4,7 +4,6 @@
 
 #include "ends.h"
 
-enum { HUGE_PAGE = 2 << 20 };
 enum { STEPS = 3, SMALLEST = 9, LARGEST = 26 }; /* of the pool's sizes: see bin_nbytes() in pinned.py */
 
 /* An uninitialised NumPy array, in C order; over memory that `base`, whose reference it takes, keeps alive. */

@@ -116,7 +116,8 @@ static int keep(PyObject *value, int kind, char *place)
     return !PyErr_Occurred();
 }
 
-/* Write the values of a dictionary to the fields of those names; one that is absent, where it may be, stays as it is. */
+/* Write the values of a dictionary to the fields of those names; one that is absent, where it may be, stays as it is. A name
+   may have two fields, one behind the other in the list. */
 static int fill(const field *fields, int count, PyObject *values, int kind, int may_be_absent, void *target)
 {
     Py_ssize_t known = 0;

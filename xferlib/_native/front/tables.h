@@ -7,6 +7,7 @@
 #include "step.h"
 
 enum { MOST_AXES = XF_MOST_AXES, MOST_TYPES = 16, MOST_ENTRIES = 32, MOST_INDEX = 16 };
+enum { HUGE_PAGE = 2 << 20 }; /* bytes */
 enum { ON_CPU = 1, ON_CUDA = 2, COMPLEX = 5 }; /* kDLCPU, kDLCUDA and kDLComplex of DLPack */
 enum { C_ORDER = 0x1, ALIGNED = 0x100, WRITABLE = 0x400 }; /* NPY_ARRAY_... of NumPy's C API */
 

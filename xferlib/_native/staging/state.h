@@ -135,5 +135,7 @@ void end_work(int way);
 /* --- of host_copy.c */
 
 int sends_nothing(uint64_t dst, uint64_t src, size_t nbytes, void *stream);
+int records_nothing(void *event, void *stream);
+int awaits_nothing(void *event);
 
 #endif

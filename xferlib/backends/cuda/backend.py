@@ -77,7 +77,7 @@ class CudaBackend(CudaGraphs, CudaCopies, CudaKernels):
         return self._made_on(stream, self.stream_current(device), make)
 
     def _empty_guarded(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
-        """A new array of the memory of a stream that is not the default one, but current."""
+        """A new array of the memory of ``stream``, which is current; other streams may use it."""
         return self.guarded(self._empty(shape, dtype, device), stream)
 
     def _made_on(self, stream: RawStream, current: RawStream, make: Callable[[], Array]) -> Array:

@@ -155,7 +155,7 @@ class PycudaBackend(CudaBackend):
         return found and found._replace(
             empty=lambda shape, dtype: self._empty_in_order(shape, dtype, device, self._default_stream(device)),
             is_current=lambda: self._is_pushed() and self.device_current() is device,
-            empty_between=None,  # `empty` has no guard that is worth leaving out
+            empty_between=None,  # PyCUDA has no current stream: `empty` is told which one
         )
 
     def operands(self, arrays: Sequence[Array]) -> list[int]:
