@@ -871,7 +871,7 @@ def test_names_that_c_does_not_know_or_misses_are_refused_with_nothing_kept() ->
         front.bind_front({}, {}, [], None, "module", ("up", "down"))
     with fresh_registry():  # behind which C forgets the devices that are added here
         before = front.add_end(object(), -1, 0, 0, {}, {}, 0)
-        for functions, addresses in [({"emty": None}, {}), ({}, {"sent": 0})]:
+        for functions, addresses in [({"unknown": None}, {}), ({}, {"sent": 0})]:
             with pytest.raises(KeyError, match="has names that C does not know"):
                 front.add_end(object(), -1, 0, 0, functions, addresses, 0)
         with pytest.raises(OverflowError):
