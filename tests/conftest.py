@@ -26,13 +26,17 @@ settings.load_profile("any-machine")
 
 
 TESTS = Path(__file__).parent
-QUICK = frozenset((TESTS / "quick.txt").read_text(encoding="utf-8").split())
+_LISTED = (TESTS / "quick.txt").read_text(encoding="utf-8").split()
+QUICK = frozenset(_LISTED)
 """Files, and classes of files, that `make quick` runs. `-m quick` chooses the same tests, after collecting all."""
+TOO_SLOW = tuple(name.removeprefix("--deselect=") for name in _LISTED if name.startswith("--deselect="))
+"""The tests of those files that take seconds each."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if QUICK.intersection(itertools.accumulate(item.nodeid.split("::"), "{}::{}".format)):
+        is_listed = QUICK.intersection(itertools.accumulate(item.nodeid.split("::"), "{}::{}".format))
+        if is_listed and not item.nodeid.startswith(TOO_SLOW):
             item.add_marker(pytest.mark.quick)
 
 
