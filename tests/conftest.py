@@ -26,16 +26,19 @@ settings.load_profile("any-machine")
 
 
 TESTS = Path(__file__).parent
-_LISTED = (TESTS / "quick.txt").read_text(encoding="utf-8").split()
-QUICK = frozenset(_LISTED)
-"""Files, and classes of files, that `make quick` runs. `-m quick` chooses the same tests, after collecting all."""
-TOO_SLOW = tuple(name.removeprefix("--deselect=") for name in _LISTED if name.startswith("--deselect="))
-"""The tests of those files that take seconds each."""
+LISTED = (TESTS / "quick.txt").read_text(encoding="utf-8").split()
+"""The arguments of pytest in `make quick`. `-m quick` chooses the same tests, after collecting all."""
+_LEFT_OUT = "--deselect="
+QUICK = [name for name in LISTED if not name.startswith(_LEFT_OUT)]
+"""Files, and classes of files."""
+TOO_SLOW = tuple(name.removeprefix(_LEFT_OUT) for name in LISTED if name.startswith(_LEFT_OUT))
+"""The tests of those that take seconds each; as for pytest, these are beginnings of their names."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    quick = frozenset(QUICK)
     for item in items:
-        is_listed = QUICK.intersection(itertools.accumulate(item.nodeid.split("::"), "{}::{}".format))
+        is_listed = quick.intersection(itertools.accumulate(item.nodeid.split("::"), "{}::{}".format))
         if is_listed and not item.nodeid.startswith(TOO_SLOW):
             item.add_marker(pytest.mark.quick)
 

@@ -8,6 +8,7 @@ import functools
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import xferlib
 
@@ -44,17 +45,9 @@ def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
                 yield from _statements(inner)
 
 
-@functools.cache
-def _parsed(name: str) -> ast.Module:
-    return ast.parse(MODULES[name].read_text(encoding="utf-8"))
-
-
-@functools.cache
-def _imports(name: str, *, lazy: bool = True) -> set[str]:
-    """The modules that one imports: inside functions too, if ``lazy``, and for types."""
+def _imported(nodes: Iterable[ast.AST]) -> set[str]:
     found: set[str] = set()
-    body = _parsed(name).body
-    for node in _statements(body) if lazy else body:
+    for node in nodes:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -62,6 +55,21 @@ def _imports(name: str, *, lazy: bool = True) -> set[str]:
                 full if (full := f"{node.module}.{alias.name}") in MODULES else str(node.module) for alias in node.names
             }
     return found
+
+
+class _Facts(NamedTuple):
+    """Names that a module imports, inside functions and for types too or at module level, and those of its classes."""
+
+    imports: set[str]
+    imports_first: set[str]
+    classes: list[str]
+
+
+@functools.cache
+def _facts(name: str) -> _Facts:
+    body = ast.parse(MODULES[name].read_text(encoding="utf-8")).body
+    nodes = list(_statements(body))
+    return _Facts(_imported(nodes), _imported(body), [node.name for node in nodes if isinstance(node, ast.ClassDef)])
 
 
 def test_the_root_holds_packages_and_few_files() -> None:
@@ -80,7 +88,7 @@ def test_a_module_is_short() -> None:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Imports inside functions and for types count: they tie modules as much as others."""
-    below = {name: {each for each in _imports(name) if each in MODULES and each != name} for name in MODULES}
+    below = {name: {each for each in _facts(name).imports if each in MODULES and each != name} for name in MODULES}
     below["xferlib"] = set()  # the front door shows what it imports
     while leaves := {name for name, imported in below.items() if not imported}:
         below = {name: imported - leaves for name, imported in below.items() if name not in leaves}
@@ -89,7 +97,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 def test_array_libraries_are_imported_by_their_backends_alone() -> None:
     """At module level; inside functions they may be imported anywhere."""
-    found = {name: {each.partition(".")[0] for each in _imports(name, lazy=False)} & HEAVY for name in MODULES}
+    found = {name: {each.partition(".")[0] for each in _facts(name).imports_first} & HEAVY for name in MODULES}
     owned = {name: heavy for name, heavy in found.items() if heavy and _is_in(name, OWNERS)}
     assert owned, "this test sees no import of them"
     assert not {name: heavy for name, heavy in found.items() if heavy and name not in owned}
@@ -97,14 +105,14 @@ def test_array_libraries_are_imported_by_their_backends_alone() -> None:
 
 def test_nothing_imports_the_front_door() -> None:
     """``import xferlib as xl`` inside the package would make the order of imports matter; programs may."""
-    importing = {name for name in MODULES if "xferlib" in _imports(name, lazy=False)}
+    importing = {name for name in MODULES if "xferlib" in _facts(name).imports_first}
     assert importing, "the programs do, and this test sees it"
     assert not {name for name in importing if not _is_in(name, PROGRAMS)}
 
 
 def test_these_tests_see_imports() -> None:
-    assert "xferlib._transfer.handle" in _imports("xferlib")
-    assert "numpy" in _imports("xferlib._core.array", lazy=False)
+    assert "xferlib._transfer.handle" in _facts("xferlib").imports
+    assert "numpy" in _facts("xferlib._core.array").imports_first
 
 
 def test_the_modules_in_which_no_thread_parks_at_exit_exist() -> None:
@@ -119,9 +127,7 @@ SHARED_NAMES = {"Chunk", "Plan", "RawKernel"}
 
 
 def test_a_class_name_means_one_class() -> None:
-    names = collections.Counter(
-        node.name for name in MODULES for node in _statements(_parsed(name).body) if isinstance(node, ast.ClassDef)
-    )
+    names = collections.Counter(each for name in MODULES for each in _facts(name).classes)
     assert {name for name, count in names.items() if count > 1} <= SHARED_NAMES
 
 

@@ -38,7 +38,6 @@ typedef struct {
     double real, imag;
 } C_c128;
 
-
 typedef void (*Convert)(char *restrict to, const char *restrict from, int64_t count);
 
 typedef struct { /* words of one size: on the host `step` bytes apart, elsewhere one behind the other */

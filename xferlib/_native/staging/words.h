@@ -113,7 +113,6 @@ __attribute__((target("avx2"))) static void square_8_avx2(char *to, int64_t to_s
 }
 #endif
 
-
 typedef void (*Square)(char *to, int64_t to_stride, const char *from, int64_t from_stride);
 
 /* The function for elements of a size, and the side of its squares; NULL if there is none. */
