@@ -11,7 +11,8 @@ from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls import options
 from xferlib.kernels.calls.caller import MOST_PLANS, Caller
-from xferlib.kernels.frontends.definitions import Definition, SnippetDefinition, Specialization
+from xferlib.kernels.calls.captured import Captured, OtherValuesError
+from xferlib.kernels.frontends.definitions import Definition, SnippetDefinition, Specialization, TracedDefinition
 from xferlib.kernels.frontends.host_numbers import OtherNumbersError, Variants
 
 Run = Callable[[Any, list[Any]], Any]
@@ -33,23 +34,36 @@ class Dispatch:
         definition: What the kernel computes.
         make: Makes the kernels of its derivatives.
         threads: Of a block on a GPU; the engine's own choice if omitted.
+        recorded: Called after each recording of a traced function, for one set of values that it captures.
     """
 
-    def __init__(self, definition: Definition, make: autograd.Make, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        make: autograd.Make,
+        threads: int | None = None,
+        recorded: Callable[[], None] | None = None,
+    ) -> None:
         self.name = definition.name
         self._definition = definition
         self._make = make
         self._names = definition.names
-        self._caller = Caller(definition, threads)
+        self._caller = Caller(definition, threads, recorded)
         self._needs_arranging = self._caller.needs_arranging
         self._differentiables: dict[Any, autograd.Differentiable] = {}
         self._runs: dict[tuple[Any, ...], Run] = {}
         self._last: _Last | None = None
         self._variants: dict[tuple[int | None, int | None], Dispatch] = {}
         """For calls with options, by the threads of a block and the step between elements."""
+        self._captured: Captured | None = None
+        if isinstance(definition, TracedDefinition) and recorded is None:
+            again = functools.partial(TracedDefinition, definition.function, name=definition.name, math=definition.math)
+            self._captured = Captured(definition.function, lambda recorded: Dispatch(again(), make, threads, recorded))
 
     def call(self, *args: Any, out: Any = None, size: int | None = None, **keywords: Any) -> Any:
         """The call of an `ElementwiseKernel`."""
+        if self._captured is not None:
+            return self._call_for_captured(self._captured, args, out, size, keywords)
         if keywords and isinstance(self._definition, SnippetDefinition) and not options.NAMES.isdisjoint(keywords):
             return self._call_with_options(args, out, size, keywords)
         if keywords or self._needs_arranging:
@@ -69,6 +83,20 @@ class Dispatch:
                 except OtherNumbersError:  # its numbers are of another kind
                     pass
         return self._look_up(args, out, size, keywords, given)
+
+    def _call_for_captured(
+        self, captured: Captured, args: tuple[Any, ...], out: Any, size: int | None, keywords: dict[str, Any]
+    ) -> Any:
+        """Run a call of a traced function by what was prepared for the values that it captures, as they are now."""
+        while True:
+            prepared: Dispatch | None = captured.prepared()
+            if prepared is None:
+                self._captured = None
+                return self.call(*args, out=out, size=size, **keywords)
+            try:
+                return prepared.call(*args, out=out, size=size, **keywords)
+            except OtherValuesError:
+                continue
 
     def _call_with_options(self, args: tuple[Any, ...], out: Any, size: int | None, keywords: dict[str, Any]) -> Any:
         threads, elements = options.taken(self.name, keywords, args)

@@ -30,8 +30,11 @@ MOST_PLANS = 512
 class Caller:
     """Checks the calls of one kernel and prepares them."""
 
-    def __init__(self, definition: Definition, threads: int | None = None) -> None:
+    def __init__(
+        self, definition: Definition, threads: int | None = None, recorded: Callable[[], None] | None = None
+    ) -> None:
         self.definition = definition
+        self._recorded = recorded
         self._threads = threads
         self.name = definition.name
         self._specialized: dict[tuple[Any, ...], list[Specialization]] = {}
@@ -230,6 +233,8 @@ class Caller:
                 special.numbers.computed(arguments)
                 return special
         special = self.definition.specialize(kinds, scalars, arguments)
+        if self._recorded is not None:
+            self._recorded()
         known.insert(0, special)
         del known[MOST_VARIANTS:]
         return special
