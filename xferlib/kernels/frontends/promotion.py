@@ -119,7 +119,7 @@ def _special(b: Builder, function: Function, args: tuple[Any, ...], operands: tu
     for position in (0, 1):
         value, other = args[position], operands[1 - position]
         if operands[position] is int and isinstance(other, np.dtype) and other.kind in "biu":
-            side = _asked(value, _side_of(INT64 if other == BOOL else other))
+            side = asked(value, _side_of(INT64 if other == BOOL else other))
             if side:
                 return _compare_out_of_range(b, function, side, position)
     kinds = [each.kind for each in operands if isinstance(each, np.dtype)]
@@ -128,7 +128,7 @@ def _special(b: Builder, function: Function, args: tuple[Any, ...], operands: tu
     return None
 
 
-def _asked(value: Any, question: Callable[[Any], Any]) -> Any:
+def asked(value: Any, question: Callable[[Any], Any]) -> Any:
     """The answer of ``question`` for a Python number, a literal or an argument; a recording assumes it."""
     if not isinstance(value, Value):
         return question(value)
@@ -159,7 +159,7 @@ def _constant_power(b: Builder, args: tuple[Any, ...], operands: tuple[Any, ...]
     if operands[1] not in (int, INT64) or not is_number or isinstance(exponent, np.generic):
         return None
     if (isinstance(dtype, np.dtype) and dtype.kind in "biu") or dtype is int:
-        if _asked(exponent, _is_negative):
+        if asked(exponent, _is_negative):
             raise KernelTypeError(f"{dtype} to a negative power is no integer; convert the base with astype first")
     if isinstance(exponent, Value) or not isinstance(base, Value) or isinstance(base.kind, type) or dtype == BOOL:
         return None
