@@ -25,6 +25,7 @@ from xferlib.kernels.frontends.memory.contents import Variable
 from xferlib.kernels.frontends.memory.elements import OrderNeededError
 from xferlib.kernels.frontends.signature import CParam
 from xferlib.kernels.ir import types
+from xferlib.kernels.ir.formulas.bit_functions import read_bits
 from xferlib.kernels.ir.indices import conflict
 from xferlib.kernels.ir.nodes import INT64, Builder, DType, Param, Program
 
@@ -126,6 +127,7 @@ class SnippetDefinition:
             self.params += (CParam(name="first element", dtype=INT64, generic=None),)
             self.names += ("first element",)
         self._outputs = range(len(inputs), len(inputs) + len(outputs))
+        self._reads_bits = read_bits(preamble, loop_prep, operation, after_loop)
         texts: Any = {"preamble": preamble, "loop_prep": loop_prep, "after_loop": after_loop}
         self._made_from = functools.partial(
             SnippetDefinition, tuple(inputs), tuple(outputs), operation, name=name, math=math, **texts
@@ -161,6 +163,7 @@ class SnippetDefinition:
     def _translated(self, bound: dict[str, DType], scalars: frozenset[int], ordered: frozenset[int]) -> Program:
         """The program; ``ordered`` are the arrays whose reads and writes stay in the order of the source."""
         b = Builder(math=self.math)
+        b.reads_bits = self._reads_bits
         scope = Scope(b, ordered)
         csnippet.begin(b, scope, bound, self._preamble)
         variables: dict[str, Variable] = {}

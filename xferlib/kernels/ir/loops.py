@@ -73,6 +73,8 @@ def make(
         effects: The nodes of a turn that are needed for what they write.
         after: The nodes that must be evaluated before the loop.
     """
+    if b.reads_bits:
+        variables = [(b.one_nan(initial), node, b.one_nan(value)) for initial, node, value in variables]
     roots = [*(value for _, _, value in variables), again]
     own = {id(node) for _, node, _ in variables}
     nodes = ordered([*roots, *effects])

@@ -55,6 +55,9 @@ _FLOAT_OPS = frozenset({"div", "fmod", "sqrt", "fma", "floor", "ceil", "trunc", 
 _INTEGER_OPS = frozenset({"idiv", "imod", "floordiv", "floormod", "shl", "shr"})
 _BITWISE_OPS = frozenset({"and", "or", "xor", "not"})
 _ANY_REAL_OPS = frozenset({"add", "sub", "mul", "neg", "abs", "min", "max"})
+_COPIES = frozenset({"load", "gather", "bitcast", "update", "pick", "carried"})
+"""The operations whose value may be what an array held, unchanged."""
+_CUDAS_NAN = {2: 0x7FFF, 4: 0x7FFFFFFF, 8: 0xFFF8000000000000}
 _ARITY = {"neg": 1, "abs": 1, "not": 1, "sqrt": 1, "floor": 1, "ceil": 1, "trunc": 1, "rint": 1, "fma": 3}
 
 
@@ -138,6 +141,8 @@ class Builder:
     def __init__(self, params: Iterable[Param] = (), *, math: str = "exact") -> None:
         self.params = list(params)
         self.math = math
+        self.reads_bits = False
+        """Whether the source reads the bits of floats, so that a NaN that it computes must be the one of `one_nan`."""
         self._nodes: dict[tuple[Any, ...], Node] = {}
 
     def emit(self, op: str, dtype: DType, args: tuple[Node, ...] = (), attr: Any = None) -> Node:
@@ -202,6 +207,35 @@ class Builder:
     def bitcast(self, value: Node, dtype: DType) -> Node:
         assert value.dtype.itemsize == dtype.itemsize
         return value if value.dtype == dtype else self.emit("bitcast", dtype, (value,))
+
+    def one_nan(self, value: Node) -> Node:
+        """``value``, whose NaN has the bits of CUDA's if the program computes it; processors give it any.
+
+        What is read, from an array or from bits, keeps its own: a program may carry integers in floats.
+        """
+        if not is_float(value.dtype):
+            return value
+        done: dict[int, Node] = {}
+        stack = [value]
+        while stack:
+            node = stack[-1]
+            if node.op == "select" and (parts := [each for each in node.args[1:] if id(each) not in done]):
+                stack += parts
+                continue
+            stack.pop()
+            if node.op == "select":
+                done[id(node)] = self.select(node.args[0], done[id(node.args[1])], done[id(node.args[2])])
+            elif node.op in _COPIES or (node.op in ("real", "imag") and node.args[0].op in _COPIES):
+                done[id(node)] = node
+            elif node.op != "const":
+                done[id(node)] = self.select(self.op("ne", node, node), self._nan(node.dtype), node)
+            else:
+                done[id(node)] = self._nan(node.dtype) if node.attr != node.attr else node
+        return done[id(value)]
+
+    def _nan(self, dtype: DType) -> Node:
+        unsigned = np.dtype(f"u{dtype.itemsize}")
+        return self.bitcast(self.const(_CUDAS_NAN[dtype.itemsize], unsigned), dtype)
 
     def truth(self, value: Node) -> Node:
         """``value != 0``, as bool."""

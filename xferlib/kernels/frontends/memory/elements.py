@@ -72,6 +72,7 @@ class ArrayElements:
         if not variable.is_writable:
             fail(f"{name!r} is read-only here; assign to an output or a local variable")
         value = self.b.cast(value, variable.dtype)
+        value = self.b.one_nan(value) if self.b.reads_bits else value
         if variable.param in self.ordered:
             self._check_store(variable.param, index, value, name, fail)
             self._update_in_order(Update(variable.param, "store", is_used=False), index, value, None)
