@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.errors import KernelError, KernelTypeError
+from xferlib.errors import KernelError, KernelSyntaxError, KernelTypeError
 from xferlib.kernels.frontends.host_numbers import converted
 from xferlib.kernels.frontends.source_lines import at_user_line
 from xferlib.kernels.ir import functions, types
 from xferlib.kernels.ir.functions import Function
-from xferlib.kernels.ir.nodes import BOOL, INT64, UINT64, Builder, DType, Node, is_integer
+from xferlib.kernels.ir.nodes import BOOL, INT64, MOST_STEPS, UINT64, Builder, DType, Node, is_integer
 
+_CALL = 10
+"""The work of a function of traced values, beside the nodes that it makes."""
 COMPARISONS = {
     "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
 }  # fmt: skip
@@ -67,6 +69,14 @@ def builder_of(args: tuple[Any, ...], name: str) -> Builder:
     """The builder of the traced values among the operands of function ``name``."""
     for each in args:
         if isinstance(each, Value):
+            if each.builder.work > MOST_STEPS:
+                raise at_user_line(
+                    KernelSyntaxError(
+                        f"{name}: the function has recorded more than {MOST_STEPS} steps; take fewer turns and calls, "
+                        "or write the loop in C, where it is run"
+                    )
+                )
+            each.builder.work += _CALL
             return each.builder
     raise at_user_line(
         KernelTypeError(f"{name} was called without a traced value; use the function of math or numpy on constants")

@@ -188,7 +188,7 @@ class SnippetReduction:
 
     def check(self) -> None:
         """Raise the error that every call would raise."""
-        check_definition(self._inputs, self._outputs, self.specialize, self._map.source)
+        check_definition(self._inputs, self._outputs, self.specialize, self._map.source, lambda: 0)
 
     def _is_free(self, number: int, scalars: frozenset[int]) -> bool:
         """Whether input ``number`` is an array that the map indexes by anything but the element's number."""
@@ -278,8 +278,9 @@ class SnippetReduction:
             )
         if any(node.op == "loop" for node in program.nodes):
             raise KernelSyntaxError(
-                f"{self.name}: a function of its preamble has a loop that ends with the data, which a reduction's "
-                "expressions cannot run; compute an array with an element-wise kernel and reduce that"
+                f"{self.name}: a function of its preamble has a loop that ends with the data, or is too long to be "
+                "written out, which a reduction's expressions cannot run; compute an array with an element-wise kernel "
+                "and reduce that"
             )
 
 
