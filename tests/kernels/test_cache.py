@@ -99,7 +99,7 @@ def test_a_file_of_another_kind_is_as_good_as_none(folder):
 
 
 def test_a_directory_that_is_exchanged_while_it_is_read(folder, monkeypatch):
-    """What was checked is what is read: another folder of that name comes too late."""
+    """The folder that was checked is read: another one of that name comes too late."""
     cache.write("a", b"machine code")
     opened = os.open
 

@@ -266,6 +266,15 @@ def test_a_derivative_uses_the_value_of_now():
         assert x.grad.tolist() == [2 * value] * 3
 
 
+def test_a_tensor_that_is_written():
+    torch = pytest.importorskip("torch")
+    factor = torch.tensor(2.0)
+    kernel = xl.elementwise(lambda x: x * float(factor))
+    for value, dtype in ((2, "f8"), (3, "f4"), (4, "f8")):
+        factor.fill_(value)
+        assert kernel(np.ones(2, dtype)).tolist() == [value] * 2
+
+
 def test_threads_with_values_of_their_own():
     kernel = xl.elementwise(lambda x: x * getattr(local, "scale", 2))
     found = {}

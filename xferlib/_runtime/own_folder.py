@@ -1,7 +1,7 @@
 """The folder of the user's own files below ``XFERLIB_CACHE_DIR``: compiled kernels, and what was measured.
 
 Machine code of another user would run with this user's rights. A check of a path and a later use of it may meet two
-folders, where somebody else may rename one on the way. So a folder is opened once, from the root, each part in the one
+folders, where another user may rename one on the way. So a folder is opened once, from the root, each part in the one
 before it; what is open is checked, and files are opened, made and renamed in what is open.
 """
 
@@ -171,7 +171,7 @@ def _check_own(folder: Path, status: os.stat_result) -> None:
 
 
 def _check_parent(folder: Path, status: os.stat_result) -> None:
-    """Refuse a folder in which another user may rename what is ours; in a sticky one, such as /tmp, nobody may."""
+    """Refuse a folder in which another user may rename what is ours; in a sticky one, such as /tmp, none may."""
     if status.st_uid not in (0, os.getuid()):
         raise NotUsedError(
             f"{folder}, above the cache, belongs to user {status.st_uid}; set XFERLIB_CACHE_DIR to a directory of your "

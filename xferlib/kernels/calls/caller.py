@@ -31,7 +31,7 @@ _TURNS = 8
 
 
 class Plans(dict[Any, V]):
-    """What was prepared for the calls of one kernel, by what they depend on; a full table drops one entry at a time.
+    """The prepared calls of one kernel, by what they depend on; a full table drops one entry at a time.
 
     Where more kinds of calls than it holds come in turn, dropping the oldest, or all, would drop each just before it is
     wanted again. So most new ones are not kept then, and a part of the old ones stays.

@@ -78,7 +78,7 @@ def _same_items(new: Iterable[Any], old: tuple[Any, ...]) -> bool:
 
 
 def _state(value: Any) -> Hashable:
-    """What tells a value from another one: the bits of a number, else which object it is."""
+    """The bits of a number, else which object it is."""
     kind = type(value)
     if kind is float:
         return kind, value.hex()
@@ -271,6 +271,9 @@ class _Walk:
         """The attributes of an object, of the names that the code reads."""
         kind = type(value)
         self._follow(kind)
+        self._follow(getattr(value, "__wrapped__", None) if callable(value) else None)
+        if kind.__module__ == "torch":  # which counts the writes to a tensor
+            self._read(value, "attribute", "_version", getattr(value, "_version", _ABSENT))
         own = getattr(value, "__dict__", None)
         if isinstance(value, threading.local) or isinstance(kind.__getattribute__, FunctionType):  # no dict tells
             for name in self._attributes:
@@ -290,10 +293,7 @@ class _Walk:
             own = {}
         for name in self._attributes - own.keys():
             static = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), _ABSENT)
-            is_data = isinstance(
-                static, (MemberDescriptorType, *_NUMBERS)
-            )  # of the class, until the object has its own
-            if is_data or (name == "_version" and static is not _ABSENT):
+            if isinstance(static, (MemberDescriptorType, *_NUMBERS)):  # of the class, until the object has its own
                 if (found := getattr(value, name, _ABSENT)) is not _ABSENT:
                     self._read(value, "attribute", name, found)
 
@@ -338,7 +338,7 @@ class OtherValuesError(Exception):
 
 
 class Environment:
-    """What the recordings of a kernel rest on, and what was prepared for it."""
+    """The values that the recordings of a kernel rest on, and the calls prepared for them."""
 
     def __init__(self, guards: tuple[CapturedValue, ...]) -> None:
         self.guards = guards
@@ -351,7 +351,7 @@ MOST_ENVIRONMENTS = 8
 
 
 class Captured:
-    """What a traced function captures, and for each combination of values what was prepared for it.
+    """The values that a traced function captures, and for each combination of them the calls that were prepared.
 
     Args:
         function: The function.
@@ -369,7 +369,7 @@ class Captured:
         """Slots that change whenever the function is recorded, such as a counter of its own, with their owners."""
 
     def prepared(self) -> Any:
-        """What was prepared for the values as they are now; None for a function that captures nothing."""
+        """The calls prepared for the values as they are now; None for a function that captures nothing."""
         current = self._current
         if current is not None and current.holds():
             return current.prepared

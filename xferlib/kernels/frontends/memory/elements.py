@@ -53,7 +53,7 @@ class ArrayElements:
         self.touched: dict[int, Touched] = {}
         self._uses: dict[int, set[str]] = {}
         self._searched: tuple[int, Node, dict[int, bool]] | None = None
-        """What was last looked for by `_rests_on`, and whether each node rests on it."""
+        """The element that `_rests_on` looked for last, and whether each node rests on it."""
 
     def _read_element(self, variable: Variable, index: Node, name: str, fail: Fail) -> Node:
         assert variable.param is not None
