@@ -46,10 +46,10 @@ class NumpyReduction:
         """``functions``: those of this specification, which all its shapes share."""
         functions = {} if functions is None else functions
         if not functions:
-            functions["combine"] = BlockFunction(spec.combine, 1, is_aliased=True)
-            functions["post"] = BlockFunction(spec.post, 1)
+            made = {"combine": BlockFunction(spec.combine, 1, is_aliased=True), "post": BlockFunction(spec.post, 1)}
             if not any(node.op in ("size", "fact", "length") for node in spec.map_program.nodes):
-                functions["map"] = BlockFunction(spec.map_program, SMALL)
+                made["map"] = BlockFunction(spec.map_program, SMALL)
+            functions.update(made)  # at once: another thread may look
         self._spec = spec
         self._rows = rows
         self._count = count
