@@ -208,5 +208,5 @@ def elementwise(
         loop_prep=compiled.applied(loop_prep),
         after_loop=compiled.applied(after_loop),
     )
-    check_definition(inputs, outputs, found.specialize, f"{loop_prep}{operation}{after_loop}")
+    check_definition(inputs, outputs, found.specialize, f"{loop_prep}{operation}{after_loop}", lambda: found.work)
     return ElementwiseKernel(found)

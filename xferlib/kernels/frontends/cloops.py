@@ -22,12 +22,14 @@ from xferlib.kernels.frontends.control.data_loops import Loop
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.memory.contents import Before, TranslatorPart
 from xferlib.kernels.ir.constants import constant_value
-from xferlib.kernels.ir.nodes import Node, is_integer
+from xferlib.kernels.ir.nodes import MOST_STEPS, Node, is_integer
 
 MOST_TURNS = 4096
 """Limit of turns, for all loops of a snippet or of one function call together."""
-MOST_STEPS = 1 << 18
-"""Limit of expressions and statements translated for a snippet, its function calls included."""
+MOST_OF_ONE = 1 << 18
+"""The work of one loop's turns beyond which it is run, where that leaves the rest of the snippet a part."""
+_STEP = 3
+"""The work of an expression or statement, beside the nodes that it makes."""
 NEXT_ELEMENT = ("continue", 0)
 """The jump of ``continue`` outside of a loop, which in CuPy goes on with the next element."""
 TOO_LONG = "the loops and functions written out have more than"
@@ -36,8 +38,11 @@ TOO_LONG = "the loops and functions written out have more than"
 class TranslationState:
     """The state that a snippet's translator shares with the translators of the functions it calls."""
 
-    def __init__(self) -> None:
-        self.steps = 0
+    def __init__(self, assigning: frozenset[str]) -> None:
+        self.assigning = assigning
+        """The functions that may assign to what they are called with."""
+        self.has_loops = False
+        """Whether a function of the preamble has one."""
         self.loops = 0
         """Of loops and switches, to number them."""
         self.switches: set[int] = set()
@@ -112,10 +117,10 @@ class Loops(TranslatorPart):
     def _unrolled(self, loop: Loop) -> bool:
         """Write the turns of a loop out; False if there are too many, and the scope is to be restored."""
         opened: list[tuple[Node, Before]] = []
-        is_first = True
+        is_first, begun = True, self.b.work
         while (is_first and loop.is_late) or (goes := self._goes_on(loop.condition)):
             is_first = False
-            if self._turns >= MOST_TURNS:
+            if self._turns >= MOST_TURNS or self.b.work - begun > MOST_OF_ONE:
                 return False
             before = self.scope.jumped()
             self._turn(loop)
@@ -143,9 +148,9 @@ class Loops(TranslatorPart):
 
     def _step(self, node: Any) -> None:
         """Count one more expression or statement."""
-        self.work.steps += 1
-        if self.work.steps > MOST_STEPS:
-            self.fail(node, f"{TOO_LONG} {MOST_STEPS} expressions; take fewer turns, or use raw_module")
+        self.b.work += _STEP
+        if self.b.work > MOST_STEPS:
+            self.fail(node, f"{TOO_LONG} {MOST_STEPS} steps; take fewer turns and calls, or use raw_module")
 
     def _goes_on(self, condition: Any) -> bool | None:
         """The value of a condition; None if it is not known, with the scope as before."""

@@ -41,6 +41,7 @@ class Scope(PlaceScope, LoopScope, StructScope):
         self._begin_elements(ordered)
         self._counter = 0
         self._known: dict[int, np.generic | None] = {}
+        self._jumped: dict[Hashable, None] = {RESULT: None}
         self.sizes = {"_ind": builder.size()}
         self.constants: dict[str, Variable] = {}
         """The constants of the preamble, which functions know too."""
@@ -94,6 +95,7 @@ class Scope(PlaceScope, LoopScope, StructScope):
         """Open a block: the names declared inside end with it."""
         names, here = dict(self._names), self._here
         self._here = set()
+        self.b.work += len(names) >> 3
         yield
         self._forget(self._names[name] for name in self._here)
         self._names, self._here = names, here
@@ -111,6 +113,7 @@ class Scope(PlaceScope, LoopScope, StructScope):
             names: The parameters.
             is_apart: The function may run under no condition, wherever it is called.
         """
+        self.b.work += 25 + (len(self._state) >> 2)
         outside = self._names, self._here, self._path
         jumps = {key: self._state.pop(key) for key in (*self._jumps(), *self._returned())}
         self._names, self._here = {**self.constants, **names}, set()
@@ -145,6 +148,7 @@ class Scope(PlaceScope, LoopScope, StructScope):
     def enter(self, condition: Node) -> Before:
         """Begin a branch under ``condition``; returns the argument of `leave`."""
         before = Before(self._path, dict(self._state))
+        self.b.work += len(self._state) >> 3
         self._path = condition if self._path is None else self.b.op("and", self._path, condition)
         return before
 
@@ -166,6 +170,7 @@ class Scope(PlaceScope, LoopScope, StructScope):
 
     def snapshot(self) -> Before:
         """The present state, for `restore`."""
+        self.b.work += len(self._state) >> 3
         return Before(self._path, dict(self._state), dict(self.touched))
 
     def restore(self, before: Before) -> None:
@@ -177,6 +182,7 @@ class Scope(PlaceScope, LoopScope, StructScope):
         if taken is not None:  # the other side never runs: what it assigns, and its jumps, are none
             self._state = dict((yes if taken else no).state)
             return
+        self.b.work += (len(yes.state) + len(no.state)) >> 2
         for key in (*yes.state, *(key for key in no.state if key not in yes.state)):
             self._state.pop(key, None)  # an element written again is stored after those written before
             self._state[key] = self._merged(condition, yes.state.get(key), no.state.get(key))
@@ -206,6 +212,7 @@ class Scope(PlaceScope, LoopScope, StructScope):
 
     def replace(self, folded: Callable[[Node], Node]) -> None:
         """Replace the value of each variable by the equal node that ``folded`` gives."""
+        self.b.work += len(self._state) >> 1
         for key, slot in self._state.items():
             self._state[key] = Contents(folded(slot.value), slot.written)
 

@@ -84,13 +84,15 @@ class Translator(Statements, Calls, Methods, Places, Structs):
         work: TranslationState | None = None,
     ) -> None:
         self.b = builder
-        self.work = work or TranslationState()
+        self.work = TranslationState(float_functions.ASSIGNING) if work is None else work
         self._preamble = preamble
         self._functions = functions = preamble.functions
         self.structs = preamble.structs
-        own = [each for overloads in functions.values() for each in overloads]
-        self.assigning = float_functions.ASSIGNING.union(each.tree.decl.name for each in own if each.has_places)
-        self._has_loops = any(assigned.has(("For", "While", "DoWhile"), each.tree) for each in own)
+        if work is None:
+            own = [each for overloads in functions.values() for each in overloads]
+            self.work.assigning |= {each.tree.decl.name for each in own if each.has_places}
+            self.work.has_loops = any(assigned.has(("For", "While", "DoWhile"), each.tree) for each in own)
+        self.assigning = self.work.assigning
         self._depth = depth
         self.scope = scope
         self.text = text

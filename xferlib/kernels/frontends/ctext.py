@@ -15,7 +15,7 @@ from typing import Any
 
 from xferlib.errors import KernelSyntaxError
 from xferlib.kernels.frontends.cpp import directives, type_names
-from xferlib.kernels.frontends.cpp.macros import NONE, Macros, use_behind
+from xferlib.kernels.frontends.cpp.macros import NONE, Expansion, Macros, TooLongError, use_behind
 from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION, MAX_CHARACTERS, check_length, plain_types
 from xferlib.kernels.frontends.source_lines import caret
 from xferlib.kernels.ir.types import C_TYPES, VECTOR_PARTS
@@ -36,8 +36,6 @@ NO_VALUE = "xf_none"
 """Stands between the parentheses of ``S()``, which C does not have."""
 _KEYWORDS = re.compile(r"\b(?:and|or|not)\b")
 _OPERATORS = {"and": "&&", "or": "||", "not": "!"}
-_MOST_EXPANSIONS = 4096
-"""Limit of the macros replaced in a text: one that names itself has no end."""
 _BUILTIN = frozenset(["char", "short", "int", "long", "float", "double", "unsigned", "signed"])
 
 Edit = tuple[int, int, str]
@@ -161,13 +159,20 @@ class SnippetText:
 
     def _expand(self, macros: Macros) -> None:
         """Replace the uses of macros, those in what they expand to among them."""
-        start = count = 0
-        while (found := use_behind(self._text, macros, start)) is not None:
-            count += 1
-            if count > _MOST_EXPANSIONS or len(self._text) > 4 * MAX_CHARACTERS:
-                raise self.error("its macros have no end; a macro must not name itself", self._origin[found[0]])
-            self._edit([found])
-            start = found[0]
+        start, work = 0, Expansion()
+        try:
+            while (found := use_behind(self._text, macros, start, work)) is not None:
+                self._edit([found])
+                start = found[0]
+                work.spend(len(self._text) >> 3)
+                if len(self._text) > MAX_CHARACTERS:
+                    raise TooLongError
+        except (TooLongError, RecursionError):
+            raise self.error(
+                f"its macros have no end, or write out more than {MAX_CHARACTERS} characters; a macro must not name "
+                "itself, and one that uses others twice doubles the text",
+                self._origin[start],
+            ) from None
 
     def _character(self, match: re.Match[str]) -> str:
         """The number of a character, of type ``char``."""

@@ -25,8 +25,9 @@ from xferlib.kernels.frontends.memory.contents import Variable
 from xferlib.kernels.frontends.memory.elements import OrderNeededError
 from xferlib.kernels.frontends.signature import CParam
 from xferlib.kernels.ir import types
+from xferlib.kernels.ir.formulas.bit_functions import read_bits
 from xferlib.kernels.ir.indices import conflict
-from xferlib.kernels.ir.nodes import INT64, Builder, DType, Param, Program
+from xferlib.kernels.ir.nodes import INT64, MOST_STEPS, Builder, DType, Param, Program
 
 ArgumentKind = DType | type | None
 """The kind of an argument: an array's dtype, a Python scalar's type, None for an omitted output."""
@@ -126,6 +127,9 @@ class SnippetDefinition:
             self.params += (CParam(name="first element", dtype=INT64, generic=None),)
             self.names += ("first element",)
         self._outputs = range(len(inputs), len(inputs) + len(outputs))
+        self.work = 0
+        """Of the last attempt at a program that failed."""
+        self._reads_bits = read_bits(preamble, loop_prep, operation, after_loop)
         texts: Any = {"preamble": preamble, "loop_prep": loop_prep, "after_loop": after_loop}
         self._made_from = functools.partial(
             SnippetDefinition, tuple(inputs), tuple(outputs), operation, name=name, math=math, **texts
@@ -138,6 +142,7 @@ class SnippetDefinition:
         self._text = SnippetText(operation, generics, "operation", macros, aliases, structs)
         self._preparation = SnippetText(loop_prep, generics, "loop_prep", macros, aliases, structs)
         self._end = SnippetText(after_loop, generics, "after_loop", macros, aliases, structs)
+        signature.check_length(f"{preamble}{loop_prep}{operation}{after_loop}", f"kernel {name}")
         texts = (self._preparation, self._text, self._end)
         self._raw = indexed_otherwise(each for text in texts for each in text.statements)
 
@@ -149,18 +154,26 @@ class SnippetDefinition:
     ) -> Specialization:
         bound = bind_generics(self.params, kinds)
         ordered: frozenset[int] = frozenset()
+        b = Builder(math=self.math)
         while True:
             try:
-                program = self._translated(bound, scalars, ordered)
+                program = self._translated(b, bound, scalars, ordered)
             except OrderNeededError as found:
                 ordered |= {found.param}
+                again = Builder(math=self.math)
+                again.work, b = b.work, again
+            except Exception:
+                self.work = b.work
+                raise
             else:
                 break
         return Specialization(program=program, outputs=tuple(self._outputs))
 
-    def _translated(self, bound: dict[str, DType], scalars: frozenset[int], ordered: frozenset[int]) -> Program:
+    def _translated(
+        self, b: Builder, bound: dict[str, DType], scalars: frozenset[int], ordered: frozenset[int]
+    ) -> Program:
         """The program; ``ordered`` are the arrays whose reads and writes stay in the order of the source."""
-        b = Builder(math=self.math)
+        b.reads_bits = self._reads_bits
         scope = Scope(b, ordered)
         csnippet.begin(b, scope, bound, self._preamble)
         variables: dict[str, Variable] = {}
@@ -237,6 +250,7 @@ def check_definition(
     outputs: Sequence[CParam],
     specialize: Callable[[tuple[np.dtype[Any], ...], frozenset[int]], object],
     text: str,
+    work: Callable[[], int],
 ) -> None:
     """Raise the error that every call of a C definition would raise; such as for a name that it misspells.
 
@@ -246,12 +260,14 @@ def check_definition(
         inputs, outputs: The parameters.
         specialize: Makes the program for their dtypes, and the positions of those that are no arrays.
         text: The snippets.
+        work: Tells the work of the last program, or of the attempt at it.
 
     Raises:
         KernelSyntaxError, KernelTypeError: That error.
     """
     params = (*inputs, *outputs)
     errors: list[KernelSyntaxError | KernelTypeError] = []
+    spent = 0
     letters = list(dict.fromkeys(param.generic for param in params if param.generic))
     plain = frozenset(n for n, param in enumerate(inputs) if not (param.is_pointer or param.is_raw))
     tried_scalars = [frozenset[int](), plain] if plain else [frozenset[int]()]
@@ -272,6 +288,9 @@ def check_definition(
                 errors.append(error)
                 if TOO_LONG in str(error):  # for any dtype, and after long work
                     raise
+                spent += work()
+                if spent > MOST_STEPS // 2:
+                    return
             except Exception:  # such as one too large to be made twice: its call says so
                 return
             else:

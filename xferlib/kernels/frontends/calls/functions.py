@@ -166,7 +166,7 @@ class Calls(TranslatorPart):
         if function.has_places:
             return inliner.call(node, given, is_apart=False)
         args = [each if isinstance(each, (Node, StructValue)) else self.any_value(each) for each in given]
-        is_apart = not self._has_loops  # a loop must not run where it is not reached
+        is_apart = not self.work.has_loops  # a loop must not run where it is not reached
         numbers = [leaf for each in args for leaf in leaves(each)]
         dtypes = (*types.values(), *(each.dtype for each in args))
         key = (id(function.tree), id(None if is_apart else self.scope.path), *dtypes, *map(id, numbers))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Container, Iterator
 from typing import Any
+
+_kinds: weakref.WeakKeyDictionary[Any, frozenset[str]] = weakref.WeakKeyDictionary()
+"""The kinds of the nodes of each statement that was asked for, once for all its turns and calls."""
 
 
 def _nodes(*roots: Any) -> Iterator[Any]:
@@ -57,4 +61,11 @@ def _owner(target: Any) -> str | None:
 
 def has(kinds: tuple[str, ...], *roots: Any) -> bool:
     """Whether a node of one of these kinds is among the statements."""
-    return any(type(node).__name__ in kinds for node in _nodes(*roots))
+    return any(not _kinds_in(each).isdisjoint(kinds) for each in roots if each is not None)
+
+
+def _kinds_in(root: Any) -> frozenset[str]:
+    found = _kinds.get(root)
+    if found is None:
+        found = _kinds[root] = frozenset(type(node).__name__ for node in _nodes(root))
+    return found

@@ -32,7 +32,7 @@ def translate(translator: Any, loop: Loop) -> None:
     """Translate a loop, from the scope's present state on."""
     b, scope = translator.b, translator.scope
     parts = (loop.condition, loop.body, loop.after)
-    before = b.known()
+    before = b.made
     results = (translator.returns or BOOL) if assigned.has(("Return",), *parts) else None
     if results is not None and results.kind == "V":
         translator.fail(loop.node, "a loop that ends with the data cannot return a struct; break, and return behind it")
@@ -53,6 +53,7 @@ def translate(translator: Any, loop: Loop) -> None:
     inside, scope.touched = scope.touched, dict(outside.touched)
     effects, after = _order(scope, memory, inside)
     nodes = ordered([*effects, again, *(value for _, _, value in variables)])
+    b.work += len(nodes)
     needed = set(map(id, nodes))
     leaves = [node for node in memory.values() if id(node) in needed or not variables]
     variables += [(scope.true, node, node) for node in leaves]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from xferlib.kernels.frontends.memory.contents import JUMPS, RESULT, Before, Carried, Contents, Variable
+from xferlib.kernels.frontends.memory.contents import RESULT, Before, Carried, Contents, Variable
 from xferlib.kernels.frontends.memory.elements import OrderNeededError, Touched
 from xferlib.kernels.frontends.memory.local_arrays import LocalArrays, element_keys
 from xferlib.kernels.ir.nodes import BOOL, DType, Node
@@ -15,14 +15,18 @@ class LoopScope(LocalArrays):
 
     _path: Node | None
     touched: dict[int, Touched]
+    _jumped: dict[Hashable, None]
+    """The keys of the jumps that the state may hold, which has many others."""
 
     def jump(self, key: Hashable) -> None:
         """Note that the current path leaves its block: ``("break", loop)`` or ``("continue", loop)``."""
+        self._jumped[key] = None
         self._state[key] = Contents(self._true, self._true)
 
     def end_jump(self, key: Hashable) -> None:
         """Forget a jump, where its loop goes on or has ended."""
         self._state.pop(key, None)
+        self._jumped.pop(key, None)
 
     def jumped(self) -> Node | None:
         """The condition for a ``return``, ``break`` or ``continue`` so far; None if no path has met one."""
@@ -35,7 +39,7 @@ class LoopScope(LocalArrays):
         return found
 
     def _jumps(self) -> list[Hashable]:
-        return [key for key in self._state if isinstance(key, tuple) and key[0] in JUMPS]
+        return [key for key in self._jumped if key in self._state]
 
     # --- loops that end with the data
     def carried(self, names: Iterable[str], returned: DType | None) -> list[Carried]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from xferlib.errors import KernelSyntaxError
-from xferlib.kernels.frontends.cpp.macros import Macro, defined, replaced
+from xferlib.kernels.frontends.cpp.macros import Expansion, Macro, Macros, TooLongError, defined, replaced
 from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION
 
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)[ \t]*(.*)\Z", re.DOTALL)
@@ -131,10 +131,21 @@ class _LineReader:
         self._has_headers = any(each.startswith(_OPTION_INCLUDES) for each in options)
         """Whether any name may be defined by text that is not read here."""
         self._open: list[_Condition] = []
+        self._work = Expansion()
 
     def line(self, text: str) -> str:
         """The text that is left of a line."""
-        return replaced(text, self._macros) if self.is_read(text) and _DIRECTIVE.match(text) is None else ""
+        if not self.is_read(text) or _DIRECTIVE.match(text) is not None:
+            return ""
+        return self._replaced(text, self._macros) or text
+
+    def _replaced(self, text: str, macros: Macros) -> str | None:
+        """The text with its macros replaced; None where that is more work than is worth it, and the compiler's."""
+        try:
+            return replaced(text, macros, self._work)
+        except (TooLongError, RecursionError):
+            self.is_decided = False
+            return None
 
     def is_read(self, text: str) -> bool:
         """Whether the compiler reads a line, conditions aside; a directive is carried out."""
@@ -209,7 +220,9 @@ class _LineReader:
 
         asked = _DEFINED.sub(lambda found: _TRUTH[self._is_defined(found[1] or found[2])], text)
         constants = {name: Macro(value, None) for name, value in _COMPILERS.items() if value is not None}
-        plain = replaced(asked, {**constants, **self._macros})
+        plain = self._replaced(asked, {**constants, **self._macros})
+        if plain is None:
+            return None
         try:
             tree = c_parser.CParser().parse(f"int x = {plain};")
         except Exception:  # pycparser fails in several ways; the compiler will tell

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, NoReturn
 from xferlib.kernels.ir.nodes import Builder, DType, Node
 
 RESULT = ("result",)
-JUMPS = ("result", "break", "continue")
 
 
 Fail = Callable[[str], NoReturn]

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.frontends.memory.contents import Contents, Fail, Variable
-from xferlib.kernels.ir.indices import is_distinct
+from xferlib.kernels.ir.indices import is_distinct, linear, may_be_own
 from xferlib.kernels.ir.nodes import Builder, Node
-from xferlib.kernels.ir.updates import Update, is_exact, update
+from xferlib.kernels.ir.updates import Update, is_exact, real_operands, update
 
 
 class OrderNeededError(Exception):
@@ -52,6 +52,8 @@ class ArrayElements:
         self.ordered = ordered
         self.touched: dict[int, Touched] = {}
         self._uses: dict[int, set[str]] = {}
+        self._searched: tuple[int, Node, dict[int, bool]] | None = None
+        """The element that `_rests_on` looked for last, and whether each node rests on it."""
 
     def _read_element(self, variable: Variable, index: Node, name: str, fail: Fail) -> Node:
         assert variable.param is not None
@@ -70,7 +72,9 @@ class ArrayElements:
         if not variable.is_writable:
             fail(f"{name!r} is read-only here; assign to an output or a local variable")
         value = self.b.cast(value, variable.dtype)
+        value = self.b.one_nan(value) if self.b.reads_bits else value
         if variable.param in self.ordered:
+            self._check_store(variable.param, index, value, name, fail)
             self._update_in_order(Update(variable.param, "store", is_used=False), index, value, None)
             return value
         self._note(self._raw_writes, self._raw_reads, variable.param, index, name, fail)
@@ -101,11 +105,42 @@ class ArrayElements:
         is_update = param in self._raw_reads and param in self._raw_writes
         if is_update and not is_distinct(index, self.b.params):
             self._need_order(param)
-            fail(
-                f"{name!r} is read and written at an index that several elements of a call may share, so that one "
-                "update would be lost; index it by i times a constant and a shift, or add up with a reduction, or "
-                "with atomicAdd"
-            )
+            self._fail_for_lost(param, name, fail)
+
+    def _check_store(self, param: int, index: Node, value: Node, name: str, fail: Fail) -> None:
+        """Refuse to store what depends on the element's value before: no order of the elements keeps both updates."""
+        if self.b.math == "exact" or may_be_own(index, self.b.params):
+            return  # exact results are promised for less: see `check_order`
+        is_chosen = self._path is not None and linear(value, self.b.params) is None  # such as the larger of two
+        if self._rests_on(value, param, index) or (is_chosen and self._rests_on(self._path, param, index)):
+            self._fail_for_lost(param, name, fail)
+
+    def _rests_on(self, value: Node | None, param: int, index: Node) -> bool:
+        """Whether a value is computed from an element of an array."""
+        if self._searched is None or self._searched[:2] != (param, index):
+            self._searched = param, index, {}
+        known: dict[int, bool] = self._searched[2]
+        waiting = [] if value is None else [value]
+        while waiting:
+            node = waiting[-1]
+            if id(node) in known:
+                waiting.pop()
+            elif node.op == "gather" and node.attr == param and node.args[0] is index:
+                known[id(node)] = True
+            elif unknown := [each for each in real_operands(node) if id(each) not in known]:
+                waiting += unknown
+            else:
+                known[id(node)] = any(known[id(each)] for each in real_operands(node))
+        return value is not None and known[id(value)]
+
+    def _fail_for_lost(self, param: int, name: str, fail: Fail) -> None:
+        array = self.b.params[param]
+        fail(
+            f"{name!r} is read and written at an index that several elements of a call may share, so that one "
+            "update would be lost; index it by i times a constant and a shift, add up with a reduction, or write "
+            f"atomicAdd(&{array.name}[...], value)"
+            + (", which takes floats with math='fast'" if array.dtype.kind == "f" else "")
+        )
 
     def _need_order(self, param: int) -> None:
         if self.b.math == "fast":

@@ -16,6 +16,8 @@ from xferlib.kernels.frontends.memory.local_arrays import element_keys
 from xferlib.kernels.ir.nodes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, Builder, DType, Node
 from xferlib.kernels.ir.types import VECTOR_PARTS
 
+MOST_LEAVES = 1024
+"""Limit of the numbers of a struct, those of structs within it included."""
 RETURNED = "returned"
 """The first part of the keys of the members that a function returns."""
 
@@ -200,7 +202,10 @@ class Structs(TranslatorPart):
     def _resolved(self, name: str) -> str:
         """The name of the type to which the source gives a name."""
         for _ in range(len(self.text.aliases)):
-            name = " ".join(self.text.aliases.get(name, name).split())
+            if name not in self.text.aliases:
+                break
+            name = " ".join(self.text.aliases[name].split())
+            self.b.work += 1
         return name
 
     def named_type(self, name: str) -> Any:
@@ -235,7 +240,11 @@ class Structs(TranslatorPart):
                 )
             members.append((member, kind))
         self.types = outside
-        return StructType(name, tuple(members), args)
+        made = StructType(name, tuple(members), args)
+        if (numbers := len(made.leaves())) > MOST_LEAVES:
+            message = f"struct {name} has {numbers} numbers; at most {MOST_LEAVES}, as each is a variable"
+            raise self.text.error(message, None) if node is None else self.error(node, message)
+        return made
 
     def has_constructor(self, dtype: StructType) -> bool:
         """Whether a struct, or one within it, is made by constructors."""
