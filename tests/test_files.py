@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import os
+import threading
 import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -153,7 +154,9 @@ def test_names_are_those_of_the_keys(path: Path) -> None:
 def test_names_that_a_format_keeps_for_itself(path: Path) -> None:
     tree = {
         key: np.full(2, number)
-        for number, key in enumerate(("\0", "a\0b", "a", "\\0", "__metadata__", "__metadata__'", "xferlib"))
+        for number, key in enumerate(
+            ("\0", "a\0b", "a", "\\0", "__metadata__", "__metadata__'", "xferlib", "\ud800", "\\ud800", "", "../a")
+        )
     }
     xl.save(path, tree)
     found = xl.load(path)
@@ -222,7 +225,22 @@ class Unknown:
     pass
 
 
+def _nested(depth: int) -> Any:
+    tree: Any = [np.ones(1)]
+    for _ in range(depth):
+        tree = {"k": tree}
+    return tree
+
+
+ENDLESS: dict[str, Any] = {"x": np.ones(2)}
+ENDLESS["self"] = [ENDLESS]
 REFUSED: list[tuple[Any, type[Exception], str]] = [
+    (ENDLESS, ArgumentError, "self/0/self/0/self/0/self/0 leads more than 200 containers deep, or one of them holds"),
+    (_nested(1000), ArgumentError, "k/k/k/k/k/k/k/k leads more than 200 containers deep"),
+    ({"k" * 65_536: np.ones(1)}, ArgumentError, "have 65536 bytes, and names in files up to 65000"),
+    ([{"\0" * 40_000: np.ones(1)}], ArgumentError, "have 80002 bytes"),
+    ({"a": 10**5000}, ArgumentError, "a number of the tree cannot be written"),
+    ({10**5000: np.ones(1)}, ArgumentError, "has the key an int of 16610 bits"),
     ({"a": Unknown()}, UnsupportedArrayError, "a is an object of type Unknown"),
     ([1, [1j]], UnsupportedArrayError, "1/0 is 1j"),
     ({(1, 2): np.ones(1)}, ArgumentError, "the dict at the tree itself has the key"),
@@ -329,3 +347,28 @@ def test_a_path_that_is_none_is_an_argument_error() -> None:
     for call in (lambda: xl.load(None), lambda: xl.load(b"x.npz"), lambda: xl.save({}, "x.npz")):  # type: ignore[arg-type]
         with pytest.raises(ArgumentError, match="the path is"):
             call()
+    for call in (lambda: xl.load("a\0.npz"), lambda: xl.save("a\0.npz", {})):
+        with pytest.raises(ArgumentError, match=r"'a\\x00\.npz' holds a null character"):
+            call()
+
+
+def test_trees_come_back_from_200_deep(path: Path) -> None:
+    xl.save(path, _nested(199))
+    same(xl.load(path, backend="numpy"), _nested(199))
+
+
+def test_other_classes_come_back_with_what_their_attributes_hold(path: Path) -> None:
+    def tree(x: Any, y: Any, n: int) -> Any:
+        states = collections.OrderedDict(w=x)
+        states._metadata = {"version": n}  # type: ignore[attr-defined]
+        layer = Layer(y, n)
+        layer.more = [2 * y]  # type: ignore[attr-defined]
+        layer.lock = threading.Lock()  # type: ignore[attr-defined]
+        return [states, layer, collections.UserDict(z=3 * y)]
+
+    x, y = np.arange(3.0), np.arange(4)
+    xl.save(path, tree(x, y, 1))
+    states, layer, user = xl.load(path, like=tree(np.empty(0), np.empty(1), 7), backend="numpy")
+    assert states._metadata == {"version": 7}
+    assert layer.scale == 7
+    same([states["w"], layer.weight, layer.more, user["z"]], [x, y, [2 * y], 3 * y])

@@ -67,7 +67,7 @@ def prefetch(
     memory that belongs to yours.
 
     Args:
-        batches: Iterable of arrays, or of trees of them (dicts, lists, tuples, named tuples, dataclasses)
+        batches: Iterable of arrays, or of trees of them as `xferlib.tree.to_device` takes them,
             in any host memory, of any shapes and dtypes; other leaves stay as they are. A torch
             ``DataLoader`` is one. ``iter`` is called once for each iteration. A tuple of arrays that differ in kind,
             and all have the same 256 rows or more, is refused: it is a data set, not batches.
