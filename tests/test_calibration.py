@@ -23,6 +23,9 @@ def test_the_cost_is_the_latency_and_the_bytes_at_the_speed_of_the_path() -> Non
         assert found.expected_s(8_000_000, path, is_upload=is_upload) * 1e3 == pytest.approx(expected)
 
 
+DAMAGES = ("NaN", "1e999", "-1", "0", "1" + 400 * "0", '"fast"', "[]", "null", "true", 60_000 * "[", "\\")
+
+
 def test_calibrating_measures_every_speed_and_keeps_it_for_the_machine(tmp_path: Path) -> None:
     x = np.zeros(1 << 20)
     with xl.use_backend("sim"), configured(cache_dir=tmp_path):
@@ -35,5 +38,14 @@ def test_calibrating_measures_every_speed_and_keeps_it_for_the_machine(tmp_path:
             assert xl.explain(x, device="sim:sim:1").expected_ms is None
         with cores(4):
             assert xl.explain(x).expected_ms is None
-    (kept,) = json.loads((tmp_path / "calibration.json").read_text(encoding="utf-8")).values()
-    assert kept == asdict(found)
+        path = tmp_path / "calibration.json"
+        text = path.read_text(encoding="utf-8")
+        (kept,) = json.loads(text).values()
+        assert kept == asdict(found)
+        for damage in DAMAGES:
+            path.write_text(text.replace(json.dumps(found.staged_up_gb_per_s), damage), encoding="utf-8")
+            with cores(3):
+                assert xl.explain(x).expected_ms is None, damage[:20]
+        path.write_bytes(b"\xff\0" * 1000)
+        with cores(3):
+            assert xl.explain(x).expected_ms is None

@@ -226,7 +226,8 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
             dataclasses and registered nodes are read again with ``like=``.
 
     Raises:
-        ArgumentError: No path, another ending, or a dict with a key that is neither a text nor a whole number.
+        ArgumentError: No path, another ending, or a dict with a key that is neither a text nor a whole number; keys
+            of more than 65,000 bytes in all; more than 200 containers within each other.
         UnsupportedArrayError: A leaf is of another kind.
         UnsupportedDTypeError: The format has no such dtype: complex128 in safetensors, torch's bfloat16 in ``.npz``.
         BackendUnavailableError: safetensors is not installed.
@@ -255,7 +256,8 @@ def load(
         A tree with device arrays.
 
     Raises:
-        ArgumentError: The file is damaged, or holds classes or names that the tree of ``like=`` has not.
+        ArgumentError: The file is damaged, as the checksums of ``.npz`` or claims that it does not keep tell, or holds
+            classes or names that the tree of ``like=`` has not.
         UnsupportedDTypeError: It holds bfloat16, and the backend has none: give ``dtype=``.
         FileNotFoundError: There is no such file.
     """

@@ -113,13 +113,23 @@ def _memory_gb_per_s(device: Device, seconds: Callable[[Callable[[], None]], flo
     return 2 * _KERNELS * _NBYTES / seconds(kernels) / 1e9
 
 
+_LARGEST = 1e9
+_FILE_MOST = 1 << 20
+"""Of a number in the file, in the units of `Calibration`, and of its bytes."""
+
+
 def known(device: Device) -> Calibration | None:
     """Return the calibration kept for a device; None if there is none."""
     entry = _read().get(_key(device))
     names = {each.name for each in fields(Calibration)}
-    if not isinstance(entry, dict) or set(entry) != names:
+    if not isinstance(entry, dict) or set(entry) != names or not all(_may_be(*each) for each in entry.items()):
         return None
     return Calibration(**{name: float(entry[name]) for name in names})
+
+
+def _may_be(name: str, value: Any) -> bool:
+    """Whether a number may be that speed or time: a damaged file may hold anything."""
+    return type(value) in (int, float) and (0 < value <= _LARGEST or (value == 0 and name == "memory_gb_per_s"))
 
 
 def _key(device: Device) -> str:
@@ -132,8 +142,9 @@ def _path() -> Path:
 
 def _read() -> dict[str, Any]:
     try:
-        entries = json.loads(_path().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        with _path().open("rb") as file:
+            entries = json.loads(file.read(_FILE_MOST))
+    except (OSError, ValueError, RecursionError):
         return {}
     return entries if isinstance(entries, dict) else {}
 

@@ -135,30 +135,36 @@ def rebuilt(text: str | None, arrays: dict[str, Any], *, source: str) -> Any:
         told = json.loads(text)
         if told["version"] != _VERSION:
             raise ArgumentError(
-                f"load: {source} has a structure of version {told['version']}, and this xferlib reads {_VERSION}; "
-                "install a newer one"
+                f"load: {source} has a structure of version {shown(told['version'])}, and this xferlib reads "
+                f"{_VERSION}; install a newer one"
             )
         return _tree(told["tree"], arrays, source)
     except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         if isinstance(error, ArgumentError):
             raise
-        raise ArgumentError(f"load: the structure in {source} is damaged ({error}); save it again") from error
+        text = f"{type(error).__name__}: {error}"[:300]
+        raise ArgumentError(f"load: the structure in {source} is damaged ({text}); save it again") from error
 
 
 def _tree(node: dict[str, Any], arrays: dict[str, Any], source: str) -> Any:
     if "array" in node:
         return arrays[node["array"]]
     if "value" in node:
+        if type(node["value"]) not in _SCALARS:
+            raise ValueError("a value is no text or number")
         return node["value"]
     if "dict" in node:
-        return {key: _tree(each, arrays, source) for key, each in node["dict"]}
+        found = {key: _tree(each, arrays, source) for key, each in node["dict"]}
+        if len(found) < len(node["dict"]):
+            raise ValueError("a dict has a key twice")
+        return found
     if "list" in node:
         return [_tree(each, arrays, source) for each in node["list"]]
     if "tuple" in node:
         return tuple(_tree(each, arrays, source) for each in node["tuple"])
     raise ArgumentError(
-        f"load: {source} holds a {node['object']}, which a file does not tell how to make; give a tree of the same "
-        "kind: xferlib.load(path, like=tree)"
+        f"load: {source} holds a {str(node['object'])[:80]}, which a file does not tell how to make; give a tree of "
+        "the same kind: xferlib.load(path, like=tree)"
     )
 
 
@@ -172,7 +178,7 @@ def like(tree: Any, arrays: dict[str, Any], *, source: str) -> Any:
     if names.arrays.keys() != arrays.keys():
         missing, more = sorted(names.arrays.keys() - arrays.keys()), sorted(arrays.keys() - names.arrays.keys())
         told = "; ".join(
-            f"{what} {', '.join(some[:5])}{', ...' if len(some) > 5 else ''}"
+            f"{what} {', '.join(name[:80] for name in some[:5])}{', ...' if len(some) > 5 else ''}"
             for what, some in (("only the tree has", missing), ("only the file has", more))
             if some
         )
