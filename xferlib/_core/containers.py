@@ -105,7 +105,7 @@ def say_where(error: XferError, tree: Any, check: Callable[[Any], object], name:
             return
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """The way from a container to one of its children."""
 
     key: Any
@@ -119,13 +119,20 @@ class Step(NamedTuple):
         return f".{self.key}" if self.is_attribute else f"[{self.key!r}]"
 
 
-def parts(node: Any) -> list[tuple[Step, Any]] | None:
-    """The children of a container; None of a leaf."""
+def parts(node: Any) -> list[tuple[PathStep, Any]] | None:
+    """The children of a container, with all its attributes; None of a leaf."""
     form = _form(node)
     if not isinstance(form, Form):
         return None
-    children, kept = form.take(node)
+    children, kept = form.take_all(node)
     return list(zip(form.steps(node, kept), children, strict=True))
+
+
+def remade(node: Any, children: list[Any]) -> Any:
+    """A container as ``node``, with other children in the places of its `parts`."""
+    form = _form(node)
+    assert isinstance(form, Form)
+    return form.make(node, form.take_all(node)[1], children)
 
 
 def _located(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -231,11 +238,15 @@ class Form:
         """The children, and what `make` and `steps` need beside them."""
         raise NotImplementedError
 
+    def take_all(self, node: Any) -> tuple[list[Any], Any]:
+        """The same, where children that hold no arrays must not be left out to save time."""
+        return self.take(node)
+
     def make(self, node: Any, kept: Any, children: list[Any]) -> Any:
         """A container as ``node``, with other children."""
         raise NotImplementedError
 
-    def steps(self, node: Any, kept: Any) -> list[Step]:
+    def steps(self, node: Any, kept: Any) -> list[PathStep]:
         """The ways to the children."""
         raise NotImplementedError
 
@@ -247,8 +258,8 @@ class _Dict(Form):
     def make(self, node: Any, kept: Any, children: list[Any]) -> Any:
         return dict(zip(kept, children, strict=True))
 
-    def steps(self, node: Any, kept: Any) -> list[Step]:
-        return [Step(key) for key in kept]
+    def steps(self, node: Any, kept: Any) -> list[PathStep]:
+        return [PathStep(key) for key in kept]
 
 
 class _Sequence(Form):
@@ -265,10 +276,10 @@ class _Sequence(Form):
     def make(self, node: Any, kept: Any, children: list[Any]) -> Any:
         return self._make(children)
 
-    def steps(self, node: Any, kept: Any) -> list[Step]:
+    def steps(self, node: Any, kept: Any) -> list[PathStep]:
         if self._names:
-            return [Step(name, is_attribute=True) for name in self._names]
-        return [Step(number) for number in range(tuple.__len__(node) if isinstance(node, tuple) else len(node))]
+            return [PathStep(name, is_attribute=True) for name in self._names]
+        return [PathStep(number) for number in range(tuple.__len__(node) if isinstance(node, tuple) else len(node))]
 
 
 class _Registered(Form):
@@ -285,8 +296,8 @@ class _Registered(Form):
     def make(self, node: Any, kept: Any, children: list[Any]) -> Any:
         return kept.unflatten(children)
 
-    def steps(self, node: Any, kept: Any) -> list[Step]:
-        return [Step(number, is_named=False) for number in range(kept.num_leaves)]
+    def steps(self, node: Any, kept: Any) -> list[PathStep]:
+        return [PathStep(number, is_named=False) for number in range(kept.num_leaves)]
 
 
 def _one_level(optree: Any, node: Any) -> tuple[list[Any], Any]:
@@ -311,7 +322,7 @@ class _Called(Form):
     def make(self, node: Any, kept: Any, children: list[Any]) -> Any:
         return self._cls(self._inner.make(node, kept, children))
 
-    def steps(self, node: Any, kept: Any) -> list[Step]:
+    def steps(self, node: Any, kept: Any) -> list[PathStep]:
         return self._inner.steps(node, kept)
 
     def is_faithful(self, node: Any) -> bool:
@@ -332,7 +343,7 @@ class Staying(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """What an object of a class of Python's was taken apart into."""
+    """The parts of an object of a class of Python's, but for its children."""
 
     keys: list[Any] | None
     """Of a mapping."""
@@ -371,9 +382,11 @@ class _Record(Form):
         _attributes(new).update(zip(kept, children, strict=True))
         return new
 
-    def steps(self, node: Any, kept: Any) -> list[Step]:
+    def steps(self, node: Any, kept: Any) -> list[PathStep]:
         declared = self._declared
-        return [Step(name, is_attribute=True, is_extra=declared is not None and name not in declared) for name in kept]
+        return [
+            PathStep(name, is_attribute=True, is_extra=declared is not None and name not in declared) for name in kept
+        ]
 
 
 def _is_plain(value: Any) -> bool:
@@ -420,6 +433,12 @@ class _Object(Form):
         self.is_usual = cls is base or bool(self._fields) or dataclasses.is_dataclass(cls)
 
     def take(self, node: Any) -> tuple[list[Any], _Layout]:
+        return self._taken(node, _is_plain)
+
+    def take_all(self, node: Any) -> tuple[list[Any], _Layout]:
+        return self._taken(node, lambda _: False)
+
+    def _taken(self, node: Any, may_skip: Callable[[Any], bool]) -> tuple[list[Any], _Layout]:
         state = self._state(node) if self._has_attributes or self._slots else []
         holder, base = node, self._base
         wraps = self._wrapped is not None and type(data := dict(state).get("data")) is self._wrapped
@@ -442,7 +461,7 @@ class _Object(Form):
         numbers = {id(each): number for number, each in enumerate(children)}
         names, places, others = [], [], []
         for name, value in state:
-            if count and _is_plain(value):
+            if count and may_skip(value):
                 others.append((name, value))
                 continue
             names.append(name)
@@ -492,16 +511,16 @@ class _Object(Form):
                 name.__set__(new, value)
         return new
 
-    def steps(self, node: Any, kept: _Layout) -> list[Step]:
+    def steps(self, node: Any, kept: _Layout) -> list[PathStep]:
         if self._fields:
-            found = [Step(name, is_attribute=True) for name in self._fields]
+            found = [PathStep(name, is_attribute=True) for name in self._fields]
         else:
-            found = [Step(key) for key in (range(kept.items) if kept.keys is None else kept.keys)]
+            found = [PathStep(key) for key in (range(kept.items) if kept.keys is None else kept.keys)]
         for name, place in zip(kept.names, kept.places, strict=True):
             if place == len(found):
                 name = name if type(name) is str else name.__name__
                 is_extra = bool(kept.items) or (self._declared is not None and name not in self._declared)
-                found.append(Step(name, is_attribute=True, is_extra=is_extra))
+                found.append(PathStep(name, is_attribute=True, is_extra=is_extra))
         return found
 
 
@@ -517,7 +536,7 @@ _DEVICE_BESIDE = frozenset(["tensordict.base.TensorDictBase"])
 _MARKS = frozenset(
     ["__dataclass_fields__", "__attrs_attrs__", "__pydantic_fields_set__", "__pydantic_fields__", "__fields_set__"]
 )
-"""What dataclasses, attrs, and pydantic in both its versions leave in their classes."""
+"""Attributes that dataclasses, attrs, and pydantic in both its versions leave in their classes."""
 _SPACES = frozenset(["types.SimpleNamespace", "argparse.Namespace"])
 _LEAF, _OPAQUE = object(), object()
 """Marks of classes that are no containers: of those whose objects hold nothing, and of those that may hold arrays."""
@@ -525,7 +544,7 @@ _forms: dict[type, Form | object] = {
     **dict.fromkeys(_PLAIN, _LEAF), dict: _Dict(), list: _Sequence(list), tuple: _Sequence(tuple),
     Staying: _LEAF,
 }  # fmt: skip
-"""What is known of each class; not that it is one of arrays, which a backend that is loaded later may say."""
+"""The form of each class that was met; none of those of arrays, since a backend that is loaded later may add some."""
 
 
 def _form(node: Any) -> Form | object:
@@ -676,7 +695,7 @@ def _arrays_in(node: Any, moving: str) -> Iterator[str]:
 
 
 def _inside(node: Any) -> Iterable[tuple[str, Any]]:
-    """What an object holds: items, attributes, slots; nothing of code."""
+    """Items, attributes and slots of an object; nothing of code."""
     cls = type(node)
     if isinstance(node, (type, types.ModuleType)) or hasattr(cls, "__get__"):
         return []

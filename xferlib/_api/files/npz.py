@@ -26,7 +26,7 @@ _STRUCTURE = "xferlib.json"
 _HEAD = struct.Struct("<26xHH")
 """The lengths of the name and of the extra field, in what precedes a member."""
 _END, _END_MOST = b"PK\5\6", 22 + (1 << 16)
-"""What begins the end of the file, and its most bytes."""
+"""The first bytes of the table's end, and the most bytes of it."""
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _HEADER_MOST = 12_000
 """Bytes of an array's header, of which NumPy takes 10,000."""
