@@ -30,7 +30,7 @@ import numpy as np
 from xferlib._core import registry
 from xferlib._native import driver_calls
 from xferlib._runtime import callsite
-from xferlib.errors import ArgumentError, XferError, XferWarning
+from xferlib.errors import ArgumentError, XferError, XferWarning, shown
 
 NAMESPACE = "xferlib"
 """Namespace of `optree` in which xferlib looks for custom nodes, besides the global one."""
@@ -116,7 +116,7 @@ class PathStep(NamedTuple):
     """The key is the container's own; else it only counts."""
 
     def __str__(self) -> str:
-        return f".{self.key}" if self.is_attribute else f"[{self.key!r}]"
+        return f".{self.key}" if self.is_attribute else f"[{shown(self.key)}]"
 
 
 def parts(node: Any) -> list[tuple[PathStep, Any]] | None:
@@ -702,9 +702,9 @@ def _inside(node: Any) -> Iterable[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     try:
         if _is_kind(cls, Mapping):
-            found = [(f"[{key!r}]" if type(key) in (str, int) else "[...]", node[key]) for key in islice(node, 1)]
+            found = [(f"[{shown(key)}]", node[key]) for key in islice(node, 1)]
             if isinstance(node, dict):
-                found = [(f"[{key!r}]" if type(key) in (str, int) else "[...]", each) for key, each in node.items()]
+                found = [(f"[{shown(key)}]", each) for key, each in node.items()]
         elif isinstance(node, (list, tuple, set, frozenset, ValuesView, ItemsView)):
             found = [(f"[{number}]", each) for number, each in enumerate(islice(node, _LOOKS))]
         if cls.__dictoffset__:

@@ -195,7 +195,7 @@ def _told(value: Any, arrays: list[np.ndarray[Any, Any]]) -> list[Any]:
 
 def _kind(node: Any, inside: list[tuple[Any, Any]]) -> str:
     most = f", maxlen={node.maxlen}" if isinstance(node, deque) else ""
-    return f"{type(node).__module__}.{type(node).__qualname__}({', '.join(str(step) for step, _ in inside)}{most})"
+    return f"{type(node).__module__}.{type(node).__qualname__}({', '.join(repr(step.key) for step, _ in inside)}{most})"
 
 
 def _sample(value: Any, samples: dict[Any, Any]) -> None:
