@@ -643,8 +643,8 @@ _warned: weakref.WeakSet[type] = weakref.WeakSet()
 _fruitless: dict[type, int] = {}
 _FRUITLESS_MOST = 16
 """Objects of a class without arrays, after which the others are not looked at: a look takes 10 us."""
-_LOOKS = 300
-"""Objects that are looked at in a search for an array."""
+_LOOKS, _FAR_LOOKS = 300, 50_000
+"""Objects that are looked at in a search for an array; for whether a class of mappings keeps some, once."""
 
 
 def _warn_of(node: Any, moving: str) -> None:
@@ -677,49 +677,49 @@ def _warn_of(node: Any, moving: str) -> None:
 
 
 def _is_array_like(cls: type) -> bool:
-    return hasattr(cls, "__array__") or hasattr(cls, "__dlpack__")
+    return any(hasattr(cls, name) for name in ("__array__", "__array_interface__", "__dlpack__"))
 
 
-def _arrays_in(node: Any, moving: str) -> Iterator[str]:
+def _arrays_in(node: Any, moving: str, looks: int = _LOOKS) -> Iterator[str]:
     """The ways to the arrays in an object that are to be moved, as far as they are easily found."""
-    pending: list[tuple[str, Any]] = [("", node)]
-    for _ in range(_LOOKS):
+    pending = deque([("", node)])
+    for _ in range(looks):
         if not pending:
             return
-        path, each = pending.pop(0)
+        path, each = pending.popleft()
         if (owner := registry.backend_of(each)) is not None:
             if path and (moving == "any" or (owner.device_of(each).kind == "cpu") is (moving == "host")):
                 yield path
             continue
-        pending += [(f"{path}{step}", value) for step, value in islice(_inside(each), _LOOKS)]
+        pending += [(f"{path}{step}", value) for step, value in islice(_inside(each), looks)]
 
 
 def _inside(node: Any) -> Iterable[tuple[str, Any]]:
     """Items, attributes and slots of an object; nothing of code."""
     cls = type(node)
-    if isinstance(node, (type, types.ModuleType)) or hasattr(cls, "__get__"):
+    if issubclass(cls, (type, types.ModuleType)) or hasattr(cls, "__get__"):
         return []
     found: list[tuple[str, Any]] = []
     try:
-        if _is_kind(cls, Mapping):
+        if issubclass(cls, dict):
+            found = [(f"[{shown(key)}]", each) for key, each in dict.items(node)]
+        elif _is_kind(cls, Mapping):  # of which one may have to be read from a file
             found = [(f"[{shown(key)}]", node[key]) for key in islice(node, 1)]
-            if isinstance(node, dict):
-                found = [(f"[{shown(key)}]", each) for key, each in node.items()]
-        elif isinstance(node, (list, tuple, set, frozenset, ValuesView, ItemsView)):
-            found = [(f"[{number}]", each) for number, each in enumerate(islice(node, _LOOKS))]
+        elif issubclass(cls, (list, tuple, set, frozenset, ValuesView, ItemsView)):
+            found = [(f"[{number}]", each) for number, each in enumerate(node)]
         if cls.__dictoffset__:
             found += [(f".{name}", each) for name, each in _attributes(node).items()]
         for slot in _slots(cls, _base(cls)):
-            if (each := getattr(node, slot.__name__, None)) is not None:
-                found.append((f".{slot.__name__}", each))
-    except Exception:  # a foreign object may raise anything
+            found.append((f".{slot.__name__}", slot.__get__(node, cls)))
+    except Exception:  # a foreign object may raise anything, and a slot be empty
         return found
     return found
 
 
 def _reads_late(node: Any) -> bool:
     """Whether a mapping keeps no arrays in its attributes, and gives some all the same, as one over a file does."""
-    inside = [(step, each) for step, each in _inside(node) if step.startswith(".")]
-    return not any(True for _, each in inside for _ in _arrays_in([each], "any")) and any(
-        True for step, each in _inside(node) if step.startswith("[") for _ in _arrays_in([each], "any")
-    )
+    attributes: list[Any] = []
+    items: list[Any] = []
+    for step, each in _inside(node):
+        (attributes if step.startswith(".") else items).append(each)
+    return any(_arrays_in(items, "any")) and not any(_arrays_in(attributes, "any", _FAR_LOOKS))
