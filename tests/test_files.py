@@ -24,7 +24,7 @@ from xferlib.errors import (
     UnsupportedArrayError,
     UnsupportedDTypeError,
 )
-from xferlib.testing import assert_same_bits
+from xferlib.testing import assert_same_bits, cores
 
 SUFFIXES = (".npz", ".safetensors")
 DTYPES = (
@@ -464,6 +464,22 @@ def test_one_flipped_bit_is_never_another_number(tmp_path: Path) -> None:
                 path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
                 with contextlib.suppress(ArgumentError, UnsupportedDTypeError):
                     same(xl.load(path, backend="numpy"), SOUND)
+
+
+def test_checksums_of_large_arrays_are_made_in_parts(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    for size in ((8 << 20) - 129, (8 << 20) + 1, (11 << 20) + 77):
+        x = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8)
+        xl.save(path, {"x": x})
+        with cores(4):
+            same(xl.load(path, backend="numpy"), {"x": x})
+        with path.open("r+b") as file:
+            file.seek(-size // 2, os.SEEK_END)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 4]))
+        with cores(4), pytest.raises(ArgumentError, match="checksum"):
+            xl.load(path, backend="numpy")
 
 
 def test_mutated_files_end_in_errors_of_xferlibs_own(tmp_path: Path) -> None:

@@ -7,17 +7,22 @@ checksums are verified, as `numpy.load` does, which reads every byte once more.
 
 from __future__ import annotations
 
+import functools
 import io
 import math
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from xferlib._runtime import thread_budget
+from xferlib._runtime.jobs import Computation
+from xferlib._runtime.threads import workers
 from xferlib.errors import ArgumentError, OutOfMemoryError, XferError, shown
 
 MAGIC = b"PK"
@@ -36,7 +41,9 @@ _STRUCTURE_LEAST, _STRUCTURE_RATIO = 1 << 20, 20
 """Bytes of the structure, which xferlib does not compress, and of what one byte of a compressed one may stand for: the
 objects that it describes take as much again many times."""
 _PART = 1 << 20
-"""Bytes that are unpacked at once."""
+"""Bytes that are unpacked at once, or of which one thread makes a checksum."""
+_PARTS_LEAST = 8
+"""Parts from which it pays to wake other threads for checksums."""
 
 
 def write(path: Path, arrays: dict[str, np.ndarray[Any, Any]], structure: str) -> None:
@@ -101,11 +108,49 @@ def _array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, whole:
         return np.ndarray(shape, dtype, data, start, order=order)
     begin, end = _located(member, whole)
     shape, dtype, order, start = _header(member, whole[begin : min(end, begin + _HEADER_MOST)].tobytes())
-    if zlib.crc32(whole[begin:end]) != member.CRC:
+    if _checksum(whole[begin:end]) != member.CRC:
         raise ValueError(f"the checksum of {shown(member.filename)} is wrong")
     if 0 in shape:
         return np.empty(shape, dtype)
     return np.asarray(np.memmap(path, dtype, "r", begin + start, shape, order))
+
+
+def _checksum(data: memoryview) -> int:
+    """The CRC-32 of some bytes, of whose parts each is a thread's: one thread reads 3.5 GB/s."""
+    count = -(-len(data) // _PART)
+    if count < _PARTS_LEAST:
+        return zlib.crc32(data)
+    found = [0] * count
+    first = len(data) - (count - 1) * _PART  # bytes of the first part, so that each that follows has as many
+
+    def work(take: Callable[[], int]) -> None:
+        while (number := take()) >= 0:
+            end = first + number * _PART
+            found[number] = zlib.crc32(data[max(end - _PART, 0) : end])
+
+    workers.run(Computation(count, work, helpers=min(thread_budget.crew().each_way, count) - 1))
+    whole, matrix = 0, _zeros_behind()
+    for part in found:
+        whole = _times(matrix, whole) ^ part
+    return whole
+
+
+@functools.cache
+def _zeros_behind() -> list[int]:
+    """The matrix over single bits, by its columns, that makes of a checksum that with a part of zeros behind."""
+    step = [0xEDB88320, *(1 << bit for bit in range(31))]  # one bit: the polynomial, and a shift
+    for _ in range((8 * _PART).bit_length() - 1):
+        step = [_times(step, column) for column in step]
+    return step
+
+
+def _times(matrix: list[int], vector: int) -> int:
+    found = 0
+    for column in matrix:
+        if vector & 1:
+            found ^= column
+        vector >>= 1
+    return found
 
 
 def _located(member: zipfile.ZipInfo, whole: memoryview) -> tuple[int, int]:
