@@ -6,6 +6,7 @@ import argparse
 import collections
 import dataclasses
 import itertools
+import random
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -547,6 +548,46 @@ def test_containers_of_other_classes_keep_type_and_state() -> None:
                 else:
                     assert old == new == found, name
             assert all(one is two for one, two in zip(look(node), before, strict=True) if isinstance(two, np.ndarray))
+
+
+def _nested(chance: random.Random, depth: int) -> Any:
+    kind = chance.random()
+    if depth == 0 or kind < 0.2:
+        return np.arange(chance.randrange(5)) + chance.randrange(100)
+    if kind < 0.3:
+        return chance.choice([None, 3, "t", 2.5, b"x", {1, 2}])
+    if kind < 0.5:
+        inner = [_nested(chance, depth - 1) for _ in range(chance.randrange(4))]
+        return inner if kind < 0.4 else dict(enumerate(inner))
+    make, _ = CLASSES[chance.choice([name for name in CLASSES if name not in ("slots", "attrs")])]
+    return make(_nested(chance, depth - 1), _nested(chance, depth - 1))
+
+
+def _described(value: Any) -> Any:
+    """Everything about a tree but which objects it is made of, and which attributes are items as well."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    items: list[Any] = []
+    if isinstance(value, Mapping):
+        items = [(key, value[key]) for key in value if not isinstance(value, Encoding) or isinstance(key, str)]
+    elif isinstance(value, (list, tuple, collections.deque, collections.UserList)):
+        items = list(enumerate(value))
+    own = getattr(value, "__dict__", {})
+    if own is value:
+        own = {}
+    shared = [name for name, each in own.items() if any(each is item for _, item in items)]
+    inside = [(key, _described(each)) for key, each in (*items, *own.items())]
+    return type(value), inside, shared, None if inside else repr(value)
+
+
+@pytest.mark.filterwarnings("error")
+def test_containers_within_each_other_keep_type_state_and_identity() -> None:
+    chance = random.Random(0)
+    for _ in range(60):
+        tree = [_nested(chance, 4)]
+        before = _described(tree)
+        assert _described(xl.tree.to_host(xl.tree.to_device(tree))) == before
+        assert _described(tree) == before
 
 
 @pytest.mark.filterwarnings("error")

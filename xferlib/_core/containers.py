@@ -461,7 +461,7 @@ class _Object(Form):
         numbers = {id(each): number for number, each in enumerate(children)}
         names, places, others = [], [], []
         for name, value in state:
-            if count and may_skip(value):
+            if count and id(value) not in numbers and may_skip(value):
                 others.append((name, value))
                 continue
             names.append(name)
@@ -501,10 +501,11 @@ class _Object(Form):
         attributes = _attributes(new) if self._has_attributes else {}
         if kept.wraps:
             attributes["data"] = items if kept.keys is None else dict(zip(kept.keys, items, strict=True))
-        named = zip(kept.names, [children[place] for place in kept.places], strict=True)
+        # A set of the object's own is pydantic's, of the fields that were given: each object adds to its own.
+        own = [set(each) if type(each) is set else each for each in children[kept.items :]]
+        values = [*children[: kept.items], *own]
+        named = zip(kept.names, [values[place] for place in kept.places], strict=True)
         for name, value in (*named, *kept.others):
-            if type(value) is set:
-                value = set(value)  # pydantic's, of the fields that were given: each object adds to its own
             if type(name) is str:
                 attributes[name] = value
             else:
