@@ -33,11 +33,17 @@ class Pretender:
         return self.given
 
 
+ENDLESS: list[Any] = []
+ENDLESS.append(ENDLESS)
+DEEP: list[Any] = []
+for _ in range(1000):
+    DEEP = [DEEP]
 RUBBISH: dict[str, Any] = {
     "nothing": None, "object": object(), "empty text": "", "text": "cuda:\x00:1", "-1": -1, "1e300": 1e300,
     "nan": float("nan"), "huge": 1 << 5000, "-huge": -(1 << 5000), "bytes": b"x" * 500, "class": int,
     "list": [[1], [1, 2]], "objects": np.array([object(), None], dtype=object), "texts": np.array(["a", "b"]),
     "void": np.zeros(2, "V3"), "hostile": Hostile(), "dict": {"a": 1}, "module": np, "set": {1, 2},
+    "endless": ENDLESS, "deep": DEEP,
 }  # fmt: skip
 STREAMS = [
     (),
@@ -196,6 +202,8 @@ def test_nonsense_from_the_stream_protocol_is_no_stream(backend: str, given: Any
 
 
 def test_a_message_shows_simple_values_and_names_the_type_of_others() -> None:
+    assert shown([[[[1], 2]]]) == "[[[[...], 2]]]"
+    assert shown([[], ((1,),)]) == "[[], ((1,),)]"
     assert shown((1, "a", Hostile())) == "(1, 'a', an object of type Hostile)"
     assert shown(np.float32(2.5)) == "np.float32(2.5)"
     assert shown(1 << 20000) == "an int of 20001 bits"

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import concurrent.futures
+import dataclasses
 import functools
 import multiprocessing
 import os
+import pickle
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -459,20 +463,31 @@ def test_ranks_need_an_out_that_they_share_or_a_communicator_that_gathers() -> N
         xl.stream_map(total, DATA, chunk_rows=10, reduce=max, engine=comm)
 
 
-@pytest.mark.parametrize("kind", ["all_gather", "allgather"])
-def test_every_rank_gets_the_folded_value_with_the_bits_of_one_process(kind: str) -> None:
-    ranks = Ranks(3)
-    given: list[Any] = [None] * 3
+def gathering(ranks: Ranks, kind: str, change: Callable[[Any], Any] = lambda value: value) -> Ranks:
+    """Give the communicators the method by which they gather; ``change`` is what the network does to rank 0's."""
+    given: list[Any] = [None] * len(ranks.comms)
 
     def gather(rank: int, value: Any) -> Any:
-        given[rank] = value
+        given[rank] = change(value) if rank == 0 else value
         ranks.comms[0].barrier()
-        found = np.stack(given) if kind == "all_gather" else list(given)
+        found = list(given) if kind == "allgather" else np.stack(given)
         ranks.comms[0].barrier()
         return found
 
+    def fill(rank: int, value: Any, out: Any) -> None:
+        out[...] = gather(rank, value)
+
     for comm in ranks.comms:
-        setattr(comm, kind, functools.partial(gather, comm.rank))
+        setattr(comm, kind, functools.partial(fill if kind == "Allgather" else gather, comm.rank))
+    return ranks
+
+
+GATHERS = ["all_gather", "Allgather", "allgather"]
+
+
+@pytest.mark.parametrize("kind", GATHERS)
+def test_every_rank_gets_the_folded_value_with_the_bits_of_one_process(kind: str) -> None:
+    ranks = gathering(Ranks(3), kind)
     fold = lambda one, two: one + two
 
     def program(comm: Any) -> Any:
@@ -483,6 +498,106 @@ def test_every_rank_gets_the_folded_value_with_the_bits_of_one_process(kind: str
         alone = xl.stream_map(total, DATA, chunk_rows=7, reduce=fold, initial=np.float32(3))
     for found in ranks.run(program):
         assert_same_bits(found, alone)
+
+
+@dataclasses.dataclass(frozen=True)
+class Moments:
+    count: int
+    mean: Any
+
+
+class Pair(NamedTuple):
+    low: Any
+    high: Any
+
+
+def results(number: int) -> list[Any]:
+    """Objects of many classes, different in each chunk."""
+    x = np.arange(6.0).reshape(2, 3) + number
+    metadata: Any = collections.OrderedDict(z=x, a=1)
+    metadata.about = [number]
+    return [
+        x.T, x[:0], x.astype("complex64"), np.array(number), x > 2, Moments(number, x), Pair(x, (number, None)),
+        collections.Counter({"a": number, (1, b"b"): 2}), collections.defaultdict(list, {number: [x]}), metadata,
+        collections.deque([x, number], 3), SimpleNamespace(x=x, n=number), collections.UserDict({"x": x}),
+        {"text": f"\ud800{number}", 1.5: float("nan"), None: -0.0, True: complex(number, float("-inf"))},
+        10 ** (400 + number), bytes([number]), [[[]], (), {}],
+    ]  # fmt: skip
+
+
+def flat(value: Any) -> Any:
+    """A form of results in which equal bits are equal."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.flags.f_contiguous, value.tobytes()
+    if isinstance(value, dict):
+        return type(value), [(key, flat(each)) for key, each in value.items()], flat(getattr(value, "__dict__", None))
+    if isinstance(value, (list, tuple, collections.deque)):
+        return type(value), [flat(each) for each in value], getattr(value, "maxlen", None)
+    return (type(value), flat(vars(value))) if hasattr(value, "__dict__") else (type(value), repr(value))
+
+
+@pytest.mark.parametrize("kind", GATHERS)
+def test_ranks_reduce_results_of_many_classes(kind: str) -> None:
+    def program(comm: Any) -> Any:
+        with xl.use_backend("numpy"):
+            return xl.stream_map(
+                lambda chunk: [results(int(chunk[0]))], np.arange(7), chunk_rows=1, reduce=lambda one, two: one + two,
+                engine=comm,
+            )  # fmt: skip
+
+    for found in gathering(Ranks(3), kind).run(program):
+        assert list(map(flat, found)) == [flat(xl.tree.to_host(results(number))) for number in range(7)]
+
+
+class Bomb:
+    """An object whose pickle would do harm."""
+
+    has_gone_off = False
+
+    @staticmethod
+    def go_off() -> Any:
+        Bomb.has_gone_off = True
+        return [1.0]
+
+    def __reduce__(self) -> Any:
+        return Bomb.go_off, ()
+
+
+def test_what_comes_from_other_ranks_is_never_unpickled() -> None:
+    sent = (
+        pickle.dumps([Bomb()]), b"", b"\xff" * 8, (2).to_bytes(8, "little") + b"[]" + pickle.dumps(Bomb()),
+        *(len(text).to_bytes(8, "little") + text for text in (
+            b'{"tree": ["list", [["array", 0]]], "arrays": [["object", [1]]]}',
+            b'{"tree": ["list", [["array", 0]]], "arrays": [["float64", [1000000000000]]]}',
+            b'{"tree": ["list", [["object", "builtins.eval(.x)", [["value", "1"]]]]], "arrays": []}',
+            b'{"tree": ["value", [1]], "arrays": []}', b'{"tree": ' + b'["list", [' * 50_000,
+        )),
+    )  # fmt: skip
+
+    def program(comm: Any) -> Any:
+        with xl.use_backend("numpy"), pytest.raises((DistributedError, ArgumentError)) as caught:
+            xl.stream_map(lambda chunk: 1.0, np.arange(4), chunk_rows=1, reduce=max, engine=comm)
+        return str(caught.value)
+
+    for data in sent:
+        for said in gathering(Ranks(2), "allgather", lambda _, data=data: data).run(program):
+            assert said.startswith("stream_map: rank 0 has ")
+    assert not Bomb.has_gone_off
+    for file in Path(xl.__file__).parent.rglob("*.py"):
+        assert not re.search(r"pickle\.loads?\(|marshal|Unpickler|all_gather_object", file.read_text("utf-8")), file
+
+
+def test_a_result_that_cannot_be_sent_is_an_error_in_every_rank() -> None:
+    def program(comm: Any) -> Any:
+        with xl.use_backend("numpy"), pytest.raises(ArgumentError) as caught:
+            xl.stream_map(
+                lambda chunk: {2, 3} if chunk[0] == 1 else 1.0, np.arange(4), chunk_rows=1, reduce=max, engine=comm
+            )
+        return str(caught.value)
+
+    said = gathering(Ranks(2), "all_gather").run(program)
+    assert all("a result holds an object of type set, which is not sent between ranks" in each for each in said)
+    assert said[1].startswith("rank 0: ")
 
 
 def test_one_rank_alone_is_as_without_an_engine() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import os
+import threading
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +24,7 @@ from xferlib.errors import (
     UnsupportedArrayError,
     UnsupportedDTypeError,
 )
-from xferlib.testing import assert_same_bits
+from xferlib.testing import assert_same_bits, cores
 
 SUFFIXES = (".npz", ".safetensors")
 DTYPES = (
@@ -153,7 +156,9 @@ def test_names_are_those_of_the_keys(path: Path) -> None:
 def test_names_that_a_format_keeps_for_itself(path: Path) -> None:
     tree = {
         key: np.full(2, number)
-        for number, key in enumerate(("\0", "a\0b", "a", "\\0", "__metadata__", "__metadata__'", "xferlib"))
+        for number, key in enumerate(
+            ("\0", "a\0b", "a", "\\0", "__metadata__", "__metadata__'", "xferlib", "\ud800", "\\ud800", "", "../a")
+        )
     }
     xl.save(path, tree)
     found = xl.load(path)
@@ -222,7 +227,22 @@ class Unknown:
     pass
 
 
+def _nested(depth: int) -> Any:
+    tree: Any = [np.ones(1)]
+    for _ in range(depth):
+        tree = {"k": tree}
+    return tree
+
+
+ENDLESS: dict[str, Any] = {"x": np.ones(2)}
+ENDLESS["self"] = [ENDLESS]
 REFUSED: list[tuple[Any, type[Exception], str]] = [
+    (ENDLESS, ArgumentError, "self/0/self/0/self/0/self/0 leads more than 200 containers deep, or one of them holds"),
+    (_nested(1000), ArgumentError, "k/k/k/k/k/k/k/k leads more than 200 containers deep"),
+    ({"k" * 65_536: np.ones(1)}, ArgumentError, "have 65536 bytes, and names in files up to 65000"),
+    ([{"\0" * 40_000: np.ones(1)}], ArgumentError, "have 80002 bytes"),
+    ({"a": 10**5000}, ArgumentError, "a number of the tree cannot be written"),
+    ({10**5000: np.ones(1)}, ArgumentError, "has the key an int of 16610 bits"),
     ({"a": Unknown()}, UnsupportedArrayError, "a is an object of type Unknown"),
     ([1, [1j]], UnsupportedArrayError, "1/0 is 1j"),
     ({(1, 2): np.ones(1)}, ArgumentError, "the dict at the tree itself has the key"),
@@ -329,3 +349,185 @@ def test_a_path_that_is_none_is_an_argument_error() -> None:
     for call in (lambda: xl.load(None), lambda: xl.load(b"x.npz"), lambda: xl.save({}, "x.npz")):  # type: ignore[arg-type]
         with pytest.raises(ArgumentError, match="the path is"):
             call()
+    for call in (lambda: xl.load("a\0.npz"), lambda: xl.save("a\0.npz", {})):
+        with pytest.raises(ArgumentError, match=r"'a\\x00\.npz' holds a null character"):
+            call()
+
+
+def test_trees_come_back_from_200_deep(path: Path) -> None:
+    xl.save(path, _nested(199))
+    same(xl.load(path, backend="numpy"), _nested(199))
+
+
+def test_other_classes_come_back_with_what_their_attributes_hold(path: Path) -> None:
+    def tree(x: Any, y: Any, n: int) -> Any:
+        states = collections.OrderedDict(w=x)
+        states._metadata = {"version": n}  # type: ignore[attr-defined]
+        layer = Layer(y, n)
+        layer.more = [2 * y]  # type: ignore[attr-defined]
+        layer.lock = threading.Lock()  # type: ignore[attr-defined]
+        return [states, layer, collections.UserDict(z=3 * y)]
+
+    x, y = np.arange(3.0), np.arange(4)
+    xl.save(path, tree(x, y, 1))
+    states, layer, user = xl.load(path, like=tree(np.empty(0), np.empty(1), 7), backend="numpy")
+    assert states._metadata == {"version": 7}
+    assert layer.scale == 7
+    same([states["w"], layer.weight, layer.more, user["z"]], [x, y, [2 * y], 3 * y])
+
+
+# --- files that are damaged, or made to do harm
+
+
+def _members(path: Path, arrays: dict[str, Any], method: int) -> None:
+    """An archive of these: of arrays by their bytes, and of the header that is told."""
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, (shape, descr, body) in arrays.items():
+            header = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode()
+            archive.writestr(f"{name}.npy", b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + body)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_header_that_claims_what_its_member_has_not_is_refused(tmp_path: Path, method: int) -> None:
+    path, body = tmp_path / "x.npz", np.random.default_rng(0).bytes(300_000)
+    tracemalloc.start()
+    try:
+        for shape, descr in (((3 << 28,), "<f4"), ((40,), "<f8"), ((-5,), "<f4"), ((2, 10**30), "<f4"), ((3,), "|V1")):
+            _members(path, {"a": (shape, descr, body), "b": ((3,), "<f4", b"next")}, method)
+            with pytest.raises(ArgumentError, match=r"'a\.npy' has 300000 bytes, and its header tells of shape"):
+                xl.load(path, backend="numpy")
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_zip_bombs_are_refused_before_they_are_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    zeros = b"\0" * 50_000_000
+    _members(path, {"a": ((8,), "<f4", zeros)}, zipfile.ZIP_DEFLATED)  # 50 KB that are more than they tell
+    bombs = [path.read_bytes()]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xferlib.json", b"[" * len(zeros))
+    bombs.append(path.read_bytes())
+    _members(path, {"a": ((16 << 20,), "<f4", b"\0" * 1000)}, zipfile.ZIP_DEFLATED)  # and 1 KB that claims 64 MiB
+    size = (len(b"\x93NUMPY\1\0") + 2 + len(repr({"descr": "<f4", "fortran_order": False, "shape": (16 << 20,)}))) + (
+        64 << 20
+    )
+    claims = bytearray(path.read_bytes())
+    for mark, place in ((b"PK\1\2", 24), (b"PK\3\4", 22)):
+        begin = claims.find(mark) + place
+        claims[begin : begin + 4] = size.to_bytes(4, "little")
+    bombs.append(bytes(claims))
+    tracemalloc.start()
+    try:
+        for bomb in bombs:
+            path.write_bytes(bomb)
+            with pytest.raises(ArgumentError, match=r"cannot be read as \.npz"):
+                xl.load(path, backend="numpy")
+        assert tracemalloc.get_traced_memory()[1] < 5e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_members_over_the_same_bytes_or_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    _members(path, {"a": ((2,), "<f4", b"12345678"), "b": ((2,), "<f4", b"12345678")}, zipfile.ZIP_STORED)
+    whole = path.read_bytes()
+    for text in (whole.replace(b"b.npy", b"a.npy"), whole[: whole.rfind(b"PK\1\2")] + whole[whole.rfind(b"PK\5\6") :]):
+        path.write_bytes(text)
+        with pytest.raises(ArgumentError, match=r"cannot be read as \.npz"):
+            xl.load(path, backend="numpy")
+    again = whole.replace(b"b.npy", b"a.npy").rfind(b"PK\1\2")
+    path.write_bytes(whole[: again + 42] + bytes(4) + whole[again + 46 :])
+    with pytest.raises(ArgumentError, match="overlap"):
+        xl.load(path, backend="numpy")
+
+
+SOUND: dict[str, Any] = {"a": np.arange(40, dtype="f4").reshape(8, 5), "b": [np.arange(7), (None, "t", 2.5)]}
+
+
+def _sound_files(folder: Path) -> list[Path]:
+    xl.save(folder / "stored.npz", SOUND)
+    with zipfile.ZipFile(folder / "stored.npz") as one, zipfile.ZipFile(folder / "packed.npz", "w", 8) as two:
+        for member in one.infolist():
+            two.writestr(member.filename, one.read(member))
+    with contextlib.suppress(BackendUnavailableError):
+        xl.save(folder / "a.safetensors", SOUND)
+    return sorted(folder.iterdir())
+
+
+def test_one_flipped_bit_is_never_another_number(tmp_path: Path) -> None:
+    for path in _sound_files(tmp_path):
+        if path.suffix == ".npz":  # safetensors has no checksum
+            whole = path.read_bytes()
+            for place in range(0, len(whole), 5):
+                path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
+                with contextlib.suppress(ArgumentError, UnsupportedDTypeError):
+                    same(xl.load(path, backend="numpy"), SOUND)
+
+
+def test_checksums_of_large_arrays_are_made_in_parts(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    for size in ((8 << 20) - 129, (8 << 20) + 1, (11 << 20) + 77):
+        x = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8)
+        xl.save(path, {"x": x})
+        with cores(4):
+            same(xl.load(path, backend="numpy"), {"x": x})
+        with path.open("r+b") as file:
+            file.seek(-size // 2, os.SEEK_END)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 4]))
+        with cores(4), pytest.raises(ArgumentError, match="checksum"):
+            xl.load(path, backend="numpy")
+
+
+def test_mutated_files_end_in_errors_of_xferlibs_own(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    for path in _sound_files(tmp_path):
+        whole = path.read_bytes()
+        for _ in range(150):
+            text = bytearray(whole)
+            for _ in range(int(chance.integers(1, 4))):
+                place, other = (int(each) for each in chance.integers(0, len(text) or 1, 2))
+                kind = int(chance.integers(0, 7))
+                if kind == 0:
+                    del text[place:]
+                elif kind == 1:
+                    text[place:place] = chance.bytes(5)
+                elif kind == 2:
+                    del text[place : place + 20]
+                elif kind == 3:
+                    text[place : place + 30] = text[other : other + 30]
+                elif kind == 4:
+                    text[place : place + 4] = int(chance.choice([0, 2**31, 2**32 - 1])).to_bytes(4, "little")
+                elif kind == 5:
+                    text[place : place + 1] = bytes([48 + other % 10])
+                else:
+                    text[place : place + 1] = bytes([int(chance.integers(0, 256))])
+            path.write_bytes(text)
+            with contextlib.suppress(xl.errors.XferError):
+                found = xl.load(path, backend="numpy")
+                if path.suffix == ".npz":
+                    same(found, SOUND)
+
+
+STRUCTURES = (
+    "[]", "3", '{"version": 1, "tree": "array"}', '{"version": 1, "tree": {"dict": [[[], {"value": 1}]]}}',
+    '{"version": 1, "tree": {"dict": [["", {"value": 1}], ["", {"value": 2}]]}}',
+    '{"version": 1, "tree": {"value": {}}}', '{"version": ' + 5000 * "9" + "}",
+    '{"version": 1, "tree": ' + 50_000 * '{"list": [',
+)  # fmt: skip
+
+
+def test_damaged_structures_are_refused(path: Path) -> None:
+    for structure in STRUCTURES:
+        if path.suffix == ".npz":
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr("xferlib.json", structure)
+        else:
+            from safetensors.numpy import save_file
+
+            save_file({"a": np.ones(2)}, path, {"xferlib": structure})
+        with pytest.raises(ArgumentError, match="is damaged"):
+            xl.load(path, backend="numpy")

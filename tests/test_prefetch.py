@@ -118,6 +118,65 @@ def test_iter_is_called_once_and_the_source_is_not_read_beyond_its_depth() -> No
     assert source.iterations == 1
 
 
+class Numbered:
+    """Gives some arrays; all that an iterator may be asked, but for the next one, is answered wrongly."""
+
+    def __init__(self, count: int) -> None:
+        self._left = iter([array(number) for number in range(count)])
+
+    def __next__(self) -> Any:
+        return next(self._left)
+
+
+class Unsized(Numbered):
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __len__(self) -> int:
+        raise TypeError("object of type 'InfiniteSampler' has no len()")
+
+
+class Empty(Unsized):
+    def __len__(self) -> int:
+        return 0
+
+
+class Endless(Unsized):
+    def __len__(self) -> int:
+        return 1 << 40
+
+    def __bool__(self) -> bool:
+        raise ValueError("neither true nor false")
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("neither equal nor not")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def loaded(count: int) -> Any:
+    torch = pytest.importorskip("torch")
+
+    class Stream(torch.utils.data.IterableDataset):  # type: ignore[name-defined]
+        def __iter__(self) -> Iterator[Any]:
+            return Numbered(count)._left
+
+    return torch.utils.data.DataLoader(Stream(), batch_size=None)
+
+
+def anew(make: Callable[[int], Any]) -> Callable[[int], Any]:
+    """An iterable whose iterator is made by ``make``: by itself it has nothing but ``__iter__``."""
+    return lambda count: type("Source", (), {"__iter__": lambda _: make(count)})()
+
+
+@pytest.mark.parametrize("make", [Unsized, Empty, Endless, loaded, *map(anew, (Numbered, Unsized, Empty, Endless))])
+def test_an_iterator_is_asked_for_nothing_but_its_next_item(make: Any) -> None:
+    found = [xl.to_host(batch) for batch in xl.prefetch(make(5))]
+    for number, batch in enumerate(found):
+        assert_same_bits(batch, array(number))
+    assert len(found) == 5
+
+
 # --- errors
 
 

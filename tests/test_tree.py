@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
+import collections
+import dataclasses
 import itertools
+import random
 from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -138,14 +145,6 @@ def test_flat_trees_of_arrays_keep_type_order_and_shapes(make: Any, count: int) 
         back = list(back.values())
     for found, expected in zip(back, arrays, strict=True):
         assert_same_bits(found, expected)
-
-
-def test_a_subclass_of_a_container_is_a_leaf() -> None:
-    class Bag(list[Any]):
-        pass
-
-    bag = Bag([np.zeros(3)])
-    assert xl.tree.to_device([bag, np.ones(2)])[0] is bag  # no node that the caller registered
 
 
 @pytest.mark.parametrize("odd", ["none", "strided", "swapped", "read-only", "small"])
@@ -334,3 +333,348 @@ def test_an_error_names_the_leaf_its_type_and_the_remedy(way: str, leaf: str, si
 def test_an_error_about_no_leaf_names_none() -> None:
     with pytest.raises(xl.errors.UnsupportedDTypeError, match=r"^dtype: 'float23' is not a dtype"):
         xl.tree.to_device({"w": np.ones(3), "b": np.ones(2)}, dtype="float23")
+
+
+# --- classes of others
+
+
+class Encoding(collections.UserDict[str, Any]):
+    """As tokenizers' batches: other arguments than a dict, attributes from keys, and state that pickling drops."""
+
+    def __init__(self, data: Any, encodings: Any, *, wanted: int) -> None:
+        super().__init__(data)
+        self._encodings, self._wanted = encodings, wanted
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.data[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.data[key] if isinstance(key, str) else self._encodings[key]
+
+    def __getstate__(self) -> Any:
+        return {"data": self.data}
+
+
+class Attributes(dict[str, Any]):
+    """Each key is an attribute too."""
+
+    def __init__(self, **items: Any) -> None:
+        for key, value in items.items():
+            self[key] = value
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        super().__setitem__(key, value)
+        super().__setattr__(key, value)
+
+
+class Own(dict[str, Any]):
+    """Its attributes are its keys."""
+
+    def __init__(self, **items: Any) -> None:
+        super().__init__(**items)
+        self.__dict__ = self
+
+
+class Output(OrderedDict[str, Any]):
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, value)
+        super().__setattr__(key, value)
+
+    def __iter__(self) -> Any:
+        return iter(self.keys())
+
+
+@dataclass
+class Results(Output):
+    """As the outputs of models: a dataclass and a dict of what is not None."""
+
+    logits: Any
+    hidden: Any = None
+    loss: Any = None
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            if getattr(self, field.name) is not None:
+                self[field.name] = getattr(self, field.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    x: Any
+    scale: dataclasses.InitVar[float]
+    y: Any = dataclasses.field(init=False)
+    z: Any = dataclasses.field(init=False)
+
+    def __post_init__(self, scale: float) -> None:
+        object.__setattr__(self, "y", self.x * scale)  # and z is not there
+
+
+class Undecorated(Layer):
+    def __init__(self, *fields: Any, **more: Any) -> None:
+        super().__init__(*fields)
+        object.__setattr__(self, "more", more)
+
+
+class Bag(list[Any]):
+    def __init__(self, first: Any, *others: Any) -> None:
+        super().__init__([first, *others])
+        self.label = "bag"
+
+
+class Line(tuple[Any, ...]):  # noqa: SLOT001 - as programs have it
+    def __new__(cls, *ends: Any) -> Any:
+        return super().__new__(cls, ends)
+
+
+class Packed(NamedTuple("PackedFields", [("data", Any), ("order", Any)])):  # noqa: SLOT002 - as programs have it
+    def __new__(cls, data: Any) -> Any:  # other arguments than its fields
+        self: Any = super().__new__(cls, data, None)
+        self.label = "packed"
+        return self
+
+
+class Frozen(Mapping[str, Any]):
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: Any) -> None:
+        self._items, self._length = dict(items), len(items)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._items[key]
+
+    def __iter__(self) -> Any:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return self._length
+
+
+class Sized:
+    """As attrs makes them."""
+
+    __attrs_attrs__ = (SimpleNamespace(name="x"), SimpleNamespace(name="n"))
+    __slots__ = ("__weakref__", "n", "x")
+
+    def __init__(self, x: Any) -> None:
+        object.__setattr__(self, "x", x)
+        object.__setattr__(self, "n", len(x))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("frozen")
+
+
+class Model:
+    """As pydantic makes them."""
+
+    __slots__ = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
+    __pydantic_fields__: ClassVar[Any] = {"x": None}
+
+    def __init__(self, **values: Any) -> None:
+        object.__setattr__(self, "__dict__", {"x": values.pop("x")})
+        object.__setattr__(self, "__pydantic_fields_set__", {"x"})
+        object.__setattr__(self, "__pydantic_extra__", values)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise TypeError("frozen")
+
+    def __getattr__(self, name: str) -> Any:
+        return self.__pydantic_extra__[name]
+
+
+def _defaults(x: Any, y: Any) -> Any:
+    made = collections.defaultdict(list, x=x)
+    made["y"].append(y)
+    return made
+
+
+def _with_metadata(x: Any, y: Any) -> Any:
+    made: Any = OrderedDict(x=x, y=y)
+    made.move_to_end("x")
+    made._metadata = OrderedDict([("", {"version": 1})])
+    return made
+
+
+CLASSES: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]] = {
+    "UserDict": (lambda x, y: Encoding({"x": x, "y": y}, ["text"], wanted=2), lambda n: (n.x, n["y"], n[0], n._wanted)),
+    "UserList": (lambda x, y: collections.UserList([x, y]), list),
+    "attribute dict": (
+        lambda x, y: Attributes(x=x, inner=Attributes(y=y)),
+        lambda n: (n["x"], n.x, n.inner.y, n["inner"]["y"], n.inner is n["inner"]),
+    ),
+    "own dict": (lambda x, y: Own(x=x, y=y), lambda n: (n["x"], n.y, n.__dict__ is n)),
+    "model output": (lambda x, y: Results(x, y), lambda n: (*n.values(), n.logits, n["hidden"], n.loss, list(n))),
+    "slots": (lambda x, y: Slotted(x, 2), lambda n: (n.x, n.y, hasattr(n, "z"))),
+    "undecorated": (lambda x, y: Undecorated(x, 1, "n", also=[y]), lambda n: (n.weight, n.name, n.more["also"][0])),
+    "list": (lambda x, y: Bag(x, y), lambda n: (*n, n.label)),
+    "tuple": (lambda x, y: Line(x, y), tuple),
+    "named tuple": (lambda x, y: Packed([x, y]), lambda n: (*n.data, n.order, n.label)),
+    "Mapping": (lambda x, y: Frozen({"x": x, "y": y}), lambda n: (n["x"], n["y"], len(n))),
+    "proxy": (lambda x, y: MappingProxyType({"x": x, "y": y}), lambda n: (n["x"], n["y"])),
+    "ChainMap": (lambda x, y: collections.ChainMap({"x": x}, {"y": y}), lambda n: (n["x"], n["y"], len(n.maps))),
+    "Counter": (lambda x, y: collections.Counter({"x": x, "y": y}), lambda n: (n["x"], n["y"], n["z"])),
+    "deque": (lambda x, y: collections.deque([x, y], 5), lambda n: (*n, n.maxlen)),
+    "defaultdict": (_defaults, lambda n: (n["x"], n["y"][0], n["z"])),
+    "OrderedDict": (_with_metadata, lambda n: (*n.values(), *n, n._metadata[""]["version"])),
+    "attrs": (lambda x, y: Sized(x), lambda n: (n.x, n.n)),
+    "pydantic": (lambda x, y: Model(x=x, y=y), lambda n: (n.x, n.y, n.__pydantic_fields_set__)),
+    "namespace": (lambda x, y: SimpleNamespace(x=x, y=[y]), lambda n: (n.x, n.y[0])),
+    "arguments": (lambda x, y: argparse.Namespace(x=x, y=y), lambda n: (n.x, n.y)),
+}
+MOVES: dict[str, Callable[[Any], Any]] = {
+    "to_device": xl.tree.to_device,
+    "prefetch": lambda tree: next(iter(xl.prefetch([tree]))),
+    "prefetch an iterator": lambda tree: next(iter(xl.prefetch(iter([tree])))),
+}
+
+
+@pytest.mark.filterwarnings("error")
+def test_containers_of_other_classes_keep_type_and_state() -> None:
+    x, y = np.arange(3.0), np.arange(4.0)
+    for name, (make, look) in CLASSES.items():
+        node = make(x, y)
+        before = look(node)
+        for move in MOVES.values():
+            there = move({"in": [node]})["in"][0]
+            back = xl.tree.to_host(there)
+            assert type(there) is type(back) is type(node), name
+            for old, new, found in zip(before, look(there), look(back), strict=True):
+                if isinstance(old, np.ndarray):
+                    assert new is not old, name
+                    _same(found, old)
+                    assert xl.get_backend(new) is xl.get_backend(xl.to_device(x)), name
+                else:
+                    assert old == new == found, name
+            assert all(one is two for one, two in zip(look(node), before, strict=True) if isinstance(two, np.ndarray))
+
+
+def _nested(chance: random.Random, depth: int) -> Any:
+    kind = chance.random()
+    if depth == 0 or kind < 0.2:
+        return np.arange(chance.randrange(5)) + chance.randrange(100)
+    if kind < 0.3:
+        return chance.choice([None, 3, "t", 2.5, b"x", {1, 2}])
+    if kind < 0.5:
+        inner = [_nested(chance, depth - 1) for _ in range(chance.randrange(4))]
+        return inner if kind < 0.4 else dict(enumerate(inner))
+    make, _ = CLASSES[chance.choice([name for name in CLASSES if name not in ("slots", "attrs")])]
+    return make(_nested(chance, depth - 1), _nested(chance, depth - 1))
+
+
+def _described(value: Any) -> Any:
+    """Everything about a tree but which objects it is made of, and which attributes are items as well."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    items: list[Any] = []
+    if isinstance(value, Mapping):
+        items = [(key, value[key]) for key in value if not isinstance(value, Encoding) or isinstance(key, str)]
+    elif isinstance(value, (list, tuple, collections.deque, collections.UserList)):
+        items = list(enumerate(value))
+    own = getattr(value, "__dict__", {})
+    if own is value:
+        own = {}
+    shared = [name for name, each in own.items() if any(each is item for _, item in items)]
+    inside = [(key, _described(each)) for key, each in (*items, *own.items())]
+    return type(value), inside, shared, None if inside else repr(value)
+
+
+@pytest.mark.filterwarnings("error")
+def test_containers_within_each_other_keep_type_state_and_identity() -> None:
+    chance = random.Random(0)
+    for _ in range(60):
+        tree = [_nested(chance, 4)]
+        before = _described(tree)
+        assert _described(xl.tree.to_host(xl.tree.to_device(tree))) == before
+        assert _described(tree) == before
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_holds_no_arrays_stays_itself() -> None:
+    odd = [Bag(1), Frozen({"a": 2}), Line(), collections.Counter("aab"), Path("a"), SimpleNamespace(n=1), range(3)]
+    there = xl.tree.to_device({"x": np.ones(2), "odd": odd})["odd"]
+    assert all(one is two for one, two in zip(there, odd, strict=True))
+
+
+def test_packed_sequences_keep_their_sizes_on_the_host(backend: str) -> None:
+    torch = pytest.importorskip("torch")
+    rnn = torch.nn.utils.rnn
+    given = rnn.pack_sequence([torch.arange(3.0), torch.arange(2.0)], enforce_sorted=False)
+    there = xl.tree.to_device(given)
+    assert type(there) is rnn.PackedSequence
+    assert there.batch_sizes is given.batch_sizes
+    back = xl.tree.to_host(there)
+    for found, wanted in ((back.data, given.data), (back.sorted_indices, given.sorted_indices)):
+        _same(found, wanted.numpy())
+    if backend == "torch":
+        same, _ = rnn.pad_packed_sequence(xl.tree.to_device(given, device="cpu"), batch_first=True)
+        assert same.tolist() == [[0, 1, 2], [0, 1, 0]]
+
+
+def _opaque() -> dict[str, Any]:
+    """Objects with arrays, of new classes each time: a warning comes once for each."""
+
+    class Plain:
+        def __init__(self, x: Any) -> None:
+            self.parts = {"x": x}
+
+    class Late(Mapping[str, Any]):
+        def __getitem__(self, key: str) -> Any:
+            return np.ones(2)
+
+        def __iter__(self) -> Any:
+            return iter(["x"])
+
+        def __len__(self) -> int:
+            return 1
+
+    class Text(str):
+        __slots__ = ("x",)
+
+    class Image:
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            return np.ones(2)
+
+    text: Any = Text("a")
+    text.x = np.ones(2)
+    return {r"x\.parts\['x'\]": Plain(np.ones(2)), r"x\['x'\]": Late(), r"x\.x": text, r"numpy\.asarray": Image()}
+
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("move", MOVES)
+def test_arrays_that_stay_behind_are_told_once_for_each_class(move: str, number: int) -> None:
+    text, hidden = list(_opaque().items())[number]
+    with pytest.warns(xl.errors.XferWarning, match=rf"a \S*{type(hidden).__name__} in a tree .*{text}") as caught:
+        results = [MOVES[move]([hidden, np.ones(2)]) for _ in range(2)]
+    assert results[0][0] is hidden
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    if not hasattr(type(hidden), "__array__"):
+        assert f"xferlib.tree.register({type(hidden).__qualname__}, flatten, unflatten)" in str(caught[0].message)
+
+
+def test_a_class_may_be_registered_after_its_warning() -> None:
+    box = _opaque()[r"x\.parts\['x'\]"]
+    with pytest.warns(xl.errors.XferWarning):
+        xl.tree.to_device([box])
+    cls = type(box)
+    xl.tree.register(cls, lambda box: ((box.parts["x"],), None), lambda _, children: cls(*children))
+    assert xl.tree.to_device([box])[0].parts["x"] is not box.parts["x"]
+    for call in (lambda: xl.tree.register(cls, len, len), lambda: xl.tree.register(3, len, len)):  # type: ignore[arg-type]
+        with pytest.raises(xl.errors.ArgumentError, match=r"tree\.register"):
+            call()
+
+
+def test_trees_of_any_depth_travel_and_endless_ones_do_not() -> None:
+    tree: Any = np.ones(2)
+    for number in range(1500):
+        tree = [tree] if number % 2 else SimpleNamespace(inner=tree)
+    there: Any = xl.tree.to_device(tree)
+    while isinstance(there, (list, SimpleNamespace)):
+        there = there[0] if isinstance(there, list) else there.inner
+    _same(xl.to_host(there), np.ones(2))
+    endless = SimpleNamespace()
+    endless.self = Bag(endless, endless)
+    with pytest.raises(xl.errors.ArgumentError, match="holds itself"):
+        xl.tree.to_device(endless)

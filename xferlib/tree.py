@@ -1,4 +1,4 @@
-"""Whole trees of arrays: nested dicts, lists, tuples, named tuples, dataclasses, registered classes.
+"""Whole trees of arrays: nested dicts, lists, tuples, dataclasses, other mappings and records, registered classes.
 
 A thousand copies cost a thousand beginnings, and waits. So the leaves of one call that C can stage are one transfer: on
 the device the small ones are views of one slab, and each large one has memory of its own. The others follow alone.
@@ -49,7 +49,8 @@ def to_device(
     """Copy every array of a tree to a device; other leaves stay as they are.
 
     Args:
-        tree: Arrays in nested dicts, lists, tuples, named tuples, dataclasses and registered nodes; NumPy's scalars are
+        tree: Arrays in nested dicts, lists, tuples, named tuples, dataclasses and registered nodes; in subclasses of
+            these, other mappings and sequences, objects of attrs and pydantic, and namespaces. NumPy's scalars are
             arrays without axes, and Python's numbers other leaves.
         backend, device, dtype, stream: As for `xferlib.to_device`. Small leaves of one call share a
             device allocation, which lives as long as any of them.
@@ -59,6 +60,9 @@ def to_device(
     Returns:
         A tree of the same structure with device arrays. An array object that stands in several places is sent once,
         and one device array stands in all of them; views of the same memory that are objects of their own are not one.
+        An object is made again with all its attributes, without a call of its class; ``batch_sizes`` of a torch
+        PackedSequence stays on the host. An object of another class stays itself: if it holds arrays, an `XferWarning`
+        tells so once for the class.
 
     Raises:
         As `xferlib.to_device`, before anything is copied.
@@ -153,7 +157,7 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False, copy: bool |
 
 
 def _to_host(tree: Any, stream: Any, *, pinned: bool, copy: bool | None) -> Any:
-    leaves, rebuild = flatten(tree)
+    leaves, rebuild = flatten(tree, moving="device")
     if copy is not True:
         refuse_no_copy(copy, "tree.to_host")
         moving = [
@@ -222,7 +226,8 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
             dataclasses and registered nodes are read again with ``like=``.
 
     Raises:
-        ArgumentError: No path, another ending, or a dict with a key that is neither a text nor a whole number.
+        ArgumentError: No path, another ending, or a dict with a key that is neither a text nor a whole number; keys
+            of more than 65,000 bytes in all; more than 200 containers within each other.
         UnsupportedArrayError: A leaf is of another kind.
         UnsupportedDTypeError: The format has no such dtype: complex128 in safetensors, torch's bfloat16 in ``.npz``.
         BackendUnavailableError: safetensors is not installed.
@@ -251,7 +256,8 @@ def load(
         A tree with device arrays.
 
     Raises:
-        ArgumentError: The file is damaged, or holds classes or names that the tree of ``like=`` has not.
+        ArgumentError: The file is damaged, as the checksums of ``.npz`` or claims that it does not keep tell, or holds
+            classes or names that the tree of ``like=`` has not.
         UnsupportedDTypeError: It holds bfloat16, and the backend has none: give ``dtype=``.
         FileNotFoundError: There is no such file.
     """

@@ -383,6 +383,15 @@ def test_inspection(space: Space) -> None:
     assert {type(each) for each in several} == {tuple}
 
 
+def test_a_list_is_no_dtype_however_deep_it_is(space: Space) -> None:
+    deep: Any = 1.0
+    for _ in range(1000):
+        deep = [deep]
+    for call in (space.xp.finfo, space.xp.iinfo, space.xp.result_type, lambda to: space.xp.can_cast(space.put(X), to)):
+        with pytest.raises(XferError, match=r"\[\[\[\[\.\.\.\]\]\]\] is neither a dtype nor an array"):
+            call(deep)
+
+
 def test_every_name_of_the_standard_is_there(space: Space) -> None:
     assert set(xl.get_array_module(xl.zeros(1, backend="sim")).__all__) <= {*space.xp.__all__}
     for name in space.xp.__all__:

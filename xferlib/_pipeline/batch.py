@@ -127,7 +127,7 @@ class Batch(Handed):
         assert self._arriving is not None
         with Stream._of(self._stream, router.backend):
             value = router.transform(self._arriving.result())
-        leaves, rebuild = flatten(value)
+        leaves, rebuild = flatten(value, moving="")
         made = []
         for number, leaf in enumerate(leaves):
             owner = registry.backend_of(leaf)

@@ -89,7 +89,7 @@ class Results:
         """
         start, stop = self.spans[number]
         if self._sink.is_reduction:
-            for leaf in flatten(value)[0]:
+            for leaf in flatten(value, moving="device")[0]:
                 _refuse_elsewhere(leaf, stream)
             return functools.partial(_tree_to_host, value, stream)
         info = _refuse_elsewhere(value, stream)

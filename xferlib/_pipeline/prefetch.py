@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,7 +67,7 @@ def prefetch(
     memory that belongs to yours.
 
     Args:
-        batches: Iterable of arrays, or of trees of them (dicts, lists, tuples, named tuples, dataclasses)
+        batches: Iterable of arrays, or of trees of them as `xferlib.tree.to_device` takes them,
             in any host memory, of any shapes and dtypes; other leaves stay as they are. A torch
             ``DataLoader`` is one. ``iter`` is called once for each iteration. A tuple of arrays that differ in kind,
             and all have the same 256 rows or more, is refused: it is a data set, not batches.
@@ -115,14 +115,15 @@ def prefetch(
         items: Any = batches if type(batches) is list or type(batches) is tuple else None
         count = len(targets)
         if count == 1:
-            return _feed_of(items if items is not None else iter(batches), targets[0], ahead, transform, given)
+            source = items if items is not None else iter(batches)
+            return _feed_of(source, targets[0], ahead, transform, given, is_list=items is not None)
         dealer = Dealer(iter(batches), count) if items is None else None
         feeds: list[Feed] = []
         rotation = Rotation(feeds, dealer)
         try:
             for number, target in enumerate(targets):
                 part = dealer.part(number) if dealer is not None else items[number::count]
-                feeds.append(_feed_of(part, target, ahead, transform, given))
+                feeds.append(_feed_of(part, target, ahead, transform, given, is_list=items is not None))
         except BaseException:
             rotation.close(waits=False)
             raise
@@ -151,15 +152,15 @@ def _backend_of(device: Device) -> Backend:
 
 
 def _feed_of(
-    source: Any, target: Device, ahead: int, transform: Callable[[Any], Any] | None, given: RawStream | None
-) -> Feed:
-    """The feed of one device, from a list or an iterator."""
+    source: Any, target: Device, ahead: int, transform: Callable[[Any], Any] | None, given: RawStream | None,
+    *, is_list: bool,
+) -> Feed:  # fmt: skip
+    """The feed of one device, from a list or an iterator: an object with `__next__`, and perhaps nothing else."""
     backend = _backend_of(target)
     count = ahead + 1
     streams = [given] * count if given is not None else copy_streams(backend, target, count)
     conveyor = Conveyor(backend, target, streams[0], count) if given is None else None
     router = Router(backend, target, transform, conveyor)
-    is_list = not isinstance(source, Iterator)
     if is_list and not _needs_thread(source, backend, target):
         return ListFeed(source, router, streams)
     return ThreadedFeed(iter(source) if is_list else source, router, streams, is_stable=is_list)

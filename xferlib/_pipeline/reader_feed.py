@@ -154,8 +154,9 @@ class ThreadedFeed(Feed):
     def _read_one(self) -> bool:
         """Take one item from the source and begin it; False if there was none."""
         source = self._source
+        assert source is not None  # it is let go of when the thread ends
         try:
-            host = next(source or iter(()))
+            host = next(source)
         except BaseException as error:
             with self._changed:
                 self._note_end(error)

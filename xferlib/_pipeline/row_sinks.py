@@ -10,7 +10,7 @@ import numpy as np
 from xferlib._core import registry
 from xferlib._memory.mmap_advice import Pages
 from xferlib._pipeline import shared_rows
-from xferlib._pipeline.row_sources import host_rows
+from xferlib._pipeline.row_sources import has_rows, host_rows
 from xferlib.errors import LayoutError, UnsupportedArrayError
 
 if TYPE_CHECKING:
@@ -140,14 +140,15 @@ def sink_of(out: Any, rows: int, source: Any) -> _Into | _Assigned | _Collected:
     """
     if out is None:
         return _Collected(rows)
-    shape = getattr(out, "shape", None)
-    if not shape or not hasattr(out, "__setitem__") or getattr(out, "dtype", None) is None:
+    if not has_rows(out) or not hasattr(out, "__setitem__"):
         raise UnsupportedArrayError(
             f"stream_map: out is {type(out).__name__}, which has no shape, dtype and slices; give an array, a memory "
             "map, a zarr or h5py array, or None for a new array"
         )
-    if int(shape[0]) != rows:
-        raise LayoutError(f"stream_map: out has {shape[0]} rows, but the source has {rows}; make out of that length")
+    if int(out.shape[0]) != rows:
+        raise LayoutError(
+            f"stream_map: out has {out.shape[0]} rows, but the source has {rows}; make out of that length"
+        )
     owner = registry.backend_of(out)
     if owner is None:
         if out is source:

@@ -153,8 +153,8 @@ def source_of(source: Any, most_rows: int, place: Device) -> Source:
             f"stream_map: source is the name of a file, {os.fspath(source)!r}; open it first: "
             "numpy.load(path, mmap_mode='r'), or numpy.memmap(path, dtype, 'r', shape=shape)"
         )
-    shape, is_readable = getattr(source, "shape", None), hasattr(source, "read_into") or hasattr(source, "__getitem__")
-    if not shape or not is_readable or getattr(source, "dtype", None) is None:
+    is_readable = hasattr(source, "read_into") or hasattr(source, "__getitem__")
+    if not has_rows(source) or not is_readable:
         others = "; loop over batches of your own: xferlib.prefetch(batches)" if isinstance(source, Iterable) else ""
         raise UnsupportedArrayError(
             f"stream_map: source is {type(source).__name__}, which has no shape, dtype and slices; give an array, a "
@@ -162,6 +162,12 @@ def source_of(source: Any, most_rows: int, place: Device) -> Source:
         )
     _array.check_dtype(source.dtype, what="source")
     return _Filling(source, most_rows, place.backend) if hasattr(source, "read_into") else _Sliced(source)
+
+
+def has_rows(given: Any) -> bool:
+    """Whether a foreign object has a dtype, and a shape of an axis or more, of any type."""
+    shape, dtype = getattr(given, "shape", None), getattr(given, "dtype", None)
+    return shape is not None and dtype is not None and hasattr(type(shape), "__len__") and len(shape) > 0
 
 
 def host_rows(array: Any, what: str) -> HostArray:

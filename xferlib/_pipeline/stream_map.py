@@ -75,7 +75,8 @@ def stream_map(
             its own current device, or on ``devices`` as it has them. A range whose worker died is computed again, if
             the executor tries again, as Dask does. Or a communicator, of `xferlib.distributed` or anything with
             ``rank``, ``size`` and ``barrier()``: each rank makes this call, and computes its part of the rows; all of
-            them share ``out``, and each gets the value of ``reduce``.
+            them share ``out``, and each gets the value of ``reduce``, for which results travel as arrays, numbers and
+            texts in containers, and never as pickles.
         copy: None: the function only reads its chunk, so where the device is a CPU it may get the source's rows
             themselves, which NumPy lets it only read. True: it may write to its chunk, which is a copy.
 
@@ -83,13 +84,15 @@ def stream_map(
         ``out``, or the new array, or the value of ``reduce``; without any row None or ``initial``.
 
     Raises:
-        ArgumentError: A number out of its range; ``reduce`` and ``out`` together; another ``copy``.
+        ArgumentError: A number out of its range; ``reduce`` and ``out`` together; another ``copy``; a result that is
+            not sent between ranks.
         UnsupportedArrayError, UnsupportedDTypeError: ``source`` or ``out`` cannot be read or written so.
         LayoutError: ``out`` does not fit the source, or shares memory with it, or a result does not fit ``out``; or it
             is the source and there is an executor; or the file of a memory map has been truncated.
         TransferError: The disk of ``out`` has no room.
         DeviceNotFoundError: A device does not exist.
-        DistributedError: The cluster of an ``engine`` has lost its scheduler.
+        DistributedError: The cluster of an ``engine`` has lost its scheduler; or another rank has sent what are no
+            results.
         DistributedTimeoutError: Or has had no workers for a minute.
     """
     if unknown:

@@ -223,7 +223,7 @@ def _flattened(comm: Communicator, tree: Any, name: str) -> tuple[list[Any], Cal
     """
     if not isinstance(comm, Communicator):
         raise ArgumentError(f"{name}: comm is {type(comm).__name__}, no communicator; call {name}(comm, tree)")
-    leaves, rebuild = flatten(tree)
+    leaves, rebuild = flatten(tree, moving="any")
     others = [leaf for leaf in leaves if leaf is not None]
     if others and all(registry.backend_of(leaf) is None for leaf in others):
         raise ArgumentError(
@@ -259,7 +259,7 @@ def pairwise_sum(*trees: Any) -> Any:
     """
     if not trees:
         raise ArgumentError("pairwise_sum: there is no tree to add; give at least one")
-    flat, (rebuild, *_) = zip(*map(flatten, trees), strict=True)
+    flat, (rebuild, *_) = zip(*(flatten(tree, moving="any") for tree in trees), strict=True)
     if len(set(map(len, flat))) > 1:
         counts = ", ".join(str(len(leaves)) for leaves in flat)
         raise ArgumentError(f"pairwise_sum: the trees have {counts} leaves; give trees of one structure")

@@ -9,6 +9,7 @@ import numpy as np
 from xferlib._core import devices, registry
 from xferlib._core.array import DTYPES
 from xferlib._core.device import Device
+from xferlib.errors import UnsupportedDTypeError, shown
 
 _DTYPES = {name: np.dtype(name) for name in DTYPES if name != "float16"}  # which the standard does not have
 
@@ -47,13 +48,15 @@ class NamespaceInfo:
 
 def _dtype(of: Any) -> Any:
     """The dtype of an array; a dtype and a number are as they are."""
+    if isinstance(of, (list, tuple, dict)):  # of which NumPy makes dtypes of records, however deep they are
+        raise UnsupportedDTypeError(f"{shown(of)} is neither a dtype nor an array; give one of {', '.join(DTYPES)}")
     owner = registry.backend_of(of) if not isinstance(of, np.generic) else None
     return of if owner is None else owner.view(of).dtype
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
     """Whether a dtype, or an array's, becomes another without loss."""
-    return bool(np.can_cast(_dtype(from_), to))
+    return bool(np.can_cast(_dtype(from_), _dtype(to)))
 
 
 class FloatLimits(NamedTuple):

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from xferlib.errors import ArgumentError, BackendUnavailableError, UnsupportedDTypeError
+from xferlib.errors import (
+    ArgumentError,
+    BackendUnavailableError,
+    OutOfMemoryError,
+    UnsupportedDTypeError,
+    XferError,
+    shown,
+)
 
 EXTRA = "pip install 'xferlib[safetensors]'"
 BITS = {"bfloat16": np.dtype("int16")}
@@ -68,28 +76,51 @@ def read(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str], s
 
     Raises:
         ArgumentError: The file is damaged, or another one.
+        OutOfMemoryError: The host has no memory for what it holds.
         UnsupportedDTypeError: It has a dtype that xferlib does not know.
     """
     found: Any = library()
-    try:
-        found.safe_open(str(path), framework="np")  # checks all of the header, so that below nothing need be
-    except found.SafetensorError as error:
-        raise ArgumentError(f"load: {path} is neither .npz nor safetensors ({error}); give one of the two") from error
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header: dict[str, Any] = json.loads(file.read(length))
-    metadata = header.pop("__metadata__", None) or {}
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     others: dict[str, str] = {}
-    for name, told in header.items():
-        dtype = _NAMES.get(told["dtype"])
-        if dtype is None:
-            raise UnsupportedDTypeError(
-                f"load: {name} in {path} is {told['dtype']}, which xferlib does not know; read it by safetensors itself"
-            )
-        if dtype in BITS:
-            others[name] = dtype
-        kind, shape = BITS.get(dtype) or np.dtype(dtype), tuple(told["shape"])
-        offset = 8 + length + told["data_offsets"][0]
-        arrays[name] = np.empty(shape, kind) if 0 in shape else np.asarray(np.memmap(path, kind, "r", offset, shape))
-    return arrays, others, metadata.get(_STRUCTURE)
+    try:
+        found.safe_open(str(path), framework="np")  # checks the header, before any of it is read here
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = dict(json.loads(file.read(length), object_pairs_hook=_once))
+        metadata = header.pop("__metadata__", None) or {}
+        for name, told in header.items():
+            dtype = _NAMES.get(told["dtype"])
+            if dtype is None:
+                raise UnsupportedDTypeError(
+                    f"load: {shown(name)} in {path} is {shown(told['dtype'])}, which xferlib does not know; read it by "
+                    "safetensors itself"
+                )
+            if dtype in BITS:
+                others[name] = dtype
+            arrays[name] = _array(path, told, BITS.get(dtype) or np.dtype(dtype), 8 + length)
+        return arrays, others, metadata.get(_STRUCTURE)
+    except XferError:
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError(f"load: the host has no memory for what {path} holds; load a part of it") from error
+    except Exception as error:  # a damaged file leads the library, Python and NumPy to errors of any kind
+        text = str(error) or type(error).__name__
+        raise ArgumentError(
+            f"load: {path} is neither .npz nor safetensors ({text[:300]}); give one of the two"
+        ) from error
+
+
+def _array(path: Path, told: dict[str, Any], dtype: np.dtype[Any], start: int) -> np.ndarray[Any, Any]:
+    """An array where it lies in the file, of which the library has checked that it fits."""
+    shape, (begin, end) = tuple(told["shape"]), told["data_offsets"]
+    if math.prod(shape) * dtype.itemsize != end - begin:
+        raise ValueError(f"{end - begin} bytes for an array of shape {shown(shape)} and dtype {dtype}")
+    return np.empty(shape, dtype) if 0 in shape else np.asarray(np.memmap(path, dtype, "r", start + begin, shape))
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A dict of these, of which no two have one key: the library may have checked the other."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("two entries have one name")
+    return found

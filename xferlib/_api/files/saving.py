@@ -13,7 +13,7 @@ from xferlib._api.files import npz, safetensors, structure, whole
 from xferlib._core import registry
 from xferlib._core.array import check_dtype
 from xferlib._core.backend import Backend
-from xferlib.errors import ArgumentError, UnsupportedDTypeError
+from xferlib.errors import ArgumentError, UnsupportedDTypeError, shown
 
 _NPZ, _SAFETENSORS = ".npz", ".safetensors"
 
@@ -24,10 +24,13 @@ def path_of(path: Any, call: str) -> Path:
     Raises:
         ArgumentError: It is none.
     """
-    if not isinstance(path, (str, os.PathLike)):
-        name = call.partition("(")[0]
+    name = call.partition("(")[0]
+    given = path.__fspath__() if isinstance(path, os.PathLike) else path
+    if not isinstance(given, str):
         raise ArgumentError(f"{name}: the path is {type(path).__name__}; write {call}, the file's name first")
-    return Path(path)
+    if "\0" in given:
+        raise ArgumentError(f"{name}: the path {shown(given)} holds a null character; give a name without")
+    return Path(given)
 
 
 def save(path: str | os.PathLike[str], tree: Any, fetch: Callable[[Any], Any]) -> None:

@@ -118,8 +118,10 @@ def stored_rows(out: Any) -> int:
     """The rows that ``out`` writes as a whole: two processes must not share such a block."""
     if registry.backend_of(out) is not None:
         return 1
-    blocks = getattr(out, "shards", None) or getattr(out, "chunks", None)
-    return int(blocks[0]) if blocks else 1
+    blocks = getattr(out, "shards", None)
+    if blocks is None:
+        blocks = getattr(out, "chunks", None)
+    return int(blocks[0]) if blocks is not None and len(blocks) else 1
 
 
 def carried(source: Any, low: int, high: int) -> HostArray:
