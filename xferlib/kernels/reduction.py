@@ -1,4 +1,4 @@
-"""`reduction`: many elements to one, with the same bits on every backend."""
+"""`reduction`: many elements to one, combined in the same order on every backend."""
 
 from __future__ import annotations
 
