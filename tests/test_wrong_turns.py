@@ -293,7 +293,7 @@ def test_a_value_in_a_kernel_says_that_it_is_one_element() -> None:
 def test_arguments_of_a_raw_kernel_without_their_tuple_are_told_apart() -> None:
     fill = xl.raw_module("__global__ void fill(float *x) { x[threadIdx.x] = 1; }").get_function("fill")
     with pytest.raises(e.KernelTypeError, match=r"args is an array.*\(x,\) for one"):
-        fill(1, 12, xl.to_device(X))  # type: ignore[arg-type]
+        fill(1, 12, xl.to_device(X))  # type: ignore[call-overload]
 
 
 # --- names

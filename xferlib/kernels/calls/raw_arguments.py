@@ -172,7 +172,7 @@ def check_block(kernel: str, block: tuple[int, int, int]) -> None:
 
 def check_shared(kernel: str, nbytes: Any, device: Device) -> None:
     if type(nbytes) is not int or nbytes < 0:
-        raise KernelTypeError(f"{kernel}(): shared_nbytes={nbytes!r} must be an int, 0 or more")
+        raise KernelTypeError(f"{kernel}(): shared_nbytes={shown(nbytes)} must be an int, 0 or more")
     if nbytes > _MOST_SHARED_NBYTES and device.kind != "cuda":
         raise KernelTypeError(
             f"{kernel}(): shared_nbytes={nbytes} is beyond the {_MOST_SHARED_NBYTES} bytes that a block can have on "
