@@ -182,8 +182,10 @@ def elementwise(
     if not definition:
         return lambda function: elementwise(function, name=name, math=math)
     if len(definition) == 1 and isinstance(definition[0], np.ufunc):
-        name = definition[0].__name__
-        raise KernelTypeError(f"elementwise: numpy.{name} has no parameters to read; write lambda x: np.{name}(x)")
+        name, operands = definition[0].__name__, ", ".join("xyz"[: definition[0].nin])
+        raise KernelTypeError(
+            f"elementwise: numpy.{name} has no parameters to read; write lambda {operands}: np.{name}({operands})"
+        )
     if len(definition) == 1 and callable(definition[0]):
         return ElementwiseKernel(TracedDefinition(definition[0], name=name, math=math))
     if len(definition) not in (2, 3) or not all(isinstance(each, str) for each in definition):

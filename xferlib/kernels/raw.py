@@ -183,8 +183,8 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
                 ``__cuda_array_interface__`` or DLPack; addresses as ints; None. For structs and vectors such as
                 ``float3``: NumPy records, dicts or tuples. Numbers for the rest.
             stream: Where to launch; the current stream of the arrays' library if omitted.
-            shared_nbytes: Dynamic shared memory of a block, in bytes; beyond 48 KiB where the device has it. PyCUDA's word
-                ``shared`` is taken too.
+            shared_nbytes: Dynamic shared memory of a block, in bytes; beyond 48 KiB where the device has it. PyCUDA's
+                word ``shared`` is taken too.
             cooperative: All blocks run at a time, so that the kernel may synchronise the grid.
 
         Raises:

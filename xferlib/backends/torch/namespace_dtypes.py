@@ -206,9 +206,10 @@ def check_fits(value: int, dtype: torch.dtype) -> None:
         OverflowError: It cannot.
     """
     if not fits(value, dtype):
+        wider = next((name for name in ("int64", "uint64") if fits(value, getattr(torch, name))), "float64")
         raise OverflowError(
             f"the integer {shown(value)} does not fit into {FROM_TORCH[dtype].name}; convert the array first: "
-            "xp.astype(x, 'int64')"
+            f"xp.astype(x, {wider!r})"
         )
 
 
