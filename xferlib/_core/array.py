@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib._core.layout import refuse_truncated
-from xferlib.errors import LayoutError, UnsupportedArrayError, UnsupportedDTypeError, did_you_mean, shown
+from xferlib.errors import (
+    LayoutError,
+    OutOfMemoryError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+    XferError,
+    did_you_mean,
+    shown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -326,7 +334,11 @@ def as_host_array(x: Any, *, what: str = "x") -> np.ndarray[Any, Any]:
             array = np.asarray(x)
         except UnsupportedArrayError:  # such as of a transfer, which says what to write instead
             raise
-        except (TypeError, ValueError, RuntimeError) as error:
+        except MemoryError as error:
+            raise OutOfMemoryError(f"{what}: no host memory for an array of it ({error}); give it in parts") from error
+        except Exception as error:  # a stranger's object may raise anything
+            if isinstance(error, XferError) and not isinstance(x, (list, tuple)):  # such as of a simulated array
+                raise
             raise UnsupportedArrayError(
                 f"{what} is {type(x).__name__}, which does not convert to an array ({error}); {_instead_of(x)}"
             ) from error

@@ -11,6 +11,7 @@ from xferlib._core import registry
 from xferlib._memory.mmap_advice import Pages
 from xferlib._pipeline import shared_rows
 from xferlib._pipeline.row_sources import host_rows
+from xferlib._runtime.checks import has
 from xferlib.errors import LayoutError, UnsupportedArrayError
 
 if TYPE_CHECKING:
@@ -140,8 +141,8 @@ def sink_of(out: Any, rows: int, source: Any) -> _Into | _Assigned | _Collected:
     """
     if out is None:
         return _Collected(rows)
-    shape = getattr(out, "shape", None)
-    if not shape or not hasattr(out, "__setitem__") or getattr(out, "dtype", None) is None:
+    shape = out.shape if has(out, "shape") else None
+    if not shape or not has(out, "__setitem__") or not has(out, "dtype") or out.dtype is None:
         raise UnsupportedArrayError(
             f"stream_map: out is {type(out).__name__}, which has no shape, dtype and slices; give an array, a memory "
             "map, a zarr or h5py array, or None for a new array"

@@ -174,6 +174,7 @@ def elementwise(
         KernelSyntaxError, KernelTypeError: The signature, snippet or preamble cannot be read, or uses what it does not
             declare. An error that depends on dtypes is raised by the call that has it.
     """
+    signature.check_texts("elementwise", math=math, **({} if name is None else {"name": name}))
     if math not in ("exact", "fast"):
         raise KernelTypeError(f"math={shown(math)} is neither 'exact' nor 'fast'")
     given = {"preamble": preamble, "loop_prep": loop_prep, "after_loop": after_loop, "options": options}

@@ -200,7 +200,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
         if observe.active is None and (stream is None or type(stream) is Stream):
             try:
                 call = self._calls.get(form)
-            except TypeError:  # extents that no launch can have
+            except Exception:  # extents that no launch can have: a stranger's object, asked for its hash
                 call = None
             if call is not None and call(args, None if stream is None else stream._raw):
                 return

@@ -100,7 +100,7 @@ def torch_dtype(dtype: Any) -> torch.dtype | None:
         return _BY_NAME[dtype]
     try:
         return _NAMED[dtype]
-    except (KeyError, TypeError):
+    except Exception:  # none of ours; a stranger's object may raise anything when it is asked for its hash
         if isinstance(dtype, torch.dtype):
             return dtype  # one of torch's own, such as bfloat16
         return TO_TORCH[check_dtype(dtype, what="dtype")]
