@@ -205,6 +205,23 @@ def namespace(*, is_sound: bool = False) -> Iterator[Case]:
                 yield from each_argument(part + name, function, *given, **options)
 
 
+def methods() -> Iterator[Case]:
+    """Each argument of the methods of an array whose methods are ours."""
+    x: Any = xl.to_device(np.eye(2))
+    i = xl.to_device(np.array([0, 1]))
+    sound: dict[str, tuple[Any, ...]] = {
+        "astype": ("f4",), "dot": (x,), "fill": (1,), "repeat": (2,), "reshape": ((4,),), "swapaxes": (0, 1),
+        "take": (i,), "to_device": (xl.get_device(),),
+    }  # fmt: skip
+    for name in [each for each in dir(x) if not each.startswith("_")]:
+        if callable(method := getattr(x, name)):
+            yield from each_argument(f"x.{name}", method, *sound.get(name, ()))
+    yield "x[]", x.__getitem__
+    yield "x[] = 1", lambda v: x.__setitem__(v, 1)
+    yield "x[0] =", lambda v: x.__setitem__(0, v)
+    yield "x.__dlpack__", lambda v: x.__dlpack__(dl_device=v)
+
+
 def functions(backend: str) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     """Each argument of each public function and method by name, the others being sound."""
     x = np.arange(6, dtype=np.float32)
@@ -314,7 +331,7 @@ def refuses_well(call: Callable[[Any], Any], given: Any, *, asks_its_source: boo
         call(given)
     except XferError as error:
         return "" if len(str(error)) > 15 else f"says too little: {error}"
-    except (TypeError, MemoryError, OverflowError, BufferError) as error:
+    except (TypeError, MemoryError, OverflowError, BufferError, IndexError) as error:
         return "" if type(error) is not TypeError or "argument" in str(error) else f"{type(error).__name__}: {error}"
     except BaseException as error:
         if asks_its_source and "a stranger's object was asked" in str(error):
@@ -351,6 +368,8 @@ def test_a_nonsense_argument_is_refused_by_name(backend: str) -> None:
 @pytest.mark.parametrize("backend", ["torch", "sim", "pycuda"], indirect=True)
 def test_a_nonsense_argument_of_a_namespace_is_refused(backend: str, plugins: object) -> None:
     assert wrongs(namespace(), ODD) == ""
+    if backend != "torch":  # whose tensors have torch's own
+        assert wrongs(methods(), ODD) == ""
 
 
 def test_a_sound_call_of_each_function_of_a_namespace_works() -> None:

@@ -756,6 +756,19 @@ OF_ALL = [
     ("np.ones(2, 'complex64')", "xl.to_device(x, out=np.zeros(2, 'float32'), dtype='float32')", "x.real"),
     ("np.ones(2, 'complex64')", "xl.to_device(x, out=np.zeros(2, 'float32'))", "abs(x)"),
     ("np.broadcast_to(np.zeros(2), 2)", "xl.to_device(np.ones(2), out=x)", "x.copy()"),
+    *[
+        ("xl.full((), 2.0, backend='sim')", call, "float(xferlib.to_host(x))")
+        for call in (
+            "xl.linspace(x, 1, 3)",
+            "xl.arange(x)",
+            "xl.random.default_rng(1).uniform(x, 3.0, 2)",
+            "sim.linspace(x, 1, 3)",
+            "sim.arange(0, x)",
+        )
+    ],
+    ("xl.full((), 2.0, backend='sim')", "xl.full(3, x)", "xferlib.to_host(x)"),
+    ("xl.full((), 1, backend='sim')", "xl.random.default_rng(1).integers(x, 3)", "int(xferlib.to_host(x))"),
+    ("xl.full((), 1, backend='sim')", "raw(1, 1, (xl.zeros(2, backend='sim'), x))", "xferlib.to_host(x).item()"),
     ("np.broadcast_to(np.zeros(2), 2)", "copied(np.ones(2), out=x)", "x.copy()"),
 ]
 
@@ -764,7 +777,9 @@ OF_ALL = [
 @pytest.mark.parametrize(("made", "call", "remedy"), [*OF_ALL, *OF_TORCH])
 def test_the_remedy_of_a_message_is_taken(made: str, call: str, remedy: str) -> None:
     kernels = {"copied": xl.elementwise("T x", "T y", "y = x"), "added": xl.elementwise("S x, T y", "T z", "z = x + y")}
+    kernels["raw"] = xl.raw_module("__global__ void k(double *x, int n) {}").get_function("k", cpu=lambda *_: None)
     names = {**NAMES, **kernels, "summed": xl.kernels.reductions.sum}
+    names["sim"] = xl.get_array_module(xl.zeros(1, backend="sim"))
     if "torch" in made:
         torch = pytest.importorskip("torch")
         names |= {"torch": torch, "xp": xl.get_array_module(torch.ones(1))}

@@ -77,13 +77,19 @@ def refused(name: str, error: Exception, args: Sequence[Any], options: Mapping[s
     if isinstance(error, MemoryError) or "DefaultCPUAllocator" in said:
         return OutOfMemoryError(f"{name}: the host has too little memory ({error}); free arrays, or work on parts")
     kinds = [*(type(each).__name__ for each in args), *(f"{key}={type(options[key]).__name__}" for key in options)]
-    kind = LayoutIndexError if isinstance(error, IndexError) else LayoutTypeError
-    return (kind if isinstance(error, (IndexError, TypeError)) else ArgumentError)(
+    kind: type[XferError] = ArgumentError
+    for theirs, ours in _OURS.items():
+        kind = ours if isinstance(error, theirs) else kind
+    return kind(
         f"{name}({', '.join(kinds)}) cannot be computed: {type(error).__name__}: {said}; give arrays of the namespace, "
         "numbers, and what the signature names"
     )
 
 
+_OURS: dict[type[Exception], type[XferError]] = {
+    IndexError: LayoutIndexError, TypeError: LayoutTypeError, AttributeError: UnsupportedArrayError,
+}  # fmt: skip
+"""By what Python raises: where something is no array, it lacks an attribute."""
 _OF_ARGUMENTS = (
     "Boolean value of Tensor", "value cannot be converted to type", "from_dlpack received an invalid capsule",
     "[enforce fail at alloc_cpu", "numel: integer multiplication overflow",

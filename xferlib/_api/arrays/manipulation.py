@@ -73,6 +73,7 @@ def tile(lib: Primitives, x: Array, repetitions: Axes, /) -> Array:
 def roll(lib: Primitives, x: Array, /, shift: Axes, axis: Axes | None = None) -> Array:
     """Shift the elements cyclically."""
     x = lib.array("roll", x)
+    lib.refuse_arrays("roll", shift=shift, axis=axis)
     if axis is None:
         flat = shaping.reshape(lib, x, -1)
         return shaping.reshape(lib, roll(lib, flat, shift, axis=0), lib.info(x).shape)
