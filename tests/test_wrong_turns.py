@@ -777,8 +777,8 @@ OF_ALL = [
 @pytest.mark.parametrize(("made", "call", "remedy"), [*OF_ALL, *OF_TORCH])
 def test_the_remedy_of_a_message_is_taken(made: str, call: str, remedy: str) -> None:
     kernels = {"copied": xl.elementwise("T x", "T y", "y = x"), "added": xl.elementwise("S x, T y", "T z", "z = x + y")}
-    kernels["raw"] = xl.raw_module("__global__ void k(double *x, int n) {}").get_function("k", cpu=lambda *_: None)
-    names = {**NAMES, **kernels, "summed": xl.kernels.reductions.sum}
+    raw = xl.raw_module("__global__ void k(double *x, int n) {}").get_function("k", cpu=lambda *_: None)
+    names = {**NAMES, **kernels, "raw": raw, "summed": xl.kernels.reductions.sum}
     names["sim"] = xl.get_array_module(xl.zeros(1, backend="sim"))
     if "torch" in made:
         torch = pytest.importorskip("torch")
