@@ -133,9 +133,9 @@ class PinnedPool(ProcessBound):
             PinnedMemoryError: The pool is full and ``when_full`` is ``"raise"``, or blocking cannot
                 help because nothing is in flight; or the system refuses more page-locked memory.
         """
-        return self.lend(shape_of(shape), check_dtype(dtype, what="dtype"))
+        return self._lend(shape_of(shape), check_dtype(dtype, what="dtype"))
 
-    def lend(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    def _lend(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """Do what `empty` does, with arguments that were checked."""
         nbytes = math.prod(shape) * dtype.itemsize
         size = bin_nbytes(nbytes)
