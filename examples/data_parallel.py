@@ -5,8 +5,8 @@
     torchrun --nproc-per-node=2 examples/data_parallel.py
 
 Each batch is cut into four parts, by any number of processes, and the gradients of the parts are added pairwise:
-first within a process, then over all. The kernels give the same bits on every backend, so one GPU, two GPUs and a
-laptop end with the same weights.
+first within a process, then over all. Kernels of float32 give the same bits on every backend, so one GPU, two GPUs and
+a laptop end with the same weights.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An element-wise kernel, written once, in three notations; the same bits on every backend, CPU included."""
+"""An element-wise kernel of float32, written once, in three notations; the same bits on every backend, CPU included."""
 
 import zlib
 from typing import Any

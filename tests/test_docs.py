@@ -155,6 +155,37 @@ def type_in(code: str, name: str, first: int) -> None:
     assert not typed, f"{name}, line {first}: the block ends early"
 
 
+def test_a_documented_property_has_no_deadline() -> None:
+    """A first call compiles, and a runner may be slow: Hypothesis' 200 ms fail there by no fault of the program's."""
+    examples = [*(ROOT / "examples").rglob("*.py"), *(ROOT / "xferlib").rglob("*.py")]
+    texts = {page: [block.code for block in blocks(page)] for page in PAGES}
+    texts |= {path: [path.read_text()] for path in examples}
+    given = re.compile(r"^((?: *@.*\n)*)(?= *def )", re.MULTILINE)
+    late = [
+        f"{path.relative_to(ROOT)}: {decorators}"
+        for path, codes in texts.items()
+        for code in codes
+        for decorators in given.findall(code)
+        if "@given(" in decorators and "deadline=None" not in decorators
+    ]
+    assert not late
+
+
+def test_the_front_page_claims_the_same_bits_for_what_has_them() -> None:
+    rows = re.findall(r"^\| (`.*)\|$", (ROOT / "docs/reference/kernels.md").read_text(), re.MULTILINE)
+    dtypes = ("", "integers", "float16", "float32", "float64", "complex64", "complex128")
+    differing = {
+        (row.split("`")[1], dtype)
+        for row in rows
+        for dtype, cell in zip(dtypes, row.split("|"), strict=False)
+        if "≠" in cell
+    }
+    claim = " ".join((ROOT / "README.md").read_text().split("**Portable.**")[1].split("\n\n")[0].split())
+    assert "functions of float64 and complex128 such as `exp`, and `power` and `arctan2`, may differ" in claim.lower()
+    assert {dtype for name, dtype in differing if name not in ("power", "arctan2")} == {"float64", "complex128"}
+    assert {name for name, dtype in differing if dtype in ("float16", "float32")} == {"power", "arctan2"}
+
+
 def test_a_block_that_needs_a_library_says_so_visibly() -> None:
     for page in PAGES:
         for noted, needs in re.findall(r"(.*)\n+<!-- needs: (\w+)[\w ]* -->", page.read_text()):

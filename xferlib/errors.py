@@ -58,20 +58,21 @@ if TYPE_CHECKING:
 def shown(value: object, depth: int = 3) -> str:
     """Format a value for a message: one of Python's and NumPy's simple types by its value, any other by its type alone.
 
-    A foreign object's ``__repr__`` is never called, since it may take long, fail, or have side effects. Lists within
-    each other are shown down to ``depth``: one may hold itself.
+    A foreign object's ``__repr__`` is never called, since it may take long, fail, or have side effects. Of lists and
+    tuples, which may hold themselves, ``depth`` levels are shown.
     """
     kind = type(value)
     if kind is tuple or kind is list:
         items: list[object] = list(value)  # type: ignore[call-overload]
-        first = [shown(each, depth - 1) for each in items[:8]] if depth else []
-        inside = ", ".join([*first, *(["..."] if len(items) > len(first) else [])])
+        if items and not depth:
+            return "[...]" if kind is list else "(...)"
+        inside = ", ".join([*(shown(item, depth - 1) for item in items[:8]), *(["..."] if len(items) > 8 else [])])
         return f"[{inside}]" if kind is list else f"({inside}{',' if len(items) == 1 else ''})"
     if kind is slice:
         parts: tuple[object, ...] = (value.start, value.stop, value.step)  # type: ignore[attr-defined]
         return f"slice{shown(parts, depth)}"
-    if isinstance(value, int) and value.bit_length() > 256:  # Python itself refuses to show very long ones
-        return f"an int of {value.bit_length()} bits"
+    if isinstance(value, int) and int.bit_length(value) > 256:  # Python itself refuses to show very long ones
+        return f"an int of {int.bit_length(value)} bits"
     if kind not in _SIMPLE and not _is_numpy_number(kind):
         return f"an object of type {kind.__name__}"
     if kind in (str, bytes) and len(value) > 80:  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ from xferlib._core.array import Array, check_dtype
 from xferlib._core.layout import shape_of
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib._transfer import ends
-from xferlib.errors import ArgumentError, LayoutError, shown
+from xferlib.errors import ArgumentError, LayoutError, OutOfMemoryError, shown
 from xferlib.kernels import autograd
 from xferlib.kernels.random import distributions, permuting, seeding
 from xferlib.kernels.random import normal as gaussian
@@ -291,10 +291,15 @@ class Generator:
 
     def _order(self, count: int) -> np.ndarray[Any, Any]:
         draw = Draw(distributions.shifted, np.dtype(np.uint64), 64, numbers=(0, 0))
-        keys = np.empty(draw.room(count), np.uint64)
-        if count:
-            draw.fill(keys, *self._take(draw.blocks(count)))
-        return permuting.order(keys[:count])
+        try:
+            keys = np.empty(draw.room(count), np.uint64)
+            if count:
+                draw.fill(keys, *self._take(draw.blocks(count)))
+            return permuting.order(keys[:count])
+        except MemoryError as error:
+            raise OutOfMemoryError(
+                f"permutation: the host has no memory for the keys of {count} numbers ({error}); permute parts"
+            ) from error
 
     def _take(self, blocks: int) -> tuple[int, int]:
         """Take blocks for one call; returns the counter of the first one, and the key."""

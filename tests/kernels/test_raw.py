@@ -301,6 +301,56 @@ def test_a_repeated_call_passes_what_a_checked_one_does(numbers, data):
         assert not all(same) or any(each is None or not np.isfinite(each) for each in expected)
 
 
+# --- the ways to call
+
+_BY_NAME = {
+    "ours": lambda k, x, y: k(1, 4, (x, y, 4)),
+    "ours, all by name": lambda k, x, y: k(args=(x, y, 4), block=(4,), grid=1),
+    "ours, some by name": lambda k, x, y: k(1, block=4, args=[x, y, 4]),
+    "PyCUDA's": lambda k, x, y: k(x, y, np.int32(4), block=(4, 1, 1), grid=(1, 1)),
+    "PyCUDA's, one block": lambda k, x, y: k(x, y, 4, block=(4, 1, 1)),
+    "PyCUDA's, with all": lambda k, x, y: k(x, y, 4, block=(2, 1, 1), grid=(2, 1), shared=16, stream=None),
+    "PyCUDA's, on a stream": lambda k, x, y: k(x, y, 4, block=(4, 1, 1), stream=xl.current_stream()),
+}
+
+
+@pytest.mark.parametrize("call", _BY_NAME.values(), ids=_BY_NAME)
+def test_a_kernel_is_called_in_our_way_and_in_pycudas(put, call):
+    kernel = raw_module(_DOUBLING).get_function("doubling", cpu=_doubling)
+    for values in ([1, 2, 3, 4], [5, 6, 7, 8]):  # the second call repeats the launch
+        x, y = put(np.array(values, np.float32)), put(np.zeros(4, np.float32))
+        call(kernel, x, y)
+        assert xl.to_host(y).tolist() == [2 * each for each in values]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda k, x: k(x, x, 4), r"args=4 is no tuple.*\(x, n\), or name block= and grid="),
+        (lambda k, x: k(x, x, block=1), r"takes 3 argument\(s\) \(x, y, n\), 2 were given"),
+        (lambda k, x: k(x, x, 4, grid=(1, 1)), "3 argument.* by position, and block, args needed"),
+        (lambda k, x: k(), "0 argument.* and grid, block, args needed"),
+        (lambda k, x: k(1, 1, (x, x, 4), 8), "4 argument.* by position"),
+        (lambda k, x: k(1, 1, (x, x, 4), args=()), "3 argument.* and grid, block needed"),
+        (lambda k, x: k(x, x, 4, block=1, shared=8, shared_nbytes=8), "say the same"),
+        (lambda k, x: k(x, x, 4, block=(2048, 1, 1)), "more than 1024 threads"),
+        (lambda k, x: k(x, x, 4, block=None), "block=None"),
+        (lambda k, x: k(x, x, 4, block=1, shared=-1), "shared_nbytes=-1"),
+    ],
+)
+def test_a_half_right_call_of_a_kernel_says_what_is_missing(call, words):
+    kernel = raw_module(_DOUBLING).get_function("doubling", cpu=_doubling)
+    with pytest.raises(KernelTypeError, match=words):
+        call(kernel, np.ones(4, np.float32))
+
+
+@pytest.mark.parametrize(("word", "remedy"), [("shared_mem", "shared_nbytes="), ("time_kernel", "elapsed_ms")])
+def test_a_keyword_of_another_librarys_kernel_is_told_ours(word, remedy):
+    kernel = raw_module(_DOUBLING).get_function("doubling", cpu=_doubling)
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{word}'; .*{remedy}"):
+        kernel(1, 1, (1, 2, 3), **{word: 1})
+
+
 # --- what a launch would refuse, on every backend
 
 

@@ -17,8 +17,9 @@ from xferlib._api import joining, transfers
 from xferlib._core import convert, devices, mixing, registry
 from xferlib._core.array import Array, check_dtype
 from xferlib._core.device import DeviceSpec
+from xferlib._runtime import checks
 from xferlib._transfer import ends
-from xferlib.errors import ArgumentError, shown
+from xferlib.errors import ArgumentError, OutOfMemoryError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.layout import HostArray
@@ -46,7 +47,7 @@ def asarray(x: Any, dtype: Any = None, *, backend: str | None = None, device: De
     Raises:
         As `to_device`.
     """
-    if registry.backend_of(x) is None and hasattr(x, "__cuda_array_interface__"):
+    if registry.backend_of(x) is None and checks.has(x, "__cuda_array_interface__"):
         place = devices.resolve(device, backend=None if backend is None else registry.get(backend))
         if place.kind == "cuda":
             x = registry.get(place.backend).namespace().asarray(x)
@@ -200,14 +201,19 @@ def _check_numbers(call: str, kinds: tuple[type, ...], **numbers: Any) -> None:
         if not isinstance(number, kinds):
             real = "" if complex in kinds else "real "
             raise ArgumentError(
-                f"{call}: {name}={shown(number)} is no {real}number; give one, such as float(x) of an array"
+                f"{call}: {name}={shown(number)} is no {real}number; give one, such as "
+                "float(xferlib.to_host(x)) of an array"
             )
 
 
 def _computed(call: str, function: Any, *args: Any, **options: Any) -> HostArray:
     try:
         values: HostArray = function(*args, **options)
-    except (ValueError, TypeError, ArithmeticError) as error:
+    except MemoryError as error:
+        raise OutOfMemoryError(
+            f"{call}({', '.join(map(shown, args))}): the host has too little memory ({error}); make a shorter array"
+        ) from error
+    except Exception as error:  # NumPy asks strangers' objects for a number, which may raise anything
         raise ArgumentError(
             f"{call}({', '.join(map(shown, args))}) is not possible: {error}; change an argument"
         ) from error

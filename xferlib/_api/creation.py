@@ -193,7 +193,7 @@ def pinned_empty(shape: Shape, dtype: Any = "float64", *, backend: str | None = 
         PinnedMemoryError: The system or ``XFERLIB_PINNED_LIMIT`` allows no more.
     """
     chosen = _pinning_backend(backend)
-    return pinned.pools.of(chosen).empty(shape_of(shape), check_dtype(dtype, what="dtype"))
+    return pinned.pools.of(chosen)._lend(shape_of(shape), check_dtype(dtype, what="dtype"))
 
 
 def pinned_zeros(shape: Shape, dtype: Any = "float64", *, backend: str | None = None) -> HostArray:

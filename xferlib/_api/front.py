@@ -219,7 +219,7 @@ def _added(device: Device) -> int:
         "empty": direct.empty, "pointer": direct.pointer, "stream": direct.stream, "is_current": direct.is_current,
         "empty_on": functools.partial(_empty_on, part, device), "hold": functools.partial(_hold, part, device),
         "empty_between": functools.partial(_empty_between, part, device, direct.empty_between),
-        "pinned": pool.empty, "result": _new_result, "scratch": functools.partial(slab.scratch_of, part),
+        "pinned": pool._lend, "result": _new_result, "scratch": functools.partial(slab.scratch_of, part),
         "prepare": functools.partial(compiled_staging.prepared, part, device),
         "finish": functools.partial(compiled_staging.gone_on, part, device),
         "describe": functools.partial(device_step.described, part, device) if direct.launch else None,

@@ -113,7 +113,10 @@ def finite(call: str, name: str, value: Any, dtype: DType) -> float:
             found = math.inf
         if math.isfinite(found):
             return found
-    raise ArgumentError(f"{call}: {name}={shown(value)} is no finite number of {dtype}; give one, such as float(x)")
+    raise ArgumentError(
+        f"{call}: {name}={shown(value)} is no finite number of {dtype}; give one, such as "
+        "float(xferlib.to_host(x)) of an array"
+    )
 
 
 def limits(low: Any, high: Any, dtype: DType) -> tuple[float, float]:
@@ -134,7 +137,10 @@ def integer_range(low: Any, high: Any, dtype: DType, *, endpoint: bool) -> tuple
     ends = [whole(each, least=-(1 << 64)) for each in (first, last)]
     given = f"low={shown(first)}, high={shown(last)}"
     if ends[0] is None or ends[1] is None:
-        raise ArgumentError(f"integers: {given} are not two ints of 64 bits; give such ints, for instance int(x)")
+        raise ArgumentError(
+            f"integers: {given} are not two ints of 64 bits; give such ints, such as "
+            "int(xferlib.to_host(x)) of an array"
+        )
     least, count = ends[0], ends[1] - ends[0] + endpoint
     bounds = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
     if count <= 0:

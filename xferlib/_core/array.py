@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import itertools
 import math
 import os
@@ -12,10 +13,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib._core.layout import refuse_truncated
-from xferlib.errors import LayoutError, UnsupportedArrayError, UnsupportedDTypeError, did_you_mean, shown
+from xferlib.errors import (
+    LayoutError,
+    OutOfMemoryError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+    XferError,
+    did_you_mean,
+    shown,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from xferlib._core.device import Device
     from xferlib._core.raw import RawStream
@@ -122,6 +131,13 @@ def repeats(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return 0 not in shape and any(not stride and extent > 1 for extent, stride in zip(shape, strides, strict=True))
 
 
+UNWRITABLE = (
+    "is read-only, or stands for other numbers than its memory holds, as torch's x.conj() does; pass an array that may "
+    "be written: x.copy(), or torch's x.resolve_conj().resolve_neg(), and read the result there"
+)
+"""Of an output; a message says its name first."""
+
+
 def is_c_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
     """Whether the elements lie in C order without gaps; strides of extents 0 and 1 do not count."""
     if len(shape) == 1:
@@ -137,8 +153,13 @@ def is_c_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: 
     return True
 
 
-def check_dtype(dtype: Any, *, what: str = "array") -> np.dtype[Any]:
+def check_dtype(dtype: Any, *, what: str = "array", remedy: str | None = None) -> np.dtype[Any]:
     """The native-byte-order NumPy dtype, or an error that names the supported ones.
+
+    Args:
+        dtype: A dtype, or what NumPy or torch call one.
+        what: What has it; ``dtype`` is the argument of that name.
+        remedy: How to convert what has it; that of an array ``x`` if omitted.
 
     Raises:
         UnsupportedDTypeError: No device holds ``dtype``.
@@ -154,26 +175,47 @@ def check_dtype(dtype: Any, *, what: str = "array") -> np.dtype[Any]:
             f"{what}: {str(resolved)!r} is a dtype which no device holds; give one of {', '.join(DTYPES)}"
         )
     raise UnsupportedDTypeError(
-        f"{what} has dtype {str(resolved)!r}, which no device holds; convert it first: {_conversion(resolved)} "
+        f"{what} has dtype {str(resolved)!r}, which no device holds; convert it first: "
+        f"{remedy or _conversion(resolved, 'x')} "
         f"(supported: {', '.join(DTYPES)})"
     )
 
 
 _CONVERSIONS = {
-    **dict.fromkeys("Mm", "x.astype('int64') counts its units, and NaT is the least int64"),
+    **dict.fromkeys("Mm", "{x}.astype('int64') counts its units, and NaT is the least int64"),
     **dict.fromkeys(
-        "UST", "x.astype('float64') where the texts are numbers, numpy.unique(x, return_inverse=True) to number others"
+        "UST",
+        "{x}.astype('float64') where the texts are numbers, numpy.unique({x}, return_inverse=True)[1] to number others",
     ),
-    "V": "numpy.frombuffer(x.tobytes(), 'uint8') has its bytes",
-    "c": "x.astype('complex128')",
+    "V": "numpy.frombuffer({x}.tobytes(), 'uint8') has its bytes",
+    "c": "{x}.astype('complex128')",
 }
 """By the kind of dtype, what takes its numbers along."""
 
 
-def _conversion(dtype: np.dtype[Any]) -> str:
+def _conversion(dtype: np.dtype[Any], x: str) -> str:
+    """How to convert an array, by the expression that it is."""
     if dtype.names:
-        return f"one field, x[{dtype.names[0]!r}], or all by structured_to_unstructured(x) of numpy.lib.recfunctions"
-    return _CONVERSIONS.get(dtype.kind, "x.astype('float64')")
+        field, kind = next(iter(_fields(dtype)))
+        if kind not in SUPPORTED:
+            return f"one field, such as {_conversion(kind, x + field)}"
+        every = all(each in SUPPORTED for _, each in _fields(dtype))
+        together = f", or all by structured_to_unstructured({x}) of numpy.lib.recfunctions" if every else ""
+        return f"one field, {x}{field}{together}"
+    if dtype.isbuiltin == 2:  # another package's, such as ml_dtypes' bfloat16: the kind, V, does not tell
+        return f"{x}.astype({'float32' if dtype.itemsize < 4 else 'float64'!r})"
+    if dtype.kind == "V" and not dtype.itemsize:
+        return "it has no bytes; give an array of numbers"
+    return _CONVERSIONS.get(dtype.kind, "{x}.astype('float64')").format(x=x)
+
+
+def _fields(dtype: np.dtype[Any], path: str = "") -> list[tuple[str, np.dtype[Any]]]:
+    """The keys and dtypes of the numbers of a record, those that devices hold before the others."""
+    base = dtype.base
+    if not base.names:
+        return [(path, base.newbyteorder("=") if base.kind != "T" else base)]
+    found = [each for name in base.names for each in _fields(base[name], f"{path}[{name!r}]")]
+    return sorted(found, key=lambda each: each[1] not in SUPPORTED)
 
 
 def _resolve(dtype: Any, what: str) -> np.dtype[Any]:
@@ -211,10 +253,19 @@ def _instead_of(x: object) -> str:
             "xferlib.get_array_module(x[0]).stack(x) puts the arrays together; xferlib.tree.to_device and tree.to_host "
             "move each"
         )
+    if isinstance(x, (list, tuple)) and any(isinstance(each, (list, tuple, np.ndarray)) for each in x):
+        return (
+            "pass an array or parts of one length; xferlib.tree.to_device([numpy.asarray(part) for part in x]) moves "
+            "parts that differ"
+        )
     if isinstance(x, (dict, list, tuple)):
         return "pass an array or numbers; xferlib.tree.to_device and tree.to_host move the arrays of a list or dict"
-    if isinstance(x, (Iterator, set)):
+    if isinstance(x, (Iterator, set, frozenset)):
         return "make a list of its numbers first, or an array by numpy.fromiter"
+    if isinstance(x, dt.timedelta):
+        return "give x.total_seconds()"
+    if isinstance(x, dt.date):
+        return _objects([x], "numpy.array(x, {})")
     if isinstance(x, int):
         return "an int of more than 64 bits has no dtype; give float(x)"
     if hasattr(type(x), "__cuda_array_interface__"):
@@ -222,6 +273,28 @@ def _instead_of(x: object) -> str:
     if hasattr(type(x), "__dlpack__"):
         return "pass numpy.from_dlpack(x), or what from_dlpack of its device's namespace makes of it"
     return "pass a NumPy array, a sequence of numbers, or an array of a backend (xferlib.available_backends())"
+
+
+_TIMES = (dt.date, np.datetime64)
+_SPANS = (dt.timedelta, np.timedelta64)
+_NUMBERS = frozenset({"__float__", "__index__", "__complex__"})
+
+
+def _objects(objects: Iterable[object], converted: str) -> str:
+    """The remedy for Python objects, by their types; ``converted`` has a hole for a dtype."""
+    given = [each for each in itertools.islice(objects, _LOOKED_AT) if each is not None]
+    for kinds, dtype in ((_TIMES, "datetime64[us]"), (_SPANS, "timedelta64[us]")):
+        if given and all(isinstance(each, kinds) for each in given):
+            return f"{converted.format(repr(dtype))}.astype('int64') counts microseconds"
+    if any(isinstance(each, (list, tuple, np.ndarray)) for each in given):
+        return "xferlib.tree.to_device([numpy.asarray(part) for part in x]) moves its parts"
+    dtype = "complex128" if any(isinstance(each, complex) for each in given) else "float64"
+    others = {type(each) for each in given if not isinstance(each, str)}
+    if none := sorted(
+        kind.__name__ for kind in others if not any(_NUMBERS & vars(base).keys() for base in kind.__mro__)
+    ):
+        return f"take the numbers out of {', '.join(none)} first, then {converted.format(repr(dtype))}"
+    return converted.format(repr(dtype))
 
 
 def _not_numbers(x: object, array: np.ndarray[Any, Any]) -> str:
@@ -232,7 +305,7 @@ def _not_numbers(x: object, array: np.ndarray[Any, Any]) -> str:
     without = ", without the texts" if "str" in kinds else ""
     return (
         f"whose {', '.join(kinds)} have no dtype together that a device holds; make numbers of them: "
-        f"numpy.array(x, 'float64'){without}"
+        f"{_objects(array.flat, 'numpy.array(x, {})')}{without}"
     )
 
 
@@ -261,14 +334,20 @@ def as_host_array(x: Any, *, what: str = "x") -> np.ndarray[Any, Any]:
             array = np.asarray(x)
         except UnsupportedArrayError:  # such as of a transfer, which says what to write instead
             raise
-        except (TypeError, ValueError, RuntimeError) as error:
+        except MemoryError as error:
+            raise OutOfMemoryError(f"{what}: no host memory for an array of it ({error}); give it in parts") from error
+        except Exception as error:  # a stranger's object may raise anything
+            if isinstance(error, XferError) and not isinstance(x, (list, tuple)):  # such as of a simulated array
+                raise
             raise UnsupportedArrayError(
                 f"{what} is {type(x).__name__}, which does not convert to an array ({error}); {_instead_of(x)}"
             ) from error
         if array.dtype == object:
             raise UnsupportedArrayError(f"{what} is {type(x).__name__}, {_not_numbers(x, array)}")
     if array.dtype not in SUPPORTED:
-        check_dtype(array.dtype, what=what)
+        name = "x" if isinstance(x, (np.ndarray, np.generic)) else "numpy.asarray(x)"
+        objects = _objects(array.flat, name + ".astype({})") if array.dtype == object else None
+        check_dtype(array.dtype, what=what, remedy=objects or _conversion(array.dtype, name))
     return array
 
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from xferlib.errors import UnsupportedArrayError
+from xferlib.errors import (
+    ArgumentError,
+    LayoutIndexError,
+    LayoutTypeError,
+    OutOfMemoryError,
+    UnsupportedArrayError,
+    XferError,
+)
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Arrays
@@ -36,6 +44,57 @@ def named(function: Any, name: str, module: str) -> Function:
     return made
 
 
+def guarded(function: Function, name: str) -> Function:
+    """``function``, whose failure by an argument that it cannot use is an error of ours, whatever raised it.
+
+    A namespace takes some 200 functions' arguments, which NumPy, torch and strangers' objects look at on the way; so
+    they are looked at where one has failed, and cost nothing where none has.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except Exception as error:
+            if (refusal := refused(name, error, args, options)) is None:
+                raise
+            raise refusal from error
+
+    return call
+
+
+def refused(name: str, error: Exception, args: Sequence[Any], options: Mapping[str, Any]) -> XferError | None:
+    """The error of ours for one that an argument has caused; None where it says enough, or is no argument's fault."""
+    trace = error.__traceback__
+    if isinstance(error, TypeError) and trace is not None and trace.tb_next is None:
+        return None  # the signature's
+    if isinstance(error, (XferError, OverflowError, BufferError, Warning)):
+        return None
+    said = str(error).partition("\n")[0]
+    if isinstance(error, RuntimeError) and not isinstance(error, RecursionError):
+        if not said.startswith(_OF_ARGUMENTS):  # a device's, or torch's tracer's
+            return None
+    if isinstance(error, MemoryError) or "DefaultCPUAllocator" in said:
+        return OutOfMemoryError(f"{name}: the host has too little memory ({error}); free arrays, or work on parts")
+    kinds = [*(type(each).__name__ for each in args), *(f"{key}={type(options[key]).__name__}" for key in options)]
+    kind: type[XferError] = ArgumentError
+    for theirs, ours in _OURS.items():
+        kind = ours if isinstance(error, theirs) else kind
+    return kind(
+        f"{name}({', '.join(kinds)}) cannot be computed: {type(error).__name__}: {said}; give arrays of the namespace, "
+        "numbers, and what the signature names"
+    )
+
+
+_OURS: dict[type[Exception], type[XferError]] = {
+    IndexError: LayoutIndexError, TypeError: LayoutTypeError, AttributeError: UnsupportedArrayError,
+}  # fmt: skip
+"""By what Python raises: where something is no array, it lacks an attribute."""
+_OF_ARGUMENTS = (
+    "Boolean value of Tensor", "value cannot be converted to type", "from_dlpack received an invalid capsule",
+    "[enforce fail at alloc_cpu", "numel: integer multiplication overflow",
+)  # fmt: skip
+"""How torch's RuntimeErrors begin that are an argument's fault; others may be a device's."""
 _NOTHING = object()
 
 

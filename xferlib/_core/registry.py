@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from xferlib._core import observe
@@ -22,8 +23,6 @@ from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import BackendNotFoundError, BackendUnavailableError, ForkError, did_you_mean, shown
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from xferlib._core.backend import Backend
 
 ENTRY_POINT_GROUP = "xferlib.backends"
@@ -96,7 +95,7 @@ def get(name: str) -> Backend:
     """
     try:
         backend = _loaded.get(name)
-    except TypeError:  # nothing that could be a name
+    except Exception:  # nothing that could be a name: a stranger's object, asked for its hash, may raise anything
         backend = None
     return backend if backend is not None else _load(name)
 
@@ -110,7 +109,7 @@ def library(name: str) -> tuple[str, str]:
 
 def _load(name: str) -> Backend:
     if not isinstance(name, str):
-        near = getattr(name, "__name__", None)  # a module, such as torch
+        near = name.__name__ if isinstance(name, ModuleType) else None  # such as torch
         hint = f"; give its name, {near!r}" if near in names() else f"; the registered ones are {', '.join(names())}"
         raise BackendNotFoundError(f"{shown(name)} names no backend{hint}")
     with _lock:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -16,7 +15,7 @@ from xferlib._core.ordering.bound import ProcessBound
 from xferlib._core.ordering.event import Event, check_event
 from xferlib._core.pending import PendingTransfer, pending_on
 from xferlib._core.raw import call_guarded, handle_of, stream_text
-from xferlib._runtime import peer_names
+from xferlib._runtime import checks, peer_names
 from xferlib.errors import ArgumentError, CaptureError, StreamError, StreamTypeError, UnsupportedError, shown
 
 if TYPE_CHECKING:
@@ -49,12 +48,10 @@ class Stream(ProcessBound):
         self.device: Device = devices.get_device(device)
         self._backend = registry.get(self.device.backend).at(self.device)
         self._backend.attach(self.device)
-        try:
-            number = operator.index(None if isinstance(priority, bool) else priority)  # type: ignore[arg-type]
-        except TypeError:
-            raise ArgumentError(
-                f"Stream: priority={shown(priority)} is no int; lower numbers run first; 0 is usual"
-            ) from None
+        non_blocking = checks.flag(non_blocking, "Stream: non_blocking")
+        number = checks.whole(priority, least=None)
+        if number is None:
+            raise ArgumentError(f"Stream: priority={shown(priority)} is no int; lower numbers run first; 0 is usual")
         has_priorities = self._backend.capabilities.priorities
         priority = max(-(1 << 31), min(number, (1 << 31) - 1)) if has_priorities else 0
         self._raw = self._backend.stream_create(self.device, non_blocking=non_blocking, priority=priority)

@@ -32,6 +32,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from xferlib._core.array import check_dtype
+from xferlib._core.layout import shape_of
 from xferlib._core.ordering.bound import ProcessBound
 from xferlib._memory.domains import PerDomain
 from xferlib._runtime import config
@@ -127,9 +129,14 @@ class PinnedPool(ProcessBound):
         """An uninitialised array in pinned memory.
 
         Raises:
+            LayoutError, UnsupportedDTypeError: It is no shape, or a dtype that no device holds.
             PinnedMemoryError: The pool is full and ``when_full`` is ``"raise"``, or blocking cannot
                 help because nothing is in flight; or the system refuses more page-locked memory.
         """
+        return self._lend(shape_of(shape), check_dtype(dtype, what="dtype"))
+
+    def _lend(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+        """Do what `empty` does, with arguments that were checked."""
         nbytes = math.prod(shape) * dtype.itemsize
         size = bin_nbytes(nbytes)
         free = self._free.get(size)

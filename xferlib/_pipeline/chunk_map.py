@@ -18,6 +18,7 @@ from xferlib._core.thresholds import IN_TURN_MOST, RECYCLED_CHUNK_FROM
 from xferlib._memory.host import RECYCLED_FROM, host_cache, let_malloc_recycle
 from xferlib._pipeline.device_worker import Station
 from xferlib._runtime import thread_budget
+from xferlib._runtime.checks import has
 from xferlib._runtime.interrupts import deferred
 from xferlib.errors import ArgumentError, UnsupportedArrayError
 
@@ -45,7 +46,7 @@ def listed(devices: Any, call: str = "stream_map") -> list[Any]:
     Raises:
         ArgumentError: It is neither.
     """
-    if devices is None or isinstance(devices, (str, int)) or hasattr(devices, "kind"):
+    if devices is None or isinstance(devices, (str, int)) or has(devices, "kind"):
         return [devices]
     if not isinstance(devices, Iterable):
         raise ArgumentError(f"{call}: devices is {type(devices).__name__}; give devices such as ['cuda:0', 'cuda:1']")

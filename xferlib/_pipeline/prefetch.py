@@ -22,7 +22,7 @@ from xferlib._pipeline.rotation import Dealer, Rotation
 from xferlib._pipeline.routing import Router
 from xferlib._pipeline.sequence_feed import ListFeed
 from xferlib._pipeline.side_stream import Conveyor
-from xferlib._runtime.checks import MOST_AHEAD, refuse_keyword, whole
+from xferlib._runtime.checks import MOST_AHEAD, has, refuse_keyword, whole
 from xferlib._transfer import ends, plan
 from xferlib._transfer.host_end import HostEnd
 from xferlib.errors import ArgumentError, UnsupportedArrayError, shown
@@ -172,8 +172,8 @@ def _refuse_single(batches: Any) -> None:
             f"prefetch: batches is {type(batches).__name__}, which is one batch at most; give an iterable of batches, "
             "for instance [batch]"
         )
-    is_scalar = isinstance(batches, (np.ndarray, np.generic)) and not batches.ndim
-    if is_scalar or not (hasattr(batches, "__iter__") or hasattr(batches, "__getitem__")):
+    is_scalar = has(batches, "ndim") and batches.ndim == 0
+    if is_scalar or not (has(batches, "__iter__") or has(batches, "__getitem__")):
         raise UnsupportedArrayError(
             f"prefetch: batches is {type(batches).__name__}, not an iterable of batches; a list, a generator or a "
             "DataLoader is one"

@@ -11,6 +11,7 @@ from xferlib._core import registry
 from xferlib._memory.mmap_advice import Pages
 from xferlib._pipeline import shared_rows
 from xferlib._pipeline.row_sources import has_rows, host_rows
+from xferlib._runtime.checks import has
 from xferlib.errors import LayoutError, UnsupportedArrayError
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def sink_of(out: Any, rows: int, source: Any) -> _Into | _Assigned | _Collected:
     """
     if out is None:
         return _Collected(rows)
-    if not has_rows(out) or not hasattr(out, "__setitem__"):
+    if not has_rows(out) or not has(out, "__setitem__") or out.dtype is None:
         raise UnsupportedArrayError(
             f"stream_map: out is {type(out).__name__}, which has no shape, dtype and slices; give an array, a memory "
             "map, a zarr or h5py array, or None for a new array"

@@ -13,6 +13,7 @@ from xferlib._api import creation
 from xferlib._core import array as _array
 from xferlib._core import registry
 from xferlib._memory.mmap_advice import Pages
+from xferlib._runtime.checks import has
 from xferlib.errors import LayoutError, UnsupportedArrayError
 
 if TYPE_CHECKING:
@@ -166,7 +167,9 @@ def source_of(source: Any, most_rows: int, place: Device) -> Source:
 
 def has_rows(given: Any) -> bool:
     """Whether a foreign object has a dtype, and a shape of an axis or more, of any type."""
-    shape, dtype = getattr(given, "shape", None), getattr(given, "dtype", None)
+    if not (has(given, "shape") and has(given, "dtype")):
+        return False
+    shape, dtype = given.shape, given.dtype
     return shape is not None and dtype is not None and hasattr(type(shape), "__len__") and len(shape) > 0
 
 

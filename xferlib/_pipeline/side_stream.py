@@ -180,7 +180,7 @@ class Conveyor:
                 return buffer
             self._made -= 1
         try:
-            memory = self._pool.empty((nbytes,), np.dtype(np.uint8))
+            memory = self._pool._lend((nbytes,), np.dtype(np.uint8))
         except PinnedMemoryError:
             return None
         lease = self._pool.find(address(memory))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from xferlib._runtime import peer_names
@@ -13,8 +14,8 @@ MOST_AHEAD = 4096
 """The most batches or chunks that may be in flight: each has a stream."""
 
 
-def whole(value: Any, *, least: int) -> int | None:
-    """Return the value as an int; None where it is no whole number from ``least``.
+def whole(value: Any, *, least: int | None) -> int | None:
+    """Return the value as an int; None where it is no whole number, or less than ``least``.
 
     NumPy's integers are whole numbers; True and 2.0 are not.
     """
@@ -22,7 +23,54 @@ def whole(value: Any, *, least: int) -> int | None:
         found = None if isinstance(value, bool) else operator.index(value)
     except Exception:  # a foreign object may raise anything; it is no number
         return None
-    return found if found is not None and found >= least else None
+    return found if found is not None and (least is None or found >= least) else None
+
+
+def has(x: Any, name: str) -> bool:
+    """Whether an object has an attribute; False where a stranger's object raises anything but says so."""
+    try:
+        return hasattr(x, name)
+    except Exception:
+        return False
+
+
+def path(value: Any) -> str | None:
+    """Return a path as a string; None where it is none, or one that no file can have."""
+    try:
+        found = os.fspath(value)
+        text = os.fsdecode(found)
+        os.fsencode(text)
+    except Exception:  # surrogates that stand for no byte, and what a stranger's object raises
+        return None
+    return text if text and "\0" not in text else None
+
+
+def flag(value: Any, what: str) -> bool:
+    """Return a flag as True or False; NumPy's, 0 and 1 are such.
+
+    Raises:
+        ArgumentError: It is none; an array may be on a device, and a container's truth is that of its length.
+    """
+    if value is True or value is False:
+        return value
+    import numpy as np  # here: `import xferlib` brings no library
+
+    if type(value) in (int, np.bool) and value in (0, 1):
+        return bool(value)
+    raise ArgumentError(f"{what}={shown(value)} is neither True nor False; give one of them")
+
+
+def choice(value: Any, choices: Sequence[str], what: str) -> str:
+    """Return a word that is one of several.
+
+    Raises:
+        ArgumentError: It is none of them.
+    """
+    if isinstance(value, str) and value in choices:
+        return value
+    *first, last = map(repr, choices)
+    listed = f"neither {first[0]} nor {last}" if len(first) == 1 else f"none of {', '.join(first)} and {last}"
+    raise ArgumentError(f"{what}={shown(value)} is {listed}; give one of them")
 
 
 class MadeBy(type):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
-from xferlib._runtime import circumstances
+from xferlib._runtime import checks, circumstances
 from xferlib.errors import ConfigError, XferWarning, did_you_mean, nearest, shown
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
@@ -256,14 +256,17 @@ def configure(**settings: Any) -> Config:
 
 def _checked(setting: Field[Any], value: Any) -> Any:
     """Check a value by the rules of the variable, and return the default or the parsed text."""
-    if not (value is None or type(value) in (str, bool, int, float, frozenset) or isinstance(value, os.PathLike)):
+    kinds = (type(None), str, bool, int, float, frozenset)
+    is_path = (type(value) is str and value) or isinstance(value, os.PathLike)
+    text_of = checks.path(value) if is_path else None  # None of what no variable of the environment can hold
+    if text_of is None if is_path else type(value) not in kinds:
         raise ConfigError(
             f"configure({setting.name}={shown(value)}): a setting is text, a number or None; give what the variable "
             "takes"
         )
-    if value == setting.default:
+    if not is_path and value == setting.default:
         return value
-    text = ",".join(sorted(value)) if isinstance(value, frozenset) else str(value)
+    text = ",".join(sorted(map(str, value))) if isinstance(value, frozenset) else text_of or str(value)
     try:
         return setting.metadata["parse"](text)
     except (ValueError, OverflowError) as error:

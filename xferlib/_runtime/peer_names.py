@@ -121,6 +121,11 @@ KEYWORDS = {
     "to_device_async": _OF_TRANSFERS,
     "to_host": _OF_TRANSFERS,
     "to_host_async": _OF_TRANSFERS,
+    "RawKernel": {
+        "shared_mem": "shared_nbytes= is dynamic shared memory of a block",
+        "texrefs": "a texture object is passed as an argument, by its handle",
+        "time_kernel": "events made with Event(timing=True), recorded around the call, have elapsed_ms",
+    },
     "prefetch": {
         **dict.fromkeys(("buffer_size", "maxsize", "prefetch_factor", "queue_size", "size"), _AHEAD),
         **dict.fromkeys(("batch_size", "num_workers", "shuffle", "workers"), _AS_THEY_COME),

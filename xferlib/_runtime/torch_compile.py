@@ -18,8 +18,11 @@ _in_python: dict[Callable[..., Any], Callable[..., Any]] = {}
 _PACKAGE = __file__.replace(os.sep, "/").rpartition("/_runtime/")[0]  # pathlib would take a fifth of the import
 _SEEN = tuple(
     f"{_PACKAGE}/{part}"
-    for part in ("backends/torch/namespace", "_core/convert", "_core/layout", "_core/promotion", "_runtime/config")
-)
+    for part in (
+        "backends/torch/namespace", "_core/convert", "_core/layout", "_core/namespaces", "_core/promotion",
+        "_runtime/config",
+    )
+)  # fmt: skip
 """Where the paths of files begin that the tracer looks into: torch's namespace computes with tensors alone."""
 
 

@@ -90,7 +90,7 @@ def to_pinned(d: Any, dtype: Any, stream: Any, out: HostArray | None) -> HostArr
         raise LayoutError("pinned=True asks for a new array, but out is given; leave one of them out")
     source, wanted, order = _host_arguments(d, dtype, stream, None, "to_host")
     owner = source.backend if source.host is None else defaults.default_backend()
-    filled = pinned.pools.of(owner).empty(source.shape, wanted)
+    filled = pinned.pools.of(owner)._lend(source.shape, wanted)
     if source.host is not None:
         return _to_host_from_cpu(source, wanted, filled, "to_host")
     return _download(source, wanted, order, filled)

@@ -203,9 +203,11 @@ def _check_fit(out: ArrayInfo | HostArray, is_writable: bool, shape: tuple[int, 
     if out.dtype != dtype:
         is_held = out.dtype in array.SUPPORTED  # in native byte order, as `dtype` converts
         remedy = f"dtype={str(out.dtype)!r} to convert" if is_held else f"an array of dtype {dtype}"
+        if is_held and dtype.kind == "c" != out.dtype.kind:
+            remedy = f"x.real or abs(x), with dtype={str(out.dtype)!r}"
         raise LayoutTypeError(f"out has dtype {out.dtype}, but {dtype} arrives; pass {remedy}")
     # Threads write the pieces in any order, so which of two values an element keeps would differ from run to run.
     if array.repeats(shape, out.strides):
         raise LayoutError(f"out has strides {out.strides}, so that elements share memory; pass a copy of it")
     if not is_writable:
-        raise LayoutError("out is read-only; pass an array that may be written")
+        raise LayoutError(f"out {array.UNWRITABLE}")

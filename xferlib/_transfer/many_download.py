@@ -261,7 +261,7 @@ class ManyDownload:
         """Enqueue copies into one block of the pool, or stage, where that is full and gives ordinary memory."""
         backend, stream = self._backend, self._stream
         places, nbytes = _places(group)
-        memory = pinned.pools.of(backend).empty((nbytes,), BYTE)
+        memory = pinned.pools.of(backend)._lend((nbytes,), BYTE)
         self._cut(memory, group, places)
         start = address(memory)
         if memory.base is None:
@@ -276,7 +276,7 @@ class ManyDownload:
         if not self._small:
             return
         places, nbytes = _places(self._small)
-        memory = pinned.pools.of(self._backend).empty((nbytes,), BYTE)
+        memory = pinned.pools.of(self._backend)._lend((nbytes,), BYTE)
         if memory.base is None:
             self._send_rest()
             return
@@ -307,7 +307,7 @@ class ManyDownload:
         """Enqueue a kernel that writes the small arrays to their places in memory of the device, or pinned memory."""
         backend, stream = self._backend, self._stream
         rows = [(leaf.pointer, place, leaf.nbytes) for leaf, place in zip(self._small, places, strict=True)]
-        table = pinned.pools.of(backend).empty((len(rows), 3), _INTEGER)
+        table = pinned.pools.of(backend)._lend((len(rows), 3), _INTEGER)
         table[...] = rows
         self._kept.append(table)
         self._has_copies = True

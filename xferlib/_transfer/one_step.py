@@ -66,7 +66,7 @@ def arriving(given: np.dtype[Any], dtype: Any) -> np.dtype[Any] | None:
         return None
     try:
         wanted = np.dtype(dtype)
-    except TypeError:
+    except Exception:  # of a text, NumPy raises what its parser does
         return None
     return wanted if wanted in SUPPORTED and (native.kind != "c" or wanted.kind == "c") else None
 

@@ -96,7 +96,7 @@ def _result(
         return out
     if not is_pinned:
         return host.host_cache.empty(shape, dtype)
-    made = pinned.pools.of(owner).empty(shape, dtype)
+    made = pinned.pools.of(owner)._lend(shape, dtype)
     return made if made.base is not None else None  # the owner of ordinary memory is the array itself
 
 

@@ -216,7 +216,7 @@ class PackedLeaves:
         # A slab's segments are small and come round soon; what is larger comes from the pool, which keeps it to the
         # end of its copy.
         if nbytes > MEDIUM_NBYTES:
-            memory = pinned.pools.of(backend).empty(info.shape, info.dtype)
+            memory = pinned.pools.of(backend)._lend(info.shape, info.dtype)
             self._pack(memory, memory.ctypes.data)
             upload.send(Upload(HostEnd(memory, BYTE, backend), self.memory, info, stream, is_blocking=False))
         else:

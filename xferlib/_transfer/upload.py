@@ -204,7 +204,7 @@ def fill(dst: Array, value: HostArray, backend: Backend) -> None:
     if info.size:
         stream = backend.stream_current(info.device)
         if stream.capture is not None:  # a graph copies from pinned memory alone
-            given, value = value, pinned.pools.of(backend).empty((), info.dtype)
+            given, value = value, pinned.pools.of(backend)._lend((), info.dtype)
             convert.copy_into(value, given)
         one = host_to_device(value, CopyTarget(backend, info.device), info.dtype)
         spread = backend.view(one)._replace(shape=info.shape, strides=(0,) * len(info.shape))

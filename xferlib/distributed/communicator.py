@@ -115,6 +115,7 @@ class Communicator:
             if done is not None:
                 return done
         refuse_no_flag(reproducible, "all_reduce: reproducible")
+        refuse_no_flag(async_op, "all_reduce: async_op")
         operand = operand_of(x, "all_reduce", stream)
         reductions.check_op(op, operand.dtype, "all_reduce")
         result = Result(operand, operand.shape, out, "all_reduce")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 import numbers
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from xferlib._runtime.checks import refuse_no_flag
@@ -53,7 +53,7 @@ def init(driver: str = "auto", timeout: float = 300.0, check: bool = True, *, cu
         hint = did_you_mean(_PARTS.get(driver.lower(), driver.lower()), _DRIVERS) if isinstance(driver, str) else ""
         raise ArgumentError(f"init: driver={shown(driver)} is none of {', '.join(_DRIVERS)}{hint}")
     is_number = isinstance(timeout, numbers.Real) and not isinstance(timeout, bool)
-    if not is_number or not 0 < timeout < math.inf:
+    if not is_number or not 0 < timeout <= sys.float_info.max:
         raise ArgumentError(f"init: timeout={shown(timeout)} is no positive number of seconds; give one, such as 300.0")
     refuse_no_flag(check, "init: check")
     refuse_no_flag(cuda_aware, "init: cuda_aware")

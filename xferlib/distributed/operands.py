@@ -10,6 +10,7 @@ import numpy as np
 
 from xferlib._api import creation, transfers
 from xferlib._core import mixing, registry
+from xferlib._core.array import UNWRITABLE
 from xferlib._core.layout import HostArray, address_in_order, refuse_truncated, share_memory
 from xferlib._memory.host import host_cache
 from xferlib._transfer import ends
@@ -170,6 +171,6 @@ def _checked_out(out: Any, operand: Operand, shape: tuple[int, ...], call: str) 
     if not info.is_c_contiguous:
         raise LayoutError(f"{call}: out is not contiguous, with strides {info.strides}; give a C-contiguous array")
     if not info.is_writable:
-        raise LayoutError(f"{call}: out is read-only; pass an array that may be written")
+        raise LayoutError(f"{call}: out {UNWRITABLE}")
     refuse_truncated(out, f"{call}: out")
     return info

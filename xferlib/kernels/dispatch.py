@@ -135,7 +135,7 @@ class Dispatch:
         key = (len(args), size, *signatures)
         try:
             run = self._runs.get(key)
-        except TypeError:  # a size that is no number
+        except Exception:  # a size that is no number
             return self._first_call(args, out, size, keywords, None)
         if run is None:
             if self._runs.is_full and size is None and observe.active is None:

@@ -174,6 +174,7 @@ def elementwise(
         KernelSyntaxError, KernelTypeError: The signature, snippet or preamble cannot be read, or uses what it does not
             declare. An error that depends on dtypes is raised by the call that has it.
     """
+    signature.check_texts("elementwise", math=math, **({} if name is None else {"name": name}))
     if math not in ("exact", "fast"):
         raise KernelTypeError(f"math={shown(math)} is neither 'exact' nor 'fast'")
     given = {"preamble": preamble, "loop_prep": loop_prep, "after_loop": after_loop, "options": options}
@@ -182,8 +183,10 @@ def elementwise(
     if not definition:
         return lambda function: elementwise(function, name=name, math=math)
     if len(definition) == 1 and isinstance(definition[0], np.ufunc):
-        name = definition[0].__name__
-        raise KernelTypeError(f"elementwise: numpy.{name} has no parameters to read; write lambda x: np.{name}(x)")
+        name, operands = definition[0].__name__, ", ".join("xyz"[: definition[0].nin])
+        raise KernelTypeError(
+            f"elementwise: numpy.{name} has no parameters to read; write lambda {operands}: np.{name}({operands})"
+        )
     if len(definition) == 1 and callable(definition[0]):
         return ElementwiseKernel(TracedDefinition(definition[0], name=name, math=math))
     if len(definition) not in (2, 3) or not all(isinstance(each, str) for each in definition):

@@ -7,14 +7,14 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, overload
 
 import numpy as np
 
 from xferlib._core import defaults, devices, observe, registry
 from xferlib._core.observe import Kind
 from xferlib._core.stream import Stream
-from xferlib._runtime.checks import MadeBy, refuse_no_flag
+from xferlib._runtime.checks import MadeBy, refuse_keyword, refuse_no_flag
 from xferlib._runtime.torch_compile import untraced
 from xferlib.errors import KernelTypeError, UnsupportedError, shown
 from xferlib.kernels import autograd
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 Extents = int | tuple[int, ...]
 
 _MOST_CALLS = 16
+
+_OMITTED: Final[Any] = object()
+"""In place of an argument that was not given, where None may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +75,8 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
 
         def __getitem__(self, launch: Any) -> NoReturn:
             raise KernelTypeError(
-                f"{self.name}[grid, block](...) is another library's way; write {self.name}(grid, block, arguments)"
+                f"{self.name}[grid, block](...) is another library's way; write {self.name}(grid, block, arguments), "
+                f"or {self.name}(x, n, grid=grid, block=block)"
             )
 
     def __init__(
@@ -147,26 +151,41 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
         owner.attach(place)
         return owner, place, self._module.load(owner, place, self.name)
 
+    @overload
     def __call__(
+        self, grid: Extents, block: Extents, args: Sequence[Any], *, stream: Any = None, shared_nbytes: int = 0,
+        cooperative: bool = False,
+    ) -> None: ...  # fmt: skip
+
+    @overload
+    def __call__(
+        self, *args: Any, block: Extents, grid: Extents = ..., stream: Any = None, shared: int = 0,
+        cooperative: bool = False,
+    ) -> None: ...  # fmt: skip
+
+    def __call__(  # type: ignore[misc]  # whose names stand in **named, as PyCUDA's kernels take arguments before them
         self,
-        grid: Extents,
-        block: Extents,
-        args: Sequence[Any],
-        *,
+        grid: Any = _OMITTED,
+        block: Any = _OMITTED,
+        args: Any = _OMITTED,
+        /,
+        *others: Any,
         stream: Any = None,
         shared_nbytes: int = 0,
         cooperative: bool = False,
+        **named: Any,
     ) -> None:
-        """Launch the kernel.
+        """Launch the kernel: ``kernel(grid, block, (x, n))``, or as in PyCUDA ``kernel(x, n, block=block, grid=grid)``.
 
         Args:
-            grid: Blocks along x, y and z.
+            grid: Blocks along x, y and z; one block if omitted in PyCUDA's way of calling.
             block: Threads of a block along x, y and z; at most 1024 in all.
             args: In the order of the signature. For pointers: arrays in C order without gaps, of a backend or with
                 ``__cuda_array_interface__`` or DLPack; addresses as ints; None. For structs and vectors such as
                 ``float3``: NumPy records, dicts or tuples. Numbers for the rest.
             stream: Where to launch; the current stream of the arrays' library if omitted.
-            shared_nbytes: Dynamic shared memory of a block, in bytes; beyond 48 KiB where the device has it.
+            shared_nbytes: Dynamic shared memory of a block, in bytes; beyond 48 KiB where the device has it. PyCUDA's
+                word ``shared`` is taken too.
             cooperative: All blocks run at a time, so that the kernel may synchronise the grid.
 
         Raises:
@@ -175,11 +194,14 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
             UnsupportedError: The arrays are on a CPU, and the kernel has no ``cpu=``.
             KernelCompileError: NVRTC refused the source.
         """
+        if named or others or args is _OMITTED:
+            given = [each for each in (grid, block, args, *others) if each is not _OMITTED]
+            grid, block, args, shared_nbytes = self._arranged(given, shared_nbytes, named)
         form = (grid, block, shared_nbytes, cooperative)
         if observe.active is None and (stream is None or type(stream) is Stream):
             try:
                 call = self._calls.get(form)
-            except TypeError:  # extents that no launch can have
+            except Exception:  # extents that no launch can have: a stranger's object, asked for its hash
                 call = None
             if call is not None and call(args, None if stream is None else stream._raw):
                 return
@@ -187,7 +209,9 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
             count = len(args)
         except TypeError:
             what = shown(args)
-            raise KernelTypeError(f"{self.name}(): args={what} is no tuple of arguments; give one: (x, n)") from None
+            raise KernelTypeError(
+                f"{self.name}(): args={what} is no tuple of arguments; give one: (x, n), or name block= and grid="
+            ) from None
         if count != len(self.parameters):
             if checks.is_array(args):
                 raise KernelTypeError(
@@ -238,6 +262,32 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
                 self._keep(form, call)
         for number in infos:  # arrays allocated on another stream must outlast the work on this one
             owner.consumed(args[number], target)
+
+    def _arranged(
+        self, given: list[Any], shared_nbytes: int, named: dict[str, Any]
+    ) -> tuple[Extents, Extents, Sequence[Any], int]:
+        """Grid, block, arguments and shared memory of a call by names, ours or PyCUDA's.
+
+        Raises:
+            KernelTypeError: One is missing, or given twice.
+            TypeError: A keyword that there is not.
+        """
+        if unknown := named.keys() - {"grid", "block", "args", "shared"}:
+            refuse_keyword("RawKernel", {name: named[name] for name in named if name in unknown})
+        if "shared" in named:
+            if shared_nbytes:
+                raise KernelTypeError(f"{self.name}(): shared= and shared_nbytes= say the same; give one of them")
+            shared_nbytes = named.pop("shared")
+        if "block" in named and "args" not in named:  # PyCUDA's way: what has no name is the kernel's
+            return named.get("grid", 1), named["block"], given, shared_nbytes
+        names = [name for name in ("grid", "block", "args") if name not in named]
+        if len(given) != len(names):
+            raise KernelTypeError(
+                f"{self.name}(): {len(given)} argument(s) were given by position, and {', '.join(names) or 'nothing'} "
+                f"needed; write {self.name}(grid, block, (x, n)), or {self.name}(x, n, block=block, grid=grid)"
+            )
+        named.update(zip(names, given, strict=True))
+        return named["grid"], named["block"], named["args"], shared_nbytes
 
     def _arrays_of(self, args: Sequence[Any]) -> tuple[Any, Device | None, dict[int, ArrayInfo]]:
         """The backend, the device and the arrays among arguments; structs, pointers and foreign arrays are none."""

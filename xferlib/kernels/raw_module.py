@@ -13,7 +13,7 @@ import numpy as np
 
 from xferlib._core import devices, registry
 from xferlib._core.array import SUPPORTED, check_dtype
-from xferlib._runtime import peer_names
+from xferlib._runtime import checks, peer_names
 from xferlib._runtime.checks import MadeBy
 from xferlib.errors import (
     ArgumentError,
@@ -323,7 +323,7 @@ def raw_module(
     compiler_options, instances = _texts(options, "options"), _texts(names, "names")
     binary = b""
     if path is not None:
-        if not isinstance(path, (str, os.PathLike)) or not str(path) or "\0" in str(path):
+        if not isinstance(path, (str, os.PathLike)) or checks.path(path) is None:
             raise ArgumentError(f"raw_module: path={shown(path)} is no path; give that of a .cu, .cubin or .ptx file")
         file = Path(path)
         content = file.read_bytes()

@@ -1,4 +1,4 @@
-"""`reduction`: many elements to one, with the same bits on every backend."""
+"""`reduction`: many elements to one, combined in the same order on every backend."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import numpy as np
 
 from xferlib._core.array import ArrayInfo
-from xferlib._runtime.checks import MadeBy
+from xferlib._runtime.checks import MadeBy, flag
 from xferlib.errors import KernelShapeError, KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
@@ -92,6 +92,7 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
                 given = args[self._inputs :]
                 out = given if len(given) > 1 else given[0]
                 return self(*args[: self._inputs], axis=axis, keepdims=keepdims, out=out)
+            keepdims = flag(keepdims, f"{self.name}(): keepdims")
             if autograd.needs_gradient(args):
                 return self._with_gradient(args, axis, out, keepdims=keepdims)
             call = self._prepare(args, axis, self._open_kinds(out), keepdims=keepdims)
@@ -101,6 +102,8 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
 
     def _key(self, args: Sequence[Any], axis: Any, keepdims: bool) -> Hashable:
         """The key of a prepared call; None for arguments that the checks must refuse."""
+        if keepdims is not True and keepdims is not False:
+            return None
         if axis is None or type(axis) is int:
             kinds: Any = None
         else:  # True is no axis, but equal to 1

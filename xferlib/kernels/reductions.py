@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.errors import KernelTypeError
+from xferlib._runtime.checks import whole
+from xferlib.errors import KernelTypeError, shown
 from xferlib.kernels import autograd
 from xferlib.kernels.calls.reduction_calls import Axis
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
@@ -294,6 +295,11 @@ def var(x: Any, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False, out
         keepdims: Keep the reduced axes with extent 1.
         out: The result; a new array if omitted.
     """
+    if type(ddof) is not int or not -(1 << 31) <= ddof < 1 << 31:
+        number = whole(ddof, least=-(1 << 31))
+        if number is None or number >= 1 << 31:
+            raise KernelTypeError(f"var(): ddof={shown(ddof)} is no int of 32 bits; give one")
+        ddof = number
     spread = _spreads.get(ddof)
     if spread is None:
         spread = _spreads.setdefault(ddof, _kernel("var", _make_spread(ddof), "biufc", ("x", "mean")))

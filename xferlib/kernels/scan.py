@@ -1,4 +1,4 @@
-"""`scan`: running results of an associative operation, whole or in segments, with the same bits on every backend."""
+"""`scan`: running results of an associative operation, whole or in segments, in the same order on every backend."""
 
 from __future__ import annotations
 

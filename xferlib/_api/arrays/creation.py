@@ -121,6 +121,7 @@ def arange(
     lib: Primitives, start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
 ) -> Array:
     """Values from ``start`` to below ``stop``, ``step`` apart; computed by the host."""
+    lib.refuse_arrays("arange", start=start, stop=stop, step=step)
     first, last = (0, start) if stop is None else (start, stop)
     if first is None or last is None:
         raise ArgumentError(f"arange: start={start} and stop={stop}; give numbers")
@@ -134,6 +135,7 @@ def linspace(
     endpoint: bool = True,
 ) -> Array:  # fmt: skip
     """``num`` values from ``start`` to ``stop``, evenly apart; computed by the host."""
+    lib.refuse_arrays("linspace", start=start, stop=stop, num=num)
     if (wanted := checked_dtype(dtype)) is not None:
         convert.check_conversion(np.result_type(start, stop, 0.0), wanted)
     shape_of(num, what="linspace: num")

@@ -18,7 +18,7 @@ from xferlib._core import registry
 from xferlib._core.array import SUPPORTED, Array, ArrayInfo, Lent, c_strides
 from xferlib._core.layout import bounds
 from xferlib._runtime import leak
-from xferlib.errors import UnsupportedArrayError, UnsupportedError
+from xferlib.errors import UnsupportedArrayError, UnsupportedError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -142,12 +142,12 @@ def capsule(
 
 def host_capsule(x: Array, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
     """The capsule of a copy in host memory, complete: for ``dl_device=(1, 0)``, and a BufferError for any other."""
-    if tuple(dl_device) != _CPU:
-        raise BufferError(f"__dlpack__: dl_device={dl_device} is not the device of the array; move it first")
+    if not isinstance(dl_device, tuple) or dl_device != _CPU:
+        raise BufferError(f"__dlpack__: dl_device={shown(dl_device)} is not the device of the array; move it first")
     if copy is False:
         raise BufferError("__dlpack__: copy=False, and host memory needs a copy; leave copy out")
     if stream is not None:
-        raise BufferError(f"__dlpack__: stream={stream!r}, and host memory has no stream; leave it out")
+        raise BufferError(f"__dlpack__: stream={shown(stream)}, and host memory has no stream; leave it out")
     return transfers.to_host(x).__dlpack__(max_version=max_version)
 
 

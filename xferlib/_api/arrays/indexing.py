@@ -126,8 +126,16 @@ def _value(lib: Primitives, each: Any) -> Any:
     return each
 
 
-def _holds_array(lib: Primitives, each: Any) -> bool:
-    return any(_holds_array(lib, part) for part in each) if isinstance(each, list) else lib.is_array(each)
+_MOST_AXES = 64
+"""Of NumPy's arrays, and so levels of a list that is an index; a list may hold itself."""
+
+
+def _holds_array(lib: Primitives, each: Any, levels: int = _MOST_AXES) -> bool:
+    if not isinstance(each, list):
+        return lib.is_array(each)
+    if not levels:
+        raise IndexError(f"a list of more than {_MOST_AXES} levels is no index; give an array of integers")
+    return any(_holds_array(lib, part, levels - 1) for part in each)
 
 
 def _stacked(lib: Primitives, parts: list[Any]) -> Array:

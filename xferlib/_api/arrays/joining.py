@@ -13,6 +13,7 @@ from xferlib._api.arrays import shaping
 from xferlib._api.arrays.primitives import Primitives
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.layout import axis_of
+from xferlib._runtime.checks import choice
 from xferlib.errors import ArgumentError, LayoutError
 
 
@@ -63,8 +64,7 @@ def stack(lib: Primitives, arrays: Sequence[Array], /, axis: int = 0) -> Array:
 
 def meshgrid(lib: Primitives, *arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
     """The coordinates of a grid, one array for each axis."""
-    if indexing not in ("xy", "ij"):
-        raise ArgumentError(f"meshgrid: indexing={indexing!r} is neither 'xy' nor 'ij'")
+    choice(indexing, ("xy", "ij"), "meshgrid: indexing")
     if not arrays:
         return ()
     given, infos = _listed(lib, "meshgrid", arrays)

@@ -15,7 +15,8 @@ from xferlib._api.arrays.primitives import Primitives
 from xferlib._api.arrays.selecting import INDEX, gather
 from xferlib._core.array import Array
 from xferlib._core.layout import axis_of, integer_of, shape_of
-from xferlib.errors import ArgumentError, KernelTypeError, LayoutError
+from xferlib._runtime.checks import whole
+from xferlib.errors import ArgumentError, KernelTypeError, LayoutError, shown
 from xferlib.kernels import ElementwiseKernel, elementwise
 
 Axes = int | tuple[int, ...]
@@ -72,6 +73,7 @@ def tile(lib: Primitives, x: Array, repetitions: Axes, /) -> Array:
 def roll(lib: Primitives, x: Array, /, shift: Axes, axis: Axes | None = None) -> Array:
     """Shift the elements cyclically."""
     x = lib.array("roll", x)
+    lib.refuse_arrays("roll", shift=shift, axis=axis)
     if axis is None:
         flat = shaping.reshape(lib, x, -1)
         return shaping.reshape(lib, roll(lib, flat, shift, axis=0), lib.info(x).shape)
@@ -118,9 +120,9 @@ def diff(
 ) -> Array:  # fmt: skip
     """Differences of neighbours, ``n`` times."""
     found = lib.array("diff", x)
-    if n < 0:
-        raise ArgumentError(f"diff: n={n} is negative; give 0 or more")
-    if n == 0:
+    if (times := whole(n, least=0)) is None:
+        raise ArgumentError(f"diff: n={shown(n)} is negative, or no whole number; give 0 or more")
+    if times == 0:
         return found
     info = lib.info(found)
     along = axis_of("diff", axis, len(info.shape))
@@ -128,7 +130,7 @@ def diff(
     joined = [each for each in (ends[0], found, ends[1]) if each is not None]
     found = concat(lib, joined, axis=along) if len(joined) > 1 else found
     kernel = binary_kernel("not_equal" if lib.info(found).dtype == np.bool_ else "subtract")
-    for _ in range(n):
+    for _ in range(min(times, lib.info(found).shape[along])):  # after which there is none left
         found = kernel(part(lib, found, along, 1, None), part(lib, found, along, None, -1))
     return found
 

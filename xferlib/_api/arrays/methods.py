@@ -11,6 +11,7 @@ from xferlib._api import transfers
 from xferlib._api.arrays import dlpack, elementwise, indexing, numpy_functions, operators, shaping
 from xferlib._api.arrays.extensions import products
 from xferlib._api.arrays.primitives import Primitives
+from xferlib._core import namespaces
 from xferlib._core.array import Array
 from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedArrayError, shown
 
@@ -45,7 +46,9 @@ def install(
     setattr(cls, _MADE, found.keys() - kept)
     for name, method in found.items():
         if name not in kept:
-            setattr(cls, name, around(method) if isfunction(method) and not hasattr(method, "__wrapped__") else method)
+            is_own = isfunction(method) and not hasattr(method, "__wrapped__")  # and no function of the namespace
+            made = namespaces.guarded(method, name) if is_own and not name.startswith("__") else method
+            setattr(cls, name, around(made) if is_own else made)
 
 
 def _shaping(lib: Primitives, namespace: Any) -> dict[str, Any]:

@@ -83,7 +83,10 @@ def make(
     found |= {name: reductions.deviation(lib, name) for name in operators.DEVIATIONS}
     found |= {each.__name__: _bound(lib, each) for each in _FUNCTIONS}
     around = around if around is not None else _unchanged
-    found = {name: around(each) if inspect.isfunction(each) else each for name, each in found.items()}
+    found = {
+        name: around(namespaces.guarded(each, name)) if inspect.isfunction(each) else each
+        for name, each in found.items()
+    }
     vars(namespace).update(
         found,
         __all__=sorted(found),
@@ -93,7 +96,8 @@ def make(
     for extension in (linalg, fft):
         name = extension.__name__.rpartition(".")[2]
         made = ModuleType(f"{namespace.__name__}.{name}", extension.__doc__)
-        functions = {each.__name__: around(_bound(lib, each)) for each in extension.FUNCTIONS}
+        bound = {each.__name__: namespaces.guarded(_bound(lib, each), each.__name__) for each in extension.FUNCTIONS}
+        functions = {each: around(function) for each, function in bound.items()}
         vars(made).update(functions, __all__=sorted(functions))
         setattr(namespace, name, made)
     for part in (namespace, namespace.linalg, namespace.fft):

@@ -17,7 +17,7 @@ from xferlib._api import transfers
 from xferlib._core import array as _array
 from xferlib._core import devices, mixing, observe, registry
 from xferlib._core.array import Array, ArrayInfo
-from xferlib.errors import UnsupportedArrayError
+from xferlib.errors import ArgumentError, UnsupportedArrayError
 from xferlib.kernels import casting
 
 if TYPE_CHECKING:
@@ -102,6 +102,19 @@ class Primitives:
     def is_array(self, value: Any) -> bool:
         """Whether a value is an array of this backend."""
         return type(value) is self.array_type or registry.backend_of(value) is self.backend
+
+    def refuse_arrays(self, name: str, **numbers: Any) -> None:
+        """Refuse arguments of function ``name`` that the host computes with, and that are on a device.
+
+        Raises:
+            ArgumentError: One is an array of this backend.
+        """
+        for what, number in numbers.items():
+            if self.is_array(number):
+                raise ArgumentError(
+                    f"{name}: {what} is an array of {self.info(number).device}, and the host needs the number; give "
+                    f"{what}=float(xferlib.to_host(x)), or int(...) for an integer"
+                )
 
     def array(self, name: str, value: Any) -> Array:
         """An argument of function ``name`` as an array; numbers become arrays on the current device.

@@ -17,7 +17,8 @@ from xferlib._api.arrays.primitives import Primitives
 from xferlib._api.arrays.selecting import INDEX, gather
 from xferlib._core.array import Array
 from xferlib._core.layout import axis_of
-from xferlib.errors import ArgumentError, KernelTypeError, LayoutError
+from xferlib._runtime.checks import choice, flag
+from xferlib.errors import KernelTypeError, LayoutError
 from xferlib.kernels import ElementwiseKernel, elementwise
 
 _STEP = 4
@@ -129,11 +130,12 @@ def sort(
     axis: int = -1,
     *,
     descending: bool = False,
-    stable: bool = True,  # noqa: ARG001 - it always is
+    stable: bool = True,  # it always is
 ) -> Array:
     """The elements in order along an axis."""
     moved, along = _last(lib, "sort", x, axis)
-    found, _ = _sorted(lib, moved, descending=descending, is_indexed=False)
+    flag(stable, "sort: stable")
+    found, _ = _sorted(lib, moved, descending=flag(descending, "sort: descending"), is_indexed=False)
     return shaping.moveaxis(lib, found, -1, along)
 
 
@@ -144,11 +146,12 @@ def argsort(
     axis: int = -1,
     *,
     descending: bool = False,
-    stable: bool = True,  # noqa: ARG001 - it always is
+    stable: bool = True,  # it always is
 ) -> Array:
     """The indices that sort the elements along an axis; equal elements keep their order."""
     moved, along = _last(lib, "argsort", x, axis)
-    return shaping.moveaxis(lib, ordered(lib, moved, descending=descending)[1], -1, along)
+    flag(stable, "argsort: stable")
+    return shaping.moveaxis(lib, ordered(lib, moved, descending=flag(descending, "argsort: descending"))[1], -1, along)
 
 
 def ordered(lib: Primitives, x: Array, *, descending: bool = False) -> tuple[Array, Array]:
@@ -174,8 +177,7 @@ def searchsorted(
     lib: Primitives, x1: Array, x2: Array, /, side: str = "left", sorter: Array | None = None
 ) -> Array:  # fmt: skip
     """The indices at which the elements of ``x2`` belong in the sorted ``x1``."""
-    if side not in ("left", "right"):
-        raise ArgumentError(f"searchsorted: side={side!r} is neither 'left' nor 'right'")
+    choice(side, ("left", "right"), "searchsorted: side")
     given = [lib.array("searchsorted", each) for each in (x1, x2)]
     infos = lib.infos("searchsorted", given)
     if len(infos[0].shape) != 1:

@@ -14,7 +14,7 @@ from xferlib._core import observe, pending, raw, registry
 from xferlib._core.observe import Kind
 from xferlib._core.ordering import copy_streams
 from xferlib._core.stream import Stream, current_stream
-from xferlib._runtime import peer_names
+from xferlib._runtime import checks, peer_names
 from xferlib._runtime.callsite import site_of
 from xferlib._runtime.checks import whole
 from xferlib.errors import ArgumentError, CaptureError, ForkError, shown
@@ -310,7 +310,7 @@ class range_:  # noqa: N801 - what `trace.range` makes
 
 def checked_path(path: str | os.PathLike[str], endings: tuple[str, ...]) -> Path:
     """Check, before the work is done, that a path can be written to."""
-    if not isinstance(path, (str, os.PathLike)):
+    if not isinstance(path, (str, os.PathLike)) or checks.path(path) is None:
         raise ArgumentError(
             f"a trace cannot be written to {shown(path)}: give a path that ends in {', '.join(endings)}"
         )

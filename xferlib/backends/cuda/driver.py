@@ -1,10 +1,13 @@
 """The driver calls of the hot paths.
 
-The generated bindings cost 2 us a call; here a call costs 0.15 us where `xferlib._native.driver_calls` is compiled and
-0.5 us through ctypes. Every call releases the GIL, except those that read what belongs to the calling thread or is
-constant: the driver blocks wherever a stream's queue is full, and a query blocks on a lock that another thread, blocked
-so, holds inside the driver. If the device waits for a host function that needs the GIL, a thread that keeps the GIL in
-such a call waits for ever.
+On an H200's host `cuEventRecord` takes 1.55 us by `xferlib._native.driver_calls` and 2.00 by the generated bindings,
+`cuStreamQuery` 1.69 and 2.11, most of it in the driver itself. With a driver that does nothing, ctypes, the way where
+nothing is compiled, takes 0.77 us and the bindings 0.22.
+
+Every call releases the GIL, except those that read what belongs to the calling thread or is constant: the driver
+blocks wherever a stream's queue is full, and a query blocks on a lock that another thread, blocked so, holds inside the
+driver. If the device waits for a host function that needs the GIL, a thread that keeps the GIL in such a call waits for
+ever.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ everywhere.
 
 from __future__ import annotations
 
+import inspect as _inspect
 import sys as _sys
 from typing import Any as _Any
 
@@ -109,6 +110,12 @@ def __array_namespace_info__() -> _Any:  # noqa: N807 - the Array API's name
 
 
 _OWN = {name for name in globals() if not name.startswith("_") and name != "annotations"}
+_CHECKED = {"numpy_operators", "sum", "prod", *_promotion.OF_ONE, *_promotion.OF_TWO}
+"""Functions that are called very often, and look at all that they are given."""
+for _part in (globals(), vars(linalg), vars(fft)):
+    for _name, _function in [*_part.items()]:
+        if _inspect.isfunction(_function) and not _name.startswith("_") and _name not in _CHECKED:
+            _part[_name] = _namespaces.named(_namespaces.guarded(_function, _name), _name, _part["__name__"])
 __all__ = sorted(_OWN | _dtypes.names_of(_compat) | {"__array_api_version__", "__array_namespace_info__"})  # noqa: PLE0605
 
 

@@ -100,7 +100,7 @@ def torch_dtype(dtype: Any) -> torch.dtype | None:
         return _BY_NAME[dtype]
     try:
         return _NAMED[dtype]
-    except (KeyError, TypeError):
+    except Exception:  # none of ours; a stranger's object may raise anything when it is asked for its hash
         if isinstance(dtype, torch.dtype):
             return dtype  # one of torch's own, such as bfloat16
         return TO_TORCH[check_dtype(dtype, what="dtype")]
@@ -206,9 +206,10 @@ def check_fits(value: int, dtype: torch.dtype) -> None:
         OverflowError: It cannot.
     """
     if not fits(value, dtype):
+        wider = next((name for name in ("int64", "uint64") if fits(value, getattr(torch, name))), "float64")
         raise OverflowError(
             f"the integer {shown(value)} does not fit into {FROM_TORCH[dtype].name}; convert the array first: "
-            "xp.astype(x, 'int64')"
+            f"xp.astype(x, {wider!r})"
         )
 
 

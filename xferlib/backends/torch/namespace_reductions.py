@@ -11,6 +11,7 @@ from torch import Tensor
 
 from xferlib._core import convert
 from xferlib._core.layout import axes_of, axis_of
+from xferlib._runtime.checks import flag
 from xferlib.backends.torch import namespace_creation as creation
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_unsigned as unsigned
@@ -46,6 +47,8 @@ def total(name: str) -> Callable[..., Tensor]:
         x = creation.tensor_of(name, x)
         axis = _axes(name, x, axis)
         wanted = _summed(x, dtype, results)
+        if keepdims is not False and keepdims is not True:
+            keepdims = flag(keepdims, f"{name}: keepdims")
         if wanted not in SIGNED and x.dtype not in SIGNED:
             found: Tensor = compute(x, axis=axis, dtype=wanted, keepdims=keepdims)
         else:

@@ -174,8 +174,9 @@ def searchsorted(
     """The indices at which the elements of ``x2``, or a number, belong in the sorted ``x1``."""
     if side not in ("left", "right"):
         raise ArgumentError(f"searchsorted: side={shown(side)} is neither 'left' nor 'right'")
-    if isinstance(x1, Tensor) and x1.dim() != 1:
-        raise LayoutError(f"searchsorted: x1 has {x1.dim()} axes, and one is needed; reshape it")
+    axes = x1.dim() if isinstance(x1, Tensor) else 0
+    if axes != 1:
+        raise LayoutError(f"searchsorted: x1 has {axes} axes, and one is needed; reshape it")
     if sorter is not None:
         sorter = shaping.integers("searchsorted: sorter", sorter)
     one, two = (_keys(each).contiguous() for each in _together("searchsorted", x1, x2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -33,8 +33,21 @@ def numpy_dtype(tensor: torch.Tensor) -> np.dtype[Any]:
     except KeyError:
         raise UnsupportedDTypeError(
             f"tensor has dtype {tensor.dtype}, which NumPy and the other backends do not have; "
-            "convert it first, e.g. x.to(torch.float32)"
+            f"convert it first: {_conversion(tensor)}"
         ) from None
+
+
+def _conversion(tensor: torch.Tensor) -> str:
+    """The remedy for a dtype that NumPy has not."""
+    if tensor.is_quantized:
+        return "x.dequantize() has its numbers, x.int_repr() its integers"
+    wanted = torch.complex64 if tensor.dtype.is_complex else torch.float32
+    try:
+        torch.empty(1, dtype=tensor.dtype).to(wanted)
+    except RuntimeError:  # of fewer than 8 bits, or no numbers at all
+        bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(tensor.itemsize, torch.uint8)
+        return f"x.view({bits}) has its bits"
+    return f"x.to({wanted})"
 
 
 _BITS = {torch.bfloat16: torch.int16}
@@ -60,10 +73,21 @@ _STRIDED = torch.strided
 def check(tensor: torch.Tensor) -> None:
     """Refuse tensors that are not dense, or on another kind of device."""
     if tensor.layout is not _STRIDED or not (tensor.is_cuda or tensor.is_cpu):
-        raise UnsupportedArrayError(
-            f"tensor has layout {tensor.layout} on device {str(tensor.device)!r}; "
-            "xferlib holds dense tensors on 'cpu' and 'cuda': use x.to_dense() or x.to('cpu')"
-        )
+        _refuse(tensor)
+
+
+def _refuse(tensor: torch.Tensor) -> NoReturn:
+    kind = f"layout {tensor.layout}"
+    if tensor.is_meta:
+        remedy = "a meta tensor has no numbers: torch.zeros_like(x, device='cpu') makes some of its shape"
+    elif tensor.is_nested:
+        kind = "parts of different shapes"
+        remedy = "use torch.nested.to_padded_tensor(x, 0.0), or xferlib.tree.to_device(x.unbind()) for its parts"
+    else:
+        remedy = "use x.to_dense()" if tensor.layout is not _STRIDED else "use x.to('cpu')"
+    raise UnsupportedArrayError(
+        f"tensor has {kind} on device {str(tensor.device)!r}; xferlib holds dense tensors on 'cpu' and 'cuda': {remedy}"
+    )
 
 
 def _check_memory(tensor: torch.Tensor) -> None:
@@ -87,11 +111,13 @@ def view(tensor: torch.Tensor, device: Device) -> ArrayInfo:
         _check_memory(tensor)
     dtype = numpy_dtype(tensor)
     itemsize = dtype.itemsize
-    strides = tuple([step * itemsize for step in tensor.stride()])
     is_writable = not (tensor.is_conj() or tensor.is_neg())
     try:
+        strides = tuple([step * itemsize for step in tensor.stride()])
         pointer = tensor.data_ptr()
     except RuntimeError as error:  # the batched tensors of is_grads_batched=True, functional and fake ones
+        if tensor.is_nested:
+            _refuse(tensor)
         raise UnsupportedArrayError(
             f"the tensor has no memory of its own ({str(error).splitlines()[0]}); torch traces or batches it: call "
             "outside of that (torch.func.vmap and grad work with kernels and reductions)"

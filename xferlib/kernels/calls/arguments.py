@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib._core import mixing, registry
-from xferlib._core.array import DTYPES, SUPPORTED, ArrayInfo, check_dtype
+from xferlib._core.array import DTYPES, SUPPORTED, UNWRITABLE, ArrayInfo, check_dtype
 from xferlib._core.pending import RESULT_REMEDY, PendingTransfer
 from xferlib.errors import KernelRangeError, KernelTypeError, LayoutError
 from xferlib.kernels.ir import types
@@ -193,7 +193,7 @@ def check_output(call: str, name: str, info: ArrayInfo, shape: tuple[int, ...], 
 
 def check_writable(call: str, name: str, info: ArrayInfo) -> None:
     if not info.is_writable:
-        raise LayoutError(f"{call}: output {name!r} is read-only; pass a writable array, e.g. a copy")
+        raise LayoutError(f"{call}: output {name!r} {UNWRITABLE}")
     if is_self_overlapping(info.shape, info.strides, info.dtype.itemsize):
         raise LayoutError(f"{call}: elements of output {name!r} share memory (a broadcast view); pass a copy")
 

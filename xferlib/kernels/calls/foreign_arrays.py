@@ -10,7 +10,8 @@ import numpy as np
 from xferlib._core import registry
 from xferlib._core.array import check_dtype, is_c_contiguous
 from xferlib._core.ordering import capture
-from xferlib.errors import KernelTypeError, LayoutError
+from xferlib._runtime.checks import has
+from xferlib.errors import KernelTypeError, LayoutError, XferError
 from xferlib.kernels.calls.arguments import is_scalar
 
 if TYPE_CHECKING:
@@ -75,7 +76,15 @@ class Adopted:
                 self.args[number] = backend.over(found.pointer, found.shape, found.dtype, device=device, owner=value)
             elif hasattr(value, "__dlpack__"):
                 namespace: Any = backend.namespace()
-                self.args[number] = namespace.from_dlpack(value)
+                try:
+                    self.args[number] = namespace.from_dlpack(value)
+                except (XferError, BufferError, MemoryError):
+                    raise
+                except Exception as error:  # a stranger's object may raise anything
+                    raise KernelTypeError(
+                        f"{kernel}(): argument {parameter.name!r} is {type(value).__name__}, whose DLPack gives no "
+                        f"array ({type(error).__name__}: {error}); pass an array of a backend"
+                    ) from error
             else:
                 raise KernelTypeError(
                     f"{kernel}(): argument {parameter.name!r} is memory of a GPU, and the kernel runs on {device}; "
@@ -98,4 +107,4 @@ def is_foreign(value: Any) -> bool:
     """Whether a value is an array of a library that is no backend."""
     if value is None or is_scalar(value) or registry.backend_of(value) is not None:
         return False
-    return hasattr(value, "__cuda_array_interface__") or hasattr(value, "__dlpack__")
+    return has(value, "__cuda_array_interface__") or has(value, "__dlpack__")

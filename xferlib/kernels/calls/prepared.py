@@ -13,6 +13,7 @@ arguments until the launch returns; a second thread would otherwise launch with 
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import threading
 from collections.abc import Callable, Sequence
@@ -236,8 +237,9 @@ class HostCall(Prepared):
     def _new_output(self, number: int) -> tuple[A, Any]:
         dtype = self.program.params[number].dtype
         if self._is_numpy:
-            array: A = np.empty(self.shape, dtype)
-            return array, array
+            with contextlib.suppress(MemoryError):  # the backend, which is slower, has the words for it
+                array: A = np.empty(self.shape, dtype)
+                return array, array
         stream = self.backend.stream_current(self.device)
         result = self.backend.empty(self.shape, dtype, device=self.device, stream=stream)
         return self.backend.host_view(result), result

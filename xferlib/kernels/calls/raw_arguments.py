@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib._runtime.checks import has
 from xferlib.errors import KernelTypeError, LayoutError, shown
 from xferlib.kernels.calls import arguments as checks
 
@@ -37,7 +38,7 @@ def passed(kernel: str, parameter: RawParameter, value: Any, info: ArrayInfo | N
         if info is not None:
             raise KernelTypeError(
                 f"{kernel}(): argument {parameter.name!r} is an array, and the parameter a number; "
-                "pass x.item() or declare a pointer"
+                "pass xferlib.to_host(x).item() or declare a pointer"
             )
         assert parameter.dtype is not None
         try:
@@ -75,10 +76,13 @@ def passed(kernel: str, parameter: RawParameter, value: Any, info: ArrayInfo | N
 def _address(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
     """A pointer given as such: an int, None for a null pointer, or an allocation of a library, which ``int`` takes."""
     is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    is_handle = not checks.is_scalar(value) and not isinstance(value, (np.generic, type)) and hasattr(value, "__int__")
+    is_handle = not checks.is_scalar(value) and not isinstance(value, (np.generic, type)) and has(value, "__int__")
     if value is None:
         return np.uint64(0)
-    address = int(value) if is_number or is_handle else -1
+    try:
+        address = int(value) if is_number or is_handle else -1
+    except Exception:  # a stranger's object may raise anything
+        address = -1
     if not 0 <= address < 1 << 64:
         what = shown(value) if is_number else type(value).__name__
         raise KernelTypeError(
@@ -93,7 +97,7 @@ def _struct(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
     dtype = parameter.dtype
     assert dtype is not None
     names = dtype.names or ()
-    given = getattr(value, "dtype", None)
+    given = value.dtype if has(value, "dtype") else None
     record = np.zeros((), dtype)
     if isinstance(value, (np.ndarray, np.void)) and value.size == 1 and _has_layout(value.dtype, dtype):
         nbytes = min(value.dtype.itemsize, dtype.itemsize)  # one of them may have more bytes behind its members
@@ -102,7 +106,7 @@ def _struct(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
     if isinstance(value, dict):
         fits = value.keys() == set(names)
         members = tuple(value[name] for name in names) if fits else ()
-    elif given is not None and given.names is not None:
+    elif isinstance(given, np.dtype) and given.names is not None:
         fits = given.names == names and getattr(value, "size", 1) == 1
         members = tuple(value[name].reshape(given[name].shape) for name in names) if fits else ()
     elif isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim == 1):
@@ -172,7 +176,7 @@ def check_block(kernel: str, block: tuple[int, int, int]) -> None:
 
 def check_shared(kernel: str, nbytes: Any, device: Device) -> None:
     if type(nbytes) is not int or nbytes < 0:
-        raise KernelTypeError(f"{kernel}(): shared_nbytes={nbytes!r} must be an int, 0 or more")
+        raise KernelTypeError(f"{kernel}(): shared_nbytes={shown(nbytes)} must be an int, 0 or more")
     if nbytes > _MOST_SHARED_NBYTES and device.kind != "cuda":
         raise KernelTypeError(
             f"{kernel}(): shared_nbytes={nbytes} is beyond the {_MOST_SHARED_NBYTES} bytes that a block can have on "

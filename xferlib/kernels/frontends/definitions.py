@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from xferlib.errors import KernelSyntaxError, KernelTypeError
+from xferlib._runtime.checks import has
+from xferlib.errors import KernelSyntaxError, KernelTypeError, shown
 from xferlib.kernels.frontends import csnippet, signature, tracing
 from xferlib.kernels.frontends import preamble as preambles
 from xferlib.kernels.frontends.cloops import TOO_LONG
@@ -65,12 +66,18 @@ class TracedDefinition:
 
     def __init__(self, function: Callable[..., Any], *, name: str | None, math: str) -> None:
         self.function = function
-        self.name: str = name or str(getattr(function, "__name__", "kernel"))
+        try:
+            parameters = inspect.signature(function).parameters.values()
+        except Exception as error:  # a type, a function in C, or a stranger's object, which may raise anything
+            raise KernelTypeError(
+                f"elementwise: {shown(function)} shows no parameters; write lambda x: ... around it"
+            ) from error
+        self.name: str = name or (str(function.__name__) if has(function, "__name__") else "kernel")
         self.math = math
         self.positional: list[str] = []
         self.defaults: dict[str, Any] = {}
         self.keywords: list[str] = []
-        for parameter in inspect.signature(function).parameters.values():
+        for parameter in parameters:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise KernelSyntaxError(
                     f"{self.name}: parameter {str(parameter)!r} takes any number of arguments; name each one"

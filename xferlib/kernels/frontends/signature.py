@@ -41,7 +41,7 @@ def check_name(name: str, what: str) -> str:
         KernelSyntaxError: It is not.
     """
     if not isinstance(name, str) or not _IDENTIFIER.match(name):
-        raise KernelSyntaxError(f"{what} {name!r} is not a C identifier; use ASCII letters, digits and _")
+        raise KernelSyntaxError(f"{what} {shown(name)} is not a C identifier; use ASCII letters, digits and _")
     return name
 
 

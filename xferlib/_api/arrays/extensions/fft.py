@@ -14,6 +14,7 @@ from xferlib._api.arrays.extensions.on_host import computed
 from xferlib._api.arrays.primitives import Primitives, checked_dtype
 from xferlib._core.array import Array
 from xferlib._core.layout import axes_of, axis_of
+from xferlib._runtime.checks import choice
 from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedDTypeError, shown
 
 _HALF = ("rfft", "ihfft")
@@ -133,9 +134,9 @@ def _check_real(call: str, name: str, dtype: np.dtype[Any]) -> None:
 
 
 def _checked_norm(call: str, norm: str | None) -> str:
-    if norm not in (None, "backward", "ortho", "forward"):
-        raise ArgumentError(f"{call}: norm={norm!r} is none of 'backward', 'ortho' and 'forward'")
-    return norm or "backward"
+    if norm is None:
+        return "backward"
+    return choice(norm, ("backward", "ortho", "forward"), f"{call}: norm")
 
 
 def _frequencies(name: str) -> Callable[..., Array]:

@@ -16,7 +16,8 @@ from xferlib._api.arrays.primitives import Primitives, Shape
 from xferlib._core.array import Array
 from xferlib._core.device import Device
 from xferlib._core.layout import axis_of, integer_of
-from xferlib.errors import ArgumentError, LayoutError
+from xferlib._runtime.checks import choice, flag
+from xferlib.errors import ArgumentError, LayoutError, shown
 
 matmul, matrix_transpose, outer = products.matmul, shaping.matrix_transpose, products.outer
 tensordot, vecdot = products.tensordot, products.vecdot
@@ -96,6 +97,8 @@ def _factors(
     """
     call = f"linalg.{name}"
     x, shape = matrices(lib, call, x, is_square=is_square)
+    if "rtol" in options:
+        options["rtol"] = _tolerance(lib, call, options["rtol"], shape[:-2])
     theirs, info = _ON_HOST.get(name) or getattr(np.linalg, name), lib.info(x)
     found = list(zip(shapes(shape[:-2], *shape[-2:]), dtypes(theirs, info.dtype), strict=True))
     given = {key: value for key, value in options.items() if lib.is_array(value)}
@@ -111,6 +114,23 @@ def _factors(
     return computed(lib, call, compute, [x, *given.values()], found, (2, *(0,) * len(given)))
 
 
+def _tolerance(lib: Primitives, call: str, rtol: Any, batch: Shape) -> Any:
+    """Check a tolerance, a number or one for each matrix, before NumPy reads it within an operation of the device.
+
+    Raises:
+        ArgumentError, LayoutError: It is no real number, or no array of such that fits.
+    """
+    if rtol is None:
+        return None
+    if isinstance(rtol, (int, float, np.integer, np.floating)):
+        return float(rtol)
+    if not (isinstance(rtol, np.ndarray) or lib.is_array(rtol)) or np.dtype(rtol.dtype).kind not in "iuf":
+        raise ArgumentError(f"{call}: rtol={shown(rtol)} is no real number; give one, or an array with one a matrix")
+    if shaping.common_shape(call, batch, tuple(rtol.shape)) != batch:
+        raise LayoutError(f"{call}: rtol has shape {tuple(rtol.shape)}, and the matrices {batch}; reshape it")
+    return rtol
+
+
 def _listed(found: Any) -> list[Any]:
     return [*found] if isinstance(found, tuple) else [found]
 
@@ -122,6 +142,7 @@ def _uploaded(lib: Primitives, found: Any, device: Device) -> list[Array]:
 
 def cholesky(lib: Primitives, x: Array, /, *, upper: bool = False) -> Array:
     """The triangular factor of symmetric or Hermitian positive-definite matrices; NaN where one is not definite."""
+    upper = flag(upper, "linalg.cholesky: upper")
     return _factors(lib, "cholesky", x, lambda batch, m, n: ((*batch, m, n),), is_square=True, upper=upper)[0]
 
 
@@ -163,8 +184,7 @@ def pinv(lib: Primitives, x: Array, /, *, rtol: Any = None) -> Array:
 
 def qr(lib: Primitives, x: Array, /, *, mode: str = "reduced") -> QRResult:
     """The orthonormal and the upper triangular factors; ``mode="complete"`` makes the first one square."""
-    if mode not in ("reduced", "complete"):
-        raise ArgumentError(f"linalg.qr: mode={mode!r} is neither 'reduced' nor 'complete'")
+    choice(mode, ("reduced", "complete"), "linalg.qr: mode")
 
     def shapes(batch: Shape, m: int, n: int) -> tuple[Shape, ...]:
         inner = m if mode == "complete" else min(m, n)
@@ -322,7 +342,9 @@ def matrix_norm(
         else:
             found = _extreme(lib, values, -2, keepdims=True, is_largest=ord > 0)
     else:
-        raise ArgumentError(f"linalg.matrix_norm: ord={ord!r} is none of 'fro', 'nuc', 1, 2, inf and their negatives")
+        raise ArgumentError(
+            f"linalg.matrix_norm: ord={shown(ord)} is none of 'fro', 'nuc', 1, 2, inf and their negatives"
+        )
     return found if keepdims else shaping.squeeze(lib, found, (-2, -1))
 
 
