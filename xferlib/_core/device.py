@@ -2,13 +2,51 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeAlias, cast
 
 from xferlib._runtime import peer_names
+from xferlib.errors import DeviceNotFoundError, shown
 
 _interned: dict[tuple[str, str, int], Device] = {}
+_SPEC = re.compile(r"(?:(?P<backend>[A-Za-z_]\w*):)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d{1,4}))?", re.ASCII)
+_INDEX = re.compile(r"\d{1,4}", re.ASCII)
+_KINDS = frozenset({"cpu", "cuda", "sim"})
+
+
+class DeviceParts(NamedTuple):
+    """The parts of a device's text, None for those that it leaves out; a kind without a number is that of 0."""
+
+    backend: str | None
+    kind: str | None
+    number: int | None
+
+
+@functools.lru_cache(maxsize=64)
+def parse(text: str, source: str) -> DeviceParts:
+    """Read ``"torch:cuda:1"``, ``"cuda:1"``, ``"1"``, ``"torch:1"`` or ``"torch"``, a backend's own default device.
+
+    Args:
+        text: A device, which need not exist.
+        source: What to call it in the message.
+
+    Raises:
+        DeviceNotFoundError: It cannot be read.
+    """
+    if _INDEX.fullmatch(text):
+        return DeviceParts(None, None, int(text))
+    match = _SPEC.fullmatch(text)
+    if match is None:
+        raise DeviceNotFoundError(
+            f"{source}={shown(text)} cannot be read; write 'cpu', 'cuda:0' or "
+            "'backend:cuda:0', for instance 'torch:cuda:0'"
+        )
+    if match["backend"] is None and match["kind"] not in _KINDS:
+        return DeviceParts(match["kind"], None, int(match["index"]) if match["index"] else None)
+    return DeviceParts(match["backend"], match["kind"], int(match["index"] or 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -11,22 +9,16 @@ import numpy as np
 
 from xferlib._core import defaults, registry
 from xferlib._core import device as _device
-from xferlib._core.device import Device, DeviceSpec, make_device
+from xferlib._core.device import Device, DeviceSpec, make_device, parse
 from xferlib._core.raw import refuse_device
 from xferlib._runtime import config
-from xferlib.errors import ArgumentError, DeviceNotFoundError, UnsupportedArrayError, did_you_mean, shown
+from xferlib.errors import ArgumentError, DeviceNotFoundError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from xferlib._core.backend import Backend
     from xferlib._core.device import DeviceIdentity, DeviceProperties
-
-_SPEC = re.compile(r"(?:(?P<backend>[A-Za-z_]\w*):)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d{1,4}))?", re.ASCII)
-_INDEX = re.compile(r"\d{1,4}")
-_HOMES = {"cpu": "numpy", "sim": "sim"}
-"""The backends to ask for a kind of device that the default backend has none of."""
-_KINDS = frozenset({"cpu", "cuda", "sim"})
 
 _local = threading.local()
 settle: Callable[[Device], None] | None = None
@@ -175,7 +167,7 @@ def resolve(spec: DeviceSpec, *, backend: Backend | None = None, default: Backen
             return spec
         name, kind, index = spec.backend, spec.kind, spec.index
     elif isinstance(spec, str):
-        name, kind, index = _parse(spec, "device")
+        name, kind, index = parse(spec, "device")
     elif type(spec) is int:
         name, kind, index = None, None, spec
         if index < 0:
@@ -189,7 +181,7 @@ def resolve(spec: DeviceSpec, *, backend: Backend | None = None, default: Backen
         )
     if name is not None and backend is not None and name != backend.name:
         raise _other_backend(spec, name, backend)
-    owner = backend if backend is not None else _owner(name, kind, text(spec), default)
+    owner = backend if backend is not None else _owner(name, kind, default)
     return _existing(owner, kind, index, spec)
 
 
@@ -236,29 +228,13 @@ def backend_of(device: Device) -> Backend | None:
     return owner.at(device) if device in owner.devices() else None
 
 
-@functools.lru_cache(maxsize=64)
-def _parse(spec: str, source: str) -> tuple[str | None, str | None, int | None]:
-    if _INDEX.fullmatch(spec):
-        return None, None, int(spec)
-    match = _SPEC.fullmatch(spec)
-    if match is None:
-        raise DeviceNotFoundError(
-            f"{source}={shown(spec)} cannot be read; write 'cpu', 'cuda:0' or "
-            "'backend:cuda:0', for instance 'torch:cuda:0'"
-        )
-    if match["backend"] is None and match["kind"] not in _KINDS:  # "torch": that backend's default device
-        return match["kind"], None, int(match["index"]) if match["index"] else None
-    return match["backend"], match["kind"], int(match["index"] or 0)
-
-
-def _owner(name: str | None, kind: str | None, text: str, default: Backend | None) -> Backend:
-    owner = default if default is not None and name is None else defaults.device_backend(name, device_text=text)
-    if name is not None or kind not in _HOMES:
+def _owner(name: str | None, kind: str | None, default: Backend | None) -> Backend:
+    if name is not None:
+        return registry.get(name)
+    owner = default if default is not None else defaults.default_backend()
+    if kind not in defaults.HOMES or any(device.kind == kind for device in owner.devices()):
         return owner
-    for device in owner.devices():
-        if device.kind == kind:
-            return owner
-    return registry.get(_HOMES[kind])
+    return registry.get(defaults.HOMES[kind])
 
 
 def _existing(backend: Backend, kind: str | None, index: int | None, spec: Any, setting: str = "device") -> Device:
@@ -291,28 +267,26 @@ def current_device(backend: Backend) -> Device:
 
 
 def _apply_default(backend: Backend) -> None:
+    """Make the environment's device current, if it is one of this backend's.
+
+    NumPy is the host side of every backend, and the CPU and the simulated devices belong to some only: where such a
+    device is not the program's default, the setting is meant for another backend.
+    """
     spec = config.get().device
-    if spec is not None:
-        _check_default(spec)
-    if spec is None or (backend.name == "numpy" and defaults.environment_choice() != "numpy"):
-        return  # NumPy is the host side of every backend: the variable is meant for the other one
+    if spec is None:
+        return
+    name, kind, index = defaults.environment_device()
+    if index is None or name not in (None, backend.name):
+        return
+    is_elsewhere = kind in defaults.HOMES and all(each.kind != kind for each in backend.devices())
+    if (backend.name == "numpy" or is_elsewhere) and defaults.environment_choice() != backend.name:
+        return
+    said, remedy = config.origin("device")
     try:
-        name, kind, index = _parse(spec, "XFERLIB_DEVICE")
-        if name in (None, backend.name):
-            defaults.device_backend(name, device_text=spec)
-            backend.device_use(_existing(backend, kind, index, spec, "XFERLIB_DEVICE"))
+        device = _existing(backend, kind, index, spec, said)
     except DeviceNotFoundError as error:
-        raise DeviceNotFoundError(f"{error} (from the environment: mend or unset XFERLIB_DEVICE)") from None
-
-
-def _check_default(spec: str) -> None:
-    """Refuse a default device that cannot be read, or whose backend does not exist."""
-    name = _parse(spec, "XFERLIB_DEVICE")[0]
-    if name is not None and name not in registry.names():
-        raise DeviceNotFoundError(
-            f"XFERLIB_DEVICE={spec!r}: there is no backend {name!r}{did_you_mean(name, registry.names())}; the "
-            f"registered ones are {', '.join(registry.names())}; mend or unset XFERLIB_DEVICE"
-        )
+        raise DeviceNotFoundError(f"{error}; or {remedy}") from None
+    backend.device_use(device)
 
 
 def device_of(x: Any) -> Device:

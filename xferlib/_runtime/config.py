@@ -84,7 +84,7 @@ class Config:
     )  # fmt: skip
     device: str | None = _variable(
         "XFERLIB_DEVICE", str, None,
-        "Default device: 'cpu', 'cuda:1', '1' or 'torch:cuda:1'. Unset: the library's current device.",
+        "Default device: 'cpu', 'cuda:1', '1', 'torch:cuda:1' or a backend alone. Unset: the library's current device.",
     )  # fmt: skip
     pinned_limit: int = _variable(
         "XFERLIB_PINNED_LIMIT", parse_nbytes, 0,
@@ -212,6 +212,8 @@ def _warn_of_elsewhere(environ: Mapping[str, str]) -> None:
 
 _lock = threading.RLock()
 _config: Config | None = None
+_environment: Config | None = None
+"""The configuration as the environment gave it."""
 
 
 def get() -> Config:
@@ -221,14 +223,24 @@ def get() -> Config:
 
 
 def _load() -> Config:
-    global _config
+    global _config, _environment
     with _lock:
         if _config is not None:
             return _config
-        loaded = _config = _read(os.environ)
+        loaded = _config = _environment = _read(os.environ)
         circumstances.changed()
     _warn_of_elsewhere(os.environ)
     return loaded
+
+
+def origin(name: str) -> tuple[str, str]:
+    """A setting's name for messages, and the remedy: its variable's, or those of `configure` if that came later."""
+    setting = next(each for each in fields(Config) if each.name == name)
+    if getattr(_config, name, None) == getattr(_environment, name, None):
+        variable = setting.metadata["variable"]
+        return variable, f"mend or unset {variable}"
+    default = "" if setting.default == frozenset() else setting.default
+    return f"xferlib.configure: {name}", f"give xferlib.configure another {name}, or {name}={default!r}"
 
 
 def configure(**settings: Any) -> Config:

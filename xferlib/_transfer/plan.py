@@ -332,8 +332,8 @@ def refuse_slow(found: Plan, nbytes: int, call: str) -> None:
     """
     if found.is_slow and "pageable" in config.get().strict:
         raise SlowPathError(
-            f"{call}: {nbytes} bytes of pageable memory would be staged, and XFERLIB_STRICT=pageable refuses "
-            "that; make the array with pinned_empty() or pinned_array(x)"
+            f"{call}: {nbytes} bytes of pageable memory would be staged, and {config.origin('strict')[0]}=pageable "
+            "refuses that; make the array with pinned_empty() or pinned_array(x)"
         )
 
 
