@@ -179,7 +179,7 @@ def _backend(own_name: str, /, **members: Any) -> Any:
 
 
 def _broken(name: str) -> Iterator[Any]:
-    """What entry points give: by each, something is wrong."""
+    """Objects that entry points give, each of which is wrong in some way."""
     for error in ERRORS:
         yield _raises(error)
         yield _backend(name, __init__=_raises(error))

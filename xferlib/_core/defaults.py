@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from contextvars import ContextVar, Token
-from types import TracebackType
 from typing import TYPE_CHECKING
 
+from xferlib._core import blocks
 from xferlib._core.device import DeviceParts, parse
 from xferlib._runtime import circumstances
 from xferlib._runtime import config as _config
@@ -34,7 +33,7 @@ _checked: tuple[_config.Config | None, DeviceParts] = (None, _NOWHERE)
 """The settings that `environment_device` was last asked of, and its answer."""
 
 
-class use_backend:  # noqa: N801 - reads as a verb: `use_backend("torch")`, `with use_backend("torch"):`
+class use_backend(blocks.Enterable):  # noqa: N801 - reads as a verb: `use_backend("torch")`, `with use_backend("torch"):`
     """Choose the default backend: a plain call for the process, ``with`` for the block.
 
     Inside ``with`` the choice holds for this thread and its asynchronous tasks only.
@@ -45,19 +44,21 @@ class use_backend:  # noqa: N801 - reads as a verb: `use_backend("torch")`, `wit
     Raises:
         BackendNotFoundError: Nothing is registered under ``name``.
         BackendUnavailableError: It cannot run here.
+        BlockError: The block is left twice, by another task, or before one within it.
     """
 
-    __slots__ = ("_before", "_is_scope", "_thread", "_tokens", "name")
+    __slots__ = ("_around", "_before", "_is_scope", "_thread", "name")
 
     def __init__(self, name: str) -> None:
         global _process_choice
         self.name = get(name).name
-        self._tokens: list[Token[str | None]] = []
         self._is_scope = False
         self._thread = threading.get_ident()
         self._before: use_backend | None = None
-        if _scope.get() is not None:  # inside a block: the call holds until the block ends
-            self._tokens.append(_scope.set(self.name))
+        around = blocks.here()
+        self._around: blocks.Blocks | None = None
+        if around and blocks.alter(self.name, is_chosen=True):  # inside a block: the call holds until the block ends
+            self._around = around
             return
         with _lock:
             before = _process_choice
@@ -69,30 +70,22 @@ class use_backend:  # noqa: N801 - reads as a verb: `use_backend("torch")`, `wit
 
     def __enter__(self) -> Backend:
         global _process_choice
-        if self._tokens and not self._is_scope:
-            self._is_scope = True
-            return get(self.name)
-        with _lock:
-            self._is_scope = True
-            while _process_choice is not None and _process_choice._is_scope:
-                _process_choice = _process_choice._before
-        circumstances.changed()
-        self._tokens.append(_scope.set(self.name))
-        _note_scope()
+        around, self._around = self._around, None
+        if around is not None:  # the call was no plain one
+            blocks.restore(around)
+        elif not self._is_scope:
+            with _lock:
+                self._is_scope = True
+                while _process_choice is not None and _process_choice._is_scope:
+                    _process_choice = _process_choice._before
+            circumstances.changed()
+        blocks.enter(self, self.name)
         return get(self.name)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _scope.reset(self._tokens.pop())
 
     def __repr__(self) -> str:
         return f"<use_backend {self.name!r}>"
 
 
-_scope: ContextVar[str | None] = ContextVar("xferlib_backend", default=None)
-scope = _scope.get
-"""Returns the default backend of this context; None outside any block."""
 _process_choice: use_backend | None = None
 
 
@@ -102,7 +95,7 @@ def default_backend() -> Backend:
     Raises:
         BackendNotFoundError, BackendUnavailableError: The backend asked for by name does not exist or is unavailable.
     """
-    name = _scope.get()
+    name = blocks.scope()
     if name is None:
         choice = _process_choice
         name = choice.name if choice is not None else environment_choice()
@@ -114,7 +107,7 @@ def default_backend() -> Backend:
 def chosen() -> str | None:
     """The name of the backend that the program has chosen by `use_backend` or a device; None if it has not."""
     choice = _process_choice
-    name = _scope.get()
+    name = blocks.scope()
     return name if name is not None or choice is None else choice.name
 
 
@@ -193,17 +186,6 @@ def _checked_device(config: _config.Config) -> DeviceParts:
             f"make them agree, or {remedy}"
         )
     return parts
-
-
-def _note_scope() -> None:
-    if not circumstances.scopes:
-        circumstances.scopes.append(None)
-
-
-def set_scope(name: str | None) -> None:
-    """Make ``name`` the default backend of this context from now on."""
-    _scope.set(name)
-    _note_scope()
 
 
 def _first_usable() -> str:

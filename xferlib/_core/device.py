@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeAlias, cast
 
+from xferlib._core import blocks
 from xferlib._runtime import peer_names
 from xferlib.errors import DeviceNotFoundError, shown
 
@@ -103,13 +103,7 @@ class Directory(Protocol):
 
     def use(self, device: Device) -> None: ...
 
-    local: Any
-    """Its attribute ``blocks`` is the list of this thread's blocks, of which the last one is the innermost."""
-
     def enter(self, device: Device) -> None: ...
-
-    def leave(self, block: Any) -> None:
-        """Undo what `enter` has done for the innermost block; a no-op for one that has been left."""
 
 
 DeviceName: TypeAlias = "str | int | Device | TorchDevice | CupyDevice"
@@ -120,11 +114,11 @@ directory = cast("Directory", None)
 """`_core.devices` sets it when it is imported, which importing xferlib does."""
 
 
-class Device:
+class Device(blocks.Enterable):
     """A device of a backend: ``cupy:cuda:0``, ``torch:cpu``, ``numpy:cpu``.
 
     Equal devices are the same object. As a context manager it makes an accelerator, and its
-    backend, current for this thread: in xferlib, in the native library, and in each other library
+    backend, current for this thread and asyncio task: in xferlib, in the native library, and in each other library
     of the process that xferlib has met on the same accelerators. A CPU device does nothing there,
     so that the same code runs on both.
 
@@ -135,6 +129,7 @@ class Device:
 
     Raises:
         DeviceNotFoundError: ``spec`` cannot be read, or the device does not exist.
+        BlockError: A block is left twice, by another task, or before one within it.
     """
 
     __slots__ = ("backend", "index", "kind")
@@ -233,25 +228,8 @@ class Device:
         return self
 
     def __enter__(self) -> Device:
-        blocks = directory.local.__dict__.setdefault("blocks", [])
-        depth = len(blocks)
-        try:
-            directory.enter(self)
-        except BaseException:  # an error, or Ctrl-C: the block is not entered
-            if len(blocks) > depth:
-                directory.leave(blocks[-1])
-            raise
+        directory.enter(self)
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        block = directory.local.blocks[-1]  # no call before the next line, behind which Ctrl-C would be raised
-        try:
-            directory.leave(block)
-        except KeyboardInterrupt:
-            directory.leave(block)
-            raise
 
 
 def make_device(backend: str, kind: str, index: int = 0) -> Device:

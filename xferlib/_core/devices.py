@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import defaults, registry
+from xferlib._core import blocks, defaults, registry
 from xferlib._core import device as _device
 from xferlib._core.device import Device, DeviceSpec, make_device, parse
 from xferlib._core.raw import refuse_device
@@ -54,65 +55,46 @@ class _Directory:
         registry.get(device.backend).at(device).device_synchronize(device)
 
     def use(self, device: Device) -> None:
-        before: list[tuple[Backend, Device]] = []
-        try:
-            _switch(device, before)
-        except BaseException:
-            _use_all(before)
-            raise
-        defaults.use_backend(device.backend)
-
-    local = _local
+        change = _Switch(device)
+        if not blocks.alter(device.backend, (change,)):
+            undo: list[blocks.Undo] = []
+            try:
+                change.make(undo)
+            except BaseException:
+                for each in reversed(undo):
+                    each()
+                raise
+            defaults.use_backend(device.backend)
 
     def enter(self, device: Device) -> None:
-        block = _Block(device, defaults.scope())
-        _local.blocks.append(block)  # first, so that `leave` undoes whatever of the rest has been done
-        if device.kind != "cpu":
-            _switch(device, block.before)
-            defaults.set_scope(device.backend)
-
-    def leave(self, block: _Block) -> None:
-        if block.is_open:
-            if block.device.kind != "cpu":
-                defaults.set_scope(block.scope)
-                _use_all(block.before)
-            block.is_open = False
-            del _local.blocks[-1]
+        if device.kind == "cpu":
+            blocks.enter(device, None)
+        else:
+            blocks.enter(device, device.backend, (_Switch(device),))
 
 
 _device.directory = _Directory()
 
 
-class _Block:
-    """A block of a device in one thread."""
+class _Switch:
+    """Makes a device current in its library, and in each other one that has it."""
 
-    __slots__ = ("before", "device", "is_open", "scope")
-
-    def __init__(self, device: Device, scope: str | None) -> None:
+    def __init__(self, device: Device) -> None:
         self.device = device
-        self.is_open = True
-        self.scope = scope
-        """The default backend before."""
-        self.before: list[tuple[Backend, Device]] = []
-        """The current devices before."""
 
-
-def _switch(device: Device, before: list[tuple[Backend, Device]]) -> None:
-    """Make a device current in its library, and in each other one that has it.
-
-    Args:
-        device: The device.
-        before: Gets what was current, for `_use_all`, before anything is changed.
-    """
-    owner = registry.get(device.backend)
-    after = [(owner, device)]
-    before.append((owner, current_device(owner)))  # so that a later first look does not undo this with XFERLIB_DEVICE
-    for each in registry.loaded():  # some share their current device, so all are asked before any is told
-        here = current_device(each) if each is not owner and each.pinned_domain == owner.pinned_domain else None
-        if here is not None and (there := _same(device, each, here)) is not None:
-            before.append((each, here))
-            after.append((each, there))
-    _use_all(after)
+    def make(self, undo: list[blocks.Undo]) -> None:
+        device = self.device
+        owner = registry.get(device.backend)
+        after = [(owner, device)]
+        # Asked here, so that a later first look does not undo this with XFERLIB_DEVICE.
+        undo.append(functools.partial(owner.device_use, current_device(owner)))
+        for each in registry.loaded():  # some share their current device, so all are asked before any is told
+            here = current_device(each) if each is not owner and each.pinned_domain == owner.pinned_domain else None
+            if here is not None and (there := _same(device, each, here)) is not None:
+                undo.append(functools.partial(each.device_use, here))
+                after.append((each, there))
+        for backend, there in reversed(after):  # the library that was named comes last, where they share
+            backend.device_use(there)
 
 
 def _same(device: Device, backend: Backend, here: Device) -> Device | None:
@@ -123,20 +105,16 @@ def _same(device: Device, backend: Backend, here: Device) -> Device | None:
 
 def _join(backend: Backend) -> None:
     """Make a library that the thread meets within blocks of devices as if it had met it before them."""
-    for block in _local.__dict__.get("blocks", []):
-        if registry.get(block.device.backend).pinned_domain == backend.pinned_domain:
-            here = backend.device_current()
-            if (there := _same(block.device, backend, here)) is not None:
-                block.before.append((backend, here))
-                backend.device_use(there)
-
-
-def _use_all(places: list[tuple[Backend, Device]]) -> None:
-    for backend, device in reversed(places):  # the library that was named comes last, where they share
-        backend.device_use(device)
-
-
-_device.directory = _Directory()
+    for made in blocks.made():
+        for change in made.block.changes:
+            if (
+                isinstance(change, _Switch)
+                and registry.get(change.device.backend).pinned_domain == backend.pinned_domain
+            ):
+                here = backend.device_current()
+                if (there := _same(change.device, backend, here)) is not None:
+                    made.undo.append(functools.partial(backend.device_use, here))
+                    backend.device_use(there)
 
 
 def attribute_name(name: str) -> str:
@@ -157,6 +135,7 @@ def resolve(spec: DeviceSpec, *, backend: Backend | None = None, default: Backen
     """
     if spec is None:
         return current_device(backend or default or defaults.default_backend())
+    blocks.follow()
     name: str | None
     kind: str | None
     index: int | None
@@ -253,7 +232,8 @@ def _existing(backend: Backend, kind: str | None, index: int | None, spec: Any, 
 
 
 def current_device(backend: Backend) -> Device:
-    """The backend's current device for this thread; ``XFERLIB_DEVICE`` at the thread's first look."""
+    """The backend's current device for this thread and task; ``XFERLIB_DEVICE`` at the thread's first look."""
+    blocks.follow()
     try:
         is_seen = backend.name in _local.seen
     except AttributeError:

@@ -9,7 +9,6 @@ selects a registered name.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 import threading
@@ -111,8 +110,10 @@ def library(name: str) -> tuple[str, str]:
 
 def is_installed(name: str) -> bool:
     """Whether there is a module as `library` names it, which need not work; loads no library."""
+    from importlib import util
+
     try:
-        return importlib.util.find_spec(library(name)[0]) is not None
+        return util.find_spec(library(name)[0]) is not None
     except (ImportError, ValueError):  # a plug-in whose entry point names no module, or one without a specification
         return True
 

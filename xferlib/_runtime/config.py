@@ -233,10 +233,15 @@ def _load() -> Config:
     return loaded
 
 
+def is_by_program(name: str) -> bool:
+    """Whether `configure` has given a setting its value, and not the environment."""
+    return bool(getattr(_config, name, None) != getattr(_environment, name, None))
+
+
 def origin(name: str) -> tuple[str, str]:
     """A setting's name for messages, and the remedy: its variable's, or those of `configure` if that came later."""
     setting = next(each for each in fields(Config) if each.name == name)
-    if getattr(_config, name, None) == getattr(_environment, name, None):
+    if not is_by_program(name):
         variable = setting.metadata["variable"]
         return variable, f"mend or unset {variable}"
     default = "" if setting.default == frozenset() else setting.default

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from xferlib._core import blocks
+from xferlib._runtime import circumstances
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
@@ -50,6 +52,8 @@ class Dispatch:
 
     def call(self, *args: Any, out: Any = None, size: int | None = None, **keywords: Any) -> Any:
         """The call of an `ElementwiseKernel`."""
+        if circumstances.scopes:
+            blocks.follow()
         if keywords and isinstance(self._definition, SnippetDefinition) and not options.NAMES.isdisjoint(keywords):
             return self._call_with_options(args, out, size, keywords)
         if keywords or self._needs_arranging:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
-from xferlib._core import defaults, devices, observe, registry
+from xferlib._core import blocks, defaults, devices, observe, registry
 from xferlib._core.observe import Kind
 from xferlib._core.stream import Stream
 from xferlib._runtime.checks import MadeBy, refuse_no_flag
@@ -174,6 +174,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
             UnsupportedError: The arrays are on a CPU, and the kernel has no ``cpu=``.
             KernelCompileError: NVRTC refused the source.
         """
+        blocks.follow()
         form = (grid, block, shared_nbytes, cooperative)
         if observe.active is None and (stream is None or type(stream) is Stream):
             try:
