@@ -22,6 +22,7 @@ from xferlib.testing import configured, fresh_registry
 from xferlib.testing.settings import replaced
 
 X = np.arange(3.0)
+LIBRARIES = ("cupy", "torch", "pycuda")
 
 
 class _Unreadable(Exception):
@@ -46,9 +47,10 @@ ERRORS: list[BaseException] = [
 
 @pytest.fixture
 def fresh() -> Iterator[None]:
-    """No backend has been met yet, and a CUDA driver says that there are devices."""
+    """None of the libraries has been met yet, and a CUDA driver says that there are devices."""
+    others = {name: made for name, made in registry._loaded.items() if name not in LIBRARIES}
     replacements: list[tuple[Any, str, Any]] = [
-        (registry, "_loaded", {}), (registry, "_failed", {}), (defaults, "_automatic", None),
+        (registry, "_loaded", others), (registry, "_failed", {}), (defaults, "_automatic", None),
         (registry, "cuda_driver_present", lambda: True), (defaults, "cuda_driver_present", lambda: True),
     ]  # fmt: skip
     with ExitStack() as stack:
@@ -80,16 +82,13 @@ class _FailingFinder:
             raise self.error
 
 
-LIBRARIES = ("cupy", "torch", "pycuda")
-
-
 @pytest.mark.parametrize("where", ["library", "backend"])
 def test_a_library_that_fails_in_any_way_is_unavailable_and_the_next_one_is_taken(
     where: str, fresh: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = {"Cupy": "cupy", "Torch": "torch", "Pycuda": "pycuda"}
     for error in ERRORS:
-        registry._loaded.clear()
+        assert not {*registry._loaded} & {*LIBRARIES}
         registry._failed.clear()
         with monkeypatch.context() as patch, replaced(defaults, "_automatic", None):
             for kind, name in names.items():

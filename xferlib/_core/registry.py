@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from xferlib._core import observe
 from xferlib._runtime import circumstances, leak, shutdown, torch_compile
 from xferlib._runtime.fork import reset_in_child
+from xferlib._runtime.version import install_command
 from xferlib.errors import BackendNotFoundError, BackendUnavailableError, ForkError, did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -32,25 +33,17 @@ ENTRY_POINT_GROUP = "xferlib.backends"
 @dataclass(frozen=True, slots=True)
 class _Spec:
     path: str
-    install: str
-    array_types: tuple[str, ...] = ()
-    install_on_cpu: str = ""
-    """In place of ``install`` where there is no CUDA device."""
+    array_types: tuple[str, ...]
+    extra: str = ""
+    """Of xferlib, which brings the library; empty where that comes with it."""
 
 
 _BUILTIN: dict[str, _Spec] = {
-    "cupy": _Spec("xferlib.backends.cupy:CupyBackend", "pip install 'xferlib[cupy]'", ("cupy.ndarray",)),
-    "torch": _Spec(
-        "xferlib.backends.torch:TorchBackend",
-        "pip install 'xferlib[torch]'",
-        ("torch.Tensor",),
-        "uv pip install --torch-backend=cpu 'xferlib[torch-cpu]'",  # pip would bring gigabytes of CUDA
-    ),
-    "pycuda": _Spec(
-        "xferlib.backends.pycuda:PycudaBackend", "pip install 'xferlib[pycuda]'", ("pycuda.gpuarray.GPUArray",)
-    ),
-    "sim": _Spec("xferlib.sim.backend:SimBackend", "pip install xferlib", ("xferlib.sim.SimArray",)),
-    "numpy": _Spec("xferlib.backends.numpy:NumpyBackend", "pip install numpy", ("numpy.ndarray", "numpy.generic")),
+    "cupy": _Spec("xferlib.backends.cupy:CupyBackend", ("cupy.ndarray",), "cupy"),
+    "torch": _Spec("xferlib.backends.torch:TorchBackend", ("torch.Tensor",), "torch"),
+    "pycuda": _Spec("xferlib.backends.pycuda:PycudaBackend", ("pycuda.gpuarray.GPUArray",), "pycuda"),
+    "sim": _Spec("xferlib.sim.backend:SimBackend", ("xferlib.sim.SimArray",)),
+    "numpy": _Spec("xferlib.backends.numpy:NumpyBackend", ("numpy.ndarray", "numpy.generic")),
 }
 
 
@@ -227,7 +220,8 @@ def _said(error: BaseException) -> str:
 def _install(name: str) -> str:
     spec = _BUILTIN.get(name)
     if spec is not None:
-        return spec.install if not spec.install_on_cpu or cuda_driver_present() else spec.install_on_cpu
+        is_cpu = name == "torch" and not cuda_driver_present()  # where torch would bring gigabytes of CUDA
+        return install_command("torch-cpu" if is_cpu else spec.extra, cpu_torch=is_cpu)
     provider = _provider(name)
     return provider if " " in provider else f"pip install {provider}"
 

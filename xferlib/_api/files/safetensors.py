@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from xferlib._runtime.version import install_command
 from xferlib.errors import ArgumentError, BackendUnavailableError, UnsupportedDTypeError
 
-EXTRA = "pip install 'xferlib[safetensors]'"
 BITS = {"bfloat16": np.dtype("int16")}
 """Dtypes that NumPy has not, and the integers of their bits."""
 _STRUCTURE = "xferlib"
@@ -34,7 +34,9 @@ def library() -> ModuleType:
     try:
         return importlib.import_module("safetensors")
     except ImportError as error:
-        raise BackendUnavailableError(f"files of safetensors need the package safetensors: {EXTRA}") from error
+        raise BackendUnavailableError(
+            f"files of safetensors need the package safetensors: {install_command('safetensors')}"
+        ) from error
 
 
 def check(name: str, dtype: str) -> None:

@@ -257,7 +257,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         """Draw rows for the host's calls, for staging, then for the copies and kernels of each device and stream.
 
         Args:
-            path: ``.png``, ``.svg`` or ``.pdf``; needs matplotlib (``pip install 'xferlib[trace]'``).
+            path: ``.png``, ``.svg`` or ``.pdf``; needs matplotlib, which xferlib's extra ``trace`` brings.
             title: Above the picture.
             start_s, end_s: What part of the block to show; from the first operation to the last if omitted.
             dark: Whether the picture is for a dark page.

@@ -10,6 +10,7 @@ from xferlib._cli.doctor.finding import Finding, fine, note, problem, slow
 from xferlib._cli.doctor.machine import InspectedMachine
 from xferlib._cli.doctor.variables import CHOICES, choice, usable
 from xferlib._core import registry
+from xferlib._runtime.version import install_command
 
 _ON_CUDA = ("cupy", "torch", "pycuda")
 
@@ -36,7 +37,7 @@ def findings(machine: InspectedMachine, chosen: Sequence[str], report: Callable[
         yield slow(
             f"this machine has {machine.cuda_count} CUDA device(s), and no backend that runs on them",
             "Programs run on the CPU.",
-            "pip install 'xferlib[cupy]'",
+            install_command("cupy"),
         )
     if len(on_cuda) > 1:
         report(f"trying {', '.join(on_cuda)} together")

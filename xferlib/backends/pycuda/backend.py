@@ -25,6 +25,7 @@ from xferlib._core.raw import RawStream
 from xferlib._native import driver_calls
 from xferlib._runtime import shutdown
 from xferlib._runtime.fork import reset_in_child
+from xferlib._runtime.version import install_command
 from xferlib.backends.cuda import driver as calls
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.libraries import load_bindings
@@ -103,7 +104,7 @@ class PycudaBackend(CudaBackend):
         why={
             "foreign_streams": "PyCUDA cannot adopt a stream made elsewhere as its own",
             "native_current_stream": "PyCUDA's own operations always run on the default stream",
-            "math": "nvmath-python (cuBLAS, cuSOLVER, cuFFT) is not installed: pip install 'xferlib[pycuda-math]'",
+            "math": f"nvmath-python (cuBLAS, cuSOLVER, cuFFT) is not installed: {install_command('pycuda-math')}",
         },
     )  # fmt: skip
 
