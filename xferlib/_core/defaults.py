@@ -111,6 +111,13 @@ def chosen() -> str | None:
     return name if name is not None or choice is None else choice.name
 
 
+def is_unnamed(name: str) -> bool:
+    """Whether a backend is the default one although no line of the program has named it; looks for none."""
+    if chosen() is not None or _config.is_by_program("backend") or _config.is_by_program("device"):
+        return False
+    return name == (_named_by_environment() or _automatic)
+
+
 def described() -> str:
     """The default backend in words, without loading one to find out.
 

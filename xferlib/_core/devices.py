@@ -243,6 +243,8 @@ def current_device(backend: Backend) -> Device:
         _apply_default(backend)
         _local.seen.add(backend.name)
         _join(backend)
+        if backend.asks_each_thread:
+            backend.hand_out(None)
     return backend.device_current()
 
 

@@ -116,6 +116,11 @@ class Config:
         "XFERLIB_TORCH_FLOAT", _one_of("float64", "torch"), "float64",
         "Floats that the namespace of tensors makes where no dtype is given: float64 as NumPy, or torch's own default.",
     )  # fmt: skip
+    torch_operators: str | None = _variable(
+        "XFERLIB_TORCH_OPERATORS", _one_of("numpy", "torch"), None,
+        "'numpy': tensors have NumPy's operators and indexing in each thread that uses xferlib; 'torch': their own. "
+        "Unset: their own, and a warning once where torch is the default and no line of the program names it.",
+    )  # fmt: skip
     sim: str = _variable(
         "XFERLIB_SIM", _one_of("raise", "log", "off"), "raise",
         "What backend sim does about a missing synchronisation: raise, write to the log 'xferlib.sim', or nothing.",
@@ -233,6 +238,10 @@ def _load() -> Config:
     return loaded
 
 
+watchers: dict[str, Callable[[], None]] = {}
+"""Called after `configure` has given a setting of that name another value."""
+
+
 def is_by_program(name: str) -> bool:
     """Whether `configure` has given a setting its value, and not the environment."""
     return bool(getattr(_config, name, None) != getattr(_environment, name, None))
@@ -268,6 +277,9 @@ def configure(**settings: Any) -> Config:
     with _lock:
         _config = replace(before, **checked)
         circumstances.changed()
+    for name, value in checked.items():
+        if name in watchers and value != getattr(before, name):
+            watchers[name]()
     return before
 
 
