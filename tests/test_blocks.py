@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("plugins")
 
 
 def native(device: xl.Device) -> Any:
-    """What the library has as its own current device and stream, without a call of xferlib's."""
+    """The library's own current device and stream, read without a call of xferlib's."""
     part = backend_named(device.backend).at(device)
     return part.device_current(), part.stream_current(device).handle
 
