@@ -196,7 +196,7 @@ def test_a_picture_without_matplotlib_is_refused_before_anything_runs(
     status, out, err = run(capsys, *(each.format(script=script) for each in arguments))
     assert status == 2
     assert not out
-    assert f"--plot needs matplotlib, which is not installed: pip install 'xferlib[{arguments[0]}]'" in err
+    assert re.search(rf"--plot needs matplotlib, which is not installed: pip install .+\[{arguments[0]}\]'", err)
 
 
 def test_a_benchmark_without_rich_says_so_before_it_measures() -> None:
@@ -211,7 +211,7 @@ def test_a_benchmark_without_rich_says_so_before_it_measures() -> None:
         "kernels.main(['--backend', 'numpy', '--json', 'figures.json'])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.stderr.strip().endswith("the table needs rich, which is not installed: pip install 'xferlib[bench]'")
+    assert re.search(r"the table needs rich, which is not installed: pip install .+\[bench\]'$", done.stderr.strip())
 
 
 @pytest.mark.parametrize("command", ["transfer", "sweep"])

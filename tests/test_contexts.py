@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import xferlib as xl
+from tests import driver_double
 from tests.needed import need
 
 _SCRIPT = """
@@ -143,4 +145,133 @@ xl.synchronize()
 def test_a_process_that_has_used_every_device_ends_quietly(name: str) -> None:
     need(name)
     done = subprocess.run([sys.executable, "-c", _ENDS, name], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# --- PyCUDA's stack of contexts, of which each thread has one that must be empty when the thread ends
+
+_PYCUDA = {
+    "__init__": "",
+    "tools": "def clear_context_caches(): pass\n",
+    "gpuarray": "class GPUArray: pass\ndef splay(*_): pass\n",
+    "driver": """
+import threading
+
+stacks = {}  # by thread: the real one looks at a thread's when all of Python's is gone from it
+wrong = []
+
+def stack(): return stacks.setdefault(threading.get_ident(), [])
+
+def mem_alloc(nbytes): raise MemoryError
+
+class Error(Exception): pass
+
+class Context:
+    def __init__(self, device): self.device = device
+    def push(self): stack().append(self)
+    @staticmethod
+    def pop(): stack().pop() if stack() else wrong.append("popped")
+    @staticmethod
+    def get_current(): return stack()[-1] if stack() else None
+
+class Device:
+    count = staticmethod(lambda: 2)
+    def __init__(self, index): self.index = index
+    def pci_bus_id(self): return str(self.index)
+    def retain_primary_context(self): return Context(self)
+
+class Stream:
+    handle = 7
+    def __init__(self, flags): pass
+""",
+    "autoprimaryctx": """
+import atexit
+from pycuda import driver
+
+device = driver.Device(0)
+context = device.retain_primary_context()
+context.push()
+
+@atexit.register
+def _finish_up():
+    context.pop()
+""",
+}
+_FIRST_USES = """
+import atexit, gc, threading
+sys.path.insert(0, sys.argv[1])
+from pycuda import driver
+if "imported" in sys.argv[2:]:
+    import pycuda.autoprimaryctx
+from xferlib._core import registry
+
+barrier = threading.Barrier(4)
+expected = []
+
+def use():
+    barrier.wait()
+    backend = registry.get("pycuda")
+    for device in (*backend.devices(), backend.devices()[0]):
+        backend.device_use(device)
+        backend._push(device)
+        expected.append(driver.Context.get_current().device.index == device.index)
+        expected.append(backend.device_current() is device)
+
+threads = [threading.Thread(target=use) for _ in range(4)]
+[each.start() for each in threads]
+[each.join() for each in threads]
+gc.collect()
+main = threading.get_ident()
+assert not driver.wrong and not any(stack for thread, stack in driver.stacks.items() if thread != main), driver.stacks
+barrier = threading.Barrier(1)
+use()
+use()
+assert all(expected) and len(expected) == 6 * 6, expected
+
+atexit._run_exitfuncs()
+assert not driver.wrong and not any(driver.stacks.values()), (driver.wrong, driver.stacks)
+"""
+
+
+@pytest.mark.parametrize("first", ["in threads", "imported"])
+def test_threads_that_use_pycuda_first_leave_its_stacks_empty(first: str, tmp_path: Path) -> None:
+    """One of them imports the module that pushes the context; or the program has, in the main thread."""
+    folder = tmp_path / "pycuda"
+    folder.mkdir()
+    for name, text in _PYCUDA.items():
+        (folder / f"{name}.py").write_text(text)
+    command = [sys.executable, "-c", driver_double.START + _FIRST_USES, str(tmp_path), first]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+_FIRST_IN_THREADS = """
+import threading
+import numpy as np
+import xferlib as xl
+
+barrier, found = threading.Barrier(4), []
+
+
+def use():
+    barrier.wait()
+    d = xl.to_device(np.arange(1000.0), device="pycuda:cuda:0")
+    found.append((xl.to_host(d * 2) == np.arange(1000.0) * 2).all())
+
+
+for _ in range(3):
+    threads = [threading.Thread(target=use) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+barrier = threading.Barrier(1)
+use()
+assert all(found) and len(found) == 13
+"""
+
+
+def test_pycuda_may_be_used_first_by_threads_that_end() -> None:
+    need("pycuda")
+    done = subprocess.run([sys.executable, "-c", _FIRST_IN_THREADS], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

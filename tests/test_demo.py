@@ -118,7 +118,7 @@ def test_plot_without_matplotlib_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(["demo", "--plot", str(tmp_path / "loss.png")]) == 2
-    assert "xferlib[demo]" in capsys.readouterr().err
+    assert "[demo]'" in capsys.readouterr().err
 
 
 def test_plot_writes_a_picture(tmp_path: Path) -> None:

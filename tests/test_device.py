@@ -5,13 +5,21 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 import xferlib as xl
 from tests.pair import Left, Right
-from xferlib.errors import ConfigError, DeviceNotFoundError
+from xferlib.errors import (
+    BackendNotFoundError,
+    BackendUnavailableError,
+    ConfigError,
+    DeviceNotFoundError,
+    XferError,
+)
 from xferlib.testing import configured, fresh_registry
 
 pytestmark = pytest.mark.usefixtures("fake")
@@ -164,13 +172,59 @@ def test_the_environments_device_is_taken_at_a_threads_first_look(monkeypatch: p
         xl.configure(device=before.device)
 
 
-def test_environment_variables_that_disagree_are_an_error() -> None:
-    before = xl.configure(device="fake:sim:1", backend="numpy")
-    try:
-        with pytest.raises(ConfigError, match="names backend 'fake'.*XFERLIB_BACKEND='numpy'"):
-            xl.get_device("fake:sim:1")
-    finally:
-        xl.configure(device=before.device, backend=before.backend)
+DEVICES = [
+    None, "numpy", "torch", "sim", "fake", "cpu", "cuda", "cuda:0", "0", "1", "7", "sim:1", "sim:7", "sim:sim:1",
+    "sim:1:1", "fake:1", "fake:sim:1", "torch:cpu", "torch:0", "numpy:cpu", "numpy:sim:0", "torch:cuda:63", "cupy",
+    "pycuda", "Torch", "nope", "nope:cpu", ":", "cpu:", "-1", "sim:-1", "sim:sim:", "torch:torch", "numpy:numpy:0",
+    "\u0661", "cuda:0:0", "os;rm", "1.0", "None",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", [None, "numpy", "torch", "sim", "fake", "cupy", "nope"])
+def test_each_pair_of_backend_and_device_by_setting_is_obeyed_or_a_typed_error(backend: str | None) -> None:
+    """In a new thread each: that is where the device is looked at first."""
+    calls = (xl.get_device, lambda: xl.device_of(xl.to_device([1.0])), lambda: xl.device_of(xl.zeros(2)))
+    for spec in DEVICES:
+        variables = {"XFERLIB_BACKEND": backend, "XFERLIB_DEVICE": spec}
+        with configured({name: text for name, text in variables.items() if text is not None}):
+            found = {_answer(call) for call in calls}
+        assert len(found) == 1, (spec, found)
+        device, first = found.pop(), (spec or "").partition(":")[0]
+        named = first if first in ("numpy", "torch", "fake") or spec == "sim:sim:1" else None
+        if isinstance(device, xl.Device):
+            assert {backend, named} <= {None, device.backend}, spec
+            assert not spec or not spec[-1].isdecimal() or device.index == int(spec[-1]), spec
+        elif named is not None and backend in ("numpy", "torch", "sim", "fake") and backend != named:
+            assert device is ConfigError, spec
+        else:
+            assert device in (BackendNotFoundError, BackendUnavailableError, ConfigError, DeviceNotFoundError), spec
+
+
+def _answer(call: Callable[[], Any]) -> Any:
+    """The device that a call uses in a new thread, or the class of its error."""
+    with ThreadPoolExecutor(1) as new_thread:
+        try:
+            return new_thread.submit(call).result()
+        except XferError as error:
+            return type(error)
+
+
+def test_settings_that_disagree_are_an_error_that_names_where_they_are_from() -> None:
+    disagreeing = {"XFERLIB_BACKEND": "numpy", "XFERLIB_DEVICE": "fake:sim:1"}
+    said = "XFERLIB_DEVICE='fake:sim:1' names backend 'fake'.*XFERLIB_BACKEND='numpy'.*unset XFERLIB_DEVICE"
+    with configured(disagreeing), pytest.raises(ConfigError, match=said):
+        xl.zeros(3)
+    said = "configure: device='fake:sim:1' names backend 'fake'.*XFERLIB_BACKEND='numpy'.*device=None"
+    with (
+        configured({"XFERLIB_BACKEND": "numpy"}, device="fake:sim:1"),
+        pytest.raises(ConfigError, match=said),
+    ):
+        xl.get_device()
+    with (
+        configured({}, backend="nope"),
+        pytest.raises(BackendNotFoundError, match="configure: backend='nope'.*backend=None"),
+    ):
+        xl.get_device()
 
 
 def test_a_kind_of_device_finds_the_backend_that_has_it() -> None:

@@ -106,6 +106,8 @@ def test_findings_come_worst_first_and_say_what_to_do(
     [
         ("XFERLIB_BACKED", "sim", "problem", "did you mean XFERLIB_BACKEND?", "Rename it to XFERLIB_BACKEND"),
         ("XFERLIB_BACKEND", "simm", "problem", "names no backend (did you mean 'sim'?)", "Set it to one of"),
+        ("XFERLIB_DEVICE", "toch", "problem", "no backend 'toch' (did you mean 'torch'?)", "unset XFERLIB_DEVICE"),
+        ("XFERLIB_DEVICE", "cuda:", "problem", "XFERLIB_DEVICE='cuda:' cannot be read", "unset XFERLIB_DEVICE"),
         ("XFERLIB_SIM_SCHEDULE", "lilo", "problem", "(did you mean 'lifo'?)", "unset XFERLIB_SIM_SCHEDULE"),
         ("XFERLIB_THREADS", "many", "problem", "expected a whole number of threads", "unset XFERLIB_THREADS"),
         ("XFERLIB_THREADS", "256", "slow", "XFERLIB_THREADS=256", "unset it"),
@@ -131,6 +133,16 @@ def test_each_variable_is_looked_at(
     found = about(diagnosed(machine, capsys), fact)
     assert found["severity"] == severity
     assert remedy in found["remedy"]
+
+
+def test_variables_that_disagree_are_a_problem(
+    machine: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XFERLIB_BACKEND", "torch")
+    monkeypatch.setenv("XFERLIB_DEVICE", "sim:sim:1")
+    found = about(diagnosed(machine, capsys), "XFERLIB_DEVICE='sim:sim:1' names backend 'sim', but XFERLIB_BACKEND")
+    assert found["severity"] == "problem"
+    assert found["remedy"].startswith("Make them agree")
 
 
 @pytest.mark.parametrize("name", ["HOME", "XDG_CACHE_HOME", "FERRY_BACKEND", "OMP_NUM_THREADS"])
@@ -553,6 +565,15 @@ def test_every_usable_backend_is_right_whatever_the_variables_say(
             assert about(findings, f"{device} (")["fact"].endswith("right, bit for bit")
         if not status.is_available:
             assert about(findings, f"{name} is ")
+
+
+@pytest.mark.parametrize(("device", "said"), [("sim:sim:9", "'sim:sim:9' does not exist"), ("sim", "is sim:sim:0")])
+def test_the_default_device_is_tried_as_the_variables_have_it(
+    device: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XFERLIB_DEVICE", device)
+    found = about(ended(tmp_path, "--backend", "numpy")["findings"], said)
+    assert found["severity"] == ("fine" if device == "sim" else "problem")
 
 
 @pytest.mark.parametrize("arguments", [["--backend", "abacus"], ["--root", "/no/such/folder"]])

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import xferlib as xl
+from xferlib._runtime.version import install_command
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/index.md", "docs/tutorial/first-steps.md", "docs/how-to/install.md")
@@ -113,3 +116,60 @@ def test_the_tests_of_the_recipe_pass(recipe: dict[str, Any]) -> None:
     for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
+
+
+# --- what messages say
+
+
+REQUIRES = [
+    "numpy>=2.1", 'cuda-core>=1.0; extra == "cuda"', "xferlib[cuda]; extra == 'torch'",
+    'xferlib[torch-cpu] ; extra == "torch"', "torch>=2.4; extra == 'torch-cpu'",
+    "array-api-compat; extra == 'torch-cpu'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ({"url": "file://{tmp}/a%20clone", "dir_info": {"editable": True}}, ["-e", "{tmp}/a clone[torch]"]),
+        ({"url": "file://{tmp}/a%20clone", "dir_info": {}}, ["{tmp}/a clone[torch]"]),
+        ({"url": "file://{tmp}/x-1-any.whl", "archive_info": {}}, ["{tmp}/x-1-any.whl[torch]"]),
+        (
+            {"url": "https://host/x.git", "vcs_info": {"vcs": "git", "commit_id": "12ab"}, "subdirectory": "py"},
+            ["xferlib[torch] @ git+https://host/x.git@12ab#subdirectory=py"],
+        ),
+        ({"url": "https://host/x-1-any.whl", "archive_info": {}}, ["xferlib[torch] @ https://host/x-1-any.whl"]),
+        ({"url": "file://{tmp}/gone.whl"}, ["cuda-core>=1.0", "torch>=2.4", "array-api-compat"]),
+        (None, ["cuda-core>=1.0", "torch>=2.4", "array-api-compat"]),
+    ],
+)
+def test_messages_name_what_pip_can_install(
+    url: dict[str, Any] | None, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clone or the wheel that is installed, as long as it is there; no package index has xferlib."""
+    (tmp_path / "a clone").mkdir()
+    (tmp_path / "x-1-any.whl").touch()
+    text = None if url is None else json.dumps(url).replace("{tmp}", tmp_path.as_posix())
+    found = SimpleNamespace(read_text=lambda name: text, requires=REQUIRES)
+    monkeypatch.setattr("importlib.metadata.distribution", lambda name: found)
+    monkeypatch.setattr("xferlib._runtime.version.__file__", str(tmp_path / "site-packages" / "xferlib" / "a" / "b.py"))
+    for name in ("cupy", "torch", "pycuda"):
+        status = xl.available_backends()[name]
+        if name != "torch" or "torch-cpu" not in status.install:
+            assert shlex.split(status.install)[:2] == ["pip", "install"]
+    command = install_command("torch")
+    assert shlex.split(command) == ["pip", "install", *(each.format(tmp=tmp_path) for each in expected)]
+    assert "uv" not in shlex.split(install_command("torch-cpu", cpu_torch=True))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"url": "file:///no/such/clone"}', '{"url": "file:"}'])
+def test_metadata_that_is_damaged_or_absent_is_no_error(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = SimpleNamespace(read_text=lambda name: text, requires=None)
+    monkeypatch.setattr("importlib.metadata.distribution", lambda name: found)
+    assert shlex.split(install_command("cupy")) == ["pip", "install", f"{ROOT}[cupy]"]
+
+
+def test_every_message_takes_its_command_from_one_function() -> None:
+    """A literal would name a package that no index has."""
+    sources = {path: path.read_text(encoding="utf-8") for path in Path(xl.__file__).parent.rglob("*.py")}
+    assert not [path for path, text in sources.items() if re.search(r"pip install '?xferlib", text)]

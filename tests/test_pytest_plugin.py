@@ -116,7 +116,7 @@ def test_a_backend_that_does_not_exist_is_refused(
 def test_a_backend_that_cannot_run_is_refused(tmp_path: Path) -> None:
     output = run(tmp_path, EVERYWHERE, "--xferlib-backend=pycuda")
     assert "ERROR: --xferlib-backend: pycuda cannot run here" in output
-    assert "pip install 'xferlib[pycuda]'" in output
+    assert re.search(r"pip install .+\[pycuda\]'", output)
 
 
 def test_a_test_may_say_itself_on_which_backends_it_runs(tmp_path: Path) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import itertools
 import operator
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import hypothesis.extra.numpy as hnp
@@ -16,10 +20,12 @@ from hypothesis import HealthCheck, given, settings
 
 torch = pytest.importorskip("torch")
 
+from torch.overrides import TorchFunctionMode  # noqa: E402
+
 import xferlib as xl  # noqa: E402
 from tests.comparing import FORMS, SCALARS, TABLE, difference, label, numpys, report  # noqa: E402
 from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError  # noqa: E402
-from xferlib.testing import DTYPES  # noqa: E402
+from xferlib.testing import DTYPES, configured  # noqa: E402
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
@@ -215,3 +221,77 @@ def test_assignments_that_numpy_refuses_are_refused() -> None:
             tensor[1:] = tensor
         with pytest.raises(LayoutError, match="does not fit into"):
             tensor += torch.zeros((2, 3), dtype=torch.uint16)
+
+
+# --- by a setting
+
+
+def test_a_setting_gives_every_thread_that_uses_xferlib_numpys_operators() -> None:
+    """In each by the first of these calls, beneath modes that are open there, until the setting is taken back."""
+    tensor = torch.arange(4)
+    firsts: list[Callable[[], Any]] = [
+        lambda: xl.get_array_module(tensor), lambda: xl.zeros(2), lambda: xl.to_device(np.arange(3)),
+        lambda: xl.get_device("torch"), lambda: xl.get_array_module(tensor).arange(3),
+    ]  # fmt: skip
+
+    def work(first: Callable[[], Any]) -> list[Any]:
+        torch.set_default_device("cpu")  # whose mode torch keeps lowest
+        with torch.device("cpu"), _Counting() as counting:
+            first()
+            found = [(tensor * 0.5).dtype, (xp.arange(4) * 0.5).dtype]
+        found += [(tensor * 0.5).dtype, tensor[::-1].tolist()]
+        return [*found, counting.count > 0]
+
+    def in_threads() -> None:  # all of them new ones: the setting stays in the one that gives it
+        with xl.use_backend("numpy"), configured(torch_operators="numpy"):
+            for first in firsts:
+                xl.get_array_module(tensor)
+                with ThreadPoolExecutor(1, initializer=lambda: xl.use_backend("torch").__enter__()) as new_thread:
+                    assert new_thread.submit(work, first).result() == [*[torch.float64] * 3, [3, 2, 1, 0], True]
+                    with configured(torch_operators="torch"):
+                        assert new_thread.submit(lambda: (tensor * 0.5).dtype).result() == torch.float32
+
+    with ThreadPoolExecutor(1) as new_thread:
+        new_thread.submit(in_threads).result()
+        with pytest.raises(ValueError, match="step"):
+            new_thread.submit(work, firsts[0]).result()
+
+
+class _Counting(TorchFunctionMode):
+    count = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+TOLD = """
+import sys, warnings
+import numpy as np
+import xferlib as xl
+
+with warnings.catch_warnings(record=True) as found:
+    warnings.simplefilter("always")
+    for _ in range(2):
+        exec(sys.argv[1])
+print(len([each for each in found if "XFERLIB_TORCH_OPERATORS=numpy" in str(each.message)]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("variables", "program", "expected"),
+    [
+        ({"XFERLIB_BACKEND": "torch"}, "xl.get_array_module(xl.zeros(3)).arange(4) * 0.5", 1),
+        ({"XFERLIB_DEVICE": "torch:cpu"}, "xl.arange(4) * 0.5; xl.asarray([1]); xl.ones(2, bool)", 1),
+        ({"XFERLIB_BACKEND": "torch"}, "xl.zeros(3) * 0.5; xl.linspace(0, 1, 3)", 0),
+        ({"XFERLIB_BACKEND": "torch"}, "xl.use_backend('torch'); xl.arange(3)", 0),
+        ({"XFERLIB_BACKEND": "torch", "XFERLIB_TORCH_OPERATORS": "torch"}, "xl.arange(3)", 0),
+    ],
+)
+def test_torch_by_the_variable_alone_is_told_once_where_numbers_promote_otherwise(
+    variables: dict[str, str], program: str, expected: int
+) -> None:
+    others = {name: value for name, value in os.environ.items() if not name.startswith("XFERLIB_")}
+    command = [sys.executable, "-c", TOLD, program]
+    done = subprocess.run(command, env={**others, **variables}, capture_output=True, text=True, check=True)
+    assert int(done.stdout) == expected

@@ -26,10 +26,10 @@ ALWAYS = {"pip", "setuptools", "wheel", "xferlib", "typing-extensions"}
 """The packages of any environment, and optree's one dependency."""
 _BENCH = "bench transfer --backend numpy --largest 64KiB"
 NEEDS_MORE = {
-    "trace program.py --plot x.png": "xferlib[trace]",
-    "demo --plot x.png": "xferlib[demo]",
-    "bench transfer --plot x.png": "xferlib[bench]",
-    "completion bash": "xferlib[completion]",
+    "trace program.py --plot x.png": "[trace]",
+    "demo --plot x.png": "[demo]",
+    "bench transfer --plot x.png": "[bench]",
+    "completion bash": "[completion]",
 }
 
 

@@ -32,6 +32,7 @@ from xferlib._cli.info import shown  # noqa: E402
 from xferlib._core import registry  # noqa: E402
 from xferlib._core.capabilities import Capabilities  # noqa: E402
 from xferlib._runtime import config  # noqa: E402
+from xferlib._runtime.version import install_command  # noqa: E402
 from xferlib.backends.host import WHY_HOST  # noqa: E402
 
 INTERNAL = {
@@ -262,7 +263,7 @@ def command_line() -> str:
         "| 130 | interrupted |",
         "\n## Completion\n",
         "`xferlib completion` prints a script with which the Tab key completes commands, options, backends and files.",
-        "It needs `pip install 'xferlib[completion]'`. The script itself starts no Python.\n",
+        "It needs `pip install '.[completion]'`. The script itself starts no Python.\n",
         "```sh",
         'eval "$(xferlib completion bash)"                  # in ~/.bashrc',
         "xferlib completion zsh > ~/.zfunc/_xferlib          # where fpath has ~/.zfunc, before compinit",
@@ -308,7 +309,7 @@ def capabilities_in(path: Path) -> Iterator[Capabilities]:
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "capabilities":
-            names = {"Capabilities": Capabilities, "WHY_HOST": WHY_HOST}
+            names = {"Capabilities": Capabilities, "WHY_HOST": WHY_HOST, "install_command": install_command}
             yield eval(ast.unparse(node.value), names)  # noqa: S307 - our own source, just read from this tree
 
 
@@ -348,7 +349,7 @@ def installs() -> str:
     for name, kinds in where.items():
         spec = registry._BUILTIN[name]
         places = " and ".join("NVIDIA GPUs" if kind == "CUDA" else kind for kind in kinds)
-        install = "comes with xferlib" if name in ("sim", "numpy") else f"`{spec.install}`"
+        install = "comes with xferlib" if name in ("sim", "numpy") else f"`pip install '.[{spec.extra}]'`"
         lines.append(f"| `{name}` | `{spec.array_types[0]}` | {places} | {install} |")
     return "\n".join(lines) + "\n"
 

@@ -3,6 +3,7 @@
     XferError
     ├── ConfigError (ValueError)                 an XFERLIB_* variable or a use_*() argument
     ├── ArgumentError (ValueError)               an argument out of its range
+    ├── BlockError (RuntimeError)                a ``with`` block left twice, by another task, or before one within it
     ├── BackendError
     │   ├── BackendNotFoundError (ValueError)        no backend of that name
     │   ├── BackendUnavailableError (ImportError)    it exists, but cannot run here
@@ -114,6 +115,10 @@ class ConfigError(XferError, ValueError):
 
 class ArgumentError(XferError, ValueError):
     """An argument out of its range."""
+
+
+class BlockError(XferError, RuntimeError):
+    """A ``with`` block was left twice, by another task than it was entered by, or before one within it."""
 
 
 class BackendError(XferError):

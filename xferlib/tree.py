@@ -15,7 +15,7 @@ import numpy as np
 
 from xferlib._api import front, transfers
 from xferlib._api.files import saving
-from xferlib._core import registry
+from xferlib._core import blocks, registry
 from xferlib._core.array import check_dtype
 from xferlib._core.containers import flatten, register, say_where
 from xferlib._core.ordering import capture
@@ -157,6 +157,7 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False, copy: bool |
 
 
 def _to_host(tree: Any, stream: Any, *, pinned: bool, copy: bool | None) -> Any:
+    blocks.follow()
     leaves, rebuild = flatten(tree, moving="device")
     if copy is not True:
         refuse_no_copy(copy, "tree.to_host")

@@ -54,7 +54,10 @@ def asarray(x: Any, dtype: Any = None, *, backend: str | None = None, device: De
     if backend is None and device is None and (owner := registry.backend_of(x)) is not None:
         place = owner.device_of(x)
         device = place if place.kind != "cpu" else None
-    return transfers.to_device(x, backend=backend, device=device, dtype=dtype, copy=None)
+    made = transfers.to_device(x, backend=backend, device=device, dtype=dtype, copy=None)
+    if registry.backend_of(x) is None and (owner := registry.backend_of(made)) is not None:
+        owner.hand_out(owner.view(made).dtype)
+    return made
 
 
 def arange(
@@ -221,4 +224,8 @@ def _computed(call: str, function: Any, *args: Any, **options: Any) -> HostArray
 
 
 def _sent(values: HostArray, backend: str | None, device: DeviceSpec) -> Array:
-    return transfers.to_device(values, backend=backend, device=device, copy=None)
+    made = transfers.to_device(values, backend=backend, device=device, copy=None)
+    owner = registry.backend_of(made)
+    assert owner is not None
+    owner.hand_out(values.dtype)
+    return made

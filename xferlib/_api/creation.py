@@ -47,9 +47,9 @@ def empty(
     place = devices.resolve(device, backend=None if backend is None else registry.get(backend))
     owner = registry.get(place.backend).at(place)
     owner.attach(place)
-    return owner.empty(
-        shape_of(shape), check_dtype(dtype, what="dtype"), device=place, stream=owner.stream_current(place)
-    )
+    made = check_dtype(dtype, what="dtype")
+    owner.hand_out(made)
+    return owner.empty(shape_of(shape), made, device=place, stream=owner.stream_current(place))
 
 
 def full(

@@ -50,7 +50,8 @@ def _looked_up(*arrays: Any) -> ModuleType:
     if backend is None:
         return np
     namespace = backend.namespace()
-    for array in arrays:
+    backend.hand_out(None)
+    for array in arrays if not backend.asks_each_thread else ():
         if registry.backend_of(array) is backend:
             registry.namespaces[type(array)] = namespace
     return namespace

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import defaults, devices, registry
+from xferlib._core import blocks, defaults, devices, registry
 from xferlib._core.array import DTYPES
 from xferlib._core.device import Device
 from xferlib._core.layout import address
@@ -86,8 +86,9 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
         numbers |= dict.fromkeys((dtype, dtype.type, *names), number)
     swapped = {dtype.newbyteorder(): number for number, (dtype, *_) in enumerate(elements) if dtype.itemsize > 1}
     objects = {
-        "number": circumstances.number, "scopes": circumstances.scopes, "scope": defaults.scope,
-        "may_skip": _may_skip, "settle": _settle, "introduce": _introduce, "resolve": _resolve,
+        "number": circumstances.number, "scopes": circumstances.scopes, "scope": blocks.here,
+        "moves": blocks.moves, "follow": blocks.follow, "may_skip": _may_skip,
+        "settle": _settle, "introduce": _introduce, "resolve": _resolve,
         "to_device": to_device, "to_host": to_host,
         "ndarray": np.ndarray, "device": Device, "stream": Stream,
         "dtype": np.dtype, "dtypes": numbers, "swapped": swapped,

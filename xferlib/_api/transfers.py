@@ -9,7 +9,7 @@ from xferlib import _native
 from xferlib._api import front
 from xferlib._api import order as in_order
 from xferlib._api.order import IN_C, is_fortran
-from xferlib._core import devices
+from xferlib._core import blocks, devices
 from xferlib._core.array import Array
 from xferlib._core.device import DeviceSpec
 from xferlib._runtime import torch_compile
@@ -70,6 +70,7 @@ def to_device(
         ArgumentError: ``order`` is neither, or ``"F"`` beside ``out``, whose order stands.
         DeviceMemoryError, PinnedMemoryError: Nothing has been copied.
     """
+    blocks.follow()
     if misplaced:
         refuse_positional("to_device", misplaced)
     if unknown:
@@ -150,6 +151,7 @@ def to_device_async(
     Raises:
         As `to_device`, before anything is copied; later failures come from ``Transfer.result()``.
     """
+    blocks.follow()
     if misplaced:
         refuse_positional("to_device_async", misplaced)
     if unknown:
@@ -182,6 +184,7 @@ def to_host(
         PinnedMemoryError: The pool has no room, or the system refuses more page-locked memory.
         StreamError: ``stream`` is of another device.
     """
+    blocks.follow()
     if unknown:
         refuse_keyword("to_host", unknown)
     if copy is not True:
@@ -226,6 +229,7 @@ def to_host_async(
     Returns:
         A `Transfer` whose result is the host array.
     """
+    blocks.follow()
     if unknown:
         refuse_keyword("to_host_async", unknown)
     return copies.begin_to_host(d, dtype=dtype, stream=stream, out=out)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from xferlib._api.trace.trace import PICTURES
 from xferlib._runtime.config import parse_nbytes
+from xferlib._runtime.version import install_command
 from xferlib.errors import BackendUnavailableError
 
 
@@ -24,7 +25,7 @@ def require(module: str, what: str, *, extra: str) -> None:
         BackendUnavailableError: As said.
     """
     if not has(module):
-        raise BackendUnavailableError(f"{what} needs {module}, which is not installed: pip install 'xferlib[{extra}]'")
+        raise BackendUnavailableError(f"{what} needs {module}, which is not installed: {install_command(extra)}")
 
 
 def output_file(text: str) -> Path:

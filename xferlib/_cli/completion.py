@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 
 from xferlib._cli import commands
+from xferlib._runtime.version import install_command
 from xferlib.errors import ConfigError
 
 _SHELLS = ("bash", "zsh", "tcsh")
@@ -15,7 +16,7 @@ def main(argv: list[str]) -> int:
     """Print the script."""
     options = parser().parse_args(argv)
     if importlib.util.find_spec("shtab") is None:
-        raise ConfigError("completion needs shtab, which is not installed: pip install 'xferlib[completion]'")
+        raise ConfigError(f"completion needs shtab, which is not installed: {install_command('completion')}")
     import shtab
 
     print(shtab.complete(_tree(), options.shell))

@@ -98,7 +98,7 @@ def _default(*, is_loading: bool) -> Iterator[Fact]:
 
 def _installed(name: str) -> Iterator[Fact]:
     module, install = registry.library(name)
-    if util.find_spec(module) is None:
+    if not registry.is_installed(name):
         yield Fact(name, f"not installed: {install}")
     elif module == "xferlib":
         yield Fact(name, "part of xferlib")

@@ -112,6 +112,14 @@ class LibraryHooks:
         def view(self, array: Array) -> ArrayInfo: ...
         def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array: ...
 
+    @property
+    def asks_each_thread(self) -> bool:
+        """Whether each thread has to ask for the namespace, since that does something to the thread."""
+        return False
+
+    def hand_out(self, dtype: np.dtype[Any] | None) -> None:
+        """Note that the program is given an array of a dtype; None: the namespace, or a first device in a thread."""
+
     # --- arrays that a library evaluates lazily, or keeps a history of
 
     def resolved(self, array: Array) -> Array:

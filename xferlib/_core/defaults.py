@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import threading
-from contextvars import ContextVar, Token
-from types import TracebackType
 from typing import TYPE_CHECKING
 
+from xferlib._core import blocks
+from xferlib._core.device import DeviceParts, parse
 from xferlib._runtime import circumstances
 from xferlib._runtime import config as _config
 from xferlib._runtime.fork import reset_in_child
-from xferlib.errors import BackendNotFoundError, BackendUnavailableError, ConfigError
+from xferlib.errors import (
+    BackendNotFoundError,
+    BackendUnavailableError,
+    ConfigError,
+    DeviceNotFoundError,
+    did_you_mean,
+)
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
 
 from xferlib._core.registry import cuda_driver_present, get, names
 
+HOMES = {"cpu": "numpy", "sim": "sim"}
+"""The backends to ask for a kind of device that the default backend has none of."""
+
 _lock = threading.Lock()
 _automatic: str | None = None
+_NOWHERE = DeviceParts(None, None, None)
+_checked: tuple[_config.Config | None, DeviceParts] = (None, _NOWHERE)
+"""The settings that `environment_device` was last asked of, and its answer."""
 
 
-class use_backend:  # noqa: N801 - reads as a verb: `use_backend("torch")`, `with use_backend("torch"):`
+class use_backend(blocks.Enterable):  # noqa: N801 - reads as a verb: `use_backend("torch")`, `with use_backend("torch"):`
     """Choose the default backend: a plain call for the process, ``with`` for the block.
 
     Inside ``with`` the choice holds for this thread and its asynchronous tasks only.
@@ -32,19 +44,21 @@ class use_backend:  # noqa: N801 - reads as a verb: `use_backend("torch")`, `wit
     Raises:
         BackendNotFoundError: Nothing is registered under ``name``.
         BackendUnavailableError: It cannot run here.
+        BlockError: The block is left twice, by another task, or before one within it.
     """
 
-    __slots__ = ("_before", "_is_scope", "_thread", "_tokens", "name")
+    __slots__ = ("_around", "_before", "_is_scope", "_thread", "name")
 
     def __init__(self, name: str) -> None:
         global _process_choice
         self.name = get(name).name
-        self._tokens: list[Token[str | None]] = []
         self._is_scope = False
         self._thread = threading.get_ident()
         self._before: use_backend | None = None
-        if _scope.get() is not None:  # inside a block: the call holds until the block ends
-            self._tokens.append(_scope.set(self.name))
+        around = blocks.here()
+        self._around: blocks.Blocks | None = None
+        if around and blocks.alter(self.name, is_chosen=True):  # inside a block: the call holds until the block ends
+            self._around = around
             return
         with _lock:
             before = _process_choice
@@ -56,30 +70,22 @@ class use_backend:  # noqa: N801 - reads as a verb: `use_backend("torch")`, `wit
 
     def __enter__(self) -> Backend:
         global _process_choice
-        if self._tokens and not self._is_scope:
-            self._is_scope = True
-            return get(self.name)
-        with _lock:
-            self._is_scope = True
-            while _process_choice is not None and _process_choice._is_scope:
-                _process_choice = _process_choice._before
-        circumstances.changed()
-        self._tokens.append(_scope.set(self.name))
-        _note_scope()
+        around, self._around = self._around, None
+        if around is not None:  # the call was no plain one
+            blocks.restore(around)
+        elif not self._is_scope:
+            with _lock:
+                self._is_scope = True
+                while _process_choice is not None and _process_choice._is_scope:
+                    _process_choice = _process_choice._before
+            circumstances.changed()
+        blocks.enter(self, self.name)
         return get(self.name)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _scope.reset(self._tokens.pop())
 
     def __repr__(self) -> str:
         return f"<use_backend {self.name!r}>"
 
 
-_scope: ContextVar[str | None] = ContextVar("xferlib_backend", default=None)
-scope = _scope.get
-"""Returns the default backend of this context; None outside any block."""
 _process_choice: use_backend | None = None
 
 
@@ -89,7 +95,7 @@ def default_backend() -> Backend:
     Raises:
         BackendNotFoundError, BackendUnavailableError: The backend asked for by name does not exist or is unavailable.
     """
-    name = _scope.get()
+    name = blocks.scope()
     if name is None:
         choice = _process_choice
         name = choice.name if choice is not None else environment_choice()
@@ -101,8 +107,15 @@ def default_backend() -> Backend:
 def chosen() -> str | None:
     """The name of the backend that the program has chosen by `use_backend` or a device; None if it has not."""
     choice = _process_choice
-    name = _scope.get()
+    name = blocks.scope()
     return name if name is not None or choice is None else choice.name
+
+
+def is_unnamed(name: str) -> bool:
+    """Whether a backend is the default one although no line of the program has named it; looks for none."""
+    if chosen() is not None or _config.is_by_program("backend") or _config.is_by_program("device"):
+        return False
+    return name == (_named_by_environment() or _automatic)
 
 
 def described() -> str:
@@ -111,7 +124,7 @@ def described() -> str:
     Raises:
         BackendNotFoundError: ``XFERLIB_BACKEND`` names one that does not exist.
     """
-    name = _config.get().backend or _from_device()
+    name = _named_by_environment()
     if name is not None:
         return name if name in names() else _chosen_by_environment(name).name
     if not cuda_driver_present():
@@ -123,30 +136,63 @@ def _chosen_by_environment(name: str) -> Backend:
     try:
         return get(name)
     except (BackendNotFoundError, BackendUnavailableError) as error:
-        raise type(error)(f"XFERLIB_BACKEND={name!r}: {error}; or unset XFERLIB_BACKEND") from error.__cause__
+        said, remedy = _config.origin("backend")
+        raise type(error)(f"{said}={name!r}: {error}; or {remedy}") from error.__cause__
 
 
 def environment_choice() -> str:
-    """The default without ``use_backend``."""
-    return _config.get().backend or _from_device() or _first_usable()
+    """The default without ``use_backend``.
+
+    Raises:
+        ConfigError, DeviceNotFoundError: As `environment_device`.
+    """
+    return _named_by_environment() or _first_usable()
 
 
-def _note_scope() -> None:
-    if not circumstances.scopes:
-        circumstances.scopes.append(None)
+def _named_by_environment() -> str | None:
+    """The backend that a setting names, or whose kind of device it names; None where none does."""
+    device = environment_device()  # checked even where it does not decide
+    return _config.get().backend or device.backend or HOMES.get(device.kind or "")
 
 
-def set_scope(name: str | None) -> None:
-    """Make ``name`` the default backend of this context from now on."""
-    _scope.set(name)
-    _note_scope()
+def environment_device(config: _config.Config | None = None) -> DeviceParts:
+    """The parts of ``XFERLIB_DEVICE``, which may say no more than which backend it is.
+
+    Args:
+        config: The settings; those in force if omitted.
+
+    Raises:
+        DeviceNotFoundError: It cannot be read, or names a backend that is not registered.
+        ConfigError: It and ``XFERLIB_BACKEND`` name different backends.
+    """
+    global _checked
+    config = _config.get() if config is None else config
+    if _checked[0] is not config:
+        _checked = config, _checked_device(config)
+    return _checked[1]
 
 
-def _from_device() -> str | None:
-    """The backend that ``XFERLIB_DEVICE`` names, if it names one."""
-    device = _config.get().device or ""
-    prefix = device.partition(":")[0]
-    return prefix if prefix in names() else None
+def _checked_device(config: _config.Config) -> DeviceParts:
+    spec = config.device
+    if spec is None:
+        return _NOWHERE
+    said, remedy = _config.origin("device")
+    try:
+        parts = parse(spec, said)
+    except DeviceNotFoundError as error:
+        raise DeviceNotFoundError(f"{error}; or {remedy}") from None
+    name = parts.backend
+    if name is not None and name not in names():
+        raise DeviceNotFoundError(
+            f"{said}={spec!r}: there is no backend {name!r}{did_you_mean(name, names())}; the registered ones are "
+            f"{', '.join(names())}; {remedy}"
+        )
+    if name is not None and config.backend not in (None, name):
+        raise ConfigError(
+            f"{said}={spec!r} names backend {name!r}, but {_config.origin('backend')[0]}={config.backend!r}; "
+            f"make them agree, or {remedy}"
+        )
+    return parts
 
 
 def _first_usable() -> str:
@@ -163,21 +209,6 @@ def _runs_on_cuda(name: str) -> bool:
         return any(device.kind == "cuda" for device in get(name).devices())
     except BackendUnavailableError:
         return False
-
-
-def device_backend(name: str | None, *, device_text: str) -> Backend:
-    """The backend for a device specification; the default one where it names none.
-
-    Raises:
-        ConfigError: ``XFERLIB_DEVICE`` and ``XFERLIB_BACKEND`` name different backends.
-    """
-    config = _config.get()
-    if name is not None and device_text == config.device and config.backend not in (None, name):
-        raise ConfigError(
-            f"XFERLIB_DEVICE={device_text!r} names backend {name!r}, but XFERLIB_BACKEND={config.backend!r}; "
-            "make them agree, or name no backend in XFERLIB_DEVICE"
-        )
-    return get(name) if name is not None else default_backend()
 
 
 def _after_fork_in_child() -> None:

@@ -2,13 +2,51 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeAlias, cast
 
+from xferlib._core import blocks
 from xferlib._runtime import peer_names
+from xferlib.errors import DeviceNotFoundError, shown
 
 _interned: dict[tuple[str, str, int], Device] = {}
+_SPEC = re.compile(r"(?:(?P<backend>[A-Za-z_]\w*):)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d{1,4}))?", re.ASCII)
+_INDEX = re.compile(r"\d{1,4}", re.ASCII)
+_KINDS = frozenset({"cpu", "cuda", "sim"})
+
+
+class DeviceParts(NamedTuple):
+    """The parts of a device's text, None for those that it leaves out; a kind without a number is that of 0."""
+
+    backend: str | None
+    kind: str | None
+    number: int | None
+
+
+@functools.lru_cache(maxsize=64)
+def parse(text: str, source: str) -> DeviceParts:
+    """Read ``"torch:cuda:1"``, ``"cuda:1"``, ``"1"``, ``"torch:1"`` or ``"torch"``, a backend's own default device.
+
+    Args:
+        text: A device, which need not exist.
+        source: What to call it in the message.
+
+    Raises:
+        DeviceNotFoundError: It cannot be read.
+    """
+    if _INDEX.fullmatch(text):
+        return DeviceParts(None, None, int(text))
+    match = _SPEC.fullmatch(text)
+    if match is None:
+        raise DeviceNotFoundError(
+            f"{source}={shown(text)} cannot be read; write 'cpu', 'cuda:0' or "
+            "'backend:cuda:0', for instance 'torch:cuda:0'"
+        )
+    if match["backend"] is None and match["kind"] not in _KINDS:
+        return DeviceParts(match["kind"], None, int(match["index"]) if match["index"] else None)
+    return DeviceParts(match["backend"], match["kind"], int(match["index"] or 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +103,7 @@ class Directory(Protocol):
 
     def use(self, device: Device) -> None: ...
 
-    local: Any
-    """Its attribute ``blocks`` is the list of this thread's blocks, of which the last one is the innermost."""
-
     def enter(self, device: Device) -> None: ...
-
-    def leave(self, block: Any) -> None:
-        """Undo what `enter` has done for the innermost block; a no-op for one that has been left."""
 
 
 DeviceName: TypeAlias = "str | int | Device | TorchDevice | CupyDevice"
@@ -82,11 +114,11 @@ directory = cast("Directory", None)
 """`_core.devices` sets it when it is imported, which importing xferlib does."""
 
 
-class Device:
+class Device(blocks.Enterable):
     """A device of a backend: ``cupy:cuda:0``, ``torch:cpu``, ``numpy:cpu``.
 
     Equal devices are the same object. As a context manager it makes an accelerator, and its
-    backend, current for this thread: in xferlib, in the native library, and in each other library
+    backend, current for this thread and asyncio task: in xferlib, in the native library, and in each other library
     of the process that xferlib has met on the same accelerators. A CPU device does nothing there,
     so that the same code runs on both.
 
@@ -97,6 +129,7 @@ class Device:
 
     Raises:
         DeviceNotFoundError: ``spec`` cannot be read, or the device does not exist.
+        BlockError: A block is left twice, by another task, or before one within it.
     """
 
     __slots__ = ("backend", "index", "kind")
@@ -195,25 +228,8 @@ class Device:
         return self
 
     def __enter__(self) -> Device:
-        blocks = directory.local.__dict__.setdefault("blocks", [])
-        depth = len(blocks)
-        try:
-            directory.enter(self)
-        except BaseException:  # an error, or Ctrl-C: the block is not entered
-            if len(blocks) > depth:
-                directory.leave(blocks[-1])
-            raise
+        directory.enter(self)
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        block = directory.local.blocks[-1]  # no call before the next line, behind which Ctrl-C would be raised
-        try:
-            directory.leave(block)
-        except KeyboardInterrupt:
-            directory.leave(block)
-            raise
 
 
 def make_device(backend: str, kind: str, index: int = 0) -> Device:

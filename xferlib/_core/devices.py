@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import functools
-import re
 import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import defaults, registry
+from xferlib._core import blocks, defaults, registry
 from xferlib._core import device as _device
-from xferlib._core.device import Device, DeviceSpec, make_device
+from xferlib._core.device import Device, DeviceSpec, make_device, parse
 from xferlib._core.raw import refuse_device
 from xferlib._runtime import config
-from xferlib.errors import ArgumentError, DeviceNotFoundError, UnsupportedArrayError, did_you_mean, shown
+from xferlib.errors import ArgumentError, DeviceNotFoundError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from xferlib._core.backend import Backend
     from xferlib._core.device import DeviceIdentity, DeviceProperties
-
-_SPEC = re.compile(r"(?:(?P<backend>[A-Za-z_]\w*):)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d{1,4}))?", re.ASCII)
-_INDEX = re.compile(r"\d{1,4}")
-_HOMES = {"cpu": "numpy", "sim": "sim"}
-"""The backends to ask for a kind of device that the default backend has none of."""
-_KINDS = frozenset({"cpu", "cuda", "sim"})
 
 _local = threading.local()
 settle: Callable[[Device], None] | None = None
@@ -62,65 +55,46 @@ class _Directory:
         registry.get(device.backend).at(device).device_synchronize(device)
 
     def use(self, device: Device) -> None:
-        before: list[tuple[Backend, Device]] = []
-        try:
-            _switch(device, before)
-        except BaseException:
-            _use_all(before)
-            raise
-        defaults.use_backend(device.backend)
-
-    local = _local
+        change = _Switch(device)
+        if not blocks.alter(device.backend, (change,)):
+            undo: list[blocks.Undo] = []
+            try:
+                change.make(undo)
+            except BaseException:
+                for each in reversed(undo):
+                    each()
+                raise
+            defaults.use_backend(device.backend)
 
     def enter(self, device: Device) -> None:
-        block = _Block(device, defaults.scope())
-        _local.blocks.append(block)  # first, so that `leave` undoes whatever of the rest has been done
-        if device.kind != "cpu":
-            _switch(device, block.before)
-            defaults.set_scope(device.backend)
-
-    def leave(self, block: _Block) -> None:
-        if block.is_open:
-            if block.device.kind != "cpu":
-                defaults.set_scope(block.scope)
-                _use_all(block.before)
-            block.is_open = False
-            del _local.blocks[-1]
+        if device.kind == "cpu":
+            blocks.enter(device, None)
+        else:
+            blocks.enter(device, device.backend, (_Switch(device),))
 
 
 _device.directory = _Directory()
 
 
-class _Block:
-    """A block of a device in one thread."""
+class _Switch:
+    """Makes a device current in its library, and in each other one that has it."""
 
-    __slots__ = ("before", "device", "is_open", "scope")
-
-    def __init__(self, device: Device, scope: str | None) -> None:
+    def __init__(self, device: Device) -> None:
         self.device = device
-        self.is_open = True
-        self.scope = scope
-        """The default backend before."""
-        self.before: list[tuple[Backend, Device]] = []
-        """The current devices before."""
 
-
-def _switch(device: Device, before: list[tuple[Backend, Device]]) -> None:
-    """Make a device current in its library, and in each other one that has it.
-
-    Args:
-        device: The device.
-        before: Gets what was current, for `_use_all`, before anything is changed.
-    """
-    owner = registry.get(device.backend)
-    after = [(owner, device)]
-    before.append((owner, current_device(owner)))  # so that a later first look does not undo this with XFERLIB_DEVICE
-    for each in registry.loaded():  # some share their current device, so all are asked before any is told
-        here = current_device(each) if each is not owner and each.pinned_domain == owner.pinned_domain else None
-        if here is not None and (there := _same(device, each, here)) is not None:
-            before.append((each, here))
-            after.append((each, there))
-    _use_all(after)
+    def make(self, undo: list[blocks.Undo]) -> None:
+        device = self.device
+        owner = registry.get(device.backend)
+        after = [(owner, device)]
+        # Asked here, so that a later first look does not undo this with XFERLIB_DEVICE.
+        undo.append(functools.partial(owner.device_use, current_device(owner)))
+        for each in registry.loaded():  # some share their current device, so all are asked before any is told
+            here = current_device(each) if each is not owner and each.pinned_domain == owner.pinned_domain else None
+            if here is not None and (there := _same(device, each, here)) is not None:
+                undo.append(functools.partial(each.device_use, here))
+                after.append((each, there))
+        for backend, there in reversed(after):  # the library that was named comes last, where they share
+            backend.device_use(there)
 
 
 def _same(device: Device, backend: Backend, here: Device) -> Device | None:
@@ -131,20 +105,16 @@ def _same(device: Device, backend: Backend, here: Device) -> Device | None:
 
 def _join(backend: Backend) -> None:
     """Make a library that the thread meets within blocks of devices as if it had met it before them."""
-    for block in _local.__dict__.get("blocks", []):
-        if registry.get(block.device.backend).pinned_domain == backend.pinned_domain:
-            here = backend.device_current()
-            if (there := _same(block.device, backend, here)) is not None:
-                block.before.append((backend, here))
-                backend.device_use(there)
-
-
-def _use_all(places: list[tuple[Backend, Device]]) -> None:
-    for backend, device in reversed(places):  # the library that was named comes last, where they share
-        backend.device_use(device)
-
-
-_device.directory = _Directory()
+    for made in blocks.made():
+        for change in made.block.changes:
+            if (
+                isinstance(change, _Switch)
+                and registry.get(change.device.backend).pinned_domain == backend.pinned_domain
+            ):
+                here = backend.device_current()
+                if (there := _same(change.device, backend, here)) is not None:
+                    made.undo.append(functools.partial(backend.device_use, here))
+                    backend.device_use(there)
 
 
 def attribute_name(name: str) -> str:
@@ -165,6 +135,7 @@ def resolve(spec: DeviceSpec, *, backend: Backend | None = None, default: Backen
     """
     if spec is None:
         return current_device(backend or default or defaults.default_backend())
+    blocks.follow()
     name: str | None
     kind: str | None
     index: int | None
@@ -175,7 +146,7 @@ def resolve(spec: DeviceSpec, *, backend: Backend | None = None, default: Backen
             return spec
         name, kind, index = spec.backend, spec.kind, spec.index
     elif isinstance(spec, str):
-        name, kind, index = _parse(spec, "device")
+        name, kind, index = parse(spec, "device")
     elif type(spec) is int:
         name, kind, index = None, None, spec
         if index < 0:
@@ -189,7 +160,7 @@ def resolve(spec: DeviceSpec, *, backend: Backend | None = None, default: Backen
         )
     if name is not None and backend is not None and name != backend.name:
         raise _other_backend(spec, name, backend)
-    owner = backend if backend is not None else _owner(name, kind, text(spec), default)
+    owner = backend if backend is not None else _owner(name, kind, default)
     return _existing(owner, kind, index, spec)
 
 
@@ -236,29 +207,13 @@ def backend_of(device: Device) -> Backend | None:
     return owner.at(device) if device in owner.devices() else None
 
 
-@functools.lru_cache(maxsize=64)
-def _parse(spec: str, source: str) -> tuple[str | None, str | None, int | None]:
-    if _INDEX.fullmatch(spec):
-        return None, None, int(spec)
-    match = _SPEC.fullmatch(spec)
-    if match is None:
-        raise DeviceNotFoundError(
-            f"{source}={shown(spec)} cannot be read; write 'cpu', 'cuda:0' or "
-            "'backend:cuda:0', for instance 'torch:cuda:0'"
-        )
-    if match["backend"] is None and match["kind"] not in _KINDS:  # "torch": that backend's default device
-        return match["kind"], None, int(match["index"]) if match["index"] else None
-    return match["backend"], match["kind"], int(match["index"] or 0)
-
-
-def _owner(name: str | None, kind: str | None, text: str, default: Backend | None) -> Backend:
-    owner = default if default is not None and name is None else defaults.device_backend(name, device_text=text)
-    if name is not None or kind not in _HOMES:
+def _owner(name: str | None, kind: str | None, default: Backend | None) -> Backend:
+    if name is not None:
+        return registry.get(name)
+    owner = default if default is not None else defaults.default_backend()
+    if kind not in defaults.HOMES or any(device.kind == kind for device in owner.devices()):
         return owner
-    for device in owner.devices():
-        if device.kind == kind:
-            return owner
-    return registry.get(_HOMES[kind])
+    return registry.get(defaults.HOMES[kind])
 
 
 def _existing(backend: Backend, kind: str | None, index: int | None, spec: Any, setting: str = "device") -> Device:
@@ -277,7 +232,8 @@ def _existing(backend: Backend, kind: str | None, index: int | None, spec: Any, 
 
 
 def current_device(backend: Backend) -> Device:
-    """The backend's current device for this thread; ``XFERLIB_DEVICE`` at the thread's first look."""
+    """The backend's current device for this thread and task; ``XFERLIB_DEVICE`` at the thread's first look."""
+    blocks.follow()
     try:
         is_seen = backend.name in _local.seen
     except AttributeError:
@@ -287,32 +243,32 @@ def current_device(backend: Backend) -> Device:
         _apply_default(backend)
         _local.seen.add(backend.name)
         _join(backend)
+        if backend.asks_each_thread:
+            backend.hand_out(None)
     return backend.device_current()
 
 
 def _apply_default(backend: Backend) -> None:
+    """Make the environment's device current, if it is one of this backend's.
+
+    NumPy is the host side of every backend, and the CPU and the simulated devices belong to some only: where such a
+    device is not the program's default, the setting is meant for another backend.
+    """
     spec = config.get().device
-    if spec is not None:
-        _check_default(spec)
-    if spec is None or (backend.name == "numpy" and defaults.environment_choice() != "numpy"):
-        return  # NumPy is the host side of every backend: the variable is meant for the other one
+    if spec is None:
+        return
+    name, kind, index = defaults.environment_device()
+    if index is None or name not in (None, backend.name):
+        return
+    is_elsewhere = kind in defaults.HOMES and all(each.kind != kind for each in backend.devices())
+    if (backend.name == "numpy" or is_elsewhere) and defaults.environment_choice() != backend.name:
+        return
+    said, remedy = config.origin("device")
     try:
-        name, kind, index = _parse(spec, "XFERLIB_DEVICE")
-        if name in (None, backend.name):
-            defaults.device_backend(name, device_text=spec)
-            backend.device_use(_existing(backend, kind, index, spec, "XFERLIB_DEVICE"))
+        device = _existing(backend, kind, index, spec, said)
     except DeviceNotFoundError as error:
-        raise DeviceNotFoundError(f"{error} (from the environment: mend or unset XFERLIB_DEVICE)") from None
-
-
-def _check_default(spec: str) -> None:
-    """Refuse a default device that cannot be read, or whose backend does not exist."""
-    name = _parse(spec, "XFERLIB_DEVICE")[0]
-    if name is not None and name not in registry.names():
-        raise DeviceNotFoundError(
-            f"XFERLIB_DEVICE={spec!r}: there is no backend {name!r}{did_you_mean(name, registry.names())}; the "
-            f"registered ones are {', '.join(registry.names())}; mend or unset XFERLIB_DEVICE"
-        )
+        raise DeviceNotFoundError(f"{error}; or {remedy}") from None
+    backend.device_use(device)
 
 
 def device_of(x: Any) -> Device:

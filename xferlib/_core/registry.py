@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from xferlib._core import observe
 from xferlib._runtime import circumstances, leak, shutdown, torch_compile
 from xferlib._runtime.fork import reset_in_child
+from xferlib._runtime.version import install_command
 from xferlib.errors import BackendNotFoundError, BackendUnavailableError, ForkError, did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -31,25 +32,17 @@ ENTRY_POINT_GROUP = "xferlib.backends"
 @dataclass(frozen=True, slots=True)
 class _Spec:
     path: str
-    install: str
-    array_types: tuple[str, ...] = ()
-    install_on_cpu: str = ""
-    """In place of ``install`` where there is no CUDA device."""
+    array_types: tuple[str, ...]
+    extra: str = ""
+    """Of xferlib, which brings the library; empty where that comes with it."""
 
 
 _BUILTIN: dict[str, _Spec] = {
-    "cupy": _Spec("xferlib.backends.cupy:CupyBackend", "pip install 'xferlib[cupy]'", ("cupy.ndarray",)),
-    "torch": _Spec(
-        "xferlib.backends.torch:TorchBackend",
-        "pip install 'xferlib[torch]'",
-        ("torch.Tensor",),
-        "uv pip install --torch-backend=cpu 'xferlib[torch-cpu]'",  # pip would bring gigabytes of CUDA
-    ),
-    "pycuda": _Spec(
-        "xferlib.backends.pycuda:PycudaBackend", "pip install 'xferlib[pycuda]'", ("pycuda.gpuarray.GPUArray",)
-    ),
-    "sim": _Spec("xferlib.sim.backend:SimBackend", "pip install xferlib", ("xferlib.sim.SimArray",)),
-    "numpy": _Spec("xferlib.backends.numpy:NumpyBackend", "pip install numpy", ("numpy.ndarray", "numpy.generic")),
+    "cupy": _Spec("xferlib.backends.cupy:CupyBackend", ("cupy.ndarray",), "cupy"),
+    "torch": _Spec("xferlib.backends.torch:TorchBackend", ("torch.Tensor",), "torch"),
+    "pycuda": _Spec("xferlib.backends.pycuda:PycudaBackend", ("pycuda.gpuarray.GPUArray",), "pycuda"),
+    "sim": _Spec("xferlib.sim.backend:SimBackend", ("xferlib.sim.SimArray",)),
+    "numpy": _Spec("xferlib.backends.numpy:NumpyBackend", ("numpy.ndarray", "numpy.generic")),
 }
 
 
@@ -103,8 +96,18 @@ def get(name: str) -> Backend:
 def library(name: str) -> tuple[str, str]:
     """The module that a registered backend's arrays are from, and the command that installs it; loads neither."""
     spec = _BUILTIN.get(name)
-    dotted = spec.array_types[0] if spec is not None else _entry_points()[name].module
+    dotted = spec.array_types[0] if spec is not None else _module_of(_entry_points()[name])
     return dotted.partition(".")[0], _install(name)
+
+
+def is_installed(name: str) -> bool:
+    """Whether there is a module as `library` names it, which need not work; loads no library."""
+    from importlib import util
+
+    try:
+        return util.find_spec(library(name)[0]) is not None
+    except (ImportError, ValueError):  # a plug-in whose entry point names no module, or one without a specification
+        return True
 
 
 def _load(name: str) -> Backend:
@@ -121,17 +124,37 @@ def _load(name: str) -> Backend:
         factory = _factory(name)
         try:
             backend: Backend = torch_compile.untraced(factory)()  # whose imports torch's tracer would look into
-        except ForkError:
+            _check(name, backend)
+        except (ForkError, KeyboardInterrupt):
             raise
-        except (ImportError, OSError, RuntimeError) as error:
+        except BaseException as error:  # a library may fail in any way, and a plug-in end the program
             failure = _unavailable(name, error)
-            _failed[name] = type(failure), str(failure), str(error)
+            _failed[name] = type(failure), str(failure), _said(error)
             raise failure from error
         _loaded[name] = backend
         forget_types(lambda found: found is None)  # some may be arrays of this one
     if (recorder := observe.active) is not None:
         recorder.met(backend)
     return backend
+
+
+def _check(name: str, backend: Any) -> None:
+    """Refuse what a plug-in has made where the library, which asks each backend that is loaded, would stumble on it."""
+    from xferlib._core.backend import Backend
+    from xferlib._core.capabilities import Capabilities
+
+    if not isinstance(backend, Backend):
+        raise TypeError(f"its entry point makes {shown(backend)}, which is no xferlib.backends.base.Backend")
+    if backend.name != name:
+        raise TypeError(f"its entry point is {name!r}, and the backend's name {shown(backend.name)}: they must agree")
+    if not isinstance(backend.capabilities, Capabilities) or not isinstance(backend.pinned_domain, str):
+        raise TypeError("its attribute capabilities is no Capabilities, or its pinned_domain no str")
+    types = backend.array_types
+    if not isinstance(types, tuple) or not all(isinstance(each, str) for each in types):
+        raise TypeError(f"its array_types is {shown(types)}, which is no tuple of dotted names")
+    devices = backend.devices()
+    if not devices or any(getattr(each, "backend", None) != name for each in devices):
+        raise TypeError(f"its devices() are {shown(devices)}, which are no devices of {name!r}")
 
 
 def loaded() -> tuple[Backend, ...]:
@@ -159,10 +182,11 @@ def _factory(name: str) -> Any:
             raise BackendNotFoundError(
                 f"there is no backend {shown(name)}{near}; the registered ones are {', '.join(names())}"
             )
-        try:
-            return point.load()
-        except (ImportError, AttributeError) as error:
-            raise _unavailable(name, error) from error
+
+        def load() -> Any:  # inside it, since the import may fail in any way
+            return point.load()()
+
+        return load
     module, _, attribute = spec.path.partition(":")
 
     def build() -> Backend:
@@ -172,18 +196,42 @@ def _factory(name: str) -> Any:
     return build
 
 
-def _unavailable(name: str, error: Exception) -> BackendUnavailableError:
+def _unavailable(name: str, error: BaseException) -> BackendUnavailableError:
+    is_absent = name in _BUILTIN or isinstance(error, ImportError)
+    remedy = f"install it with {_install(name)}" if is_absent else f"update or uninstall {_provider(name)}"
     return BackendUnavailableError(
-        f"backend {name!r} cannot run here: {error}; install it with {_install(name)}, or ask `xferlib doctor`"
+        f"backend {name!r} cannot run here: {_said(error)}; {remedy}, or ask `xferlib doctor`"
     )
+
+
+def _said(error: BaseException) -> str:
+    """An error in words, never none: its class where that tells more than the text, or has to stand for it."""
+    try:
+        text = str(error)
+    except Exception:  # of a plug-in's own class
+        text = ""
+    kind = type(error)
+    if text and kind in (ImportError, ModuleNotFoundError, OSError, RuntimeError, BackendUnavailableError):
+        return text
+    return f"{kind.__name__}: {text}" if text else kind.__name__
 
 
 def _install(name: str) -> str:
     spec = _BUILTIN.get(name)
     if spec is not None:
-        return spec.install if not spec.install_on_cpu or cuda_driver_present() else spec.install_on_cpu
-    distribution = getattr(_entry_points()[name], "dist", None)
-    return f"pip install {distribution.name}" if distribution is not None else f"the package that provides {name!r}"
+        is_cpu = name == "torch" and not cuda_driver_present()  # where torch would bring gigabytes of CUDA
+        return install_command("torch-cpu" if is_cpu else spec.extra, cpu_torch=is_cpu)
+    provider = _provider(name)
+    return provider if " " in provider else f"pip install {provider}"
+
+
+def _provider(name: str) -> str:
+    """The distribution that a plug-in is from."""
+    try:
+        found = getattr(getattr(_entry_points()[name], "dist", None), "name", None)
+    except Exception:  # whose metadata cannot be read
+        found = None
+    return found if isinstance(found, str) and found else f"the package that provides {name!r}"
 
 
 def cuda_driver_present() -> bool:
@@ -194,19 +242,38 @@ def cuda_driver_present() -> bool:
         driver = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
         count = ctypes.c_int(0)
         return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
-    except OSError:
+    except (OSError, AttributeError):  # there is none, or something else by its name
         return False
 
 
 def _entry_points() -> dict[str, Any]:
     global _plugins
     if _plugins is None:
-        from importlib.metadata import entry_points  # 34 ms: only when a name or type is not built in
+        from importlib import metadata  # 34 ms: only when a name or type is not built in
 
-        found = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+        try:
+            points = [*metadata.entry_points(group=ENTRY_POINT_GROUP)]
+        except Exception:  # a package whose entry points cannot be read, of this group or another
+            points = [point for each in metadata.distributions() for point in _points_of(each)]
+        found = {point.name: point for point in points}
         if _plugins is None:  # else another thread was faster, and what it found may be in use
             _plugins = found
     return _plugins
+
+
+def _points_of(distribution: Any) -> list[Any]:
+    try:
+        return [*distribution.entry_points.select(group=ENTRY_POINT_GROUP)]
+    except Exception:
+        return []
+
+
+def _module_of(point: Any) -> str:
+    """The module that an entry point names; empty where its text is none."""
+    try:
+        return str(point.module)
+    except Exception:
+        return ""
 
 
 def available_backends() -> dict[str, BackendStatus]:
@@ -214,15 +281,20 @@ def available_backends() -> dict[str, BackendStatus]:
 
     Loads each backend, and so imports its library.
     """
-    return {name: status(name) for name in names()}
+    found = {}
+    for name in names():
+        try:
+            found[name] = status(name)
+        except Exception as error:  # of a library that was lost meanwhile
+            found[name] = BackendStatus(name, False, _said(error), _install(name))
+    return found
 
 
 def status(name: str) -> BackendStatus:
     try:
         backend = get(name)
     except (BackendUnavailableError, ForkError) as error:
-        reason = str(error.__cause__ or error)
-        return BackendStatus(name, False, reason, _install(name))
+        return BackendStatus(name, False, _said(error.__cause__ or error), _install(name))
     return BackendStatus(name, True, "", _install(name), tuple(str(device) for device in backend.devices()))
 
 
@@ -290,7 +362,8 @@ def _plugin_backends(cls: type) -> Iterator[Backend]:
     """The plug-ins that a class may belong to: others would import a library only to look at a type."""
     roots = {base.__module__.partition(".")[0] for base in cls.__mro__}
     for name, point in _entry_points().items():
-        is_near = point.module.partition(".")[0] in roots or name in sys.modules or point.module in sys.modules
+        module = _module_of(point)
+        is_near = module.partition(".")[0] in roots or name in sys.modules or module in sys.modules
         if name not in _BUILTIN and (name in _loaded or is_near):
             try:
                 yield get(name)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from xferlib._core import devices, observe, registry
+from xferlib._core import blocks, devices, observe, registry
 from xferlib._core.device import Device, DeviceSpec
 from xferlib._core.ordering import capture
 from xferlib._core.ordering.bound import ProcessBound
@@ -23,12 +21,11 @@ if TYPE_CHECKING:
     from xferlib._core.ordering.graph import CaptureBlock
     from xferlib._core.raw import RawStream
 
-_local = threading.local()
 
-
-class Stream(ProcessBound):
+class Stream(ProcessBound, blocks.Enterable):
     """A queue of work on one device; ``with stream:`` makes it current, in the native library too.
 
+    The block belongs to the asyncio task that enters it: others in the same thread keep theirs while it waits.
     On a CPU every operation is complete when it returns, and a stream is a formality.
 
     Args:
@@ -39,6 +36,7 @@ class Stream(ProcessBound):
     Raises:
         DeviceNotFoundError: The device does not exist.
         ArgumentError: ``priority`` is no int.
+        BlockError: A block is left twice, by another task, or before one within it.
     """
 
     __slots__ = ("__weakref__", "_backend", "_raw", "device")
@@ -219,43 +217,17 @@ class Stream(ProcessBound):
             transfer.settle()
 
     def __enter__(self) -> Stream:
-        stack: list[tuple[Device, RawStream]] = _local.__dict__.setdefault("stack", [])
-        before = devices.current_device(self._backend) if self._backend.capabilities.streams else self.device
-        current = self._backend.stream_current(self.device)
-        stack += [(before, current)]
-        try:
-            if before is not self.device:
-                self._backend.device_use(self.device)
-            self._backend.stream_use(self._raw)
-        except BaseException:
-            self._leave(before, current)
-            del stack[-1]
-            raise
+        blocks.enter(self, None, (_Choice(self._backend, self._raw),))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        stack: list[tuple[Device, RawStream]] = _local.stack
-        before, current = stack[-1]
-        try:
-            self._leave(before, current)
-        except KeyboardInterrupt:
-            self._leave(before, current)
-            raise
-        finally:
-            del stack[-1]
-
-    def _leave(self, before: Device, current: RawStream) -> None:
-        self._backend.stream_use(current)
-        if before is not self.device:
-            self._backend.device_use(before)
-
     def use(self) -> Stream:
-        """Make this stream, and its device, current for this thread from now on: ``with`` without an end."""
-        if self._backend.capabilities.streams and devices.current_device(self._backend) is not self.device:
-            self._backend.device_use(self.device)
-        self._backend.stream_use(self._raw)
+        """Make this stream, and its device, current for this thread from now on: ``with`` without an end.
+
+        In a block it is current until the block ends.
+        """
+        change = _Choice(self._backend, self._raw)
+        if not blocks.alter(None, (change,)):
+            change.make([])
         return self
 
     @property
@@ -283,8 +255,25 @@ class Stream(ProcessBound):
         return stream_text(self._raw.handle, self.device)
 
 
+class _Choice:
+    """Makes a stream, and its device, the library's current ones."""
+
+    def __init__(self, backend: Backend, stream: RawStream) -> None:
+        self._backend = backend
+        self._stream = stream
+
+    def make(self, undo: list[blocks.Undo]) -> None:
+        backend, device = self._backend, self._stream.device
+        if backend.capabilities.streams and (before := devices.current_device(backend)) is not device:
+            undo.append(functools.partial(backend.device_use, before))
+            backend.device_use(device)
+        undo.append(functools.partial(backend.stream_use, backend.stream_current(device)))
+        backend.stream_use(self._stream)
+
+
 def current_stream(device: DeviceSpec = None) -> Stream:
-    """The native library's current stream on a device, for this thread."""
+    """The native library's current stream on a device, for this thread and task."""
     target = devices.get_device(device)
+    blocks.follow()
     backend = registry.get(target.backend).at(target)
     return Stream._of(backend.stream_current(target), backend)

@@ -226,7 +226,7 @@ class PinnedPool(ProcessBound):
         if self.when_full == "raise" or drain is None:
             raise PinnedMemoryError(
                 f"{size} pinned bytes do not fit: {in_use} of at most {self._limit} are in use; release pinned "
-                "arrays, or raise XFERLIB_PINNED_LIMIT (max_bytes of the pool)"
+                "arrays, or raise XFERLIB_PINNED_LIMIT (configure's pinned_limit, or max_bytes of the pool)"
             )
         for event in drain.events:
             self._backend.event_synchronize(event)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib._core import blocks
 from xferlib._memory.domains import PerDomain
 from xferlib._runtime.interrupts import deferred
 from xferlib.errors import LayoutError
@@ -140,6 +141,8 @@ class pin:  # noqa: N801 - reads as a verb: `with pin(array):`
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if not self._held:
+            raise blocks.not_entered(self)
         held = self._held.pop()
         if held:
             self._await_copies()

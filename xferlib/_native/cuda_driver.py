@@ -22,9 +22,10 @@ def answer(library: str = LIBRARY) -> dict[str, Any]:
     """The driver's version and devices; ``absent`` or ``status`` where there is none to ask."""
     try:
         driver = ctypes.CDLL(library)
-    except OSError as error:
+        start = driver.cuInit
+    except (OSError, AttributeError) as error:  # there is none, or something else by its name
         return {"absent": str(error)}
-    if status := driver.cuInit(0):
+    if status := start(0):
         return {"status": status}
     version, count = ctypes.c_int(0), ctypes.c_int(0)
     driver.cuDriverGetVersion(ctypes.byref(version))

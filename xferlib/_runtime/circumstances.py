@@ -11,7 +11,7 @@ import itertools
 number = [1]
 """The current number; never one that was there before."""
 scopes: list[None] = []
-"""Not empty once a block has chosen a backend: from then on asynchronous tasks may have a default each."""
+"""Not empty once a block has been entered: from then on asynchronous tasks may have their own backend and stream."""
 
 _numbers = itertools.count(2)
 

@@ -84,7 +84,7 @@ class Config:
     )  # fmt: skip
     device: str | None = _variable(
         "XFERLIB_DEVICE", str, None,
-        "Default device: 'cpu', 'cuda:1', '1' or 'torch:cuda:1'. Unset: the library's current device.",
+        "Default device: 'cpu', 'cuda:1', '1', 'torch:cuda:1' or a backend alone. Unset: the library's current device.",
     )  # fmt: skip
     pinned_limit: int = _variable(
         "XFERLIB_PINNED_LIMIT", parse_nbytes, 0,
@@ -115,6 +115,11 @@ class Config:
     torch_float: str = _variable(
         "XFERLIB_TORCH_FLOAT", _one_of("float64", "torch"), "float64",
         "Floats that the namespace of tensors makes where no dtype is given: float64 as NumPy, or torch's own default.",
+    )  # fmt: skip
+    torch_operators: str | None = _variable(
+        "XFERLIB_TORCH_OPERATORS", _one_of("numpy", "torch"), None,
+        "'numpy': tensors have NumPy's operators and indexing in each thread that uses xferlib; 'torch': their own. "
+        "Unset: their own, and a warning once where torch is the default and no line of the program names it.",
     )  # fmt: skip
     sim: str = _variable(
         "XFERLIB_SIM", _one_of("raise", "log", "off"), "raise",
@@ -212,6 +217,8 @@ def _warn_of_elsewhere(environ: Mapping[str, str]) -> None:
 
 _lock = threading.RLock()
 _config: Config | None = None
+_environment: Config | None = None
+"""The configuration as the environment gave it."""
 
 
 def get() -> Config:
@@ -221,14 +228,33 @@ def get() -> Config:
 
 
 def _load() -> Config:
-    global _config
+    global _config, _environment
     with _lock:
         if _config is not None:
             return _config
-        loaded = _config = _read(os.environ)
+        loaded = _config = _environment = _read(os.environ)
         circumstances.changed()
     _warn_of_elsewhere(os.environ)
     return loaded
+
+
+watchers: dict[str, Callable[[], None]] = {}
+"""Called after `configure` has given a setting of that name another value."""
+
+
+def is_by_program(name: str) -> bool:
+    """Whether `configure` has given a setting its value, and not the environment."""
+    return bool(getattr(_config, name, None) != getattr(_environment, name, None))
+
+
+def origin(name: str) -> tuple[str, str]:
+    """A setting's name for messages, and the remedy: its variable's, or those of `configure` if that came later."""
+    setting = next(each for each in fields(Config) if each.name == name)
+    if not is_by_program(name):
+        variable = setting.metadata["variable"]
+        return variable, f"mend or unset {variable}"
+    default = "" if setting.default == frozenset() else setting.default
+    return f"xferlib.configure: {name}", f"give xferlib.configure another {name}, or {name}={default!r}"
 
 
 def configure(**settings: Any) -> Config:
@@ -251,6 +277,9 @@ def configure(**settings: Any) -> Config:
     with _lock:
         _config = replace(before, **checked)
         circumstances.changed()
+    for name, value in checked.items():
+        if name in watchers and value != getattr(before, name):
+            watchers[name]()
     return before
 
 

@@ -331,8 +331,9 @@ def refuse_slow(found: Plan, nbytes: int, call: str) -> None:
         SlowPathError: The transfer would be staged.
     """
     if found.is_slow and "pageable" in config.get().strict:
+        given = " (given to xferlib.configure)" if config.is_by_program("strict") else ""
         raise SlowPathError(
-            f"{call}: {nbytes} bytes of pageable memory would be staged, and XFERLIB_STRICT=pageable refuses "
+            f"{call}: {nbytes} bytes of pageable memory would be staged, and XFERLIB_STRICT=pageable{given} refuses "
             "that; make the array with pinned_empty() or pinned_array(x)"
         )
 

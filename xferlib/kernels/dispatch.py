@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xferlib._core import observe
+from xferlib._core import blocks, observe
+from xferlib._runtime import circumstances
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
@@ -71,6 +72,8 @@ class Dispatch:
 
     def call(self, *args: Any, out: Any = None, size: int | None = None, **keywords: Any) -> Any:
         """The call of an `ElementwiseKernel`."""
+        if circumstances.scopes:
+            blocks.follow()
         if self._captured is not None:
             return self._call_for_captured(self._captured, args, out, size, keywords)
         if keywords and isinstance(self._definition, SnippetDefinition) and not options.NAMES.isdisjoint(keywords):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, overload
 
 import numpy as np
 
-from xferlib._core import defaults, devices, observe, registry
+from xferlib._core import blocks, defaults, devices, observe, registry
 from xferlib._core.observe import Kind
 from xferlib._core.stream import Stream
 from xferlib._runtime.checks import MadeBy, refuse_keyword, refuse_no_flag
@@ -194,6 +194,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
             UnsupportedError: The arrays are on a CPU, and the kernel has no ``cpu=``.
             KernelCompileError: NVRTC refused the source.
         """
+        blocks.follow()
         if named or others or args is _OMITTED:
             given = [each for each in (grid, block, args, *others) if each is not _OMITTED]
             grid, block, args, shared_nbytes = self._arranged(given, shared_nbytes, named)

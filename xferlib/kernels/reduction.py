@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
 
+from xferlib._core import blocks
 from xferlib._core.array import ArrayInfo
 from xferlib._runtime.checks import MadeBy, flag
 from xferlib.errors import KernelShapeError, KernelTypeError
@@ -85,6 +86,7 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
             LayoutError: An output of another shape or dtype, or read-only.
             MixedBackendsError, MixedDevicesError: Arrays of two backends or devices.
         """
+        blocks.follow()
         key = None if self._open else self._key(args, axis, keepdims)  # the output's dtype may be another each time
         call = self._ready.get(key)
         if call is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._core import registry
+from xferlib._core import blocks, registry
 from xferlib._runtime.checks import MadeBy, refuse_no_flag
 from xferlib.errors import KernelShapeError, KernelTypeError
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
@@ -75,6 +75,7 @@ class ScanKernel(metaclass=MadeBy, by="scan"):
             KernelTypeError: ``x`` is no array; ``segments`` is not of bool; no neutral element for ``exclusive``.
             LayoutError: ``out`` of another shape or dtype, or ``x`` not in C order.
         """
+        blocks.follow()
         refuse_no_flag(exclusive, f"{self.name}(): exclusive")
         count = self._check(x, segments)
         if exclusive and self._shift is None:

@@ -5,7 +5,7 @@
     class TestMine(xferlib.testing.BackendConformance):
         backend = "mine"
 
-`strategies` need Hypothesis, and the suite needs pytest too (``pip install 'xferlib[test]'``); the assertions need
+`strategies` need Hypothesis, and the suite needs pytest too (xferlib's extra ``test``); the assertions need
 neither. Names are imported when they are first used.
 """
 

@@ -46,7 +46,12 @@ def configured(environ: Mapping[str, str] | None = None, /, **settings: Any) -> 
         ConfigError: No such setting, or a value that it cannot have; nothing has changed.
     """
     before = config.get() if environ is None else config._read(environ)
-    with replaced(config, "_config", before), replaced(defaults, "_process_choice", defaults._process_choice):
+    given = config._environment if environ is None else before
+    with (
+        replaced(config, "_config", before),
+        replaced(config, "_environment", given),
+        replaced(defaults, "_process_choice", defaults._process_choice),
+    ):
         config.configure(**settings)
         yield config.get()
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from xferlib._runtime.version import install_command
 from xferlib.errors import (
     ArgumentError,
     BackendUnavailableError,
@@ -20,7 +21,6 @@ from xferlib.errors import (
     shown,
 )
 
-EXTRA = "pip install 'xferlib[safetensors]'"
 BITS = {"bfloat16": np.dtype("int16")}
 """Dtypes that NumPy has not, and the integers of their bits."""
 _STRUCTURE = "xferlib"
@@ -42,7 +42,9 @@ def library() -> ModuleType:
     try:
         return importlib.import_module("safetensors")
     except ImportError as error:
-        raise BackendUnavailableError(f"files of safetensors need the package safetensors: {EXTRA}") from error
+        raise BackendUnavailableError(
+            f"files of safetensors need the package safetensors: {install_command('safetensors')}"
+        ) from error
 
 
 def check(name: str, dtype: str) -> None:

@@ -19,6 +19,7 @@ from xferlib._api.trace.timeline import (
 )
 from xferlib._api.trace.timeline_rows import TITLES, TimelineRow, rows_of, size_text
 from xferlib._core.observe import Kind
+from xferlib._runtime.version import install_command
 from xferlib.errors import UnsupportedError
 
 COLOURS = {
@@ -61,7 +62,7 @@ def plot(found: Recorded, path: Path, *, title: str, start_s: float | None, end_
     try:
         import matplotlib as mpl
     except ImportError:
-        raise UnsupportedError("a picture needs matplotlib: pip install 'xferlib[trace]'") from None
+        raise UnsupportedError(f"a picture needs matplotlib: {install_command('trace')}") from None
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 

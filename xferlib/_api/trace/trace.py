@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from xferlib._api.trace import notes
 from xferlib._api.trace.recorder import EventRecorder, closed, opened
 from xferlib._api.trace.timeline import Numbers, Recorded, TraceOperation
-from xferlib._core import observe, pending, raw, registry
+from xferlib._core import blocks, observe, pending, raw, registry
 from xferlib._core.observe import Kind
 from xferlib._core.ordering import copy_streams
 from xferlib._core.stream import Stream, current_stream
@@ -92,10 +92,10 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._recorder is not None
-        assert self._recording is not None
         if os.getpid() != self._pid:
             return
+        if self._recorder is None or self._recording is None or not self._is_open:
+            raise blocks.not_entered(self)
         try:
             if error is None:
                 pending.settle_all()
@@ -257,7 +257,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         """Draw rows for the host's calls, for staging, then for the copies and kernels of each device and stream.
 
         Args:
-            path: ``.png``, ``.svg`` or ``.pdf``; needs matplotlib (``pip install 'xferlib[trace]'``).
+            path: ``.png``, ``.svg`` or ``.pdf``; needs matplotlib, which xferlib's extra ``trace`` brings.
             title: Above the picture.
             start_s, end_s: What part of the block to show; from the first operation to the last if omitted.
             dark: Whether the picture is for a dark page.

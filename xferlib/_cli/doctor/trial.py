@@ -16,8 +16,13 @@ _SMALL, _STAGED, _PINNED = 4 << 10, 4 << 20, 16 << 20
 """Bytes of arrays that travel in one driver call, through the staging buffers, and from pinned memory."""
 
 
-def answer(name: str) -> dict[str, Any]:
-    """The backend's devices, each with what went wrong on it, by what was tried."""
+def answer(name: str = "") -> dict[str, Any]:
+    """The backend's devices, each with what went wrong on it, by what was tried; without a name the default device."""
+    if not name:
+        try:
+            return {"device": str(xl.device_of(xl.to_device(np.ones(1))))}
+        except XferError as error:
+            return {"reason": str(error)}
     status = registry.status(name)
     if not status.is_available:
         return {"reason": status.reason, "install": status.install}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from xferlib._cli.doctor import child
 from xferlib._cli.doctor.finding import Finding, fine, note, problem, slow
 from xferlib._cli.doctor.machine import InspectedMachine
-from xferlib._cli.doctor.variables import usable
+from xferlib._cli.doctor.variables import CHOICES, choice, usable
 from xferlib._core import registry
+from xferlib._runtime.version import install_command
 
 _ON_CUDA = ("cupy", "torch", "pycuda")
 
@@ -19,8 +19,13 @@ def findings(machine: InspectedMachine, chosen: Sequence[str], report: Callable[
     """The backends in turn, those of them that are installed; ``report`` is told which one is tried."""
     environ = usable(machine.environ)
     on_cuda = []
+    given = {name: machine.environ[name] for name in CHOICES if machine.environ.get(name, "").strip()}
+    if given and not any(choice(machine.environ)):
+        report("trying the default device")
+        text = ", ".join(f"{name}={value}" for name, value in given.items())
+        yield from _default(text, child.answer("trial", environ={**environ, **given}))
     for name in chosen:
-        if importlib.util.find_spec(registry.library(name)[0]) is None:
+        if not registry.is_installed(name):
             yield fine(f"{name} is not installed ({registry.library(name)[1]})")
             continue
         report(f"trying {name}")
@@ -32,11 +37,25 @@ def findings(machine: InspectedMachine, chosen: Sequence[str], report: Callable[
         yield slow(
             f"this machine has {machine.cuda_count} CUDA device(s), and no backend that runs on them",
             "Programs run on the CPU.",
-            "pip install 'xferlib[cupy]'",
+            install_command("cupy"),
         )
     if len(on_cuda) > 1:
         report(f"trying {', '.join(on_cuda)} together")
         yield _shared(on_cuda, child.answer("together", *on_cuda, environ=environ))._replace(check="contexts")
+
+
+def _default(given: str, answer: dict[str, Any]) -> Iterator[Finding]:
+    """The default device as the variables choose it."""
+    wrong = answer.get("problem") or answer.get("reason")
+    if wrong is None:
+        yield fine(f"{given}: the default device is {answer['device']}")
+    else:
+        remedy = "Mend or unset the variables." if "problem" in answer else wrong.rpartition("; ")[2]
+        yield problem(
+            f"with {given} the first call fails: {wrong}",
+            "Calls that name no device themselves fail.",
+            f"{remedy[:1].upper()}{remedy[1:]}",
+        )
 
 
 def _judged(machine: InspectedMachine, name: str, answer: dict[str, Any]) -> Iterator[Finding]:

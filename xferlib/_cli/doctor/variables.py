@@ -7,12 +7,14 @@ from dataclasses import fields
 
 from xferlib._cli.doctor.finding import PROBLEM, Finding, fine, note, problem, slow
 from xferlib._cli.doctor.machine import InspectedMachine, usable_cores
-from xferlib._core import registry
+from xferlib._core import defaults, registry
 from xferlib._runtime import config
-from xferlib.errors import ConfigError, did_you_mean
+from xferlib.errors import ConfigError, XferError, did_you_mean
 
 _PREFIX = "XFERLIB_"
 _OFF = ("", "0")
+CHOICES = ("XFERLIB_BACKEND", "XFERLIB_DEVICE")
+"""The variables that choose the default."""
 _KNOWN = {setting.metadata["variable"]: setting for setting in fields(config.Config)}
 
 
@@ -33,7 +35,7 @@ def usable(environ: Mapping[str, str]) -> dict[str, str]:
         *config.elsewhere(environ),
         *(name for name in _KNOWN if _error(name, environ)),
     }
-    broken |= {"XFERLIB_BACKEND", "XFERLIB_DEVICE"}
+    broken |= set(CHOICES)
     return {name: value for name, value in environ.items() if name not in broken}
 
 
@@ -73,12 +75,29 @@ def _values(environ: Mapping[str, str]) -> Iterator[Finding]:
                 "Programs that use xferlib stop at its first call, with a ConfigError.",
                 f"{remedy[:1].upper()}{remedy[1:]}.",
             )
+    yield from choice(environ)
+
+
+def choice(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Faults of the variables that choose the default; loads no backend."""
     backend, names = environ.get("XFERLIB_BACKEND", "").strip(), registry.names()
     if backend.isidentifier() and backend not in names:
         yield problem(
             f"XFERLIB_BACKEND={backend!r} names no backend{did_you_mean(backend, names)}",
             "Calls that name no backend themselves fail with a BackendNotFoundError.",
             f"Set it to one of {', '.join(names)}, or unset it.",
+        )
+        return
+    try:
+        defaults.environment_device(
+            config.Config(backend=backend or None, device=environ.get("XFERLIB_DEVICE", "").strip() or None)
+        )
+    except XferError as error:
+        fact, _, remedy = str(error).rpartition("; ")
+        yield problem(
+            fact,
+            f"Calls that name no device themselves fail with a {type(error).__name__}.",
+            f"{remedy[:1].upper()}{remedy[1:]}.",
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from xferlib._cli.doctor.finding import PROBLEM, Finding, fine, note, problem, slow
 from xferlib._cli.doctor.machine import InspectedMachine
+from xferlib._runtime.version import install_command
 
 _RUNTIME_EXTRAS = frozenset({"cuda", "cupy", "torch", "torch-cpu", "pycuda", "pycuda-math", "dask", "mpi"})
 _CUPY = re.compile(r"cupy(?:-cuda(?P<major>\d\d)x|-rocm.*)?")
@@ -100,7 +101,7 @@ def _together(installed: dict[str, str]) -> Iterator[Finding]:
         yield problem(
             f"torch {installed['torch']} is installed, and array-api-compat is not",
             "get_array_module of a tensor fails: its namespace is made of it.",
-            "pip install 'xferlib[torch-cpu]'",
+            install_command("torch-cpu", cpu_torch=True),
         )
     compiler, headers = installed.get("nvidia-cuda-nvrtc"), installed.get("nvidia-cuda-runtime")
     if compiler and headers and _pair(compiler) != _pair(headers):

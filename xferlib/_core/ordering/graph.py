@@ -14,7 +14,7 @@ import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from xferlib._core import observe
+from xferlib._core import blocks, observe
 from xferlib._core.observe import Kind
 from xferlib._core.ordering.bound import ProcessBound
 from xferlib._core.raw import Capture, opened
@@ -181,6 +181,10 @@ class CaptureBlock:
         self._stream = stream
         self._backend = backend
         self._raw = raw
+        self._capture: Capture | None = None
+
+    def __repr__(self) -> str:
+        return f"<capture of {self._stream!r}>"
 
     def __enter__(self) -> Graph:
         self._check()
@@ -209,6 +213,9 @@ class CaptureBlock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         work, is_empty = None, False
+        capture = self._capture
+        if capture is None or not capture.is_open:
+            raise blocks.not_entered(self)
         with deferred:
             try:
                 self._stream.__exit__(kind, error, trace)
@@ -217,7 +224,7 @@ class CaptureBlock:
                     run = self._end()
                     if error is None:
                         is_empty = run is None
-                        work = _GraphWork(self._backend, run or _nothing, self._capture.kept)
+                        work = _GraphWork(self._backend, run or _nothing, capture.kept)
                 except Exception:
                     if error is None:  # else that one tells more
                         raise
@@ -244,6 +251,7 @@ class CaptureBlock:
         try:
             return self._backend.capture_end(self._raw)
         finally:
+            assert self._capture is not None
             self._capture.close()
 
     def _check(self) -> None:

@@ -9,6 +9,7 @@ static _Thread_local struct { /* of a thread of the system */
     unsigned long long asked, settled; /* the circumstances in which the answers were given */
     int may_skip, end;
     PyObject *scope;
+    PyObject *blocks, *moves; /* those that were made true here, and the number of then */
 } mine;
 
 unsigned long long xf_circumstances(void)
@@ -124,6 +125,27 @@ void xf_forget_line(const line *l)
 {
     Py_XDECREF(l->named);
     Py_XDECREF(l->device);
+}
+
+/* Make the thread's devices and streams those of its context, once a block has chosen any. */
+int xf_follow(void)
+{
+    PyObject *blocks;
+    if (!PyList_Size(front.scopes))
+        return 1;
+    blocks = PyObject_CallNoArgs(front.scope);
+    if (blocks && (blocks != mine.blocks || PyList_GetItem(front.moves, 0) != mine.moves)) {
+        Py_DECREF(blocks);
+        blocks = PyObject_CallNoArgs(front.follow);
+        if (blocks) {
+            Py_XDECREF(mine.blocks);
+            Py_XDECREF(mine.moves);
+            mine.blocks = Py_NewRef(blocks);
+            mine.moves = Py_XNewRef(PyList_GetItem(front.moves, 0));
+        }
+    }
+    Py_XDECREF(blocks);
+    return blocks != NULL;
 }
 
 /* Whether the device that was the thread's is no longer: the library has another now. */

@@ -11,6 +11,7 @@ int xf_is_answered(PyObject *question, int if_none);
 int xf_is_at_hand(const end *e, line *l);
 int xf_read_line(PyObject *stream, line *l);
 void xf_forget_line(const line *l);
+int xf_follow(void);
 end *xf_default_end(void);
 end *xf_find_end(PyObject *device);
 end *xf_resolved_end(PyObject *device, PyObject *backend);

@@ -79,6 +79,8 @@ static PyObject *to_device(PyObject *self, PyObject *const *given, Py_ssize_t co
     PyObject *out = NULL, *device = NULL, *backend = NULL, *dtype = NULL, *stream = NULL, *done = NULL;
     line l = {0};
     (void)self;
+    if (!xf_follow())
+        return NULL;
     if (is_usual(given, count, names, 1, &out, &device, &backend, &dtype, &stream) && xf_read_line(stream, &l))
         done = xf_sent(given[0], device, backend, out, dtype, &l);
     xf_forget_line(&l);
@@ -90,6 +92,8 @@ static PyObject *to_host(PyObject *self, PyObject *const *given, Py_ssize_t coun
     PyObject *out = NULL, *pinned = NULL, *dtype = NULL, *stream = NULL, *done = NULL;
     line l = {0};
     (void)self;
+    if (!xf_follow())
+        return NULL;
     if (is_usual(given, count, names, 0, &out, &pinned, NULL, &dtype, &stream) && !(pinned && out) && xf_read_line(stream, &l))
         done = xf_fetched(given[0], out, pinned != NULL, dtype, &l);
     xf_forget_line(&l);

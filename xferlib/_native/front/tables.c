@@ -26,6 +26,7 @@ typedef struct {
 static const field objects[] = {
     {"number", offsetof(struct tables, number)},       {"scopes", offsetof(struct tables, scopes)},
     {"scope", offsetof(struct tables, scope)},         {"may_skip", offsetof(struct tables, may_skip)},
+    {"moves", offsetof(struct tables, moves)},         {"follow", offsetof(struct tables, follow)},
     {"settle", offsetof(struct tables, settle)},       {"introduce", offsetof(struct tables, introduce)},
     {"resolve", offsetof(struct tables, resolve)},     {"to_device", offsetof(struct tables, to_device)},
     {"to_host", offsetof(struct tables, to_host)},     {"ndarray", offsetof(struct tables, ndarray)},

@@ -105,8 +105,10 @@ typedef void (*host_copy)(const Layout *, char *, char *, int64_t, int, int64_t,
 
 struct tables {
     PyObject *number; /* list of the number of the circumstances */
-    PyObject *scopes; /* list that is empty while no block has ever chosen a backend */
-    PyObject *scope;  /* () -> the backend that a block chose, or None */
+    PyObject *scopes; /* list that is empty while no block has ever been entered */
+    PyObject *scope;  /* () -> the blocks around the call */
+    PyObject *moves;  /* list of a number, another one after each change of the blocks that a thread is in */
+    PyObject *follow; /* () -> the blocks around the call, which it makes true in the thread */
     PyObject *may_skip, *settle, *introduce, *resolve;
     PyObject *to_device, *to_host; /* the general ones */
     PyObject *ndarray, *device, *stream; /* types */

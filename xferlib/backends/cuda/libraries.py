@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xferlib._runtime.version import install_command
 from xferlib.backends.device_math import DeviceMath
 from xferlib.errors import DeviceMemoryError, KernelError, UnsupportedError, XferError
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from xferlib._core.array import Array, ArrayInfo
     from xferlib._core.raw import RawStream
 
-EXTRA = "pip install 'xferlib[pycuda-math]'"
 DATA_TYPES = {"float32": 0, "float64": 1, "float16": 2, "complex64": 4, "complex128": 5}
 """``cudaDataType`` of each dtype."""
 _LIBRARIES = {"cublas": "cuBLAS", "cusolverDn": "cuSOLVER", "cufft": "cuFFT"}
@@ -62,7 +62,7 @@ def failure(library: str, name: str, error: Exception) -> Exception:
     if any(each in str(error) for each in _TOO_LITTLE):
         return DeviceMemoryError(f"{told}; free device arrays, or compute with fewer at a time")
     if isinstance(error, RuntimeError):  # nvmath found no library, or no such function in it
-        return UnsupportedError(f"{told}; install the library: {EXTRA}")
+        return UnsupportedError(f"{told}; install the library: {install_command('pycuda-math')}")
     return KernelError(f"{told}; `xferlib info` shows the driver and the devices")
 
 

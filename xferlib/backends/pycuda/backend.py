@@ -25,6 +25,7 @@ from xferlib._core.raw import RawStream
 from xferlib._native import driver_calls
 from xferlib._runtime import shutdown
 from xferlib._runtime.fork import reset_in_child
+from xferlib._runtime.version import install_command
 from xferlib.backends.cuda import driver as calls
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.libraries import load_bindings
@@ -103,7 +104,7 @@ class PycudaBackend(CudaBackend):
         why={
             "foreign_streams": "PyCUDA cannot adopt a stream made elsewhere as its own",
             "native_current_stream": "PyCUDA's own operations always run on the default stream",
-            "math": "nvmath-python (cuBLAS, cuSOLVER, cuFFT) is not installed: pip install 'xferlib[pycuda-math]'",
+            "math": f"nvmath-python (cuBLAS, cuSOLVER, cuFFT) is not installed: {install_command('pycuda-math')}",
         },
     )  # fmt: skip
 
@@ -113,7 +114,6 @@ class PycudaBackend(CudaBackend):
         self._pools: dict[int, DriverPool] = {}
         self._default_index = _ordinal(pycuda.autoprimaryctx.device)
         self._shared = {self._default_index: pycuda.autoprimaryctx.context}
-        self._main_thread = threading.get_ident()
         self._has_ended = False
         atexit.register(self._end)  # before PyCUDA's own handler, which pops the context that it has pushed
         reset_in_child(_leave_parent)
@@ -169,10 +169,11 @@ class PycudaBackend(CudaBackend):
         return self._devices[self._default_index if pushed is None else pushed.index]
 
     def device_use(self, device: Device) -> None:
-        if self._has_ended or (self.device_current() is device and self._is_pushed()):
+        is_pushed = self._is_pushed()
+        if self._has_ended or (self.device_current() is device and is_pushed):
             return
         self._local.pushed = None  # pops before it pushes: one entry a thread
-        if device.index != self._default_index or not self._is_pushed():
+        if device.index != self._default_index or not self._has_base():
             self._local.pushed = _Pushed(device.index, self._context_object(device.index))
 
     def _end(self) -> None:
@@ -199,11 +200,20 @@ class PycudaBackend(CudaBackend):
             self._local.pushed = _Pushed(device.index, self._context_object(device.index))
 
     def _is_pushed(self) -> bool:
-        """Whether PyCUDA has a context in this thread: its module pushed one in the thread that imported it."""
-        return threading.get_ident() == self._main_thread or getattr(self._local, "pushed", None) is not None
+        """Whether PyCUDA has a context in this thread."""
+        return self._has_base() or getattr(self._local, "pushed", None) is not None
+
+    def _has_base(self) -> bool:
+        """Whether it has one that is not ours: its module pushes one in the thread that imports it."""
+        try:
+            return self._local.has_base  # type: ignore[no-any-return]
+        except AttributeError:  # asked before the first push in each thread
+            found: bool = pycuda.driver.Context.get_current() is not None
+            self._local.has_base = found
+            return found
 
     def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
-        if threading.get_ident() != self._main_thread:
+        if not self._is_pushed():
             self._push(device)
         strides, nbytes = arrays.packed(shape, dtype.itemsize)
         if not nbytes:
@@ -222,7 +232,7 @@ class PycudaBackend(CudaBackend):
     def _empty_elsewhere(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
     ) -> Array:
-        if threading.get_ident() != self._main_thread:
+        if not self._is_pushed():
             self._push(self.device_current())
         with self.inside(device):  # the driver alone allocates: PyCUDA's stack of contexts, which is slow, stays
             return self._empty_in_order(shape, dtype, device, stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -9,10 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from xferlib._core import defaults, registry
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
 from xferlib._core.raw import RawStream
+from xferlib._runtime import config
+from xferlib._runtime.callsite import user_site
 from xferlib.backends.host import WHY_HOST, HostBackend, no_memory, over
 from xferlib.backends.torch import autograd
 from xferlib.backends.torch.tensors import (
@@ -32,8 +36,53 @@ from xferlib.backends.torch.tensors import (
     steps,
     view,
 )
+from xferlib.errors import XferWarning
 
 _new_tensor = maker("cpu")
+
+
+_is_told = False
+
+
+def asks_each_thread() -> bool:
+    """Whether tensors are to have NumPy's operators, which torch knows for one thread at a time."""
+    return config.get().torch_operators == "numpy"
+
+
+def hand_out(dtype: np.dtype[Any] | None) -> None:
+    """See `LibraryHooks.hand_out`: give the thread the operators of the setting, or tell once that they are torch's.
+
+    Python numbers promote otherwise beside tensors of integers and of bool, to which a namespace leads.
+    """
+    global _is_told
+    wanted = config.get().torch_operators
+    if wanted == "numpy":
+        from xferlib.backends.torch import namespace_operators
+
+        namespace_operators.begin()
+    elif wanted is None and not _is_told and (dtype is None or dtype.kind in "biu"):
+        if not defaults.is_unnamed("torch"):
+            return
+        _is_told = True
+        site = user_site()
+        warnings.warn_explicit(
+            "torch is the default backend without being named by the program, and tensors have torch's operators: a "
+            "tensor of integers * 0.5 is float32, where NumPy gives float64; set XFERLIB_TORCH_OPERATORS=numpy for "
+            "NumPy's operators in the whole program, or =torch to say that torch's are meant",
+            XferWarning,
+            site.file,
+            site.line,
+        )
+
+
+def _choose_again() -> None:
+    """The setting has changed: no look-up of a tensor's namespace may pass `hand_out` by."""
+    registry.forget_types(lambda found: found is not None and found.name == "torch")
+    if asks_each_thread():
+        hand_out(None)
+
+
+config.watchers["torch_operators"] = _choose_again
 
 
 class TorchCpu(HostBackend):
@@ -42,6 +91,12 @@ class TorchCpu(HostBackend):
     name = "torch"
     array_types = ("torch.Tensor",)
     capabilities = Capabilities(namespace=True, strided=True, graphs=True, why=WHY_HOST)
+
+    @property
+    def asks_each_thread(self) -> bool:
+        return asks_each_thread()
+
+    hand_out = staticmethod(hand_out)
 
     def namespace(self) -> ModuleType:
         from xferlib.backends.torch import namespace  # imports array-api-compat

@@ -22,7 +22,7 @@ from xferlib._native.driver_calls import ArrayAddress
 from xferlib._runtime import circumstances, leak
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.errors import refuse_fork
-from xferlib.backends.torch import autograd, tensors
+from xferlib.backends.torch import autograd, cpu, tensors
 from xferlib.backends.torch.cpu import TorchCpu
 
 # Private, but 0.06 us where torch.cuda.current_stream() takes 3.0 (on an H200's host); the public call is the fallback.
@@ -77,6 +77,12 @@ class TorchCuda(CudaBackend):
 
     def at(self, device: Device) -> Backend:
         return self if device.kind == "cuda" else self._cpu
+
+    @property
+    def asks_each_thread(self) -> bool:
+        return cpu.asks_each_thread()
+
+    hand_out = staticmethod(cpu.hand_out)
 
     def namespace(self) -> ModuleType:
         from xferlib.backends.torch import namespace_creation

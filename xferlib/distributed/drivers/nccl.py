@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core import registry
+from xferlib._runtime.version import install_command
 from xferlib.distributed.drivers import nccl_library
 from xferlib.distributed.drivers.device_driver import DeviceDriver, Enqueued, Order
 from xferlib.errors import DriverUnavailableError
@@ -49,7 +50,7 @@ def check_installed() -> None:
     """
     if not is_installed():
         raise DriverUnavailableError(
-            "driver 'nccl' cannot run here: libnccl.so.2 is not installed; install it with pip install 'xferlib[nccl]'"
+            f"driver 'nccl' cannot run here: libnccl.so.2 is not installed; install it with {install_command('nccl')}"
         )
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from xferlib._memory.host import bytes_over
 from xferlib._runtime import leak
+from xferlib._runtime.version import install_command
 from xferlib.distributed.drivers import nccl
 from xferlib.distributed.drivers.driver import Driver, Pending
 from xferlib.errors import DistributedTimeoutError, DriverUnavailableError
@@ -63,7 +64,7 @@ def world(timeout_s: float) -> GlooDriver:
         import torch.distributed as torch_distributed
     except ImportError as error:
         raise DriverUnavailableError(
-            f"driver 'torch' cannot run here: {error}; install it with pip install 'xferlib[torch]'"
+            f"driver 'torch' cannot run here: {error}; install it with {install_command('torch')}"
         ) from error
     missing = [name for name in VARIABLES if name not in os.environ]
     if missing or not torch_distributed.is_available():

@@ -53,7 +53,7 @@ def _run(body: LoopBody, turn: Turn, start: A, given: list[A], arrays: list[A], 
         if turns > most:
             raise KernelError(
                 f"a loop of the kernel has made {most} turns and {active.size} element(s) are still in it; end it, or "
-                "raise the limit with XFERLIB_LOOP_TURNS"
+                "raise the limit with XFERLIB_LOOP_TURNS or xferlib.configure(loop_turns=...)"
             )
         out = [np.empty(active.size, each.dtype) for each in flat]
         again = np.empty(active.size, np.bool_)
