@@ -12,7 +12,8 @@ nodes. `MOST_TURNS` and `MOST_STEPS` bound that: with more turns a loop is run, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,15 @@ class TranslationState:
         """The numbers of those that ``continue`` passes by."""
         self.known: dict[int, np.generic | None] = {}
         """By node identity, the value of a node that depends on constants alone."""
+        self.changing: dict[int, dict[Hashable, None]] = {}
+        """By loop, the variables that a translation of it has found to change, in order."""
         self.results: dict[tuple[Any, ...], Any] = {}
         """By function and arguments, the value that a call returns."""
+
+
+def is_true(condition: Any) -> bool:
+    """Whether an expression is the word ``true``."""
+    return getattr(condition, "name", None) == "true"
 
 
 class Loops(TranslatorPart):
@@ -59,6 +67,7 @@ class Loops(TranslatorPart):
     scope: Scope
     work: TranslationState
     _statement: Callable[[Any], None]
+    block: Callable[[], AbstractContextManager[None]]
     returns: Any
     is_function: bool
     _turns = 0
@@ -66,7 +75,7 @@ class Loops(TranslatorPart):
     """The numbers of the loops around the current statement."""
 
     def _do_for(self, node: Any) -> None:
-        with self.scope.nested():
+        with self.block():
             if node.init is not None:
                 self.part(node.init)
             self._loop(node, node.cond, node.next)
@@ -98,7 +107,7 @@ class Loops(TranslatorPart):
             self._statement(each)
 
     def _loop(self, node: Any, condition: Any, after: Any = None, *, is_late: bool = False) -> None:
-        is_endless = condition is None or type(condition).__name__ == "Constant"
+        is_endless = condition is None or type(condition).__name__ == "Constant" or is_true(condition)
         if condition is None and not assigned.has(("Break", "Return"), node.stmt):
             self.fail(node, "a loop without a condition, break or return has no end; add one")
         self.work.loops += 1
@@ -141,7 +150,7 @@ class Loops(TranslatorPart):
 
     def _turn(self, loop: Loop) -> None:
         self._turns += 1
-        with self.scope.nested():
+        with self.block():
             self._statement(loop.body)
         self.scope.end_jump(("continue", loop.number))
         self._fold()

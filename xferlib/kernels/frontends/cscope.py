@@ -12,7 +12,7 @@ rest of a block runs under the condition that none of them has been reached yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -21,10 +21,20 @@ import numpy as np
 
 from xferlib.errors import did_you_mean
 from xferlib.kernels.frontends.control.loop_scope import LoopScope
-from xferlib.kernels.frontends.memory.contents import RESULT, Before, Branch, Contents, Fail, OutputReadError, Variable
+from xferlib.kernels.frontends.memory.contents import (
+    RESULT,
+    RETURNED,
+    Before,
+    Branch,
+    Contents,
+    Fail,
+    OutputReadError,
+    Place,
+    Variable,
+)
 from xferlib.kernels.frontends.memory.place_scope import PlaceScope
-from xferlib.kernels.frontends.memory.structs import RETURNED, StructScope, StructType, StructValue, keys_of
-from xferlib.kernels.ir.constants import constant_value
+from xferlib.kernels.frontends.memory.structs import StructScope, StructType, StructValue, keys_of
+from xferlib.kernels.ir.constants import constant_value, is_tautology
 from xferlib.kernels.ir.nodes import BOOL, Builder, Node, Store, is_integer
 
 
@@ -34,7 +44,11 @@ class Scope(PlaceScope, LoopScope, StructScope):
     def __init__(self, builder: Builder, ordered: frozenset[int] = frozenset()) -> None:
         self.b = builder
         self._names: dict[str, Variable] = {}
-        self._here: set[str] = set()
+        self._here: dict[str, Variable | None] = {}
+        """The names that the present block declares, each with the variable that ends with it; None for a name of
+        another variable: a reference, or a pointer."""
+        self._declared: dict[Hashable, Variable] = {}
+        """Each number, by the key of its contents."""
         self._state: dict[Hashable, Contents] = {}
         self._true = builder.const(True, BOOL)
         self._path: Node | None = None
@@ -53,7 +67,7 @@ class Scope(PlaceScope, LoopScope, StructScope):
     # --- declarations
     def bind(self, name: str, variable: Variable) -> None:
         """Declare a parameter."""
-        self._names[name] = variable
+        self._names[name] = self._declared[variable.key] = variable
 
     def bind_value(self, name: str, value: Node) -> None:
         """Declare a read-only name for a value."""
@@ -64,7 +78,7 @@ class Scope(PlaceScope, LoopScope, StructScope):
     def keep_constants(self) -> None:
         """Take the variables declared so far for constants, which functions know."""
         self.constants = {name: _frozen(each) for name, each in self._names.items()}
-        self._names, self._here = dict(self.constants), set()
+        self._names, self._here = dict(self.constants), {}
 
     def bind_record(self, name: str, value: StructValue) -> None:
         """Declare a read-only name for a struct."""
@@ -76,65 +90,65 @@ class Scope(PlaceScope, LoopScope, StructScope):
 
     def declare(self, name: str, dtype: Any, value: Any) -> None:
         """Declare a local variable, a number or a struct, possibly without a value yet."""
+        self._names[name] = self._here[name] = self.variable(name, dtype, value)
+
+    def variable(self, name: str, dtype: Any, value: Any, *, is_writable: bool = True) -> Variable:
+        """A new variable, a number or a struct, possibly without a value yet."""
         self._counter += 1
         key = (self._counter, name)
         if isinstance(dtype, StructType):
-            self._names[name] = self.record_variable(key, dtype, value)
-            self._here.add(name)
-            return
-        self._names[name] = Variable(key, dtype)
-        self._here.add(name)
+            return self.record_variable(key, dtype, value, is_writable=is_writable)
         if value is not None:
             self._state[key] = Contents(value, self._true)
+        found = self._declared[key] = Variable(key, dtype, is_writable=is_writable)
+        return found
+
+    def declare_temporary(self, name: str, dtype: Any, value: Any) -> None:
+        """Declare a constant reference to a value that no variable holds."""
+        self._names[name] = self._here[name] = self.variable(name, dtype, value, is_writable=False)
 
     def is_declared_here(self, name: str) -> bool:
         return name in self._here
+
+    def is_declared(self, name: str) -> bool:
+        return name in self._names
 
     @contextmanager
     def nested(self) -> Iterator[None]:
         """Open a block: the names declared inside end with it."""
         names, here = dict(self._names), self._here
-        self._here = set()
+        self._here = {}
         self.b.work += len(names) >> 3
         yield
-        self._forget(self._names[name] for name in self._here)
+        self._forget(self._here.values())
         self._names, self._here = names, here
 
-    def _forget(self, variables: Iterable[Variable]) -> None:
+    def _forget(self, variables: Iterable[Variable | None]) -> None:
         for each in variables:
-            for key in keys_of(each):
+            for key in keys_of(each) if each is not None else ():
                 self._state.pop(key, None)
 
     @contextmanager
-    def function(self, names: dict[str, Variable], *, is_apart: bool) -> Iterator[None]:
+    def function(self, names: Mapping[str, Variable], own: Iterable[Variable], *, is_apart: bool) -> Iterator[None]:
         """Open the body of a function, which knows its parameters alone.
 
         Args:
             names: The parameters.
+            own: Those of them that end with the function; the others are variables of its callers.
             is_apart: The function may run under no condition, wherever it is called.
         """
         self.b.work += 25 + (len(self._state) >> 2)
         outside = self._names, self._here, self._path
         jumps = {key: self._state.pop(key) for key in (*self._jumps(), *self._returned())}
-        self._names, self._here = {**self.constants, **names}, set()
+        self._names, self._here = {**self.constants, **names}, {}
         if is_apart:
             self._path = None
         yield
-        self._forget(self._names[name] for name in self._here)
-        self._forget(each for each in names.values() if each.is_argument)
+        self._forget([*self._here.values(), *own])
         for key in (*self._jumps(), *self._returned()):
             del self._state[key]
         self._names, self._here, self._path = outside
         self._state.update(jumps)
-
-    def argument(self, name: str, dtype: Any, value: Any) -> Variable:
-        """A parameter of a function, with its value."""
-        self._counter += 1
-        key = (self._counter, name)
-        if isinstance(dtype, StructType):
-            return self.record_variable(key, dtype, value, is_argument=True)
-        self._state[key] = Contents(value, self._true)
-        return Variable(key, dtype, is_argument=True)
 
     # --- branches
     @contextmanager
@@ -171,10 +185,15 @@ class Scope(PlaceScope, LoopScope, StructScope):
     def snapshot(self) -> Before:
         """The present state, for `restore`."""
         self.b.work += len(self._state) >> 3
-        return Before(self._path, dict(self._state), dict(self.touched))
+        return Before(self._path, dict(self._state), dict(self.touched), self._counter)
 
     def restore(self, before: Before) -> None:
         self._path, self._state, self.touched = before.path, dict(before.state), dict(before.touched)
+        self._counter = before.counter
+
+    def is_sure(self, condition: Node) -> bool:
+        """Whether a condition holds whatever the data are."""
+        return is_tautology(condition)
 
     def merge(self, condition: Node, yes: Branch, no: Branch) -> None:
         """Set the state after both sides of ``condition``."""
@@ -185,7 +204,11 @@ class Scope(PlaceScope, LoopScope, StructScope):
         self.b.work += (len(yes.state) + len(no.state)) >> 2
         for key in (*yes.state, *(key for key in no.state if key not in yes.state)):
             self._state.pop(key, None)  # an element written again is stored after those written before
-            self._state[key] = self._merged(condition, yes.state.get(key), no.state.get(key))
+            found = self._merged(condition, yes.state.get(key), no.state.get(key))
+            is_told = key == RESULT or (key in self._declared and self._declared[key].param is not None)
+            if is_told and found.written is not self._true and self.is_sure(found.written):
+                found = Contents(found.value, self._true)
+            self._state[key] = found
 
     def _merged(self, condition: Node, yes: Contents | None, no: Contents | None) -> Contents:
         if yes is None or no is None:
@@ -257,12 +280,10 @@ class Scope(PlaceScope, LoopScope, StructScope):
     def read(self, name: str, fail: Fail) -> Any:
         """The value of a variable or of a parameter's element; a `StructValue` of a struct."""
         variable = self._find(name, fail)
-        if variable.key == ("kernel", "i"):
-            return self.number
-        if variable.key == ("kernel", "n"):  # a parameter may have the name too
-            return self.b.size()
         if variable.kind == "reference" and variable.place is not None:
             return self.read_place(variable.place, name, fail)
+        if variable.kind == "choice":
+            return self.read_place(Place(variable, None), name, fail)
         if variable.kind in ("raw", "array", "pointer") or variable.needs_index:
             fail(f"{name!r} is an array; index it, for instance {name}[i]")
         if variable.kind == "record":
@@ -270,6 +291,10 @@ class Scope(PlaceScope, LoopScope, StructScope):
         return self._current(variable, name, fail)
 
     def _current(self, variable: Variable, name: str, fail: Fail) -> Node:
+        if variable.key == ("kernel", "i"):
+            return self.number
+        if variable.key == ("kernel", "n"):  # a parameter may have the name too
+            return self.b.size()
         slot = self._state.get(variable.key)
         if slot is not None and (slot.written is self._true or variable.param is None):
             return slot.value

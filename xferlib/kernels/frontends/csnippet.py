@@ -16,6 +16,7 @@ A short snippet may expand to millions of nodes through its loops and functions;
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from xferlib.errors import KernelTypeError
@@ -28,7 +29,7 @@ from xferlib.kernels.frontends.control import assigned
 from xferlib.kernels.frontends.cscope import Scope
 from xferlib.kernels.frontends.cstatements import Statements
 from xferlib.kernels.frontends.ctext import SnippetText
-from xferlib.kernels.frontends.memory.contents import Branch
+from xferlib.kernels.frontends.memory.contents import Branch, Place
 from xferlib.kernels.frontends.memory.structs import Structs, StructType, StructValue
 from xferlib.kernels.frontends.memory.translation import Places
 from xferlib.kernels.frontends.preamble import NO_PREAMBLE, Preamble, PreambleFunction
@@ -82,7 +83,9 @@ class Translator(Statements, Calls, Methods, Places, Structs):
         preamble: Preamble = NO_PREAMBLE,
         depth: int = 0,
         work: TranslationState | None = None,
+        own_types: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
+        """``types`` are those of the kernel's letters, ``own_types`` those of a function's template."""
         self.b = builder
         self.work = TranslationState(float_functions.ASSIGNING) if work is None else work
         self._preamble = preamble
@@ -96,12 +99,14 @@ class Translator(Statements, Calls, Methods, Places, Structs):
         self._depth = depth
         self.scope = scope
         self.text = text
+        self._letters = types
         self.types = {**C_TYPES, **types}
+        self.own_types = dict(own_types)
 
     def within(self, function: PreambleFunction, types: Mapping[str, DType]) -> Translator:
         """The translator of a function's body; ``types`` are those of its template."""
-        known = {**self.types, **types}
-        return Translator(self.b, self.scope, function.text, known, self._preamble, self._depth + 1, self.work)
+        preamble, depth = self._preamble, self._depth + 1
+        return Translator(self.b, self.scope, function.text, self._letters, preamble, depth, self.work, types)
 
     def run(self, statements: list[Any]) -> None:
         """Translate the statements, changing the scope."""
@@ -112,6 +117,7 @@ class Translator(Statements, Calls, Methods, Places, Structs):
 
     def declare_constants(self, declarations: Iterable[Any]) -> None:
         """Declare constants, tables and the numbers of enumerations, which nothing changes."""
+        self.is_global = True
         for each in declarations:
             if type(each.type).__name__ != "Enum":
                 self._do_decl(each)
@@ -193,7 +199,7 @@ class Translator(Statements, Calls, Methods, Places, Structs):
         return self.b.const(value, dtype)
 
     def _eval_id(self, node: Any) -> Any:
-        if node.name in cnumbers.NAMED:
+        if node.name in cnumbers.NAMED and not self.scope.is_declared(node.name):
             return self.b.const(*cnumbers.NAMED[node.name])
         found: Node = self.scope.read(node.name, lambda message: self.fail(node, message))
         return found
@@ -234,10 +240,10 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             self.fail(node, "an address is no number; pass it to a function, or declare a pointer by it")
         if node.op == "sizeof":
             return self._size_of(node)
-        value = self.any_value(node.expr)
-        if (found := self.operated(node, node.op, [value])) is not None:
+        given = self.operand(node.expr) if self.is_overloaded(node.op) else node.expr
+        if (found := self.operated(node, node.op, [given])) is not None:
             return found
-        value = self._number(node, value)
+        value = self._number(node, self.evaluated(node, given))
         if node.op == "!":
             return self.b.op("not", self.b.truth(value))
         value = self.b.cast(value, c_promoted(value.dtype))
@@ -257,9 +263,13 @@ class Translator(Statements, Calls, Methods, Places, Structs):
             right = self.b.truth(self._number(node.right, value))
             self._merge(taken, ran)
             return self.b.op("and" if node.op == "&&" else "or", left, right)
-        values = [self.any_value(node.left), self.any_value(node.right)]
-        if (found := self.operated(node, node.op, values)) is not None:
-            return found
+        if self.is_overloaded(node.op):
+            given = [self.operand(node.left), self.operand(node.right)]
+            if (found := self.operated(node, node.op, given)) is not None:
+                return found
+            values = [self.evaluated(node, each) for each in given]
+        else:  # with as few calls as may be: a long sum is a deep tree
+            values = [self.any_value(node.left), self.any_value(node.right)]
         return self._binary(node, node.op, *(self._number(node, each) for each in values))
 
     def _guarded(self, condition: Node, node: Any) -> tuple[Any, Branch]:
@@ -324,7 +334,7 @@ class Translator(Statements, Calls, Methods, Places, Structs):
                 self.fail(
                     node, f"?: chooses between a {yes.dtype} and a {no.dtype}; make them one type", KernelTypeError
                 )
-            return self.chosen(condition, yes, no)
+            return self.scope.selected(condition, yes, no)
         dtype = yes.dtype if yes.dtype == no.dtype else c_common(yes.dtype, no.dtype)
         return self.b.select(condition, self.b.cast(yes, dtype), self.b.cast(no, dtype))
 
@@ -335,10 +345,14 @@ class Translator(Statements, Calls, Methods, Places, Structs):
         return self.any_value(node.exprs[-1])
 
     def _eval_assignment(self, node: Any) -> Any:
-        value = self.any_value(node.rvalue)
+        self.refuse_pointer(node.lvalue)
         if node.op == "=":
-            return self.assign(node.lvalue, value)
-        if (found := self.operated(node, node.op, [node.lvalue, value])) is not None:
+            return self.assign(node.lvalue, self.any_value(node.rvalue))
+        right, target = node.rvalue, node.lvalue
+        if self.is_overloaded(node.op):  # C++ evaluates the right side first
+            right, target = self.operand(right), self.operand(target)
+        if (found := self.operated(node, node.op, [target, right])) is not None:
             return found
-        number = self._number(node.rvalue, value)
-        return self.updated(node.lvalue, lambda before: self._binary(node, node.op[:-1], before, number))[1]
+        number = self._number(node.rvalue, self.evaluated(node, right))
+        known = target if isinstance(target, Place) else None
+        return self.updated(node.lvalue, lambda before: self._binary(node, node.op[:-1], before, number), known)[1]

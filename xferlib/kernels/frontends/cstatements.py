@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from xferlib.errors import KernelTypeError
@@ -11,17 +12,18 @@ from xferlib.kernels.frontends.cloops import Loops
 from xferlib.kernels.frontends.control import assigned
 from xferlib.kernels.frontends.cpp.structs import SELF
 from xferlib.kernels.frontends.ctext import AUTO
-from xferlib.kernels.frontends.memory.contents import Before
+from xferlib.kernels.frontends.memory.contents import Before, Place
 from xferlib.kernels.frontends.memory.structs import StructType
+from xferlib.kernels.ir.constants import constant_value
 from xferlib.kernels.ir.nodes import BOOL, DType, Node
 from xferlib.kernels.ir.types import c_promoted
 
 
 def _may_assign(node: Any) -> bool:
-    """Whether a statement is a ``&&``, ``||`` or ``?:`` by which something may be assigned."""
+    """Whether an expression, as a statement, may assign something."""
     name = type(node).__name__
     is_chosen = name == "TernaryOp" or (name == "BinaryOp" and node.op in ("&&", "||"))
-    return is_chosen and assigned.has(("Assignment", "FuncCall", "UnaryOp"), node)
+    return assigned.has(("Assignment", "FuncCall", *(["UnaryOp"] if is_chosen else [])), node)
 
 
 class Statements(Loops):
@@ -33,11 +35,19 @@ class Statements(Loops):
     made_record: Callable[..., Any]
     aggregate: Callable[..., Any]
     pointed: Callable[[Any], Any]
+    place: Callable[[Any], Place]
+    _listed: Callable[[Any], list[Node]]
     _declare_pointer: Callable[[Any], None]
     _declare_array: Callable[[Any], None]
     is_function = False
+    is_global = False
+    """Whether the constants of the preamble are declared."""
     returns: DType | None = None
     """The dtype that a function returns; None in a snippet."""
+    returned_places: list[Place] | None = None
+    """The places to which the references lead that a function returns; None where their values are enough."""
+    params: frozenset[str] = frozenset()
+    """The names of a function's parameters."""
 
     def _statement(self, node: Any) -> None:
         self._step(node)
@@ -60,8 +70,22 @@ class Statements(Loops):
     def _do_emptystatement(self, node: Any) -> None:
         pass
 
-    def _do_compound(self, node: Any) -> None:
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """Open a block: the names of variables and types declared inside end with it."""
+        types = self.own_types
         with self.scope.nested():
+            yield
+        self.own_types = types
+
+    def _do_typedef(self, node: Any) -> None:
+        """``typedef T R``, as which the parser sees ``using R = T`` too."""
+        if type(node.type).__name__ != "TypeDecl":
+            self.fail(node, f"typedef {node.name!r} names no plain type; pointers and arrays are declared by their own")
+        self.own_types = {**self.own_types, node.name: self.type_of(node.type.type)}
+
+    def _do_compound(self, node: Any) -> None:
+        with self.block():
             self._block(node.block_items or [])
 
     def _block(self, statements: list[Any]) -> None:
@@ -86,6 +110,10 @@ class Statements(Loops):
             return
         if node.expr is None:
             self.fail(node, "return needs a value")
+        if self.returned_places is not None:
+            if self._inside:
+                self.fail(node, "a reference that a loop returns cannot be assigned to; break, and return behind it")
+            self.returned_places.append(self.place(node.expr))
         self.scope.set_result(self.converted(node.expr, self.returns))
 
     def _do_decllist(self, node: Any) -> None:
@@ -94,8 +122,14 @@ class Statements(Loops):
 
     def _do_decl(self, node: Any) -> None:
         kind = type(node.type).__name__
+        if node.name is None:
+            self.fail(node, f"{kind.lower()} within a function is not supported; write it in the preamble")
         if self.scope.is_declared_here(node.name):
             self.fail(node, f"{node.name!r} is declared already; choose another name")
+        if node.name in ("true", "false"):
+            self.fail(node, f"{node.name!r} is a value of C++; choose another name")
+        if not self.is_global and ("static" in node.storage or "extern" in node.storage):
+            self._check_static(node)
         if kind == "PtrDecl":
             self._declare_pointer(node)
         elif kind == "ArrayDecl":
@@ -104,6 +138,22 @@ class Statements(Loops):
             self.fail(node, f"local variable {node.name!r} must be a number, a pointer or an array")
         else:
             self._declare_number(node)
+
+    def _check_static(self, node: Any) -> None:
+        """Refuse a variable that would outlive its block, unless it is a constant."""
+        kind = node.type
+        while type(kind).__name__ == "ArrayDecl":
+            kind = kind.type
+        is_const = "const" in getattr(kind, "quals", ()) and type(kind).__name__ == "TypeDecl" and node.init is not None
+        if not is_const or "extern" in node.storage or assigned.has(("FuncCall", "Assignment"), node.init):
+            self.fail(
+                node, f"{' '.join(node.storage)} variable {node.name!r} is not supported; constants alone may be static"
+            )
+        before = self.scope.snapshot()
+        for each in self._listed(node.init) if type(self.type_of(kind.type)) is not StructType else ():
+            if constant_value(each, self.work.known) is None:
+                self.fail(node, f"static {node.name!r} keeps the value of its first run; give it a constant")
+        self.scope.restore(before)
 
     def _declare_number(self, node: Any) -> None:
         if getattr(node.type.type, "names", None) == [AUTO]:
@@ -123,6 +173,8 @@ class Statements(Loops):
         else:
             given = None
         self.scope.declare(node.name, dtype, given)
+        if node.name == SELF:
+            self.scope.open_members(self.scope.place(SELF, None, self.fail).variable, self.params)
 
     def _do_switch(self, node: Any) -> None:
         """Cases in order: each runs where its value was met, or the one before it has not ended with ``break``."""
@@ -132,7 +184,7 @@ class Statements(Loops):
         self._inside = (*self._inside, number)
         value = self.expression(node.cond)
         opened: list[tuple[Node, Before]] = []
-        with self.scope.nested():
+        with self.block():
             for condition, statements in self._cases(node, value):
                 before = self.scope.jumped()
                 if before is not None and before.op == "const":
@@ -178,9 +230,9 @@ class Statements(Loops):
 
     def _do_if(self, node: Any) -> None:
         condition = self.b.truth(self.expression(node.cond))
-        with self.scope.branch(condition) as yes, self.scope.nested():
+        with self.scope.branch(condition) as yes, self.block():
             self._statement(node.iftrue)
-        with self.scope.branch(self.b.op("not", condition)) as no, self.scope.nested():
+        with self.scope.branch(self.b.op("not", condition)) as no, self.block():
             if node.iffalse is not None:
                 self._statement(node.iffalse)
         self.scope.merge(condition, yes, no)

@@ -26,6 +26,8 @@ _CHARACTER = re.compile(r"(?<![\w'])'(\\[0-7]{1,3}|\\x[0-9a-fA-F]{1,2}|\\[^\n]|[
 _ESCAPES = {"n": 10, "t": 9, "r": 13, "v": 11, "f": 12, "a": 7, "b": 8, "\\": 92, "'": 39, '"': 34, "?": 63}
 _LIMITS = re.compile(r"\bnumeric_limits\s*<([^<>]*)>\s*::\s*(\w+)\s*\(\s*\)")
 _LIST_INDEX = re.compile(r"\[\s*\{")
+_FURTHER_REFERENCE = re.compile(r",\s*&\s*(?=\w+\s*=(?!=))")
+"""A reference behind other variables of a declaration; an address is not assigned to."""
 _VECTOR = re.compile(rf"\b(?:{'|'.join(VECTOR_PARTS)})[1-4]\b")
 AUTO = "xf_auto"
 """The name of the type ``auto`` in the text that is parsed."""
@@ -77,12 +79,13 @@ class SnippetText:
         self.aliases = dict(aliases)
         self._name_types(type_names.instances(["complex", *structs]))
         self._name_types(type_names.CHOICE)
-        self._text, found = type_names.take_aliases(self._text)
-        self.aliases.update(found)
+        self._replace(type_names.USING, type_names.as_typedef)
         structs |= {match[0] for match in _VECTOR.finditer(self._text)}
-        known = {name: (words.split()[-1], type_names.instance(words)[0]) for name, words in self.aliases.items()}
-        structs |= {name for name, meant in known.items() if not structs.isdisjoint(meant)}
-        generics = generics | self.aliases.keys() | structs
+        named = [*self.aliases.items(), *type_names.typedefs(self._text)]
+        for name, words in named:
+            if not structs.isdisjoint({words.split()[-1], type_names.instance(words)[0]}):
+                structs |= {name}
+        generics = generics.union(structs, (name for name, _ in named))
         if structs:
             self._replace(re.compile(rf"\bstruct\s+(?=(?:{'|'.join(sorted(structs))})\b)"), lambda match: "")
         self._replace(_STATIC_CAST, lambda match: f"({match[1]})")
@@ -93,10 +96,12 @@ class SnippetText:
         self._replace(re.compile(r"\bauto\b"), lambda match: AUTO)
         self._replace(re.compile(r"\bif\s+constexpr\b"), lambda match: "if")
         self._replace(re.compile(r"\bconstexpr\b"), lambda match: "const")
+        self._replace(re.compile(r"\b__restrict(?:__)?\b"), lambda match: "")
         self._replace(re.compile(r"\b__ldg\s*(?=\()"), lambda match: "*")  # a read, by whichever cache
         self._replace(_LIST_INDEX, lambda match: "[(long[]){")
         reference = re.compile(rf"\b((?:{'|'.join(map(re.escape, [*names, AUTO]))})(?:\s+const)?)\s*&\s*(?=\w)")
         self._replace(reference, lambda match: f"{match[1]} *volatile ")
+        self._replace(_FURTHER_REFERENCE, lambda match: ", *volatile ")
         self._edit(_initializers(self._text, names, structs, is_within_functions=what == "preamble"))
         typedefs = "".join(f"typedef int {name};" for name in [*names, AUTO] if not _BUILTIN & set(name.split()))
         self._typedefs = typedefs

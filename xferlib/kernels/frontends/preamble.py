@@ -21,13 +21,13 @@ from xferlib.kernels.frontends.cpp.structs import METHOD, SELF, StructText, take
 from xferlib.kernels.frontends.ctext import SnippetText
 from xferlib.kernels.frontends.memory.contents import Place, Variable
 from xferlib.kernels.frontends.memory.structs import StructType, StructValue
-from xferlib.kernels.frontends.memory.translation import REFERENCE, is_place
+from xferlib.kernels.frontends.memory.translation import is_place, is_reference
 from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION
 from xferlib.kernels.ir.nodes import BOOL, Builder, Node, is_complex, part_dtype
 
 MOST_DEPTH = 32
 
-_QUALIFIERS = re.compile(r"__(?:device|host|forceinline|inline|noinline|constant)__|\b(?:inline|static|constexpr)\b")
+_QUALIFIERS = re.compile(r"__(?:device|host|forceinline|inline|noinline|constant)__|\binline\b")
 
 
 class PreambleFunction(NamedTuple):
@@ -52,6 +52,10 @@ class PreambleFunction(NamedTuple):
     def has_places(self) -> bool:
         """Whether it is called with pointers or references."""
         return any(type(each.type).__name__ != "TypeDecl" for each in self.params)
+
+    @property
+    def returns_reference(self) -> bool:
+        return is_reference(self.tree.decl.type.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,9 @@ def read(source: str, generics: frozenset[str]) -> Preamble:
             functions[name] = (*functions.get(name, ()), PreambleFunction(text, each, types))
         elif kind == "Decl" and (_is_constant(each) or type(each.type).__name__ == "Enum"):
             constants.append(each)
-        elif kind != "Typedef" and not (kind == "Decl" and type(each.type).__name__ == "FuncDecl"):
+        elif kind == "Typedef" and type(each.type).__name__ == "TypeDecl":
+            _name_type(text, each)
+        elif not (kind == "Decl" and type(each.type).__name__ == "FuncDecl"):
             name = f" of {each.name!r}" if getattr(each, "name", None) else ""
             raise KernelSyntaxError(
                 f"preamble: it holds a {kind}{name}; write functions, macros, structs, constants with their values, "
@@ -116,6 +122,15 @@ def _without_comments(text: str) -> str:
     )
     pairs = zip(marked, text, strict=True)
     return "".join(own if mark == "\1" or own == "\n" else " " if mark == "\2" else mark for mark, own in pairs)
+
+
+def _name_type(text: SnippetText, typedef: Any) -> None:
+    """Note a name of a type that all texts of the kernel know."""
+    name, words = typedef.name, " ".join(getattr(typedef.type.type, "names", ["struct"]))
+    if typedef.coord.line < 2:  # written by `ctext` for the parser
+        return
+    if text.aliases.setdefault(name, words) != words:
+        raise KernelSyntaxError(f"preamble: typedef {name!r} means {text.aliases[name]} and {words}; rename one")
 
 
 def _is_constant(declaration: Any) -> bool:
@@ -145,7 +160,9 @@ class Inliner:
         self._make = make
         self._types = types
 
-    def call(self, node: Any, given: list[Any], *, is_apart: bool, is_told: bool = False) -> Any:
+    def call(
+        self, node: Any, given: list[Any], *, is_apart: bool, is_told: bool = False, as_place: bool = False
+    ) -> Any:
         """The value that the function returns; false where it returns none.
 
         Args:
@@ -153,22 +170,31 @@ class Inliner:
             given: The arguments: values, or expressions of which some are for pointers and references.
             is_apart: The function may run under no condition.
             is_told: The types of its template are known without the arguments.
+            as_place: The place is wanted to which the reference leads that it returns.
         """
         function, scope = self._function, self._caller.scope
         declaration, params = function.tree.decl.type, function.params
         if len(params) != len(given):
-            name, own = function.tree.decl.name.removeprefix(METHOD), len(params) - function.is_within_struct
-            count = f"{name}() takes {own} argument(s), {len(given) - function.is_within_struct} were given"
+            name, more = function.tree.decl.name.removeprefix(METHOD), int(function.is_within_struct)
+            count = f"{name}() takes {len(params) - more} argument(s), {len(given) - more} were given"
             self._make({}).fail(function.tree.decl, count)
         args = [self._argument(param, each) for param, each in zip(params, given, strict=True)]
         translator = self._make({} if is_told else self._deduced(node, params, args))
-        names = {}
+        names: dict[str, Variable] = {}
+        own: list[Variable] = []
         for param, each in zip(params, args, strict=True):
-            names[param.name] = self._bound(translator, node, param, each)
+            names[param.name] = self._bound(translator, node, param, each, own)
+        translator.params = frozenset(names)
+        if function.is_within_struct:
+            names = {**scope.members(names[SELF]), **names}
         translator.is_function = True
-        is_void = getattr(declaration.type.type, "names", None) == ["void"]
-        translator.returns = returned = None if is_void else translator.type_of(declaration.type.type)
-        with scope.function(names, is_apart=is_apart):
+        translator.returned_places = [] if as_place else None
+        kind = declaration.type.type if function.returns_reference else declaration.type
+        if type(kind).__name__ != "TypeDecl":
+            translator.fail(function.tree.decl, "a function that returns a pointer is not supported; return a number")
+        is_void = getattr(kind.type, "names", None) == ["void"]
+        translator.returns = returned = None if is_void else translator.type_of(kind.type)
+        with scope.function(names, own, is_apart=is_apart):
             translator.run(function.tree.body.block_items or [])
             is_whole = any(map(_always_returns, function.tree.body.block_items or []))
             found = scope.returned(returned) if is_whole and not is_void else None
@@ -176,21 +202,36 @@ class Inliner:
             return self.b.const(False, BOOL)
         if not is_whole:
             translator.fail(function.tree.decl, "a path through the function ends without return")
+        if as_place:
+            return self._only(node, translator.returned_places)
         assert found is not None
         assert found.dtype == returned
         return found
 
+    def _only(self, node: Any, places: list[Place]) -> Place:
+        if any(each != places[0] for each in places):
+            name = self._function.tree.decl.name.removeprefix(METHOD)
+            self._caller.fail(node, f"{name}() returns references to several variables; assign to them by their names")
+        return places[0]
+
     def _argument(self, param: Any, given: Any) -> Node | StructValue | Place:
         if isinstance(given, (Node, StructValue)):
             return given
-        kind = type(param.type).__name__
-        if kind == "TypeDecl":
+        if isinstance(given, Place):
+            is_value = type(param.type).__name__ == "TypeDecl"
+            return self._caller.evaluated(param, given) if is_value else given
+        if type(param.type).__name__ == "TypeDecl":
             return self._caller.any_value(given)  # type: ignore[no-any-return]
-        if kind == "PtrDecl" and REFERENCE in param.type.quals:
-            if is_place(given):
-                return self._caller.place(given)  # type: ignore[no-any-return]
-            return self._caller.any_value(given)  # type: ignore[no-any-return]
-        return self._caller.pointed(given)  # type: ignore[no-any-return]
+        if not is_reference(param.type):
+            return self._caller.pointed(given)  # type: ignore[no-any-return]
+        # What is no variable is a value; so is any that nothing changes while the function runs.
+        is_const = "const" in getattr(param.type.type, "quals", ())
+        is_unchanged = is_const and all(map(_is_constant_param, self._function.params))
+        if is_place(given) or (not is_unchanged and self._caller.is_lvalue(given)):
+            return self._caller.place(given)  # type: ignore[no-any-return]
+        if not is_const and param.name != SELF:
+            self._caller.fail(given, f"reference {param.name!r} may change what it leads to; give it a variable")
+        return self._caller.any_value(given)  # type: ignore[no-any-return]
 
     def _deduced(self, node: Any, params: list[Any], args: list[Node | StructValue | Place]) -> dict[str, Any]:
         """The types of a template, by those of the arguments."""
@@ -222,9 +263,13 @@ class Inliner:
             for each, given in zip(args, dtype.args, strict=True):
                 self._match(node, each, given, found)
 
-    def _bound(self, translator: Any, node: Any, param: Any, given: Node | StructValue | Place) -> Variable:
-        """The variable that a parameter is."""
+    def _bound(
+        self, translator: Any, node: Any, param: Any, given: Node | StructValue | Place, own: list[Variable]
+    ) -> Variable:
+        """The variable that a parameter is; one of the function's own is added to ``own``."""
         scope = self._caller.scope
+        if isinstance(given, Place) and is_reference(param.type) and translator.is_converted(param.type, given):
+            given = scope.read_place(given, param.name, lambda message: self._caller.fail(node, message))
         if not isinstance(given, Place):
             kind = param.type if type(param.type).__name__ == "TypeDecl" else param.type.type
             dtype = translator.type_of(kind.type)
@@ -233,12 +278,12 @@ class Inliner:
                     node, f"argument {param.name!r} is a {given.dtype}, and must be {dtype}", KernelTypeError
                 )
             value = given if isinstance(given, StructValue) else self.b.cast(given, dtype)
-            return scope.argument(param.name, dtype, value)  # type: ignore[no-any-return]
+            own.append(scope.variable(param.name, dtype, value))
+            return own[-1]
         if type(param.type.type).__name__ != "TypeDecl":
             translator.fail(param, "a parameter must be a number, or a pointer or reference to numbers")
         translator._check_pointed(node, param.type.type.type, given)
-        is_reference = REFERENCE in getattr(param.type, "quals", ())
-        return scope.leading(param.name, given, is_reference=is_reference)  # type: ignore[no-any-return]
+        return scope.leading(param.name, given, is_reference=is_reference(param.type))  # type: ignore[no-any-return]
 
 
 def _always_returns(node: Any) -> bool:
@@ -266,6 +311,11 @@ def _always_returns_from(switch: Any) -> bool:
     cases = switch.stmt.block_items or [] if type(switch.stmt).__name__ == "Compound" else []
     takes_all = any(type(each).__name__ == "Default" for each in cases)
     return takes_all and not assigned.has(("Break",), switch) and any(map(_always_returns, cases[-1].stmts or []))
+
+
+def _is_constant_param(param: Any) -> bool:
+    """Whether nothing outside of a function changes by a parameter."""
+    return type(param.type).__name__ == "TypeDecl" or "const" in getattr(param.type.type, "quals", ())
 
 
 def _is_void(param: Any) -> bool:

@@ -223,15 +223,15 @@ class SnippetReduction:
     def _mapped(self, b: Builder, types: dict[str, DType], accumulator: Any) -> Any:
         scope = Scope(b)
         csnippet.begin(b, scope, types, self._preamble)
-        for number, param in enumerate(self._inputs):
-            given = b.params[number]
-            kind = "value" if given.is_scalar else "raw" if given.is_raw else "element"
-            variable = Variable(param.name, given.dtype, number, kind, is_writable=False, needs_index=param.is_pointer)
-            scope.bind(param.name, variable)
         # CuPy's numbers of an element: of those reduced together, and of all, which are the same with raw arrays.
         scope.bind_value("_J", b.index())
         if any(each.is_raw for each in b.params):
             scope.bind_value("_j", b.index())
+        for number, param in enumerate(self._inputs):  # whose names come first
+            given = b.params[number]
+            kind = "value" if given.is_scalar else "raw" if given.is_raw else "element"
+            variable = Variable(param.name, given.dtype, number, kind, is_writable=False, needs_index=param.is_pointer)
+            scope.bind(param.name, variable)
         return csnippet.Translator(b, scope, self._map, types, self._preamble).value(accumulator)
 
     def _value(self, b: Builder, text: SnippetText, types: dict[str, DType], dtype: Any, names: dict[str, Any]) -> Any:

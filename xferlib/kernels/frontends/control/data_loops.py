@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from xferlib.kernels.frontends.control import assigned
-from xferlib.kernels.frontends.memory.contents import Carried
+from xferlib.kernels.frontends.memory.contents import RESULT, Carried
 from xferlib.kernels.frontends.memory.elements import UNTOUCHED, Touched
 from xferlib.kernels.ir import loops
 from xferlib.kernels.ir.nodes import BOOL, Node, ordered
@@ -34,22 +34,38 @@ def translate(translator: Any, loop: Loop) -> None:
     parts = (loop.condition, loop.body, loop.after)
     before = b.made
     results = (translator.returns or BOOL) if assigned.has(("Return",), *parts) else None
-    if results is not None and results.kind == "V":
-        translator.fail(loop.node, "a loop that ends with the data cannot return a struct; break, and return behind it")
+    translator._fold()
     carried = scope.carried(assigned.names(translator.assigning, *parts), results)
-    outside = scope.enter_loop([(each, _leaves(translator, loop, n, each)) for n, each in enumerate(carried)])
+    changing = translator.work.changing.setdefault(id(loop.node), {})
+    carried += scope.further(changing, carried)
+    start = scope.snapshot()
     memory = {array: loops.leaf(b, (loop.number, "memory", array), scope.true) for array in scope.ordered}
-    scope.touched = {array: Touched(node, ()) for array, node in memory.items()}
-    again = _rest(translator, loop, loop.condition) if loop.is_late else _turn(translator, loop)
-    scope.end_jump(("break", loop.number))
-    scope.check_written(outside)
+    while True:
+        outside = scope.enter_loop([(each, _leaves(translator, loop, n, each)) for n, each in enumerate(carried)])
+        scope.touched = {array: Touched(node, ()) for array, node in memory.items()}
+        again = _rest(translator, loop, loop.condition) if loop.is_late else _turn(translator, loop)
+        scope.end_jump(("break", loop.number))
+        scope.check_written(outside)
+        if not (missed := scope.missed(outside, carried)):
+            break
+        changing.update((each.key, None) for each in missed)  # or loops within loops would double the work each time
+        carried += missed  # what changed is known only behind a turn, which is translated anew as if it changes always
+        scope.restore(start)
+    returned = next((scope.contents(each).written for each in carried if each.key == RESULT), None)
+    with_result: set[int] = set()
     variables: list[tuple[Node, Node, Node]] = []
     for number, each in enumerate(carried):
         value, written = scope.contents(each)
         leaf, flag = _leaves(translator, loop, number, each)
         variables.append((each.value, leaf, value))
-        if flag is not None and each.written is not None:
-            variables.append((each.written, flag, written))
+        if flag is None or each.written is None:
+            continue
+        if scope.is_sure(b.op("or", again, written)):  # the last turn has written it
+            carried[number] = each._replace(written=None)
+            continue
+        if returned is not None and each.key != RESULT and scope.is_sure(b.op("or", b.op("not", returned), written)):
+            with_result.add(number)
+        variables.append((each.written, flag, written))
     inside, scope.touched = scope.touched, dict(outside.touched)
     effects, after = _order(scope, memory, inside)
     nodes = ordered([*effects, again, *(value for _, _, value in variables)])
@@ -60,7 +76,14 @@ def translate(translator: Any, loop: Loop) -> None:
     made, values = loops.make(b, scope.start(outside), variables, again, before, effects, after)
     _touch(scope, memory, inside, made)
     last = iter(values)
-    scope.leave_loop(outside, [(each, next(last), next(last) if each.written else None) for each in carried])
+    ends = [(each, next(last), next(last) if each.written else None) for each in carried]
+    result = next((written for each, _, written in ends if each.key == RESULT), None)
+    for number in (
+        with_result if result is not None else ()
+    ):  # what each return has written, is known to be so behind it
+        each, value, written = ends[number]
+        ends[number] = each, value, b.op("or", result, written)
+    scope.leave_loop(outside, ends)
 
 
 def _order(scope: Any, memory: dict[int, Node], inside: dict[int, Touched]) -> tuple[list[Node], list[Node]]:
@@ -108,7 +131,7 @@ def _turn(translator: Any, loop: Loop) -> Node:
 def _rest(translator: Any, loop: Loop, condition: Any) -> Node:
     """The body and what follows it; returns whether another turn follows."""
     b, scope = translator.b, translator.scope
-    with scope.nested():
+    with translator.block():
         translator._statement(loop.body)
     scope.end_jump(("continue", loop.number))
     stopped = scope.jumped()

@@ -29,9 +29,10 @@ _ASSIGNMENT = re.compile(r"(?:this->)?\b(\w+)\s*=\s*([\w.]+)\s*;")
 _RETURN = re.compile(r"\breturn\s*\*\s*this\s*;\s*\Z")
 _SPECIAL = re.compile(r"\b(?:friend|template|operator|virtual)\b")
 _RESULT = re.compile(r"\s*(?:public\s*:)?[\w\s<>,&]*\w[\w\s<>,&]*\Z")
-_PLAIN_RESULT = re.compile(r"public\s*:|\b(?:explicit|constexpr|const|volatile)\b|&")
+_PLAIN_RESULT = re.compile(r"public\s*:|\b(?:explicit|constexpr|const|volatile)\b")
 _BEFORE = re.compile(r"(?:public\s*:|explicit|constexpr|\s)*\Z")
 _ALIAS = re.compile(r"\s*(?:typedef|using)\b")
+_ALIASES = re.compile(r"\btypedef\b[^;{}()]*?(\w+)\s*;|\busing\s+(\w+)\s*=")
 _DECLARATOR = re.compile(r"(\w)\s*\(\s*(\w+)\s*\)\Z")
 _PAIRS = {"(": ")", "{": "}"}
 
@@ -67,6 +68,8 @@ def take_structs(text: str) -> tuple[str, dict[str, StructText]]:
             raise KernelSyntaxError(
                 f"preamble: template <{head['params']}> of struct {name} is not supported; its parameters must be types"
             )
+        if not found.keys().isdisjoint({name, tail[1]} - {""}):  # those within functions are known everywhere
+            raise KernelSyntaxError(f"preamble: struct {name} is defined twice; give it another name")
         found[name] = struct = _read(name, types, text[head.end() : end], functions)
         if head["typedef"] and tail[1]:
             found[tail[1]] = struct
@@ -91,6 +94,8 @@ def _read(name: str, types: tuple[str, ...], body: str, functions: list[str]) ->
     """The struct; adds the texts of the functions that its constructors become."""
     members: list[tuple[str, str]] = []
     within: list[tuple[str, str]] = []
+    for alias in {each for pair in _ALIASES.findall(body) for each in pair if each}:  # each struct has its own
+        body = re.sub(rf"\b{alias}\b", f"xf_of_{name}_{alias}", body)
     for head, inner in _parts(body):
         if inner is not None:
             within.append((head, inner))
@@ -106,8 +111,6 @@ def _read(name: str, types: tuple[str, ...], body: str, functions: list[str]) ->
         raise KernelSyntaxError(f"preamble: struct {name} must have members, each with a name of its own")
     owner = f"{name}<{', '.join(types)}>" if types else name
     maker = ""
-    called = [match["name"] for head, _ in within if (match := _FUNCTION.search(head)) is not None]
-    names = _Names([member for _, member in members], [each for each in called if each.isidentifier() and each != name])
     for head, inner in within:
         match = _FUNCTION.search(head)
         other = _other(name, match["params"]) if match is not None else None
@@ -119,10 +122,10 @@ def _read(name: str, types: tuple[str, ...], body: str, functions: list[str]) ->
                 f"preamble: struct {name} has a function {head!r}, which is not supported; write it outside of it"
             )
         for params, local in _overloads(match["params"]):
-            body = names.with_self(inner, params + local)
+            body = _with_self(inner)
             if is_own:
                 maker = f"xf_make_{name}"
-                sets = _sets(name, owner, members, match, names, params + local)
+                sets = _sets(name, owner, members, match)
                 text = f"{owner} {maker}({params}) {{ {owner} {SELF}; {local} {sets} {body} return {SELF}; }}"
             else:
                 method = match["name"] if match["name"].startswith("operator") else METHOD + match["name"]
@@ -173,9 +176,7 @@ def _split(text: str) -> list[str]:
     return [each for each in parts if each.strip()]
 
 
-def _sets(
-    struct: str, owner: str, members: Sequence[tuple[str, str]], match: re.Match[str], names: _Names, params: str
-) -> str:
+def _sets(struct: str, owner: str, members: Sequence[tuple[str, str]], match: re.Match[str]) -> str:
     """The members' values before a constructor's body, as assignments."""
     text, at = match["set"] or "", 0
     found: dict[str, str] = {}
@@ -184,7 +185,7 @@ def _sets(
         end = _closing(text, each.end() - 1)
         if end < 0 or each[1] not in (*kinds, struct):
             break
-        value = names.with_self(text[each.end() : end].strip(), params)
+        value = _with_self(text[each.end() : end].strip())
         plain = " ".join(word for word in kinds.get(each[1], owner).split() if word not in ("const", "volatile"))
         found[each[1]] = f"{SELF if each[1] == struct else f'{SELF}.{each[1]}'} = {plain}({value});"
         at = end + 1
@@ -212,22 +213,10 @@ def _template(types: Sequence[str]) -> str:
     return f"template <{', '.join(f'class {each}' for each in types)}> " if types else ""
 
 
-class _Names(NamedTuple):
-    """The names that a struct gives to its own functions."""
-
-    members: list[str]
-    functions: list[str]
-
-    def with_self(self, text: str, params: str) -> str:
-        """The text with the names of members, which parameters hide, as members of the struct."""
-        hidden = set(re.findall(r"(\w+)\s*(?:[,;=]|\Z)", params))
-        called = "|".join(f"{re.escape(each)}(?=\\s*\\()" for each in self.functions) or r"(?!)"
-
-        def owned(found: re.Match[str]) -> str:
-            return found[0] if found[2] in hidden and not found[1] else f"{SELF}.{found[2]}"
-
-        pattern = rf"(?<![\w.])(?<!->)(this\s*->\s*)?\b({'|'.join(map(re.escape, self.members))}|{called})\b"
-        return re.sub(pattern, owned, re.sub(r"\*\s*this\b", SELF, text))
+def _with_self(text: str) -> str:
+    """The text with a name for the struct to which ``this`` points; its members' names are found by their scope."""
+    text = re.sub(r"\bthis\s*->\s*", f"{SELF}.", text)
+    return re.sub(r"\bthis\b", f"(&{SELF})", re.sub(r"\*\s*this\b", SELF, text))
 
 
 def _other(struct: str, params: str) -> str | None:

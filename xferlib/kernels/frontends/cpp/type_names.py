@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from xferlib.errors import KernelSyntaxError
 
 _TYPEDEF = re.compile(r"\btypedef\s+([\w\s]+?)\s+(\w+)\s*;")
-_USING = re.compile(r"\busing\s+(\w+)\s*=\s*([\w\s]+?)\s*;")
+USING = re.compile(r"\busing\s+(\w+)\s*=\s*([\w\s]+?)\s*;")
 _ENUM = re.compile(r"\b(?:(?P<typedef>typedef)\s+)?enum\s*(?P<name>\w*)\s*(?P<body>\{[^{}]*\})\s*(?P<alias>\w*)\s*;")
 _TEMPLATE = re.compile(r"\btemplate\s*<([^<>]*)>")
 _TYPE_PARAMETER = re.compile(r"\s*(?:typename|class)\s+([A-Za-z_]\w*)\s*\Z")
 _FUNCTION = re.compile(r"(\w+)\s*\(")
 _INSTANCE = re.compile(r"(\w+)\s*(?:<(.*)>)?\Z")
-_OPERATOR = re.compile(r"(&\s*)?\boperator(\s*)([-+*/%<>=!&|^~]{1,3})(?=\s*\()")
+_OPERATOR = re.compile(r"\boperator(\s*)([-+*/%<>=!&|^~]{1,3})(?=\s*\()")
 _TYPED = "xf_types_"
 _LETTERS = str.maketrans("-+*/%<>=!&|^~", "mptdrlgenaoxc")
 CHOICE = re.compile(
@@ -24,19 +24,15 @@ CHOICE = re.compile(
 """``conditional<is_same<T, U>::value, V, W>::type``: V where T and U are one type, else W."""
 
 
-def take_aliases(text: str) -> tuple[str, dict[str, str]]:
-    """The text with blanks for ``typedef`` and ``using``, and the meaning of each name."""
-    found: dict[str, str] = {}
+def as_typedef(using: re.Match[str]) -> str:
+    """``using R = T;`` as C has it."""
+    return f"typedef {using[2]} {using[1]};"
 
-    def typedef(match: re.Match[str]) -> str:
-        found[match[2]] = match[1]
-        return _blank(match)
 
-    def using(match: re.Match[str]) -> str:
-        found[match[1]] = match[2]
-        return _blank(match)
-
-    return _USING.sub(using, _TYPEDEF.sub(typedef, text)), found
+def typedefs(text: str) -> Iterator[tuple[str, str]]:
+    """The names that a text gives to types anywhere in it, each with the words of the type."""
+    for match in _TYPEDEF.finditer(text):
+        yield match[2], match[1]
 
 
 def take_enums(text: str) -> tuple[str, list[str]]:
@@ -77,8 +73,8 @@ def operator_name(sign: str) -> str:
 
 
 def take_operators(text: str) -> str:
-    """The text with names for its operators, which return no references."""
-    return _OPERATOR.sub(lambda match: f"{' ' * len(match[1] or '')}{operator_name(match[3])}{match[2]}", text)
+    """The text with names for its operators."""
+    return _OPERATOR.sub(lambda match: f"{operator_name(match[2])}{match[1]}", text)
 
 
 def type_parameters(text: str) -> tuple[str, ...] | None:

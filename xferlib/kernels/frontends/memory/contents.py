@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, NoReturn
 from xferlib.kernels.ir.nodes import Builder, DType, Node
 
 RESULT = ("result",)
+RETURNED = "returned"
+"""The first part of the keys of the members of a struct that a function returns."""
 
 
 Fail = Callable[[str], NoReturn]
@@ -22,6 +24,9 @@ class TranslatorPart:
     scope: Any
     work: Any
     types: dict[str, DType]
+    """Those that every text of the kernel knows: C's, NumPy's and those of the letters."""
+    own_types: dict[str, Any]
+    """Those that hide them, and the names of the preamble: of a function's template, and of the blocks around."""
     fail: Callable[..., NoReturn]
     error: Callable[..., Exception]
     expression: Callable[[Any], Node]
@@ -48,18 +53,18 @@ class Variable:
     param: int | None = None
     kind: str = "local"
     """One of ``local``, ``array`` and ``record`` (local), ``value`` (a read-only parameter), ``element`` (of an array),
-    ``raw`` (an array), ``pointer`` and ``reference`` (to ``place``)."""
+    ``raw`` (an array), ``pointer`` and ``reference`` (to ``place``), and ``choice`` (one of two places)."""
     is_writable: bool = True
     needs_index: bool = False
     """An array declared with ``*``, whose element is written ``x[i]``."""
     shape: tuple[int, ...] = ()
     """The extents of a local array."""
-    is_argument: bool = False
-    """A function's parameter with a value of its own."""
     place: Place | None = None
     """The place to which a pointer or a reference leads."""
     members: tuple[Variable, ...] = ()
     """Of a struct."""
+    choice: tuple[Node, Place, Place] | None = None
+    """The condition, and the places where it is true and where it is not."""
 
 
 class Place(NamedTuple):
@@ -92,3 +97,5 @@ class Before(NamedTuple):
     state: dict[Hashable, Contents]
     touched: Mapping[int, Any] = MappingProxyType({})
     """The nodes that touched ordered arrays last, where those are restored too."""
+    counter: int = 0
+    """The number of variables so far, likewise: what is translated anew gives them the same keys."""

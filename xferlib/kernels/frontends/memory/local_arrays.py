@@ -20,7 +20,8 @@ class LocalArrays:
 
     b: Builder
     _names: dict[str, Variable]
-    _here: set[str]
+    _here: dict[str, Variable | None]
+    _declared: dict[Hashable, Variable]
     _state: dict[Hashable, Contents]
     _true: Node
     _counter: int
@@ -30,10 +31,10 @@ class LocalArrays:
         """Declare a local array; ``values`` are its first elements, the rest being 0, and None leaves all unset."""
         self._counter += 1
         variable = Variable((self._counter, name), dtype, kind="array", shape=shape)
-        self._names[name] = variable
-        self._here.add(name)
+        self._names[name] = self._here[name] = variable
+        keys = element_keys(variable)
+        self._declared.update((key, Variable(key, dtype)) for key in keys)
         if values is not None:
-            keys = element_keys(variable)
             rest = [self.b.const(0, dtype)] * (len(keys) - len(values))
             for key, value in zip(keys, [*values, *rest], strict=True):
                 self._state[key] = Contents(value, self._true)

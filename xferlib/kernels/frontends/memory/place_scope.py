@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
-from xferlib.kernels.frontends.memory.contents import Contents, Fail, Place, Variable
+from xferlib.kernels.frontends.memory.contents import Branch, Contents, Fail, Place, Variable
 from xferlib.kernels.frontends.memory.elements import ArrayElements
 from xferlib.kernels.frontends.memory.local_arrays import LocalArrays
 from xferlib.kernels.ir.constants import constant_value
@@ -16,9 +18,13 @@ class PlaceScope(ArrayElements, LocalArrays):
     """The part of a scope that knows of places."""
 
     b: Builder
+    _here: dict[str, Variable | None]
     number: Node
     read_record: Callable[[Variable], Any]
+    selected: Callable[[Node, Any, Any], Any]
     write_record: Callable[[Variable, Any, str, Fail], Any]
+    branch: Callable[[Node], AbstractContextManager[Branch]]
+    merge: Callable[[Node, Branch, Branch], None]
     _find: Callable[[str, Fail], Variable]
     _current: Callable[[Variable, str, Fail], Node]
     _write: Callable[[Variable, Hashable, Node, str, Fail], Node]
@@ -26,13 +32,13 @@ class PlaceScope(ArrayElements, LocalArrays):
     def point(self, name: str, place: Place, *, is_reference: bool = False) -> None:
         """Declare a pointer or a reference to a place."""
         self._names[name] = self.leading(name, place, is_reference=is_reference)
-        self._here.add(name)
+        self._here[name] = None
 
     def leading(self, name: str, place: Place, *, is_reference: bool) -> Variable:
         """A variable that leads to a place; a reference to a whole variable is that variable."""
         target, index = place
         if is_reference and index is None:
-            return target
+            return replace(target, needs_index=False) if target.needs_index else target
         kind = "reference" if is_reference else "pointer"
         return Variable(("pointer", name), target.dtype, kind=kind, is_writable=target.is_writable, place=place)
 
@@ -55,6 +61,16 @@ class PlaceScope(ArrayElements, LocalArrays):
             fail(f"{name!r} is indexed by i alone here; an index that is computed needs another parameter")
         return Place(variable, None)
 
+    def choice(self, condition: Node, yes: Place, no: Place) -> Place:
+        """One of two places of one type."""
+        known = constant_value(condition, self._known)
+        if yes == no or known is not None:
+            return yes if yes == no or known else no
+        is_writable = yes.variable.is_writable and no.variable.is_writable
+        dtype = yes.variable.dtype
+        made = Variable(("choice",), dtype, kind="choice", is_writable=is_writable, choice=(condition, yes, no))
+        return Place(made, None)
+
     def constant_place(self, value: Node) -> Place:
         """The place of a value that is no variable's, and cannot be written."""
         key = ("value", id(value))
@@ -65,6 +81,9 @@ class PlaceScope(ArrayElements, LocalArrays):
         """The place ``count`` elements behind another one."""
         if constant_value(count, self._known) == 0:
             return place
+        if place.variable.choice is not None:
+            condition, yes, no = place.variable.choice
+            return self.choice(condition, self.moved(yes, count, name, fail), self.moved(no, count, name, fail))
         if place.at is None:
             fail(f"{name!r} points to a single number; only its element 0 exists")
         return Place(place.variable, self.b.op("add", place.at, self.b.cast(count, INT64)))
@@ -86,6 +105,13 @@ class PlaceScope(ArrayElements, LocalArrays):
     def read_place(self, place: Place, name: str, fail: Fail) -> Any:
         """The value at a place, a `StructValue` of a struct; ``name`` is for messages."""
         variable, index = place
+        if variable.choice is not None:
+            condition, yes, no = variable.choice
+            with self.branch(condition):  # reading an element that the other place has may fail
+                one = self.read_place(yes, name, fail)
+            with self.branch(self.b.op("not", condition)):
+                other = self.read_place(no, name, fail)
+            return self.selected(condition, one, other)
         if index is None:
             if variable.kind == "record":
                 return self.read_record(variable)
@@ -99,6 +125,14 @@ class PlaceScope(ArrayElements, LocalArrays):
     def write_place(self, place: Place, value: Any, name: str, fail: Fail) -> Any:
         """Assign to a place; returns the converted value."""
         variable, index = place
+        if variable.choice is not None:
+            condition, one, other = variable.choice
+            with self.branch(condition) as yes:
+                written = self.write_place(one, value, name, fail)
+            with self.branch(self.b.op("not", condition)) as no:
+                self.write_place(other, value, name, fail)
+            self.merge(condition, yes, no)
+            return written
         if variable.kind == "record":
             return self.write_record(variable, value, name, fail)
         if value.dtype.kind == "V":

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -18,8 +18,6 @@ from xferlib.kernels.ir.types import VECTOR_PARTS
 
 MOST_LEAVES = 1024
 """Limit of the numbers of a struct, those of structs within it included."""
-RETURNED = "returned"
-"""The first part of the keys of the members that a function returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,9 @@ class StructScope:
     b: Builder
     _names: dict[str, Variable]
     _state: dict[Hashable, Contents]
+    _declared: dict[Hashable, Variable]
     _true: Node
+    choice: Callable[[Node, Place, Place], Place]
     _write: Callable[[Variable, Hashable, Node, str, Fail], Node]
 
     def record_variable(
@@ -116,7 +116,6 @@ class StructScope:
         value: StructValue | None,
         *,
         is_writable: bool = True,
-        is_argument: bool = False,
     ) -> Variable:
         """A new variable of a struct, with its value where it has one."""
         members: list[Variable] = []
@@ -125,13 +124,12 @@ class StructScope:
             if isinstance(kind, StructType):
                 members.append(self.record_variable(own, kind, content, is_writable=is_writable))
                 continue
-            members.append(Variable(own, kind, is_writable=is_writable))
+            self._declared[own] = Variable(own, kind, is_writable=is_writable)
+            members.append(self._declared[own])
             if content is not None:
                 self._state[own] = Contents(content, self._true)
         kind_of: Any = dtype
-        return Variable(
-            key, kind_of, kind="record", is_writable=is_writable, is_argument=is_argument, members=tuple(members)
-        )
+        return Variable(key, kind_of, kind="record", is_writable=is_writable, members=tuple(members))
 
     def read_record(self, variable: Variable) -> StructValue:
         """The value of a struct; members that have none are 0."""
@@ -159,11 +157,31 @@ class StructScope:
     def is_record(self, name: str) -> bool:
         """Whether a name is that of a struct."""
         variable = self._names.get(name)
-        return variable is not None and variable.kind == "record"
+        return variable is not None and variable.kind in ("record", "choice") and isinstance(variable.dtype, StructType)
+
+    def selected(self, condition: Node, yes: Any, no: Any) -> Any:
+        """One of two numbers or structs of one type."""
+        if not isinstance(yes, StructValue):
+            return self.b.select(condition, yes, no)
+        pairs = zip(yes.leaves(), no.leaves(), strict=True)
+        return yes.dtype.of(iter([self.b.select(condition, one, other) for one, other in pairs]))
+
+    def members(self, variable: Variable) -> dict[str, Variable]:
+        """The members of a struct by their names."""
+        dtype: Any = variable.dtype
+        found = (self.member(Place(variable, None), name, _missing).variable for name, _ in dtype.members)
+        return dict(zip((name for name, _ in dtype.members), found, strict=True))
+
+    def open_members(self, variable: Variable, hidden: Container[str]) -> None:
+        """Let the names of a struct's members stand for them, as its functions do."""
+        self._names |= {name: each for name, each in self.members(variable).items() if name not in hidden}
 
     def member(self, place: Place, name: str, fail: Fail) -> Place:
         """The place of a member of the struct at a place."""
         variable = place.variable
+        if variable.choice is not None:
+            condition, yes, no = variable.choice
+            return self.choice(condition, self.member(yes, name, fail), self.member(no, name, fail))
         if variable.kind != "record":
             fail("a number has no members; of an array and of _ind there is .ndim")
         dtype: Any = variable.dtype
@@ -171,6 +189,10 @@ class StructScope:
         if name not in names:
             fail(f"{dtype} has no member {name!r}; its members are {', '.join(names)}")
         return Place(variable.members[names.index(name)], None)
+
+
+def _missing(message: str) -> NoReturn:
+    raise AssertionError(message)
 
 
 class Structs(TranslatorPart):
@@ -187,31 +209,26 @@ class Structs(TranslatorPart):
                 node,
                 "union is not supported, nor enum outside of the preamble, nor a struct without a name; use numbers",
             )
-        found = self._words(node.names) or self.record_type(node, self._resolved(node.names[-1]))
+        found = self._words(node.names, node) or self.record_type(node, node.names[-1])
         if found is None:
             self.fail(node, f"unknown type {' '.join(node.names)!r}; use a C or NumPy type name")
         return found
 
-    def _words(self, names: list[str]) -> DType | None:
+    def _words(self, names: list[str], node: Any) -> Any:
+        if (found := self.own_types.get(" ".join(names))) is not None:
+            return found
+        if len(names) == 1 and (meant := self.text.aliases.get(names[0], names[0])) != names[0]:
+            return self.named_type(meant, node)
         words = sorted((word for word in names if word != "signed" or len(names) == 1), reverse=True)
         name = " ".join(words)
         name = name.removesuffix(" int") if (name != "int" and "long" in name) or "short" in name else name
         name = "int" if name == "signed" else name
-        return self.types.get(name) or self.types.get(" ".join(names)) or self.types.get(self._resolved(name))
+        return self.types.get(name) or self.types.get(" ".join(names))
 
-    def _resolved(self, name: str) -> str:
-        """The name of the type to which the source gives a name."""
-        for _ in range(len(self.text.aliases)):
-            if name not in self.text.aliases:
-                break
-            name = " ".join(self.text.aliases[name].split())
-            self.b.work += 1
-        return name
-
-    def named_type(self, name: str) -> Any:
-        """The type of a name, a dtype or a `StructType`; None if there is none."""
+    def named_type(self, name: str, node: Any = None) -> Any:
+        """The type of a name, a dtype or a `StructType`; None if there is none. Errors point at ``node``."""
         plain = [each for each in name.split() if each not in ("const", "volatile", "struct", "typename")]
-        return self._words(plain) or self.record_type(None, self._resolved(" ".join(plain)))
+        return self._words(plain, node) or self.record_type(node, " ".join(plain))
 
     def record_type(self, node: Any, name: str) -> Any:
         """The type of a struct of that name, or of the one that ``conditional`` chooses; None if there is none."""
@@ -230,7 +247,7 @@ class Structs(TranslatorPart):
             self.fail(node, f"struct {name}: the template takes {count}; give C or NumPy type names")
         if args:
             name = f"{base}<{', '.join(map(str, args))}>"
-        outside, self.types = self.types, {**self.types, **dict(zip(struct.types, args, strict=True))}
+        outside, self.own_types = self.own_types, dict(zip(struct.types, args, strict=True))
         members: list[tuple[str, Any]] = []
         for words, member in struct.members:
             kind: Any = None if base in words.split() else self.named_type(words)
@@ -239,7 +256,7 @@ class Structs(TranslatorPart):
                     node, f"struct {name}: unknown type {words!r} of member {member!r}; use a C or NumPy type name"
                 )
             members.append((member, kind))
-        self.types = outside
+        self.own_types = outside
         made = StructType(name, tuple(members), args)
         if (numbers := len(made.leaves())) > MOST_LEAVES:
             message = f"struct {name} has {numbers} numbers; at most {MOST_LEAVES}, as each is a variable"
@@ -296,9 +313,3 @@ class Structs(TranslatorPart):
         if isinstance(value, StructValue) or type(value).__name__ == "InitList":
             self.fail(node, f"a member is {kind}, and a struct is given", KernelTypeError)
         return self.b.const(0, kind) if value is None else self.b.cast(value, kind)
-
-    def chosen(self, condition: Node, yes: Any, no: Any) -> StructValue:
-        """``condition ? yes : no`` of structs of one type."""
-        kind: StructType = yes.dtype
-        pairs = zip(yes.leaves(), no.leaves(), strict=True)
-        return kind.of(iter([self.b.select(condition, one, other) for one, other in pairs]))

@@ -16,12 +16,22 @@ REFERENCE = "volatile"
 """The qualifier of a pointer that marks a reference, which C does not have: see `ctext`."""
 
 
+def is_reference(kind: Any) -> bool:
+    """Whether the type of a declaration is a reference."""
+    return REFERENCE in getattr(kind, "quals", ()) and type(kind).__name__ == "PtrDecl"
+
+
 class Places(TranslatorPart):
     """Translates what stands for a place in memory."""
 
     type_of: Callable[[Any], Any]
+    converted: Callable[[Any, Any], Any]
+    returns_reference: Callable[[Any], bool]
+    dtype_of: Callable[[Any], Any]
     layout_entry: Callable[[Any, Node], Node | None]
     entry: Callable[..., Node]
+    call_place: Callable[[Any], Place | None]
+    _statement: Callable[[Any], None]
 
     def _eval_arrayref(self, node: Any) -> Any:
         return self._read(node)
@@ -32,25 +42,31 @@ class Places(TranslatorPart):
 
     def assign(self, target: Any, value: Any) -> Any:
         """Assign to what ``target`` stands for; returns the converted value."""
-        if type(target).__name__ not in ("ID", "ArrayRef", "UnaryOp", "StructRef"):
+        if not is_place(target) and not self.is_lvalue(target):
             self.fail(target, "this cannot be assigned to; assign to a variable or an element")
         place = self.place(target)
         return self.scope.write_place(place, value, _name(target), lambda message: self.fail(target, message))
 
-    def updated(self, target: Any, change: Callable[[Any], Any]) -> tuple[Any, Any]:
+    def updated(self, target: Any, change: Callable[[Any], Any], known: Place | None = None) -> tuple[Any, Any]:
         """Assign to what ``target`` stands for its changed value; returns the values before and after.
 
-        The target is evaluated once: ``x[k++] += 1`` counts ``k`` by one.
+        The target is evaluated once: ``x[k++] += 1`` counts ``k`` by one. It is not if its place is ``known``.
         """
+        self.refuse_pointer(target)
         if type(target).__name__ == "ID":
             before = self.expression(target)
             return before, self.assign(target, change(before))
         fail = lambda message: self.fail(target, message)
-        place, name = self.place(target), _name(target)
+        place, name = known or self.place(target), _name(target)
         value = self.scope.read_place(place, name, fail)
         if value.dtype.kind == "V":
             self.fail(target, f"a {value.dtype} is no number; take a member of it", KernelTypeError)
         return value, self.scope.write_place(place, change(value), name, fail)
+
+    def refuse_pointer(self, target: Any) -> None:
+        """Refuse to assign to a pointer."""
+        if type(target).__name__ == "ID" and self.scope.is_pointer(target.name):
+            self.fail(target, f"pointer {target.name!r} keeps the place that it is declared with; declare another one")
 
     def place(self, node: Any) -> Place:
         """The place that an expression stands for."""
@@ -65,7 +81,7 @@ class Places(TranslatorPart):
             owner = self.pointed(node.name) if node.type == "->" else self.place(node.name)
             return self.scope.member(owner, node.field.name, lambda message: self.fail(node.field, message))  # type: ignore[no-any-return]
         if kind != "ArrayRef":
-            self.fail(node, "this is no variable and no element, and has no address")
+            return self._computed_place(node)
         owner = node
         subscripts: list[Any] = []
         while type(owner).__name__ == "ArrayRef":
@@ -85,6 +101,48 @@ class Places(TranslatorPart):
         else:
             index = self._index(subscripts[0])
         return self.scope.place(owner.name, index, fail)  # type: ignore[no-any-return]
+
+    def _computed_place(self, node: Any) -> Place:
+        """The place of ``a ? b : c``, ``++a``, ``a = b``, ``(a, b)``, or of a call that returns a reference."""
+        kind = type(node).__name__
+        if (found := self.call_place(node)) is not None:
+            return found
+        if kind == "TernaryOp":
+            return self._chosen_place(node, self.place)
+        if kind == "ExprList":
+            for each in node.exprs[:-1]:
+                self._statement(each)
+            return self.place(node.exprs[-1])
+        target = node.lvalue if kind == "Assignment" else node.expr if is_prefix(node) else None
+        if target is None or _has_effects(target):
+            self.fail(node, "this is no variable and no element, and has no address")
+        self.any_value(node)
+        return self.place(target)
+
+    def _chosen_place(self, node: Any, find: Callable[[Any], Place]) -> Place:
+        """One of two places, by a condition."""
+        condition = self.b.truth(self.expression(node.cond))
+        with self.scope.branch(condition) as yes:
+            one = find(node.iftrue)
+        with self.scope.branch(self.b.op("not", condition)) as no:
+            other = find(node.iffalse)
+        self.scope.merge(condition, yes, no)
+        if one.variable.dtype != other.variable.dtype:
+            self.fail(node, "?: chooses between places of different types; choose between values", KernelTypeError)
+        return self.scope.choice(condition, one, other)  # type: ignore[no-any-return]
+
+    def is_lvalue(self, node: Any) -> bool:
+        """Whether an expression that is no `is_place` has a place all the same."""
+        kind = type(node).__name__
+        if kind == "TernaryOp":
+            sides = (node.iftrue, node.iffalse)
+            are_places = all(is_place(each) or self.is_lvalue(each) for each in sides)
+            return are_places and len({self.dtype_of(each) for each in sides}) == 1
+        if kind == "ExprList":
+            return is_place(node.exprs[-1]) or self.is_lvalue(node.exprs[-1])
+        if kind == "StructRef" and node.type == ".":
+            return self.is_lvalue(node.name)
+        return kind == "Assignment" or is_prefix(node) or self.returns_reference(node)
 
     def _coordinates(self, node: Any) -> list[Node] | None:
         """The indices along each axis of ``x[{i, j}]``, or of ``x[a]`` with a local array; None of one index."""
@@ -131,6 +189,8 @@ class Places(TranslatorPart):
         fail = lambda message: self.fail(node, message)
         if kind == "UnaryOp" and node.op == "&":
             return self.place(node.expr)
+        if kind == "TernaryOp":
+            return self._chosen_place(node, self.pointed)
         if kind == "Cast" and type(node.to_type.type).__name__ == "PtrDecl":
             return self._as(node, self.pointed(node.expr))
         if kind == "BinaryOp" and node.op in "+-":
@@ -163,10 +223,33 @@ class Places(TranslatorPart):
         """``T* p = &x[k]``, and ``T& r = x[k]``, which the parser sees as a pointer."""
         if type(node.type.type).__name__ != "TypeDecl" or node.init is None:
             self.fail(node, f"{node.name!r} must point to numbers, and be given its place where it is declared")
-        is_reference = REFERENCE in node.type.quals
-        place = self.place(node.init) if is_reference else self.pointed(node.init)
+        if not is_reference(node.type):
+            place = self.pointed(node.init)
+        elif is_place(node.init) or self.is_lvalue(node.init):
+            place = self.place(node.init)
+            if self.is_converted(node.type, place):
+                value = self.scope.read_place(place, node.name, lambda message: self.fail(node, message))
+                self.scope.declare_temporary(
+                    node.name, dtype := self.type_of(node.type.type.type), self.b.cast(value, dtype)
+                )
+                return
+        else:
+            if "const" not in node.type.type.quals:
+                self.fail(node, f"reference {node.name!r} leads to no variable; declare it const")
+            is_auto = getattr(node.type.type.type, "names", None) == [AUTO]
+            given = self.any_value(node.init) if is_auto else None
+            dtype = given.dtype if given is not None else self.type_of(node.type.type.type)
+            self.scope.declare_temporary(node.name, dtype, given or self.converted(node.init, dtype))
+            return
         self._check_pointed(node, node.type.type.type, place)
-        self.scope.point(node.name, place, is_reference=is_reference)
+        self.scope.point(node.name, place, is_reference=is_reference(node.type))
+
+    def is_converted(self, reference: Any, place: Place) -> bool:
+        """Whether a constant reference of this type leads to a copy of a number, which has another type."""
+        if "const" not in reference.type.quals or getattr(reference.type.type, "names", None) == [AUTO]:
+            return False
+        dtype, given = self.type_of(reference.type.type), place.variable.dtype
+        return dtype != given and "V" not in (dtype.kind, given.kind)
 
     def _check_pointed(self, node: Any, declared: Any, place: Place) -> None:
         if getattr(declared, "names", None) == [AUTO]:
@@ -214,6 +297,25 @@ def pointee(node: Any) -> Any:
     from pycparser import c_ast
 
     return c_ast.UnaryOp("*", node, node.coord)
+
+
+def named(name: str, like: Any) -> Any:
+    """The expression that is a name, at the place of another one."""
+    from pycparser import c_ast
+
+    return c_ast.ID(name, like.coord)
+
+
+def is_prefix(node: Any) -> bool:
+    """Whether an expression is ``++a`` or ``--a``."""
+    return type(node).__name__ == "UnaryOp" and node.op in ("++", "--")
+
+
+def _has_effects(node: Any) -> bool:
+    """Whether an expression may change a variable, so that it must not be evaluated twice."""
+    is_count = type(node).__name__ == "UnaryOp" and node.op in ("++", "--", "p++", "p--")
+    is_change = is_count or type(node).__name__ in ("Assignment", "FuncCall")
+    return is_change or any(_has_effects(child) for _, child in node.children())
 
 
 def is_place(node: Any) -> bool:
