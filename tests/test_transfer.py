@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import itertools
 import threading
 import weakref
@@ -15,7 +16,15 @@ import pytest
 
 import xferlib as xl
 from tests.needed import need
-from xferlib.errors import DeviceMemoryError, PinnedMemoryError, StreamTypeError, TransferError, TransferTimeoutError
+from xferlib.errors import (
+    DeviceMemoryError,
+    LayoutError,
+    PinnedMemoryError,
+    StreamTypeError,
+    TransferError,
+    TransferTimeoutError,
+)
+from xferlib.kernels import reductions
 from xferlib.testing import (
     THRESHOLDS,
     assert_same_bits,
@@ -629,3 +638,54 @@ def test_a_wait_without_a_stream_says_what_waits_on_the_host(backend: str) -> No
         with pytest.raises(StreamTypeError, match=r"Transfer\.wait: .* is no Stream; for the host, write result"):
             call()
     transfer.result()
+
+
+def _windows(backend: str) -> dict[str, Any]:
+    """Arrays of 3 by 2 on the device whose elements share memory, by the ways of each library to make them."""
+    row: Any = xl.to_device(np.zeros(16))
+    if backend == "torch":
+        import torch
+
+        here = torch.zeros(4).double()
+        found = {"unfold": row[:4].unfold(0, 2, 1), "rows": row[:2].expand(3, 2), "on the CPU": here.unfold(0, 2, 1)}
+        return found | {"far": row.as_strided((3, 2), (3, 3))}
+    make: Any
+    if backend == "numpy":
+        make = np.lib.stride_tricks.as_strided
+    elif backend == "cupy":
+        make = importlib.import_module("cupy.lib.stride_tricks").as_strided
+    else:
+        make = lambda x, shape, strides: backend_named(backend).strided_view(x, 0, shape, strides, x.dtype)
+    return {
+        name: make(row, (3, 2), strides)
+        for name, strides in {"windows": (8, 8), "rows": (0, 8), "far": (24, 24)}.items()
+    }
+
+
+def test_no_call_fills_an_array_whose_elements_share_memory(backend: str) -> None:
+    if backend == "fake":
+        pytest.skip("it makes no such arrays")
+    x, d = np.ones((3, 2)), xl.to_device(np.ones((3, 2)))
+    kernel = xl.elementwise("T x", "T y", "y = x", name="same")
+    with xl.Stream() as stream:
+        calls: dict[str, Callable[[Any], Any]] = {
+            "to_device": lambda out: xl.to_device(x, out=out),
+            "converting": lambda out: xl.to_device(x.astype("f4"), out=out, dtype="f8"),
+            "gathering": lambda out: xl.to_device(np.asfortranarray(x), out=out),
+            "stream": lambda out: xl.to_device(x, out=out, stream=stream),
+            "to_device_async": lambda out: xl.to_device_async(x, out=out),
+            "on the device": lambda out: xl.to_device(d, out=out),
+            "a kernel": lambda out: kernel(d, out=out),
+            "in place": xl.elementwise("double *x", "x[i] = 1", name="set"),
+            "a reduction": lambda out: reductions.sum(xl.to_device(np.ones((2, 3, 2))), axis=0, out=out),
+            "rows of results": lambda out: xl.stream_map(lambda rows: rows, x, chunk_rows=1, out=out),
+        }
+        for kind, out in _windows(backend).items():
+            for name, call in calls.items():
+                if name == "rows of results" and xl.device_of(out).kind != "cpu":
+                    continue
+                for _ in range(2):
+                    with pytest.raises(LayoutError, match="share memory"):
+                        call(out)
+                        pytest.fail(f"{name} took {kind}")
+            assert not xl.to_host(out).any()

@@ -267,3 +267,56 @@ def share_memory(one: HostArray, two: HostArray) -> bool:
         return np.shares_memory(one, two, max_work=_SHARED_MEMORY_WORK)  # type: ignore[arg-type]  # any int
     except np.exceptions.TooHardError:
         return True
+
+
+# --- the same of arrays on any device, by their addresses
+
+_START = 1 << 12
+"""An address like any other."""
+
+
+class _Memory:
+    """An array interface over an address that NumPy never dereferences."""
+
+    def __init__(self, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> None:
+        self.__array_interface__ = {
+            "version": 3, "data": (pointer, False), "shape": shape, "strides": strides, "typestr": f"|V{itemsize}",
+        }  # fmt: skip
+
+
+def share_bytes(
+    one: tuple[int, tuple[int, ...], tuple[int, ...], int], two: tuple[int, tuple[int, ...], tuple[int, ...], int]
+) -> bool:
+    """Whether two arrays, each (pointer, shape, strides, itemsize), have a byte in common; True if too hard to say.
+
+    Empty arrays share nothing.
+    """
+    return share_memory(_as_array(*one), _as_array(*two))
+
+
+def _as_array(*memory: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(_Memory(*memory))
+
+
+def overlaps_itself(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Whether two elements of an array have a byte in common, as after broadcasting; True if too hard to say."""
+    if 0 in shape:
+        return False  # NumPy's strides are often 0 then
+    steps = sorted((abs(stride), extent) for extent, stride in zip(shape, strides, strict=True) if extent > 1)
+    reach = itemsize
+    for stride, extent in steps:
+        if stride < reach:
+            break
+        reach = stride * (extent - 1) + reach
+    else:
+        return False
+    if not steps[0][0]:
+        return True
+    # Of two elements let the index be another along this axis and the same along those before it: the first of them is
+    # among the elements at 0, the second among those from 1 on.
+    for axis, (stride, extent) in enumerate(steps):
+        shape, strides = (tuple(each[kind] for each in steps[axis + 1 :]) for kind in (1, 0))
+        first = _START, shape, strides, itemsize
+        if share_bytes(first, (_START + stride, (extent - 1, *shape), (stride, *strides), itemsize)):
+            return True
+    return False

@@ -119,7 +119,7 @@ def _host_arguments(
     d: Any, dtype: Any, stream: Any, out: HostArray | None, call: str
 ) -> tuple[CopySource, np.dtype[Any], RawStream | None]:
     """The source of a download, the dtype that arrives and the stream."""
-    source = ends.source_of(d, what="d")
+    source = ends.source_of(d, what="d", dtype=dtype)
     wanted = ends.arriving_dtype(source, dtype)
     if out is not None:
         ends.check_host_out(out, source.shape, wanted, call)

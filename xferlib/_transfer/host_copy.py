@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core import observe
-from xferlib._core.array import SUPPORTED, repeats
+from xferlib._core.array import SUPPORTED
 from xferlib._core.convert import copy_into
-from xferlib._core.layout import HostArray
+from xferlib._core.layout import HostArray, overlaps_itself
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import HOST_HELPER_NBYTES
 from xferlib._memory import host, mmap_advice
@@ -34,7 +34,7 @@ def is_fitting(dst: HostArray, src: HostArray, wanted: np.dtype[Any]) -> bool:
     """Whether ``dst`` may be filled from ``src``: its shape and the dtype that arrives fit, and no memory is shared."""
     if dst.dtype != wanted or dst.shape != src.shape or wanted not in SUPPORTED or not dst.flags.writeable:
         return False
-    return not (np.may_share_memory(dst, src) or repeats(dst.shape, dst.strides))
+    return not (np.may_share_memory(dst, src) or overlaps_itself(dst.shape, dst.strides, dst.dtype.itemsize))
 
 
 def new(backend: Backend, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -11,10 +11,10 @@ import numpy as np
 
 from xferlib._core import mixing, registry
 from xferlib._core.array import DTYPES, SUPPORTED, ArrayInfo, check_dtype
+from xferlib._core.layout import overlaps_itself, share_bytes
 from xferlib._core.pending import RESULT_REMEDY, PendingTransfer
 from xferlib.errors import KernelRangeError, KernelTypeError, LayoutError, UnsupportedArrayError
 from xferlib.kernels.ir import types
-from xferlib.kernels.ir.aliasing import is_self_overlapping, share_memory
 from xferlib.kernels.ir.nodes import BOOL, DType, is_complex, is_float
 
 if TYPE_CHECKING:
@@ -218,10 +218,12 @@ def check_output(call: str, name: str, info: ArrayInfo, shape: tuple[int, ...], 
 
 
 def check_writable(call: str, name: str, info: ArrayInfo) -> None:
+    if overlaps_itself(info.shape, info.strides, info.dtype.itemsize):
+        raise LayoutError(
+            f"{call}: elements of output {name!r} share memory, as of a broadcast array or of windows; pass a copy"
+        )
     if not info.is_writable:
         raise LayoutError(f"{call}: output {name!r} is read-only; pass a writable array, e.g. a copy")
-    if is_self_overlapping(info.shape, info.strides, info.dtype.itemsize):
-        raise LayoutError(f"{call}: elements of output {name!r} share memory (a broadcast view); pass a copy")
 
 
 def is_same_memory(one: ArrayInfo, two: ArrayInfo) -> bool:
@@ -246,7 +248,7 @@ def check_aliasing(call: str, names: Sequence[str], infos: dict[int, ArrayInfo],
         for number, two in infos.items():
             if number == written or (number in writes and number < written):
                 continue
-            if not share_memory(_memory(one), _memory(two)):
+            if not share_bytes(_memory(one), _memory(two)):
                 continue
             if number in writes or written in raw or number in raw or not is_same_memory(one, two):
                 raise KernelTypeError(
