@@ -270,11 +270,6 @@ def test_every_element_size_crosses_the_device_in_tiles_and_elements(dtype: str,
         assert_same_bits(xl.to_host(d[::3, 5:, ::-1].transpose(*order)), source[::3, 5:, ::-1].transpose(order))
 
 
-def test_an_array_of_seventeen_axes_is_copied_or_refused_by_name(machine: Any) -> None:
-    source = np.arange(1 << 17, dtype=np.int8).reshape((2,) * 17)
-    assert_same_bits(xl.to_host(xl.to_device(source[..., ::-1].T, device=HERE)), source[..., ::-1].T)
-
-
 # --- failures in the middle
 
 
