@@ -31,7 +31,7 @@ VERBS: dict[str, Callable[..., Any]] = {
 
 
 def _results(backend: str) -> dict[str, Any]:
-    """What functions with several results return."""
+    """The results of functions that have several."""
     x: Any = xl.to_device(np.array([[4.0, 1.0], [2.0, 3.0]]))
     found: dict[str, Any] = {}
     if backend != "fake":  # which computes nothing

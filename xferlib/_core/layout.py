@@ -18,6 +18,20 @@ from xferlib.errors import LayoutError, LayoutIndexError, LayoutTypeError, shown
 HostArray = np.ndarray[Any, Any]
 
 
+def mapped(array: Any) -> Any:
+    """The memory map whose memory an array is: a ``numpy.memmap``, an ``mmap.mmap`` behind it, or None.
+
+    ``np.asarray`` of a map, and a view of that, are plain arrays with the map among their bases.
+    """
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap) and getattr(array, "_mmap", None) is not None:
+            return array
+        array = array.base  # also of a result of arithmetic with a map, which is no map
+    if isinstance(array, memoryview):
+        array = array.obj
+    return array if isinstance(array, mmap.mmap) else None
+
+
 def refuse_truncated(array: Any, what: str) -> None:
     """Refuse a memory map whose file has become shorter: to touch pages that it lacks ends the process with SIGBUS.
 
@@ -26,27 +40,32 @@ def refuse_truncated(array: Any, what: str) -> None:
     Raises:
         LayoutError: The file ends before the array does.
     """
-    if not isinstance(array, np.memmap):
+    if type(array) is np.ndarray and array.base is None:
         return
-    memory: Any = array._mmap  # type: ignore[attr-defined]
-    if memory is None or not array.size:  # a result of arithmetic with a map
+    found = mapped(array)
+    if found is None or not array.size:
         return
-    offset: int = array.offset or 0
+    is_numpys = found.__class__ is not mmap.mmap
+    memory: Any = found._mmap if is_numpys else found
+    offset: int = (found.offset or 0) if is_numpys else 0  # others do not tell: a longer file is none that was cut
     begin = offset - offset % mmap.ALLOCATIONGRANULARITY
-    nbytes = memory.size()
+    try:
+        nbytes = memory.size()
+    except (OSError, ValueError):  # anonymous memory; closed
+        return
     if nbytes >= begin + len(memory):
         return
     from pathlib import Path  # takes milliseconds, which `import xferlib` need not
 
-    file = array.filename
-    if not nbytes and not (file and Path(file).is_file()):  # a device, whose length says nothing
+    file = found.filename if is_numpys else None
+    if not nbytes and not (file and Path(file).is_file()) and is_numpys:  # a device, whose length says nothing
         return
     # Views have the offset of the whole map.
     end = np.lib.array_utils.byte_bounds(array)[1] - np.frombuffer(memory, np.uint8).ctypes.data
     if 0 < end <= len(memory) and nbytes < begin + end:
         raise LayoutError(
-            f"{what} is a memory map of {begin + end} bytes of {file}, which has been truncated to {nbytes}; map the "
-            "file again, or write it anew"
+            f"{what} is a memory map of {begin + end} bytes of {file or 'a file'}, which has been truncated to "
+            f"{nbytes}; map the file again, or write it anew"
         )
 
 

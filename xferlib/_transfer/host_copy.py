@@ -9,7 +9,7 @@ import numpy as np
 from xferlib._core import observe
 from xferlib._core.array import SUPPORTED
 from xferlib._core.convert import copy_into
-from xferlib._core.layout import HostArray, overlaps_itself
+from xferlib._core.layout import HostArray, mapped, overlaps_itself
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import HOST_HELPER_NBYTES
 from xferlib._memory import host, mmap_advice
@@ -78,7 +78,9 @@ def copied_each(leaves: list[Any]) -> tuple[list[Any], list[int]]:
 
 
 def _is_small(leaf: Any) -> bool:
-    return type(leaf) is np.ndarray and leaf.nbytes < HOST_HELPER_NBYTES and leaf.dtype in SUPPORTED
+    if type(leaf) is not np.ndarray or mapped(leaf) is not None:
+        return False
+    return leaf.nbytes < HOST_HELPER_NBYTES and leaf.dtype in SUPPORTED
 
 
 def copy_on_host(dst: HostArray, src: HostArray) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from xferlib._core import registry
 from xferlib._core.array import c_strides
-from xferlib._core.layout import address, overlaps_itself
+from xferlib._core.layout import address, overlaps_itself, refuse_truncated
 from xferlib._memory import host, pinned, pinned_ranges, slab
 from xferlib._transfer import compiled_staging, host_copy, plan, staged
 from xferlib._transfer.one_step import arriving, converted, memory_of
@@ -38,6 +38,8 @@ def to_host(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> 
     owner = registry.backend_of(d)
     if owner is None or not plan.may_skip():
         return None
+    if out is not None:
+        refuse_truncated(out, "to_host: out")
     if (fast := owner.fast) is None:
         if dtype is not None or is_pinned:
             return None

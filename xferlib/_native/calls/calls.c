@@ -117,12 +117,14 @@ static PyObject *copy_spread(PyObject *self, PyObject *const *given, Py_ssize_t 
 
 /* --- where arrays lie */
 
-/* An array -> the address of its bytes, or 0 where they are not plain bytes in C order. */
+/* An array -> the address of its bytes, or 0 where they are not plain bytes in C order, or lie in a memory map. */
 static PyObject *address(PyObject *module, PyObject *array)
 {
     Py_buffer host;
     word found;
     (void)module;
+    if (xf_is_mapped(array))
+        return PyLong_FromLong(0);
     if (PyObject_GetBuffer(array, &host, PyBUF_SIMPLE)) {
         if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError))
             return NULL;

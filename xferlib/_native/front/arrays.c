@@ -5,6 +5,8 @@
 
 #include "arrays.h"
 
+#include "front.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -29,9 +31,32 @@ static int is_shape(description *d, int axes, const int64_t *extents)
     return !__builtin_mul_overflow(d->count, front.elements[d->element].itemsize, &d->nbytes);
 }
 
+/* Whether an array lies in a memory map, so that Python is to look whether its file is still as long. */
+static int is_mapped(const ndarray *a)
+{
+    PyObject *base = a->base, *object;
+    int result;
+    while (base && (PyObject *)Py_TYPE(base) == front.ndarray)
+        base = ((const ndarray *)base)->base;
+    if (!base)
+        return 0;
+    if (!PyMemoryView_Check(base))
+        return (PyObject *)Py_TYPE(base) == front.mmap || PyType_IsSubtype(Py_TYPE(base), (PyTypeObject *)front.memmap);
+    object = PyObject_GetAttrString(base, "obj");
+    result = !object || (PyObject *)Py_TYPE(object) == front.mmap;
+    PyErr_Clear();
+    Py_XDECREF(object);
+    return result;
+}
+
+int xf_is_mapped(PyObject *array)
+{
+    return front.ndarray && (PyObject *)Py_TYPE(array) == front.ndarray && is_mapped((const ndarray *)array);
+}
+
 static int see_memory(const ndarray *a, description *d)
 {
-    if (!is_shape(d, a->axes, (const int64_t *)a->extents))
+    if (is_mapped(a) || !is_shape(d, a->axes, (const int64_t *)a->extents))
         return 0;
     d->data = a->data;
     d->strides = a->strides;

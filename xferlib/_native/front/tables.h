@@ -109,7 +109,7 @@ struct tables {
     PyObject *scope;  /* () -> the backend that a block chose, or None */
     PyObject *may_skip, *settle, *introduce, *resolve;
     PyObject *to_device, *to_host; /* the general ones */
-    PyObject *ndarray, *device, *stream; /* types */
+    PyObject *ndarray, *device, *stream, *memmap, *mmap; /* types */
     PyObject *(*new_copy)(PyObject *, int);
     PyObject *(*new_array)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *);
     int (*set_base)(PyObject *, PyObject *);
