@@ -684,3 +684,40 @@ def test_no_call_fills_an_array_whose_elements_share_memory(backend: str) -> Non
                         call(out)
                         pytest.fail(f"{name} took {kind}")
             assert not xl.to_host(out).any()
+
+
+def test_on_a_thread_s_own_default_stream_no_other_thread_enqueues(
+    machine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its handle, 2, names another stream in each thread: what a helper enqueued there nothing would wait for."""
+    backend: Any = backend_named("fake")
+    machine.queues[2] = FakeQueue(backend.devices()[0])
+    enqueued: list[int] = []
+    enqueue, record = machine.enqueue, machine.record
+
+    def watched(stream: Any, *rest: Any) -> None:
+        if stream.handle == 2:
+            enqueued.append(threading.get_ident())
+        enqueue(stream, *rest)
+
+    def recorded(handle: int) -> Any:
+        if handle == 2:
+            enqueued.append(threading.get_ident())
+        return record(handle)
+
+    monkeypatch.setattr(machine, "enqueue", watched)
+    monkeypatch.setattr(machine, "record", recorded)
+    x = bits_of(6 << 20, np.float32, seed=4)
+    stream = xl.Stream.from_any(backend.stream_wrap(2, backend.devices()[0]).handle, HERE)
+    for given in (x, x[::2], x[:100], xl.pinned_array(x, backend="fake")):
+        with forced(None, chunk_nbytes=64 << 10, helpers=3):
+            d = xl.to_device(given, device=HERE, stream=stream)
+            assert_same_bits(xl.to_host(d, stream=stream), given)
+            assert_same_bits(xl.to_host_async(d, stream=stream).result(), given)
+            made = xl.to_device_async(given, device=HERE, stream=stream).result()
+            tree = xl.tree.to_device([given, given[:9], given[1:]], device=HERE, stream=stream)
+            for found, each in zip((made, *tree), (given, given, given[:9], given[1:]), strict=True):
+                assert_same_bits(xl.to_host(found, stream=stream), each)
+            for found, each in zip(xl.tree.to_host(tree, stream=stream), (given, given[:9], given[1:]), strict=True):
+                assert_same_bits(found, each)
+    assert set(enqueued) == {threading.get_ident()}

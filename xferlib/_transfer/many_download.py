@@ -97,7 +97,7 @@ class ManyDownload:
         self._backend = backend
         self._stream = stream
         self._is_pinned = is_pinned
-        self._can_stage = many.can_stage(backend, device)
+        self._can_stage = many.can_stage(backend, stream)
         self._gathers = device.kind == "cuda"
         self._small: list[_Leaf] = []
         self._group: list[_Leaf] = []
