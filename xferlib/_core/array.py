@@ -248,13 +248,18 @@ def refuse_masked(x: np.ndarray[Any, Any], what: str) -> None:
         )
 
 
+_NUMBERS = {bool, int, float, complex}
+
+
 def _refuse_masked_parts(x: Sequence[Any], what: str) -> None:
     """Refuse a sequence with masked arrays or numbers in it: NumPy would make an array of what is below the masks."""
     seen: set[int] = set()
     rest = [x]
     while rest:
         part = rest.pop()
-        kinds = {*map(type, part)}  # few, of numbers however many
+        kinds = {*map(type, part)}
+        if kinds <= _NUMBERS:  # as a rule
+            continue
         if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
             refuse_masked(next(each for each in part if isinstance(each, np.ma.MaskedArray)), f"a part of {what}")
         seen.add(id(part))

@@ -40,8 +40,10 @@ static int is_mapped(const ndarray *a)
         base = ((const ndarray *)base)->base;
     if (!base)
         return 0;
+    if ((PyObject *)Py_TYPE(base) == front.memmap || (PyObject *)Py_TYPE(base) == front.mmap)
+        return 1;
     if (!PyMemoryView_Check(base))
-        return (PyObject *)Py_TYPE(base) == front.mmap || PyType_IsSubtype(Py_TYPE(base), (PyTypeObject *)front.memmap);
+        return 0;
     object = PyObject_GetAttrString(base, "obj");
     result = !object || (PyObject *)Py_TYPE(object) == front.mmap;
     PyErr_Clear();

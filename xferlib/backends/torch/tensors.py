@@ -60,11 +60,6 @@ _STRIDED = torch.strided
 
 def check(tensor: torch.Tensor) -> None:
     """Refuse tensors that are not dense, or on another kind of device."""
-    if tensor.is_nested:
-        raise UnsupportedArrayError(
-            "the tensor is nested: its parts have shapes of their own, and it has none; pass x.to_padded_tensor(0.0), "
-            "or its parts, x.unbind(), to xferlib.tree"
-        )
     if type(tensor) is not torch.Tensor:
         _check_class(tensor)
     if tensor.layout is not _STRIDED or not (tensor.is_cuda or tensor.is_cpu):
@@ -98,6 +93,11 @@ def _check_memory(tensor: torch.Tensor) -> None:
 
 
 def view(tensor: torch.Tensor, device: Device) -> ArrayInfo:
+    if tensor.is_nested:
+        raise UnsupportedArrayError(
+            "the tensor is nested: its parts have shapes of their own, and it has none; pass x.to_padded_tensor(0.0), "
+            "or its parts, x.unbind(), to xferlib.tree"
+        )
     check(tensor)
     if not autograd.is_plain(tensor):  # one call for most
         _check_memory(tensor)
@@ -210,11 +210,15 @@ def host_view(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     """As `Backend.host_view`, of a tensor on the CPU."""
     check(tensor)
     numpy_dtype(tensor)
+    view: np.ndarray[Any, Any]
+    if not (tensor.is_conj() or tensor.is_neg()) and tensor.data_ptr():
+        view = tensor.detach().numpy()
+        return view
     done = resolved(tensor)
-    view: np.ndarray[Any, Any] = done.detach().numpy()
+    view = done.detach().numpy()
     if done is not tensor:
         view.flags.writeable = False  # a copy: writing to it would be lost
-    elif not tensor.data_ptr() and view.size:  # of which NumPy makes an array with memory of its own
+    elif view.size:  # which lacks memory, so that NumPy has made some
         raise _freed()
     return view
 
