@@ -8,7 +8,6 @@ import sys
 import pytest
 
 import xferlib as xl
-from tests import driver_double
 from tests.needed import need
 
 _SCRIPT = """
@@ -145,61 +144,3 @@ def test_a_process_that_has_used_every_device_ends_quietly(name: str) -> None:
     need(name)
     done = subprocess.run([sys.executable, "-c", _ENDS, name], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-_PYCUDA = """
-import atexit, importlib.abc, importlib.util
-
-stacks = {}
-
-class Context:
-    def push(self): stacks.setdefault(threading.get_ident(), []).append(self)
-    get_device = lambda self: Device()
-    @staticmethod
-    def pop(): stacks.setdefault(threading.get_ident(), []).pop()  # an error where there is none, as PyCUDA's
-
-class Device:
-    def __init__(self, index=0): pass
-    count = staticmethod(lambda: 1)
-    pci_bus_id = lambda self: "0"
-
-class Modules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    def find_spec(self, name, path, target=None):
-        if name in ("pycuda", "pycuda.driver", "pycuda.autoprimaryctx", "pycuda.gpuarray"):
-            return importlib.util.spec_from_loader(name, self, is_package=name == "pycuda")
-    def exec_module(self, made):
-        made.Context, made.Device, made.Error, made.mem_alloc = Context, Device, IndexError, None
-        made.GPUArray, made.splay = type("GPUArray", (), {}), None
-        if made.__name__ == "pycuda.autoprimaryctx":
-            made.context, made.device = Context(), Device()
-            made.context.push()
-            atexit.register(made.context.pop)
-            atexit.register(lambda: len(stacks[threading.get_ident()]) == 1 or os._exit(3))
-
-sys.meta_path.insert(0, Modules())
-from xferlib.backends.pycuda.backend import PycudaBackend
-made = []
-
-def use():
-    made or made.append(PycudaBackend())
-    made[0]._push(made[0].devices()[0])
-    assert len(stacks[threading.get_ident()]) == 1
-
-def in_thread():
-    thread = threading.Thread(target=use)
-    thread.start()
-    thread.join()
-
-FIRST()
-in_thread()
-in_thread()
-main = threading.get_ident()
-assert made and not [each for ident, each in stacks.items() if each and ident != main], stacks
-use()
-"""
-
-
-@pytest.mark.parametrize("first", ["use", "in_thread"])
-def test_pycuda_leaves_no_context_to_a_thread_that_ends(first: str) -> None:
-    """It would abort the process, where the thread is the one that has imported PyCUDA, too."""
-    driver_double.run(_PYCUDA.replace("FIRST", first))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import importlib
-import os
 import sys
 import threading
 from collections.abc import Callable, Hashable, Sequence
@@ -14,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pycuda.autoprimaryctx
 import pycuda.driver
 from cuda import core
 
@@ -110,21 +109,13 @@ class PycudaBackend(CudaBackend):
     )  # fmt: skip
 
     def __init__(self) -> None:
-        is_first = "pycuda.autoprimaryctx" not in sys.modules
-        self._primary: Any = importlib.import_module("pycuda.autoprimaryctx")  # its context is current in this thread
         super().__init__(pycuda.driver.Device.count())
         self._local = threading.local()
         self._pools: dict[int, DriverPool] = {}
-        self._default_index = _ordinal(self._primary.device)
-        self._shared = {self._default_index: self._primary.context}
-        self._main_thread = threading.main_thread().ident
-        """The thread in which PyCUDA's module has made its context current; 0: there is none any more."""
+        self._default_index = _ordinal(pycuda.autoprimaryctx.device)
+        self._shared = {self._default_index: pycuda.autoprimaryctx.context}
+        self._main_thread = threading.get_ident()
         self._has_ended = False
-        self._pid = os.getpid()
-        if is_first and threading.get_ident() != self._main_thread:
-            # PyCUDA aborts the process where a thread ends with a context: this one gets one of ours, as others do.
-            pycuda.driver.Context.pop()
-            self._main_thread = 0
         atexit.register(self._end)  # before PyCUDA's own handler, which pops the context that it has pushed
         reset_in_child(_leave_parent)
 
@@ -190,8 +181,6 @@ class PycudaBackend(CudaBackend):
         shutdown.finish()  # threads that use a context while PyCUDA gives it up would fail
         self._has_ended = True
         self._local.pushed = None
-        if not self._main_thread and os.getpid() == self._pid:  # PyCUDA's own handler will pop it here
-            self._primary.context.push()
         self._shared.clear()
 
     def _context_object(self, index: int) -> Any:
