@@ -110,10 +110,12 @@ def _sent(
     # A simulated device takes as long as the contract allows: a leaf alone is complete earlier.
     least = PACKED_UP_FROM if target.capabilities.small_at_once else 2
     packed, alone = packing.chosen(leaves, dtype, least=least)
-    if not packed and (len(alone) < 2 or not many.can_stage(target, place)):
+    if not packed and len(alone) < 2:
         return results, alone
     target.attach(place)
     current = order if order is not None else target.stream_current(place)
+    if not packed and not many.can_stage(target, current):
+        return results, alone
     return results, many.to_device(leaves, results, packed, alone, dtype, target, current)
 
 

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from numpy import exp, log1p, maximum
 
+import xferlib as xl
+from tests.kernels import targets
 from tests.kernels.bits import same_bits
 from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError, MixedBackendsError, UnsupportedDTypeError
-from xferlib.kernels import elementwise, reduction
+from xferlib.kernels import elementwise, reduction, reductions
 
 torch = pytest.importorskip("torch")
 
@@ -388,3 +390,20 @@ def test_a_preamble_in_pycudas_notation_and_in_a_reduction():
 def test_preambles_that_cannot_be_used(preamble, words):
     with pytest.raises((KernelSyntaxError, KernelTypeError), match=words):
         elementwise("float x", "float z", "z = f(x)", preamble=preamble)(np.ones(3, np.float32))
+
+
+@pytest.mark.parametrize("name", targets.ENGINES)
+@pytest.mark.parametrize("shape", [(2,) * 17, (1,) * 23 + (2,) * 17 + (1,) * 23], ids=["17", "63"])
+def test_as_many_axes_as_numpy_has(name, shape):
+    there = targets.target(name)
+    x = np.arange(1 << 17, dtype=np.float32).reshape(shape)
+    d = there.put(x)
+    turned = xl.get_backend(d).at(xl.device_of(d)).reversed_axes(d)  # none of its axes merges with one of the other
+    add = elementwise(lambda x, y: x + 2 * y)
+    for _ in range(2):
+        assert same_bits(there.get(add(d, turned)), x + 2 * x.T)
+        assert same_bits(there.get(add(d, turned, out=there.put(np.zeros_like(x)))), x + 2 * x.T)
+    first = shape.index(2)
+    for axis in (first, first + 16, (first, first + 8)):
+        assert same_bits(there.get(reductions.sum(turned, axis=axis)), x.T.sum(axis=axis))  # whole numbers below 2^24
+    assert float(there.get(reductions.max(turned))) == (1 << 17) - 1

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernels import targets
+from xferlib._core.layout import overlaps_itself, share_bytes
 from xferlib.kernels import elementwise, reductions
-from xferlib.kernels.ir.aliasing import is_self_overlapping, share_memory
 
 shapes = st.lists(st.integers(0, 4), min_size=0, max_size=3).map(tuple)
 
@@ -30,20 +30,19 @@ def elements(memory):
 
 @given(memories(), memories())
 def test_two_arrays(one, two):
-    assert share_memory(one, two) == any(a & b for a in elements(one) for b in elements(two))
+    assert share_bytes(one, two) == any(a & b for a in elements(one) for b in elements(two))
 
 
 @given(memories())
 def test_the_elements_of_one_array(memory):
-    if not is_self_overlapping(*memory[1:]):
-        assert not any(a & b for a, b in itertools.combinations(elements(memory), 2))
+    assert overlaps_itself(*memory[1:]) == any(a & b for a, b in itertools.combinations(elements(memory), 2))
 
 
 @given(shapes, st.sampled_from([1, 2, 4, 8]))
 def test_elements_of_new_arrays_lie_apart(shape, itemsize):
     whole = np.empty(shape, f"V{itemsize}")
     for array in (whole, whole.T, whole[..., ::-2] if shape else whole):
-        assert not is_self_overlapping(array.shape, array.strides, itemsize)
+        assert not overlaps_itself(array.shape, array.strides, itemsize)
 
 
 @pytest.mark.parametrize("name", targets.ENGINES)

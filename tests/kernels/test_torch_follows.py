@@ -1,5 +1,7 @@
 """Torch follows its tensors: changes are counted, gradients are right or refused, transforms and tracers too."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -341,3 +343,167 @@ def test_a_refused_map_counts_no_write():
     with pytest.raises(LayoutError, match="shares memory"):
         xl.stream_map(lambda chunk: chunk, memory[:16], chunk_rows=4, out=memory[4:], devices="numpy:cpu")
     assert memory._version == before
+
+
+def _flagged(kind, device):
+    """A tensor whose elements are not in its memory, and the same elements in one where they are."""
+    x = torch.arange(1, 13, device=device).to(torch.complex64).mul(1 + 2j)
+    rows = x.reshape(3, 4)
+    made = {
+        "conj": lambda: x.conj(),
+        "conj of a slice": lambda: x.conj()[::2],
+        "conj of a transpose": lambda: rows.mH,
+        "conj of a broadcast": lambda: x[:4].conj().expand(3, 4),
+        "imag of conj": lambda: x.conj().imag,
+        "conj of nothing": lambda: x[:0].conj(),
+        "negative": lambda: torch._neg_view(x),
+        "negative of conj": lambda: torch._neg_view(x).conj(),
+        "a subclass": lambda: x.as_subclass(type("Special", (torch.Tensor,), {})).conj(),
+        "zero": lambda: torch._efficientzerotensor((12,), device=device),
+    }[kind]()
+    plain = torch.zeros(12, device=device) if kind == "zero" else made.resolve_conj().resolve_neg()
+    return made, plain
+
+
+FLAGS = (
+    "conj", "conj of a slice", "conj of a transpose", "conj of a broadcast", "imag of conj", "conj of nothing",
+    "negative", "negative of conj", "a subclass", "zero",
+)  # fmt: skip
+same = elementwise("T x", "T y", "y = x", name="same")
+weighted = elementwise(lambda x, y, k: x * k + y)
+gathered = elementwise("raw T x, int64 n", "T y", "y = x[n - 1 - i]", name="gathered")
+numbered = elementwise(lambda x, k: x * (k + 1))
+total = reduction("T x", "T y", map_expr="x", reduce_expr="a + b", identity="0")
+running = xl.scan("a + b")
+READS: dict[str, Any] = {
+    "a snippet": same,
+    "a function": lambda x: weighted(x, x, 2),
+    "one of two": lambda x: weighted(torch.ones(x.shape, dtype=x.dtype, device=x.device), x, 3),
+    "computed indices": lambda x: gathered(x, x.numel(), size=x.numel()),
+    "numbers": lambda x: (numbered(x, 1), numbered(x, 0.5)),
+    "out=": lambda x: same(x, out=torch.empty(x.shape, dtype=x.dtype, device=x.device)),
+    "a reduction": total,
+    "along an axis, out=": lambda x: total(x, axis=0, out=torch.empty(x.shape[1:], dtype=x.dtype, device=x.device)),
+    "a ready-made reduction": reductions.sum,
+    "norm": reductions.norm,
+    "scan": lambda x: running(x.flatten()[:7]),
+    "to_host": xl.to_host,
+    "to_host, converting": lambda x: xl.to_host(x, dtype="complex128"),
+    "to_host_async": lambda x: xl.to_host_async(x).result(),
+    "to_device": xl.to_device,
+    "copy_to": lambda x: xl.copy_to(x, "cpu"),
+    "a tree": lambda x: xl.tree.to_host([x] * 12),
+}
+
+
+def _several(result):
+    return result if isinstance(result, (tuple, list)) else [result]
+
+
+@pytest.mark.parametrize("kind", FLAGS)
+def test_every_reader_of_memory_sees_the_elements(kind, device):
+    for name, read in READS.items():
+        for _ in range(3):  # checked, looked up, and repeated
+            for each in _flagged(kind, device):
+                found = read(each)
+                expected = read(_flagged(kind, device)[1])
+                for one, two in zip(_several(found), _several(expected), strict=True):
+                    assert same_bits(xl.to_host(one), xl.to_host(two)), (name, kind)
+
+
+@pytest.mark.parametrize("kind", FLAGS)
+def test_kernels_ask_for_the_memory_of_no_tensor_that_holds_other_elements(kind, monkeypatch):
+    """On the CPU such a tensor's memory is a copy; a GPU gets its address."""
+    from xferlib.backends.torch.cpu import TorchCpu
+
+    def host_view(self, array):
+        assert not self.is_lazy(array)
+        return array.detach().numpy()
+
+    monkeypatch.setattr(TorchCpu, "host_view", host_view)
+    x, plain = _flagged(kind, "cpu")
+    for name in ("a snippet", "a function", "one of two", "computed indices", "numbers", "out=", "a reduction", "scan"):
+        for _ in range(3):
+            assert str(READS[name](x)) == str(READS[name](plain)), name
+
+
+def test_derivatives_of_a_negated_tensor_are_those_of_its_elements(device):
+    z = torch.tensor([1 + 2j, 3 - 4j], device=device, requires_grad=True)
+    square(z.conj().imag).sum().backward()
+    assert z.grad.tolist() == [4j, -8j]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FLAGS if kind != "conj of nothing"])
+def test_what_would_be_written_to_a_copy_is_refused(kind, device):
+    x, plain = _flagged(kind, device)
+    calls = {
+        "an output": lambda: same(plain, out=x),
+        "a C parameter": lambda: elementwise("T *x", "x[i] = 2", name="set")(x),
+        "a reduction": lambda: total(torch.stack([plain, plain]), axis=0, out=x),
+        "to_device": lambda: xl.to_device(plain, out=x),
+    }
+    for _ in range(2):
+        for call in calls.values():
+            with pytest.raises(LayoutError):
+                call()
+
+
+def test_cuda_source_gets_no_tensor_that_holds_other_elements(device):
+    source = (
+        'extern "C" __global__ void copy(const float *x, float *y, int n) { for (int i = 0; i < n; ++i) y[i] = *x; }'
+    )
+    copy = raw_module(source).get_function("copy", cpu=lambda x, y, n: np.copyto(y, x))
+    x, y = torch.ones(3, device=device), torch.zeros(3, device=device)
+    for _ in range(3):
+        copy(1, 1, (x, y, 3))
+        for args in ((torch._neg_view(x), y, 3), (x, torch._neg_view(y), 3)):
+            with pytest.raises(LayoutError, match="flag on the tensor"):
+                copy(1, 1, args)
+    assert y.tolist() == [1, 1, 1]
+
+
+def _freed():
+    x = torch.ones(3)
+    x.untyped_storage().resize_(0)
+    return x
+
+
+class _Wrapping(torch.Tensor):  # type: ignore[name-defined]
+    @staticmethod
+    def __new__(cls):
+        return torch.Tensor._make_wrapper_subclass(cls, (3,))
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        raise AssertionError("xferlib computes with it")
+
+
+WITHOUT_MEMORY = {
+    "sparse": lambda: torch.eye(3).to_sparse(),
+    "sparse rows": lambda: torch.eye(3).to_sparse_csr(),
+    "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    "jagged": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged),
+    "quantized": lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8),
+    "meta": lambda: torch.empty(3, device="meta"),
+    "fake": lambda: torch._subclasses.fake_tensor.FakeTensorMode().from_tensor(torch.ones(3)),
+    "functional": lambda: torch._to_functional_tensor(torch.ones(3)),
+    "lazy parameter": lambda: torch.nn.UninitializedParameter(requires_grad=False),
+    "freed": _freed,
+    "wrapping": _Wrapping,
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # of prototypes
+@pytest.mark.parametrize("kind", WITHOUT_MEMORY)
+def test_tensors_without_memory_are_refused_by_every_reader(kind):
+    x, plain = WITHOUT_MEMORY[kind](), torch.ones(3)
+    for read in (same, reductions.sum, running, xl.to_host, xl.to_device, lambda x: xl.to_host(x, stream=None),
+                 lambda x: xl.to_host_async(x).result(), lambda x: xl.tree.to_host([x]), xl.asarray, xl.explain,
+                 lambda x: same(plain, out=x), lambda x: xl.to_device(np.ones(3, "f4"), out=x),
+                 lambda x: next(iter(xl.prefetch([x], device="sim")))):  # fmt: skip
+        for each in (plain, plain, x, plain, x) if read in (same, reductions.sum, running) else (x,):
+            if each is plain:
+                read(each)  # what is remembered of it must not serve the other
+            else:
+                with pytest.raises(XferError):
+                    read(each)

@@ -213,7 +213,7 @@ def pinned_empty_like(x: Any, dtype: Any = None, *, backend: str | None = None) 
 def pinned_array(x: Any, dtype: Any = None, *, backend: str | None = None) -> HostArray:
     """A pinned copy of any array: same shape, dtype and contents, C-contiguous."""
     owner = registry.backend_of(x)
-    source = x if owner is not None else as_host_array(x)
+    source = x if owner is not None else ends.source_of(x, dtype=dtype).host
     out = pinned_empty_like(source, dtype, backend=backend)
     return transfers.to_host(source, dtype=out.dtype, out=out)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import mmap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,7 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
         "settle": _settle, "introduce": _introduce, "resolve": _resolve,
         "to_device": to_device, "to_host": to_host,
         "ndarray": np.ndarray, "device": Device, "stream": Stream,
-        "dtype": np.dtype, "dtypes": numbers, "swapped": swapped,
+        "dtype": np.dtype, "dtypes": numbers, "swapped": swapped, "memmap": np.memmap, "mmap": mmap.mmap,
     }  # fmt: skip
     try:
         found: tuple[Callable[..., Any], Callable[..., Any]] = _front.bind_front(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xferlib._core import registry
-from xferlib._core.array import Array, as_host_array, is_c_contiguous
+from xferlib._core.array import Array, is_c_contiguous
+from xferlib._transfer.ends import source_of
 from xferlib.errors import ArgumentError, LayoutError, shown
 
 if TYPE_CHECKING:
@@ -34,11 +35,11 @@ def reversed_axes(array: Array) -> Array:
     return backend.at(backend.device_of(array)).reversed_axes(array)
 
 
-def send(x: Any, send_in_c_order: Callable[..., Array], *, copy: bool | None) -> Array:
+def send(x: Any, dtype: Any, send_in_c_order: Callable[..., Array], *, copy: bool | None) -> Array:
     """Send an array so that it arrives in Fortran order.
 
     Args:
-        x: As for `xferlib.to_device`.
+        x, dtype: As for `xferlib.to_device`.
         send_in_c_order: Sends an array, with ``copy=``.
         copy: As for `xferlib.to_device`.
 
@@ -46,7 +47,7 @@ def send(x: Any, send_in_c_order: Callable[..., Array], *, copy: bool | None) ->
         LayoutError: ``copy=False`` and ``x`` is in another order.
     """
     backend = registry.backend_of(x)
-    given = x if backend is not None else as_host_array(x)
+    given: Array = x if backend is not None else source_of(x, dtype=dtype).host
     info = registry.get("numpy").view(given) if backend is None else backend.view(given)
     is_fit = is_c_contiguous(info.shape[::-1], info.strides[::-1], info.dtype.itemsize)
     if copy is False and not is_fit:

@@ -81,12 +81,12 @@ def to_device(
         if out is not None:
             raise ArgumentError("to_device: order='F' asks for a new array, but out is given; leave one of them out")
         sent = functools.partial(to_device, backend=backend, device=device, dtype=dtype, stream=stream)
-        return in_order.send(x, sent, copy=copy)
+        return in_order.send(x, dtype, sent, copy=copy)
     if stream is None and copy is True:  # as most calls are
         done = one_step.to_device(x, backend, device, out, dtype)
         if done is not None:
             return done
-    return copies.copy(ends.source_of(x), ends.target_of(backend, device, stream, out), dtype, copy=copy)
+    return copies.copy(ends.source_of(x, dtype=dtype), ends.target_of(backend, device, stream, out), dtype, copy=copy)
 
 
 def copy_to(
@@ -120,9 +120,8 @@ def copy_to(
         refuse_no_copy(copy, "copy_to")
     elif dtype is stream is None and (done := on_device.copy_to(x, device)) is not None:
         return done
-    return copies.copy(
-        ends.source_of(x), ends.target_of(None, devices.for_array(device, x), stream, None), dtype, copy=copy
-    )
+    target = ends.target_of(None, devices.for_array(device, x), stream, None)
+    return copies.copy(ends.source_of(x, dtype=dtype), target, dtype, copy=copy)
 
 
 def to_device_async(
@@ -156,7 +155,7 @@ def to_device_async(
         refuse_positional("to_device_async", misplaced)
     if unknown:
         refuse_keyword("to_device_async", unknown)
-    return copies.begin(ends.source_of(x), ends.target_of(backend, device, stream, out), dtype)
+    return copies.begin(ends.source_of(x, dtype=dtype), ends.target_of(backend, device, stream, out), dtype)
 
 
 def to_host(

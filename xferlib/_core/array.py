@@ -126,11 +126,6 @@ def viewed(info: ArrayInfo, dtype: np.dtype[Any]) -> tuple[tuple[int, ...], tupl
     return (*info.shape[:-1], nbytes // new), (*info.strides[:-1], new)
 
 
-def repeats(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether elements share their memory, as after broadcasting."""
-    return 0 not in shape and any(not stride and extent > 1 for extent, stride in zip(shape, strides, strict=True))
-
-
 UNWRITABLE = (
     "is read-only, or stands for other numbers than its memory holds, as torch's x.conj() does; pass an array that may "
     "be written: x.copy(), or torch's x.resolve_conj().resolve_neg(), and read the result there"
@@ -248,7 +243,7 @@ def _instead_of(x: object) -> str:
         return "read the file first: xferlib.load(path), or numpy.load(path)"
     if isinstance(x, bytes):
         return "numpy.frombuffer(x, 'uint8') has its bytes"
-    if isinstance(x, (list, tuple)) and x and hasattr(x[0], "shape") and not isinstance(x[0], (np.ndarray, np.generic)):
+    if isinstance(x, (list, tuple)) and x and _is_foreign_array(x[0]):
         return (
             "xferlib.get_array_module(x[0]).stack(x) puts the arrays together; xferlib.tree.to_device and tree.to_host "
             "move each"
@@ -297,6 +292,11 @@ def _objects(objects: Iterable[object], converted: str) -> str:
     return converted.format(repr(dtype))
 
 
+def _is_foreign_array(x: object) -> bool:
+    """Whether it is an array, and none of NumPy's; its shape is not asked for, which an array may not have."""
+    return hasattr(type(x), "shape") and not isinstance(x, (np.ndarray, np.generic))
+
+
 def _not_numbers(x: object, array: np.ndarray[Any, Any]) -> str:
     """Why what NumPy makes an array of objects of is refused, and the remedy."""
     if not array.ndim:
@@ -307,6 +307,37 @@ def _not_numbers(x: object, array: np.ndarray[Any, Any]) -> str:
         f"whose {', '.join(kinds)} have no dtype together that a device holds; make numbers of them: "
         f"{_objects(array.flat, 'numpy.array(x, {})')}{without}"
     )
+
+
+def refuse_masked(x: np.ndarray[Any, Any], what: str) -> None:
+    """Refuse an array with a mask, which no device holds and no kernel asks for.
+
+    Raises:
+        UnsupportedArrayError: It is one of ``numpy.ma``.
+    """
+    if isinstance(x, np.ma.MaskedArray):
+        raise UnsupportedArrayError(
+            f"{what} is a masked array, whose mask a device cannot hold; pass x.filled(value) or x.data"
+        )
+
+
+_PLAIN_NUMBERS = {bool, int, float, complex}
+
+
+def _refuse_masked_parts(x: Sequence[Any], what: str) -> None:
+    """Refuse a sequence with masked arrays or numbers in it: NumPy would make an array of what is below the masks."""
+    seen: set[int] = set()
+    rest = [x]
+    while rest:
+        part = rest.pop()
+        kinds = {*map(type, part)}
+        if kinds <= _PLAIN_NUMBERS:  # as a rule
+            continue
+        if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
+            refuse_masked(next(each for each in part if isinstance(each, np.ma.MaskedArray)), f"a part of {what}")
+        seen.add(id(part))
+        if any(issubclass(kind, (list, tuple)) for kind in kinds):
+            rest += [each for each in part if isinstance(each, (list, tuple)) and id(each) not in seen]
 
 
 def as_host_array(x: Any, *, what: str = "x") -> np.ndarray[Any, Any]:
@@ -322,14 +353,13 @@ def as_host_array(x: Any, *, what: str = "x") -> np.ndarray[Any, Any]:
     """
     if isinstance(x, np.ndarray):
         array = x
+        refuse_masked(x, what)
         refuse_truncated(x, what)
-        if isinstance(x, np.ma.MaskedArray):
-            raise UnsupportedArrayError(
-                f"{what} is a masked array, whose mask a device cannot hold; pass x.filled(value) or x.data"
-            )
     elif x is None or isinstance(x, (str, bytes, dict, set)):
         raise UnsupportedArrayError(f"{what} is {type(x).__name__}, not an array; {_instead_of(x)}")
     else:
+        if isinstance(x, (list, tuple)):
+            _refuse_masked_parts(x, what)
         try:
             array = np.asarray(x)
         except UnsupportedArrayError:  # such as of a transfer, which says what to write instead

@@ -122,8 +122,12 @@ class LibraryHooks:
 
     # --- arrays that a library evaluates lazily, or keeps a history of
 
+    def is_lazy(self, array: Array) -> bool:
+        """Whether the memory of ``array`` holds other values than its elements, such as those before a conjugation."""
+        return False
+
     def resolved(self, array: Array) -> Array:
-        """``array`` with anything that its library does lazily done; usually ``array`` itself."""
+        """``array``, or one with its elements in memory where it `is_lazy`, made on the library's current stream."""
         return array
 
     def detached(self, array: Array) -> Array:

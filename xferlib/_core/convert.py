@@ -6,6 +6,7 @@ saturates, and NaN becomes 0, as on every backend (see the table of guarantees).
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,9 @@ def check_conversion(source: np.dtype[Any], target: np.dtype[Any]) -> None:
 
 
 def exactly(obj: Any, host: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """The array that NumPy has made of ``obj``; for Python integers and an integer dtype, one of that dtype.
+    """The array that NumPy has made of ``obj``; for integers and an integer dtype, one of that dtype.
+
+    Among floats, or beside larger ones, integers are floats in NumPy's array. Here each is converted by itself.
 
     Raises:
         OverflowError: An integer does not fit into the dtype.
@@ -37,12 +40,31 @@ def exactly(obj: Any, host: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.nd
     if host is obj or isinstance(obj, np.generic):
         return host
     check_conversion(host.dtype, dtype)
-    if host.dtype.kind not in "iu" or dtype.kind not in "iu":
+    if host.dtype.kind not in "iuf" or dtype.kind not in "iu":
         return host
     try:
-        return np.asarray(obj, dtype)
+        if host.dtype.kind in "iu":
+            return np.asarray(obj, dtype)
+        if not isinstance(obj, (list, tuple)):
+            return host
+        items = np.array(obj, object)
+        whole = {number: each for number, each in enumerate(map(_integer, items.flat)) if each is not None}
+        if items.shape != host.shape or not whole:
+            return host
+        found = np.empty(host.shape, dtype)
+        copy_into(found, host)
+        found.flat[[*whole]] = np.array([*whole.values()], dtype)
     except OverflowError as error:
         raise OverflowError(f"{error}; give a wider dtype") from None
+    return found
+
+
+def _integer(item: Any) -> int | None:
+    """An integer, or an array of one without axes, as Python's; None of anything else."""
+    try:
+        return operator.index(item)
+    except Exception:  # of a stranger's object
+        return None
 
 
 def number(value: Any, dtype: np.dtype[Any]) -> np.generic:

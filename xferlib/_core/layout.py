@@ -18,6 +18,20 @@ from xferlib.errors import LayoutError, LayoutIndexError, LayoutTypeError, shown
 HostArray = np.ndarray[Any, Any]
 
 
+def mapped(array: Any) -> Any:
+    """The memory map whose memory an array is: a ``numpy.memmap``, an ``mmap.mmap`` behind it, or None.
+
+    ``np.asarray`` of a map, and a view of that, are plain arrays with the map among their bases.
+    """
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap) and getattr(array, "_mmap", None) is not None:
+            return array
+        array = array.base  # also of a result of arithmetic with a map, which is no map
+    if isinstance(array, memoryview):
+        array = array.obj
+    return array if isinstance(array, mmap.mmap) else None
+
+
 def refuse_truncated(array: Any, what: str) -> None:
     """Refuse a memory map whose file has become shorter: to touch pages that it lacks ends the process with SIGBUS.
 
@@ -26,27 +40,32 @@ def refuse_truncated(array: Any, what: str) -> None:
     Raises:
         LayoutError: The file ends before the array does.
     """
-    if not isinstance(array, np.memmap):
+    if type(array) is np.ndarray and array.base is None:
         return
-    memory: Any = array._mmap  # type: ignore[attr-defined]
-    if memory is None or not array.size:  # a result of arithmetic with a map
+    found = mapped(array)
+    if found is None or not array.size:
         return
-    offset: int = array.offset or 0
+    is_numpys = found.__class__ is not mmap.mmap
+    memory: Any = found._mmap if is_numpys else found
+    offset: int = (found.offset or 0) if is_numpys else 0  # others do not tell: a longer file is none that was cut
     begin = offset - offset % mmap.ALLOCATIONGRANULARITY
-    nbytes = memory.size()
+    try:
+        nbytes = memory.size()
+    except (OSError, ValueError):  # anonymous memory; closed
+        return
     if nbytes >= begin + len(memory):
         return
     from pathlib import Path  # takes milliseconds, which `import xferlib` need not
 
-    file = array.filename
-    if not nbytes and not (file and Path(file).is_file()):  # a device, whose length says nothing
+    file = found.filename if is_numpys else None
+    if not nbytes and not (file and Path(file).is_file()) and is_numpys:  # a device, whose length says nothing
         return
     # Views have the offset of the whole map.
     end = np.lib.array_utils.byte_bounds(array)[1] - np.frombuffer(memory, np.uint8).ctypes.data
     if 0 < end <= len(memory) and nbytes < begin + end:
         raise LayoutError(
-            f"{what} is a memory map of {begin + end} bytes of {file}, which has been truncated to {nbytes}; map the "
-            "file again, or write it anew"
+            f"{what} is a memory map of {begin + end} bytes of {file or 'a file'}, which has been truncated to "
+            f"{nbytes}; map the file again, or write it anew"
         )
 
 
@@ -267,3 +286,56 @@ def share_memory(one: HostArray, two: HostArray) -> bool:
         return np.shares_memory(one, two, max_work=_SHARED_MEMORY_WORK)  # type: ignore[arg-type]  # any int
     except np.exceptions.TooHardError:
         return True
+
+
+# --- the same of arrays on any device, by their addresses
+
+_START = 1 << 12
+"""An address like any other."""
+
+
+class _Memory:
+    """An array interface over an address that NumPy never dereferences."""
+
+    def __init__(self, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> None:
+        self.__array_interface__ = {
+            "version": 3, "data": (pointer, False), "shape": shape, "strides": strides, "typestr": f"|V{itemsize}",
+        }  # fmt: skip
+
+
+def share_bytes(
+    one: tuple[int, tuple[int, ...], tuple[int, ...], int], two: tuple[int, tuple[int, ...], tuple[int, ...], int]
+) -> bool:
+    """Whether two arrays, each (pointer, shape, strides, itemsize), have a byte in common; True if too hard to say.
+
+    Empty arrays share nothing.
+    """
+    return share_memory(_as_array(*one), _as_array(*two))
+
+
+def _as_array(*memory: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(_Memory(*memory))
+
+
+def overlaps_itself(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Whether two elements of an array have a byte in common, as after broadcasting; True if too hard to say."""
+    if 0 in shape:
+        return False  # NumPy's strides are often 0 then
+    steps = sorted((abs(stride), extent) for extent, stride in zip(shape, strides, strict=True) if extent > 1)
+    reach = itemsize
+    for stride, extent in steps:
+        if stride < reach:
+            break
+        reach = stride * (extent - 1) + reach
+    else:
+        return False
+    if not steps[0][0]:
+        return True
+    # Of two elements let the index be another along this axis and the same along those before it: the first of them is
+    # among the elements at 0, the second among those from 1 on.
+    for axis, (stride, extent) in enumerate(steps):
+        shape, strides = (tuple(each[kind] for each in steps[axis + 1 :]) for kind in (1, 0))
+        first = _START, shape, strides, itemsize
+        if share_bytes(first, (_START + stride, (extent - 1, *shape), (stride, *strides), itemsize)):
+            return True
+    return False

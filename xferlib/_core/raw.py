@@ -122,7 +122,12 @@ def recorded(device: Device) -> CaptureError:
     )
 
 
-_DEFAULTS = {0: "default stream", 1: "legacy default stream", 2: "per-thread default stream"}
+PER_THREAD = 2
+"""The handle by which CUDA names the calling thread's own default stream.
+
+Another thread that uses it means another stream. So no other thread may enqueue what a thread has asked for on it.
+"""
+_DEFAULTS = {0: "default stream", 1: "legacy default stream", PER_THREAD: "per-thread default stream"}
 """By the handles that CUDA gives them."""
 
 

@@ -41,19 +41,22 @@ class Pages:
     So it is on private maps (copy-on-write), whose written pages are in no file.
     """
 
-    def __init__(self, array: Any, *, is_shared: bool) -> None:
+    def __init__(self, array: Any, file: Any, *, is_shared: bool) -> None:
         self._array = array  # its memory is mapped as long as it lives
+        self._file = file
+        """Its name, where that is known."""
         self._address = array.ctypes.data
         is_advised = is_shared and array.flags.c_contiguous and len(array)
         self._row_nbytes = array.strides[0] if is_advised else 0
 
     @classmethod
     def of(cls, array: Any) -> Pages | None:
-        """Create for a file-backed memmap; None for other arrays."""
-        memory = getattr(array, "_mmap", None)
+        """Create for an array in a file's map; None for other arrays."""
+        found = layout.mapped(array)
+        memory = getattr(found, "_mmap", found)
         if not isinstance(memory, mmap.mmap) or not np.may_share_memory(np.frombuffer(memory, np.uint8), array):
             return None
-        return cls(array, is_shared=getattr(array, "mode", "c") != "c")
+        return cls(array, getattr(found, "filename", None), is_shared=getattr(found, "mode", "c") != "c")
 
     def refuse_truncated(self, what: str) -> None:
         """Refuse an array whose file has become shorter.
@@ -74,14 +77,14 @@ class Pages:
             first = low // mmap.PAGESIZE * mmap.PAGESIZE
             if _advise("MADV_POPULATE_WRITE", first, high - first) == errno.EFAULT:
                 raise TransferError(
-                    f"stream_map: the disk of {self._array.filename} has no room for rows {start} to {stop} of out; "
+                    f"stream_map: the disk of {self._file} has no room for rows {start} to {stop} of out; "
                     "free some, or give out a file on another disk"
                 )
 
     def _has_room(self) -> bool:
         """Whether the disk has room for all rows; True where that is not known."""
         try:
-            disk = os.statvfs(self._array.filename)
+            disk = os.statvfs(self._file)
         except (AttributeError, OSError, TypeError):  # not on Windows; the name is gone; memory, made like a map
             return True
         return bool(disk.f_bavail * disk.f_frsize >= self._array.nbytes)

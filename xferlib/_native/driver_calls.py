@@ -282,6 +282,20 @@ def bind_alike(names: tuple[str, ...], arrays: Sequence[Any]) -> Callable[..., b
     return made
 
 
+def bind_plain(
+    check: Callable[..., bool], flag: str, table: dict[str, Any], key: str, state: Callable[[], Any]
+) -> Callable[..., bool] | None:
+    """A function that asks ``check`` of arrays; None where that is not compiled.
+
+    It says False, and asks nothing, where the attribute ``flag`` of an array is true, ``table[key]`` is not negative,
+    or ``state()`` is not None.
+    """
+    if (module := _module()) is None:
+        return None
+    made: Callable[..., bool] = module.bind_plain(check, flag, table, key, state)
+    return made
+
+
 def bind_launch(
     launch: int,
     kernel: int,

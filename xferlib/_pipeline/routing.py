@@ -235,6 +235,7 @@ def _nbytes(leaves: list[Any]) -> int | None:
 def _host_array(array: Any) -> HostArray | None:
     """The NumPy array of an array's memory; None where that is a device's."""
     if type(array) is np.ndarray:
+        refuse_truncated(array, "a batch")
         host: HostArray = array
         return host
     owner = registry.backend_of(array)

@@ -12,6 +12,7 @@ from xferlib._memory.mmap_advice import Pages
 from xferlib._pipeline import shared_rows
 from xferlib._pipeline.row_sources import has_rows, host_rows
 from xferlib._runtime.checks import has
+from xferlib._transfer.ends import refuse_overlap
 from xferlib.errors import LayoutError, UnsupportedArrayError
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ def sink_of(out: Any, rows: int, source: Any) -> _Into | _Assigned | _Collected:
     host = host_rows(out, "out")
     if not host.flags.writeable:
         raise LayoutError("stream_map: out is read-only; pass an array that may be written (mode='r+' for a memmap)")
+    refuse_overlap(host, "stream_map: out")
     is_in_place = registry.backend_of(source) is not None and shared_rows.is_in_place(host_rows(source, "source"), host)
     owner.note_write(out, "stream_map: out")
     if is_in_place:

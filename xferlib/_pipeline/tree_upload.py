@@ -89,7 +89,7 @@ class Arriving:
     def _begin(self, leaves: list[Any], small: packing.SlabLayout, alone: list[int], device: Device) -> None:
         order = Stream._of(self._stream, self._backend)
         begun = lambda transfer: self._transfers.append((transfer, None))
-        can_stage = many.can_stage(self._backend, device)
+        can_stage = many.can_stage(self._backend, self._stream)
         if small.members or (alone and can_stage):
             found = many.begin(leaves, self._results, small, alone, self._backend, self._stream, begun)
         else:

@@ -19,6 +19,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from xferlib import _native
+from xferlib._core.raw import PER_THREAD
 from xferlib._core.thresholds import (
     C_FIRST_BLOCK_NBYTES,
     C_STREAMED_FROM,
@@ -109,7 +110,7 @@ def setup_of(backend: Backend, stream: RawStream, *, is_upward: bool) -> StreamS
 
 
 def _made_setup(backend: Backend, stream: RawStream, key: tuple[int, bool]) -> StreamSetup | None:
-    calls = calls_of(backend, stream.device)
+    calls = calls_of(backend, stream)
     if calls is None:
         return None
     ring = staging_ring.rings.of(backend, stream.device)
@@ -119,10 +120,15 @@ def _made_setup(backend: Backend, stream: RawStream, key: tuple[int, bool]) -> S
     return found
 
 
-def calls_of(backend: Backend, device: Device) -> StagingCalls | None:
-    """The C functions by which a device is staged; None where C cannot do it."""
+def calls_of(backend: Backend, stream: RawStream) -> StagingCalls | None:
+    """The C functions by which transfers on a stream are staged; None where C cannot do it.
+
+    Its threads enqueue copies themselves, which the calling thread's own default stream would not see.
+    """
     fast = backend.fast
-    return fast.staging_calls(device) if fast is not None and _native.is_on() else None
+    if fast is None or stream.handle == PER_THREAD or not _native.is_on():
+        return None
+    return fast.staging_calls(stream.device)
 
 
 def stage(

@@ -10,6 +10,7 @@ from xferlib._core import defaults
 from xferlib._core.array import Array, check_dtype
 from xferlib._core.observe import Kind
 from xferlib._core.ordering import capture
+from xferlib._core.raw import PER_THREAD
 from xferlib._memory import host as _host
 from xferlib._memory import pinned
 from xferlib._transfer import download, ends, host_copy, on_device, staged, upload
@@ -57,6 +58,10 @@ def begin(source: CopySource, target: CopyTarget, dtype: Any = None, *, is_await
     order = staged.captured_stream("to_device_async", target.backend, target.device, target.stream)
     if order is not None:
         done = copy(source, target, dtype)
+        return _complete(done, target.backend, target.backend.view(done).nbytes, is_upload=True)
+    if target.stream is not None and target.stream.handle == PER_THREAD:  # threads cannot enqueue on it
+        done = copy(source, target, dtype)
+        target.backend.stream_synchronize(target.stream)
         return _complete(done, target.backend, target.backend.view(done).nbytes, is_upload=True)
     if source.host is not None and target.device.kind != "cpu":
         wanted = ends.arriving_dtype(source, dtype)
@@ -110,6 +115,9 @@ def begin_to_host(
     if recorded is not None:
         done = staged.captured_download(d, source.info, source.backend, recorded, out)
         return _complete(done, source.backend, done.nbytes, is_upload=False)
+    if order is not None and order.handle == PER_THREAD:  # threads cannot enqueue on it
+        done = _download(source, wanted, order, out)
+        return _complete(done, source.backend, done.nbytes, is_upload=False)
     return download.device_to_host_async(
         d, source.info, source.backend, wanted, stream=order, out=out, is_awaited=is_awaited
     )
@@ -119,7 +127,7 @@ def _host_arguments(
     d: Any, dtype: Any, stream: Any, out: HostArray | None, call: str
 ) -> tuple[CopySource, np.dtype[Any], RawStream | None]:
     """The source of a download, the dtype that arrives and the stream."""
-    source = ends.source_of(d, what="d")
+    source = ends.source_of(d, what="d", dtype=dtype)
     wanted = ends.arriving_dtype(source, dtype)
     if out is not None:
         ends.check_host_out(out, source.shape, wanted, call)

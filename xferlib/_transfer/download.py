@@ -39,7 +39,7 @@ def device_to_host(
     out: HostArray | None = None,
 ) -> HostArray:
     """Blocking download: complete on return."""
-    src, info = resolved(src, info, backend)
+    src, info = resolved(src, info, backend, stream)
     order = stream if stream is not None else backend.stream_current(info.device)
     dst = out if out is not None else host.host_cache.empty(info.shape, dtype)
     ready = _prepared(src, info, backend, dst, order, "to_host" if out is not None else "", is_blocking=True)
@@ -137,7 +137,7 @@ def device_to_host_async(
     is_awaited: bool = False,
 ) -> Transfer:
     """Start a download; the result is handed out only when it is complete. ``is_awaited``: see `Transfer.start`."""
-    src, info = resolved(src, info, backend)
+    src, info = resolved(src, info, backend, stream)
     order = stream
     if order is None:
         from xferlib._core.ordering.copy_streams import copy_stream  # here, for programs that only wait

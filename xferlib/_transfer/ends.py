@@ -8,7 +8,7 @@ import numpy as np
 
 from xferlib._core import array, convert, devices, mixing, registry
 from xferlib._core.array import Array, ArrayInfo
-from xferlib._core.layout import HostArray, refuse_truncated
+from xferlib._core.layout import HostArray, overlaps_itself, refuse_truncated
 from xferlib._core.stream import Stream
 from xferlib.errors import LayoutError, LayoutTypeError, MixedDevicesError, StreamError, UnsupportedArrayError
 
@@ -48,15 +48,25 @@ class CopyTarget(NamedTuple):
     """Location and layout of ``out``."""
 
 
-def source_of(x: Any, *, what: str = "x") -> CopySource:
+def source_of(x: Any, *, what: str = "x", dtype: Any = None) -> CopySource:
     """Describe an array of any backend, a sequence or a scalar.
+
+    Args:
+        x: The array.
+        what: Its name for messages.
+        dtype: The one that is to arrive, if it was given: the integers of a sequence become exactly that.
 
     Raises:
         UnsupportedArrayError, UnsupportedDTypeError: No device can hold it.
+        OverflowError: A Python integer does not fit into ``dtype``.
     """
     owner = registry.backend_of(x)
     if owner is None or owner.name == "numpy":
+        if isinstance(x, tuple):
+            _refuse_results(x, what)
         host = array.as_host_array(x, what=what)
+        if owner is None and dtype is not None:
+            host = convert.exactly(x, host, wanted_dtype(dtype, host.dtype))
         numpy = owner if owner is not None else registry.get("numpy")
         # Only an array that was one already has a device: `fits` would otherwise let a list stand for its own copy.
         device = numpy.devices()[0] if host is x else None
@@ -67,6 +77,23 @@ def source_of(x: Any, *, what: str = "x") -> CopySource:
     if info.device.kind == "cpu":
         return CopySource(x, info.shape, info.dtype, owner.at(info.device), info.device, owner.host_view(x), None)
     return CopySource(x, info.shape, info.dtype, owner.at(info.device), info.device, None, info)
+
+
+def _refuse_results(x: tuple[Any, ...], what: str) -> None:
+    """Refuse the results of a function that has several: NumPy would stack them, of whatever dtypes they are."""
+    is_named = type(x) is not tuple
+    for number, each in enumerate(x):
+        if isinstance(each, np.generic) or (owner := registry.backend_of(each)) is None:
+            continue
+        if not is_named and isinstance(each, np.ndarray) and not each.ndim:
+            continue
+        names = getattr(x, "_fields", None) or getattr(x, "__match_args__", None)
+        one = f"x.{names[number]}" if names else f"x[{number}]"
+        raise UnsupportedArrayError(
+            f"{what} is a {type(x).__name__} of {len(x)} results of which {one} is an array of {owner.name}, and no "
+            f"array itself; pass one of them, such as {one}, or all to xferlib.tree.to_device or tree.to_host; a list "
+            "of arrays of the same shape is stacked"
+        )
 
 
 def target_of(backend: str | None, device: Any, stream: Any, out: Array | None) -> CopyTarget:
@@ -123,12 +150,9 @@ def arriving_dtype(source: CopySource, dtype: Any) -> np.dtype[Any]:
 
     Raises:
         UnsupportedDTypeError: There is no such dtype, or it would drop a part of every value.
-        OverflowError: A Python integer does not fit into it.
     """
     wanted = wanted_dtype(dtype, source.dtype)
     convert.check_conversion(source.dtype, wanted)
-    if source.device is None and source.host is not None and wanted != source.dtype:
-        convert.exactly(source.given, source.host, wanted)
     return wanted
 
 
@@ -193,6 +217,7 @@ def check_host_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], call:
         raise UnsupportedArrayError(
             f"{call}: out is {type(out).__name__}, not a numpy.ndarray; make it with numpy.empty() or pinned_empty()"
         )
+    array.refuse_masked(out, f"{call}: out")
     _check_fit(out, out.flags.writeable, shape, dtype)
     refuse_truncated(out, f"{call}: out")
 
@@ -207,7 +232,18 @@ def _check_fit(out: ArrayInfo | HostArray, is_writable: bool, shape: tuple[int, 
             remedy = f"x.real or abs(x), with dtype={str(out.dtype)!r}"
         raise LayoutTypeError(f"out has dtype {out.dtype}, but {dtype} arrives; pass {remedy}")
     # Threads write the pieces in any order, so which of two values an element keeps would differ from run to run.
-    if array.repeats(shape, out.strides):
-        raise LayoutError(f"out has strides {out.strides}, so that elements share memory; pass a copy of it")
+    refuse_overlap(out, "out")
     if not is_writable:
         raise LayoutError(f"out {array.UNWRITABLE}")
+
+
+def refuse_overlap(out: ArrayInfo | HostArray, what: str) -> None:
+    """Refuse to fill an array whose elements share memory.
+
+    Raises:
+        LayoutError: It is a broadcast array, or one of windows.
+    """
+    if overlaps_itself(out.shape, out.strides, out.dtype.itemsize):
+        raise LayoutError(
+            f"{what} has shape {out.shape} and strides {out.strides}, so that elements share memory; pass a copy of it"
+        )

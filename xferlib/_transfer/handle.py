@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import math
 import numbers
+import os
 import threading
 import time
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from xferlib._runtime.interrupts import deferred
 from xferlib._runtime.jobs import Job
 from xferlib._runtime.threads import workers
 from xferlib._transfer.plan import Path
-from xferlib.errors import ArgumentError, StreamTypeError, TransferError, TransferTimeoutError, shown
+from xferlib.errors import ArgumentError, ForkError, StreamTypeError, TransferError, TransferTimeoutError, shown
 
 if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
@@ -73,7 +74,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
 
     __slots__ = (
         "_backend", "_complete_s", "_device", "_event", "_is_orphaned", "_job", "_keep", "_later", "_nbytes", "_path",
-        "_result", "_start_s", "_stream", "is_upload",
+        "_pid", "_result", "_start_s", "_stream", "is_upload",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +91,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
         self._event: RawEvent | None = None
         self._keep: tuple[Any, ...] = ()
         self._later: staging_hooks.Postponed | None = None
+        self._pid = os.getpid()
         self._is_orphaned = False
         """No Python thread takes the job by itself: only `settle`, `is_settled` and `poll` end it."""
         self._start_s = time.perf_counter()
@@ -183,6 +185,8 @@ class Transfer(PendingTransfer, Generic[Result_co]):
 
     def cancel(self) -> None:
         """Copy no more than has been begun; the destination holds nothing of use."""
+        if self._is_elsewhere():
+            return
         later, self._later = self._later, None
         if later is not None:
             later.drop()
@@ -192,7 +196,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
     def abort(self) -> None:
         """`cancel`, and wait until no thread uses the source or the destination any more."""
         self.cancel()
-        if self._job is not None:
+        if self._job is not None and not self._is_elsewhere():
             self._job.wait()
 
     def precede(self, stream: RawStream) -> None:
@@ -200,8 +204,27 @@ class Transfer(PendingTransfer, Generic[Result_co]):
         if self._event is not None:
             self._backend.event_wait(stream, self._event)
 
+    def _is_elsewhere(self) -> bool:
+        """Whether the copy is in flight in the process that this one was forked from, as far as was known then.
+
+        Its threads and its device are there alone, and its locks may be held for ever here.
+        """
+        if self._pid == os.getpid() or (self._complete_s and not self.is_upload):
+            return False
+        return self._event is not None or (self._job is not None and not self._job.is_over)
+
     def _begin(self, *, is_poll: bool = False) -> None:
-        """Submit the copy to the thread pool if that was put off."""
+        """Submit the copy to the thread pool if that was put off.
+
+        Raises:
+            ForkError: It is in flight in another process.
+        """
+        if self._is_elsewhere():
+            raise ForkError(
+                f"the transfer of {self._nbytes} bytes is in flight in process {self._pid}, which began it, and not in "
+                f"its forked child {os.getpid()}; call result() before the fork, or make the copy in the child, which "
+                "multiprocessing.get_context('spawn') starts"
+            )
         later = self._later
         if later is not None and (not is_poll or later.is_due()):
             self._later = None
@@ -276,6 +299,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
             ArgumentError: ``timeout`` is no number of seconds.
             TransferTimeoutError: Not finished in time; call again.
             TransferError: The copy failed.
+            ForkError: It is in flight in the process that this one was forked from.
         """
         if timeout is not None:
             if not isinstance(timeout, numbers.Real) or not (0 <= timeout < _LONGEST_S or timeout == math.inf):
@@ -338,7 +362,8 @@ class Transfer(PendingTransfer, Generic[Result_co]):
     @property
     def stats(self) -> TransferStats:
         """Bytes, path and speed."""
-        self.done()
+        if not self._is_elsewhere():
+            self.done()
         seconds = self._complete_s - self._start_s if self._complete_s else 0.0
         return TransferStats(nbytes=self._nbytes, path=str(self._path), seconds=seconds)
 

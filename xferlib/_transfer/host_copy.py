@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core import observe
-from xferlib._core.array import SUPPORTED, repeats
+from xferlib._core.array import SUPPORTED
 from xferlib._core.convert import copy_into
-from xferlib._core.layout import HostArray
+from xferlib._core.layout import HostArray, mapped, overlaps_itself
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import HOST_HELPER_NBYTES
 from xferlib._memory import host, mmap_advice
@@ -34,7 +34,7 @@ def is_fitting(dst: HostArray, src: HostArray, wanted: np.dtype[Any]) -> bool:
     """Whether ``dst`` may be filled from ``src``: its shape and the dtype that arrives fit, and no memory is shared."""
     if dst.dtype != wanted or dst.shape != src.shape or wanted not in SUPPORTED or not dst.flags.writeable:
         return False
-    return not (np.may_share_memory(dst, src) or repeats(dst.shape, dst.strides))
+    return not (np.may_share_memory(dst, src) or overlaps_itself(dst.shape, dst.strides, dst.dtype.itemsize))
 
 
 def new(backend: Backend, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -78,7 +78,9 @@ def copied_each(leaves: list[Any]) -> tuple[list[Any], list[int]]:
 
 
 def _is_small(leaf: Any) -> bool:
-    return type(leaf) is np.ndarray and leaf.nbytes < HOST_HELPER_NBYTES and leaf.dtype in SUPPORTED
+    if type(leaf) is not np.ndarray or mapped(leaf) is not None:
+        return False
+    return leaf.nbytes < HOST_HELPER_NBYTES and leaf.dtype in SUPPORTED
 
 
 def copy_on_host(dst: HostArray, src: HostArray) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core.layout import HostArray, address
+from xferlib._core.layout import HostArray, address, refuse_truncated
 from xferlib._memory import pinned_ranges
 
 if TYPE_CHECKING:
@@ -23,11 +23,15 @@ class HostEnd:
         array: Of any layout.
         dtype: Of the elements on the device.
         backend: Of the device.
+
+    Raises:
+        LayoutError: It is a memory map of a file that has been truncated.
     """
 
     __slots__ = ("_pinned", "_pointer", "array", "backend", "dtype", "nbytes")
 
     def __init__(self, array: HostArray, dtype: np.dtype[Any], backend: Backend) -> None:
+        refuse_truncated(array, "the array")
         self.array = array
         self.dtype = dtype
         self.backend = backend

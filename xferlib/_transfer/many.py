@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from xferlib._transfer.regions import Regions
 
 
-def can_stage(backend: Backend, device: Device) -> bool:
-    """Whether threads of C stage for a device, and no path is forced."""
-    return plan.forced() is None and compiled_staging.calls_of(backend, device) is not None
+def can_stage(backend: Backend, stream: RawStream) -> bool:
+    """Whether threads of C stage what goes on a stream, and no path is forced."""
+    return plan.forced() is None and compiled_staging.calls_of(backend, stream) is not None
 
 
 class Shipment:
@@ -151,7 +151,7 @@ class Begun(NamedTuple):
 @observe.user_call(
     lambda leaves, results, layout, alone, backend, stream, *_, **__: (
         backend,
-        layout.nbytes + sum(leaves[number].nbytes for number in alone if can_stage(backend, stream.device)),
+        layout.nbytes + sum(leaves[number].nbytes for number in alone if can_stage(backend, stream)),
     )
 )
 def begin(
@@ -166,7 +166,7 @@ def begin(
         begun: Called with each transfer, before it starts; the caller settles or cancels it. It has no result.
         call: The function that the user called.
     """
-    can = can_stage(backend, stream.device)
+    can = can_stage(backend, stream)
     arrays = [leaves[number] for number in alone if type(leaves[number]) is np.ndarray]
     nbytes = sum(each.nbytes if dtype is None else each.size * dtype.itemsize for each in arrays)
     is_together = can and nbytes + layout.nbytes >= SCATTERED_FROM

@@ -97,7 +97,7 @@ class ManyDownload:
         self._backend = backend
         self._stream = stream
         self._is_pinned = is_pinned
-        self._can_stage = many.can_stage(backend, device)
+        self._can_stage = many.can_stage(backend, stream)
         self._gathers = device.kind == "cuda"
         self._small: list[_Leaf] = []
         self._group: list[_Leaf] = []
@@ -336,5 +336,5 @@ def _places(leaves: Sequence[_Leaf]) -> tuple[list[int], int]:
 def _whole(array: Array, backend: Backend) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
     """As `FastCopies.whole`, for a backend without these."""
     info = backend.view(array)
-    is_whole = info.is_writable and info.is_c_contiguous and backend.resolved(array) is array
+    is_whole = info.is_writable and info.is_c_contiguous and not backend.is_lazy(array)
     return (info.pointer, info.shape, info.dtype) if is_whole else None

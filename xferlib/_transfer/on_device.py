@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -20,8 +20,12 @@ from xferlib._transfer.ends import CopySource, CopyTarget
 from xferlib.errors import CaptureError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xferlib._core.backend import Backend
     from xferlib._core.raw import RawEvent, RawStream
+
+T = TypeVar("T")
 
 
 # --- the usual copies, in few steps
@@ -129,8 +133,7 @@ def _carry(x: Array, info: ArrayInfo, dtype: np.dtype[Any], giver: Backend, targ
     giver.attach(info.device)
     if taker is not giver:
         taker.attach(device)
-    if (src := giver.resolved(x)) is not x:
-        info = giver.view(src)
+    src, info = resolved(x, info, giver)
     order = stream if stream is not None else taker.stream_current(device)
     before = giver.stream_current(info.device)
     is_local = info.device.index == device.index
@@ -309,22 +312,33 @@ def cast_on_current(src: Array, dst: Array) -> None:
 def cast(src: Array, dst: Array, backend: Backend, stream: RawStream) -> None:
     """Enqueue ``dst[...] = src`` with conversion; both live until it is done."""
     src, dst = backend.detached(src), backend.detached(dst)  # a copy carries values, no history
-    current = backend.stream_current(stream.device)
-    if current.handle == stream.handle:
-        cast_on_current(src, dst)
-    else:
-        with deferred:  # or Ctrl-C might leave the other stream current
-            backend.stream_use(stream)
-            try:
-                cast_on_current(src, dst)
-            finally:
-                backend.stream_use(current)
+    _on(stream, backend, lambda: cast_on_current(src, dst))
     in_flight.in_flight.hold(backend, in_flight.record(backend, stream), src, dst)
 
 
-def resolved(src: Array, info: ArrayInfo, backend: Backend) -> tuple[Array, ArrayInfo]:
-    done = backend.resolved(src)
-    return (src, info) if done is src else (done, backend.view(done))
+def _on(stream: RawStream, backend: Backend, enqueue: Callable[[], T]) -> T:
+    """Enqueue what a library puts on its current stream on this one."""
+    current = backend.stream_current(stream.device)
+    if current.handle == stream.handle:
+        return enqueue()
+    with deferred:  # or Ctrl-C might leave the other stream current
+        backend.stream_use(stream)
+        try:
+            return enqueue()
+        finally:
+            backend.stream_use(current)
+
+
+def resolved(src: Array, info: ArrayInfo, backend: Backend, stream: RawStream | None = None) -> tuple[Array, ArrayInfo]:
+    """The array with its elements in memory, made on ``stream``, the current one if omitted."""
+    if not backend.is_lazy(src):
+        return src, info
+    if stream is None:
+        done = backend.resolved(src)
+    else:
+        done = _on(stream, backend, lambda: backend.resolved(src))
+        backend.consumed(src, stream)
+    return done, backend.view(done)
 
 
 def in_c_order(src: Array, info: ArrayInfo, backend: Backend, stream: RawStream) -> tuple[ArrayInfo, Array]:

@@ -40,6 +40,7 @@ def to_device(x: Any, backend: Any, device: Any, out: Array | None, dtype: Any =
         return on_device.to_device(x, backend, device, out, dtype)
     if not plan.may_skip():
         return None
+    refuse_truncated(x, "x")
     wanted = x.dtype if dtype is None and x.dtype in SUPPORTED else arriving(x.dtype, dtype)
     if wanted is None:
         return None

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core import registry
-from xferlib._core.array import c_strides, repeats
-from xferlib._core.layout import address
+from xferlib._core.array import c_strides
+from xferlib._core.layout import address, overlaps_itself, refuse_truncated
 from xferlib._memory import host, pinned, pinned_ranges, slab
 from xferlib._transfer import compiled_staging, host_copy, plan, staged
 from xferlib._transfer.one_step import arriving, converted, memory_of
@@ -38,6 +38,8 @@ def to_host(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> 
     owner = registry.backend_of(d)
     if owner is None or not plan.may_skip():
         return None
+    if out is not None:
+        refuse_truncated(out, "to_host: out")
     if (fast := owner.fast) is None:
         if dtype is not None or is_pinned:
             return None
@@ -53,7 +55,7 @@ def to_host(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> 
     if out is not None:
         if type(out) is not np.ndarray or out.shape != shape or out.dtype != wanted or not out.flags.writeable:
             return None
-        if 0 in out.strides and repeats(shape, out.strides):
+        if not out.flags.c_contiguous and overlaps_itself(shape, out.strides, out.dtype.itemsize):
             return None
     device = owner.view(d).device
     backend = owner.at(device)

@@ -13,6 +13,7 @@ import numpy as np
 from xferlib import _native
 from xferlib._core import array as _array
 from xferlib._core import convert, observe, registry, staging_hooks
+from xferlib._core.layout import refuse_truncated
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import FEW_LARGE_LEAVES, FEW_LEAVES, MEDIUM_NBYTES, PACKED_LEAF_MOST
 from xferlib._memory import pinned
@@ -230,11 +231,13 @@ class PackedLeaves:
             _native.library().xf_collect(parts, len(self._sources), self._layout.nbytes, pointer)
             return
         for source, (place, shape, wanted) in zip(self._sources, self._layout.forms(), strict=True):
+            refuse_truncated(source, "an array of the tree")
             convert.copy_into(np.ndarray(shape, wanted, memory, place), source)
 
 
 def _describe(part: Any, source: HostArray, shape: tuple[int, ...], wanted: np.dtype[Any]) -> Any:
     """Say where an array lies, and how; returns what must outlive the part."""
+    refuse_truncated(source, "an array of the tree")
     form = compiled_copies.form(shape, source.strides, source.dtype, wanted)
     # The part keeps an address alone: nothing in C holds the array or its form, so the caller does, to the copy's end.
     if form is None:  # it has too many axes

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from xferlib._core import observe
 from xferlib._core.layout import merged_axes
 from xferlib._core.observe import Kind
-from xferlib.errors import LayoutError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from xferlib._core.device import Device
     from xferlib._core.raw import RawKernel, RawStream
 
-_MAX_AXES = 16
 MOST_BLOCKS = 1 << 20
 _TILE = 32
 _TILE_ROWS = 8
@@ -241,9 +239,6 @@ def copy(dst: ArrayInfo, src: ArrayInfo, backend: Backend, stream: RawStream, ki
     """Enqueue ``dst[...] = src`` for arrays of equal shape and dtype that do not overlap.
 
     ``kind`` is for a recorder: a contiguous copy on one device or between two.
-
-    Raises:
-        LayoutError: More than 16 axes that cannot be merged.
     """
     if not dst.size:
         return
@@ -275,12 +270,7 @@ def _planned(
     shape: tuple[int, ...], dst: tuple[int, ...], src: tuple[int, ...], itemsize: int, dst_place: int, src_place: int
 ) -> Launch:
     """The launch that copies arrays of one form; the addresses are given modulo 16, the largest element."""
-    axes = collapsed(shape, dst, src)
-    if len(axes) > _MAX_AXES:
-        raise LayoutError(
-            f"an array with {len(axes)} separate axes cannot be copied; at most {_MAX_AXES}: make it contiguous first"
-        )
-    axes, word = aligned(axes, dst_place, src_place, itemsize)
+    axes, word = aligned(collapsed(shape, dst, src), dst_place, src_place, itemsize)
     return _launch(axes, ElementConversion(_WORDS[word], _WORDS[word], "x"))
 
 
@@ -295,16 +285,14 @@ def converting(
         given, wanted: The dtypes of ``src`` and of ``dst``.
 
     Returns:
-        None between complex numbers of two sizes, and for too many axes.
+        None between complex numbers of two sizes.
     """
-    if (axes := len(collapsed(shape, dst, src))) > _MAX_AXES:
-        return None
     if given == wanted:
         found = _planned(shape, dst, src, given.itemsize, 0, 0)
         return found if found.key[0] == _WORDS[given.itemsize] else None
-    converts = conversion(given, wanted)
+    converts, axes = conversion(given, wanted), collapsed(shape, dst, src)
     assert axes
-    return None if converts is None else _launch(collapsed(shape, dst, src), converts)
+    return None if converts is None else _launch(axes, converts)
 
 
 def _launch(axes: list[_Axis], converts: ElementConversion) -> Launch:

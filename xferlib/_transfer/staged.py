@@ -75,7 +75,7 @@ def job(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], None
     ``finish`` runs when every copy of an upload is enqueued, a download is complete, or one has failed.
     """
     backend = end.backend
-    described = regions.of_one(end, pointer) if compiled_staging.calls_of(backend, stream.device) is not None else None
+    described = regions.of_one(end, pointer) if compiled_staging.calls_of(backend, stream) is not None else None
     if described is not None:
         staging = begin(backend, stream, described.nbytes, is_upward=is_upward)
         staging.add(described)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._core.array import Array, ArrayInfo
+from xferlib._core.array import Array, ArrayInfo, refuse_masked
 from xferlib._core.backend_options import PlainArrays
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
@@ -47,10 +47,12 @@ class NumpyBackend(HostBackend):
         return self.device
 
     def view(self, array: Array) -> ArrayInfo:
-        a = np.asarray(array)
+        a = self.host_view(array)
         return ArrayInfo(address(a), a.shape, a.strides, a.dtype, self.device, a.flags.writeable)
 
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
+        if type(array) is not np.ndarray and isinstance(array, np.ndarray):
+            refuse_masked(array, "the array")
         return np.asarray(array)
 
     signature = staticmethod(attrgetter("__class__", "dtype", "shape", "strides"))  # type: ignore[assignment]

@@ -44,6 +44,8 @@ class Collective(ArrayUse):
     @property
     def is_done(self) -> bool:
         """Whether the operation is complete, so that `wait` returns at once."""
+        if self._pending is not None:
+            self._group.check_process()
         with self._group.lock:
             while self._pending is not None and not self._group.cause and self._pending.wait(0.0):
                 self._pending = next(self._steps, None)
@@ -56,7 +58,10 @@ class Collective(ArrayUse):
 
         Raises:
             DistributedError: A rank has failed, or did not come in time.
+            ForkError: It is in flight in the process that this one was forked from.
         """
+        if self._pending is not None:
+            self._group.check_process()
         with self._group.lock:
             if self._pending is None:
                 return self._array

@@ -57,7 +57,7 @@ class OnDevice(NamedTuple):
         return Stream._of(self.order.stream, self.operand.source.backend)
 
     def given(self, *, may_be_same: bool = True) -> tuple[Any, ArrayInfo]:
-        """The array and its location; of one that has gaps, or that the result overlaps in part, a contiguous copy.
+        """The array and its location; of one that has gaps, that the result overlaps in part, or that is lazy, a copy.
 
         Args:
             may_be_same: Whether the driver may read and write the same array.
@@ -71,7 +71,7 @@ class OnDevice(NamedTuple):
             info.pointer < out.pointer + out.nbytes and out.pointer < info.pointer + info.nbytes
         )
         is_apart = info.pointer != out.pointer or (may_be_same and info.nbytes == out.nbytes)
-        if info.is_c_contiguous and not begins_inside and is_apart:
+        if info.is_c_contiguous and not begins_inside and is_apart and not source.backend.is_lazy(source.given):
             return source.given, info
         copied = transfers.to_device(source.given, device=source.device, stream=self.operand.stream)
         self.made.append(copied)

@@ -115,17 +115,25 @@ class Group:
 
     # --- one call
 
-    def check_usable(self) -> None:
-        """Refuse work after an error, after `close`, and in a forked child.
+    def check_process(self) -> None:
+        """Refuse a forked child, where another thread's lock is held for ever.
 
         Raises:
-            DistributedError, ClosedError, ForkError: As said.
+            ForkError: This is one.
         """
         if os.getpid() != self._pid:
             raise ForkError(
                 f"the communicator is of process {self._pid}, not of its forked child {os.getpid()}; call it in the "
                 "process that called init()"
             )
+
+    def check_usable(self) -> None:
+        """Refuse work after an error, after `close`, and in a forked child.
+
+        Raises:
+            DistributedError, ClosedError, ForkError: As said.
+        """
+        self.check_process()
         if self.cause:
             text = f"rank {self.rank}: this communicator refuses work: {self.cause}; "
             if self.cause == "closed":

@@ -189,12 +189,12 @@ class Dispatch:
         arguments = self._caller.arrange(args, out, keywords)
         if autograd.needs_gradient(arguments):
             return self._with_gradient(arguments, out, size)
-        _, run, values = self._caller.prepare(arguments, size)
+        run, values_given, values = self._caller.prepare(arguments, size)
         if key is not None and not autograd.requires_gradient(arguments):  # else no_grad() would hide a gradient later
             known = self._runs.get(key)
             is_another = isinstance(run, Variants) and isinstance(known, Variants)
             self._runs.keep(key, Variants.joined(run, known) if is_another else run)
-        return run([each for each in arguments if each is not None], values)
+        return run(values_given, values)
 
     def _with_gradient(self, arguments: list[Any], out: Any, size: int | None) -> Any:
         """Run a call on torch tensors that require gradients."""

@@ -16,7 +16,7 @@ from xferlib._core.observe import Kind
 from xferlib._core.stream import Stream
 from xferlib._runtime.checks import MadeBy, refuse_keyword, refuse_no_flag
 from xferlib._runtime.torch_compile import untraced
-from xferlib.errors import KernelTypeError, UnsupportedError, shown
+from xferlib.errors import KernelTypeError, LayoutError, UnsupportedError, shown
 from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls.backend_engine import engine_of
@@ -236,10 +236,16 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
             args = adopted.args
             _, device, infos = self._arrays_of(args)
             assert device is not None
+        owner: Any = backend.at(device)
+        for number in infos:
+            if owner.is_lazy(args[number]):
+                raise LayoutError(
+                    f"{self._label(number)} is conjugated, negated or zero by a flag on the tensor, and the source "
+                    "would see its memory without; pass a copy: x.resolve_conj().resolve_neg()"
+                )
         values = [
             passed(self.name, self.parameters[number], args[number], infos.get(number)) for number in range(len(args))
         ]
-        owner: Any = backend.at(device)
         extents = (extents_of(self.name, "grid", grid), extents_of(self.name, "block", block))
         check_block(self.name, extents[1])
         check_shared(self.name, shared_nbytes, device)

@@ -15,7 +15,13 @@ from xferlib.errors import KernelShapeError, KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls.caller import Plans
-from xferlib.kernels.calls.reduction_calls import Axis, CudaReductionCall, ReductionCall, check_axes
+from xferlib.kernels.calls.reduction_calls import (
+    Axis,
+    CudaReductionCall,
+    ReductionCall,
+    ResolvingCall,
+    check_axes,
+)
 from xferlib.kernels.calls.reduction_host import HostReductionCall
 from xferlib.kernels.elementwise import ElementwiseKernel
 from xferlib.kernels.frontends import compiler_options, signature
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
     from xferlib.kernels.engines.numpy.block_function import BlockFunction
     from xferlib.kernels.reduction_indexed import FinishedReduction, IndexedCall, IndexedReduction
 
-    _Call = HostReductionCall | CudaReductionCall | IndexedCall
+    _Call = HostReductionCall | CudaReductionCall | IndexedCall | ResolvingCall
 
 
 _P = ParamSpec("_P")
@@ -135,6 +141,9 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
         backend, device, infos = checks.common_device(self.name, [*names, "out"], args)
         if backend is None or device is None:
             raise KernelTypeError(f"{self.name}(): no argument is an array; pass one")
+        if lazy := checks.resolve(backend.at(device), arguments := [*args], infos):
+            found = self._prepare(arguments, axis, outputs, keepdims=keepdims)
+            return ResolvingCall(found, backend.at(device), lazy)
         spec = self._spec(args, infos, outputs)
         shapes = {number: info.shape for number, info in infos.items()}
         if spec.postmap is not None:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core import staging_hooks
-from xferlib._core.array import Array, ArrayInfo, c_strides, repeats
+from xferlib._core.array import Array, ArrayInfo, c_strides
 from xferlib._core.backend import Backend
 from xferlib._core.backend_options import DeviceKernels
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device, DeviceIdentity, DeviceProperties
+from xferlib._core.layout import overlaps_itself
 from xferlib._core.namespaces import make_namespace
 from xferlib._core.ordering.capture import unjoined
 from xferlib._core.raw import OperationListener, RawEvent, RawKernel, RawStream
@@ -171,7 +172,7 @@ class SimBackend(Backend, DeviceKernels):
     def strided_view(
         self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
     ) -> SimArray:
-        is_writable = array.info.is_writable and not repeats(shape, strides)
+        is_writable = array.info.is_writable and not overlaps_itself(shape, strides, dtype.itemsize)
         info = ArrayInfo(array.info.pointer + offset, shape, strides, dtype, array.info.device, is_writable)
         return SimArray(array.allocation, info)
 

@@ -148,14 +148,15 @@ def assert_same_bits(actual: Any, expected: Any) -> None:
     assert a.shape == b.shape, f"shape {a.shape}, expected {b.shape}"
     native = (a.dtype.newbyteorder("="), b.dtype.newbyteorder("="))
     assert native[0] == native[1], f"dtype {a.dtype}, expected {b.dtype}"
-    bits, wanted = native_bits(a), native_bits(b)
+    bits, wanted = native_bits(a.reshape(-1)), native_bits(b.reshape(-1))  # one axis more than theirs may be too many
     if bits.tobytes() == wanted.tobytes():
         return
     is_different = (bits != wanted).any(axis=-1)
-    first = tuple(int(i) for i in np.argwhere(is_different)[0])
+    number = int(np.argmax(is_different))
+    first = tuple(int(i) for i in np.unravel_index(number, a.shape))
     raise AssertionError(
         f"{int(is_different.sum())} of {a.size} elements of dtype {a.dtype} differ; the first at {first}: {a[first]!r} "
-        f"({bits[first].tobytes().hex()}), expected {b[first]!r} ({wanted[first].tobytes().hex()})"
+        f"({bits[number].tobytes().hex()}), expected {b[first]!r} ({wanted[number].tobytes().hex()})"
     )
 
 

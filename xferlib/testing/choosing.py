@@ -19,6 +19,7 @@ from xferlib.errors import (
     MixedDevicesError,
     UnsupportedError,
 )
+from xferlib.testing import strategies
 from xferlib.testing.asserts import assert_same_bits
 from xferlib.testing.harness import Harness
 
@@ -167,12 +168,25 @@ class Choosing(Harness):
         assert not here.any()
 
     def test_out_on_the_host_whose_elements_share_memory_is_refused(self) -> None:
-        row = np.zeros(3)
-        shared = np.lib.stride_tricks.as_strided(row, (4, 3), (0, row.itemsize))
-        for call in (xl.to_host, xl.to_host_async):
-            with pytest.raises(LayoutError, match="share memory"):
-                call(self.up(np.ones((4, 3))), out=shared)
-        assert not row.any()
+        def check(layout: strategies.Layout) -> None:
+            row = np.zeros(layout.nbytes, np.uint8)
+            out = layout.over(row)
+            source = np.arange(1, out.size + 1).astype(out.dtype).reshape(out.shape)
+            steps = np.sort(sum(np.indices(out.shape)[n] * out.strides[n] for n in range(out.ndim)), axis=None)
+            for call in (xl.to_host, lambda d, out: xl.to_host_async(d, out=out).result()):
+                if (np.diff(steps) < out.itemsize).any():
+                    with pytest.raises(LayoutError, match="share memory"):
+                        call(self.up(source), out=out)
+                    assert not row.any()
+                else:
+                    call(self.up(source), out=out)
+                    assert_same_bits(out, source)
+                    row[...] = 0
+
+        self.forall(check, strategies.layouts(native=True), share=0.5)
+        windows = np.lib.stride_tricks.sliding_window_view(np.zeros(400), 10, writeable=True)
+        with pytest.raises(LayoutError, match="share memory"):
+            xl.to_host(self.up(np.ones(windows.shape)), out=windows)
 
     def test_out_on_the_host_of_a_dtype_that_cannot_be_asked_for_has_another_remedy(self) -> None:
         for wrong in (np.zeros(3, ">f8"), np.zeros(3, object)):

@@ -135,6 +135,28 @@ class Copying(Harness):
         views = strategies.views(negative=self.negative_steps)
         self.forall(check, st.data(), views, strategies.dtypes(), st.sampled_from(PATHS))
 
+    def test_as_many_axes_as_numpy_has_come_and_go(self) -> None:
+        values = np.arange(1 << 17, dtype=np.uint16)
+        for shape in ((2,) * 17, (2, 1) * 17, (1,) * 47 + (2,) * 17):
+            source = values.reshape(shape)
+            for given in (source.T, source[::-1, ..., ::-1].T):  # none of its axes merges with another
+                for path in PATHS:
+                    with forced(path):
+                        assert_same_bits(self.down(self.up(given)), given)
+                        assert_same_bits(self.down(self.up(given, dtype="float32")), given.astype("float32"))
+                assert_same_bits(self.down(self.up_async(given).result()), given)
+            assert_same_bits(self.down(self.up(source), out=np.empty(source.T.shape, source.dtype).T), source)
+            if not self.raw.capabilities.strided:
+                continue
+            turn = strategies.Steps(shape, (), tuple(reversed(range(len(shape)))))
+            turned, out = (turn.of(self.up(each)) for each in (source, np.zeros_like(source)))
+            assert_same_bits(self.down(turned), source.T)
+            assert_same_bits(self.down(turned, out=np.empty(source.T.shape, source.dtype)), source.T)
+            assert_same_bits(xl.to_host_async(turned).result(), source.T)
+            assert_same_bits(self.down(self.up(turned)), source.T)
+            assert_same_bits(self.down(self.up(source.T, out=out)), source.T)
+            assert_same_bits(self.down(self.up(self.up(np.ascontiguousarray(source.T)), out=out)), source.T)
+
     def test_copies_between_device_arrays_keep_bits_and_share_nothing(self) -> None:
         self.need("in_place")
 

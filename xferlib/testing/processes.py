@@ -119,6 +119,38 @@ class Processes(Harness):
         )
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+    def test_a_transfer_that_is_in_flight_at_a_fork_is_so_in_the_parent_alone(self) -> None:
+        self.need("fork")
+        self.passes(
+            """
+            sources = [np.arange(n, dtype=np.float32)[::step] for n in (9, 3 << 14, 1 << 20) for step in (1, 2)]
+            pinned = [xl.pinned_array(x, backend=xl.Device(DEVICE).backend) for x in sources]
+            arrays = [xl.to_device(x, device=DEVICE) for x in sources]
+            begun = [xl.to_device_async(x, device=DEVICE) for x in (*sources, *pinned)]
+            begun += [xl.to_host_async(d) for d in arrays]
+            child = os.fork()
+            if not child:
+                status = 0
+                for transfer, x in zip(begun, [*sources, *pinned, *sources]):
+                    for call in (transfer.done, transfer.result, lambda: transfer.result(timeout=1)):
+                        try:
+                            found = call()
+                        except xl.errors.ForkError as error:
+                            status = status or not IS_ASYNC or "fork" not in str(error)
+                        else:  # it was complete
+                            is_right = found is True or (xl.to_host(found) == x).all()
+                            status = status or not is_right or (IS_ASYNC and transfer.is_upload and found is not True)
+                    assert "Transfer of" in repr(transfer) and transfer.stats.nbytes >= 0
+                del transfer, begun, arrays, pinned
+                gc.collect()
+                os._exit(status)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            for transfer, x in zip(begun, [*sources, *pinned, *sources]):
+                assert (xl.to_host(transfer.result()) == x).all()
+            """
+        )
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
     def test_a_forked_child_destroys_nothing_of_its_parent(self) -> None:
         self.need("fork")
         self.passes(

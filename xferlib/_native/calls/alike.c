@@ -45,3 +45,52 @@ PyObject *xf_bind_alike(PyObject *module, PyObject *arguments)
     }
     return PyCFunction_NewEx(&one_comparison, arguments, NULL);
 }
+
+enum { CHECK, FLAG, TABLE, KEY, STATE };
+
+/* What `check` says of the arguments; False where the flag of one is set, a negative number is not in the table under the
+   key, or there is a state. The function's own object is a tuple of these. */
+static PyObject *are_alike_and_plain(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    PyObject *level, *state, *arguments, *result;
+    int is_plain = 1;
+    for (Py_ssize_t i = 0; is_plain > 0 && i < count; ++i) {
+        PyObject *flag = PyObject_GetAttr(given[i], PyTuple_GetItem(self, FLAG));
+        if (!flag)
+            return NULL;
+        is_plain = flag == Py_False;
+        Py_DECREF(flag);
+    }
+    level = PyDict_GetItemWithError(PyTuple_GetItem(self, TABLE), PyTuple_GetItem(self, KEY));
+    if (!level && PyErr_Occurred())
+        return NULL;
+    if (!is_plain || !level || PyLong_AsLong(level) >= 0)
+        Py_RETURN_FALSE;
+    if (PyErr_Occurred() || !(state = PyObject_CallNoArgs(PyTuple_GetItem(self, STATE))))
+        return NULL;
+    Py_DECREF(state);
+    if (state != Py_None)
+        Py_RETURN_FALSE;
+    if (!(arguments = PyTuple_New(count)))
+        return NULL;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        Py_INCREF(given[i]);
+        PyTuple_SetItem(arguments, i, given[i]);
+    }
+    result = PyObject_CallObject(PyTuple_GetItem(self, CHECK), arguments);
+    Py_DECREF(arguments);
+    return result;
+}
+
+static PyMethodDef one_plain_comparison = {"are_alike_and_plain", (PyCFunction)(void (*)(void))are_alike_and_plain, METH_FASTCALL,
+                                           NULL};
+
+/* (check, flag, table, key, state) -> are_alike_and_plain */
+PyObject *xf_bind_plain(PyObject *module, PyObject *arguments)
+{
+    PyObject *check, *flag, *table, *key, *state;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OUO!UO", &check, &flag, &PyDict_Type, &table, &key, &state))
+        return NULL;
+    return PyCFunction_NewEx(&one_plain_comparison, arguments, NULL);
+}

@@ -6,5 +6,6 @@
 #include "lease.h"
 
 PyObject *xf_bind_alike(PyObject *module, PyObject *arguments);
+PyObject *xf_bind_plain(PyObject *module, PyObject *arguments);
 
 #endif

@@ -117,12 +117,14 @@ static PyObject *copy_spread(PyObject *self, PyObject *const *given, Py_ssize_t 
 
 /* --- where arrays lie */
 
-/* An array -> the address of its bytes, or 0 where they are not plain bytes in C order. */
+/* An array -> the address of its bytes, or 0 where they are not plain bytes in C order, or lie in a memory map. */
 static PyObject *address(PyObject *module, PyObject *array)
 {
     Py_buffer host;
     word found;
     (void)module;
+    if (xf_is_mapped(array))
+        return PyLong_FromLong(0);
     if (PyObject_GetBuffer(array, &host, PyBUF_SIMPLE)) {
         if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError))
             return NULL;
@@ -278,6 +280,8 @@ static PyMethodDef methods[] = {
      "lend(type, free, dead): a lease of the last free block of the pinned pool; None where none is free."},
     {"bind_alike", xf_bind_alike, METH_VARARGS,
      "bind_alike(types, names, values): whether arrays are of these types, and their attributes have these values."},
+    {"bind_plain", xf_bind_plain, METH_VARARGS,
+     "bind_plain(check, flag, table, key, state): what check says of arrays; False where they, or the circumstances, are special."},
     {"bind_launch", xf_bind_launch, METH_VARARGS,
      "bind_launch(launch, kernel, config, stream_at, matches, names, is_method, note, fields): a checked launch, repeated."},
     {"guard_thread", xf_guard_thread, METH_NOARGS,

@@ -194,7 +194,7 @@ typedef struct {
 } Part; /* as in staging.c */
 
 /* (list of arrays, list of their offsets, address of as many parts) -> how many of the arrays are not plain bytes in C
-   order. The parts then say where the others lie; the address and the size of those stay 0. */
+   order, or lie in a memory map. The parts then say where the others lie; the address and the size of those stay 0. */
 PyObject *xf_locate(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     Part *parts;
@@ -212,6 +212,10 @@ PyObject *xf_locate(PyObject *module, PyObject *const *given, Py_ssize_t count)
         *part = (Part){.place = PyLong_AsLongLong(PyList_GetItem(given[1], i))};
         if (part->place == -1 && PyErr_Occurred())
             return NULL;
+        if (xf_is_mapped(PyList_GetItem(given[0], i))) {
+            ++odd;
+            continue;
+        }
         if (PyObject_GetBuffer(PyList_GetItem(given[0], i), &host, PyBUF_SIMPLE)) {
             if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError))
                 return NULL;

@@ -5,6 +5,8 @@
 
 #include "arrays.h"
 
+#include "front.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -29,9 +31,34 @@ static int is_shape(description *d, int axes, const int64_t *extents)
     return !__builtin_mul_overflow(d->count, front.elements[d->element].itemsize, &d->nbytes);
 }
 
+/* Whether an array lies in a memory map, so that Python is to look whether its file is still as long. */
+static int is_mapped(const ndarray *a)
+{
+    PyObject *base = a->base, *object;
+    int result;
+    while (base && (PyObject *)Py_TYPE(base) == front.ndarray)
+        base = ((const ndarray *)base)->base;
+    if (!base)
+        return 0;
+    if ((PyObject *)Py_TYPE(base) == front.memmap || (PyObject *)Py_TYPE(base) == front.mmap)
+        return 1;
+    if (!PyMemoryView_Check(base))
+        return 0;
+    object = PyObject_GetAttrString(base, "obj");
+    result = !object || (PyObject *)Py_TYPE(object) == front.mmap;
+    PyErr_Clear();
+    Py_XDECREF(object);
+    return result;
+}
+
+int xf_is_mapped(PyObject *array)
+{
+    return front.ndarray && (PyObject *)Py_TYPE(array) == front.ndarray && is_mapped((const ndarray *)array);
+}
+
 static int see_memory(const ndarray *a, description *d)
 {
-    if (!is_shape(d, a->axes, (const int64_t *)a->extents))
+    if (is_mapped(a) || !is_shape(d, a->axes, (const int64_t *)a->extents))
         return 0;
     d->data = a->data;
     d->strides = a->strides;
@@ -191,12 +218,29 @@ int xf_are_alike(const description *one, const description *other)
            !memcmp(one->extents, other->extents, (size_t)one->axes * sizeof *one->extents);
 }
 
-/* Whether elements of an array share memory: nothing may be written there. */
-int xf_repeats(const description *d)
+/* Whether elements of an array may share memory, so that nothing may be written there; Python knows it exactly. */
+int xf_may_overlap_itself(const description *d)
 {
-    for (int i = 0; !d->is_c && d->strides && i < d->axes; ++i)
-        if (d->extents[i] > 1 && !d->strides[i])
+    Py_ssize_t steps[MOST_AXES], extents[MOST_AXES], reach = front.elements[d->element].itemsize;
+    int axes = 0, at;
+    if (d->is_c || !d->strides || !d->count)
+        return 0;
+    for (int i = 0; i < d->axes; ++i) {
+        Py_ssize_t step = d->strides[i] < 0 ? -d->strides[i] : d->strides[i];
+        if (d->extents[i] == 1)
+            continue;
+        for (at = axes++; at > 0 && steps[at - 1] > step; --at)
+            steps[at] = steps[at - 1], extents[at] = extents[at - 1];
+        steps[at] = step;
+        extents[at] = d->extents[i];
+    }
+    for (int i = 0; i < axes; ++i) { /* each must step over all that those before it reach */
+        Py_ssize_t further;
+        if (steps[i] < reach)
             return 1;
+        if (__builtin_mul_overflow(steps[i], extents[i] - 1, &further) || __builtin_add_overflow(reach, further, &reach))
+            return 1;
+    }
     return 0;
 }
 

@@ -10,7 +10,7 @@ int xf_see_swapped(PyObject *array, description *d);
 int xf_see(const library *l, PyObject *array, description *d);
 int xf_is_lent(PyObject *array);
 int xf_are_alike(const description *one, const description *other);
-int xf_repeats(const description *d);
+int xf_may_overlap_itself(const description *d);
 void xf_describe_again(description *other, const description *d);
 int xf_is_converted(const description *src, int number, description *arriving);
 int xf_is_dense(const description *d);

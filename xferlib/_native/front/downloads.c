@@ -118,7 +118,7 @@ PyObject *xf_fetched(PyObject *d, PyObject *out, int is_pinned, PyObject *dtype,
         return NULL;
     if (out) {
         if ((PyObject *)Py_TYPE(out) != front.ndarray || !xf_see_host(out, &dst) || !xf_are_alike(&arriving, &dst) ||
-            xf_repeats(&dst) || !(((ndarray *)out)->flags & WRITABLE))
+            xf_may_overlap_itself(&dst) || !(((ndarray *)out)->flags & WRITABLE))
             return NULL;
         is_pinned = src.nbytes > front.most_down && xf_is_lent(out);
     }

@@ -8,6 +8,7 @@
 PyObject *xf_bind_front(PyObject *module, PyObject *arguments);
 PyObject *xf_add_library(PyObject *module, PyObject *arguments);
 PyObject *xf_add_end(PyObject *module, PyObject *arguments);
+int xf_is_mapped(PyObject *array);
 PyObject *xf_small_copy(PyObject *object, Py_ssize_t most);
 PyObject *xf_fetch_pinned(PyObject *module, PyObject *arrays);
 PyObject *xf_forget_ends(PyObject *module, PyObject *ignored);

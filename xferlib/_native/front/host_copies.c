@@ -126,7 +126,7 @@ int xf_copy_on_host(const description *src, const description *dst)
     is_gathered = dst->is_c;
     xf_describe_again(&host, is_gathered ? src : dst);
     plain = is_gathered ? dst : src;
-    if (!plain->is_c || plain->is_swapped || xf_repeats(dst) || (uintptr_t)plain->data % (size_t)front.elements[plain->element].itemsize)
+    if (!plain->is_c || plain->is_swapped || xf_may_overlap_itself(dst) || (uintptr_t)plain->data % (size_t)front.elements[plain->element].itemsize)
         return 0;
     if (!host.strides) { /* in C order */
         Py_ssize_t step = front.elements[host.element].itemsize;

@@ -32,7 +32,8 @@ static const field objects[] = {
     {"to_host", offsetof(struct tables, to_host)},     {"ndarray", offsetof(struct tables, ndarray)},
     {"device", offsetof(struct tables, device)},       {"stream", offsetof(struct tables, stream)},
     {"dtype", offsetof(struct tables, dtype)},         {"dtypes", offsetof(struct tables, dtypes)},
-    {"swapped", offsetof(struct tables, swapped)},
+    {"swapped", offsetof(struct tables, swapped)},     {"memmap", offsetof(struct tables, memmap)},
+    {"mmap", offsetof(struct tables, mmap)},
 };
 
 static const field limits_of_calls[] = {

@@ -16,10 +16,11 @@ import pycuda.autoprimaryctx
 import pycuda.driver
 from cuda import core
 
-from xferlib._core.array import Array, ArrayInfo, Lent, c_strides, repeats
+from xferlib._core.array import Array, ArrayInfo, Lent, c_strides
 from xferlib._core.backend_options import DirectCopies, PlainArrays
 from xferlib._core.capabilities import Capabilities
 from xferlib._core.device import Device
+from xferlib._core.layout import overlaps_itself
 from xferlib._core.namespaces import make_namespace
 from xferlib._core.raw import RawStream
 from xferlib._native import driver_calls
@@ -251,7 +252,7 @@ class PycudaBackend(CudaBackend):
 
     def view(self, array: Array) -> ArrayInfo:
         pointer = 0 if array.gpudata is None else int(array.gpudata)
-        is_writable = 0 not in array.strides or not repeats(array.shape, array.strides)
+        is_writable = 0 not in array.strides or not overlaps_itself(array.shape, array.strides, array.dtype.itemsize)
         return ArrayInfo(pointer, array.shape, array.strides, array.dtype, self._device_at(array), is_writable)
 
     def _device_at(self, array: Array) -> Device:

@@ -13,6 +13,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.autograd.graph import increment_version
 
+from xferlib._native.driver_calls import bind_plain
 from xferlib.errors import LayoutError, UnsupportedError
 
 _functorch: Any = getattr(torch._C, "_functorch", None)
@@ -99,12 +100,17 @@ def note_write(tensor: torch.Tensor, what: str) -> None:
 
 
 def plain_only(check: Callable[..., bool]) -> Callable[..., bool]:
-    """``check``, and False while tensors may have tangents or are recorded, of which it does not know."""
+    """``check``, and False while tensors may have tangents or are recorded, of which it does not know.
+
+    It must not see nested tensors: they have no strides, and torch ends the process where it asks for them there.
+    """
 
     def matches(*tensors: torch.Tensor) -> bool:
-        return _levels.get("_current_level", 0) < 0 and tracing_state() is None and check(*tensors)
+        if any(each.is_nested for each in tensors) or tracing_state() is not None:
+            return False
+        return _levels.get("_current_level", 0) < 0 and check(*tensors)
 
-    return matches
+    return bind_plain(check, "is_nested", _levels, "_current_level", tracing_state) or matches
 
 
 def followed(arguments: Sequence[Any]) -> list[int]:

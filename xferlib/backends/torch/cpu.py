@@ -24,11 +24,11 @@ from xferlib.backends.torch.tensors import (
     PLAIN_ARRAYS,
     TO_TORCH,
     as_bits,
-    check,
     checker,
     detached,
+    host_view,
+    is_lazy,
     maker,
-    numpy_dtype,
     of_bits,
     resolved,
     reversed_axes,
@@ -140,17 +140,9 @@ class TorchCpu(HostBackend):
     def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
         return checker(arrays) or super().matcher(arrays)
 
-    def host_view(self, array: Array) -> np.ndarray[Any, Any]:
-        check(array)
-        numpy_dtype(array)
-        view: np.ndarray[Any, Any] = resolved(array).detach().numpy()
-        if array.is_conj() or array.is_neg():
-            view.flags.writeable = False  # a resolved copy: writing to it would be lost
-        return view
-
-    def resolved(self, array: Array) -> torch.Tensor:
-        return resolved(array)
-
+    host_view = staticmethod(host_view)  # type: ignore[assignment]
+    is_lazy = staticmethod(is_lazy)  # type: ignore[assignment]
+    resolved = staticmethod(resolved)  # type: ignore[assignment]
     detached = staticmethod(detached)  # type: ignore[assignment]
     note_write = staticmethod(autograd.note_write)  # type: ignore[assignment]
     follows_writes = True

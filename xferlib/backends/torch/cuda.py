@@ -157,9 +157,8 @@ class TorchCuda(CudaBackend):
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
         return self._cpu.host_view(array)
 
-    def resolved(self, array: Array) -> torch.Tensor:
-        return tensors.resolved(array)
-
+    is_lazy = staticmethod(tensors.is_lazy)  # type: ignore[assignment]
+    resolved = staticmethod(tensors.resolved)  # type: ignore[assignment]
     detached = staticmethod(tensors.detached)  # type: ignore[assignment]
     note_write = staticmethod(autograd.note_write)  # type: ignore[assignment]
     follows_writes = True

@@ -171,9 +171,9 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
     if isinstance(obj, (list, tuple)) and any(isinstance(each, Tensor) for each in obj):
         _check_shared(obj, copy, is_shared=False)
         place = next(each.device for each in obj if isinstance(each, Tensor)) if device is None else place_of(device)
-        parts = [asarray(each, device=place) for each in obj]
-        common = dtypes.result_type(*parts)
-        return torch.stack([each.to(common) for each in parts]).to(wanted or common)
+        parts = [asarray(each, wanted, device=place) for each in obj]
+        common = wanted or dtypes.result_type(*parts)
+        return torch.stack([each.to(common) for each in parts])
     if not isinstance(obj, (np.ndarray, np.generic)) and hasattr(obj, "__dlpack__"):
         return torch.asarray(_ascending(obj, copy), dtype=wanted, device=place_of(device), copy=copy)
     if hasattr(obj, "__cuda_array_interface__") and torch.cuda.is_available():

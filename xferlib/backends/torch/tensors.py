@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import torch
+from torch.nn import parameter
 
 from xferlib._core.array import DTYPES, ArrayInfo, c_strides
 from xferlib._core.backend_options import PlainArrays
@@ -72,6 +73,8 @@ _STRIDED = torch.strided
 
 def check(tensor: torch.Tensor) -> None:
     """Refuse tensors that are not dense, or on another kind of device."""
+    if type(tensor) is not torch.Tensor:
+        _check_class(tensor)
     if tensor.layout is not _STRIDED or not (tensor.is_cuda or tensor.is_cpu):
         _refuse(tensor)
 
@@ -90,13 +93,11 @@ def _refuse(tensor: torch.Tensor) -> NoReturn:
     )
 
 
-def _check_memory(tensor: torch.Tensor) -> None:
-    """Refuse tensors that stand for others; `host_view`, which every call takes, sees those that passed here."""
-    autograd.refuse_recorders()
-    if autograd.is_wrapped(tensor):
+def _check_class(tensor: torch.Tensor) -> None:
+    """Refuse tensors of classes that compute by other means than memory."""
+    if parameter.is_lazy(tensor):  # torch's word for "without a shape yet"
         raise UnsupportedArrayError(
-            "the tensor stands for another one inside a transform of torch.func (grad, vmap, jvp), and has no memory "
-            "that could be copied or passed to CUDA source; call this outside of the transform"
+            f"the {type(tensor).__name__} of a lazy module has no shape yet; call the module once, which makes it"
         )
     if autograd.is_memoryless(tensor):
         raise UnsupportedArrayError(
@@ -105,13 +106,28 @@ def _check_memory(tensor: torch.Tensor) -> None:
         )
 
 
+def _check_memory(tensor: torch.Tensor) -> None:
+    """Refuse tensors that stand for others; `host_view`, which every call takes, sees those that passed here."""
+    autograd.refuse_recorders()
+    if autograd.is_wrapped(tensor):
+        raise UnsupportedArrayError(
+            "the tensor stands for another one inside a transform of torch.func (grad, vmap, jvp), and has no memory "
+            "that could be copied or passed to CUDA source; call this outside of the transform"
+        )
+
+
 def view(tensor: torch.Tensor, device: Device) -> ArrayInfo:
+    if tensor.is_nested:
+        raise UnsupportedArrayError(
+            "the tensor is nested: its parts have shapes of their own, and it has none; pass x.to_padded_tensor(0.0), "
+            "or its parts, x.unbind(), to xferlib.tree"
+        )
     check(tensor)
     if not autograd.is_plain(tensor):  # one call for most
         _check_memory(tensor)
     dtype = numpy_dtype(tensor)
     itemsize = dtype.itemsize
-    is_writable = not (tensor.is_conj() or tensor.is_neg())
+    is_in_memory = not is_lazy(tensor)
     try:
         strides = tuple([step * itemsize for step in tensor.stride()])
         pointer = tensor.data_ptr()
@@ -122,7 +138,16 @@ def view(tensor: torch.Tensor, device: Device) -> ArrayInfo:
             f"the tensor has no memory of its own ({str(error).splitlines()[0]}); torch traces or batches it: call "
             "outside of that (torch.func.vmap and grad work with kernels and reductions)"
         ) from None
-    return ArrayInfo(pointer, tuple(tensor.shape), strides, dtype, device, is_writable)
+    if not pointer and is_in_memory and tensor.numel():
+        raise _freed()
+    return ArrayInfo(pointer, tuple(tensor.shape), strides, dtype, device, is_in_memory)
+
+
+def _freed() -> UnsupportedArrayError:
+    return UnsupportedArrayError(
+        "the tensor has no memory: its storage was freed, as that of sharded parameters is outside of their layer, or "
+        "it stands for another tensor; gather it, or pass the one that holds the data"
+    )
 
 
 def whole(tensor: torch.Tensor) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
@@ -130,12 +155,13 @@ def whole(tensor: torch.Tensor) -> tuple[int, tuple[int, ...], np.dtype[Any]] | 
     dtype = _FROM_TORCH.get(tensor.dtype) if tensor.is_cuda else None
     if dtype is None or tensor.layout is not _STRIDED or not tensor.is_contiguous():
         return None
-    if tensor.is_conj() or tensor.is_neg() or not autograd.is_plain(tensor):
+    if is_lazy(tensor) or not autograd.is_plain(tensor):
         return None
     try:
-        return tensor.data_ptr(), tuple(tensor.shape), dtype
+        pointer = tensor.data_ptr()
     except RuntimeError:  # no memory of its own: `view` says so
         return None
+    return (pointer, tuple(tensor.shape), dtype) if pointer or not tensor.numel() else None
 
 
 def maker(kind: str) -> Callable[..., torch.Tensor] | None:
@@ -171,8 +197,7 @@ def signature(tensor: torch.Tensor) -> Hashable:
         tensor.stride(),
         tensor.get_device(),
         tensor.requires_grad,
-        tensor.is_conj(),
-        tensor.is_neg(),
+        is_lazy(tensor),
         autograd.is_wrapped(tensor) or autograd.has_tangent(tensor),
     )
 
@@ -190,11 +215,38 @@ def checker(tensors: Sequence[torch.Tensor]) -> Callable[..., bool] | None:
         return None
 
 
+_is_zero: Callable[[torch.Tensor], bool] = getattr(torch.Tensor, "_is_zerotensor", lambda tensor: False)
+
+
+def is_lazy(tensor: torch.Tensor) -> bool:
+    """As `LibraryHooks.is_lazy`: conjugated, negated or zero by a flag on the tensor, of which its memory is silent."""
+    return tensor.is_conj() or tensor.is_neg() or _is_zero(tensor)
+
+
 def resolved(tensor: torch.Tensor) -> torch.Tensor:
-    """Do a lazy conjugation or negation, which in torch is a flag on the tensor, with the memory unchanged."""
-    if tensor.is_conj() or tensor.is_neg():
-        return tensor.detach().resolve_conj().resolve_neg()
-    return tensor
+    """As `LibraryHooks.resolved`."""
+    if not is_lazy(tensor):
+        return tensor
+    if _is_zero(tensor):
+        return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+    return tensor.detach().resolve_conj().resolve_neg()
+
+
+def host_view(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """As `Backend.host_view`, of a tensor on the CPU."""
+    check(tensor)
+    numpy_dtype(tensor)
+    view: np.ndarray[Any, Any]
+    if not (tensor.is_conj() or tensor.is_neg()) and tensor.data_ptr():
+        view = tensor.detach().numpy()
+        return view
+    done = resolved(tensor)
+    view = done.detach().numpy()
+    if done is not tensor:
+        view.flags.writeable = False  # a copy: writing to it would be lost
+    elif view.size:  # which lacks memory, so that NumPy has made some
+        raise _freed()
+    return view
 
 
 def detached(tensor: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,10 +11,10 @@ import numpy as np
 
 from xferlib._core import mixing, registry
 from xferlib._core.array import DTYPES, SUPPORTED, UNWRITABLE, ArrayInfo, check_dtype
+from xferlib._core.layout import overlaps_itself, share_bytes
 from xferlib._core.pending import RESULT_REMEDY, PendingTransfer
-from xferlib.errors import KernelRangeError, KernelTypeError, LayoutError
+from xferlib.errors import KernelRangeError, KernelTypeError, LayoutError, UnsupportedArrayError
 from xferlib.kernels.ir import types
-from xferlib.kernels.ir.aliasing import is_self_overlapping, share_memory
 from xferlib.kernels.ir.nodes import BOOL, DType, is_complex, is_float
 
 if TYPE_CHECKING:
@@ -114,6 +114,32 @@ def common_device(
     return backend, infos[first].device if infos else None, infos
 
 
+def resolve(owner: Backend, given: list[Any], infos: dict[int, ArrayInfo]) -> list[int]:
+    """Put arrays with their elements in memory in the positions of lazy ones, and return these positions.
+
+    A conjugated tensor of torch is one: a flag on the tensor, of which its memory knows nothing.
+    """
+    lazy = [number for number in infos if owner.is_lazy(given[number])]
+    for number in lazy:
+        given[number] = owner.resolved(given[number])
+        # What a kernel wrote to the copy would be lost.
+        infos[number] = owner.view(given[number])._replace(is_writable=False)
+    return lazy
+
+
+def refuse_freed(call: str, infos: Iterable[ArrayInfo], pointers: Sequence[int]) -> None:
+    """Refuse arrays without memory that are not empty.
+
+    Raises:
+        UnsupportedArrayError: torch frees the memory of a tensor that it will fill again, such as a sharded parameter.
+    """
+    if any(not pointer and info.size for info, pointer in zip(infos, pointers, strict=True)):
+        raise UnsupportedArrayError(
+            f"{call}(): an argument's memory was freed, as that of sharded parameters is outside of their layer; "
+            "gather it first"
+        )
+
+
 def convert_scalar(value: Any, dtype: DType, name: str) -> np.generic:
     """A scalar argument as ``dtype``.
 
@@ -192,10 +218,12 @@ def check_output(call: str, name: str, info: ArrayInfo, shape: tuple[int, ...], 
 
 
 def check_writable(call: str, name: str, info: ArrayInfo) -> None:
+    if overlaps_itself(info.shape, info.strides, info.dtype.itemsize):
+        raise LayoutError(
+            f"{call}: elements of output {name!r} share memory, as of a broadcast array or of windows; pass a copy"
+        )
     if not info.is_writable:
         raise LayoutError(f"{call}: output {name!r} {UNWRITABLE}")
-    if is_self_overlapping(info.shape, info.strides, info.dtype.itemsize):
-        raise LayoutError(f"{call}: elements of output {name!r} share memory (a broadcast view); pass a copy")
 
 
 def is_same_memory(one: ArrayInfo, two: ArrayInfo) -> bool:
@@ -220,7 +248,7 @@ def check_aliasing(call: str, names: Sequence[str], infos: dict[int, ArrayInfo],
         for number, two in infos.items():
             if number == written or (number in writes and number < written):
                 continue
-            if not share_memory(_memory(one), _memory(two)):
+            if not share_bytes(_memory(one), _memory(two)):
                 continue
             if number in writes or written in raw or number in raw or not is_same_memory(one, two):
                 raise KernelTypeError(

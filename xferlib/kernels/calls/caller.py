@@ -164,11 +164,11 @@ class Caller:
     # --- preparation
     def prepare(
         self, arguments: Sequence[Any], size: int | None
-    ) -> tuple[Prepared, Callable[[Sequence[Any], list[Any]], Any], list[Any]]:
+    ) -> tuple[Callable[[Sequence[Any], list[Any]], Any], list[Any], list[Any]]:
         """Check all that shapes and dtypes decide, and choose the engine.
 
         Returns:
-            The checked call, and what `Prepared.run_again` takes besides the arguments.
+            The checked call's `Prepared.run_again`, and its two arguments.
         """
         given = [each for each in arguments if each is not None]
         backend, device, infos = checks.common_device(self.name, self._names(len(given)), given)
@@ -179,15 +179,17 @@ class Caller:
             device = backend.device_current()
         kinds = tuple(self._kind(number, each, infos) for number, each in enumerate(arguments))
         special = self._specialize(kinds, _scalars(given, infos), arguments)
+        owner = backend.at(device)
+        lazy = checks.resolve(owner, given, infos)
         values = [infos[n].pointer if n in infos else each for n, each in enumerate(given)]
         values = values if device.kind == "cuda" else given
         numbers = special.numbers
         if numbers is None:
             call = self._checked(special, backend, device, given, infos, size)
-            return call, _noted(call), values
-        given = numbers.expanded(given, numbers.computed(given))
-        call = self._checked(special, backend, device, given, {numbers.moved(n): infos[n] for n in infos}, size)
-        return call, numbers.running(_noted(call)), values
+            return _resolving(_noted(call), owner, lazy), given, values
+        expanded = numbers.expanded(given, numbers.computed(given))
+        call = self._checked(special, backend, device, expanded, {numbers.moved(n): infos[n] for n in infos}, size)
+        return numbers.running(_resolving(_noted(call), owner, [*map(numbers.moved, lazy)])), given, values
 
     def prepare_for_any_shape(self, arguments: Sequence[Any]) -> SmallCall | None:
         """The call for NumPy arrays of these dtypes and any one shape; None for a program that shapes change."""
@@ -208,9 +210,11 @@ class Caller:
         backend, device, infos = checks.common_device(self.name, names, given)
         assert backend is not None
         assert device is not None
-        call = self._checked(special, backend, device, given, infos, None)
-        values = [infos[n].pointer if n in infos else each for n, each in enumerate(given)]
-        return lambda: call.run_again(given, values if device.kind == "cuda" else list(given))
+        arguments = [*given]
+        checks.resolve(backend.at(device), arguments, infos)
+        call = self._checked(special, backend, device, arguments, infos, None)
+        values = [infos[n].pointer if n in infos else each for n, each in enumerate(arguments)]
+        return lambda: call.run_again(arguments, values if device.kind == "cuda" else arguments)
 
     def _checked(
         self,
@@ -304,6 +308,23 @@ class Caller:
 def _scalars(given: Sequence[Any], infos: dict[int, ArrayInfo]) -> frozenset[int]:
     """The parameters given as numbers."""
     return frozenset(number for number in range(len(given)) if number not in infos)
+
+
+def _resolving(
+    run: Callable[[Sequence[Any], list[Any]], Any], owner: Backend, lazy: Sequence[int]
+) -> Callable[[Sequence[Any], list[Any]], Any]:
+    """``run`` for calls whose arguments at these positions are lazy, as `arguments.resolve` found them."""
+    if not lazy:
+        return run
+
+    def run_resolved(given: Sequence[Any], values: list[Any]) -> Any:
+        given, values = [*given], [*values]
+        for number in lazy:
+            given[number] = owner.resolved(given[number])
+            (values[number],) = owner.operands((given[number],))
+        return run(given, values)
+
+    return run_resolved
 
 
 def _noted(call: Prepared) -> Callable[[Sequence[Any], list[Any]], Any]:

@@ -389,6 +389,8 @@ class CudaCall(Prepared):
     def _plan(self, addresses: dict[int, int]) -> CudaPlan:
         """The plan for the alignment of these addresses, and for whether outputs are inputs."""
         is_aliased = self._is_in_place
+        if 0 in addresses.values():
+            checks.refuse_freed(self.name, [self._infos[number] for number in addresses], [*addresses.values()])
         if any(low < addresses[other] - addresses[written] < high for written, other, low, high in self._distances):
             infos = {number: self._infos[number]._replace(pointer=pointer) for number, pointer in addresses.items()}
             is_aliased |= self._check_aliasing(infos)

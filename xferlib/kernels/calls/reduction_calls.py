@@ -139,6 +139,8 @@ class CudaReductionCall:
         stream = owner.stream_current(call.device)
         results = call.new_outputs(stream)
         pointers = owner.operands([args[number] for number in self._arrays])
+        if 0 in pointers:
+            checks.refuse_freed(call.name, self._infos, pointers)
         alignment = tuple([pointer % 16 for pointer in pointers])
         plan = self._plans.get(alignment)
         if plan is None:  # all new arrays have one alignment
@@ -180,6 +182,32 @@ class CudaReductionCall:
         if stream.handle or self._owner.has_made_streams:
             for each in (*(args[number] for number in self._arrays), *results):
                 self._owner.consumed(each, stream)
+
+
+class ResolvingCall:
+    """A checked call some of whose arguments are lazy, as `arguments.resolve` found them.
+
+    Args:
+        call: The call for arguments that are not.
+        owner: The part of a backend that owns the arrays.
+        lazy: The positions of those that are.
+    """
+
+    def __init__(self, call: Any, owner: Backend, lazy: Sequence[int]) -> None:
+        self._call = call
+        self._owner = owner
+        self._lazy = lazy
+
+    def run(self, args: Sequence[Any]) -> Any:
+        """Reduce to new arrays."""
+        return self._call.run(self._resolved(args))
+
+    def run_into(self, args: Sequence[Any], out: Any) -> Any:
+        """Reduce to given arrays, which are checked."""
+        return self._call.run_into(self._resolved(args), out)
+
+    def _resolved(self, args: Sequence[Any]) -> list[Any]:
+        return [self._owner.resolved(each) if number in self._lazy else each for number, each in enumerate(args)]
 
 
 def check_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:

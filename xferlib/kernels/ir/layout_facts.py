@@ -8,7 +8,7 @@ from typing import Any
 
 from xferlib.kernels.ir.nodes import Program
 
-MOST_AXES = 32
+MOST_AXES = 64
 """Axes that an index computed by the kernel can name."""
 
 
