@@ -48,6 +48,9 @@ def test_ordinary_calls_take_the_fast_path(copies: list[str]) -> None:
     assert copies == ["copy_to_device"] * 2 + ["copy_to_host"] * 2
 
 
+zeros: Any = xl.zeros
+
+
 @pytest.mark.parametrize("order", [(1, 0, 2), (2, 0, 1), (2, 1, 0), (0, 2, 1)])
 def test_arrays_in_another_order_of_axes_are_one_copy_and_a_kernel(copies: list[str], order: tuple[int, ...]) -> None:
     lies = bits_of(8 * 40 * 30 * 50, np.float64, seed=2).reshape(40, 30, 50)
@@ -74,8 +77,8 @@ def _host(out: Any) -> np.ndarray[Any, Any]:
         (lambda x: x[:, ::2], lambda: xl.zeros((4, 4), "float32", device=HERE)),
         (lambda x: x[:, ::2], lambda: xl.zeros((4, 8), "float32", device=HERE)[:, ::2]),
         (lambda x: x[::-1], lambda: xl.zeros((4, 8), "float32", device=HERE)),
-        (lambda x: x, lambda: xl.zeros((8, 4), "float32", device=HERE).transpose(1, 0)),
-        (lambda x: x.T, lambda: xl.zeros((4, 8), "float32", device=HERE).transpose(1, 0)),
+        (lambda x: x, lambda: zeros((8, 4), "float32", device=HERE).transpose(1, 0)),
+        (lambda x: x.T, lambda: zeros((4, 8), "float32", device=HERE).transpose(1, 0)),
         (lambda x: x.astype(">f4"), lambda: xl.zeros((4, 8), "float32", device=HERE)),
         (lambda x: x[:0], lambda: xl.zeros((0, 8), "float32", device=HERE)),
         (lambda x: x.astype("float64").tolist(), lambda: xl.zeros((4, 8), "float64", device=HERE)),
@@ -115,7 +118,7 @@ def test_an_upload_that_does_not_fit_its_target_is_refused_and_writes_nothing(
 
 def test_a_download_of_more_than_one_copy_gives_the_same_bits(fake: Any) -> None:
     x = bits_of(128, np.float32, seed=2).reshape(4, 8)
-    d = xl.to_device(x, device=HERE)
+    d: Any = xl.to_device(x, device=HERE)
     for array, out, expected in [
         (d[:, ::2], None, x[:, ::2]),
         (d[:, ::2], np.zeros((4, 4), "float32"), x[:, ::2]),

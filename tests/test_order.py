@@ -147,7 +147,7 @@ def test_a_view_shares_its_memory() -> None:
     for name in ("sim", "pycuda"):
         if not xl.available_backends()[name].is_available:
             continue
-        d = xl.to_device(np.zeros((2, 4), np.float32), backend=name)
+        d: Any = xl.to_device(np.zeros((2, 4), np.float32), backend=name)
         d.view("uint32")[0, 1] = 0x3F800000
         assert xl.to_host(d).tolist() == [[0, 1, 0, 0], [0, 0, 0, 0]]
         assert xl.to_host(d.view(np.uint8)).shape == (2, 16)

@@ -199,7 +199,7 @@ def test_copies_go_between_devices_and_keep_their_order(machine: Any) -> None:
         there = xl.to_device(xl.to_device(source, device=HERE), device=THERE)
         assert xl.device_of(there) is xl.Device(THERE)
         assert_same_bits(xl.to_host(there), source)
-        target = xl.zeros((300, 100), "uint8", device=HERE)
+        target: Any = xl.zeros((300, 100), "uint8", device=HERE)
         xl.to_device(there, out=target.transpose(1, 0))
         assert_same_bits(xl.to_host(target), source.T)
 
@@ -265,7 +265,7 @@ def test_many_threads_stage_one_transfer(threads: int, machine: Any) -> None:
 def test_every_element_size_crosses_the_device_in_tiles_and_elements(dtype: str, machine: Any) -> None:
     source = bits_of(60 * 70 * 3 * np.dtype(dtype).itemsize, dtype, seed=6).reshape(60, 70, 3)
     for order in [(0, 1, 2), (1, 0, 2), (2, 1, 0), (0, 2, 1)]:
-        d = xl.to_device(source, device=HERE)
+        d: Any = xl.to_device(source, device=HERE)
         assert_same_bits(xl.to_host(d.transpose(*order)), source.transpose(order))
         assert_same_bits(xl.to_host(d[::3, 5:, ::-1].transpose(*order)), source[::3, 5:, ::-1].transpose(order))
 

@@ -118,7 +118,7 @@ def followed(lines: list[str], race: sim.Race) -> list[str]:
     call, side, line = found[1], found[2], int(found[3])
     names = dict(re.findall(r"\b([abt]|s\d) is (.+?)(?= and (?:[abt]|s\d) is |$)", where))
     call = re.sub(r"\b([abt])\b", lambda name: _named(lines, names[name[1]]), call) if names else call
-    call = call.replace("xferlib.synchronize()", "xl.synchronize()")
+    call = call.replace("xferlib.", "xl.")
     at = line - 1 if side == "before" else line
     return [*lines[:at], f"{call}  # advice {len(lines)}", *lines[at:]]
 
@@ -133,12 +133,8 @@ def _fault(race: sim.Race, lines: list[str]) -> tuple[object, ...]:
 def _named(lines: list[str], what: str) -> str:
     """A stream or a transfer as the program calls it."""
     made = re.fullmatch(rf"(?:stream \d+ \(made at|the transfer of) {_LINE}\)?", what)
-    if made is not None:
-        return lines[int(made[1]) - 1].partition(" = ")[0]
-    if what.startswith("the legacy default stream of "):
-        return "xl.Stream.from_any(0)"
-    assert what.startswith("the current stream of "), what
-    return "xl.current_stream()"
+    assert made is not None, what
+    return lines[int(made[1]) - 1].partition(" = ")[0]
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 import pickle
 import re
@@ -15,7 +16,15 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib import sim
-from xferlib.errors import KernelTypeError, LayoutError, MixedBackendsError, MixedDevicesError, XferError
+from xferlib.errors import (
+    ArgumentError,
+    KernelTypeError,
+    LayoutError,
+    MixedBackendsError,
+    MixedDevicesError,
+    UnsupportedArrayError,
+    XferError,
+)
 from xferlib.sim.model import ranges
 
 pytestmark = pytest.mark.usefixtures("xferlib_sim")
@@ -42,7 +51,6 @@ X = np.arange(12.0).reshape(3, 4)
         (lambda d: complex(d), "complex(xferlib.to_host(x))"),
         (lambda d: bool(d), "bool(xferlib.to_host(x))"),
         (lambda d: [1, 2][d], "int(xferlib.to_host(x))"),
-        (lambda d: list(d), "for value in xferlib.to_host(x)"),
         (lambda d: 1.0 in d, "value in xferlib.to_host(x)"),
         (lambda d: pickle.dumps(d), "pickle xferlib.to_host(x)"),
     ],
@@ -53,6 +61,47 @@ def test_an_implicit_copy_to_the_host_is_refused_with_the_call_that_says_it(
     with pytest.raises(sim.ImplicitCopyError) as raised:
         use(xl.to_device(X))
     assert says in str(raised.value)
+
+
+def test_rows_and_copies_are_made_on_the_device() -> None:
+    d: Any = xl.to_device(X)
+    rows = list(d)
+    assert all(isinstance(each, sim.SimArray) for each in rows)
+    assert np.array_equal(np.stack([xl.to_host(each) for each in rows]), X)
+    rows[0] += 1.0  # views, as in CuPy and torch
+    assert np.array_equal(xl.to_host(d)[0], X[0] + 1.0)
+    shallow, (one, two) = copy.copy(d), copy.deepcopy([d, d])
+    assert one is two
+    d += 1.0
+    for each in (shallow, one):
+        assert np.array_equal(xl.to_host(each)[1:], X[1:])
+    with pytest.raises(TypeError, match="no length"):
+        iter(d[0, 0])
+
+
+@pytest.mark.parametrize("given", [3, None, [1.0], "x", xl.sim])
+def test_only_arrays_of_the_host_are_declared(given: Any) -> None:
+    for declare in (sim.reads, sim.writes):
+        with pytest.raises(UnsupportedArrayError, match="no array in host memory"):
+            declare(given)
+        with pytest.raises(UnsupportedArrayError, match="SimArray"):
+            declare(xl.to_device(X))
+
+
+def test_numbers_are_broadcast_and_joined_as_arrays_are() -> None:
+    d = xl.to_device(X[0])
+    xp: Any = xl.get_array_module(d)
+    assert [each.shape for each in xp.broadcast_arrays(d, 3.0)] == [d.shape] * 2
+    assert xp.broadcast_arrays(3)[0].shape == ()
+    assert xl.to_host(xp.concat([d, np.bool_(1)], axis=None))[-1] == 1.0
+    for other in (np.ones(3), "a", [1.0]):
+        with pytest.raises(XferError):
+            xp.broadcast_arrays(d, other)
+    for join in (xp.concat, xp.stack):
+        with pytest.raises(XferError):
+            join([d, np.bool_(1)])
+        with pytest.raises(ArgumentError, match="no list of arrays"):
+            join(3)
 
 
 def test_mixing_with_a_numpy_array_is_refused() -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import xferlib as xl
+from xferlib.sim.machine.current import machine
 from xferlib.sim.model.clocks import KeptClock, Participant, ParticipantKeys, joined
 
 clocks = st.dictionaries(st.integers(0, 4), st.integers(1, 5), max_size=5)
@@ -61,3 +67,31 @@ def test_a_kept_clock_loses_those_that_have_left_since() -> None:
     assert kept.clock == {stays: 3, leaves: 5}
     keys.leave({leaves})
     assert kept.clock == {stays: 3}
+
+
+CHAINS: dict[str, Callable[[xl.Stream], object]] = {
+    "uploads": lambda s: xl.to_device_async(np.ones(4)).result(),
+    "uploads of a stream": lambda s: s.wait(xl.to_device_async(np.ones(4), stream=s)),
+    "uploads for a stream": lambda s: s.wait(xl.to_device_async(np.ones(4))),
+    "downloads": lambda s: xl.to_host_async(xl.zeros(4)).result(),
+    "dropped downloads": lambda s: xl.to_host_async(xl.zeros(4)),
+    "streams": lambda s: xl.to_device(np.ones(4), stream=xl.Stream()),
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_clocks_do_not_grow_with_the_transfers_that_there_were(chain: str) -> None:
+    with xl.use_backend("sim"):
+        stream, kept = xl.Stream(), []
+        xl.synchronize()
+        for number in range(400):
+            kept.append(CHAINS[chain](stream))
+            if number == 200:
+                before = _entries()
+        assert _entries() - before < 100
+        xl.synchronize()
+
+
+def _entries() -> int:
+    streams = [stream for each in machine().streams.values() for stream in each.every if stream.tail is not None]
+    return max(len(each.clock) for each in (*machine().hosts, *streams))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ import pytest
 import xferlib as xl
 from xferlib import sim
 from xferlib.errors import ArgumentError, DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError
+from xferlib.sim.machine.current import machine
 from xferlib.testing import pending_count
 
 N = 1 << 15
@@ -391,3 +394,22 @@ def test_schedules_and_profiles_that_do_not_exist_are_argument_errors() -> None:
     ):
         with pytest.raises(ArgumentError, match="schedule|profile"):
             call()
+
+
+@pytest.mark.parametrize("block", [sim.check, sim.faults, sim.timeline])
+def test_leaving_a_block_that_was_not_entered_is_an_error_and_entering_one_twice_is_not(
+    block: Callable[[], Any],
+) -> None:
+    one = block()
+    before = _in_force()
+    for _ in range(2):
+        with pytest.raises(sim.SimError, match="was not entered"):
+            one.__exit__(None, None, None)
+        with one, one:
+            pass
+        assert _in_force() == before
+
+
+def _in_force() -> tuple[object, ...]:
+    simulated = machine()
+    return simulated.detector, simulated.engine.schedule, simulated.faults.plan, simulated.timeline, simulated.guard

@@ -171,7 +171,7 @@ def test_a_piece_of_what_was_freed_is_handed_out_and_a_larger_one_is_new(checked
     for array in kept:
         used_first(user, array)
         found.append(len(checked.races))
-        checked.detector._known.clear()  # the same fault at the same line
+        checked.detector._occurrences.clear()  # the same fault at the same line
     assert found == [0, 1, 2, 3, 3]
 
 

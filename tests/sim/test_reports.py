@@ -84,7 +84,7 @@ def test_streams_without_a_name_at_the_line_are_told_apart_by_number() -> None:
     found = race.missing.removeprefix("nothing makes ").split(" wait for ")
     assert len(set(found)) == 2
     assert all("made at test_reports.py:" in each for each in found)
-    assert race.remedy.startswith("b.wait(a) before ")
+    assert race.remedy.startswith("xferlib.current_stream().wait(a) before ")
 
 
 @pytest.mark.parametrize("name", ["a", "b", "t", "first", "second"])
@@ -100,10 +100,8 @@ def run(xl, zeros):
     exec(program, scope)
     race = race_of(lambda: scope["run"](xl, None))
     call, _, where = race.remedy.partition(", where ")
-    waiting, _, awaited = call.partition(" before ")[0].partition(".wait(")
-    assert awaited == f"{name})"
-    assert waiting != name
-    assert where.startswith(f"{waiting} is the legacy default stream of sim:sim:0 and {name} is stream ")
+    assert call.startswith(f"xferlib.current_stream().wait({name}) before ")
+    assert where.startswith(f"{name} is stream ")
 
 
 def test_a_report_begins_with_the_programs_own_line() -> None:
@@ -202,5 +200,67 @@ def test_the_default_stream_is_named_as_a_program_reaches_it() -> None:
             DOUBLED(x)
 
     race = race_of(program)
-    assert race.remedy.startswith("work.wait(a) before ")
-    assert race.remedy.endswith("of sim:sim:0 (xferlib.current_stream() outside of `with stream:`)")
+    assert race.remedy.startswith("work.wait(xferlib.Stream.from_any(0)) before ")
+
+
+def test_what_a_function_touches_is_ordered_at_the_line_that_gives_it_to_a_stream() -> None:
+    def program() -> None:
+        out, d = np.zeros(N), xl.ones(N)
+        work = xl.Stream()
+        arriving = xl.to_host_async(d, out=out)
+        work.call(lambda: sim.reads(out))
+        work.synchronize()
+        arriving.result()
+
+    race = race_of(program)
+    given = race.second.site.line
+    assert given == race.first.site.line + 1
+    assert f".wait(t) before {__file__}:{given}, where " in race.remedy
+
+
+def _races_on_the_device() -> None:
+    copies, work = xl.Stream(), xl.Stream()
+    x = xl.to_device(xl.pinned_zeros(N), stream=copies)
+    with work:
+        x += 1.0
+
+
+def _races_with_the_host() -> None:
+    out = xl.pinned_zeros(N)
+    xl.to_host_async(xl.zeros(N), out=out)
+    sim.reads(out)
+
+
+def _changes_a_source() -> None:
+    x = xl.pinned_zeros(N)
+    copies = xl.Stream()
+    xl.to_device(x, stream=copies)
+    x += 1.0
+    copies.synchronize()
+
+
+def _frees_too_early() -> None:
+    work = xl.Stream()
+    x = xl.zeros(N)
+    work.wait(xl.current_stream())
+    with work:
+        x += 1.0
+    del x
+    xl.synchronize()
+
+
+def _changes_a_batch() -> None:
+    batches = [np.zeros(N), np.zeros(N)]
+    for _ in xl.prefetch(batches, depth=2):
+        batches[1] += 1.0
+
+
+@pytest.mark.parametrize(
+    "program", [_races_on_the_device, _races_with_the_host, _changes_a_source, _frees_too_early, _changes_a_batch]
+)
+def test_a_fault_is_raised_each_time_that_it_occurs_and_listed_once(program: Callable[[], None]) -> None:
+    with sim.check("raise") as checked:
+        for _ in range(3):
+            with pytest.raises(sim.RaceError):
+                program()
+    assert len(checked.races) == 1

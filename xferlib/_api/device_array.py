@@ -15,8 +15,10 @@ class DeviceArray(Protocol):  # noqa: PLW1641 - whether arrays have a hash depen
         def scaled(x: xl.DeviceArray) -> xl.DeviceArray:
             return (x - 1) / 2
 
-    Methods take what the library's own take. NumPy, CuPy, PyTorch and simulated arrays have all of these members;
-    the arrays of other libraries' backends may lack some.
+    NumPy, CuPy, PyTorch and simulated arrays have all of these members, and give the same; the arrays of other
+    libraries' backends may lack some. What differs is not here: of PyTorch's arrays ``max`` along an axis gives two,
+    ``std`` divides by one less, ``view`` takes a shape, ``transpose`` two axes. The namespace's ``max``, ``std``,
+    ``permute_dims`` and so on are the same for all.
     """
 
     @property
@@ -56,22 +58,6 @@ class DeviceArray(Protocol):  # noqa: PLW1641 - whether arrays have a hash depen
         """The mean."""
 
     @property
-    def std(self) -> Callable[..., Any]:
-        """The standard deviation, with each library's own correction."""
-
-    @property
-    def var(self) -> Callable[..., Any]:
-        """The variance, with each library's own correction."""
-
-    @property
-    def min(self) -> Callable[..., Any]:
-        """The least element."""
-
-    @property
-    def max(self) -> Callable[..., Any]:
-        """The greatest element."""
-
-    @property
     def argmin(self) -> Callable[..., Any]:
         """The index of the least element."""
 
@@ -96,24 +82,8 @@ class DeviceArray(Protocol):  # noqa: PLW1641 - whether arrays have a hash depen
         """The same elements along one axis."""
 
     @property
-    def transpose(self) -> Callable[..., Any]:
-        """The same elements with their axes in another order."""
-
-    @property
-    def view(self) -> Callable[..., Any]:
-        """The same memory as another dtype."""
-
-    @property
-    def item(self) -> Callable[..., Any]:
-        """The one element as a Python number; on an accelerator a copy, which a simulated array refuses."""
-
-    @property
     def squeeze(self) -> Callable[..., Any]:
         """The same elements without axes of extent 1."""
-
-    @property
-    def dot(self) -> Callable[..., Any]:
-        """The product with another vector."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, key: Any, /) -> Any: ...

@@ -142,6 +142,8 @@ class Job(Handed):
             try:
                 if ends:
                     self.hand_on()
+            except BaseException as error:  # as of a step: the latch must open
+                self.error = self.error or error
             finally:
                 self._active -= 1
                 self._has_left = self._has_left or ends

@@ -17,15 +17,16 @@ ARRAY_NAMES = {
     "contiguous": "x.copy() is contiguous",
     "cuda": "xferlib.to_device(x, device='cuda:0') copies it there",
     "data_ptr": "x.__cuda_array_interface__ has the address on a GPU",
-    **dict.fromkeys(("double", "float", "half", "int", "long"), "x.astype(dtype) converts it"),
+    **dict.fromkeys(
+        ("double", "float", "half", "int", "long", "type"), "get_array_module(x).astype(x, dtype) converts it"
+    ),
     "dim": "x.ndim counts its axes",
     "fill_": "x[...] = value fills it",
     "gpudata": "x.__cuda_array_interface__ has the address on a GPU",
     "is_cuda": "x.device.kind == 'cuda' tells",
     "numel": "x.size counts its elements",
     "permute": "get_array_module(x).permute_dims does that",
-    "to": "x.astype(dtype) converts it, xferlib.to_device(x, device=...) copies it to a device",
-    "type": "x.astype(dtype) converts it",
+    "to": "get_array_module(x).astype(x, dtype) converts it, xferlib.copy_to(x, device) copies it to a device",
     "unsqueeze": "get_array_module(x).expand_dims does that",
     "zero_": "x[...] = 0 fills it",
 }

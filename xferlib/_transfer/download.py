@@ -42,8 +42,12 @@ def device_to_host(
     src, info = resolved(src, info, backend, stream)
     order = stream if stream is not None else backend.stream_current(info.device)
     dst = out if out is not None else host.host_cache.empty(info.shape, dtype)
-    ready = _prepared(src, info, backend, dst, order, "to_host" if out is not None else "", is_blocking=True)
-    _EXECUTORS[ready.found.path](ready.flat, ready.end, order, ready.found)
+    try:
+        ready = _prepared(src, info, backend, dst, order, "to_host" if out is not None else "", is_blocking=True)
+        _EXECUTORS[ready.found.path](ready.flat, ready.end, order, ready.found)
+    except BaseException:  # what may be enqueued reads memory that the caller may free now
+        in_flight.abandon(backend, order)
+        raise
     del ready
     if out is not None:
         staging_hooks.touched(out, backend.pinned_domain, is_write=True)
@@ -145,19 +149,19 @@ def device_to_host_async(
         order = copy_stream(backend, info.device, "down")
         backend.event_wait(order, backend.event_record(backend.stream_current(info.device), timing=False))
     dst = out if out is not None else host.host_cache.empty(info.shape, dtype)
-    end, flat, owner, found = _prepared(
-        src, info, backend, dst, order, "to_host_async" if out is not None else "", is_blocking=False
-    )
-    transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=False)
-    if found.path is Path.SMALL or found.path is Path.STAGED:
-        job = staged.job(end, flat.pointer, order, transfer.finish, is_upward=False)
-        transfer.start(job, flat, keep=(src, owner), is_awaited=is_awaited)
-    else:
-        try:
+    try:
+        end, flat, owner, found = _prepared(
+            src, info, backend, dst, order, "to_host_async" if out is not None else "", is_blocking=False
+        )
+        transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=False)
+        if found.path is Path.SMALL or found.path is Path.STAGED:
+            job = staged.job(end, flat.pointer, order, transfer.finish, is_upward=False)
+            transfer.start(job, flat, keep=(src, owner), is_awaited=is_awaited)
+        else:
             if found.path is Path.PINNED:
                 staged.copy_pinned(end, flat.pointer, order, is_upward=False)
             transfer.finish(src, owner)
-        except BaseException:
-            in_flight.abandon(backend, order)
-            raise
+    except BaseException:  # what may be enqueued reads memory that the caller may free now
+        in_flight.abandon(backend, order)
+        raise
     return transfer

@@ -227,8 +227,8 @@ class Transfer(PendingTransfer, Generic[Result_co]):
             )
         later = self._later
         if later is not None and (not is_poll or later.is_due()):
-            self._later = None
             later.begin()
+            self._later = None  # last: an error that strikes before `begin` must not lose it
 
     @property
     def has_failed(self) -> bool:

@@ -149,15 +149,20 @@ def _carry(x: Array, info: ArrayInfo, dtype: np.dtype[Any], giver: Backend, targ
         cast(src, converted, giver, near)
         src, info = converted, giver.view(converted)
     is_mutual = stream is None
-    if is_local:
-        used = _within(src, info, dst, into, giver, taker, near, order)
-        event = None
-    else:
-        event, used = _across(src, info, dst, into, giver, taker, before, order, is_mutual=is_mutual)
-        is_mutual = is_mutual and event is None
-    if event is None:
-        event = in_flight.record(taker, order)
-    in_flight.in_flight.hold(taker, event, src, used, dst)
+    try:
+        if is_local:
+            used = _within(src, info, dst, into, giver, taker, near, order)
+            event = None
+        else:
+            event, used = _across(src, info, dst, into, giver, taker, before, order, is_mutual=is_mutual)
+            is_mutual = is_mutual and event is None
+        if event is None:
+            event = in_flight.record(taker, order)
+        in_flight.in_flight.hold(taker, event, src, used, dst)
+    except BaseException:  # what may be enqueued uses memory that dies with this frame
+        in_flight.abandon(giver, before)
+        in_flight.abandon(taker, order)
+        raise
     if is_mutual:
         _follow(before, order, giver, taker, event)
     return dst

@@ -47,14 +47,18 @@ def host_to_device(src: HostArray, target: CopyTarget, dtype: np.dtype[Any]) -> 
     backend, device, stream, out, into = target
     order = stream if stream is not None else backend.stream_current(device)
     end = HostEnd(src, dtype, backend)
-    if into is None:
-        out = backend.empty(src.shape, dtype, device=device, stream=order)
-        send(Upload(end, out, backend.view(out), order, stream is None))
-        return out
-    path = send(Upload(end, out, into, order, stream is None))
-    if order.handle and path is not Path.PINNED:
-        # Its memory may be of another stream, which must not reuse it before this one.
-        in_flight.in_flight.hold(backend, in_flight.record(backend, order), out)
+    is_given = into is not None
+    try:
+        if into is None:
+            out = backend.empty(src.shape, dtype, device=device, stream=order)
+            into = backend.view(out)
+        path = send(Upload(end, out, into, order, stream is None))
+        if order.handle and is_given and path is not Path.PINNED:
+            # Its memory may be of another stream, which must not reuse it before this one.
+            in_flight.in_flight.hold(backend, in_flight.record(backend, order), out)
+    except BaseException:  # what may be enqueued uses memory that the caller may free now
+        in_flight.abandon(backend, order)
+        raise
     return out
 
 
@@ -141,11 +145,10 @@ def _spread(upload: Upload, found: Plan) -> Path:
 
 
 def _lay_out(upload: Upload, temporary: Array, info: ArrayInfo) -> None:
-    """Copy a temporary on the device into its place; ``out`` too lives until then, where the caller may drop it."""
+    """Copy a temporary on the device into its place; both live until then, where the caller may drop ``out``."""
     backend, stream = upload.end.backend, upload.stream
     relayout.copy(upload.into, info, backend, stream)
-    kept = (temporary,) if upload.is_blocking else (temporary, upload.out)
-    in_flight.in_flight.hold(backend, in_flight.record(backend, stream), *kept)
+    in_flight.in_flight.hold(backend, in_flight.record(backend, stream), temporary, upload.out)
 
 
 _EXECUTORS: dict[Path, Callable[[Upload, Plan], Path]] = {

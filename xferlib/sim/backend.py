@@ -45,8 +45,9 @@ class SimPinned:
 
     def __init__(self, backend: SimBackend, data: np.ndarray[Any, Any]) -> None:
         self._backend = backend
-        self.pointer = backend.machine.track_host(data).pointer
+        self.pointer = data.ctypes.data  # before it is tracked, so that whatever strikes then, its end is told
         self.nbytes = data.nbytes
+        backend.machine.track_host(data)
 
     def __del__(self) -> None:
         try:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import random
 from types import NoneType, TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
 
 from xferlib._core import pending
-from xferlib.errors import ArgumentError, did_you_mean, shown
+from xferlib.errors import ArgumentError, UnsupportedArrayError, did_you_mean, shown
+from xferlib.sim.arrays.array import SimArray
 from xferlib.sim.detect.detector import Detector, Mode
+from xferlib.sim.detect.reports import SimError
 from xferlib.sim.machine import schedules
 from xferlib.sim.machine.current import machine
 from xferlib.sim.machine.injection import Fault, Plan
@@ -18,7 +22,10 @@ from xferlib.sim.timing.profile import PROFILES, Profile
 from xferlib.sim.timing.timeline import Timeline
 
 if TYPE_CHECKING:
+    from xferlib._core.layout import HostArray
     from xferlib.sim.detect.reports import Race
+
+T = TypeVar("T")
 
 
 class check:  # noqa: N801 - reads as a verb: `with sim.check():`
@@ -52,6 +59,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
             raise ArgumentError(f"sim.check: schedule={shown(schedule)} is none; give the name of one, such as 'lifo'")
         self.detector = Detector(Mode(mode) if mode is not None else machine().settings.mode)
         self._name = schedule
+        self._outer: list[tuple[Any, ...]] = []
         self.seed = seed
         self._guard = PageGuard() if guard else None
 
@@ -71,7 +79,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         # to be over before the block's detector and schedule take the place of the outer ones.
         pending.settle_all()  # earlier operations are not the block's
         simulated.waits.quiesce()
-        self._before = simulated.detector, simulated.engine.schedule
+        self._outer.append((simulated.detector, simulated.engine.schedule, simulated.guard))
         name = self._name if self._name is not None else simulated.settings.schedule
         if name == "random" and self.seed is None:
             self.seed = simulated.settings.seed or random.SystemRandom().randrange(1 << 32)
@@ -79,7 +87,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         simulated.engine.schedule = schedules.named(name, self.seed or 0) if isinstance(name, str) else name
         self._schedule = name
         if self._guard is not None:
-            self._outer_guard, simulated.guard = simulated.guard, self._guard.__enter__()
+            simulated.guard = self._guard.__enter__()
         return self
 
     def _settle_unchecked(self) -> None:
@@ -93,6 +101,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         simulated = machine()
+        detector, schedule, guard = _left(self._outer, "check")
         try:
             if error is None:
                 pending.settle_all()
@@ -105,9 +114,9 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
             raise
         finally:
             # Whatever was raised above: a detector that stays would report the faults of later tests as this block's.
-            simulated.detector, simulated.engine.schedule = self._before
+            simulated.detector, simulated.engine.schedule = detector, schedule
             if self._guard is not None:
-                simulated.guard = self._outer_guard
+                simulated.guard = guard
                 self._guard.__exit__(None, None, None)
             if error is not None:
                 # Operations that the error left in flight would run within the next block, and be judged by its
@@ -137,18 +146,20 @@ class faults:  # noqa: N801 - reads as what it is: `with sim.faults("out of memo
                 raise ArgumentError(f"sim.faults: {shown(kind)} is no fault; give some of {', '.join(Fault)}")
         chosen = tuple(Fault(kind) for kind in kinds) or tuple(each for each in Fault if each is not Fault.INTERRUPT)
         self._plan = Plan(chosen, at=at, rate=rate, seed=seed)
+        self._outer: list[Plan | None] = []
 
     def __enter__(self) -> Plan:
         simulated = machine()
         pending.settle_all()
-        self._before = simulated.faults.plan
+        self._outer.append(simulated.faults.plan)
         simulated.faults.plan = self._plan
         return self._plan
 
     def __exit__(self, *exc_info: object) -> None:
         simulated = machine()
+        before = _left(self._outer, "faults")
         pending.settle_all()
-        simulated.faults.plan = self._before
+        simulated.faults.plan = before
         simulated.faults.lost.clear()
 
 
@@ -168,16 +179,18 @@ class timeline:  # noqa: N801 - reads as what it is: `with sim.timeline() as t:`
                 f"sim.timeline: there is no profile {profile!r}{near}; give one of {', '.join(PROFILES)}"
             )
         self._profile = PROFILES[profile] if isinstance(profile, str) else profile
+        self._outer: list[Timeline] = []
 
     def __enter__(self) -> Timeline:
         simulated = machine()
-        self._before = simulated.timeline
+        before = simulated.timeline
         simulated.waits.quiesce()
-        simulated.timeline = Timeline(self._profile or self._before.profile, start_s=simulated.hosts.current().time_s)
+        self._outer.append(before)
+        simulated.timeline = Timeline(self._profile or before.profile, start_s=simulated.hosts.current().time_s)
         return simulated.timeline
 
     def __exit__(self, *exc_info: object) -> None:
-        machine().timeline = self._before
+        machine().timeline = _left(self._outer, "timeline")
 
 
 def reads(array: Any) -> None:
@@ -185,9 +198,24 @@ def reads(array: Any) -> None:
 
     The simulator cannot see NumPy's reads. Where an early read shows NaN, this finds the line.
     """
-    machine().host_access(array, is_write=False)
+    machine().host_access(_of_host(array, "reads"), is_write=False)
 
 
 def writes(array: Any) -> None:
     """Declare that the host writes a NumPy array here, which is reported if a device may still be using it."""
-    machine().host_access(array, is_write=True)
+    machine().host_access(_of_host(array, "writes"), is_write=True)
+
+
+def _of_host(array: Any, call: str) -> HostArray:
+    if isinstance(array, SimArray) or not hasattr(array, "__array_interface__"):
+        raise UnsupportedArrayError(
+            f"sim.{call}: {type(array).__name__} is no array in host memory; give the NumPy array that the host {call}"
+        )
+    return np.asarray(array)
+
+
+def _left(outer: list[T], block: str) -> T:
+    """Take back from a block that is left the state before it."""
+    if not outer:
+        raise SimError(f"sim.{block}: a block is left that was not entered; write `with sim.{block}(...):`")
+    return outer.pop()

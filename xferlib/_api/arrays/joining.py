@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from xferlib._api.arrays.primitives import Primitives
 from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.layout import axis_of
 from xferlib._runtime.checks import choice
-from xferlib.errors import ArgumentError, LayoutError
+from xferlib.errors import ArgumentError, LayoutError, shown
 
 
 def part(lib: Primitives, x: Array, axis: int, start: int | None, stop: int | None, step: int | None = None) -> Array:
@@ -25,6 +25,8 @@ def part(lib: Primitives, x: Array, axis: int, start: int | None, stop: int | No
 def _listed(lib: Primitives, name: str, arrays: Any) -> tuple[list[Array], list[ArrayInfo]]:
     if lib.is_array(arrays):
         raise ArgumentError(f"{name}: one array was given, and it joins several; write {name}([x, y])")
+    if not isinstance(arrays, Iterable):
+        raise ArgumentError(f"{name}: {shown(arrays)} is no list of arrays; write {name}([x, y])")
     found = [lib.array(name, each) for each in arrays]
     if not found:
         raise ArgumentError(f"{name}: there is no array to join; give one or more")

@@ -71,8 +71,9 @@ def broadcast_to(lib: Primitives, x: Array, /, shape: Shape) -> Array:
 
 def broadcast_arrays(lib: Primitives, *arrays: Array) -> tuple[Array, ...]:
     """Views of one common shape."""
-    shape = common_shape("broadcast_arrays", *(lib.info(each).shape for each in arrays))
-    return tuple(broadcast_to(lib, each, shape) for each in arrays)
+    given = [lib.array("broadcast_arrays", each) for each in arrays]
+    shape = common_shape("broadcast_arrays", *(lib.info(each).shape for each in given))
+    return tuple(broadcast_to(lib, each, shape) for each in given)
 
 
 def reshape(lib: Primitives, x: Array, /, shape: Any, *, copy: bool | None = None) -> Array:

@@ -14,6 +14,7 @@ from xferlib.sim.model import blocks
 from xferlib.sim.model.blocks import Spans
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import ModuleType
 
     from xferlib._core.device import Device
@@ -174,8 +175,9 @@ class SimArray(Declared):
     def __index__(self) -> int:  # noqa: PLE0305 - it raises
         self._refuse("using x as an index", "int(xferlib.to_host(x))")
 
-    def __iter__(self) -> NoReturn:
-        self._refuse("iterating over x", "for value in xferlib.to_host(x), or x[i] for a part on the device")
+    def __iter__(self) -> Iterator[SimArray]:
+        """The parts along the first axis, each a view on the device, as in CuPy and torch."""
+        return map(self.__getitem__, range(len(self)))
 
     def __contains__(self, value: object) -> bool:
         self._refuse("`value in x`", "value in xferlib.to_host(x)")
@@ -184,6 +186,12 @@ class SimArray(Declared):
         if form:
             self._refuse(f"writing x in the form {form!r}", f"format(xferlib.to_host(x), {form!r})")
         return str(self)
+
+    def __copy__(self) -> SimArray:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SimArray:
+        return self.copy()
 
     def __reduce__(self) -> NoReturn:
         self._refuse("pickling x", "pickle xferlib.to_host(x)")

@@ -10,17 +10,19 @@ those ordered before it, and a read for the reads ordered before it; most bytes 
 kept for ranges (`xferlib.sim.model.intervals`), and for non-contiguous accesses beside them
 (`xferlib.sim.model.history`), because a column would cut a map of ranges at every row. Every check consults both.
 
-A call that conflicts with several accesses is one fault to its reader, and each fault is reported once. A fault found
-where nothing can be raised, such as in a finalizer, waits for the next call into the simulator.
+A call that conflicts with several accesses is one fault to its reader. Each fault is listed and logged once, but raised
+each time that it occurs: in a loop or a retry the values are wrong again. A fault found where nothing can be raised,
+such as in a finalizer, waits for the next call into the simulator.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from xferlib._runtime.callsite import site_of
+from xferlib._runtime.callsite import Site, site_of
 from xferlib.sim.detect.reports import Hazard, Race, RaceError, race_between, uninitialised
 from xferlib.sim.model import ranges
 from xferlib.sim.model.blocks import FRESH, UNTOUCHED, Block, Shadow, Span, Spans
@@ -56,7 +58,7 @@ class Detector:
         self._mode = mode
         self.is_on = mode is not Mode.OFF
         self.races: list[Race] = []
-        self._known: set[tuple[object, ...]] = set()
+        self._occurrences: Counter[tuple[object, ...]] = Counter()
         self.postponed: list[Race] = []
         self._found: list[tuple[Hazard, Action]] = []
         self._apart: list[tuple[Span, bool]] = []
@@ -73,10 +75,7 @@ class Detector:
 
     # --- accesses
 
-    def check(
-        self, action: Action, clock: Clock, reads: Spans, writes: Spans, *, uses_values: bool = True,
-        before: Clock | None = None,
-    ) -> None:  # fmt: skip
+    def check(self, action: Action, clock: Clock, reads: Spans, writes: Spans, *, uses_values: bool = True) -> None:
         """Note an access, and report it if it is not ordered behind an earlier one.
 
         Args:
@@ -84,10 +83,10 @@ class Detector:
             clock: The clock of all that the access is ordered behind.
             reads, writes: The bytes.
             uses_values: Whether reading memory without a value is a fault.
-            before: Of an access that is noted late: all that it is ordered behind. ``clock`` has, beside that, the
-                participants that are ordered behind it.
         """
         found = self._found
+        found.clear()  # what an error has left there is no fault of this access
+        self._apart.clear()
         where: Span | None = None
         unwritten: Span | None = None
         race: Race | None = None
@@ -96,7 +95,7 @@ class Detector:
                 if span.block.has_void and unwritten is None:
                     unwritten = _unwritten(span)
         if reads:
-            change = _inserted(self._reading(action, clock), action, clock, before)
+            change = self._reading(action, clock)
             for span in reads:
                 if span not in writes:  # a span both read and written is checked once, below
                     block, start, stop, form = span
@@ -108,7 +107,7 @@ class Detector:
                         where = span
         for span in writes:
             hazard = Hazard.READ_AFTER_WRITE if span in reads else Hazard.WRITE_AFTER_WRITE
-            change = _inserted(self._writing(action, clock, hazard), action, clock, before)
+            change = self._writing(action, clock, hazard)
             block, start, stop, form = span
             if form is None and block.history is None:
                 block.shadow.update(start, stop, change)
@@ -193,6 +192,8 @@ class Detector:
 
     def check_free(self, action: Action, clock: Clock | Joined, block: Block) -> Race | None:
         """Check the end of a block, as a write of all of it; returns the report for the caller to raise or postpone."""
+        self._found.clear()
+        self._apart.clear()
         change = self._writing(action, clock)
         if block.history is None:
             block.shadow.update(0, block.shadow.nbytes, change)
@@ -264,13 +265,19 @@ class Detector:
 
     def report(self, race: Race) -> None:
         """Report a fault where it can be raised."""
-        if self._note(race) and self.mode is Mode.RAISE:
+        self._note(race)
+        if self.mode is Mode.RAISE:
             raise RaceError(race)
 
     def postpone(self, race: Race) -> None:
         """Report a fault found where nothing can be raised: the next call into the simulator raises it."""
-        if self._note(race) and self.mode is Mode.RAISE:
+        self._note(race)
+        if self.mode is Mode.RAISE:
             self.postponed.append(race)
+
+    def occurrences(self, hazard: Hazard, first: Site) -> int:
+        """How often such a fault has been found of which the first access was at that line."""
+        return sum(count for key, count in self._occurrences.items() if key[:2] == (hazard, first))
 
     def raise_postponed(self) -> None:
         if self.postponed:
@@ -278,38 +285,15 @@ class Detector:
             self.postponed = []
             raise RaceError(race)
 
-    def _note(self, race: Race) -> bool:
-        if self.mode is Mode.OFF or race.key in self._known:
-            return False
-        self._known.add(race.key)
+    def _note(self, race: Race) -> None:
+        if self.mode is Mode.OFF:
+            return
+        self._occurrences[race.key] += 1
+        if self._occurrences[race.key] > 1:
+            return
         self.races.append(race)
         if self.mode is Mode.LOG:
             _logger.warning("%s", race)
-        return True
-
-
-def _inserted(
-    change: Callable[[Shadow], Shadow], action: Action, clock: Clock, before: Clock | None
-) -> Callable[[Shadow], Shadow]:
-    """The change of an access that is noted late: what is ordered behind it stays."""
-    if before is None:
-        return change
-
-    def is_later(other: Action) -> bool:
-        key = other.participant.key
-        if other.participant is action.participant:
-            return other.tick > action.tick
-        return before.get(key, 0) < other.tick <= clock.get(key, 0)
-
-    def inserted(shadow: Shadow) -> Shadow:
-        write, reads = shadow
-        is_overwritten = write is not None and is_later(write)
-        later = tuple([each for each in reads if is_later(each)])
-        earlier = tuple([each for each in reads if each not in later])
-        written, read = change((None if is_overwritten else write, earlier))
-        return (write if is_overwritten else written), (*read, *later)
-
-    return inserted
 
 
 def _unwritten(span: Span) -> Span | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from types import CodeType, FrameType
 from typing import Any
 
-from xferlib._core.stream import Stream
+from xferlib._core.stream import Stream, current_stream
 from xferlib._runtime.callsite import CodeLocation, Site
 from xferlib.sim.model.clocks import Participant
 from xferlib.sim.model.streams import SimStream, StreamHandle
@@ -66,6 +66,12 @@ def _simulated(named: Any) -> Iterator[tuple[str, SimStream]]:
     for name, value in named:
         if type(value) is Stream and isinstance(value._raw, StreamHandle):
             yield name, value._raw.stream
+
+
+def is_current(stream: SimStream) -> bool:
+    """Whether a stream is the current one of its device, for the calling thread."""
+    raw = current_stream(stream.device)._raw
+    return isinstance(raw, StreamHandle) and raw.stream is stream
 
 
 _OPERATORS = {"getitem": "indexing", "setitem": "assignment to elements"}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from xferlib._runtime.callsite import Site, is_of_runner, site_of, user_site
 from xferlib.errors import DeviceError, XferError
-from xferlib.sim.detect.program_names import called, source_line, stream_names
+from xferlib.sim.detect.program_names import called, is_current, source_line, stream_names
 from xferlib.sim.model.blocks import Span
 from xferlib.sim.model.clocks import Participant
 from xferlib.sim.model.hosts import HostThread, Stager, TransferCopies
@@ -181,27 +181,41 @@ def _remedy(hazard: Hazard, first: Action, second: Action, names: Names) -> str:
         return f"let the thread of {_line(first.site)} finish {before}"
     a, b = _letters(one, two, names)
     if hazard is Hazard.USE_AFTER_FREE:
-        return (
-            f"{b}.wait({a}) before the array dies, where {a} is {_short(one)} and {b} is {_short(two)}; or keep the "
-            f"array until {a} is synchronised"
-        )
-    stream = _stream_of(two)
-    assert isinstance(stream, SimStream)
-    waiter = f"the current stream of {stream.device} there" if stream.is_own else _short(stream)
+        where = _where((a, one), (b, two))
+        return f"{b}.wait({a}) before the array dies{where}; or keep the array until {a} is synchronised"
     if _is_transfer(first):
-        return f"{b}.wait(t) {before}, where {b} is {waiter} and t is the transfer of {_line(first.site)}"
+        return f"{b}.wait(t) {before}{_where((b, two), ('t', first.site))}"
     if _is_own(one):
         return f"xferlib.synchronize() {before}"
-    outside = ""
-    if isinstance(one, SimStream) and one.kind is StreamKind.LEGACY:
-        outside = " (xferlib.current_stream() outside of `with stream:`)"
-    return f"{b}.wait({a}) {before}, where {b} is {waiter} and {a} is {_short(one)}{outside}"
+    return f"{b}.wait({a}) {before}{_where((b, two), (a, one))}"
 
 
 def _letters(one: Participant, two: Participant, names: Names) -> tuple[str, str]:
-    """Two streams in a call: by the program's names, and as a and b where it has none."""
-    a, b = names.get(_stream_of(one)), names.get(_stream_of(two))
+    """Two streams in a call: as the program can write them, and as a and b where it has no name for them."""
+    a, b = _written(one, names), _written(two, names)
     return a or ("a" if b != "a" else "first"), b or ("b" if a not in ("b", "t") else "second")
+
+
+def _written(participant: Participant, names: Names) -> str:
+    """A stream as the program can write it at the line that runs now: by its name, or by a call; empty if neither."""
+    stream = _stream_of(participant)
+    if (name := names.get(stream)) is not None or not isinstance(stream, SimStream):
+        return name or ""
+    device = f"'{stream.device}'" if stream.device.index else ""
+    if stream.is_own or is_current(stream):  # xferlib's own wait for the current one
+        return f"xferlib.current_stream({device})"
+    default = stream.kind in (StreamKind.LEGACY, StreamKind.PER_THREAD)
+    return f"xferlib.Stream.from_any({stream.handle}{', ' if device else ''}{device})" if default else ""
+
+
+def _where(*named: tuple[str, Participant | Site]) -> str:
+    """The explanation of the names in a call; a call explains itself."""
+    told = [
+        f"{name} is {f'the transfer of {_line(each)}' if isinstance(each, Site) else _short(_stream_of(each))}"
+        for name, each in named
+        if not name.endswith(")")
+    ]
+    return f", where {' and '.join(told)}" if told else ""
 
 
 def waits_of_host(first: Action, where: str, names: Names) -> str:
@@ -214,8 +228,8 @@ def waits_of_host(first: Action, where: str, names: Names) -> str:
     if first.call.startswith(_READ_AHEAD) or isinstance(one, Stager):
         return "leave what is read ahead unchanged until it is handed out, or give a generator that copies it"
     if isinstance(one, SimStream) and not one.is_own:
-        a = names.get(one, "a")
-        return f"{a}.synchronize() {where}, where {a} is {_short(one)}"
+        a = _written(one, names) or "a"
+        return f"{a}.synchronize() {where}{_where((a, one))}"
     if isinstance(one, HostThread):
         return f"let the thread of {_line(first.site)} finish {where}"
     return f"xferlib.synchronize() {where}"

@@ -1,47 +1,27 @@
 """Host memory under a copy in flight, which NumPy accesses without a call that the detector could check.
 
-The target of a copy to the host holds a pattern until the copy is carried out: an early read gets NaN, unless another
-operation in flight needs the old contents. The checksums of source and target are taken when a copy is enqueued and
-again when it is carried out: a change in between, by anything but another operation, is reported.
+The target of a copy to the host holds a pattern until the copy is carried out: an early read gets NaN, unless something
+else in flight needs the old contents. The checksums of source and target are taken when a copy is enqueued, or its
+staging put off, and again when it is carried out: a change in between, by anything but another operation, is reported.
 """
 
 from __future__ import annotations
 
-import zlib
 from typing import TYPE_CHECKING
 
 from xferlib.sim.detect.program_names import stream_names
 from xferlib.sim.detect.reports import Access, Hazard, Race, change_between, waits_of_host
-from xferlib.sim.model import ranges
 from xferlib.sim.model.blocks import Span, Spans, on_host
-from xferlib.sim.model.memory import poison
+from xferlib.sim.model.hosts import Stager
+from xferlib.sim.model.memory import Watch, accept, look, poison
 from xferlib.sim.model.operations import Operation
 
 if TYPE_CHECKING:
+    from xferlib._core.layout import HostArray
     from xferlib.sim.detect.detector import Detector
     from xferlib.sim.machine.page_guard import PageGuard
     from xferlib.sim.machine.parts import Parts
-
-
-class Watch:
-    """Watches host memory that an operation in flight uses: only other operations may change it."""
-
-    __slots__ = ("_checksum", "hazard", "is_changed", "is_target", "span")
-
-    def __init__(self, span: Span, hazard: Hazard) -> None:
-        self.span = span
-        self.hazard = hazard
-        self.is_target = hazard is Hazard.TARGET_CHANGED
-        self.is_changed = False
-        self._checksum = _checksum(span)
-
-    def look(self) -> None:
-        """Note whether the program has changed it since the last look."""
-        self.is_changed = self.is_changed or _checksum(self.span) != self._checksum
-
-    def accept(self) -> None:
-        """Take the present contents as expected: an operation wrote them."""
-        self._checksum = _checksum(self.span)
+    from xferlib.sim.model.memory import Bounds
 
 
 def watch(machine: Parts, operation: Operation, reads: Spans, writes: Spans) -> None:
@@ -50,63 +30,65 @@ def watch(machine: Parts, operation: Operation, reads: Spans, writes: Spans) -> 
     targets = on_host(writes)
     if not (sources or targets) or machine.engine.schedule.is_eager:
         return
-    for span in targets:
-        # Bytes that other operations in flight read or write must keep their contents.
-        if machine.functions:  # one of them may want to read them
-            continue
-        if not _meets(span, span.block.pending_writes) and not _meets(span, span.block.pending_reads):
-            poison(span.block.data[span.start : span.stop])
-    watches = [Watch(span, Hazard.SOURCE_CHANGED) for span in sources]
-    watches += [Watch(span, Hazard.TARGET_CHANGED) for span in targets]
-    for span in sources:
-        span.block.pending_reads[operation] = (span.start, span.stop)
-    for span in targets:
-        span.block.pending_writes[operation] = (span.start, span.stop)
-    for each in watches:
-        each.span.block.watches.append(each)
-    guard = machine.guard
-    if guard is not None:
-        for span in (*sources, *targets):
-            guard.protect(operation, span, is_target=span in targets)
-    assert operation.run is not None
-    run = operation.run
-
-    def checked() -> None:
-        if guard is not None:
-            guard.lift(operation)
-        for span in sources:
-            span.block.pending_reads.pop(operation, None)
-        for span in targets:
-            span.block.pending_writes.pop(operation, None)
-        for each in watches:
-            each.span.block.watches.remove(each)
-            each.look()
-        others = [each for span in targets for each in span.block.watches if ranges.meet(each.span, span)]
-        for other in others:
-            other.look()
-        is_on = machine.detector.is_on
-        run()
-        for other in others:
-            other.accept()
-        for each in watches:
-            if each.is_changed and is_on:
-                machine.detector.report(change_between(each.hazard, operation, _where(each.span)))
-
-    operation.run = checked
+    for span in targets:  # something else may need the old contents
+        if not machine.functions and not machine.watches.over(*_memory(span)):
+            poison(_memory(span)[0])
+    operation.around = around = _WatchedCopy(machine, operation, sources, targets)
+    around.watch()
 
 
-def _meets(span: Span, pending: dict[Operation, tuple[int, int]]) -> bool:
-    """Whether an operation in flight accesses some of the bytes."""
-    start, stop = span.start, span.stop
-    return any(begin < stop and start < end for begin, end in pending.values())
+class _WatchedCopy:
+    """The host memory of a copy in flight."""
+
+    def __init__(self, machine: Parts, operation: Operation, sources: Spans, targets: Spans) -> None:
+        self._machine = machine
+        self._operation = operation
+        self._targets = targets
+        self._spans = (*sources, *targets)
+        self._watches = [Watch(*_memory(span), is_target=span in targets) for span in self._spans]
+        self._others: list[Watch] = []
+        self._guard = machine.guard
+
+    def watch(self) -> None:
+        self._machine.watches.add(*self._watches)
+        if self._guard is not None:
+            for span in self._spans:
+                self._guard.protect(self._operation, span, is_target=span in self._targets)
+
+    def drop(self) -> None:
+        if self._guard is not None:
+            self._guard.lift(self._operation)
+        self._machine.watches.remove(*self._watches)
+
+    def begin(self) -> None:
+        self.drop()
+        look(self._watches)
+        self._others = [each for span in self._targets for each in self._machine.watches.over(*_memory(span))]
+        look(self._others)
+
+    def end(self) -> None:
+        accept(self._others)
+
+    def report(self) -> None:
+        detector = self._machine.detector
+        for each, span in zip(self._watches, self._spans, strict=True):
+            if each.is_changed and detector.is_on:
+                hazard = Hazard.TARGET_CHANGED if each.is_target else Hazard.SOURCE_CHANGED
+                race = change_between(hazard, self._operation, _where(span))
+                if isinstance(self._machine.hosts.current(), Stager):  # or it would be that transfer's error
+                    detector.postpone(race)
+                else:
+                    detector.report(race)
+
+
+def _memory(span: Span) -> tuple[HostArray, Bounds]:
+    """The bytes between the ends of a span of host memory, and their addresses."""
+    block, start, stop, _ = span
+    return block.data[start:stop], (block.pointer + start, block.pointer + stop)
 
 
 def _where(span: Span) -> str:
     return f"bytes {span.start} to {span.stop} of {span.block.where}"
-
-
-def _checksum(span: Span) -> int:
-    return zlib.crc32(span.block.data[span.start : span.stop].data)
 
 
 def report_touches(detector: Detector, guard: PageGuard) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from xferlib.sim.machine.staging import PostponedStaging
     from xferlib.sim.model.hosts import HostThread
 
-_ENDED_TOGETHER = 16
+_FEWEST_TOGETHER = 16
 
 
 class Allocation:
@@ -94,6 +94,7 @@ class Lifetimes:
         self.released: deque[tuple[int, HostThread, CodeLocation]] = deque()
         self.ended: deque[SimStream] = deque()
         self._retiring: list[SimStream] = []
+        self._most_waiting = _FEWEST_TOGETHER
 
     def release_host(self, pointer: int) -> None:
         """Queue the release of host memory that devices could reach; callable at any moment."""
@@ -104,65 +105,90 @@ class Lifetimes:
         machine = self._machine
         self._free_arrays()
         while self.released:
-            pointer, host, location = self.released.popleft()
+            pointer, host, location = self.released[0]
             block = machine.memory.untrack(pointer)
+            self.released.popleft()
+            if block is None:
+                continue
             action = Action("release of page-locked memory", host, location)
             clock = Joined(machine.hosts)  # any thread may have held the last reference, as below
             if machine.detector.is_on and (race := machine.detector.check_free(action, clock, block)) is not None:
                 machine.detector.postpone(race)
 
     def _free_arrays(self) -> None:
-        machine = self._machine
         while self.deaths:
-            block, users, events, location = self.deaths.popleft()
-            stream = block.stream
-            assert stream is not None
-            before = [stream, *users.values(), *machine.streams[stream.device].before(stream)]
-            awaited = [event for each in (stream, *users.values()) for event in each.awaited.values()]
-            # Reference counts order the threads that held the array: all their uses happen before the free.
-            clock = Joined(before, machine.hosts, events.values(), awaited, block.left)
-            undeclared = before if not users else [stream, *before[1 + len(users) :]]
-            is_kept = (
-                machine.detector.is_on and block.nbytes and not stream.is_retired
-            )  # a retired one allocates no more
-            if is_kept and (still := last_users(block, undeclared)):
-                stream.pool.put(block.nbytes, LastOwner(still, location), machine.hosts.main.clock)
-            free = Operation("free", stream, location, None)
-            machine.memory.free(block, free)
-            if machine.detector.is_on and (race := machine.detector.check_free(free, clock, block)) is not None:
-                machine.detector.postpone(race)
-            if machine.engine.schedule.reuses_memory:
-                free.run = functools.partial(poison, block.data)
-                tails = [each.tail for each in before]
-                machine.engine.add(free, [*tails, *(event.operation for event in (*events.values(), *awaited))])
+            death = self.deaths[0]
+            try:
+                self._free(*death)
+            except BaseException:
+                self._machine.memory.free(death[0])  # or its bytes would count as used for ever
+                raise
+            finally:
+                if self.deaths and self.deaths[0] is death:
+                    self.deaths.popleft()
+
+    def _free(
+        self, block: Block, users: dict[int, SimStream], events: dict[int, SimEvent], location: CodeLocation
+    ) -> None:
+        machine, stream = self._machine, block.stream
+        assert stream is not None
+        before = [stream, *users.values(), *machine.streams[stream.device].before(stream)]
+        awaited = [event for each in (stream, *users.values()) for event in each.awaited.values()]
+        # Reference counts order the threads that held the array: all their uses happen before the free.
+        clock = Joined(before, machine.hosts, events.values(), awaited, block.left.values())
+        undeclared = before if not users else [stream, *before[1 + len(users) :]]
+        is_kept = machine.detector.is_on and block.nbytes and not stream.is_retired  # a retired one allocates no more
+        if is_kept and (still := last_users(block, undeclared)):
+            stream.pool.put(block.nbytes, LastOwner(still, location), machine.hosts.main.clock)
+        free = Operation("free", stream, location, None)
+        machine.memory.free(block, free)
+        if machine.detector.is_on and (race := machine.detector.check_free(free, clock, block)) is not None:
+            machine.detector.postpone(race)
+        if machine.engine.schedule.reuses_memory:
+            free.run = functools.partial(poison, block.data)
+            tails = [each.tail for each in before]
+            machine.engine.order(free, [*tails, *(event.operation for event in (*events.values(), *awaited))])
+            machine.engine.add(free)
 
     def retire_ended(self) -> None:
         """Forget collected streams and ended threads, if the host is ordered behind all that they did."""
         machine = self._machine
         threads = machine.hosts.over
-        if len(self.ended) + len(threads) < _ENDED_TOGETHER:
+        if len(self.ended) + len(self._retiring) + len(threads) < self._most_waiting:
             return
-        self._retiring.extend(self.ended)
-        self.ended.clear()
+        while self.ended:
+            self._retiring.append(self.ended.popleft())
         main = machine.hosts.main.clock
         # Its last operation counts: frees may come later, but nothing can conflict with freed memory.
-        over = [s for s in self._retiring if s.tail is None or main.get(s.key, 0) >= s.tail.tick]
-        known = [each for each in threads if main.get(each.key, 0) >= each.clock[each.key]]
+        over = [
+            stream
+            for stream in self._retiring
+            if (stream.tail is None or main.get(stream.key, 0) >= stream.tail.tick)
+            and all(main.get(each.key, 0) >= each.clock[each.key] for each in stream.idle_copies)
+        ]
+        known = [each for each in threads if each.is_retired or main.get(each.key, 0) >= each.clock[each.key]]
+        known += [each for stream in over for each in stream.idle_copies]
         for thread in known:
-            thread.is_retired = True
-            threads.remove(thread)
+            if not thread.is_retired:
+                thread.is_retired, thread.left_at = True, machine.participants.version + 1
         keys = {each.key for each in (*over, *known)}
-        self._retiring = [stream for stream in self._retiring if stream.key not in keys]
         for stream in over:
-            stream.is_retired = True
+            stream.is_retired, stream.left_at = True, machine.participants.version + 1
             stream.pool = Pool()  # its entries refer to streams that ended before
             machine.streams[stream.device].remove(stream)
+        self._most_waiting = max(_FEWEST_TOGETHER, 2 * (len(self._retiring) + len(threads) - len(keys)))
+        if not keys:
+            return
         machine.participants.leave(keys)
         late = list(self._postponed)  # in one step: other threads postpone transfers without the lock
         pending = (each for postponed in late for each in postponed.participants())
-        for participant in (*machine.hosts, *pending, *(s for each in machine.streams.values() for s in each.every)):
+        streams = [stream for each in machine.streams.values() for stream in each.every]
+        copies = (each for stream in streams for each in stream.idle_copies)
+        for participant in (*machine.hosts, *pending, *streams, *copies):
             participant.forget(keys)
-        for each in machine.streams.values():
-            for stream in each.every:
-                for key in keys:
-                    stream.waited.pop(key, None)
+        for stream in streams:
+            for key in keys:
+                stream.waited.pop(key, None)
+        # Last, or an error before would keep them for ever.
+        self._retiring = [stream for stream in self._retiring if stream.key not in keys]
+        threads[:] = [each for each in threads if each.key not in keys]

@@ -25,14 +25,14 @@ from xferlib._runtime.callsite import location as here
 from xferlib._runtime.callsite import site_of, user_call
 from xferlib._runtime.fork import reset_in_child
 from xferlib.errors import DeviceMemoryError, ForkError
-from xferlib.sim.detect.reports import OWN_STREAMS, TRANSFERS, UNRECORDED, RaceError, SimError
+from xferlib.sim.detect.reports import OWN_STREAMS, TRANSFERS, UNRECORDED, SimError
 from xferlib.sim.machine import addresses, host_watches, schedules
 from xferlib.sim.machine.host_functions import HostFunction
 from xferlib.sim.machine.injection import Fault, Point
 from xferlib.sim.machine.lifetimes import Allocation, LentAllocation, Lifetimes
 from xferlib.sim.machine.parts import Parts
 from xferlib.sim.machine.settings import Settings
-from xferlib.sim.machine.staging import Staging, WatchedBatch
+from xferlib.sim.machine.staging import PostponedStaging, Staging, WatchedBatch
 from xferlib.sim.machine.waits import Waits
 from xferlib.sim.model import captured
 from xferlib.sim.model.blocks import Block, Spans, on_host
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from xferlib._core.device import Device
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import OperationListener
+    from xferlib._core.staging_hooks import Ends
+    from xferlib._runtime.jobs import Job
 
 KERNELS, _LAUNCH, _COPY = Lane.KERNELS, Point.LAUNCH, Point.COPY  # looking up an enumeration's member costs a call
 
@@ -63,7 +65,7 @@ class Machine(Parts):
         self.lifetimes = Lifetimes(self, self.staging.postponed)
         self.waits = Waits(self, self.lifetimes, self.enter)
         self.hosts.staged = self._staged
-        self.hosts.postpone = self.staging.postpone
+        self.hosts.postpone = self._postpone
         self.hosts.read_ahead = functools.partial(WatchedBatch, self)
         self.hosts.touched = functools.partial(self.host_access, is_declared=False)
         self._per_thread: weakref.WeakKeyDictionary[threading.Thread, dict[Device, SimStream]] = (
@@ -89,11 +91,11 @@ class Machine(Parts):
             )
         if self.lifetimes.deaths or self.lifetimes.released:
             self.lifetimes.free_collected()
-        if self.detector.postponed:
+        host = self.hosts.current()
+        if self.detector.postponed and type(host) is not Stager:  # there it would be taken for the transfer's error
             self.detector.raise_postponed()
         if self.guard is not None and self.guard.touches:
             host_watches.report_touches(self.detector, self.guard)
-        host = self.hosts.current()
         host.time_s += self.timeline.enqueue_s
         if point is not None and (self.faults.plan is not None or self.faults.lost):
             self._strike(point, device, stream)
@@ -162,38 +164,55 @@ class Machine(Parts):
                 captured.note(stream, lambda on: self.enqueue(on, name, run, reads=reads, writes=writes, **kept))
                 return None
             host = self.enter(_LAUNCH if is_kernel else _COPY, stream.device, stream)
-            detector, spans = self.detector, reads + writes
+            detector = self.detector
             if is_kernel:
                 device = stream.device
-                for block, _, _, _ in spans:
+                for block, _, _, _ in reads + writes:
                     if block.device is not device and block.device is not None:
                         addresses.refuse_foreign(block, name, stream)
             after = self.order(stream, host)
             stager = host if type(host) is Stager else None
             location, call = user_call() if stager is None else (stager.location, stager.call)
             operation = Operation(name, stream, location, run, call)
-            if detector.is_on:
-                try:
-                    if stager is None:
-                        detector.check(operation, stream.clock, reads, writes, uses_values=uses_values)
-                    else:  # the copies' accesses on the device were checked when they were requested
-                        detector.check(operation, stream.clock, on_host(reads), on_host(writes))
-                except RaceError:
-                    operation.tick = 0  # it will not be carried out: no later access can conflict with it
-                    raise
-                for block, _, _, _ in spans:
-                    if block.shadow.is_cut and block.is_long:
-                        self._prune(block)
-            if not is_kernel:
-                host_watches.watch(self, operation, reads, writes)
-            stream.tail = operation
+            try:
+                if detector.is_on:
+                    self._check(operation, stream, reads, writes, is_kernel=is_kernel, uses_values=uses_values)
+                if not is_kernel:
+                    host_watches.watch(self, operation, reads, writes)
+                self.engine.order(operation, after)
+                stream.tail = operation
+            except BaseException:
+                if stream.tail is not operation:  # it will not be carried out: no later access can conflict with it
+                    operation.tick = 0
+                    if operation.around is not None:
+                        operation.around.drop()
+                raise
             if lane is not Lane.NONE:
                 timing = self.timeline.add(lane, stream.device.index, stream.key, name, nbytes, stream.time_s)
                 stream.time_s = timing[1]
                 if self.listener is not None:
                     self._tell(self.listener, operation, lane, nbytes, timing)
-            self.engine.add(operation, after)
+            self.engine.add(operation)
             return operation
+
+    def _check(
+        self, operation: Operation, stream: SimStream, reads: Spans, writes: Spans, *, is_kernel: bool,
+        uses_values: bool,
+    ) -> None:  # fmt: skip
+        spans = reads + writes
+        calls = None if is_kernel or self.staging.calls.is_idle else self.staging.calls
+        if calls is not None:
+            for span in on_host(spans):
+                calls.describe(span.block)
+        if type(self.hosts.current()) is not Stager:
+            self.detector.check(operation, stream.clock, reads, writes, uses_values=uses_values)
+        else:  # the copies' accesses on the device were checked when they were requested
+            self.detector.check(operation, stream.clock, on_host(reads), on_host(writes))
+        if calls is not None:
+            calls.copied(operation, stream.clock, reads, writes)
+        for block, _, _, _ in spans:
+            if block.shadow.is_cut and block.is_long:
+                self._prune(block)
 
     def call(self, stream: SimStream, function: Callable[[], object]) -> None:
         """Enqueue a function on the host, which must not use the machine."""
@@ -201,7 +220,7 @@ class Machine(Parts):
             if stream.recorded is not None:
                 captured.note(stream, lambda on: self.call(on, function))
                 return
-            called = HostFunction(self, self.staging, stream, function)
+            called = HostFunction(self, self.staging.calls, stream, function, self.staging.sides())
             self.enqueue(stream, "host function", called.run, lane=Lane.NONE)
             called.enqueued()
 
@@ -232,8 +251,9 @@ class Machine(Parts):
             host = self.enter(Point.RECORD, stream.device)
             after = self.order(stream, host)
             operation = Operation("record", stream, here(), None)
+            self.engine.order(operation, after)
             stream.tail = operation
-            self.engine.add(operation, after)
+            self.engine.add(operation)
             event = SimEvent(stream, operation, self.participants, timing=timing)
             if (copies := self.staging.completed.pop(threading.get_ident(), None)) is not None:
                 event.narrow(copies)
@@ -246,20 +266,20 @@ class Machine(Parts):
                 captured.wait(stream, event, self.wait)
                 return
             host = self.enter(Point.WAIT, stream.device)
-            if stream.kind is StreamKind.LEGACY:
-                after = [stream.last_wait]
-                stream.awaited[event.participant.key] = later(event, stream.awaited.get(event.participant.key))
-            else:
-                after = self.order(stream, host)
-                stream.learn(event.clock)
+            is_legacy = stream.kind is StreamKind.LEGACY
+            after = [stream.last_wait] if is_legacy else self.order(stream, host)
             stream.time_s = max(stream.time_s, event.time_s)
             operation = Operation("wait", stream, here(), None)
-            stream.waited[event.stream.key] = Waited(event, operation.location)
-            if stream.kind is StreamKind.LEGACY:
+            self.engine.order(operation, [*after, event.operation])
+            # The operations first: clocks that know of a wait which is not made would hide a race.
+            if is_legacy:
                 stream.last_wait = operation
+                stream.awaited[event.participant.key] = later(event, stream.awaited.get(event.participant.key))
             else:
                 stream.tail = operation
-            self.engine.add(operation, [*after, event.operation])
+                stream.learn(event.clock)
+            stream.waited[event.stream.key] = Waited(event, operation.location)
+            self.engine.add(operation)
 
     def wait_unrecorded(self, stream: SimStream) -> None:
         """Note a wait for an event that was never recorded: a no-op, kept for reports."""
@@ -279,10 +299,12 @@ class Machine(Parts):
                     "move the data in parts, or raise XFERLIB_SIM_MEMORY"
                 )
             block = self.memory.allocate(nbytes, stream.device, stream, here())
+            allocation = Allocation(block, self.lifetimes.deaths)
+            self.memory.enter(block)
             last_owner = stream.pool.take(nbytes, self.hosts.main.clock)
             if last_owner is not None:
                 block.hand_over(last_owner)
-            return Allocation(block, self.lifetimes.deaths)
+            return allocation
 
     def free_memory(self, device: Device) -> int:
         """Bytes of a device that no array holds."""
@@ -327,6 +349,11 @@ class Machine(Parts):
                 host = self.hosts.current()
                 action = Action("a write" if is_write else "a read", host, *user_call())
                 self.staging.check(action, host.clock, data, is_write=is_write)
+
+    def _postpone(self, job: Job, ends: Ends) -> PostponedStaging:
+        with self.lock:
+            self.lifetimes.retire_ended()
+        return self.staging.postpone(job, ends)
 
     def _staged(self, nbytes: int) -> None:
         host = self.hosts.current()

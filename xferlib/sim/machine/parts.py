@@ -18,7 +18,7 @@ from xferlib.sim.machine.injection import Faults
 from xferlib.sim.machine.settings import Settings
 from xferlib.sim.model.clocks import ParticipantKeys
 from xferlib.sim.model.hosts import Hosts, HostThread
-from xferlib.sim.model.memory import AddressSpace
+from xferlib.sim.model.memory import AddressSpace, Watches
 from xferlib.sim.model.operations import Operation
 from xferlib.sim.model.streams import DeviceStreams, SimStream, StreamKind
 from xferlib.sim.timing.timeline import Timeline
@@ -27,9 +27,14 @@ if TYPE_CHECKING:
     from xferlib._core.layout import HostArray
     from xferlib._core.raw import OperationListener
     from xferlib.sim.machine.page_guard import PageGuard
+    from xferlib.sim.model.clocks import Clock
 
     class FunctionInFlight(Protocol):
         """See `xferlib.sim.machine.host_functions`."""
+
+        stream: SimStream
+        operation: Operation | None
+        clock: Clock
 
         def access(self, data: HostArray, *, is_write: bool) -> None: ...
 
@@ -43,6 +48,7 @@ class Parts:
         listener: Is told of every operation and its time on the virtual clock.
         function: The function of `Stream.call` that runs now, in the thread that holds the lock.
         functions: Those that have been enqueued and have not run.
+        watches: Of the host memory that copies in flight use.
     """
 
     def __init__(self, settings: Settings, schedule: schedules.Schedule | None) -> None:
@@ -58,6 +64,7 @@ class Parts:
         self.timeline = Timeline(settings.profile, keeps=False)
         self.listener: OperationListener | None = None
         self.function: FunctionInFlight | None = None
+        self.watches = Watches()
         self.functions: weakref.WeakSet[FunctionInFlight] = weakref.WeakSet()
         self.devices = tuple(make_device("sim", "sim", index) for index in range(settings.devices))
         self.streams = {

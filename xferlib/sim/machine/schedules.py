@@ -63,13 +63,7 @@ class Lazy(Schedule):
         return next(iter(self.plan(target)))
 
     def plan(self, target: Operation) -> list[Operation]:
-        waiting, needed = [target], {target}
-        while waiting:
-            for before in waiting.pop().before:
-                if not before.is_done and before not in needed:
-                    needed.add(before)
-                    waiting.append(before)
-        return sorted((each for each in needed if each.run is not None), key=_serial)
+        return target.needed()
 
 
 class LastInFirstOut(Schedule):

@@ -17,20 +17,20 @@ from __future__ import annotations
 
 import functools
 import threading
-import zlib
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xferlib._core.layout import address, refuse_truncated, share_memory
+from xferlib._core.layout import address
 from xferlib._runtime.callsite import user_call
-from xferlib.sim.detect.reports import Hazard, RaceError, change_between, race_between
+from xferlib.sim.detect.reports import Hazard, change_between, race_between
+from xferlib.sim.machine.host_functions import HostCalls
 from xferlib.sim.model import blocks
 from xferlib.sim.model.blocks import Span, Spans
-from xferlib.sim.model.clocks import Clock, Participant, joined
+from xferlib.sim.model.clocks import Clock, KeptClock, Participant, joined
 from xferlib.sim.model.hosts import Handover, Stager, TransferCopies
-from xferlib.sim.model.memory import POISON
+from xferlib.sim.model.memory import Watch, accept, bounds_of, checksum, fill_uninitialised, look
 from xferlib.sim.model.operations import Action
 from xferlib.sim.model.streams import StreamHandle
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from xferlib._core.layout import HostArray
     from xferlib._core.staging_hooks import Ends
     from xferlib._runtime.jobs import Job
+    from xferlib.sim.machine.host_functions import HostUse
     from xferlib.sim.machine.parts import Parts
     from xferlib.sim.model.blocks import Block
     from xferlib.sim.model.hosts import HostThread
@@ -65,7 +66,7 @@ class PostponedStaging:
         self.action = Action(name, self.stager, location, call)
         self._sources: list[Block] = []
         self._polls = 0
-        self._checksum = 0
+        self._watch: Watch | None = None
 
     def ask(self) -> None:
         """Check the transfer's accesses, which count from now on."""
@@ -84,48 +85,37 @@ class PostponedStaging:
         name = "copy host to device" if ends.is_upload else "copy device to host"
         copies = Action(name, stager.copies, stager.location, stager.call)
         clock = stager.clock if ends.is_upload else joined(stager.clock, stager.copies.clock)
-        try:
-            if machine.detector.is_on:
-                machine.detector.check(copies, stager.copies.clock, *_either(spans, is_write=ends.is_upload))
-            self._staging.check(self.action, clock, ends.host, is_write=not ends.is_upload)
-            self._outcome = Handover(joined(clock), 0.0, machine.participants)
-        except RaceError:
-            self.drop()
-            raise
+        if machine.detector.is_on:
+            machine.detector.check(copies, stager.copies.clock, *_either(spans, is_write=ends.is_upload))
+        self._staging.check(self.action, clock, ends.host, is_write=not ends.is_upload)
+        self._outcome = Handover(joined(clock), 0.0, machine.participants)
 
-    def watch(self, *, poisons: bool) -> None:
-        """Take the checksum of the host's memory; with ``poisons``, make it look uninitialised before."""
+    def watch(self) -> None:
+        """Take the checksum of the host's memory, a target's once it looks uninitialised."""
         assert self._ends is not None
-        if poisons:
-            _fill(self._ends.host)
-        self._checksum = _checksum(self._ends.host)
+        host, is_target, watches = self._ends.host, not self._ends.is_upload, self._machine.watches
+        if is_target and not self._machine.functions and not watches.over(host):  # those may need the old contents
+            fill_uninitialised(host)
+        self._watch = Watch(host, is_target=is_target)
+        watches.add(self._watch)
 
-    def begin(self, *, is_watched: bool = True) -> None:
+    def begin(self) -> None:
         """Stage in the calling thread, and report if the program has changed the host's memory before."""
         job, ends = self._job, self._ends
         if job is None or ends is None:
             return
-        self._job = self._ends = None  # the queue of postponed transfers must not keep the array alive
-        machine, stager = self._machine, self.stager
+        machine, watch = self._machine, self._watch
         try:
-            is_changed = is_watched and _checksum(ends.host) != self._checksum
-            machine.hosts.completions[id(job)] = functools.partial(self._complete, is_upload=ends.is_upload)
-            try:
-                with machine.hosts.acting(stager):
-                    job.help()
-                    job.wait()  # for a thread that has come to help, and leaves last
-            finally:
-                machine.hosts.completions.pop(id(job), None)
-                self._staging.completed.pop(threading.get_ident(), None)
-            if job.error is None:
-                with machine.lock:
-                    machine.hosts.over += [stager, stager.copies]
-            else:
-                self._retire()
+            self._job = self._ends = None  # the queue of postponed transfers must not keep the array alive
+            if watch is not None:
+                machine.watches.remove(watch)
+                watch.look()
+            self._stage(job, ends)
         except BaseException:  # Ctrl-C: nothing goes on with the transfer
             self._retire()
             raise
-        if is_changed and machine.detector.is_on:
+        machine.detector.raise_postponed()
+        if watch is not None and watch.is_changed and machine.detector.is_on:
             machine.detector.report(
                 change_between(
                     Hazard.SOURCE_CHANGED if ends.is_upload else Hazard.TARGET_CHANGED,
@@ -133,6 +123,34 @@ class PostponedStaging:
                     f"{ends.host.nbytes} bytes of host memory",
                 )
             )
+
+    def _stage(self, job: Job, ends: Ends) -> None:
+        machine, stager = self._machine, self.stager
+        others = [] if ends.is_upload else machine.watches.over(ends.host)
+        look(others)
+
+        def step() -> None:
+            job.help()
+            job.wait()  # for a thread that has come to help, and leaves last
+
+        try:
+            machine.hosts.completions[id(job)] = functools.partial(self._complete, is_upload=ends.is_upload)
+            machine.hosts.act(stager, step)
+            self._leave(job, others)
+        except BaseException:  # and no `finally`, whose first line an error may strike too
+            self._leave(job, others)
+            raise
+        if job.error is None:
+            with machine.lock:
+                machine.hosts.over.append(stager)
+                stager.stream.idle_copies.append(stager.copies)
+        else:
+            self._retire()
+
+    def _leave(self, job: Job, others: list[Watch]) -> None:
+        self._machine.hosts.completions.pop(id(job), None)
+        self._staging.completed.pop(threading.get_ident(), None)
+        accept(others)
 
     def _complete(self, *, is_upload: bool) -> None:
         """Order the stream behind the transfer, all of whose copies are enqueued.
@@ -150,8 +168,7 @@ class PostponedStaging:
             if not is_upload:  # its chunks have arrived
                 stager.learn(copies.clock)
                 for block in self._sources:
-                    block.left = [each for each in block.left if not each.is_retired]
-                    block.left.append(copies)
+                    block.left[copies.key] = KeptClock(dict(copies.clock), machine.participants)
             else:
                 self._staging.completed[threading.get_ident()] = copies
             self._sources = []
@@ -163,7 +180,11 @@ class PostponedStaging:
         self._retire()
 
     def _retire(self) -> None:
+        if self._watch is not None:
+            self._machine.watches.remove(self._watch)
+        self._staging.calls.forget(self.stager, self.stager.copies)
         self.stager.is_retired = self.stager.copies.is_retired = True
+        self._machine.hosts.over += [self.stager, self.stager.copies]
 
     def is_due(self) -> bool:
         """Whether the program has polled often enough that the transfer should begin."""
@@ -172,18 +193,6 @@ class PostponedStaging:
 
     def participants(self) -> tuple[Participant, Participant]:
         return self.stager, self.stager.copies
-
-
-class _Side(NamedTuple):
-    """Ordinary host memory that a transfer in flight uses."""
-
-    action: Action
-    host: HostArray
-    is_target: bool
-
-    def meets(self, array: HostArray) -> bool:
-        """Whether the two share an element."""
-        return share_memory(self.host, array)
 
 
 class Staging:
@@ -195,7 +204,8 @@ class Staging:
         self.postponed: deque[PostponedStaging] = deque()
         self.completed: dict[int, TransferCopies] = {}
         """By thread: of the upload whose event it records next."""
-        self._sides: list[_Side] = []
+        self.calls = HostCalls(machine)
+        self._sides: list[HostUse] = []
 
     def postpone(self, job: Job, ends: Ends) -> PostponedStaging:
         """Postpone a transfer, unless the schedule is eager."""
@@ -203,47 +213,53 @@ class Staging:
         with machine.lock:
             self._enter()
             asked = PostponedStaging(machine, self, job, ends)
-            is_alone = not machine.functions and not any(side.meets(ends.host) for side in self._present())
-            asked.ask()
+            try:
+                asked.ask()
+                if not machine.engine.schedule.is_eager:
+                    asked.watch()
+                    self.postponed.append(asked)
+            except BaseException:
+                asked.drop()
+                raise
         if machine.engine.schedule.is_eager:
-            asked.begin(is_watched=False)
+            asked.begin()
             return asked
-        asked.watch(poisons=not ends.is_upload and is_alone)
-        self.postponed.append(asked)
         if len(self.postponed) > _MOST_POSTPONED:  # a program that has dropped the handle will never wait for it
             self.postponed.popleft().begin()
         return asked
 
-    def check(
-        self, action: Action, clock: Clock, host: HostArray, *, is_write: bool, before: Clock | None = None
-    ) -> None:
-        """Check an access to host memory, by a thread of the program, by a transfer, or as `Detector.check` by one that
-        is noted late.
-        """
+    def check(self, action: Action, clock: Clock, host: HostArray, *, is_write: bool) -> None:
+        """Check an access to host memory, by a thread of the program or by a transfer."""
         machine = self._machine
-        low, high = np.lib.array_utils.byte_bounds(host)
-        block = machine.memory.find(low) if high > low else None
+        low, high = bounds = bounds_of(host)
+        if high <= low:
+            return
+        use = self.calls.use(action, clock, host, bounds, is_write=is_write)
+        block = machine.memory.find(low)
         if block is not None:
+            self.calls.describe(block)
             if machine.detector.is_on:
                 reads, writes = _either(_bytes(block, low, high, host), is_write=is_write)
-                machine.detector.check(action, clock, reads, writes, before=before)
-            return
-        for side in self._present():
-            first = side.action
-            is_ordered = clock.get(first.participant.key, 0) >= first.tick or first.participant.is_retired
-            if (is_write or side.is_target) and not is_ordered and side.meets(host):
-                hazard = Hazard.HOST_WRITE if is_write else Hazard.HOST_READ
-                memory = f"{host.nbytes} bytes of ordinary host memory"
-                machine.detector.report(race_between(hazard, first, action, memory))
-                break
-        if isinstance(action.participant, Stager):
-            self._sides.append(_Side(action, host, is_target=is_write))
+                machine.detector.check(action, clock, reads, writes)
+        else:
+            for side in self.sides():
+                first = side.action
+                is_ordered = side.is_before(clock) or first.participant.is_retired
+                if not is_ordered and side.collides(host, bounds, is_write=is_write):
+                    hazard = Hazard.HOST_WRITE if is_write else Hazard.HOST_READ
+                    memory = f"{host.nbytes} bytes of ordinary host memory"
+                    machine.detector.report(race_between(hazard, first, action, memory))
+                    break
+            if isinstance(action.participant, Stager):
+                self._sides.append(use)
+        if not self.calls.is_idle:
+            self.calls.check(use)
 
     def is_clear(self, host: HostArray) -> bool:
         """Whether no check concerns an array: most blocking transfers need to know no more."""
-        return not self._present() and self._machine.memory.find(address(host)) is None
+        return not self.sides() and self.calls.is_idle and self._machine.memory.find(address(host)) is None
 
-    def _present(self) -> list[_Side]:
+    def sides(self) -> list[HostUse]:
         """The memory of the transfers that the program has not waited for."""
         if not self._sides:
             return self._sides
@@ -261,19 +277,22 @@ class WatchedBatch:
 
     def __init__(self, machine: Parts, hosts: list[HostArray]) -> None:
         self._machine = machine
-        self._hosts = [(each, _checksum(each)) for each in hosts if isinstance(each, np.ndarray)]
+        self._hosts = [(each, checksum(each)) for each in hosts if isinstance(each, np.ndarray)]
         location, call = user_call()
         self._action = Action("the read of a batch ahead", _READER, location, call)
+        self._reported = self._reports()
+
+    def _reports(self) -> int:
+        return self._machine.detector.occurrences(Hazard.SOURCE_CHANGED, self._action.site)
 
     def handed_out(self) -> None:
         """Report changes of the batch, which the program gets now."""
         hosts, self._hosts = self._hosts, []
         detector = self._machine.detector
-        site = self._action.site
-        if any(race.hazard is Hazard.SOURCE_CHANGED and race.first.site == site for race in detector.races):
-            return  # the copy reports it
+        if self._reports() > self._reported:
+            return  # the copy has reported it
         for host, before in hosts:
-            if detector.is_on and _checksum(host) != before:
+            if detector.is_on and checksum(host) != before:
                 detector.report(change_between(Hazard.SOURCE_CHANGED, self._action, f"{host.nbytes} bytes of a batch"))
 
 
@@ -287,14 +306,3 @@ def _bytes(block: Block, low: int, high: int, host: HostArray) -> Spans:
     if high <= block.pointer + block.nbytes:
         return blocks.strided_spans(block, start, host.shape, host.strides, host.itemsize)
     return (Span(block, low - block.pointer, block.nbytes),)
-
-
-def _checksum(host: HostArray) -> int:
-    refuse_truncated(host, "the batch")
-    return zlib.crc32(np.ascontiguousarray(host).reshape(-1).view(np.uint8).data)
-
-
-def _fill(host: HostArray) -> None:
-    """Fill an array of any layout with the pattern of uninitialised memory."""
-    words = np.full(max(host.itemsize // 2, 1), POISON, np.uint16)
-    host[...] = words.view(np.uint8)[: host.itemsize].view(host.dtype)[0]

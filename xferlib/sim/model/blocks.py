@@ -8,18 +8,18 @@ its last write. A non-contiguous write is not in the shadow, so `Block.written` 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xferlib._runtime.callsite import NOWHERE, CodeLocation, site_of
 from xferlib.sim.model import ranges
-from xferlib.sim.model.clocks import RETIRED, Joined, Participant
+from xferlib.sim.model.clocks import RETIRED, Joined, KeptClock, Participant
 from xferlib.sim.model.history import History
 from xferlib.sim.model.intervals import IntervalMap
-from xferlib.sim.model.operations import Action, Operation, void
+from xferlib.sim.model.operations import Action, void
 from xferlib.sim.model.pool import LastOwner
-from xferlib.sim.model.ranges import Region, Strided
+from xferlib.sim.model.ranges import Form, Region, Strided
 
 if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
@@ -47,23 +47,6 @@ def on_host(spans: Spans) -> Spans:
     return tuple([span for span in spans if span.block.device is None])
 
 
-class Watcher(Protocol):
-    """Detects changes by the program to host memory that an operation in flight uses."""
-
-    @property
-    def span(self) -> Span: ...
-
-    @property
-    def is_target(self) -> bool:
-        """Whether the operation writes it."""
-
-    def look(self) -> None:
-        """Note whether the program has changed it since the last look."""
-
-    def accept(self) -> None:
-        """Take the present contents as expected: an operation wrote them."""
-
-
 Shadow = tuple[Action | None, tuple[Action, ...]]
 """The last write of some bytes, and the reads since then that are not ordered among each other."""
 UNTOUCHED: Shadow = (None, ())
@@ -77,8 +60,8 @@ class Block:
     """One allocation: its bytes, the accesses to them, and the line that made it."""
 
     __slots__ = (
-        "data", "device", "has_void", "history", "last_owner", "left", "location", "nbytes", "pending_reads",
-        "pending_writes", "pointer", "prune_at", "shadow", "stream", "watches", "written",
+        "data", "device", "has_void", "history", "last_owner", "left", "location", "nbytes", "pointer",
+        "prune_at", "shadow", "stream", "written",
     )  # fmt: skip
 
     def __init__(
@@ -100,13 +83,8 @@ class Block:
         self.location = location
         self.prune_at = _PRUNE_FROM
         """The number of segments of the shadow at which it is pruned next."""
-        self.pending_reads: dict[Operation, tuple[int, int]] = {}
-        """Of host memory: the operations in flight that read it, and the ranges they read."""
-        self.pending_writes: dict[Operation, tuple[int, int]] = {}
-        self.watches: list[Watcher] = []
-        """The watches of those operations' ranges."""
-        self.left: list[Participant] = []
-        """Transfers to the host that have ended, each of which kept the block until then."""
+        self.left: dict[int, KeptClock] = {}
+        """Of transfers to the host that kept the block until they ended: what was over with them."""
         self.has_void = device is not None
         """Whether some byte may have no value yet."""
         self.shadow: IntervalMap[Shadow] = IntervalMap(max(self.nbytes, 1), UNTOUCHED if device is None else FRESH)
@@ -169,6 +147,16 @@ class Block:
             if self.written is None:
                 self.written = np.zeros(self.nbytes, np.bool_)
             self.written[span.start : span.stop] = False if found is None else ~found
+
+    def accesses(self) -> Iterator[tuple[Action, int, int, Form, bool]]:
+        """The last accesses, the bytes of each, and whether it wrote them."""
+        for start, stop, (write, reads) in self.shadow.within(0, self.shadow.nbytes):
+            if write is not None:
+                yield write, start, stop, None, True
+            for read in reads:
+                yield read, start, stop, None, False
+        if self.history is not None:
+            yield from self.history.every()
 
     def whole(self) -> Span:
         return Span(self, 0, max(self.nbytes, 1))

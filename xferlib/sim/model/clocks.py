@@ -92,13 +92,15 @@ class Joined:
 class Participant:
     """A stream or a host thread, whose actions are totally ordered."""
 
-    __slots__ = ("_seen", "clock", "is_retired", "key", "label", "version")
+    __slots__ = ("_seen", "clock", "is_retired", "key", "label", "left_at", "version")
 
     def __init__(self, key: int, label: str) -> None:
         self.key = key
         self.label = label
         self.is_retired = False
         """Whether it has ended and all its actions happen before all later ones."""
+        self.left_at = 0
+        """The number of its departure from the clocks (`ParticipantKeys.version`); 0 if it has not left them."""
         self.clock: Clock = {key: 0}
         self.version = 0
         # The version of each other participant when it was last joined: joining that again is a no-op.
@@ -106,26 +108,25 @@ class Participant:
 
     def tick(self) -> int:
         """Count one action, which is ordered behind all that the clock holds."""
+        self.version += 1  # first: a participant that joins this one must not take the old clock for the new one
         tick = self.clock[self.key] + 1
         self.clock[self.key] = tick
-        self.version += 1
         return tick
 
     def join(self, other: Participant) -> None:
         """Order this participant's next action behind all that ``other`` did so far."""
-        if self._seen.get(other.key) != other.version:
-            self._seen[other.key] = other.version
+        version = other.version
+        if self._seen.get(other.key) != version:
             self.learn(other.clock)
+            self._seen[other.key] = version  # last, or an error in between would make the order a secret for ever
 
     def learn(self, clock: Clock) -> None:
         """Order this participant's next action behind all that ``clock`` covers."""
-        own, is_news = self.clock, False
-        for key, tick in clock.copy().items():
-            if own.get(key, 0) < tick:
-                own[key] = tick
-                is_news = True
-        if is_news:
+        own = self.clock
+        news = {key: tick for key, tick in clock.copy().items() if own.get(key, 0) < tick}
+        if news:
             self.version += 1
+            own.update(news)
 
     def forget(self, keys: set[int]) -> None:
         """Drop participants that have left."""

@@ -8,7 +8,7 @@ the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,12 +26,11 @@ _LONG = 256
 class CellLog:
     """The latest access of one participant to each of many cells of one size."""
 
-    __slots__ = ("_actions", "_starts", "_ticks", "run")
+    __slots__ = ("_actions", "_cells", "run")
 
     def __init__(self, run: int) -> None:
         self.run = run
-        self._starts: Offsets = np.empty(0, np.int64)
-        self._ticks: Offsets = np.empty(0, np.int64)
+        self._keep(np.empty(0, np.int64), np.empty(0, np.int64))
         self._actions: dict[int, Action] = {}
 
     def __len__(self) -> int:
@@ -42,15 +41,26 @@ class CellLog:
         ticks = [np.full(len(starts), action.tick, np.int64) for starts, action in accesses]
         self._actions.update((action.tick, action) for _, action in accesses)
         starts = np.concatenate([self._starts, *(starts for starts, _ in accesses)])[::-1]
-        self._starts, latest = np.unique(starts, return_index=True)
-        self._ticks = np.concatenate([self._ticks, *ticks])[::-1][latest]
+        starts, latest = np.unique(starts, return_index=True)
+        self._keep(starts, np.concatenate([self._ticks, *ticks])[::-1][latest])
         self._actions = {tick: self._actions[tick] for tick in np.unique(self._ticks).tolist()}
+
+    def _keep(self, starts: Offsets, ticks: Offsets) -> None:
+        self._cells = starts, ticks  # at once: an error between two assignments would leave arrays that do not fit
+
+    @property
+    def _starts(self) -> Offsets:
+        return self._cells[0]
+
+    @property
+    def _ticks(self) -> Offsets:
+        return self._cells[1]
 
     def forget(self, known: Callable[[Action], bool]) -> None:
         """Drop accesses that everything still to come is ordered behind."""
         self._actions = {tick: action for tick, action in self._actions.items() if not known(action)}
         kept = self._ticks >= min(self._actions, default=np.iinfo(np.int64).max)
-        self._starts, self._ticks = self._starts[kept], self._ticks[kept]
+        self._keep(self._starts[kept], self._ticks[kept])
 
     def met(self, span: Region[HasData], known: int) -> Action | None:
         """An access later than ``known`` to bytes of a span."""
@@ -119,6 +129,12 @@ class History:
     def is_long(self) -> bool:
         """Whether it is time to `forget`."""
         return self._count >= self._long
+
+    def every(self) -> Iterator[tuple[Action, int, int, Form, bool]]:
+        """The accesses to regions, the bytes of each, and whether it wrote them."""
+        for accesses in self._accesses.values():
+            for (start, stop, form, is_write), action in accesses.regions.items():
+                yield action, start, stop, form, is_write
 
     def latest(self) -> list[Action]:
         """The last access of each participant."""

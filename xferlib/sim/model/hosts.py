@@ -8,8 +8,8 @@ happens to have waited for a copy must not decide whether the user's missing wai
 
 from __future__ import annotations
 
+import functools
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from xferlib.sim.model.clocks import Clock, KeptClock, Participant, ParticipantKeys, joined
@@ -39,7 +39,8 @@ class Stager(HostThread):
 
     Attributes:
         copies: The transfer's copies on the device, a participant of their own: until all are enqueued, neither the
-            stream nor the staging is ordered behind them.
+            stream nor the staging is ordered behind them. Afterwards the stream is, and so are those of its next
+            transfer, which goes on with the participant: or clocks would have an entry for each transfer there was.
         stream: Carries them.
         location, call: The line that requested the transfer, and the function called there.
         outcome: All that is known of the transfer's end by waiting for it, once it is complete.
@@ -49,7 +50,10 @@ class Stager(HostThread):
 
     def __init__(self, participants: ParticipantKeys, stream: SimStream, location: CodeLocation, call: str) -> None:
         super().__init__(participants.enter(), "a thread of xferlib")
-        self.copies = TransferCopies(participants.enter(), stream)
+        idle = stream.idle_copies
+        while idle and idle[-1].is_retired:  # an error struck it just as it was over
+            idle.pop()
+        self.copies = idle.pop() if idle else TransferCopies(participants.enter(), stream)
         self.stream = stream
         self.location = location
         self.call = call
@@ -145,20 +149,21 @@ class Hosts:
             return Handover(joined(before.clock, host.clock), max(before.time_s, host.time_s), self._participants)
         return Handover(dict(host.clock), host.time_s, self._participants)
 
-    @contextmanager
-    def acting(self, stager: Stager) -> Iterator[None]:
-        """Let the calling thread act as the participant ``stager``."""
+    def act(self, stager: Stager, step: Callable[[], None]) -> None:
+        """Do a step in the calling thread as the participant ``stager``."""
         ident = threading.get_ident()
         before = self._own.get(ident)
-        self._own[ident] = stager
+        # Nested, where a thread that waits for its transfer helps with another: the outer participant comes back.
+        restore = functools.partial(self._own.pop, ident, None) if before is None else functools.partial(
+            self._own.__setitem__, ident, before
+        )  # fmt: skip
         try:
-            yield
-        finally:
-            # Nested, where a thread that waits for its transfer helps with another: the outer participant comes back.
-            if before is None:
-                del self._own[ident]
-            else:
-                self._own[ident] = before
+            self._own[ident] = stager
+            step()
+            restore()
+        except BaseException:  # and no `finally`, whose first line an error may strike too
+            restore()
+            raise
 
     def finishing(self, job: Job) -> None:
         """Note that the calling thread has enqueued the last copy of a job, or that it has arrived."""

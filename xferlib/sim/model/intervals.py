@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
 
 S = TypeVar("S")
 
@@ -38,7 +40,8 @@ class IntervalMap(Generic[S]):
 
     def restart(self, state: S) -> None:
         """Give every byte one state."""
-        self._starts, self._states, self.is_cut = [0], [state], False
+        self._replace(0, len(self._states), [(0, state)])
+        self.is_cut = False
 
     def states(self) -> list[S]:
         """The state of each segment."""
@@ -64,40 +67,34 @@ class IntervalMap(Generic[S]):
             states[first] = change(states[first])
             return
         self.is_cut = True
-        first = self._cut(start)
-        last = self._cut(stop) if stop < self.nbytes else len(starts)
+        last = bisect_left(starts, stop, first + 1)
         changed: dict[int, S] = {}
-        fresh: list[S] = []
-        for state in states[first:last]:
+        pieces: list[tuple[int, S]] = [(starts[first], states[first])] if starts[first] < start else []
+        for begin, state in zip(starts[first:last], states[first:last], strict=True):
             key = id(state)
             if key not in changed:
                 changed[key] = change(state)
-            fresh.append(changed[key])
-        self._replace(first, last, fresh)
+            pieces.append((max(begin, start), changed[key]))
+        if stop < (starts[last] if last < len(starts) else self.nbytes):
+            pieces.append((stop, states[last - 1]))
+        self._replace(first, last, pieces)
 
-    def _cut(self, position: int) -> int:
-        """The index of the segment that begins at ``position``, cutting one in two if need be."""
-        index = bisect_right(self._starts, position) - 1
-        if self._starts[index] != position:
-            index += 1
-            self._starts.insert(index, position)
-            self._states.insert(index, self._states[index - 1])
-        return index
-
-    def _replace(self, first: int, last: int, fresh: list[S]) -> None:
+    def _replace(self, first: int, last: int, pieces: list[tuple[int, S]]) -> None:
+        """Put others in the place of some segments, and merge neighbours that are the same object."""
         starts: list[int] = []
         states: list[S] = []
         before = self._states[first - 1] if first else None
-        for start, state in zip(self._starts[first:last], fresh, strict=True):
+        for start, state in pieces:
             previous = states[-1] if states else before
             if state is not previous or (first == 0 and not states):
                 starts.append(start)
                 states.append(state)
-        self._starts[first:last] = starts
-        self._states[first:last] = states
-        after = first + len(states)
-        if 0 < after < len(self._states) and self._states[after] is self._states[after - 1]:
-            del self._starts[after], self._states[after]
+        if last < len(self._states) and self._states[last] is (states[-1] if states else before):
+            last += 1
+        both: tuple[list[Any], list[Any]] = (self._starts, self._states)
+        where = slice(first, last)
+        # In one call of C: an error between the two would leave lists of different lengths.
+        _exhaust(map(operator.setitem, both, (where, where), (starts, states)))
 
     def rewrite(self, change: Callable[[S], S]) -> None:
         """Apply ``change`` to every state, and merge neighbours that it makes the same object."""
@@ -105,5 +102,9 @@ class IntervalMap(Generic[S]):
         for state in self._states:
             if id(state) not in changed:
                 changed[id(state)] = change(state)
-        self._replace(0, len(self._states), [changed[id(state)] for state in self._states])
+        fresh = [changed[id(state)] for state in self._states]
+        self._replace(0, len(self._states), list(zip(self._starts, fresh, strict=True)))
         self.is_cut = len(self._states) > 1
+
+
+_exhaust: Callable[[Iterable[object]], None] = deque[object](maxlen=0).extend

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import itertools
 import mmap
-from bisect import bisect_right, insort
+import zlib
+from bisect import bisect_right
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from xferlib._core.layout import refuse_truncated, share_memory
 from xferlib._runtime.callsite import CodeLocation
 from xferlib.errors import DeviceMemoryError, PinnedMemoryError
 from xferlib.sim.model.blocks import Block, where
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from xferlib._core.device import Device
+    from xferlib._core.layout import HostArray
     from xferlib.sim.model.streams import SimStream
 
 SLOT = 36
@@ -57,6 +60,95 @@ def poison(data: np.ndarray[Any, Any]) -> None:
     data[even:] = POISON >> 8
 
 
+def bounds_of(host: HostArray) -> Bounds:
+    """The addresses of an array's first byte and of its end; of an array without elements they are equal."""
+    return np.lib.array_utils.byte_bounds(host) if host.size else (0, 0)
+
+
+def checksum(host: HostArray) -> int:
+    """A number that the contents of an array decide.
+
+    Raises:
+        LayoutError: It is a memory map of a file that has been truncated.
+    """
+    if host.dtype == np.uint8 and host.ndim == 1 and host.flags.c_contiguous:
+        return zlib.crc32(host.data)
+    refuse_truncated(host, "the batch")
+    return zlib.crc32(np.ascontiguousarray(host).reshape(-1).view(np.uint8).data)
+
+
+def fill_uninitialised(host: HostArray) -> None:
+    """Fill an array of any layout with the pattern of uninitialised memory."""
+    words = np.full(max(host.itemsize // 2, 1), POISON, np.uint16)
+    host[...] = words.view(np.uint8)[: host.itemsize].view(host.dtype)[0]
+
+
+Bounds = tuple[int, int]
+"""The addresses of the first byte and of the end of memory."""
+
+
+class Watch:
+    """Watches host memory that a copy in flight uses: only other operations may change it."""
+
+    __slots__ = ("_bounds", "_checksum", "host", "is_changed", "is_target")
+
+    def __init__(self, host: HostArray, bounds: Bounds | None = None, *, is_target: bool) -> None:
+        self.host = host
+        self.is_target = is_target
+        self.is_changed = False
+        self._bounds = bounds if bounds is not None else bounds_of(host)
+        self._checksum = checksum(host)
+
+    def meets(self, host: HostArray, bounds: Bounds) -> bool:
+        """Whether an array, whose bytes lie in ``bounds``, has an element in the memory."""
+        begin, end = self._bounds
+        return begin < bounds[1] and bounds[0] < end and share_memory(self.host, host)
+
+    def look(self) -> None:
+        """Note whether the program has changed it since the last look."""
+        self.is_changed = self.is_changed or checksum(self.host) != self._checksum
+
+    def accept(self) -> None:
+        """Take the present contents as expected: an operation wrote them."""
+        self._checksum = checksum(self.host)
+
+
+class Watches:
+    """The watches of all copies in flight."""
+
+    def __init__(self) -> None:
+        self._all: dict[Watch, None] = {}
+
+    def targets(self) -> list[Watch]:
+        return [each for each in self._all if each.is_target]
+
+    def over(self, host: HostArray, bounds: Bounds | None = None) -> list[Watch]:
+        """The watches of memory that an array shares; ``bounds`` is what `bounds_of` says of it."""
+        if not self._all:
+            return []
+        found = bounds if bounds is not None else bounds_of(host)
+        return [each for each in self._all if each.meets(host, found)]
+
+    def add(self, *watches: Watch) -> None:
+        self._all.update(dict.fromkeys(watches))
+
+    def remove(self, *watches: Watch) -> None:
+        for each in watches:
+            self._all.pop(each, None)
+
+
+def look(watches: Iterable[Watch]) -> None:
+    """Before an operation writes to watched memory."""
+    for each in watches:
+        each.look()
+
+
+def accept(watches: Iterable[Watch]) -> None:
+    """After an operation has written to watched memory."""
+    for each in watches:
+        each.accept()
+
+
 class AddressSpace:
     """Every block by address, the freed ones for a while, and how much each device holds."""
 
@@ -81,19 +173,42 @@ class AddressSpace:
         words.fill(POISON)
         data = words.view(np.uint8)[:nbytes]
         pointer = next(self._numbers) << SLOT
-        block = Block(data, pointer, device=device, stream=stream, location=location)
-        self._blocks[pointer >> SLOT] = block
-        self.used[device.index] = self.used.get(device.index, 0) + nbytes
-        return block
+        return Block(data, pointer, device=device, stream=stream, location=location)
 
-    def free(self, block: Block, action: Action) -> None:
+    def enter(self, block: Block) -> None:
+        """Let the block be found, once something owns it that will free it."""
+        assert block.device is not None
+        index = block.device.index
+        try:
+            self._blocks[block.pointer >> SLOT] = block
+            self.used[index] = self.used.get(index, 0) + block.nbytes
+        except BaseException:
+            self._count()
+            raise
+
+    def free(self, block: Block, action: Action | None = None) -> None:
+        """Forget a block; ``action`` is remembered for uses of its address."""
         assert block.device is not None
         number = block.pointer >> SLOT
-        del self._blocks[number]
-        self._freed[number] = Freed(block.nbytes, block.device, block.location, action)
-        while len(self._freed) > _FREED_REMEMBERED:
-            self._freed.popitem(last=False)
-        self.used[block.device.index] -= block.nbytes
+        if number not in self._blocks:  # an error has come before `enter`, or after the end of this
+            return
+        try:
+            if action is not None:
+                self._freed[number] = Freed(block.nbytes, block.device, block.location, action)
+                while len(self._freed) > _FREED_REMEMBERED:
+                    self._freed.popitem(last=False)
+            del self._blocks[number]
+            self.used[block.device.index] -= block.nbytes
+        except BaseException:
+            self._blocks.pop(number, None)
+            self._count()
+            raise
+
+    def _count(self) -> None:
+        self.used.clear()
+        for block in self._blocks.values():
+            assert block.device is not None
+            self.used[block.device.index] = self.used.get(block.device.index, 0) + block.nbytes
 
     def find(self, pointer: int) -> Block | None:
         """The block that contains an address, on a device or in tracked host memory."""
@@ -119,13 +234,14 @@ class AddressSpace:
     def track(self, data: np.ndarray[Any, Any], location: CodeLocation) -> Block:
         """Track accesses to host memory that a device may reach."""
         block = Block(data, data.ctypes.data, device=None, stream=None, location=location)
-        insort(self._host_starts, block.pointer)
         self._host[block.pointer] = block
+        self._host_starts = sorted(self._host)  # in one assignment: a list that differs from the table finds nothing
         return block
 
-    def untrack(self, pointer: int) -> Block:
-        del self._host_starts[bisect_right(self._host_starts, pointer) - 1]
-        return self._host.pop(pointer)
+    def untrack(self, pointer: int) -> Block | None:
+        """Forget host memory; None if it was never tracked, as an error came first."""
+        self._host_starts = sorted(each for each in self._host if each != pointer)
+        return self._host.pop(pointer, None)
 
 
 def pages(nbytes: int) -> np.ndarray[Any, Any]:

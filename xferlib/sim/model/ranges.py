@@ -88,7 +88,7 @@ def meet(one: Region[HasData], two: Region[HasData]) -> bool:
         return True
     if not isinstance(one.form, Cells) and not isinstance(two.form, Cells):
         try:
-            first, second = (_lines(each, each.block.data, 0) for each in (one, two))
+            first, second = lines(one), lines(two)
             return np.shares_memory(first, second, max_work=MOST_WORK)  # type: ignore[arg-type]  # any number
         except np.exceptions.TooHardError:
             pass
@@ -127,6 +127,11 @@ def starts(span: Region[HasData]) -> tuple[Offsets, int]:
         is_ascending = is_ascending and stride > offsets[-1] - span.start
         offsets = (offsets + (np.arange(extent) * stride)[:, None]).reshape(-1)
     return offsets if is_ascending else np.unique(offsets), form.run
+
+
+def lines(span: Region[HasData]) -> np.ndarray[Any, Any]:
+    """The bytes of a span that no index array has selected."""
+    return _lines(span, span.block.data, 0)
 
 
 def _lines(span: Region[HasData], data: np.ndarray[Any, Any], origin: int) -> np.ndarray[Any, Any]:

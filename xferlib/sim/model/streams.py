@@ -41,12 +41,13 @@ class SimStream(Participant):
         last_wait: Of the legacy stream: its last wait.
         polled: The event that the host polls, until it is complete.
         recorded: Notes its operations instead of the machine doing them, while it is captured.
+        idle_copies: Participants of the copies of staged transfers that are complete, which the stream comes after.
         waited: By the key of another stream, this stream's last wait for it. A report uses it to hint that the
             event was recorded too early for the access.
     """
 
     __slots__ = (
-        "awaited", "device", "is_own", "kind", "last_wait", "polled", "pool", "priority", "recorded",
+        "awaited", "device", "idle_copies", "is_own", "kind", "last_wait", "polled", "pool", "priority", "recorded",
         "site", "tail", "time_s", "waited",
     )  # fmt: skip
 
@@ -69,6 +70,7 @@ class SimStream(Participant):
         self.last_wait: Operation | None = None
         self.polled: SimEvent | None = None
         self.recorded: CapturedWork | None = None
+        self.idle_copies: list[Any] = []
 
     @property
     def handle(self) -> int:
@@ -159,9 +161,9 @@ class DeviceStreams:
             self.blocking.append(stream)
 
     def remove(self, stream: SimStream) -> None:
-        self.every.remove(stream)
-        if stream in self.blocking:
-            self.blocking.remove(stream)
+        for streams in (self.every, self.blocking):
+            if stream in streams:
+                streams.remove(stream)
 
     def before(self, stream: SimStream) -> list[SimStream]:
         """The streams whose work so far comes before the next operation of ``stream`` by CUDA's rules.

@@ -1,0 +1,234 @@
+"""An error at any line of the simulator, as Ctrl-C or an allocation that fails, leaves it fit for use."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from xferlib import sim
+from xferlib.errors import TransferError
+from xferlib.sim.machine.current import machine
+from xferlib.sim.model.hosts import Stager
+
+STRIKES = None if os.environ.get("XFERLIB_TEST_LONG") else 4
+"""Of each program and error; None for one at each line."""
+ROOT = f"{Path(sim.__file__).parent}{os.sep}"
+N = 24
+
+add = xl.elementwise("T x", "T y", "y += x", name="add")
+
+
+class Struck(Exception):
+    """The program has been struck."""
+
+
+class Strike:
+    """Raises an error at the n-th line of the simulator's code that the calling thread comes to."""
+
+    def __init__(self, at: int, error: type[BaseException]) -> None:
+        self.at = at
+        self.error = error
+        self.passed = 0
+        self.line = ""
+
+    def run(self, program: Callable[[], Any]) -> None:
+        before = sys.gettrace()
+        sys.settrace(self._enter)
+        try:
+            program()
+        finally:
+            sys.settrace(before)
+
+    def _enter(self, frame: FrameType, event: str, _: Any) -> Any:
+        if self.line or not frame.f_code.co_filename.startswith(ROOT) or _is_final(frame):
+            return None
+        return self._look
+
+    def _look(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line" and not self.line:
+            self.passed += 1
+            if self.passed > self.at:
+                self.line = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} in {frame.f_code.co_qualname}"
+                raise self.error
+        return self._look
+
+
+def _is_final(frame: FrameType | None) -> bool:
+    """Whether Python reports and ignores what is raised: in a ``__del__`` or what it calls."""
+    while frame is not None:
+        if frame.f_code.co_name in ("__del__", "died"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+class State:
+    """Work in flight that a program does not touch, and what it works on."""
+
+    def __init__(self) -> None:
+        self.stream, self.other = xl.Stream(), xl.Stream()
+        self.one, self.kept = xl.ones(N), xl.zeros(N)
+        self.pinned, self.host, self.out = xl.pinned_zeros(N), np.arange(float(N)), np.zeros(N)
+        self.loaded = xl.pinned_array(np.full(N, 5.0))
+        self.called: list[str] = []
+        xl.synchronize()
+        with self.stream:
+            for _ in range(3):
+                add(self.one, self.kept)
+        self.sent = xl.to_device(self.loaded, stream=self.stream)
+        self.stream.call(self.called.append, "before")
+        self.arriving = xl.to_host_async(self.one, out=self.out)
+
+    def is_right(self) -> bool:
+        values = xl.to_host(self.kept, stream=self.stream), xl.to_host(self.sent, stream=self.stream)
+        try:
+            has_arrived = bool((self.arriving.result() == 1.0).all())
+        except (KeyboardInterrupt, TransferError):  # it was struck itself, as part of what waits for it
+            has_arrived = True
+        is_called = self.called == ["before"]
+        return has_arrived and is_called and bool((values[0] == 3.0).all() and (values[1] == 5.0).all())
+
+
+def kernels(state: State) -> None:
+    state.other.wait(state.stream)
+    with state.other:
+        y = xl.zeros(N)
+        add(state.one, y)
+        y[::2] += 1.0
+        z = y * 2.0
+        z.sum()
+    state.stream.wait(state.other)
+    xl.current_stream().wait(state.other)
+    del y, z
+
+
+def transfers(state: State) -> None:
+    d = xl.to_device(state.host)
+    xl.to_device(state.host, out=d)
+    xl.to_host(d)
+    e = xl.to_device(state.pinned, stream=state.other)
+    state.other.synchronize()
+    xl.to_host_async(d[::2], out=state.host[::2]).result()
+    xl.to_device_async(state.host, out=d).result()
+    xl.to_host_async(d, out=state.pinned).result()
+    del d, e
+
+
+def events(state: State) -> None:
+    event = state.stream.record()
+    xl.current_stream().wait(event)
+    while not event.is_done:
+        pass
+    state.stream.synchronize()
+    xl.synchronize()
+
+
+def functions(state: State) -> None:
+    memory = np.zeros(N)
+    state.other.call(lambda: sim.writes(memory))
+    arriving = xl.to_host_async(state.one, out=memory, stream=state.other)
+    sim.reads(state.host)
+    arriving.result()
+    state.other.synchronize()
+
+
+def blocks(state: State) -> None:
+    with sim.check("log", schedule="random", seed=3), sim.timeline(), state.stream:
+        add(state.one, xl.zeros(N))
+    with sim.faults("slow stream"):
+        xl.to_host(state.one)
+
+
+def copies(state: State) -> None:
+    there = xl.copy_to(state.one, "sim:sim:1")
+    xl.to_device(there, out=xl.zeros(N))
+    xl.synchronize("sim:sim:1")
+
+
+PROGRAMS = (kernels, transfers, events, functions, blocks, copies)
+
+
+def _use_again() -> None:
+    """Every kind of work, with values that show whether it was done in order."""
+    with sim.check("raise"):
+        state = State()
+        for program in PROGRAMS[:4]:
+            program(state)
+        with xl.Stream():
+            d = xl.to_device(state.host)
+            for _ in range(3):
+                add(d, d)
+            assert np.array_equal(xl.to_host(d), state.host * 8.0)
+        assert state.is_right()
+
+
+def _held() -> tuple[int, int, int]:
+    """Blocks of devices, blocks of the host, and bytes that count as used, once all is done."""
+    gc.collect(0)
+    for device in machine().devices:
+        xl.synchronize(device)
+    machine().raise_found()
+    machine().waits.quiesce()
+    memory = machine().memory
+    return len(memory._blocks), len(memory._host), sum(memory.used.values())
+
+
+@pytest.fixture(autouse=True)
+def on_sim() -> Iterator[None]:
+    with xl.use_backend("sim"):
+        _use_again()
+        yield
+
+
+def struck(program: Callable[[State], None], at: int, error: type[BaseException]) -> tuple[str, str]:
+    """The line that was struck, and what was wrong afterwards."""
+    state, strike, before = State(), Strike(at, error), xl.current_stream()
+    with contextlib.suppress(error, TransferError, xl.errors.XferError):
+        strike.run(functools.partial(program, state))
+    if not strike.line:
+        return "", ""
+    before.use()
+    try:
+        assert state.is_right(), "work that was in flight before has other values"
+        _use_again()
+    except BaseException as wrong:
+        return strike.line, f"{type(wrong).__name__}: {wrong}"
+    return strike.line, _left_behind()
+
+
+def _left_behind() -> str:
+    simulated = machine()
+    if any(isinstance(each, Stager) for each in simulated.hosts._own.values()):
+        return "a stager is registered"
+    if simulated.function is not None or simulated.watches._all:
+        return "a function or a watch is left"
+    return ""
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_an_error_at_any_line_leaves_the_simulator_fit_for_use(
+    program: Callable[[State], None], error: type[BaseException]
+) -> None:
+    counter = Strike(1 << 60, error)
+    counter.run(lambda: program(State()))
+    lines = list(range(counter.passed))
+    if STRIKES is not None:
+        lines = sorted(random.Random(1).sample(lines, STRIKES))
+    for at in lines:
+        line, wrong = struck(program, at, error)
+        assert not wrong, f"struck at {line}: {wrong}"
+        if not line:
+            break
