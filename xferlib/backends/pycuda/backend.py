@@ -103,7 +103,7 @@ class PycudaBackend(CudaBackend):
         why={
             "foreign_streams": "PyCUDA cannot adopt a stream made elsewhere as its own",
             "native_current_stream": "PyCUDA's own operations always run on the default stream",
-            "function_library": "CuPy, which computes it for PyCUDA's arrays, is not installed: pip install 'xferlib[cupy]'",
+            "function_library": "CuPy, which computes it here, is not installed: pip install 'xferlib[cupy]'",
         },
     )  # fmt: skip
 
