@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-SECTIONS = ("tutorial", "how to", "explanation", "reference", "benchmarks")
+SECTIONS = ("tutorial", "how to", "explanation", "reference", "benchmarks", "studies")
 TITLES = {"How to": "How-to"}
 
 

@@ -104,8 +104,8 @@ def test_functions_of_scipy_and_scikit_learn(plugins: object, library: str, back
     if importlib.util.find_spec(library) is None:
         pytest.skip(f"{library} is not installed")
     need(backend)
-    if backend == "pycuda" and backend_named(backend).math is None:
-        pytest.skip(backend_named(backend).capabilities.why["math"])
+    if backend == "pycuda" and backend_named(backend).function_library is None:
+        pytest.skip(backend_named(backend).capabilities.why["function_library"])
     command = [sys.executable, "-m", "tests.arrays.published", library, backend]
     environ = {**os.environ, "SCIPY_ARRAY_API": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,7 +23,6 @@ from xferlib.backends.base import (
     make_device,
     make_namespace,
 )
-from xferlib.backends.cuda.math import CudaMath
 from xferlib.errors import UnsupportedError
 from xferlib.testing import backend_named, configured, fresh_registry
 
@@ -139,22 +137,3 @@ def test_indexing(source: Space) -> None:
     x[:, 1:] = x[:, :-1].copy()
     d[:, 1:] = d[:, :-1]
     np.testing.assert_array_equal(source.get(d), x)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "complex128"])
-def test_factors_of_stacks(source: Space, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
-    """The kernels around a library's operations, which doubles compute."""
-    doubles, backend = importlib.import_module("xferlib_vendor"), backend_named("source")
-    bindings = {"cublas": doubles.Cublas(), "cusolverDn": doubles.Cusolver()}
-    monkeypatch.setattr(backend, "math", CudaMath(backend, bindings))
-    random = np.random.default_rng(3)
-    x = random.standard_normal((3, 5, 5)).astype(dtype)
-    x = (x + (1j * x[::-1] if dtype == "complex128" else 0)).astype(dtype)
-    d, xp, bound = source.put(x), source.xp.linalg, 1000 * float(np.finfo(dtype).eps)
-    q, r = source.get(xp.qr(d))
-    np.testing.assert_allclose(q @ r, x, atol=bound)
-    values, vectors = source.get(xp.eig(d))
-    assert np.any(values.imag != 0)
-    np.testing.assert_allclose(x @ vectors, vectors * values[:, None], atol=bound)
-    np.testing.assert_allclose(source.get(xp.inv(d)), np.linalg.inv(x), rtol=1e-3, atol=bound)
-    np.testing.assert_allclose(source.get(xp.svdvals(d)), np.linalg.svd(x)[1], rtol=1e-3)

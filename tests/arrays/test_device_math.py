@@ -1,4 +1,4 @@
-"""The calls of a vendor's libraries, held by a double of their bindings: layouts, batches, handles, plans, errors."""
+"""The calls of a device's libraries, held by doubles: layouts, batches, handles, errors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.arrays.conftest import Space, same
-from xferlib.backends.cuda.libraries import load_bindings
-from xferlib.errors import DeviceMemoryError, KernelError, LayoutError, UnsupportedError
+from xferlib.backends.cuda.blas import load_binding
+from xferlib.errors import CaptureError, DeviceMemoryError, KernelError, LayoutError, UnsupportedError
 from xferlib.testing import backend_named
 
 ROOT = Path(__file__).parents[2]
@@ -26,20 +26,19 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def vendor(plugins: object) -> Iterator[Space]:
     backend: Any = backend_named("vendor")
-    for library in backend.bindings.values():
-        library.calls.clear()
+    backend.cublas.calls.clear()
+    backend.function_library.calls = 0
     with xl.use_backend("vendor"):
         yield Space("vendor", backend.namespace())
 
 
-def bindings() -> dict[str, Any]:
+def cublas() -> Any:
     backend: Any = backend_named("vendor")
-    found: dict[str, Any] = backend.bindings
-    return found
+    return backend.cublas
 
 
-def calls(library: str) -> list[str]:
-    return [name for name, _ in bindings()[library].calls]
+def calls() -> list[str]:
+    return [name for name, _ in cublas().calls]
 
 
 def whole_numbers(shape: tuple[int, ...], dtype: str) -> Any:
@@ -134,7 +133,7 @@ def test_views_are_multiplied_where_they_lie_in_few_calls(
     monkeypatch.setattr(backend, "empty", counted)
     found = vendor.xp.matmul(one, two)
     assert len(allocated) == 1  # the result
-    assert len(calls("cublas")) == count
+    assert len(calls()) == count
     monkeypatch.undo()
     same(vendor.get(found), expected)
 
@@ -143,20 +142,20 @@ def test_no_inner_elements_give_zeros_and_no_elements_no_call(vendor: Space) -> 
     for one, two in (((2, 0), (0, 3)), ((0, 2), (2, 3)), ((4, 2, 0), (0, 3)), ((0, 2, 3), (3, 3))):
         a, b = np.ones(one, "float32"), np.ones(two, "float32")
         same(vendor.get(vendor.xp.matmul(vendor.put(a), vendor.put(b))), np.matmul(a, b))
-    assert not calls("cublas")
+    assert not calls()
 
 
 def test_integers_are_multiplied_exactly_without_the_library(vendor: Space) -> None:
     x = np.arange(6, dtype="int64").reshape(2, 3) + (1 << 60)
     same(vendor.get(vendor.xp.matmul(vendor.put(x), vendor.put(x.T))), np.matmul(x, x.T))
-    assert not calls("cublas")
+    assert not calls()
 
 
 def test_tensordot_and_float16(vendor: Space) -> None:
     x, y = whole_numbers((3, 4, 5), "float16"), whole_numbers((5, 4, 2), "float16")
     found = vendor.get(vendor.xp.tensordot(vendor.put(x), vendor.put(y), axes=((2, 1), (0, 1))))
     same(found, np.tensordot(x, y, axes=((2, 1), (0, 1))))
-    assert calls("cublas") == ["gemm"]
+    assert calls() == ["gemm"]
 
 
 REPEATED: list[tuple[str, tuple[int, ...], tuple[int, ...], Callable[[Any, Any, Any], Any]]] = [
@@ -183,7 +182,7 @@ def test_a_repeated_product_asks_for_no_layout(
         found = function(vendor.xp, d, e)
     same(vendor.get(found), function(np, x + 1, y * 2))
     same(vendor.get(first), function(np, x, y))
-    assert calls("cublas") == calls("cublas")[:1] * 2
+    assert calls() == calls()[:1] * 2
 
 
 def test_products_of_other_layouts_dtypes_and_axes_are_told_apart(vendor: Space) -> None:
@@ -206,93 +205,6 @@ def test_products_of_other_layouts_dtypes_and_axes_are_told_apart(vendor: Space)
 # --- factorisations
 
 
-@pytest.mark.parametrize(("count", "rows", "expected"), [
-    (1, 3, ["xgetrf"]), (5, 3, ["getrf_batched"]), (2, 257, ["xgetrf", "xgetrf"]),
-])  # fmt: skip
-def test_many_small_systems_are_one_operation(vendor: Space, count: int, rows: int, expected: list[str]) -> None:
-    x = np.eye(rows) + np.zeros((count, 1, 1))
-    same(vendor.get(vendor.xp.linalg.det(vendor.put(x))), np.ones(count))
-    assert calls("cusolverDn") + calls("cublas") == expected
-
-
-MANY: list[tuple[str, Callable[[Any, Any], Any], list[str], list[str]]] = [
-    ("cholesky", lambda xp, x: xp.cholesky(x), ["potrf_batched"], ["xpotrf"]),
-    ("eigh", lambda xp, x: xp.eigh(x), ["xsyev_batched"], ["xsyevd"]),
-    ("eigvalsh", lambda xp, x: xp.eigvalsh(x), ["xsyev_batched"], ["xsyevd"]),
-    ("qr", lambda xp, x: xp.qr(x), ["geqrf_batched"], ["xgeqrf", "orgqr"]),
-    ("inv", lambda xp, x: xp.inv(x), ["getrf_batched", "getrs_batched"], ["xgetrf", "xgetrs"]),
-    ("svd", lambda xp, x: xp.svd(x), ["gesvdj_batched"], ["xgesvd"]),
-    ("svdvals", lambda xp, x: xp.svdvals(x), ["gesvdj_batched"], ["xgesvd"]),
-]
-
-
-@pytest.mark.parametrize(("function", "at_once", "alone"), [case[1:] for case in MANY], ids=[case[0] for case in MANY])
-def test_a_stack_of_small_matrices_is_as_many_operations_as_one_is(
-    vendor: Space, function: Any, at_once: list[str], alone: list[str]
-) -> None:
-    x = np.eye(3) * [1, 2, 3]
-    for count, names, times in ((1, alone, 1), (7, at_once, 1)):
-        for library in bindings().values():
-            library.calls.clear()
-        function(vendor.xp.linalg, vendor.put(x + np.zeros((count, 1, 1))))
-        asked = [name for name in calls("cublas") + calls("cusolverDn") if not name.startswith("gemm")]
-        assert sorted(asked) == sorted(names * times)
-    for library in bindings().values():
-        library.calls.clear()
-    function(vendor.xp.linalg, vendor.put(np.eye(257) + np.zeros((2, 1, 1))))
-    assert sorted(calls("cublas") + calls("cusolverDn")) == sorted(alone * 2)
-
-
-@settings(max_examples=60)
-@given(
-    shape=st.tuples(st.integers(1, 3), st.integers(1, 6), st.integers(1, 6)),
-    dtype=st.sampled_from(["float32", "float64", "complex64", "complex128"]),
-    mode=st.sampled_from(["reduced", "complete"]),
-    seed=st.integers(0, 99),
-)
-def test_factors_of_any_stack(plugins: object, shape: tuple[int, ...], dtype: str, mode: Any, seed: int) -> None:
-    """Columns of zeros among them, which no reflection changes."""
-    random = np.random.default_rng(seed)
-    x = random.standard_normal(shape) + (1j * random.standard_normal(shape) if dtype.startswith("c") else 0)
-    x = (x * random.integers(0, 2, (shape[0], 1, shape[2]))).astype(dtype)
-    bound = 100 * float(np.finfo(dtype).eps)  # six columns, each off by a few units in the last place
-    with xl.use_backend("vendor"):
-        xp = xl.get_array_module(xl.zeros(1)).linalg
-        q, r = map(xl.to_host, xp.qr(xl.to_device(x), mode=mode))
-        expected = np.linalg.qr(x, mode=mode)
-        assert (q.dtype, q.shape, r.shape) == (x.dtype, expected[0].shape, expected[1].shape)
-        np.testing.assert_allclose(q @ r, x, atol=bound * 10)
-        np.testing.assert_allclose(np.conj(np.swapaxes(q, 1, 2)) @ q, np.eye(q.shape[2]) + 0 * q[:, :1, :1], atol=bound)
-        np.testing.assert_array_equal(r, np.triu(r))
-        u, s, vh = map(xl.to_host, xp.svd(xl.to_device(x), full_matrices=mode == "complete"))
-        wanted = np.linalg.svd(x, full_matrices=mode == "complete")
-        assert [each.shape for each in (u, s, vh)] == [each.shape for each in wanted]
-        np.testing.assert_allclose(s, wanted[1], atol=bound * 10)
-        np.testing.assert_allclose((u[..., : s.shape[1]] * s[:, None]) @ vh[:, : s.shape[1]], x, atol=bound * 10)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "complex128"])
-@pytest.mark.parametrize("mode", ["reduced", "complete"])
-@pytest.mark.parametrize("shape", [(2, 33, 33), (3, 40, 7), (2, 5, 34)])
-def test_factors_of_larger_matrices(vendor: Space, shape: tuple[int, ...], mode: Any, dtype: str) -> None:
-    """A kernel multiplies the reflections of small matrices; these are accumulated by products."""
-    random = np.random.default_rng()
-    x = (random.standard_normal(shape) + (1j * random.standard_normal(shape) if dtype[0] == "c" else 0)).astype(dtype)
-    q, r = vendor.get(vendor.xp.linalg.qr(vendor.put(x), mode=mode))
-    bound = 40 * 40 * float(np.finfo(dtype).eps)  # the rounding of as many sums of as many products
-    np.testing.assert_allclose(q @ r, x, atol=bound)
-    np.testing.assert_allclose(np.conj(np.swapaxes(q, 1, 2)) @ q, np.eye(q.shape[2]) + 0 * q[:, :1, :1], atol=bound)
-    np.testing.assert_array_equal(r, np.triu(r))
-
-
-def test_parameters_of_the_library_do_not_outlive_a_call(vendor: Space, monkeypatch: pytest.MonkeyPatch) -> None:
-    solver = bindings()["cusolverDn"]
-    monkeypatch.setattr(solver, "fail", "EXECUTION_FAILED (13)")
-    with pytest.raises(KernelError, match="svd: cuSOLVER failed"):
-        vendor.xp.linalg.svdvals(vendor.put(np.ones((2, 3, 3))))
-    assert solver.infos == 0
-
-
 def test_the_sign_of_exchanged_rows(vendor: Space) -> None:
     x = np.stack([np.eye(3)[order] for order in ([0, 1, 2], [1, 0, 2], [1, 2, 0])]).astype("float32")
     same(vendor.get(vendor.xp.linalg.det(vendor.put(x))), np.linalg.det(x))
@@ -300,15 +212,6 @@ def test_the_sign_of_exchanged_rows(vendor: Space) -> None:
     singular = np.zeros((2, 2))
     same(vendor.get(vendor.xp.linalg.det(vendor.put(singular))), np.zeros(()))
     same(vendor.get(vendor.xp.linalg.slogdet(vendor.put(singular))), tuple(np.linalg.slogdet(singular)))
-
-
-def test_conjugate_eigenvalues_have_conjugate_vectors(vendor: Space) -> None:
-    turn = np.array([[0.0, -2, 0], [2, 0, 0], [0, 0, 3]])
-    values, vectors = vendor.get(vendor.xp.linalg.eig(vendor.put(np.stack([turn, 2 * turn]))))
-    expected = np.linalg.eig(np.stack([turn, 2 * turn]))
-    same(values, expected[0])
-    same(vectors, expected[1])
-    assert calls("cusolverDn") == ["xgeev"] * 2
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 0), (2, 3, 0), (2, 0, 3)])
@@ -321,7 +224,7 @@ def test_matrices_without_elements(vendor: Space, shape: tuple[int, ...]) -> Non
         same(vendor.get(xp.det(d)), np.linalg.det(x))
         same(vendor.get(xp.inv(d)), np.linalg.inv(x))
         same(vendor.get(xp.solve(d, d)), np.linalg.solve(x, x))
-    assert not calls("cusolverDn")
+    assert backend_named("vendor").function_library.calls == 0  # type: ignore[attr-defined, unused-ignore]
 
 
 def test_operands_are_not_overwritten(vendor: Space) -> None:
@@ -333,38 +236,11 @@ def test_operands_are_not_overwritten(vendor: Space) -> None:
     same(vendor.get(d), x)
 
 
-# --- transforms
-
-
-def test_a_plan_is_used_again(vendor: Space) -> None:
-    x = vendor.put(np.ones((4, 8)))
-    vendor.xp.fft.fft(x)
-    before = calls("cufft").count("plan")
-    for _ in range(3):
-        vendor.xp.fft.fft(x)
-    assert calls("cufft").count("plan") == before
-
-
-def test_few_plans_are_kept(vendor: Space) -> None:
-    for extent in range(1, 60):
-        vendor.xp.fft.fft(vendor.put(np.ones(extent)))
-    assert len(bindings()["cufft"].alive) <= 32
-
-
-def test_several_axes_are_one_operation(vendor: Space) -> None:
-    x = np.random.default_rng(0).random((2, 3, 4, 5))
-    for axes, count in (((1, 2, 3), 1), (None, 2), ((0,), 1)):
-        bindings()["cufft"].calls.clear()
-        found = vendor.get(vendor.xp.fft.fftn(vendor.put(x), axes=axes))
-        np.testing.assert_allclose(found, np.fft.fftn(x, axes=axes), atol=1e-12)
-        assert calls("cufft").count("exec") == count
-
-
 # --- handles and errors
 
 
 def test_threads_have_handles_of_their_own(vendor: Space) -> None:
-    library = bindings()["cublas"]
+    library = cublas()
     start = threading.Barrier(4, timeout=60)
     x = vendor.put(np.ones((2, 2)))
 
@@ -386,58 +262,66 @@ def test_threads_have_handles_of_their_own(vendor: Space) -> None:
 @pytest.mark.parametrize(("told", "kind"), [
     ("ALLOC_FAILED (3)", DeviceMemoryError), ("EXECUTION_FAILED (13)", KernelError),
 ])  # fmt: skip
-@pytest.mark.parametrize(("library", "call"), [
-    ("cublas", lambda xp, x: xp.matmul(x, x)), ("cusolverDn", lambda xp, x: xp.linalg.inv(x)),
-    ("cufft", lambda xp, x: xp.fft.fft(x)),
-])  # fmt: skip
 def test_a_library_that_fails_is_an_error_and_works_again(
-    vendor: Space, monkeypatch: pytest.MonkeyPatch, library: str, call: Any, told: str, kind: Any
+    vendor: Space, monkeypatch: pytest.MonkeyPatch, told: str, kind: Any
 ) -> None:
     x = vendor.put(np.eye(3))
-    expected = vendor.get(call(vendor.xp, x))
-    monkeypatch.setattr(bindings()[library], "fail", told)
-    with pytest.raises(kind, match=r"cu\w+ failed with .*; "):
-        call(vendor.xp, x)
+    monkeypatch.setattr(cublas(), "fail", told)
+    with pytest.raises(kind, match=r"cuBLAS failed with .*; "):
+        vendor.xp.matmul(x, x)
     monkeypatch.undo()
-    same(vendor.get(call(vendor.xp, x)), expected)
+    same(vendor.get(vendor.xp.matmul(x, x)), np.eye(3))
 
 
 def test_a_library_that_is_not_there_names_the_extra(vendor: Space, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: Any) -> None:
-        raise RuntimeError("libcufft.so was not found")
+        raise RuntimeError("libcublas.so was not found")
 
-    monkeypatch.setattr(bindings()["cufft"], "create", missing)
-    with pytest.raises(UnsupportedError, match=r"cuFFT .* pip install .+\[pycuda-math\]'"):
-        vendor.xp.fft.fft(vendor.put(np.ones(977)))
+    backend: Any = backend_named("vendor")
+    monkeypatch.setattr(cublas(), "create", missing)
+    monkeypatch.setattr(backend.products, "_idle", {})
+    with pytest.raises(UnsupportedError, match=r"cuBLAS .* pip install .+\[pycuda-math\]'"):
+        vendor.xp.matmul(vendor.put(np.eye(3)), vendor.put(np.eye(3)))
+
+
+def test_linear_algebra_is_refused_in_a_capture(vendor: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library waits for the device, and its memory is free again before the graph is launched."""
+    x = vendor.put(np.eye(3))
+
+    def refuse(call: str, stream: Any) -> None:
+        raise CaptureError(call)
+
+    monkeypatch.setattr("xferlib._core.ordering.capture.refuse", refuse)
+    for call in (vendor.xp.linalg.inv, vendor.xp.fft.fft):
+        with pytest.raises(CaptureError):
+            call(x)
 
 
 def test_without_the_bindings_there_are_no_libraries() -> None:
     def load(name: str) -> Any:
         raise ModuleNotFoundError(name)
 
-    assert load_bindings(load) is None
+    assert load_binding(load) is None
 
 
 def test_every_call_is_made_inside_its_device(vendor: Space) -> None:
     """A handle belongs to the device that was current when it was made."""
     backend: Any = backend_named("vendor")
     x = vendor.put(np.eye(3))
-    for call in (vendor.xp.matmul, vendor.xp.linalg.solve):
-        backend.entered.clear()
-        call(x, x)
-        assert backend.entered
+    vendor.xp.matmul(x, x)
+    assert backend.entered
     line = vendor.put(np.arange(20_000.0))  # short ones are merged by kernels until there is code
-    for function in (vendor.xp.fft.fft, vendor.xp.argsort):
-        backend.entered.clear()
-        function(line)
-        assert backend.entered == [xl.device_of(x)]
+    backend.entered.clear()
+    vendor.xp.argsort(line)
+    assert backend.entered == [xl.device_of(x)]
 
 
 def test_products_and_factorisations_are_recorded(vendor: Space) -> None:
     x = vendor.put(np.eye(3))
     with xl.trace() as recording:
         vendor.xp.matmul(x, x)
-    assert "matmul" in [each.name for each in recording.operations]
+        vendor.xp.linalg.inv(x)
+    assert {"matmul", "linalg.inv"} <= {each.name for each in recording.operations}
 
 
 def test_the_benchmark_compares_libraries() -> None:

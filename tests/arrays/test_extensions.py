@@ -31,8 +31,8 @@ def space(request: pytest.FixtureRequest, plugins: object) -> Iterator[Space]:
 def able(space: Space) -> Space:
     """A namespace with factorisations and transforms: the host's, or those of a library for the device."""
     backend = backend_named(space.name)
-    if "math" in backend.capabilities.why and backend.math is None:
-        pytest.skip(backend.capabilities.why["math"])
+    if "function_library" in backend.capabilities.why and backend.function_library is None:
+        pytest.skip(backend.capabilities.why["function_library"])
     return space
 
 
@@ -202,7 +202,7 @@ def test_a_backend_whose_memory_the_host_cannot_read_refuses_by_name(
     backend: Any = backend_named(space.name)
     if space.name in DRAWN:  # as a GPU's arrays do
         monkeypatch.setattr(type(backend), "compute_on_host", lambda *_: False)
-    monkeypatch.setattr(backend, "math", None)
+    monkeypatch.setattr(backend, "function_library", None)
     with pytest.raises(UnsupportedError, match=r"linalg\.inv: .*numpy\.linalg\.inv\(xferlib\.to_host\(x\)\)"):
         space.xp.linalg.inv(space.put(np.eye(2)))
     with pytest.raises(UnsupportedError, match=r"fft\.fft"):

@@ -9,8 +9,8 @@ Why backends are shaped so:
 - There are three protocols, abstract where a device cannot do without: `Arrays`, `Streams` and `Copies`. A copy has
   one spelling, `Copies.copy`, between pinned memory and a device; shared code stages everything else.
 - What makes it faster is optional and apart: `FastCopies` and `DeviceKernels` are objects that a backend may hand out,
-  and `LibraryHooks` have defaults. A backend without them gives the same results. `DeviceMath` is a vendor's linear
-  algebra, which no kernel of xferlib's replaces.
+  and `LibraryHooks` have defaults. A backend without them gives the same results. Nor does one without
+  `backends.device_math`, but for ``linalg`` and ``fft``, which no kernel of xferlib's replaces.
 - A CPU has no streams to speak of, so `HostBackend` answers all of it but how to make an array and see its memory.
 - A missing ability is a flag in `Capabilities` with its reason, never an attribute that is not there.
 
@@ -273,8 +273,10 @@ class Backend(Arrays, Streams, Copies):
     """Copies in fewer steps; a backend that has them is usually its own: ``self.fast = self``."""
     kernels: DeviceKernels | None = None
     """Compiles and launches CUDA source; usually the backend itself, as above."""
-    math: Any = None
-    """A `backends.device_math.DeviceMath`, for namespaces that xferlib makes; ``why["math"]`` may say why not."""
+    products: Any = None
+    """A `backends.device_math.MatrixProducts`, for namespaces that xferlib makes; without it kernels multiply."""
+    function_library: Any = None
+    """A `backends.device_math.FunctionLibrary`, for ``linalg`` and ``fft``; `Capabilities.why` may say why not."""
     sorting: Any = None
     """A `backends.device_math.DeviceSorting`, likewise; without it kernels sort."""
 

@@ -24,7 +24,7 @@ from xferlib._core.raw import (
     staging_failure,
 )
 from xferlib._runtime.interrupts import deferred
-from xferlib.backends.device_math import DeviceMath, DeviceSorting, Matrices, Product
+from xferlib.backends.device_math import DeviceSorting, FunctionLibrary, Matrices, MatrixProducts, Product
 from xferlib.backends.host import WHY_HOST, HostBackend
 
 if TYPE_CHECKING:
@@ -41,14 +41,15 @@ __all__ = [
     "CudaBackend",
     "Device",
     "DeviceKernels",
-    "DeviceMath",
     "DeviceProperties",
     "DeviceSorting",
     "DirectCopies",
     "FastCopies",
+    "FunctionLibrary",
     "HostBackend",
     "LibraryHooks",
     "Matrices",
+    "MatrixProducts",
     "OperationListener",
     "PinnedBlock",
     "PlainArrays",

@@ -1,12 +1,14 @@
-"""Linear algebra and Fourier transforms by the libraries of a device's vendor: the part of the seam for them.
+"""Other libraries for the namespace of a device: products of matrices, linear algebra, transforms, sorts.
 
-A backend whose arrays xferlib gives a namespace may hand out a `DeviceMath` as `Backend.math`. Shared code prepares
-the operands, so that each method is a few calls of a library.
+A backend whose arrays xferlib gives a namespace may have each of these, as `Backend.products`,
+`Backend.function_library` and `Backend.sorting`. Shared code prepares the operands, so that each method is a few calls
+of a library.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,10 +17,6 @@ if TYPE_CHECKING:
     from xferlib._core.array import ArrayInfo
     from xferlib._core.device import Device
     from xferlib._core.raw import RawStream
-
-
-MOST_SMALL = 32
-"""The rows of the matrices of which `DeviceMath.small_svd` finds the singular values."""
 
 
 class Matrices(NamedTuple):
@@ -54,135 +52,24 @@ class Multiply(Protocol):
     def __call__(self, left: int, right: int, out: int, *, stream: RawStream) -> None: ...
 
 
-class DeviceMath(ABC):
-    """Linear algebra and Fourier transforms by a vendor's libraries, enqueued on ``stream``.
+class MatrixProducts(Protocol):
+    """A library that multiplies matrices."""
 
-    Matrices to be factored are an array in C order of shape (count, columns, rows): each column by column, of float32,
-    float64 or their complex kin. They are overwritten. ``codes`` (count) are int32: 0 where a matrix could be factored.
-    """
-
-    @abstractmethod
     def multiplier(self, product: Product) -> Multiply:
         """Prepare the multiplication of matrices that lie so in three arrays."""
 
-    @abstractmethod
-    def lu(
-        self, a: ArrayInfo, each: ArrayInfo | None, pivots: ArrayInfo, codes: ArrayInfo, *, stream: RawStream
-    ) -> None:
-        """Factor square matrices; ``pivots`` (count, rows) count from 1.
 
-        With ``each``, the int64 addresses of the matrices, it is one operation, for small ones, and pivots are int32.
-        Without it pivots are int64.
-        """
+class FunctionLibrary(Protocol):
+    """Another array library, which computes over the memory of a backend's arrays."""
 
-    @abstractmethod
-    def lu_solve(
-        self,
-        a: ArrayInfo,
-        each: ArrayInfo | None,
-        pivots: ArrayInfo,
-        b: ArrayInfo,
-        each_b: ArrayInfo | None,
-        codes: ArrayInfo,
-        *,
-        stream: RawStream,
-    ) -> None:
-        """Replace the right sides ``b`` (count, sides, rows) by the solutions, for what `lu` has left in ``a``.
+    namespace: Any
+    """Its module with ``linalg`` and ``fft``, whose functions are NumPy's."""
 
-        ``codes`` are for wrong arguments; singular matrices are known from `lu`.
-        """
+    def inside(self, stream: RawStream) -> AbstractContextManager[None]:
+        """For a block: its functions enqueue on ``stream``, and raise ``LinAlgError`` for a singular matrix."""
 
-    @abstractmethod
-    def cholesky(
-        self, a: ArrayInfo, each: ArrayInfo | None, codes: ArrayInfo, *, is_upper: bool, stream: RawStream
-    ) -> None:
-        """Replace one triangle of positive-definite matrices by its factor; ``each`` as for `lu`."""
-
-    @abstractmethod
-    def qr(
-        self,
-        a: ArrayInfo,
-        tau: ArrayInfo,
-        each: tuple[ArrayInfo, ArrayInfo] | None,
-        codes: ArrayInfo,
-        *,
-        stream: RawStream,
-    ) -> None:
-        """Factor matrices into a triangle and reflections, with their factors ``tau`` (count, least extent).
-
-        With ``each``, the addresses of the matrices and of their factors, it is one operation, for small ones.
-        """
-
-    @abstractmethod
-    def orthonormal(self, a: ArrayInfo, tau: ArrayInfo, codes: ArrayInfo, *, stream: RawStream) -> None:
-        """Make the reflections in the first columns of ``a`` the orthonormal columns of all of it."""
-
-    @abstractmethod
-    def eigh(
-        self,
-        a: ArrayInfo,
-        values: ArrayInfo,
-        codes: ArrayInfo,
-        *,
-        with_vectors: bool,
-        is_one_operation: bool,
-        stream: RawStream,
-    ) -> None:
-        """Find ascending eigenvalues of symmetric matrices, from the lower triangle, and their vectors in ``a``."""
-
-    @abstractmethod
-    def eig(
-        self, a: ArrayInfo, values: ArrayInfo, codes: ArrayInfo, vectors: ArrayInfo | None, *, stream: RawStream
-    ) -> None:
-        """Find the complex eigenvalues of any square matrices, and their vectors.
-
-        ``vectors`` (count, rows, rows), of the dtype of ``a``, lie column by column. Of float matrices two conjugate
-        eigenvalues are neighbours, the positive imaginary part first, and their two columns are the real and the
-        imaginary parts of the first one's vector.
-        """
-
-    @abstractmethod
-    def svd(
-        self,
-        a: ArrayInfo,
-        values: ArrayInfo,
-        codes: ArrayInfo,
-        vectors: tuple[ArrayInfo, ArrayInfo] | None,
-        *,
-        stream: RawStream,
-    ) -> None:
-        """Find descending singular values of matrices with no more columns than rows.
-
-        ``vectors``: the left ones (count, rows or columns, rows), and the right ones (count, columns, columns) as rows
-        of their conjugates; both lie column by column.
-        """
-
-    @abstractmethod
-    def small_svd(
-        self,
-        a: ArrayInfo,
-        values: ArrayInfo,
-        codes: ArrayInfo,
-        vectors: tuple[ArrayInfo, ArrayInfo],
-        *,
-        with_vectors: bool,
-        stream: RawStream,
-    ) -> None:
-        """The same in one operation, of matrices of at most `MOST_SMALL` rows.
-
-        ``vectors``: all left ones (count, rows, rows), and the right ones (count, columns, columns) as columns; both
-        lie column by column. They are overwritten in any case.
-        """
-
-    @abstractmethod
-    def transform(
-        self, x: ArrayInfo, out: ArrayInfo, sizes: tuple[int, ...], *, is_inverse: bool, stream: RawStream
-    ) -> None:
-        """Fourier transforms over the last one to three axes, of extents ``sizes``, of arrays in C order; no factor.
-
-        Where one side is a float, the other has half of the last axis and the middle. ``is_inverse`` is for two complex
-        ones. An ``x`` whose result is a float may be overwritten.
-        """
+    def view(self, info: ArrayInfo) -> Any:
+        """One of its arrays over the memory of an array in C order."""
 
 
 class SortKind(NamedTuple):

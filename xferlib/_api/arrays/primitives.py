@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
     from xferlib._core.raw import RawStream
-    from xferlib.backends.device_math import DeviceMath, DeviceSorting
+    from xferlib.backends.device_math import DeviceSorting, FunctionLibrary, MatrixProducts
 
 Shadow = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -182,9 +182,14 @@ class Primitives:
         owner = self.backend.at(self.backend.view(writes[0]).device)
         return owner.compute_on_host(name, function, reads, writes)
 
-    def math(self, device: Device) -> DeviceMath | None:
-        """The libraries of linear algebra and transforms for a device; None where there are none."""
-        found: DeviceMath | None = self.backend.at(device).math
+    def products(self, device: Device) -> MatrixProducts | None:
+        """The library that multiplies matrices on a device; None where there is none."""
+        found: MatrixProducts | None = self.backend.at(device).products
+        return found
+
+    def function_library(self, device: Device) -> FunctionLibrary | None:
+        """The library that has ``linalg`` and ``fft`` for a device's memory; None where there is none."""
+        found: FunctionLibrary | None = self.backend.at(device).function_library
         return found
 
     def sorting(self, device: Device) -> DeviceSorting | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core.array import ArrayInfo
-from xferlib.backends.cuda.libraries import translated
+from xferlib.backends.cuda.blas import translated
 from xferlib.backends.device_math import DeviceSorting, SortKind
 
 if TYPE_CHECKING:

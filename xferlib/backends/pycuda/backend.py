@@ -29,13 +29,13 @@ from xferlib._runtime.fork import reset_in_child
 from xferlib._runtime.version import install_command
 from xferlib.backends.cuda import driver as calls
 from xferlib.backends.cuda.backend import CudaBackend
-from xferlib.backends.cuda.libraries import load_bindings
-from xferlib.backends.cuda.math import CudaMath
+from xferlib.backends.cuda.blas import Blas, load_binding
 from xferlib.backends.cuda.memory import DeviceAddress, DriverPool, GraphMemory
 from xferlib.backends.cuda.sorting import CudaSorting, load_compute
 from xferlib.backends.cuda.streams import Made
 from xferlib.backends.pycuda import array as arrays
 from xferlib.backends.pycuda.array import PycudaArray
+from xferlib.backends.pycuda.cupy_functions import CupyFunctions
 
 _LAYOUT = ("dtype", "shape", "strides")
 _layout: Callable[[Any], Hashable] = attrgetter("__class__", *_LAYOUT)
@@ -105,7 +105,7 @@ class PycudaBackend(CudaBackend):
         why={
             "foreign_streams": "PyCUDA cannot adopt a stream made elsewhere as its own",
             "native_current_stream": "PyCUDA's own operations always run on the default stream",
-            "math": f"nvmath-python (cuBLAS, cuSOLVER, cuFFT) is not installed: {install_command('pycuda-math')}",
+            "function_library": f"CuPy, which computes it here, is not installed: {install_command('cupy')}",
         },
     )  # fmt: skip
 
@@ -125,10 +125,18 @@ class PycudaBackend(CudaBackend):
         self._namespace = make_namespace(self, PycudaArray)
 
     @functools.cached_property
-    def math(self) -> CudaMath | None:
-        """The libraries, if their bindings are installed; found at the first use, since importing them takes long."""
-        bindings = load_bindings()
-        return None if bindings is None else CudaMath(self, bindings)
+    def products(self) -> Blas | None:
+        """cuBLAS, if its bindings are installed; found at the first use, since importing them takes long."""
+        cublas = load_binding()
+        return None if cublas is None else Blas(self, cublas)
+
+    @functools.cached_property
+    def function_library(self) -> CupyFunctions | None:
+        """CuPy, if it is installed; imported at the first use."""
+        try:
+            return CupyFunctions()
+        except ImportError:
+            return None
 
     @functools.cached_property
     def sorting(self) -> CudaSorting | None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from xferlib._api.arrays import indexing, manipulation
-from xferlib._api.arrays.extensions import transforms
 from xferlib._api.arrays.extensions.on_host import computed
 from xferlib._api.arrays.primitives import Primitives, checked_dtype
 from xferlib._core.array import Array
@@ -38,7 +36,6 @@ def _extent(name: str, given: int, n: int | None) -> int:
 
 def _along(name: str) -> Callable[..., Array]:
     """The transform of that name along one axis."""
-    function = getattr(np.fft, name)
 
     def transform(
         lib: Primitives, x: Array, /, n: int | None = None, axis: int = -1, norm: str | None = "backward"
@@ -55,9 +52,7 @@ def _along(name: str) -> Callable[..., Array]:
         result = _dtype(name, info.dtype)
         if not info.size:  # of which NumPy reads memory that it has not filled
             return indexing.filled(lib, shape, 0, result, info.device)
-        if lib.math(info.device) is not None:
-            return transforms.along(lib, name, x, n, along, norm, result)
-        run = functools.partial(function, n=n, axis=along, norm=norm)
+        run = lambda namespace, a: getattr(namespace.fft, name)(a, n=n, axis=along, norm=norm)
         return computed(lib, call, run, [x], [(shape, result)])[0]
 
     return _named(transform, name)
@@ -65,7 +60,7 @@ def _along(name: str) -> Callable[..., Array]:
 
 def _over(name: str) -> Callable[..., Array]:
     """The transform of that name over several axes."""
-    function, single = getattr(np.fft, name), name[:-1]
+    single = name[:-1]
 
     def transform(
         lib: Primitives,
@@ -104,9 +99,8 @@ def _over(name: str) -> Callable[..., Array]:
             result = np.dtype("float32")  # as NumPy, whose first transform is to complex64
         if not info.size:
             return indexing.filled(lib, tuple(shape), 0, result, info.device)
-        if lib.math(info.device) is not None:
-            return transforms.over(lib, name, x, sizes, places, norm, result)
-        run = functools.partial(function, s=None if given is None else sizes, axes=places, norm=norm)
+        extents = None if given is None else sizes
+        run = lambda namespace, a: getattr(namespace.fft, name)(a, s=extents, axes=places, norm=norm)
         return computed(lib, call, run, [x], [(tuple(shape), result)])[0]
 
     return _named(transform, name)

@@ -45,14 +45,14 @@ def multiply(lib: Primitives, left: Array, right: Array, out: Array) -> None:
 
 def prepared(lib: Primitives, left: ArrayInfo, right: ArrayInfo, out: ArrayInfo) -> list[Multiply]:
     """The calls of the device's library for arrays of these layouts."""
-    library = lib.math(out.device)
+    library = lib.products(out.device)
     assert library is not None
     return [library.multiplier(each) for each in products(left, right, out)]
 
 
 def has_library(lib: Primitives, info: ArrayInfo) -> bool:
     """Whether a library multiplies matrices of such a dtype on such a device."""
-    return info.dtype in DTYPES and lib.math(info.device) is not None
+    return info.dtype in DTYPES and lib.products(info.device) is not None
 
 
 def is_plain(info: ArrayInfo) -> bool:

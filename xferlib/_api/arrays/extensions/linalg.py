@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xferlib._api.arrays import elementwise, reductions, shaping
-from xferlib._api.arrays.extensions import on_device, products
+from xferlib._api.arrays.extensions import products
 from xferlib._api.arrays.extensions.on_host import computed, dtypes, matrices
 from xferlib._api.arrays.joining import stack
 from xferlib._api.arrays.primitives import Primitives, Shape
-from xferlib._core.array import Array
-from xferlib._core.device import Device
+from xferlib._core.array import Array, ArrayInfo
 from xferlib._core.layout import axis_of, integer_of
 from xferlib._runtime.checks import choice, flag
 from xferlib.errors import ArgumentError, LayoutError, shown
@@ -62,22 +61,6 @@ class SVDResult(NamedTuple):
 # --- factorisations
 
 
-def _complex(name: str) -> Callable[..., Any]:
-    """NumPy's function, whose results are floats where no imaginary part is left, with complex results in any case."""
-    theirs = getattr(np.linalg, name)
-
-    def function(x: Any) -> Any:
-        found = theirs(x)
-        made = tuple(each.astype(np.result_type(each, np.complex64)) for each in _listed(found))
-        return made if isinstance(found, tuple) else made[0]
-
-    return function
-
-
-_ON_HOST = {name: _complex(name) for name in ("eig", "eigvals")}
-"""The functions of the host that are not NumPy's own."""
-
-
 def _factors(
     lib: Primitives,
     name: str,
@@ -97,25 +80,28 @@ def _factors(
     """
     call = f"linalg.{name}"
     x, shape = matrices(lib, call, x, is_square=is_square)
+    info = lib.info(x)
     if "rtol" in options:
-        options["rtol"] = _tolerance(lib, call, options["rtol"], shape[:-2])
-    theirs, info = _ON_HOST.get(name) or getattr(np.linalg, name), lib.info(x)
-    found = list(zip(shapes(shape[:-2], *shape[-2:]), dtypes(theirs, info.dtype), strict=True))
+        options["rtol"] = _tolerance(lib, call, options["rtol"], info)
+    kinds = dtypes(getattr(np.linalg, name), info.dtype)
+    if name in ("eig", "eigvals"):  # NumPy's are floats where no imaginary part is left
+        kinds = tuple(np.result_type(each, np.complex64) for each in kinds)
+    found = list(zip(shapes(shape[:-2], *shape[-2:]), kinds, strict=True))
     given = {key: value for key, value in options.items() if lib.is_array(value)}
     numbers = {key: value for key, value in options.items() if key not in given}
-    if lib.math(info.device) is not None:
-        if not info.size:
-            return _uploaded(lib, theirs(np.empty(shape, _floating_dtype(info.dtype)), **numbers), info.device)
-        return _listed(getattr(on_device, name)(lib, _floating(lib, x), **options))
+    if not info.size and lib.function_library(info.device) is not None:  # of which not every library has heard
+        empty = getattr(np.linalg, name)(np.empty(shape, _floating_dtype(info.dtype)), **numbers)
+        results = empty if isinstance(empty, tuple) else (empty,)
+        return [lib.upload(each, info.device, kind) for each, kind in zip(map(np.asarray, results), kinds, strict=True)]
 
-    def compute(a: Any, *arrays: Any) -> Any:
-        return theirs(a, **dict(zip(given, arrays, strict=True)), **numbers)
+    def compute(namespace: Any, a: Any, *arrays: Any) -> Any:
+        return getattr(namespace.linalg, name)(a, **dict(zip(given, arrays, strict=True)), **numbers)
 
     return computed(lib, call, compute, [x, *given.values()], found, (2, *(0,) * len(given)))
 
 
-def _tolerance(lib: Primitives, call: str, rtol: Any, batch: Shape) -> Any:
-    """Check a tolerance, a number or one for each matrix, before NumPy reads it within an operation of the device.
+def _tolerance(lib: Primitives, call: str, rtol: Any, matrices: ArrayInfo) -> Any:
+    """Check a tolerance, a number or one for each matrix, before a library reads it within an operation of the device.
 
     Raises:
         ArgumentError, LayoutError: It is no real number, or no array of such that fits.
@@ -126,18 +112,10 @@ def _tolerance(lib: Primitives, call: str, rtol: Any, batch: Shape) -> Any:
         return float(rtol)
     if not (isinstance(rtol, np.ndarray) or lib.is_array(rtol)) or np.dtype(rtol.dtype).kind not in "iuf":
         raise ArgumentError(f"{call}: rtol={shown(rtol)} is no real number; give one, or an array with one a matrix")
+    batch = matrices.shape[:-2]
     if shaping.common_shape(call, batch, tuple(rtol.shape)) != batch:
         raise LayoutError(f"{call}: rtol has shape {tuple(rtol.shape)}, and the matrices {batch}; reshape it")
-    return rtol
-
-
-def _listed(found: Any) -> list[Any]:
-    return [*found] if isinstance(found, tuple) else [found]
-
-
-def _uploaded(lib: Primitives, found: Any, device: Device) -> list[Array]:
-    """Results without elements, or of matrices without any."""
-    return [lib.upload(np.asarray(each), device) for each in _listed(found)]
+    return rtol if lib.is_array(rtol) else lib.upload(rtol, matrices.device)
 
 
 def cholesky(lib: Primitives, x: Array, /, *, upper: bool = False) -> Array:
@@ -229,15 +207,14 @@ def solve(lib: Primitives, x1: Array, x2: Array, /) -> Array:
     rest = () if len(two) == 1 else two[-1:]
     batch = shaping.common_shape("linalg.solve", one[:-2], two[:-2] if rest else ())
     (kind,) = dtypes(np.linalg.solve, infos[0].dtype, infos[1].dtype)
-    shape, cores = (*batch, one[-1], *rest), (2, min(len(two), 2))
-    if lib.math(infos[0].device) is not None:
-        if not math.prod(shape):
-            return lib.empty(shape, kind, infos[0].device)
-        return on_device.solve(
-            lib,
-            *(each if info.dtype == kind else lib.copy(each, kind) for each, info in zip((x1, x2), infos, strict=True)),
-        )
-    return computed(lib, "linalg.solve", np.linalg.solve, [x1, x2], [(shape, kind)], cores)[0]
+    shape = (*batch, one[-1], *rest)
+    if not math.prod(shape):
+        return lib.empty(shape, kind, infos[0].device)
+    if not rest:  # as one column: libraries differ in when they take the right sides for vectors
+        x2, shape = shaping.expand_dims(lib, x2, -1), (*shape, 1)
+    solved = lambda namespace, a, b: namespace.linalg.solve(a, b)
+    found = computed(lib, "linalg.solve", solved, [x1, x2], [(shape, kind)], (2, 2))[0]
+    return found if rest else shaping.squeeze(lib, found, -1)
 
 
 # --- parts and products

@@ -53,7 +53,7 @@ def _prepared(
     given = [lib.array(name, each) for each in (x1, x2)]
     infos = lib.infos(name, given)
     result = np.result_type(*(info.dtype for info in infos))
-    is_widened = result == np.float16 and (name == "vecdot" or lib.math(infos[0].device) is None)
+    is_widened = result == np.float16 and (name == "vecdot" or lib.products(infos[0].device) is None)
     wide = np.dtype("float32") if is_widened else result
     left, right = (
         each if info.dtype == wide else lib.copy(each, wide) for each, info in zip(given, infos, strict=True)
