@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from xferlib.kernels.c_frontend import parse
 from xferlib.kernels.frontends.signature import CParam
 
 
@@ -17,44 +18,30 @@ def may_be_numbers(inputs: Sequence[CParam], text: str) -> frozenset[int]:
 
 
 def indexed_otherwise(statements: Iterable[Any]) -> frozenset[str]:
-    """The names indexed by anything but ``i``, the element's number; a local variable ``i`` does not count as that."""
-    found: set[str] = set()
-    blocks = [(iter(statements), False)]  # a tree may be deeper than Python's stack
-    while blocks:
-        nodes, is_shadowed = blocks.pop()
-        node = next(nodes, None)
-        if node is None:
-            continue
-        if _is_indexed(node) and (is_shadowed or not _is_own(node.subscript)):
-            found.add(node.name.name)
-        inner = iter([child for _, child in node.children()])
-        blocks += [(nodes, is_shadowed or _declares_i(node)), (inner, is_shadowed)]
-    return frozenset(found)
+    """The names of arrays that are used by more than ``x[i]``, with the element's number ``i``.
+
+    Any use counts where ``i`` is a variable of the text, or one that the text assigns to.
+    """
+    roots = list(statements)
+    nodes = list(parse.walk(*roots))
+    is_changed = any(_changes_i(each) for each in nodes)
+    own: set[int] = set()
+    for each in nodes:
+        is_own = isinstance(each, parse.Index) and isinstance(each.index, parse.Name) and each.index.name == "i"
+        if is_own and not is_changed:
+            own.add(id(each.array))
+        elif isinstance(each, parse.Member):  # x.size()
+            own.add(id(each.owner))
+    return frozenset(each.name for each in nodes if isinstance(each, parse.Name) and id(each) not in own)
 
 
-def names_in(statements: Iterable[Any]) -> frozenset[str]:
-    """The names that stand for values in a snippet."""
-    found: set[str] = set()
-    nodes = list(statements)
-    while nodes:
-        node = nodes.pop()
-        if type(node).__name__ == "ID":
-            found.add(node.name)
-        nodes += [child for _, child in node.children()]
-    return frozenset(found)
-
-
-def _is_indexed(node: Any) -> bool:
-    return type(node).__name__ == "ArrayRef" and type(node.name).__name__ == "ID"
-
-
-def _is_own(subscript: Any) -> bool:
-    return type(subscript).__name__ == "ID" and subscript.name == "i"
-
-
-def _declares_i(node: Any) -> bool:
-    """Whether a statement declares another ``i`` for the rest of its block."""
-    kind = type(node).__name__
-    return (kind == "Decl" and node.name == "i") or (
-        kind == "DeclList" and any(each.name == "i" for each in node.decls)
-    )
+def _changes_i(node: Any) -> bool:
+    """Whether a node declares another ``i``, or assigns to it."""
+    target: Any = None
+    if isinstance(node, parse.Variable):
+        return node.name == "i"
+    if isinstance(node, parse.Assignment):
+        target = node.target
+    elif isinstance(node, parse.Unary) and node.op in ("++", "--", "p++", "p--", "&"):
+        target = node.expr
+    return isinstance(target, parse.Name) and target.name == "i"
