@@ -674,7 +674,7 @@ class Calls:
         if declared.pointers or extents:
             value = given.value
             if not isinstance(value, Pointer):
-                t.fail(node, f"argument {param.name!r} is {given.kind}, and must be a pointer", KernelTypeError)
+                t.fail(node, f"argument {param.name!r} is {given.kind}, and must be a pointer; write &x, &x[k] or an array", KernelTypeError)
             pointer = kind if isinstance(kind, PointerType) else PointerType(kind, declared.is_const)
             t.check_pointer(node, pointer, value)
             is_const = value.is_const or pointer.is_const

@@ -34,7 +34,7 @@ from xferlib.kernels.ir.types import c_common, c_float, c_promoted, fits
 
 # --- numbers
 
-_INTEGER = re.compile(r"(?P<digits>0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)(?P<suffix>[uUlL]*)\Z")
+_INTEGER = re.compile(r"(?P<digits>0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)(?P<suffix>[uU]?(?:ll?|LL?)?|(?:ll?|LL?)[uU])\Z")
 _FLOAT = re.compile(r"(?P<digits>(?:0[xX][0-9a-fA-F.]+[pP][+-]?[0-9]+)|[0-9.]+(?:[eE][+-]?[0-9]+)?)(?P<suffix>\w*)\Z")
 _BASES = {"0x": 16, "0b": 2}
 _MOST_DIGITS = 128  # no 64-bit number has more
@@ -57,7 +57,7 @@ def number(text: str) -> tuple[float, DType]:
     plain = text.replace("'", "") if text[0] in "0123456789." else text
     if match := _INTEGER.match(plain):
         return _integer(match["digits"].lower(), match["suffix"].lower())
-    if match := _FLOAT.match(plain):
+    if (match := _FLOAT.match(plain)) and re.search(r"[.eE]|0[xX]", match["digits"]):
         return _float(text, match["digits"].lower(), match["suffix"].lower())
     raise NumberError(f"{text} is no number that a kernel can use; write an integer or a float")
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import bisect
 import functools
+import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -353,8 +354,16 @@ TYPES = frozenset({*(each for each in C_TYPES if " " not in each), *_VECTORS, "v
 TEMPLATES = frozenset({"complex", "numeric_limits", "conditional", "is_same", "enable_if", "is_floating_point"})
 """Those of templates of types."""
 CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast"})
+MOST_NESTED = 256
+"""Limit of brackets within brackets."""
 _SIZED = frozenset({"unsigned", "signed", "long", "short"})
-KEYWORDS = frozenset(["alignas", "alignof", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "class", "compl", "const", "constexpr", "const_cast", "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not_eq", "nullptr", "operator", "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while", "xor", "xor_eq", "and", "or", "not"])  # fmt: skip
+KEYWORDS = frozenset("""
+    alignas alignof and_eq asm auto bitand bitor bool break case catch char class compl const constexpr const_cast
+    continue decltype default delete do double dynamic_cast else enum explicit export extern false float for friend goto
+    if inline int long mutable namespace new noexcept not_eq nullptr operator or_eq private protected public register
+    reinterpret_cast return short signed sizeof static static_assert static_cast struct switch template this throw true
+    try typedef typeid typename union unsigned using virtual void volatile while xor xor_eq and or not
+""".split())  # fmt: skip # noqa: SIM905
 """The words of C++, which name nothing else."""
 _PYTHON = re.compile(
     r"^\s*(?:for\s+\w+(?:\s*,\s*\w+)*\s+in\b|(?:if|elif|else|while|def)\b[^;{?]*:\s*|.*\blambda\b)", re.MULTILINE
@@ -385,6 +394,11 @@ class Names:
 
     known: dict[str, str]
     outer: Names | None = None
+
+    def templates(self) -> set[str]:
+        """The names of all templates."""
+        found = {name for name, kind in self.known.items() if kind in ("template", "function")}
+        return found if self.outer is None else found | self.outer.templates()
 
     def find(self, name: str) -> str:
         scope: Names | None = self
@@ -463,23 +477,103 @@ def _parser() -> Any:
 
 
 class _Text:
-    """The text that tree-sitter reads, and the tokens at its positions."""
+    """The text that tree-sitter reads, and the tokens at its positions.
 
-    def __init__(self, tokens: list[Token], before: str, after: str) -> None:
-        self.tokens = tokens
+    Where the grammar has two meanings and the names decide, the text has only the right one: ``<`` behind anything but a
+    template is written ``<=``, of the same precedence, and the parts of ``(a = 1, b)`` have brackets of their own.
+    """
+
+    def __init__(self, tokens: list[Token], before: str, after: str, templates: Container[str] = ()) -> None:
+        self.tokens = _bracketed(tokens)
         pieces, starts, at = [before], [], len(before)
-        for each in tokens:
-            text = "1" if each.kind in ("number", "character") else '""' if each.kind == "string" else each.text
+        for number, each in enumerate(self.tokens):
+            text = each.text
+            if each.kind in ("number", "character"):
+                text = "1"
+            elif each.kind == "string":
+                text = '""'
+            elif text == "<" and not self._opens(number, templates):
+                text = "<="
             starts.append(at)
             pieces += [text, " "]
             at += len(text) + 1
         self.starts = starts
         self.text = "".join([*pieces, after])
-        self.end = at
+
+    def _opens(self, number: int, templates: Container[str]) -> bool:
+        """Whether a ``<`` opens the arguments of a template; of an unknown one too, which is refused by its name."""
+        tokens = self.tokens
+        name = tokens[number - 1] if number else None
+        if name is None or name.kind != "name":
+            return False
+        if name.text in templates or name.text in ("template", "operator"):
+            return True
+        following = [each.text for each in tokens[number + 1 : number + 3]]
+        return len(following) == 2 and following[0] in TYPES and following[1] in (">", ",", "*")
 
     def token(self, start: int) -> int:
         """The number of the token at a position, or of the one behind it."""
         return bisect.bisect_left(self.starts, start)
+
+
+def _bracketed(tokens: list[Token]) -> list[Token]:
+    """The tokens with brackets around what stands in ``(a = 1, b)``, which tree-sitter cannot read without."""
+    if not any(each.text == "," for each in tokens):
+        return tokens
+    opened: list[list[int]] = []
+    """The positions of each open bracket and of the commas within it."""
+    groups: list[list[int]] = []
+    for number, each in enumerate(tokens):
+        if each.kind != "sign":
+            continue
+        if each.text in "([{":
+            opened.append([number])
+        elif each.text in ")]}" and opened:
+            found = opened.pop()
+            before = tokens[found[0] - 1] if found[0] else None
+            is_group = each.text == ")" and (
+                before is None or before.text == "return" or (before.kind == "sign" and before.text not in (")", "]", ">"))
+            )
+            if len(found) > 1 and is_group:
+                groups.append([*found, number])
+        elif each.text == "," and opened:
+            opened[-1].append(number)
+    opening: dict[int, int] = {}
+    closing: dict[int, int] = {}
+    for group in groups:
+        for first, last in itertools.pairwise(group):
+            if any(each.kind == "sign" and each.text.endswith("=") for each in tokens[first + 1 : last]):
+                opening[first + 1] = opening.get(first + 1, 0) + 1
+                closing[last] = closing.get(last, 0) + 1
+    if not opening:
+        return tokens
+    found_tokens: list[Token] = []
+    for number, each in enumerate(tokens):
+        found_tokens += [Token("sign", ")", each.at)] * closing.get(number, 0)
+        found_tokens += [Token("sign", "(", each.at)] * opening.get(number, 0)
+        found_tokens.append(each)
+    return found_tokens
+
+
+def _templates_in(tokens: list[Token]) -> set[str]:
+    """The names of the templates that a text defines."""
+    found: set[str] = set()
+    for number, each in enumerate(tokens):
+        if each.text != "template":
+            continue
+        at, depth = number + 1, 0
+        while at < len(tokens):
+            depth += (tokens[at].text == "<") - (tokens[at].text == ">") - 2 * (tokens[at].text == ">>")
+            at += 1
+            if depth <= 0:
+                break
+        while at + 1 < len(tokens) and tokens[at].text not in (";", "{"):
+            one, following = tokens[at], tokens[at + 1].text
+            if one.kind == "name" and (following == "(" or tokens[at - 1].text in ("struct", "using", "class")):
+                found.add(one.text)
+                break
+            at += 1
+    return found
 
 
 class _Reader:
@@ -490,6 +584,7 @@ class _Reader:
         self.tokens = tokens
         self.names = names
         self.text = _Text([], "", "")
+        self.templates = {*TEMPLATES, *CASTS, *_templates_in(tokens), *names.templates()}
         self._is_in_function = False
         self._struct: str | None = None
 
@@ -543,7 +638,13 @@ class _Reader:
         return len(self.source.text)
 
     def _parsed(self, tokens: list[Token], before: str, after: str) -> Any:
-        self.text = _Text(tokens, before, after)
+        depth = 0
+        for each in tokens:
+            if each.kind == "sign" and each.text in "()[]{}":
+                depth += 1 if each.text in "([{" else -1
+                if depth > MOST_NESTED:
+                    raise self.source.error("is nested too deeply; use local variables for parts of it")
+        self.text = _Text(tokens, before, after, self.templates)
         root = _parser().parse(self.text.text.encode()).root_node
         if root.has_error:
             self._refuse(root)
@@ -564,13 +665,17 @@ class _Reader:
                     raise self.source.error(f"a closing {what} without its opening one: C cannot be read", each.at)
                 opened.pop()
         number = self.text.token(node.start_byte)
+        real = [each for each in self.text.tokens if each.at < len(self.source.text)]
+        if self.text.token(node.end_byte) >= len(real) and real and real[-1].text not in (";", "}", ")", "]"):
+            number = len(self.text.tokens)
         if opened or number >= len(self.text.tokens) or self.text.tokens[number].at >= len(self.source.text):
             if len(self.text.tokens) > 2000:
                 raise self.source.error("is not complete C, or nested too deeply; use local variables for parts of it")
-            which = f"; {opened[-1].text!r} of line {self.source.text.count(chr(10), 0, opened[-1].at) + 1} is open"
-            raise self.source.error(
-                f"is not complete C{which if opened else '; an operand or a bracket is missing'}", len(self.source.text)
-            )
+            which = "an operand or a bracket is missing"
+            if opened:
+                line = self.source.text.count("\n", 0, opened[-1].at) + 1
+                which = f"{opened[-1].text!r} of line {line} is open"
+            raise self.source.error(f"is not complete C; {which}", len(self.source.text))
         token = self.text.tokens[number]
         remedy = "check the syntax"
         if _PYTHON.search(self.source.text):
@@ -795,18 +900,12 @@ class _Reader:
             if isinstance(each, str) or each is None:
                 found.append(each)
             elif each.type == "binary_expression":
-                op = each.child_by_field_name("operator").type
+                op = self._token(each.child_by_field_name("operator")).text
                 stack += [each.child_by_field_name("right"), _WORDS.get(op, op), each.child_by_field_name("left")]
             elif self._is_no_cast(each):
                 value = each.child_by_field_name("value")
                 stack += [value.child_by_field_name("argument"), value.child_by_field_name("operator").type]
                 found.append(each.child_by_field_name("type"))
-            elif self._is_no_template(each):
-                function = each.child_by_field_name("function")
-                args = function.child_by_field_name("arguments").named_children
-                if len(args) != 1:
-                    self.fail(each, "write parentheses around comparisons that stand between commas")
-                stack += [each.child_by_field_name("arguments"), ">", args[0], "<", function.child_by_field_name("name")]
             else:
                 found.append(each)
         return found
@@ -823,19 +922,6 @@ class _Reader:
             value.child_by_field_name("operator").type in ("+", "-", "*", "&")
         )
 
-    def _is_no_template(self, node: Any) -> bool:
-        """Whether ``a < b > (c)`` was read as a call, though ``a`` is no template."""
-        function = node.child_by_field_name("function") if node.type == "call_expression" else None
-        if function is None or function.type != "template_function":
-            return False
-        name = function.child_by_field_name("name").text.decode()
-        if name in CASTS or self.names.find(name) in ("template", "function"):
-            return False
-        args = function.child_by_field_name("arguments").named_children
-        given = node.child_by_field_name("arguments").named_children
-        is_types = all(each.type == "type_descriptor" and self._is_type(each.children[0]) for each in args)
-        return len(given) == 1 and not is_types
-
     def _operand(self, node: Any) -> Any:
         """An operand of a chain; the type in brackets of a cast that was read as an operator."""
         if node.type == "parenthesized_expression":
@@ -847,8 +933,6 @@ class _Reader:
             if node.child_count != 1 or child.type != "type_identifier":
                 self._unknown(node)
             return self._name(child)
-        elif node.type == "argument_list":
-            (node,) = node.named_children
         return self._expr(node)
 
     def _named_type(self, node: Any) -> TypeName:
@@ -868,6 +952,10 @@ class _Reader:
         def operand() -> Any:
             nonlocal place
             found = self._operand(chain[place])
+            if isinstance(found, Name) and place and chain[place - 1] == "<" and self.names.find(found.name) == "type":
+                name = self._operand(chain[place - 2])
+                shown = name.name if isinstance(name, Name) else "of this name"
+                raise self.source.error(f"the preamble has no template {shown}<>", name.at, name.width)
             place += 1
             if not isinstance(found, TypeName):
                 return found
@@ -935,7 +1023,7 @@ class _Reader:
 
     def _is_known(self, name: TypeName) -> bool:
         first, args = name.parts[0]
-        return self.names.find(first) == ("type" if args is None else "template") or " " in first
+        return self.names.find(first) in ("type", "template") or " " in first
 
     def _compound(self, node: Any) -> Any:
         """``T{a, b}`` and ``(T){a, b}``."""
@@ -949,7 +1037,7 @@ class _Reader:
             return SizeOf(self._descriptor(kind), at=self._at(node))
         value = node.child_by_field_name("value")
         inner = value.named_children[0] if value.type == "parenthesized_expression" else value
-        if inner.type in ("identifier", "qualified_identifier") and self._is_type(inner):
+        if inner.type in ("identifier", "qualified_identifier", "template_function") and self._is_type(inner):
             named = self._named_type(inner)
             return SizeOf(Declared(named, at=named.at), at=self._at(node))
         return SizeOf(self._expr(value), at=self._at(node))
@@ -961,13 +1049,13 @@ class _Reader:
             node.type == "update_expression"
             and node.child_by_field_name("operator").start_byte > node.child_by_field_name("argument").start_byte
         ):
-            if node.type == "call_expression" and (self._is_head(node) or self._is_no_template(node)):
+            if node.type == "call_expression" and self._is_head(node):
                 break
             chain.append(node)
             inner = node.child_by_field_name("function" if node.type == "call_expression" else "argument")
             node = inner
         cast: TypeName | None = None
-        if node.type == "call_expression" and not self._is_no_template(node):
+        if node.type == "call_expression":
             function = node.child_by_field_name("function")
             if function.type == "parenthesized_expression":
                 cast = self._named_type(function.named_children[0])
@@ -977,10 +1065,6 @@ class _Reader:
                 found = args[0] if len(args) == 1 else Comma(tuple(args), at=self._at(node))
             else:
                 found = self._construct(node, function)
-        elif node.type == "call_expression":
-            if chain:
-                self.fail(node, f"the preamble has no template {node.text.decode().partition('<')[0].strip()}<>")
-            return self._binary(node)
         else:
             found = self._expr(node)
         for each in reversed(chain):
@@ -1266,6 +1350,8 @@ class _Reader:
             "identifier", "field_identifier", "type_identifier", "operator_name", "primitive_type", "template_function",
             "qualified_identifier",
         ):  # fmt: skip
+            if node.type == "destructor_name":
+                self.fail(node, "a destructor is not supported; write it outside of it")
             if node.type == "pointer_declarator":
                 kind.pointers += 1
             elif node.type == "reference_declarator":
@@ -1309,8 +1395,8 @@ class _Reader:
             name = name_node.text.decode()
             if function is not None:
                 self.fail(each, f"{name!r} is a type of functions, which a snippet has not")
-            if name in TYPES and name in C_TYPES and kind.base.parts == ((name, None),):
-                continue
+            if kind.base.parts == ((name, None),) and not kind.pointers and not kind.extents:
+                continue  # typedef struct P { ... } P
             self._declare(name, "type")
             found.append(Alias(name, kind, at=self._at(each), width=len(name)))
         return [*before, *found]
@@ -1579,6 +1665,10 @@ class _Reader:
                         "function outside of it",
                     )  # fmt: skip
                 return
+            for name, value in function.sets:
+                if name not in {struct.name, *(each.name for each in struct.members)}:
+                    text = self.source.text[value.at :].partition(")")[0]
+                    raise self.source.error(f"struct {struct.name}: '{text})' sets no member", value.at)
             struct.constructors.append(function)
             return
         if function.returns is None:

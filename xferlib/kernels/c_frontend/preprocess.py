@@ -17,7 +17,7 @@ from xferlib.errors import KernelSyntaxError
 from xferlib.kernels.frontends.signature import check_length
 from xferlib.kernels.frontends.source_lines import caret
 
-MOST_TOKENS = 1 << 15
+MOST_TOKENS = 1 << 16
 """Limit of the tokens of a text with its macros replaced."""
 MOST_REPLACED = 1 << 17
 """Limit of the tokens that the replacement of macros looks at."""

@@ -397,11 +397,13 @@ def cells_of(place: Any) -> Iterator[Cell]:
 class Scope:
     """The names of a block; what it does not know, the block around it may."""
 
-    __slots__ = ("names", "outer")
+    __slots__ = ("is_users", "names", "outer")
 
-    def __init__(self, outer: Scope | None = None) -> None:
+    def __init__(self, outer: Scope | None = None, *, is_users: bool = True) -> None:
         self.names: dict[str, Any] = {}
         self.outer = outer
+        self.is_users = is_users
+        """Whether a user has given its names."""
 
     def find(self, name: str) -> Any:
         """What a name stands for; None if it is not known."""
@@ -417,8 +419,9 @@ class Scope:
         """The names of variables that a user has given, for messages."""
         found: set[str] = set()
         scope: Scope | None = self
-        while scope is not None and scope.outer is not None:
-            found.update(name for name, each in scope.names.items() if is_variable(each))
+        while scope is not None:
+            if scope.is_users:
+                found.update(name for name, each in scope.names.items() if is_variable(each))
             scope = scope.outer
         return sorted(found)
 
@@ -509,7 +512,7 @@ class Truth:
 
     _MOST = 1 << 12
     """Limit of the nodes of all diagrams; beyond it nothing more is known."""
-    _MOST_ATOMS = 200
+    _MOST_ATOMS = 64
 
     def __init__(self) -> None:
         self._nodes: dict[tuple[int, int, int], int] = {}
@@ -734,6 +737,8 @@ class Memory:
         if isinstance(place, Cell):
             return self._load_cell(place, is_whole=is_whole)
         if isinstance(place, ReadOnly):
+            if isinstance(plain(place), (Array, Row, Raw)):
+                return self.decayed(place)
             return self.load(place.object, is_whole=is_whole)
         if isinstance(place, Constant):
             return place.value

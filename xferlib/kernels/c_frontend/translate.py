@@ -65,6 +65,7 @@ from xferlib.kernels.c_frontend.scope import (
     Touched,
     cells_of,
     is_variable,
+    leaves,
     plain,
 )
 from xferlib.kernels.ir import loops
@@ -101,13 +102,11 @@ from xferlib.kernels.ir.types import C_TYPES, c_common, c_promoted
 if TYPE_CHECKING:
     from xferlib.kernels.c_frontend.calls import Calls
 
-MOST_WORK = 1 << 16
-"""Limit of expressions, statements and copies of them that are translated for one snippet, calls included."""
-MOST_NODES = 1 << 18
-"""Limit of the nodes that are made for one snippet."""
+MOST_WORK = 1 << 17
+"""Limit of what is done for one snippet, calls included: expressions translated, nodes made, cells copied."""
 MOST_TURNS = 4096
 """Limit of the turns that one loop is written out with."""
-MOST_WRITTEN_OUT = 1 << 13
+MOST_WRITTEN_OUT = 1 << 16
 """Limit of the work for one loop that is written out."""
 TOO_LONG = "the loops and functions written out have more than"
 
@@ -135,12 +134,12 @@ class UnrolledError(Exception):
 class Work:
     """What has been translated, for all attempts at one program."""
 
-    most: int = 0
     done: int = 0
 
-    def count(self, more: int) -> None:
+    def count(self, more: int, nodes: int) -> None:
+        """Count a step; ``nodes`` is how many there are now."""
         self.done += more
-        if self.done > (self.most or MOST_WORK):
+        if self.done + nodes > MOST_WORK:
             raise TooLongError
 
 
@@ -231,7 +230,7 @@ class Frame:
 
 
 def _root() -> Scope:
-    found = Scope()
+    found = Scope(is_users=False)
     found.names.update({name: Number(*each) for name, each in NAMED.items()})
     found.names.update(C_TYPES)
     found.names.update(VECTORS)
@@ -260,7 +259,7 @@ class Translator:
         self.zero_index = b.const(0, INT64)
         self.number = b.index()
         """The value of ``i``."""
-        self.globals = Scope(Scope(_ROOT))
+        self.globals = Scope(Scope(_ROOT, is_users=False))
         assert self.globals.outer is not None
         self.globals.outer.names.update(types)
         self.frame = Frame(preamble.source, self.globals, Jump("return"))
@@ -270,14 +269,11 @@ class Translator:
         self._end = Jump("return")
         self._next = Jump("continue")
         self._safely(lambda: self._define(preamble))
-        self._kernel = Scope(self.globals)
-        self._kernel.outer = self.globals
+        self._kernel = Scope(self.globals, is_users=False)
         self.frame = Frame(preamble.source, self._kernel, self._end)
 
     def _count(self, more: int) -> None:
-        self.work.count(more)
-        if len(self.b._nodes) > MOST_NODES:
-            raise TooLongError
+        self.work.count(more, self.b.size_of_program)
 
     # --- entries
     def declare_kernel(self, layouts: Mapping[str, tuple[Node, bool]]) -> None:
@@ -323,7 +319,7 @@ class Translator:
     def result(self, snippet: parse.Snippet, dtype: Any) -> Any:
         """The value of a snippet that is one expression, as one of this type."""
         self.frame.source = snippet.source
-        return self._safely(lambda: self.converted(snippet.statements[0].value, dtype))
+        return self._safely(lambda: self.converted(snippet.statements[0].value, self.own_type(dtype)))
 
     def type_named(self, name: str) -> Any:
         """The type of a name as a user gives it, a dtype or a `StructType`; None if there is none."""
@@ -332,6 +328,17 @@ class Translator:
             return self.named_type(text.statements[0].variables[0].type.base)
         except (KernelSyntaxError, KernelTypeError):  # no name of a type
             return None
+
+    def own_type(self, kind: Any) -> Any:
+        """This program's own type for one of another program with the same preamble."""
+        if not isinstance(kind, StructType) or kind.definition is None:
+            return kind
+        template = self.globals.names[kind.definition.name]
+        return self.instance(kind.definition, template, tuple(map(self.own_type, kind.args)))
+
+    def own_value(self, value: Any) -> Any:
+        """A value of another program's type as one of this program's."""
+        return self.own_type(value.dtype).of(iter(leaves(value))) if isinstance(value, StructValue) else value
 
     def stores(self) -> list[Store]:
         return self.memory.stores()
@@ -342,9 +349,8 @@ class Translator:
         except RecursionError:
             raise self.frame.source.error("is nested too deeply; use local variables for parts of it") from None
         except TooLongError:
-            most = self.work.most or MOST_WORK
             raise self.frame.source.error(
-                f"{TOO_LONG} {most} expressions; take fewer turns and calls, or use raw_module"
+                f"{TOO_LONG} {MOST_WORK} expressions; take fewer turns and calls, or use raw_module"
             ) from None
         except RefusedError as problem:
             raise self.frame.source.error(str(problem), kind=problem.kind) from None
@@ -1387,10 +1393,7 @@ class Translator:
             _, before, after = self._updated(node.expr, lambda value: self._moved(node, op.lstrip("p")[0], value, count))
             return before if op.startswith("p") else after
         if op == "&":
-            place = self.place(node.expr)
-            if isinstance(plain(place), Own):
-                self.fail(node.expr, f"{_shown(node.expr)!r} is an array, which is a pointer already")
-            return self.memory.address(place)
+            return self._address(node.expr)
         if self.calls.operator(op) is not None:
             argument = self.calls.argument(node.expr)
             if (found := self.calls.overloaded(node, op, [argument])) is not None:
@@ -1401,6 +1404,24 @@ class Translator:
         if op == "*":
             return self.memory.load(self.place(node))
         return self._signed(node, op, self.value_of_number(node.expr))
+
+    def _address(self, node: Any) -> Pointer:
+        """``&x``; of an element it is a pointer that may move along the array."""
+        if isinstance(node, parse.Index) and not self._is_layout(node.array):
+            array, index = self._indexed(node)
+            if isinstance(plain(array), (Raw, Pointer, PointerVariable)) or (
+                isinstance(plain(array), (Array, Row)) and len(array.dtype.extents) == 1
+            ):
+                pointer = array if isinstance(array, Pointer) else self.memory.load(array)
+                return self.memory.moved(pointer, index, _shown(node))
+            if isinstance(plain(array), (Array, Row)):
+                self.fail(node, "a pointer to a row of an array is not supported; write the address of an element")
+        if isinstance(node, parse.Unary) and node.op == "*" and not isinstance(node.expr, parse.This):
+            return self.pointer(node.expr)
+        place = self.place(node)
+        if isinstance(plain(place), (Array, Row, Raw, Own)):
+            self.fail(node, f"{_shown(node)!r} is an array, which is a pointer already")
+        return self.memory.address(place)
 
     def _outcome(self, found: tuple[Any, bool]) -> Any:
         """The value of what a call gave."""
@@ -1744,11 +1765,14 @@ class Translator:
         if self._is_layout(node.array):
             entry = self._layout_entry(node.array, self.index(node.index))
             return Constant(entry)
-        array: Any
-        if self.is_place(node.array):
-            array = self.place(node.array)
-        else:
-            array = self.pointer(node.array)
+        array, index = self._indexed(node)
+        if isinstance(plain(array), Own):
+            return plain(array).cell
+        return memory.element(array, index, _shown(node.array))
+
+    def _indexed(self, node: parse.Index) -> tuple[Any, Node]:
+        """The array of an element, and the index."""
+        array: Any = self.place(node.array) if self.is_place(node.array) else self.pointer(node.array)
         inner = plain(array)
         if isinstance(inner, Own):
             index = self.index(node.index)
@@ -1756,14 +1780,12 @@ class Translator:
                 self.fail(
                     node, f"{inner.name!r} is indexed by i alone here; an index that is computed needs another parameter"
                 )
-            return inner.cell
+            return array, index
         if isinstance(inner, Raw) and (listed := self._coordinates(node.index)) is not None:
-            index = self._by_coordinates(inner.param, listed)
-        elif isinstance(node.index, parse.Listed):
+            return array, self._by_coordinates(inner.param, listed)
+        if isinstance(node.index, parse.Listed):
             self.fail(node.index, "a list of indices is for arrays of the call")
-        else:
-            index = self.index(node.index)
-        return memory.element(array, index, _shown(node.array))
+        return array, self.index(node.index)
 
     def index(self, node: Any) -> Node:
         index = self.value_of_number(node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from xferlib.kernels.c_frontend import parse
@@ -20,26 +20,39 @@ def may_be_numbers(inputs: Sequence[CParam], text: str) -> frozenset[int]:
 def indexed_otherwise(statements: Iterable[Any]) -> frozenset[str]:
     """The names of arrays that are used by more than ``x[i]``, with the element's number ``i``.
 
-    Any use counts where ``i`` is a variable of the text, or one that the text assigns to.
+    A local variable ``i`` does not count as that number, nor does ``i`` in a text that assigns to it.
     """
-    roots = list(statements)
-    nodes = list(parse.walk(*roots))
-    is_changed = any(_changes_i(each) for each in nodes)
+    nodes = list(_with_own_i(statements))
+    is_changed = any(is_number and _changes_i(each) for each, is_number in nodes)
     own: set[int] = set()
-    for each in nodes:
-        is_own = isinstance(each, parse.Index) and isinstance(each.index, parse.Name) and each.index.name == "i"
-        if is_own and not is_changed:
-            own.add(id(each.array))
+    for each, is_number in nodes:
+        if isinstance(each, parse.Index) and isinstance(each.index, parse.Name) and each.index.name == "i":
+            if is_number and not is_changed:
+                own.add(id(each.array))
         elif isinstance(each, parse.Member):  # x.size()
             own.add(id(each.owner))
-    return frozenset(each.name for each in nodes if isinstance(each, parse.Name) and id(each) not in own)
+    return frozenset(each.name for each, _ in nodes if isinstance(each, parse.Name) and id(each) not in own)
+
+
+def _with_own_i(statements: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
+    """All nodes, each with whether ``i`` is the element's number there."""
+    levels: list[tuple[Iterator[Any], list[bool]]] = [(iter(list(statements)), [True])]
+    while levels:  # a tree may be deeper than Python's stack
+        nodes, known = levels[-1]
+        node = next(nodes, None)
+        if node is None:
+            levels.pop()
+            continue
+        yield node, known[0]
+        is_block = isinstance(node, (parse.Block, parse.Loop, parse.If, parse.Switch))
+        levels.append((iter(list(parse.children(node))), list(known) if is_block else known))
+        if isinstance(node, parse.Variable) and node.name == "i":
+            known[0] = False
 
 
 def _changes_i(node: Any) -> bool:
-    """Whether a node declares another ``i``, or assigns to it."""
+    """Whether a node assigns to ``i``."""
     target: Any = None
-    if isinstance(node, parse.Variable):
-        return node.name == "i"
     if isinstance(node, parse.Assignment):
         target = node.target
     elif isinstance(node, parse.Unary) and node.op in ("++", "--", "p++", "p--", "&"):

@@ -108,74 +108,6 @@ class SnippetReduction:
         found.declare_kernel({} if has_sizes else {"_ind": (b.size(), True)})
         return found
 
-    def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec: ...
-
-
-class SnippetReduction:
-    """A reduction defined as CuPy's and PyCUDA's ReductionKernel are: by C expressions over ``a`` and ``b``."""
-
-    def __init__(
-        self,
-        in_params: str,
-        out_params: str | None,
-        *,
-        map_expr: str,
-        reduce_expr: str,
-        post_map_expr: str | None,
-        identity: str | None,
-        dtype: Any,
-        name: str,
-        math: str,
-        preamble: str = "",
-        macros: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        self.name = signature.check_name(name, "kernel name")
-        self.math = math
-        self._made_from = functools.partial(
-            SnippetReduction, in_params, out_params, map_expr=map_expr, reduce_expr=reduce_expr,
-            post_map_expr=post_map_expr, identity=identity, dtype=dtype, name=name, math=math, preamble=preamble,
-            macros=dict(macros),
-        )  # fmt: skip
-        self._inputs = signature.parse(in_params, "in_params")
-        self._outputs = signature.parse(out_params or "", "out_params")
-        self.names = tuple(param.name for param in (*self._inputs, *self._outputs))
-        self.inputs = len(self._inputs)
-        check_names(name, self.names)
-        told = {param.generic for param in self._inputs}
-        self.open_outputs = frozenset(
-            n for n, each in enumerate(self._outputs) if each.generic and each.generic not in told
-        )
-        """The outputs whose types no input tells, so that a given output must."""
-        self._dtype = dtype
-        if (raw := next((each for each in self._outputs if each.is_raw), None)) is not None:
-            raise KernelSyntaxError(f"{name}: output {raw.name!r} is raw, but a reduction has one result; drop 'raw'")
-        if not self._outputs and dtype is None:
-            raise KernelSyntaxError(f"{name}: without out_params, dtype= must say what the result is")
-        if post_map_expr is None and len(self._outputs) == 1:
-            post_map_expr = f"{self._outputs[0].name} = a"
-        if self._outputs and not post_map_expr:
-            raise KernelSyntaxError(f"{name}: post_map_expr must assign the outputs, for instance 'y = a'")
-        generics = frozenset(param.generic for param in (*self._inputs, *self._outputs) if param.generic)
-        self._preamble = parse.read_preamble(preamble, generics, preprocess.defined_by(macros))
-        self._map = self._expression(map_expr, "map_expr")
-        free = indexed_otherwise(self._map.statements)
-        self._free = frozenset(
-            each.name for each in self._inputs if each.is_raw or (each.is_pointer and each.name in free)
-        )
-        self._reduce = self._expression(reduce_expr, "reduce_expr")
-        self._post = parse.read_snippet(post_map_expr or "", "post_map_expr", self._preamble)
-        self._post_names = names_in(*self._post.statements)
-        self._identity = self._expression(identity, "identity") if identity is not None else None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self._made_from, ()
-
-    def _text(self, source: str, generics: frozenset[str], what: str) -> SnippetText:
-        preamble = self._preamble
-        text = SnippetText(source, generics, what, preamble.macros, preamble.aliases, frozenset(preamble.structs))
-        text.statements  # noqa: B018 - raises the error of its syntax
-        return text
-
     def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec:
         """The programs for inputs, and given outputs, of these dtypes."""
         declared = (*self._inputs, *self._outputs)
@@ -262,7 +194,7 @@ class SnippetReduction:
 
     def check(self) -> None:
         """Raise the error that every call would raise."""
-        check_definition(self._inputs, self._outputs, self.specialize, self._map.source)
+        check_definition(self._inputs, self._outputs, self.specialize, self._map.source.text)
 
     def _is_free(self, number: int, scalars: frozenset[int]) -> bool:
         """Whether input ``number`` is an array that the map indexes by anything but the element's number."""
@@ -358,7 +290,7 @@ def _whole(accumulator: Any) -> Any:
 def _bind(translator: Translator, name: str, value: Any) -> None:
     """Declare a name for a value."""
     if isinstance(value, StructValue):
-        translator.bind(name, ReadOnly(translator.memory.temporary(value)))
+        translator.bind(name, ReadOnly(translator.memory.temporary(translator.own_value(value))))
     else:
         translator.bind(name, Constant(value))
 

@@ -153,6 +153,11 @@ class Builder:
         """The identities of the nodes made so far."""
         return set(map(id, self._nodes.values()))
 
+    @property
+    def size_of_program(self) -> int:
+        """How many nodes have been made so far."""
+        return len(self._nodes)
+
     # --- leaves
     def const(self, value: Any, dtype: DType) -> Node:
         """``value`` converted as the dtype's constructor does; integers must be in range."""
