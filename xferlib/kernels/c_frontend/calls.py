@@ -689,7 +689,7 @@ class Calls:
         if not declared.is_const:
             what = f"a reference to {kind} cannot lead to {given.kind}; convert"
             if given.place is None:
-                what = f"argument {param.name!r} is a value, and must be a variable, which the function may write"
+                what = f"reference {param.name!r} may change what it leads to, and is given a value; pass a variable"
             t.fail(node, what, KernelTypeError)
         return ReadOnly(t.memory.temporary(self._as_value(node, scope, function, param, given)))
 

@@ -700,6 +700,8 @@ class _Reader:
     def _word(self, node: Any) -> str:
         """The text of a name."""
         text: str = node.text.decode()
+        if text in ("true", "false", "this", "nullptr"):
+            self.fail(node, f"{text!r} is a value of C++; choose another name")
         if text in KEYWORDS:
             self.fail(node, f"{text!r} is a word of C++ and no name here; C cannot be read before it")
         if "$" in text:
@@ -1211,8 +1213,6 @@ class _Reader:
             statements = tuple(one for other in inner for one in self._statement(other))
             value_of = None if label is None else self._expr(label)
             found.append(Case(value_of, statements, at=self._at(each)))
-        if has((Case,), *(statement for each in found for statement in each.statements if not isinstance(statement, Switch))):
-            self.fail(node, "a case within a block of another case is not supported")
         return Switch(value, tuple(found), at=self._at(node))
 
     # --- declarations

@@ -811,12 +811,15 @@ class Memory:
     def select(self, condition: Node, yes: Value, no: Value) -> Value:
         """``condition ? yes : no`` of values of one type."""
         if isinstance(yes, Pointer) or isinstance(no, Pointer):
-            if not isinstance(yes, Pointer) or not isinstance(no, Pointer) or yes.base is not no.base:
-                raise RefusedError("a choice between pointers to different variables is not supported; choose the values")
-            if yes.index is None or no.index is None:
-                return yes
-            index = self.b.select(condition, yes.index, no.index)
-            return Pointer(yes.base, index, yes.dtype, yes.is_const or no.is_const)
+            if not isinstance(yes, Pointer) or not isinstance(no, Pointer) or yes.dtype != no.dtype:
+                raise RefusedError("a choice between a pointer and something else is not supported; choose the values")
+            base = yes.base
+            if yes.base is not no.base:
+                base = Either(((condition, yes.base), (self.b.op("not", condition), no.base)), yes.dtype)
+            if (yes.index is None) != (no.index is None):
+                raise RefusedError("a choice between an array and a variable is not supported; choose the values")
+            index = None if yes.index is None or no.index is None else self.b.select(condition, yes.index, no.index)
+            return Pointer(base, index, yes.dtype, yes.is_const or no.is_const)
         if isinstance(yes, StructValue):
             return StructValue(
                 yes.dtype, {name: self.select(condition, each, no.members[name]) for name, each in yes.members.items()}
@@ -967,6 +970,12 @@ class Memory:
             found = base
         elif isinstance(base, Array):
             found = self._of_array(base, moved.index, (len(base.elements),))
+        elif isinstance(base, Either):
+            choices = tuple(
+                (condition, self._behind(Pointer(each, moved.index, moved.dtype), self.b.const(0, INT64), name))
+                for condition, each in base.choices
+            )
+            found = Either(choices, moved.dtype)
         else:
             found = self.element(base, moved.index, name)
         if isinstance(moved.dtype, np.dtype) and found.dtype != moved.dtype:
@@ -992,7 +1001,9 @@ class Memory:
             return pointer
         if pointer.index is None:
             raise RefusedError(f"{name!r} points to a single number; only its element 0 exists")
-        index = self.b.op("add", pointer.index, self.b.cast(count, INT64))
+        index = self.b.cast(count, INT64)
+        if self.constant(pointer.index) != 0:
+            index = self.b.op("add", pointer.index, index)
         return Pointer(pointer.base, index, pointer.dtype, pointer.is_const)
 
     def parts(self, pointer: Pointer) -> Pointer:

@@ -372,6 +372,7 @@ class Translator:
             elif isinstance(each, parse.Struct):
                 self._struct(each)
             elif isinstance(each, parse.Alias):
+                self._refuse_another(each, self.globals.names.get(each.name))
                 self.globals.names[each.name] = NamedType(each, self.globals, preamble.source)
         for each in preamble.definitions:
             if isinstance(each, (parse.Enumeration, parse.Declaration)):
@@ -639,13 +640,23 @@ class Translator:
             self._effect(node.value)
         self.memory.jump(frame.end)
 
+    def _refuse_another(self, node: parse.Alias, earlier: Any) -> None:
+        """Refuse a second meaning of a type's name in one block."""
+        if isinstance(earlier, NamedType) and str(earlier.alias.type) != str(node.type):
+            self.fail(node, f"{node.name!r} means {earlier.alias.type} and {node.type}; choose another name")
+
     def _alias(self, node: parse.Alias) -> None:
+        earlier = self.frame.scope.names.get(node.name)
+        if earlier is not None and not node.types and earlier != self.declared_type(node.type):
+            self.fail(node, f"{node.name!r} is declared already; choose another name")
         if node.types:
             self.frame.scope.names[node.name] = NamedType(node, self.frame.scope, self.frame.source)
         else:
             self.frame.scope.names[node.name] = self.declared_type(node.type)
 
     def _struct(self, node: parse.Struct) -> None:
+        if isinstance(self.frame.scope.names.get(node.name), Template):
+            self.fail(node, f"struct {node.name} is defined twice; choose another name")
         self.calls.note_struct(node)
         self.frame.scope.names[node.name] = Template(node, self.frame.scope)
 
@@ -692,15 +703,23 @@ class Translator:
             self.fail(node, f"{name!r} is declared already; choose another name")
         if node.is_static and frame.scope is not self.globals and not kind.is_const:
             self.fail(
-                node, f"{name!r} is static, and would live on between elements, which run in no order; write 'static "
-                "const' for a constant, or use an array",
+                node, f"static variable {name!r} is not supported: it would live on between elements, which run in no "
+                "order; write 'static const' for a constant, or use an array",
             )  # fmt: skip
         if kind.is_reference:
-            frame.scope.names[name] = self._reference(node)
+            found = self._reference(node)
         elif kind.base.name == "auto":
-            frame.scope.names[name] = self._auto(node)
+            found = self._auto(node)
         else:
-            frame.scope.names[name] = self._variable(node)
+            found = self._variable(node)
+        if node.is_static and frame.scope is not self.globals:
+            values = [self.memory.state.cells.get(cell) for cell in cells_of(found)]
+            if any(slot is not None and self.memory.constant(slot.value) is None for slot in values):
+                self.fail(
+                    node, f"static {name!r} keeps the value of its first run in C++, and elements run in no order; drop "
+                    "'static'",
+                )  # fmt: skip
+        frame.scope.names[name] = found
 
     def _variable(self, node: parse.Variable) -> Any:
         name, declared = node.name, node.type
@@ -828,7 +847,7 @@ class Translator:
         else:
             value = self.value(expr)
         if not declared.is_const:
-            self.fail(node, "a reference that may be written leads to a variable, and a value is given; declare it const")
+            self.fail(node, f"reference {_shown_name(node)} leads to no variable; declare it const, or give it one")
         if kind is not None:
             value = self.cast_value(node, value, kind)
         return ReadOnly(self.memory.temporary(value))
@@ -1137,6 +1156,14 @@ class Translator:
                 variables.append((written, flag, slot.written))
         no = b.const(False, BOOL)
         jumps = list(memory.state.jumps.items())
+        implied = {
+            cell: [
+                number for number, (_, condition) in enumerate(jumps)
+                if memory.always(b.op("or", b.op("not", condition), memory.state.cells[cell].written))
+            ]
+            for cell, _, _, _, flag in slots if flag is not None
+        }  # fmt: skip
+        """The jumps with which a cell is certainly written."""
         for number, (_, condition) in enumerate(jumps):
             variables.append((no, loops.leaf(b, (*key, "jump", number), no), condition))
         inside, memory.touched = memory.touched, dict(outside.touched)
@@ -1149,19 +1176,20 @@ class Translator:
         self._touch(arrays, inside, made)
         memory.path, memory.state = outside.path, outside.state
         last = iter(values)
-        for cell, _, _, _, flag in slots:
-            value = next(last)
-            memory.state.cells.pop(cell, None)
-            memory.state.cells[cell] = Contents(value, memory.true if flag is None else next(last))
+        ended = [(cell, next(last), None if flag is None else next(last)) for cell, _, _, _, flag in slots]
         is_endless = self._is_endless(node) and not any(
             isinstance(each, parse.Jump) and each.kind == "break" for each in parse.walk(node.body)
         )
-        for jump, _ in jumps:
-            found = next(last)
+        left = [memory.true if is_endless and len(jumps) == 1 else next(last) for _ in jumps]
+        for (jump, _), condition in zip(jumps, left, strict=True):
             earlier = memory.state.jumps.get(jump)
-            if is_endless and len(jumps) == 1:
-                found = memory.true  # nothing else leaves the loop
-            memory.state.jumps[jump] = found if earlier is None else b.op("or", found, earlier)
+            memory.state.jumps[jump] = condition if earlier is None else b.op("or", condition, earlier)
+        for cell, value, flag in ended:
+            written = memory.true if flag is None else flag
+            for number in implied.get(cell, ()):
+                written = memory.true if left[number] is memory.true else b.op("or", left[number], written)
+            memory.state.cells.pop(cell, None)
+            memory.state.cells[cell] = Contents(value, written)
         return []
 
     def _changed(self, entered: State, outside: Snapshot, mark: int, carried: list[Cell]) -> list[Cell]:
@@ -1735,7 +1763,15 @@ class Translator:
             self.fail(node, "?: chooses between variables, and must change none")
         yes, no = self.place(node.yes), self.place(node.no)
         one, other = self.type_at(yes), self.type_at(no)
-        if one != other or isinstance(one, (PointerType, ArrayType)):
+        if isinstance(one, np.dtype) and isinstance(other, np.dtype) and one != other:  # then it is a value
+            dtype = c_common(one, other)
+            with self.memory.guard(condition):
+                value = self.b.cast(self.memory.load(yes), dtype)
+            with self.memory.guard(self.b.op("not", condition)):
+                return Constant(self.b.select(condition, value, self.b.cast(self.memory.load(no), dtype)))
+        if isinstance(one, (PointerType, ArrayType)) and isinstance(other, (PointerType, ArrayType)):
+            return self.memory.temporary(self.memory.select(condition, self.memory.load(yes), self.memory.load(no)))
+        if one != other:
             self.fail(node, f"?: chooses between {one} and {other}; make them one type", KernelTypeError)
         if yes is no:
             return yes
@@ -1936,6 +1972,10 @@ def _owner(target: Any) -> str | None:
             target = target.left
         else:
             return target.name if isinstance(target, parse.Name) else None
+
+
+def _shown_name(node: Any) -> str:
+    return repr(node.name) if getattr(node, "name", None) else "here"
 
 
 def _shown(node: Any) -> str:

@@ -222,12 +222,12 @@ class SnippetReduction:
 
     def _mapped(self, b: Builder, types: dict[str, DType], accumulator: Any) -> Any:
         translator = self._translator(b, types)
-        for number, param in enumerate(self._inputs):
-            _bind_input(translator, number, b.params[number], param.name, needs_index=param.is_pointer)
         # CuPy's numbers of an element: of those reduced together, and of all, which are the same with raw arrays.
         _bind(translator, "_J", b.index())
         if any(each.is_raw for each in b.params):
             _bind(translator, "_j", b.index())
+        for number, param in enumerate(self._inputs):  # which come first
+            _bind_input(translator, number, b.params[number], param.name, needs_index=param.is_pointer)
         return translator.result(self._map, accumulator)
 
     def _value(self, b: Builder, text: Snippet, types: dict[str, DType], dtype: Any, names: dict[str, Any]) -> Any:
