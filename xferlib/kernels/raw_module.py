@@ -25,7 +25,7 @@ from xferlib.errors import (
     shown,
 )
 from xferlib.kernels.engines.cuda import cache
-from xferlib.kernels.frontends.cpp.preprocessor import Preprocessed, preprocessed
+from xferlib.kernels.frontends.raw.preprocessor import Preprocessed, preprocessed
 from xferlib.kernels.frontends.raw import mangled, pieces
 from xferlib.kernels.frontends.raw import source as raw_source
 from xferlib.kernels.frontends.raw.pieces import Piece

@@ -384,7 +384,7 @@ _NOT_SUPPORTED = {
     "class_specifier": "class", "namespace_definition": "a namespace", "linkage_specification": 'extern "C"',
     "throw_statement": "throw", "try_statement": "try", "new_expression": "new", "delete_expression": "delete",
     "kernel_call_expression": "a kernel's launch", "friend_declaration": "friend", "base_class_clause": "a base",
-    "operator_cast": "a conversion operator", "variadic_parameter_declaration": "a parameter of any number",
+    "operator_cast": "a conversion operator", "null": "a null pointer", "variadic_parameter_declaration": "a parameter of any number",
 }  # fmt: skip
 
 
@@ -595,7 +595,7 @@ class _Reader:
 
     def statements(self) -> list[Any]:
         tokens = self.tokens
-        if tokens and tokens[-1].text not in (";", "}"):
+        if tokens and tokens[-1].text != ";":
             tokens = [*tokens, Token("sign", ";", len(self.source.text))]
         self._is_in_function = True
         return self._safely(lambda: self._body(tokens, "void kernel(){ ", "}"))

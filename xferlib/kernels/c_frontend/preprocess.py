@@ -471,6 +471,20 @@ def _unheld() -> int:
     raise ValueError
 
 
+def condition_value(text: str, named: Callable[[str], int | None]) -> int | None:
+    """The value of a condition without macros; None where it is not known, or is none.
+
+    Args:
+        text: The condition.
+        named: The value of a name.
+    """
+    try:
+        found = [each for each in tokens(Source(text, "condition")) if each.kind != "newline"]
+        return _Condition(found, named).value()
+    except (KernelSyntaxError, ValueError, IndexError, ZeroDivisionError, RecursionError):
+        return None
+
+
 class _Condition:
     """Evaluates the tokens of an ``#if``; a value is None where it is not known."""
 

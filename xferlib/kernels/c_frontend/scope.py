@@ -94,6 +94,8 @@ class StructType:
     """The `parse.Struct`; None of CUDA's vectors."""
     scope: Any = None
     """The names that its functions know."""
+    count: int = 0
+    """How many numbers it holds; 0 of CUDA's vectors."""
     kind = "V"
 
     @property
@@ -132,6 +134,7 @@ class ArrayType:
 
     @property
     def count(self) -> int:
+        """How many elements it has."""
         return math.prod(self.extents)
 
     @property
@@ -146,6 +149,13 @@ def _numpy(kind: Any) -> Any:
     if isinstance(kind, ArrayType):
         return np.dtype((_numpy(kind.element), kind.extents))
     return kind.numpy if isinstance(kind, StructType) else kind
+
+
+def count_of(kind: Any) -> int:
+    """How many numbers a type holds."""
+    if isinstance(kind, ArrayType):
+        return count_of(kind.element) * kind.count
+    return (kind.count or len(kind.members)) if isinstance(kind, StructType) else 1
 
 
 def leaf_types(kind: Any) -> list[DType]:
@@ -670,6 +680,7 @@ class Memory:
     raws: dict[int, Raw] = field(default_factory=dict)
     """The array parameters that pointers lead to."""
     true: Node = field(init=False)
+    zero: Node = field(init=False)
     created: list[Cell] = field(default_factory=list)
     """All cells made so far, for `forget`."""
     _truth: Truth = field(default_factory=Truth)
@@ -680,6 +691,7 @@ class Memory:
 
     def __post_init__(self) -> None:
         self.true = self.b.const(True, BOOL)
+        self.zero = self.b.const(0, INT64)
 
     def constant(self, node: Node) -> Any:
         """The value of a node that depends on constants alone; None of any other."""
@@ -705,8 +717,8 @@ class Memory:
         if isinstance(kind, StructType):
             return Record(kind, {each: self.new(each, inner) for each, inner in kind.members})
         if isinstance(kind, ArrayType):
-            if not 0 < len(leaf_types(kind)) <= MOST_ELEMENTS:
-                raise RefusedError(f"{name!r} has {len(leaf_types(kind))} element(s); at most {MOST_ELEMENTS} are possible")
+            if not 0 < count_of(kind) <= MOST_ELEMENTS:
+                raise RefusedError(f"{name!r} has {count_of(kind)} element(s); at most {MOST_ELEMENTS} are possible")
             self.work(kind.count // 8)
             return Array(name, kind, [self.new(f"element {k} of {name}", kind.element) for k in range(kind.count)])
         return self.cell(name, kind)
@@ -766,7 +778,7 @@ class Memory:
         """The pointer to the first element of an array."""
         is_const = isinstance(place, ReadOnly)
         place = plain(place)
-        zero = self.b.const(0, INT64)
+        zero = self.zero
         if isinstance(place, Array):
             return Pointer(place, zero, place.dtype.element, is_const)
         if isinstance(place, Row):
@@ -813,11 +825,14 @@ class Memory:
         if isinstance(yes, Pointer) or isinstance(no, Pointer):
             if not isinstance(yes, Pointer) or not isinstance(no, Pointer) or yes.dtype != no.dtype:
                 raise RefusedError("a choice between a pointer and something else is not supported; choose the values")
+            if (yes.index is None) != (no.index is None):  # an element, which the pointer then cannot leave
+                yes, no = (
+                    each if each.index is None else Pointer(self._behind(each, self.zero, "*"), None, each.dtype)
+                    for each in (yes, no)
+                )
             base = yes.base
             if yes.base is not no.base:
                 base = Either(((condition, yes.base), (self.b.op("not", condition), no.base)), yes.dtype)
-            if (yes.index is None) != (no.index is None):
-                raise RefusedError("a choice between an array and a variable is not supported; choose the values")
             index = None if yes.index is None or no.index is None else self.b.select(condition, yes.index, no.index)
             return Pointer(base, index, yes.dtype, yes.is_const or no.is_const)
         if isinstance(yes, StructValue):
@@ -972,7 +987,7 @@ class Memory:
             found = self._of_array(base, moved.index, (len(base.elements),))
         elif isinstance(base, Either):
             choices = tuple(
-                (condition, self._behind(Pointer(each, moved.index, moved.dtype), self.b.const(0, INT64), name))
+                (condition, self._behind(Pointer(each, moved.index, moved.dtype), self.zero, name))
                 for condition, each in base.choices
             )
             found = Either(choices, moved.dtype)
@@ -990,7 +1005,7 @@ class Memory:
         known = self.constant(self.b.op("and", index, one))
         if known is not None:
             return Part(whole, bool(known), parts.dtype)
-        is_imaginary = self.b.op("ne", self.b.op("and", index, one), self.b.const(0, INT64))
+        is_imaginary = self.b.op("ne", self.b.op("and", index, one), self.zero)
         sides = (Part(whole, True, parts.dtype), Part(whole, False, parts.dtype))
         return Either(((is_imaginary, sides[0]), (self.b.op("not", is_imaginary), sides[1])), parts.dtype)
 
@@ -1009,7 +1024,7 @@ class Memory:
     def parts(self, pointer: Pointer) -> Pointer:
         """A pointer to complex numbers as one to their parts."""
         dtype = part_dtype(pointer.dtype)
-        return Pointer(Parts(pointer, dtype), self.b.const(0, INT64), dtype, pointer.is_const)
+        return Pointer(Parts(pointer, dtype), self.zero, dtype, pointer.is_const)
 
     def address(self, place: Any) -> Pointer:
         """The pointer to an object."""

@@ -64,6 +64,7 @@ from xferlib.kernels.c_frontend.scope import (
     StructValue,
     Touched,
     cells_of,
+    count_of,
     is_variable,
     leaves,
     plain,
@@ -102,11 +103,11 @@ from xferlib.kernels.ir.types import C_TYPES, c_common, c_promoted
 if TYPE_CHECKING:
     from xferlib.kernels.c_frontend.calls import Calls
 
-MOST_WORK = 1 << 17
+MOST_WORK = 100_000
 """Limit of what is done for one snippet, calls included: expressions translated, nodes made, cells copied."""
 MOST_TURNS = 4096
 """Limit of the turns that one loop is written out with."""
-MOST_WRITTEN_OUT = 1 << 16
+MOST_WRITTEN_OUT = 1 << 15
 """Limit of the work for one loop that is written out."""
 TOO_LONG = "the loops and functions written out have more than"
 
@@ -532,7 +533,10 @@ class Translator:
                         "NumPy type name",
                     )  # fmt: skip
                 members.append((each.name, self.declared_type(each.type)))
-        found = StructType(name, tuple(members), given, struct, scope)
+        count = sum(count_of(kind) for _, kind in members)
+        if count > MOST_ELEMENTS:
+            self.fail(struct, f"struct {name} has {count} numbers; at most {MOST_ELEMENTS} are possible")
+        found = StructType(name, tuple(members), given, struct, scope, count)
         template.made[given] = found
         for methods in struct.functions.values():
             for each in methods:
@@ -991,6 +995,11 @@ class Translator:
         memory.end_jump(stop)
         frame.loops = outside
 
+    @property
+    def _spent(self) -> int:
+        """What has been done so far."""
+        return self.work.done + self.b.size_of_program
+
     def _is_endless(self, node: parse.Loop) -> bool:
         """Whether the condition of a loop is plainly true, or there is none."""
         condition = node.condition
@@ -1002,14 +1011,14 @@ class Translator:
         """Write the turns of a loop out; the rest of it runs from where its condition is not known."""
         memory = self.memory
         opened: list[tuple[Node, Branch]] = []
-        begun, turns = self.work.done, 0
+        begun, turns = self._spent, 0
         expected = self._expected(node)
         if expected is not None and expected > MOST_TURNS:
             raise UnrolledError
         goes: bool | None = True
         while (not turns and node.is_late) or (goes := self._goes_on(node.condition)):
             turns += 1
-            if turns > MOST_TURNS or self.work.done - begun > MOST_WRITTEN_OUT:
+            if turns > MOST_TURNS or self._spent - begun > MOST_WRITTEN_OUT:
                 raise UnrolledError
             before = memory.jumped()
             with self._block():
@@ -1025,7 +1034,7 @@ class Translator:
             if node.after is not None:
                 self._effect(node.after)
                 memory.fold()
-            if turns == 1 and expected and (self.work.done - begun) * expected > MOST_WRITTEN_OUT:
+            if turns == 1 and expected and (self._spent - begun) * expected > MOST_WRITTEN_OUT:
                 raise UnrolledError
         if goes is None:
             self._run(node, stop, following, is_late=False)
@@ -1107,9 +1116,11 @@ class Translator:
             for target in targets:
                 name = _owner(target)
                 entity = self.frame.scope.find(name) if name is not None else None
-                if isinstance(entity, PointerVariable) and isinstance(target, parse.Name) and entity.cell is not None:
-                    found[entity.cell] = None
-                    if isinstance(each, parse.Call):
+                if isinstance(entity, PointerVariable):
+                    is_moved = isinstance(target, parse.Name) and not isinstance(each, parse.Call)
+                    if is_moved and entity.cell is not None:
+                        found[entity.cell] = None
+                    elif not is_moved:
                         found.update(dict.fromkeys(cells_of(entity.base)))
                 elif entity is not None and is_variable(entity) and not isinstance(entity, (ReadOnly, Constant)):
                     found.update(dict.fromkeys(cells_of(entity)))
@@ -1760,8 +1771,13 @@ class Translator:
     def _conditional_place(self, node: parse.Conditional) -> Any:
         condition = self.b.truth(self.value_of_number(node.condition))
         if _may_change(node.yes) or _may_change(node.no):
-            self.fail(node, "?: chooses between variables, and must change none")
-        yes, no = self.place(node.yes), self.place(node.no)
+            with self.branch(condition) as ran:
+                yes = self.place(node.yes)
+            with self.branch(self.b.op("not", condition)) as ran_else:
+                no = self.place(node.no)
+            self.memory.merge(condition, ran[0], ran_else[0])
+        else:
+            yes, no = self.place(node.yes), self.place(node.no)
         one, other = self.type_at(yes), self.type_at(no)
         if isinstance(one, np.dtype) and isinstance(other, np.dtype) and one != other:  # then it is a value
             dtype = c_common(one, other)

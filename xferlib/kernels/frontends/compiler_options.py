@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from xferlib.errors import KernelSyntaxError, shown
-from xferlib.kernels.frontends.cpp.preprocessor import expanded, option_macros
+from xferlib.kernels.frontends.raw.preprocessor import expanded, option_macros
 
 _FAST = frozenset({"--use_fast_math", "-use_fast_math"})
 _DEFINE = ("-D", "--define-macro=")
