@@ -930,12 +930,23 @@ class _Reader:
             (inner,) = node.named_children
             if inner.type in ("identifier", "qualified_identifier") and self._is_type(inner):
                 return self._named_type(inner)
+        elif node.type == "call_expression" and (inner := self._cast_within(node)) is not None:
+            return (self._named_type(node.child_by_field_name("function").named_children[0]), self._named_type(inner))
         elif node.type == "type_descriptor":
             child = node.children[0]
             if node.child_count != 1 or child.type != "type_identifier":
                 self._unknown(node)
             return self._name(child)
         return self._expr(node)
+
+    def _cast_within(self, node: Any) -> Any:
+        """The node of the type ``U``, of ``(T)(U)`` that was read as a call."""
+        function = node.child_by_field_name("function")
+        if function.type != "parenthesized_expression" or not self._is_head(node):
+            return None
+        args = node.child_by_field_name("arguments").named_children
+        is_type = len(args) == 1 and args[0].type in ("identifier", "qualified_identifier") and self._is_type(args[0])
+        return args[0] if is_type else None
 
     def _named_type(self, node: Any) -> TypeName:
         if node.type == "template_function":
@@ -959,14 +970,18 @@ class _Reader:
                 shown = name.name if isinstance(name, Name) else "of this name"
                 raise self.source.error(f"the preamble has no template {shown}<>", name.at, name.width)
             place += 1
-            if not isinstance(found, TypeName):
+            casts = [found] if isinstance(found, TypeName) else list(found) if isinstance(found, tuple) else []
+            if not casts:
                 return found
+            found = casts[0]
             if place >= len(chain) or chain[place] not in ("+", "-", "*", "&"):
                 raise self.source.error(f"type {str(found)!r} is no value; C cannot be read here", found.at, found.width)
             op = chain[place]
             place += 1
-            at = found.at
-            return Cast(Declared(found, at=at), Unary(op, operand(), at=at), at=at)
+            value: Any = Unary(op, operand(), at=found.at)
+            for each in reversed(casts):
+                value = Cast(Declared(each, at=each.at), value, at=each.at)
+            return value
 
         def level(least: int) -> Any:
             nonlocal place
@@ -1056,14 +1071,19 @@ class _Reader:
             chain.append(node)
             inner = node.child_by_field_name("function" if node.type == "call_expression" else "argument")
             node = inner
-        cast: TypeName | None = None
+        casts: list[TypeName] = []
         if node.type == "call_expression":
             function = node.child_by_field_name("function")
             if function.type == "parenthesized_expression":
-                cast = self._named_type(function.named_children[0])
+                casts.append(self._named_type(function.named_children[0]))
+                while self._is_type_in(node):  # (T)(U)(x)
+                    casts.append(self._named_type(node.child_by_field_name("arguments").named_children[0]))
+                    if not chain or chain[-1].type != "call_expression":
+                        self.fail(node, f"a cast to {casts[-1]} needs a value")
+                    node = chain.pop()
                 args = self._items(node.child_by_field_name("arguments"))
                 if not args:
-                    self.fail(node, f"a cast to {cast} needs a value")
+                    self.fail(node, f"a cast to {casts[-1]} needs a value")
                 found = args[0] if len(args) == 1 else Comma(tuple(args), at=self._at(node))
             else:
                 found = self._construct(node, function)
@@ -1071,9 +1091,14 @@ class _Reader:
             found = self._expr(node)
         for each in reversed(chain):
             found = self._applied(each, found)
-        if cast is not None:
-            return Cast(Declared(cast, at=cast.at), found, at=cast.at)
+        for cast in reversed(casts):
+            found = Cast(Declared(cast, at=cast.at), found, at=cast.at)
         return found
+
+    def _is_type_in(self, node: Any) -> bool:
+        """Whether the brackets of a call hold a type."""
+        args = node.child_by_field_name("arguments").named_children
+        return len(args) == 1 and args[0].type == "identifier" and self._is_type(args[0])
 
     def _is_head(self, node: Any) -> bool:
         """Whether a call is a conversion ``T(x)``, or a cast ``(T)(x)``."""

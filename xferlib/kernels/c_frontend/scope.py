@@ -755,7 +755,10 @@ class Memory:
         if isinstance(place, Constant):
             return place.value
         if isinstance(place, Record):
-            members = {name: self.load(each, is_whole=True) for name, each in place.members.items()}
+            members = {
+                name: self.array_value(each) if isinstance(each, Array) else self.load(each, is_whole=True)
+                for name, each in place.members.items()
+            }
             return StructValue(place.dtype, members)
         if isinstance(place, Element):
             return self._load_element(place)
