@@ -13,7 +13,7 @@ from typing import NamedTuple
 import xferlib
 
 ROOT = Path(xferlib.__file__).parent
-LONGEST = 350
+LONGEST = 1200
 MOST_FILES = 20
 FLAT = {"__init__", "__main__", "errors", "random", "tree"}
 HEAVY = {"cupy", "cupyx", "torch", "pycuda", "cuda", "array_api_compat"}

@@ -29,6 +29,7 @@ def run(program: str) -> str:
 CALLS = {
     "xp.zeros(3, 'float32').dtype": "float32",
     "xp.arange(0, 3, 1, 'float32')": "[0. 1. 2.]",
+    "xp.arange(5, 0, -1.5, 'uint8').tolist(), xp.arange(2, dtype=bool).tolist()": "([5, 3, 1, 255], [False, True])",
     "xp.std(x, 0).shape": "(4,)",
     "float(xp.std(x, correction=1)) == float(np.std(x, ddof=1))": "True",
     "xp.sort(np.asarray([3, 1, 2]), descending=True)": "[3 2 1]",

@@ -450,7 +450,7 @@ def test_the_cache_directory(
     put(tmp_path, {"file": ""})
     before = xl.configure(cache_dir=str(tmp_path / "file"))
     try:
-        assert about(diagnosed(machine, capsys), "cannot be written")["remedy"].startswith("Set XFERLIB_CACHE_DIR")
+        assert "set XFERLIB_CACHE_DIR" in about(diagnosed(machine, capsys), "is not a directory")["remedy"]
         (tmp_path / "mine" / "kernels").mkdir(parents=True)
         (tmp_path / "mine" / "kernels").chmod(0o777)
         xl.configure(cache_dir=str(tmp_path / "mine"))

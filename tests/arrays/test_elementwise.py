@@ -169,6 +169,7 @@ def test_where_and_clip(space: Space) -> None:
     space.check("clip", x, None, 4)
     space.check("clip", x, np.array([0.0, 1.0, 2.0]), None)
     space.check("clip", x, None, None)
+    space.check("clip", x, a_min=1, a_max=4)
     space.check("clip", np.arange(5, dtype="int8"), 1, 3)
 
 

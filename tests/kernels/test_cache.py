@@ -54,6 +54,97 @@ def test_a_directory_of_another_user_is_not_used(folder, monkeypatch):
     assert "belongs to user" in cache.info().problem
 
 
+def test_a_directory_below_one_that_others_may_write_to_is_not_used(folder):
+    cache.write("a", b"machine code")
+    folder.parent.chmod(0o777)
+    assert cache.read("a") is None
+    assert "above the cache, can be written by others" in cache.info().problem
+    folder.parent.chmod(0o1777)  # as /tmp, where each removes and renames what is his own
+    assert cache.read("a") == b"machine code"
+
+
+def test_a_directory_below_another_users_is_not_used(folder, monkeypatch):
+    cache.write("a", b"machine code")
+    own = os.fstat
+    others = folder.parent.stat().st_ino
+
+    def fstat(descriptor):
+        found = own(descriptor)
+        if found.st_ino != others:
+            return found
+        return os.stat_result((*found[:4], os.getuid() + 1, *found[5:10]))
+
+    monkeypatch.setattr(os, "fstat", fstat)
+    assert cache.read("a") is None
+    assert f"above the cache, belongs to user {os.getuid() + 1}" in cache.info().problem
+
+
+def test_machine_code_of_another_kernel_is_not_taken(folder):
+    cache.write("a", b"machine code")
+    cache.write("b", b"other code")
+    (folder / "b.kernel").replace(folder / "a.kernel")
+    assert cache.read("a") is None
+
+
+def test_a_file_of_another_kind_is_as_good_as_none(folder):
+    cache.write("a", b"machine code")
+    (folder / "a.kernel").rename(folder / "real")
+    (folder / "a.kernel").symlink_to(folder / "real")
+    os.mkfifo(folder / "b.kernel")
+    (folder / "c.kernel").mkdir()
+    assert [cache.read(name) for name in "abc"] == [None] * 3
+    cache.write("d", b"d")
+    (folder / "d.kernel").chmod(0o666)
+    assert cache.read("d") is None
+
+
+def test_a_directory_that_is_exchanged_while_it_is_read(folder, monkeypatch):
+    """What was checked is what is read: another folder of that name comes too late."""
+    cache.write("a", b"machine code")
+    opened = os.open
+
+    def open_later(path, *args, **options):
+        if str(path).endswith("a.kernel"):
+            folder.rename(folder.with_name("away"))
+            folder.mkdir(mode=0o777)
+            (folder / "a.kernel").write_bytes((folder.with_name("away") / "a.kernel").read_bytes()[:-4] + b"evil")
+        return opened(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", open_later)
+    assert cache.read("a") == b"machine code"
+
+
+def test_links_on_the_way_are_followed(folder, tmp_path):
+    cache.write("a", b"machine code")
+    (tmp_path / "link").symlink_to(folder.parent)
+    with configured(cache_dir=tmp_path / "link"):
+        assert cache.read("a") == b"machine code"
+
+
+NO_HOME = """
+import os, pwd
+def unknown(*args):
+    raise KeyError(args)
+pwd.getpwuid = pwd.getpwnam = unknown
+import numpy as np, xferlib as xl
+from xferlib.kernels.engines.cuda import cache
+assert "no home directory; set XFERLIB_CACHE_DIR" in cache.info().problem, cache.info()
+cache.write("a", b"machine code")
+assert cache.read("a") is None and cache.clear().files == 0
+with xl.use_backend("sim"):
+    assert xl.explain(np.zeros(9)).expected_ms is None
+assert not os.path.exists("~")
+"""
+
+
+@pytest.mark.parametrize("place", ["~/.cache/xferlib", "~nobody-of-this-name/cache"])
+def test_a_user_without_a_home_has_no_cache(tmp_path, place):
+    environment = {name: value for name, value in os.environ.items() if name != "HOME"}
+    environment |= {"XFERLIB_CACHE_DIR": place}
+    subprocess.run([sys.executable, "-c", NO_HOME], env=environment, check=True, cwd=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_disk_that_cannot_be_written_is_no_error(folder):
     folder.parent.mkdir(parents=True)
     folder.write_text("a file where the directory should be")

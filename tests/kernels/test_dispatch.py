@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.kernels import targets
 from tests.kernels.bits import FLOATS, same_bits
-from xferlib.errors import KernelTypeError
-from xferlib.kernels import elementwise
-from xferlib.kernels.calls import arguments
+from xferlib.errors import KernelTypeError, LayoutError
+from xferlib.kernels import elementwise, reduction
+from xferlib.kernels.calls import arguments, caller
 
 add = elementwise(lambda x, y: x + y, name="add")
 
@@ -179,3 +179,84 @@ def test_scalars_of_a_repeated_call(target):
             small(e, 300)
         with pytest.raises(KernelTypeError, match="lacks argument 'y'"):
             small(e)
+
+
+# --- many shapes in turn
+
+MANY = caller.MOST_PLANS + 100
+
+
+def test_a_full_table_drops_one_call_at_a_time():
+    plans: caller.Plans[object] = caller.Plans(100)
+    hits = 0
+    for turn in range(10):
+        for key in range(200):
+            if key in plans:
+                hits += turn > 0
+            else:
+                plans.keep(key, key)
+            assert len(plans) <= 100
+    assert hits > 9 * 200 * 0.3  # the oldest first, or all, would leave none
+    for _ in range(20):
+        plans.keep("new", 1)
+    assert "new" in plans
+
+
+KERNELS = {
+    "snippet": (elementwise("T x, T y", "T z", "z = x * y + 1"), lambda x, y: x * y + 1),
+    "function": (elementwise(lambda x, y: np.where(x > y, x - y, x * 3)), lambda x, y: np.where(x > y, x - y, x * 3)),
+    "two outputs": (elementwise("T x, T y", "T s, T d", "s = x + y; d = x - y"), lambda x, y: (x + y, x - y)),
+    "copy": (elementwise("T x, T y", "T z", "z = y"), lambda x, y: y),
+    "index": (
+        elementwise("T x, T y", "T z", "z = x + i + n"),
+        lambda x, y: x + np.arange(x.size).reshape(x.shape) + x.size,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_more_shapes_than_are_kept(name):
+    kernel, expected = KERNELS[name]
+    rng = np.random.default_rng(0)
+    shapes = [(n,) for n in range(1, MANY + 1)]
+    operands = [(rng.integers(0, 9, shape) * 1.5, rng.integers(0, 9, shape) * 0.5) for shape in shapes]
+    for _ in range(2):
+        for x, y in operands:
+            np.testing.assert_array_equal(kernel(x, y), expected(x, y))
+    x, y = operands[MANY - 1]
+    for shape in ((2, 3, 4), (), (0,), (1, 1), (20_000,)):
+        x, y = np.full(shape, 2.0), np.full(shape, 0.5)
+        np.testing.assert_array_equal(kernel(x, y), expected(x, y))
+    x, y = np.arange(24.0).reshape(4, 6)[:, ::2], np.ones(3)
+    if name != "copy":
+        np.testing.assert_array_equal(kernel(x, y), expected(*np.broadcast_arrays(x, y)))
+    if name != "copy":
+        x = np.arange(5, dtype=np.float32)
+        np.testing.assert_array_equal(kernel(x, np.float32(2)), expected(x, np.float32(2)))
+
+
+def test_more_shapes_than_are_kept_with_outputs():
+    kernel = elementwise("T x, T y", "T z", "z = x * 2 + y")
+    for n in range(1, MANY + 1):
+        x, y, z = np.arange(n * 1.0), np.ones(n), np.empty(n)
+        assert kernel(x, y, out=z) is z
+        np.testing.assert_array_equal(z, np.arange(n) * 2.0 + 1)
+        assert kernel(x, y, x) is x
+        np.testing.assert_array_equal(x, z)
+    both = np.zeros(MANY + 10)
+    for n in range(2, 40):
+        with pytest.raises(KernelTypeError, match="overlaps"):
+            kernel(both[:n], both[1 : n + 1], out=both[2 : n + 2])
+        fixed = np.ones(MANY + n)
+        fixed.flags.writeable = False
+        with pytest.raises(LayoutError):
+            kernel(np.ones(MANY + n), np.ones(MANY + n), out=fixed)
+        with pytest.raises(LayoutError):
+            kernel(np.ones(MANY + n), np.ones(MANY + n), out=np.ones(n))
+
+
+def test_more_shapes_than_are_kept_in_a_reduction():
+    total = reduction("T x", "T y", map_expr="x * x + i", reduce_expr="a + b", post_map_expr="y = a", identity="0")
+    for _ in range(2):
+        for n in range(1, MANY):
+            assert total(np.ones(n)) == n + n * (n - 1) / 2

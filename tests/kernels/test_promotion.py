@@ -55,7 +55,7 @@ def _outcome(function, *operands):
     try:
         with np.errstate(all="ignore"):
             return function(*operands)
-    except (TypeError, ValueError, KernelError) as error:
+    except (TypeError, ValueError, OverflowError, KernelError) as error:
         return error
 
 
@@ -162,8 +162,59 @@ def test_uint64_beside_signed_integers_compares_by_value():
             assert np.array_equal(elementwise(lambda x, y: function(y, x))(y, x), expected), (name, dtype)  # noqa: B023
 
 
-CLOSED = ["add", "sub", "mul", "floordiv", "mod", "lt", "ge", "eq", "and_", "xor"]
 REAL = ("bool", *INTEGERS, *FLOATS)
+BOUNDS = [None, True, 1, -(2**70), 2**70, 2.5, *[np.dtype(name).type(2) for name in ("bool", *INTEGERS, *FLOATS)]]
+CLIPS = {
+    "by position": lambda x, low, high: np.clip(x, low, high),
+    "a_min": lambda x, low, high: np.clip(x, a_min=low, a_max=high),
+    "min": lambda x, low, high: np.clip(x, min=low, max=high),
+    "a": lambda x, low, high: np.clip(a=x, a_min=low, a_max=high),
+    "method": lambda x, low, high: x.clip(low, high),
+}
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    st.sampled_from(list(CLIPS)),
+    st.sampled_from(REAL),
+    st.tuples(*[st.sampled_from([*BOUNDS, *REAL])] * 2),
+)
+def test_clip_promotes_all_three_together(way, dtype, bounds):
+    clip = CLIPS[way]
+    arrays = [specials(each) if isinstance(each, str) else each for each in bounds]
+    operands = [np.resize(each, 8) if isinstance(each, np.ndarray) else each for each in (specials(dtype), *arrays)]
+    given_arrays = [each for each in operands if isinstance(each, np.ndarray)]
+
+    def chosen(*values):
+        found = iter(values)
+        return clip(*[next(found) if isinstance(each, np.ndarray) else each for each in operands])
+
+    expected = _outcome(chosen, *given_arrays)
+    kernel = elementwise(
+        [lambda x: chosen(x), lambda x, y: chosen(x, y), chosen_of_three(chosen)][len(given_arrays) - 1]
+    )
+    actual = _outcome(kernel, *given_arrays)
+    if isinstance(expected, Exception):
+        no_bounds = all(each is None for each in bounds)
+        assert isinstance(actual, KernelError) or no_bounds, (expected, actual)
+        return
+    assert not isinstance(actual, Exception), actual
+    assert actual.dtype == expected.dtype
+    assert np.array_equal(actual, expected, equal_nan=expected.dtype.kind == "f")
+
+
+def chosen_of_three(function):
+    return lambda x, y, z: function(x, y, z)
+
+
+def test_a_bound_that_is_an_argument_is_none_beyond_the_dtype():
+    kernel = elementwise(lambda x, low, high: np.clip(x, low, high))
+    x = np.array([-128, -3, 5, 127], np.int8)
+    for low, high in ((-1000, 4), (-2, 4), (-2, 1000), (-(2**70), 2**70)):
+        assert np.array_equal(kernel(x, low, high), np.clip(x, low, high))
+
+
+CLOSED = ["add", "sub", "mul", "floordiv", "mod", "lt", "ge", "eq", "and_", "xor"]
 
 
 @st.composite

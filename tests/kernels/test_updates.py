@@ -181,6 +181,47 @@ def test_reads_see_what_was_written_before(library, name):
     assert found.tolist() == _by_element(LIVE[name], keys, a)
 
 
+LOST = [
+    "y[0] += x[i];", "y[i / 2] = y[i / 2] + x[i];", "y[0]++;", "y[i & 1] *= 2;", "y[i - i % 4] += x[i];",
+    "y[(int)x[i]] += 1;", "T &r = y[0]; r += x[i];", "T *p = &y[0]; *p += x[i];", "T s = y[0]; s += x[i]; y[0] = s;",
+    "y[0] = max(y[0], x[i]);", "if (x[i] > y[0]) y[0] = x[i];", "y[0] = x[i] > 2 ? y[0] + 1 : y[0];",
+    "for (int j = 0; j < 3; j++) y[j] += x[i];", "for (int j = 0; j < (int)x[i]; j++) y[0] += x[i];",
+    "atomicAdd(&y[1], x[i]); y[0] += 1;", "add(y, 0, x[i]);", "y[n - n] += x[i];", "y[k] -= x[i];",
+    "T s = y[0]; for (int j = 0; j < (int)x[i]; j++) s += j; y[0] = s;",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("operation", LOST)
+@pytest.mark.parametrize("math", ["exact", "fast"])
+def test_an_update_that_would_be_lost_is_refused(operation, math):
+    preamble = "__device__ void add(T* at, int k, T v) { at[k] += v; }"
+    with pytest.raises((KernelSyntaxError, KernelTypeError), match="one update would be lost|order"):
+        kernel = elementwise("raw T x, int32 k", "raw T y", operation, math=math, preamble=preamble)
+        kernel(np.arange(1.0, 5.0), 0, np.zeros(4), size=4)
+
+
+@pytest.mark.parametrize("math", ["exact", "fast"])
+def test_an_update_by_pycudas_notation_is_not_lost(math):
+    with pytest.raises(KernelSyntaxError, match=r"update would be lost.* atomicAdd\(&y\[...\], value\)"):
+        elementwise("float *x, float *y", "y[0] += x[i]", math=math)
+
+
+@pytest.mark.parametrize(
+    "operation", ["y[0] = x[i];", "for (int j = 0; j < 1 + (int)x[i] % 2; j++) y[0] = x[i] + y[i + 1];"]
+)
+def test_different_values_in_one_place_are_refused_in_any_order(operation):
+    kernel = elementwise("raw T x", "raw T y", operation, math="fast")
+    with pytest.raises(KernelTypeError, match="wrote different values to element 0"):
+        kernel(np.arange(1.0, 5.0), np.zeros(5), size=4)
+
+
+def test_an_index_that_begins_with_the_elements_own_is_taken_at_its_word():
+    kernel = elementwise("raw T x", "raw T y", "y[2 * i + (int)x[i] % 2] += 1; if (!y[9]) y[9] = 1;", math="fast")
+    y = np.zeros(10)
+    kernel(np.arange(1.0, 5.0), y, size=4)
+    assert y.tolist() == [0, 1, 1, 0, 0, 1, 1, 0, 0, 1]
+
+
 def test_values_before_an_update_are_those_of_the_order():
     operation = "if (x > 0) { found[atomicAdd(&count[0], 1)] = x; }"
     kernel = elementwise("T x", "raw int32 count, raw T found", operation, math="fast")

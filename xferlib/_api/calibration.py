@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
-import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,7 @@ import numpy as np
 from xferlib._api import creation, transfers
 from xferlib._core import devices, registry
 from xferlib._core.device import Device, DeviceSpec
-from xferlib._runtime import config, thread_budget
+from xferlib._runtime import own_folder, thread_budget
 
 _NBYTES = 64 << 20
 _REPEATS = 5
@@ -28,6 +26,9 @@ _KERNELS = 8
 _WARM_S = 0.3
 """The time after which a GPU that was idle, and ran at a fraction of its clocks, is at full speed."""
 _FILE = "calibration.json"
+_MOST = 1 << 20
+_BEYOND = 1e9
+"""No speed and no latency is as much: a file that says so is damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,39 +115,35 @@ def _memory_gb_per_s(device: Device, seconds: Callable[[Callable[[], None]], flo
 
 
 def known(device: Device) -> Calibration | None:
-    """Return the calibration kept for a device; None if there is none."""
+    """Return the calibration kept for a device; None if there is none, or what is kept makes no sense."""
     entry = _read().get(_key(device))
     names = {each.name for each in fields(Calibration)}
     if not isinstance(entry, dict) or set(entry) != names:
         return None
-    return Calibration(**{name: float(entry[name]) for name in names})
+    if not all(type(each) in (int, float) and 0 <= each < _BEYOND for each in entry.values()):
+        return None
+    found = {name: float(entry[name]) for name in names}
+    is_whole = all(found[name] for name in names if name.endswith("gb_per_s") and name != "memory_gb_per_s")
+    return Calibration(**found) if is_whole else None
 
 
 def _key(device: Device) -> str:
     return f"{device.properties.name} | {device.kind} {device.index} | {thread_budget.usable_cores()} cores"
 
 
-def _path() -> Path:
-    return Path(config.get().cache_dir).expanduser() / _FILE
-
-
 def _read() -> dict[str, Any]:
     try:
-        entries = json.loads(_path().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        with own_folder.opened() as folder:
+            entries = json.loads(folder.read(_FILE, _MOST) or b"{}")
+    except (own_folder.NotUsedError, OSError, ValueError, RecursionError):
         return {}
     return entries if isinstance(entries, dict) else {}
 
 
 def _save(key: str, found: Calibration) -> None:
-    """Replace the file in one step, so that no reader sees half of it; a file that cannot be written is skipped."""
-    path = _path()
+    """Add a measurement to the file; one that cannot be written is skipped."""
     entries = {**_read(), key: asdict(found)}
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=_FILE)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(entries, file, indent=1)
-        os.replace(name, path)
-    except OSError:
-        return
+    content = json.dumps(entries, indent=1).encode()
+    failures = own_folder.NotUsedError, OSError, ValueError
+    with contextlib.suppress(*failures), own_folder.opened(creates=True) as folder:
+        folder.write(_FILE, content if len(content) <= _MOST else json.dumps({key: asdict(found)}).encode())

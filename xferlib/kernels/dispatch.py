@@ -6,15 +6,22 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from xferlib._core import observe
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls import options
-from xferlib.kernels.calls.caller import MOST_PLANS, Caller
-from xferlib.kernels.frontends.definitions import Definition, SnippetDefinition, Specialization
+from xferlib.kernels.calls.caller import Caller, Plans
+from xferlib.kernels.calls.captured import Captured, OtherValuesError
+from xferlib.kernels.calls.prepared import SmallCall
+from xferlib.kernels.frontends.definitions import Definition, SnippetDefinition, Specialization, TracedDefinition
 from xferlib.kernels.frontends.host_numbers import OtherNumbersError, Variants
 
 Run = Callable[[Any, list[Any]], Any]
+_TURNS = 32
+"""Calls of new shapes that are not prepared, where enough shapes are, for each that is."""
 
 
 class _Last(NamedTuple):
@@ -33,23 +40,39 @@ class Dispatch:
         definition: What the kernel computes.
         make: Makes the kernels of its derivatives.
         threads: Of a block on a GPU; the engine's own choice if omitted.
+        recorded: Called after each recording of a traced function, for one set of values that it captures.
     """
 
-    def __init__(self, definition: Definition, make: autograd.Make, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        make: autograd.Make,
+        threads: int | None = None,
+        recorded: Callable[[], None] | None = None,
+    ) -> None:
         self.name = definition.name
         self._definition = definition
         self._make = make
         self._names = definition.names
-        self._caller = Caller(definition, threads)
+        self._caller = Caller(definition, threads, recorded)
         self._needs_arranging = self._caller.needs_arranging
         self._differentiables: dict[Any, autograd.Differentiable] = {}
-        self._runs: dict[tuple[Any, ...], Run] = {}
+        self._runs: Plans[Run] = Plans()
+        self._small: dict[tuple[Any, ...], SmallCall | None] = {}
+        """Where more shapes come than `_runs` holds: the calls that take any shape, by the kinds of the arguments."""
         self._last: _Last | None = None
-        self._variants: dict[tuple[int | None, int | None], Dispatch] = {}
+        self._variants: Plans[Dispatch] = Plans()
         """For calls with options, by the threads of a block and the step between elements."""
+        self._turns = 0
+        self._captured: Captured | None = None
+        if isinstance(definition, TracedDefinition) and recorded is None:
+            again = functools.partial(TracedDefinition, definition.function, name=definition.name, math=definition.math)
+            self._captured = Captured(definition.function, lambda recorded: Dispatch(again(), make, threads, recorded))
 
     def call(self, *args: Any, out: Any = None, size: int | None = None, **keywords: Any) -> Any:
         """The call of an `ElementwiseKernel`."""
+        if self._captured is not None:
+            return self._call_for_captured(self._captured, args, out, size, keywords)
         if keywords and isinstance(self._definition, SnippetDefinition) and not options.NAMES.isdisjoint(keywords):
             return self._call_with_options(args, out, size, keywords)
         if keywords or self._needs_arranging:
@@ -70,6 +93,20 @@ class Dispatch:
                     pass
         return self._look_up(args, out, size, keywords, given)
 
+    def _call_for_captured(
+        self, captured: Captured, args: tuple[Any, ...], out: Any, size: int | None, keywords: dict[str, Any]
+    ) -> Any:
+        """Run a call of a traced function by what was prepared for the values that it captures, as they are now."""
+        while True:
+            prepared: Dispatch | None = captured.prepared()
+            if prepared is None:
+                self._captured = None
+                return self.call(*args, out=out, size=size, **keywords)
+            try:
+                return prepared.call(*args, out=out, size=size, **keywords)
+            except OtherValuesError:
+                continue
+
     def _call_with_options(self, args: tuple[Any, ...], out: Any, size: int | None, keywords: dict[str, Any]) -> Any:
         threads, elements = options.taken(self.name, keywords, args)
         step = None
@@ -82,9 +119,8 @@ class Dispatch:
             definition = self._definition
             if step is not None and isinstance(definition, SnippetDefinition):
                 definition = definition.of_part(step)
-            if len(self._variants) >= MOST_PLANS:
-                self._variants.clear()
-            variant = self._variants[threads, step] = Dispatch(definition, self._make, threads)
+            variant = Dispatch(definition, self._make, threads)
+            self._variants.keep((threads, step), variant)
         return variant.call(*args, out=out, size=size, **keywords)
 
     def _look_up(
@@ -102,6 +138,10 @@ class Dispatch:
         except TypeError:  # a size that is no number
             return self._first_call(args, out, size, keywords, None)
         if run is None:
+            if self._runs.is_full and size is None and observe.active is None:
+                found = self._run_small(given)
+                if found is not NotImplemented:
+                    return found
             return self._first_call(args, out, size, keywords, key)
         if size is None:
             self._remember(len(args), readers, given, run)
@@ -111,6 +151,20 @@ class Dispatch:
             return run(given, values)
         except OtherNumbersError:
             return self._first_call(args, out, size, keywords, key)
+
+    def _run_small(self, given: Sequence[Any]) -> Any:
+        """Run a call on NumPy arrays without preparing it for their shape; `NotImplemented` where it must be."""
+        self._turns = (self._turns + 1) % _TURNS
+        if self._turns == 0:  # now and then one is prepared, so that a shape that comes often gets its own
+            return NotImplemented
+        kinds = tuple([each.dtype if type(each) is np.ndarray else type(each) for each in given])
+        if kinds not in self._small:
+            arrays = [each for each in given if type(each) is np.ndarray]
+            is_plain = arrays and all(each.dtype.isnative for each in arrays)
+            is_plain = is_plain and all(type(each) is np.ndarray or checks.is_scalar(each) for each in given)
+            self._small[kinds] = self._caller.prepare_for_any_shape(given) if is_plain else None
+        call = self._small[kinds]
+        return NotImplemented if call is None else call.run(given)
 
     def _remember(self, positional: int, readers: Sequence[checks.Reader], given: Sequence[Any], run: Run) -> None:
         """Recognise calls like this one by comparison from now on, if its arrays have one type."""
@@ -134,11 +188,9 @@ class Dispatch:
             return self._with_gradient(arguments, out, size)
         _, run, values = self._caller.prepare(arguments, size)
         if key is not None and not autograd.requires_gradient(arguments):  # else no_grad() would hide a gradient later
-            if len(self._runs) >= MOST_PLANS:
-                self._runs.clear()
             known = self._runs.get(key)
             is_another = isinstance(run, Variants) and isinstance(known, Variants)
-            self._runs[key] = Variants.joined(run, known) if is_another else run
+            self._runs.keep(key, Variants.joined(run, known) if is_another else run)
         return run([each for each in arguments if each is not None], values)
 
     def _with_gradient(self, arguments: list[Any], out: Any, size: int | None) -> Any:

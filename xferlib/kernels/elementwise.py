@@ -210,5 +210,5 @@ def elementwise(
         after_loop=after_loop,
         macros=compiled.macros,
     )
-    check_definition(inputs, outputs, found.specialize, f"{loop_prep}{operation}{after_loop}")
+    check_definition(inputs, outputs, found.specialize, f"{loop_prep}{operation}{after_loop}", lambda: found.work)
     return ElementwiseKernel(found)

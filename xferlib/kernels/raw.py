@@ -20,6 +20,7 @@ from xferlib.errors import KernelTypeError, UnsupportedError, shown
 from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls.backend_engine import engine_of
+from xferlib.kernels.calls.caller import Plans
 from xferlib.kernels.calls.foreign_arrays import Adopted, is_foreign
 from xferlib.kernels.calls.raw import Repeated, repeated
 from xferlib.kernels.calls.raw_arguments import check_block, check_shared, extents_of, passed
@@ -86,7 +87,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
         self._sizes = [each.nbytes for each in parameters]
         self._lock = threading.Lock()
         self._block: ParameterBlock | None = None
-        self._calls: dict[tuple[Extents, Extents, int, bool], Repeated] = {}
+        self._calls: Plans[Repeated] = Plans(_MOST_CALLS)
         """Checked launches, by extents, shared memory and whether they are cooperative."""
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -248,9 +249,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
 
     def _keep(self, form: tuple[Extents, Extents, int, bool], call: Repeated) -> None:
         """Remember a checked launch of this form."""
-        if len(self._calls) >= _MOST_CALLS:
-            self._calls.clear()
-        self._calls[form] = call
+        self._calls.keep(form, call)
 
     def _label(self, number: int) -> str:
         return f"{self.name}(): argument {self._names[number]!r}"

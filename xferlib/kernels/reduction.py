@@ -13,7 +13,8 @@ from xferlib._runtime.checks import MadeBy
 from xferlib.errors import KernelShapeError, KernelTypeError
 from xferlib.kernels import autograd
 from xferlib.kernels.calls import arguments as checks
-from xferlib.kernels.calls.reduction_calls import MOST_PLANS, Axis, CudaReductionCall, ReductionCall, check_axes
+from xferlib.kernels.calls.caller import Plans
+from xferlib.kernels.calls.reduction_calls import Axis, CudaReductionCall, ReductionCall, check_axes
 from xferlib.kernels.calls.reduction_host import HostReductionCall
 from xferlib.kernels.elementwise import ElementwiseKernel
 from xferlib.kernels.frontends import compiler_options, signature
@@ -26,6 +27,7 @@ from xferlib.kernels.reduction_autograd import DifferentiableReduction
 
 if TYPE_CHECKING:
     from xferlib.kernels.engines.cuda.reduction import CudaReduction
+    from xferlib.kernels.engines.numpy.block_function import BlockFunction
     from xferlib.kernels.reduction_indexed import FinishedReduction, IndexedCall, IndexedReduction
 
     _Call = HostReductionCall | CudaReductionCall | IndexedCall
@@ -44,11 +46,13 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
         self._specs: dict[Any, ReductionSpec] = {}
         self._open: frozenset[int] = getattr(definition, "open_outputs", frozenset())
         """The outputs whose types no input tells."""
-        self._plans: dict[Any, CudaReduction] = {}
+        self._plans: Plans[CudaReduction] = Plans()
+        self._functions: dict[int, dict[str, BlockFunction]] = {}
+        """By the identity of the specification."""
         self._two_kernels: dict[int, IndexedReduction] = {}
         self._finishing: dict[int, FinishedReduction] = {}
-        self._ready: dict[Hashable, _Call] = {}
-        self._followed: dict[Hashable, DifferentiableReduction] = {}
+        self._ready: Plans[_Call] = Plans()
+        self._followed: Plans[DifferentiableReduction] = Plans()
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         if named(self.__module__, self.name) is self:  # a ready-made one
@@ -92,9 +96,7 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
                 return self._with_gradient(args, axis, out, keepdims=keepdims)
             call = self._prepare(args, axis, self._open_kinds(out), keepdims=keepdims)
             if key is not None and not autograd.requires_gradient(args):  # else no_grad() would hide a gradient later
-                if len(self._ready) >= MOST_PLANS:
-                    self._ready.clear()
-                self._ready[key] = call
+                self._ready.keep(key, call)
         return call.run(args) if out is None else call.run_into(args, out)
 
     def _key(self, args: Sequence[Any], axis: Any, keepdims: bool) -> Hashable:
@@ -144,7 +146,7 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
         call = ReductionCall(self.name, backend, device, spec, shape, axes, labels, keepdims=keepdims)
         if device.kind == "cuda":
             return CudaReductionCall(call, infos, self._cuda_plan)
-        return HostReductionCall(call, infos)
+        return HostReductionCall(call, infos, self._functions.setdefault(id(spec), {}))
 
     def _with_gradient(self, args: Sequence[Any], axis: Axis, out: Any, *, keepdims: bool) -> Any:
         """Run a call on tensors that torch tracks."""
@@ -171,9 +173,7 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
             found = DifferentiableReduction(
                 self.name, spec, scalars, shape, axes, run, ElementwiseKernel, keepdims=keepdims
             )
-            if len(self._followed) >= MOST_PLANS:
-                self._followed.clear()
-            self._followed[key] = found
+            self._followed.keep(key, found)
         if autograd.requires_gradient(args) and any(dtype.kind in "fc" for dtype in spec.output_dtypes):
             found.check()
         return autograd.apply(found, args)
@@ -227,9 +227,7 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
         if plan is None:
             kept, reduced = call.layouts(infos, arrays)
             plan = CudaReduction(call.backend.at(call.device), call.device, call.spec, kept, reduced, infos)
-            if len(self._plans) >= MOST_PLANS:
-                self._plans.clear()
-            self._plans[key] = plan
+            self._plans.keep(key, plan)
         return plan
 
 

@@ -217,8 +217,14 @@ def _limiting(dtype: np.dtype[Any], least: Any, most: Any) -> tuple[Any, Any]:
     )
 
 
-def clip(lib: Primitives, x: Array, /, min: Any = None, max: Any = None) -> Array:  # noqa: A002 - the standard's names
-    """Values limited to ``min .. max``; None: no limit. A Python integer beyond the dtype's own limit is none."""
+def clip(
+    lib: Primitives, x: Array, /, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None  # noqa: A002
+) -> Array:  # fmt: skip
+    """Values limited to ``min .. max``, which NumPy also calls ``a_min`` and ``a_max``; None: no limit.
+
+    A Python integer beyond the dtype's own limit is none.
+    """
+    min, max = min if a_min is None else a_min, max if a_max is None else a_max  # noqa: A001 - the standard's names
     if type(min) is int or type(max) is int:
         x = lib.array("clip", x)
         min, max = _limiting(lib.info(x).dtype, min, max)  # noqa: A001 - as above
@@ -226,13 +232,11 @@ def clip(lib: Primitives, x: Array, /, min: Any = None, max: Any = None) -> Arra
     if not limits:
         return lib.copy(lib.array("clip", x))
     x, *limits = with_array(lib, "clip", (x, *limits))
-    # The kernel promotes the three one by one, which may give more than all together.
     common = np.result_type(*(each if is_scalar(each) else lib.info(each).dtype for each in (x, *limits)))
     limits = [number(each, common) if is_scalar(each) else each for each in limits]
     try:
         if len(limits) == 2:
-            found = _clip(x, *limits)
-            return found if lib.info(found).dtype == common else lib.copy(found, common)
+            return _clip(x, *limits)
         return binary_kernel("maximum" if max is None else "minimum")(x, *limits)
     except KernelTypeError as error:
         raise _refusal(lib, "clip", error, x, *limits) from None

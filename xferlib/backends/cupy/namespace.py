@@ -15,6 +15,7 @@ from typing import Any as _Any
 
 import array_api_compat.cupy as _compat
 import cupy as _cupy
+import numpy as _numpy  # noqa: ICN001 - every plain name here is one of the namespace
 
 from xferlib._core import namespaces as _namespaces
 from xferlib.backends.cupy import namespace_fft as fft
@@ -91,8 +92,17 @@ def full_like(
 
 
 def arange(start: _Any, stop: _Any = None, step: _Any = 1, dtype: _Any = None, *, device: _Any = None) -> _Any:
-    """`cupy.arange`, on the device that is named."""
+    """`cupy.arange`, on the device that is named; NumPy makes a range of integers that CuPy would make otherwise.
+
+    CuPy converts the step, which may be negative or broken, where NumPy converts the second number.
+    """
     with _inside(device):
+        if dtype is not None and (wanted := _numpy.dtype(dtype)).kind in "biu":
+            numbers = (0, start, step) if stop is None else (start, stop, step)
+            is_plain = wanted.kind != "b" and all(isinstance(each, int) for each in numbers)
+            if not is_plain or not all(_numpy.can_cast(_numpy.min_scalar_type(each), wanted) for each in numbers):
+                made: _Any = _numpy.arange
+                return _cupy.asarray(made(*numbers, dtype=wanted))
         return _cupy.arange(start, stop, step, dtype)
 
 

@@ -27,6 +27,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     Raises:
         ArgumentError: ``step`` is 0, or the range has no end.
         UnsupportedDTypeError: More than two booleans are asked for.
+        OverflowError: One of the first two numbers, which make the others, is out of the dtype's range.
     """
     if step == 0:
         raise ArgumentError("arange: step=0 makes a range without end; give another step")
@@ -38,26 +39,42 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     extent = float((last - first) / step)
     if not math.isfinite(extent):
         raise ArgumentError(f"arange: from {shown(first)} to {shown(last)} by {shown(step)} has no end; give numbers")
+    if not wanted.is_floating_point and not wanted.is_complex:
+        return _by_host(first, last, step, wanted, place_of(device))
     count = max(math.ceil(extent), 0)
     return _of_floats(first, first + step, count, wanted, place_of(device))
 
 
 def _of_integers(first: Any, last: Any, step: Any, wanted: torch.dtype, place: Any) -> Tensor:
-    if wanted in dtypes.RANGES and (last - first) * step > 0:
-        dtypes.check_fits(first, wanted)
-    able = torch.int64 if wanted is torch.bool or wanted in SIGNED else FLOAT if wanted.is_complex else wanted
+    real = wanted.to_real() if wanted.is_complex else wanted
+    numbers = first, last, step, first + step
+    if torch.SymInt in map(type, numbers):
+        pass
+    elif not real.is_floating_point:
+        if wanted is torch.bool or not all(dtypes.fits(each, wanted) for each in (first, last, first + step)):
+            return _by_host(first, last, step, wanted, place)
+    elif max(map(abs, numbers)) * torch.finfo(real).eps > 1:  # else torch's sums are exact, and so NumPy's
+        return _of_floats(first, first + step, max(-((first - last) // step), 0), wanted, place)
+    able = torch.int64 if wanted in SIGNED else FLOAT if wanted.is_complex else wanted
     found: Tensor = compat.arange(first, last, step, dtype=able, device=place)
-    if wanted is torch.bool and found.numel() > 2:
-        raise UnsupportedDTypeError("arange: a range of booleans has at most two elements; give another dtype")
     return found if able is wanted else found.to(wanted)
+
+
+def _by_host(first: Any, last: Any, step: Any, wanted: torch.dtype, place: Any) -> Tensor:
+    """A range of integers that NumPy makes: it refuses numbers out of range, and goes on from them as they wrap."""
+    numpys: Any = np.arange
+    try:
+        found = numpys(first, last, step, dtype=FROM_TORCH[wanted])
+    except TypeError:
+        raise UnsupportedDTypeError(
+            "arange: a range of booleans has at most two elements; give another dtype"
+        ) from None
+    return torch.from_numpy(found).to(place)
 
 
 def _of_floats(first: Any, second: Any, count: int, wanted: torch.dtype, place: Any) -> Tensor:
     """A range as NumPy fills it: it converts the first two numbers, and goes on with their difference."""
     numbers = torch.arange(count, device=place)
-    if not wanted.is_floating_point and not wanted.is_complex:
-        whole = int(first)
-        return (numbers * (int(second) - whole) + whole).to(wanted)
     able = wanted.to_real() if wanted.is_complex else wanted
     wide = torch.float32 if able is torch.float16 else able
     start, after = (_rounded(float(each), able) for each in (first, second))

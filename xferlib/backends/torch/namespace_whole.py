@@ -103,8 +103,14 @@ def bits64(x: Tensor, wanted: torch.dtype) -> Tensor:
     return x.to(torch.int64) if wanted in SIGNED or wanted is torch.bool else x
 
 
-def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:  # noqa: A002 - the Array API's names
-    """Values limited to ``min .. max``; None: no limit. A Python integer beyond the dtype's own limit is none."""
+def clip(
+    x: Tensor, /, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None  # noqa: A002
+) -> Tensor:  # fmt: skip
+    """Values limited to ``min .. max``, which NumPy also calls ``a_min`` and ``a_max``; None: no limit.
+
+    A Python integer beyond the dtype's own limit is none.
+    """
+    min, max = min if a_min is None else a_min, max if a_max is None else a_max  # noqa: A001 - the Array API's names
     if dtypes.is_foreign(x):
         own: Tensor = compat.clip(x, min, max)
         return own

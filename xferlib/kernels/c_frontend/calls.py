@@ -228,6 +228,8 @@ class Calls:
             return self._split(node, name, functions.SPLITS[base], is_single=name != base)
         if name in ATOMICS:
             return self._atomic(node, name, is_used=is_used)
+        if any(isinstance(each, parse.Text) for each in given):
+            fail(f"unknown function {name!r} of a text", None)
         args = [t.value_of_number(each) for each in given]
         return functions.call(t.b, name, args, fail)
 
@@ -579,7 +581,13 @@ class Calls:
                 self._match_inner(node, function, each, given, found, named)
 
     def _match_inner(
-        self, node: Any, function: parse.Function, given: Any, kind: Any, found: dict[str, Any], named: Mapping[str, Any]
+        self,
+        node: Any,
+        function: parse.Function,
+        given: Any,
+        kind: Any,
+        found: dict[str, Any],
+        named: Mapping[str, Any],
     ) -> None:
         if isinstance(given, parse.Declared):
             self._match(node, function, given.base, kind, found, named)
@@ -654,18 +662,23 @@ class Calls:
         if isinstance(value, Node) and isinstance(kind, np.dtype):
             return t.b.cast(value, kind)
         what = "a pointer" if isinstance(value, Pointer) else f"a {value.dtype}"
-        if isinstance(kind, StructType) and isinstance(value, Node) and kind.definition is not None and kind.definition.constructors:
+        if (
+            isinstance(kind, StructType)
+            and isinstance(value, Node)
+            and kind.definition is not None
+            and kind.definition.constructors
+        ):
             return self.made(node, kind, [value], is_implicit=True)
         t.fail(node, f"argument {param.name!r} is {what}, and must be {kind}", KernelTypeError)
 
-    def _bound(
-        self, node: Any, scope: Scope, function: parse.Function, param: parse.Parameter, given: Argument
-    ) -> Any:
+    def _bound(self, node: Any, scope: Scope, function: parse.Function, param: parse.Parameter, given: Argument) -> Any:
         """What a parameter's name stands for."""
         t, declared = self._t, param.type
         with t.inside(scope, function.source):
             extents = tuple(None if each is None else t.extent(declared, each) for each in declared.extents)
-            kind = t.declared_type(parse.Declared(declared.base, declared.pointers, is_const=declared.is_const, at=declared.at))
+            kind = t.declared_type(
+                parse.Declared(declared.base, declared.pointers, is_const=declared.is_const, at=declared.at)
+            )
         if extents and declared.is_reference:
             place = plain(given.place)
             if place is None or getattr(place, "dtype", None) != ArrayType(kind, tuple(each or 0 for each in extents)):
@@ -674,7 +687,11 @@ class Calls:
         if declared.pointers or extents:
             value = given.value
             if not isinstance(value, Pointer):
-                t.fail(node, f"argument {param.name!r} is {given.kind}, and must be a pointer; write &x, &x[k] or an array", KernelTypeError)
+                t.fail(
+                    node,
+                    f"argument {param.name!r} is {given.kind}, and must be a pointer; write &x, &x[k] or an array",
+                    KernelTypeError,
+                )
             pointer = kind if isinstance(kind, PointerType) else PointerType(kind, declared.is_const)
             t.check_pointer(node, pointer, value)
             is_const = value.is_const or pointer.is_const

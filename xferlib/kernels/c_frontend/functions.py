@@ -34,7 +34,9 @@ from xferlib.kernels.ir.types import c_common, c_float, c_promoted, fits
 
 # --- numbers
 
-_INTEGER = re.compile(r"(?P<digits>0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)(?P<suffix>[uU]?(?:ll?|LL?)?|(?:ll?|LL?)[uU])\Z")
+_INTEGER = re.compile(
+    r"(?P<digits>0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)(?P<suffix>[uU]?(?:ll?|LL?)?|(?:ll?|LL?)[uU])\Z"
+)
 _FLOAT = re.compile(r"(?P<digits>(?:0[xX][0-9a-fA-F.]+[pP][+-]?[0-9]+)|[0-9.]+(?:[eE][+-]?[0-9]+)?)(?P<suffix>\w*)\Z")
 _BASES = {"0x": 16, "0b": 2}
 _MOST_DIGITS = 128  # no 64-bit number has more

@@ -532,7 +532,9 @@ def _bracketed(tokens: list[Token]) -> list[Token]:
             found = opened.pop()
             before = tokens[found[0] - 1] if found[0] else None
             is_group = each.text == ")" and (
-                before is None or before.text == "return" or (before.kind == "sign" and before.text not in (")", "]", ">"))
+                before is None
+                or before.text == "return"
+                or (before.kind == "sign" and before.text not in (")", "]", ">"))
             )
             if len(found) > 1 and is_group:
                 groups.append([*found, number])
@@ -693,9 +695,14 @@ class _Reader:
     def fail(self, node: Any, message: str) -> NoReturn:
         raise self.source.error(message, self._at(node))
 
-    def _unknown(self, node: Any) -> NoReturn:
+    def _unknown_error(self, node: Any) -> Exception:
         what = _NOT_SUPPORTED.get(node.type, node.type.replace("_", " "))
-        self.fail(node, f"{what} is not supported in a snippet; use raw_module for such a kernel")
+        return self.source.error(
+            f"{what} is not supported in a snippet; use raw_module for such a kernel", self._at(node)
+        )
+
+    def _unknown(self, node: Any) -> NoReturn:
+        raise self._unknown_error(node)
 
     def _word(self, node: Any) -> str:
         """The text of a name."""
@@ -723,7 +730,9 @@ class _Reader:
         if kind == "primitive_type":
             return TypeName(((node.text.decode(), None),), at=at, width=len(node.text))
         if kind == "type_identifier":
-            name = self._word(node) if node.text not in (b"signed", b"unsigned", b"long", b"short") else node.text.decode()
+            name = (
+                self._word(node) if node.text not in (b"signed", b"unsigned", b"long", b"short") else node.text.decode()
+            )
             return TypeName(((name, None),), at=at, width=len(name))
         if kind == "placeholder_type_specifier":
             if node.child_count != 1 or node.children[0].type != "auto":
@@ -737,7 +746,7 @@ class _Reader:
             return self._type(node.child_by_field_name("name"))
         if kind == "union_specifier":
             self.fail(node, "union is not supported; use numbers, and functions such as __float_as_int for their bits")
-        self._unknown(node)
+        raise self._unknown_error(node)
 
     def _texts(self, node: Any) -> list[str]:
         return [self.text.tokens[number].text for number in range(*self._span(node))]
@@ -761,7 +770,7 @@ class _Reader:
             return ((self._word(node.child_by_field_name("name")), args),)
         if node.type in ("type_identifier", "namespace_identifier", "identifier", "primitive_type"):
             return ((node.text.decode(), None),)
-        self._unknown(node)
+        raise self._unknown_error(node)
 
     def _template_args(self, node: Any) -> Iterator[Any]:
         for each in node.named_children:
@@ -876,7 +885,7 @@ class _Reader:
             return self._parts(node)
         if node.type in ("identifier", "type_identifier"):
             return ((self._word(node), None),)
-        self._unknown(node)
+        raise self._unknown_error(node)
 
     def _unary(self, node: Any) -> Any:
         op = node.child_by_field_name("operator").type
@@ -975,7 +984,9 @@ class _Reader:
                 return found
             found = casts[0]
             if place >= len(chain) or chain[place] not in ("+", "-", "*", "&"):
-                raise self.source.error(f"type {str(found)!r} is no value; C cannot be read here", found.at, found.width)
+                raise self.source.error(
+                    f"type {str(found)!r} is no value; C cannot be read here", found.at, found.width
+                )
             op = chain[place]
             place += 1
             value: Any = Unary(op, operand(), at=found.at)
@@ -1177,7 +1188,7 @@ class _Reader:
             return [Empty(at=at)]
         if kind == "attributed_statement":
             return self._statement(node.named_children[-1])
-        self._unknown(node)
+        raise self._unknown_error(node)
 
     def _one(self, node: Any) -> Any:
         """A statement as the body of another."""
@@ -1302,8 +1313,10 @@ class _Reader:
     def _looks_like_value(self, node: Any, name: str) -> bool:
         """Whether ``a * b;`` was read as a declaration."""
         declarator = node.child_by_field_name("declarator")
-        return declarator is not None and declarator.type in ("pointer_declarator", "reference_declarator") and (
-            self._knows_value(name)
+        return (
+            declarator is not None
+            and declarator.type in ("pointer_declarator", "reference_declarator")
+            and (self._knows_value(name))
         )
 
     def _knows_value(self, name: str) -> bool:
@@ -1409,7 +1422,10 @@ class _Reader:
         kind_node = node.child_by_field_name("type")
         before: list[Any] = []
         declarators = [each for n, each in enumerate(node.children) if node.field_name_for_child(n) == "declarator"]
-        if kind_node.type in ("enum_specifier", "struct_specifier") and kind_node.child_by_field_name("body") is not None:
+        if (
+            kind_node.type in ("enum_specifier", "struct_specifier")
+            and kind_node.child_by_field_name("body") is not None
+        ):
             before, base = self._defined(kind_node, declarators[0].text.decode())
         else:
             base = self._type(kind_node)
@@ -1489,7 +1505,10 @@ class _Reader:
         types: list[str] = []
         for each in node.child_by_field_name("parameters").named_children:
             if each.type != "type_parameter_declaration" or len(each.named_children) != 1:
-                self.fail(each, "this parameter of a template is not supported: its parameters must be types; write a template of types")
+                self.fail(
+                    each,
+                    "this parameter of a template is not supported: its parameters must be types; write a template of types",
+                )
             types.append(self._word(each.named_children[0]))
         if not types:
             self.fail(node, "a template for special types is not supported; write a template of types")
@@ -1702,8 +1721,17 @@ class _Reader:
             other = _other(struct, function)
             if other is not None and _is_copy(struct, function, other):
                 return
-        if function.name in ("operator=", "operator()", "operator[]", "operator->", "operator,", "operator&&", "operator||",
-                             "operator++", "operator--"):
+        if function.name in (
+            "operator=",
+            "operator()",
+            "operator[]",
+            "operator->",
+            "operator,",
+            "operator&&",
+            "operator||",
+            "operator++",
+            "operator--",
+        ):
             self.fail(
                 node, f"struct {struct.name} has a function {function.name}, which is not supported; write it outside "
                 "of it under a name of its own",
@@ -1729,8 +1757,10 @@ def _is_copy(struct: Struct, function: Function, other: str) -> bool:
         expr = each.expr if isinstance(each, Evaluate) else None
         if isinstance(expr, Assignment) and expr.op == "=":
             target: Any = expr.target
-            own = target.name if isinstance(target, Name) else (
-                target.name if isinstance(target, Member) and isinstance(target.owner, This) else ""
+            own = (
+                target.name
+                if isinstance(target, Name)
+                else (target.name if isinstance(target, Member) and isinstance(target.owner, This) else "")
             )
             copied.append((own, expr.value))
         elif not (isinstance(each, Return) and number == len(function.body.statements) - 1 and (

@@ -251,9 +251,7 @@ class Preprocessor:
             holds = None if value is None else bool(value)
         if holds is None:
             text = " ".join(each.text for each in line).replace("# ", "#")
-            self._fail(
-                line, f"condition {text!r} is decided by the compiler of a GPU; write the branch that is meant"
-            )
+            self._fail(line, f"condition {text!r} is decided by the compiler of a GPU; write the branch that is meant")
         found.is_read = found.is_over = bool(holds)
 
     def _is_defined(self, name: str) -> bool | None:

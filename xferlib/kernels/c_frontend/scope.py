@@ -26,13 +26,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.ir.constants import constant_value
-from xferlib.kernels.ir.indices import is_distinct, linear
+from xferlib.kernels.ir.indices import is_distinct, linear, may_be_own
 from xferlib.kernels.ir.nodes import (
     BOOL,
     FLOAT32,
@@ -53,7 +53,7 @@ from xferlib.kernels.ir.nodes import (
     part_dtype,
 )
 from xferlib.kernels.ir.types import VECTOR_PARTS
-from xferlib.kernels.ir.updates import Update, is_exact, update
+from xferlib.kernels.ir.updates import Update, is_exact, real_operands, update
 
 MOST_ELEMENTS = 1024
 """Limit of an array's elements: each is a value of the program."""
@@ -688,6 +688,8 @@ class Memory:
     _raw_reads: dict[int, set[int]] = field(default_factory=dict)
     _raw_writes: dict[int, set[int]] = field(default_factory=dict)
     _uses: dict[int, set[str]] = field(default_factory=dict)
+    _searched: tuple[Element, dict[int, bool]] | None = None
+    """What was last looked for by `_rests_on`, and whether each node rests on it."""
 
     def __post_init__(self) -> None:
         self.true = self.b.const(True, BOOL)
@@ -768,7 +770,7 @@ class Memory:
             whole = self.load(place.whole)
             return self.b.imag(whole) if place.is_imaginary else self.b.real(whole)
         if isinstance(place, Bits):
-            return self.b.bitcast(self.load(place.whole), place.dtype)
+            return self.b.bitcast(self.b.one_nan(self.load(place.whole)), place.dtype)
         if isinstance(place, PointerVariable):
             return Pointer(
                 place.base, None if place.cell is None else self.load(place.cell), place.dtype, place.is_const
@@ -853,7 +855,9 @@ class Memory:
             raise RefusedError(f"{name!r} is read-only here; assign to an output or a local variable")
         if isinstance(place, Cell):
             if not isinstance(value, Node):
-                raise RefusedError(f"{name!r} is {place.dtype}, and {_what(value)} is assigned; take a member or an element")
+                raise RefusedError(
+                    f"{name!r} is {place.dtype}, and {_what(value)} is assigned; take a member or an element"
+                )
             value = self.b.cast(value, place.dtype)
             self.state.cells.pop(place, None)  # what is written again is stored after what was written before
             self.state.cells[place] = Contents(value, self.true)
@@ -914,7 +918,9 @@ class Memory:
                 "for each"
             )
         if value.dtype != place.dtype or (value.is_const and not place.is_const):
-            raise RefusedError(f"a pointer to {place.dtype} cannot lead to {value.dtype}; convert the value", KernelTypeError)
+            raise RefusedError(
+                f"a pointer to {place.dtype} cannot lead to {value.dtype}; convert the value", KernelTypeError
+            )
         if place.cell is not None and value.index is not None:
             self.store(place.cell, value.index, place.name)
         return value
@@ -973,9 +979,7 @@ class Memory:
                 raise RefusedError(f"{array.name!r} has {count} element(s), and is indexed by {int(known)}")
             return array.elements[int(known)]
         self.work(count)
-        choices = tuple(
-            (self.b.op("eq", index, self.b.const(k, INT64)), each) for k, each in enumerate(array.elements)
-        )
+        choices = tuple((self.b.op("eq", index, self.b.const(k, INT64)), each) for k, each in enumerate(array.elements))
         return Either(choices, array.dtype.element) if count > 1 else array.elements[0]
 
     def _behind(self, pointer: Pointer, index: Node, name: str) -> Any:
@@ -1202,9 +1206,13 @@ class Memory:
 
     def _store_element(self, place: Element, value: Value, name: str) -> Node:
         if not isinstance(value, Node):
-            raise RefusedError(f"{name!r} is {place.dtype}, and {_what(value)} is assigned; take a member or an element")
+            raise RefusedError(
+                f"{name!r} is {place.dtype}, and {_what(value)} is assigned; take a member or an element"
+            )
         value = self.b.cast(value, place.dtype)
+        value = self.b.one_nan(value) if self.b.reads_bits else value
         if place.param in self.ordered:
+            self._check_store(place, value)
             self._update_in_order(Update(place.param, "store", is_used=False), place.index, value, None)
             return value
         self._note(self._raw_writes, self._raw_reads, place)
@@ -1225,11 +1233,43 @@ class Memory:
         is_update = param in self._raw_reads and param in self._raw_writes
         if is_update and not is_distinct(index, self.b.params):
             self._need_order(param)
-            raise RefusedError(
-                f"{place.name!r} is read and written at an index that several elements of a call may share, so that "
-                "one update would be lost; index it by i times a constant and a shift, or add up with a reduction, or "
-                "with atomicAdd"
-            )
+            self._refuse_lost(place)
+
+    def _check_store(self, place: Element, value: Node) -> None:
+        """Refuse to store what depends on the element's value before: no order of the elements keeps both updates."""
+        params = self.b.params
+        if self.b.math == "exact" or may_be_own(place.index, params):
+            return  # exact results are promised for less: see `check_order`
+        is_chosen = self.path is not None and linear(value, params) is None  # such as the larger of two
+        if self._rests_on(value, place) or (is_chosen and self._rests_on(self.path, place)):
+            self._refuse_lost(place)
+
+    def _rests_on(self, value: Node | None, place: Element) -> bool:
+        """Whether a value is computed from an element of an array."""
+        if self._searched is None or self._searched[0] is not place:
+            self._searched = place, {}
+        known = self._searched[1]
+        waiting = [] if value is None else [value]
+        while waiting:
+            node = waiting[-1]
+            if id(node) in known:
+                waiting.pop()
+            elif node.op == "gather" and node.attr == place.param and node.args[0] is place.index:
+                known[id(node)] = True
+            elif unknown := [each for each in real_operands(node) if id(each) not in known]:
+                waiting += unknown
+            else:
+                known[id(node)] = any(known[id(each)] for each in real_operands(node))
+        return value is not None and known[id(value)]
+
+    def _refuse_lost(self, place: Element) -> NoReturn:
+        array = self.b.params[place.param]
+        raise RefusedError(
+            f"{place.name!r} is read and written at an index that several elements of a call may share, so that one "
+            "update would be lost; index it by i times a constant and a shift, add up with a reduction, or write "
+            f"atomicAdd(&{array.name}[...], value)"
+            + (", which takes floats with math='fast'" if array.dtype.kind == "f" else "")
+        )
 
     def _need_order(self, param: int) -> None:
         if self.b.math == "fast":
@@ -1263,7 +1303,9 @@ class Memory:
             return self._update_in_order(Update(place.param, kind, is_used), place.index, value, compared)
         if isinstance(place, Bits):
             if place.dtype.kind not in "iu" or place.whole.dtype.kind not in "iu" or kind in ("min", "max"):
-                raise RefusedError(f"{name}: {place.whole.dtype} cannot be updated as {place.dtype}; update it as it is")
+                raise RefusedError(
+                    f"{name}: {place.whole.dtype} cannot be updated as {place.dtype}; update it as it is"
+                )
             values = [None if each is None else self.b.bitcast(each, place.whole.dtype) for each in (value, compared)]
             assert values[0] is not None
             before = self.update(place.whole, kind, values[0], values[1], name, is_used=is_used)
@@ -1334,5 +1376,3 @@ def _elements_in(place: Any) -> Iterator[Element]:
     elif isinstance(place, Either):
         for _, each in place.choices:
             yield from _elements_in(each)
-
-

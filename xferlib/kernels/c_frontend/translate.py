@@ -87,6 +87,7 @@ from xferlib.kernels.ir.nodes import (
     FLOAT64,
     INT32,
     INT64,
+    MOST_STEPS,
     UINT64,
     Builder,
     DType,
@@ -103,12 +104,12 @@ from xferlib.kernels.ir.types import C_TYPES, c_common, c_promoted
 if TYPE_CHECKING:
     from xferlib.kernels.c_frontend.calls import Calls
 
-MOST_WORK = 100_000
-"""Limit of what is done for one snippet, calls included: expressions translated, nodes made, cells copied."""
 MOST_TURNS = 4096
 """Limit of the turns that one loop is written out with."""
-MOST_WRITTEN_OUT = 1 << 15
+MOST_WRITTEN_OUT = MOST_STEPS // 2
 """Limit of the work for one loop that is written out."""
+_STEP = 3
+"""The work of translating an expression or a statement, beside the nodes that it makes."""
 TOO_LONG = "the loops and functions written out have more than"
 
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
@@ -129,19 +130,6 @@ class TooLongError(Exception):
 
 class UnrolledError(Exception):
     """A loop is too long to be written out."""
-
-
-@dataclass(slots=True)
-class Work:
-    """What has been translated, for all attempts at one program."""
-
-    done: int = 0
-
-    def count(self, more: int, nodes: int) -> None:
-        """Count a step; ``nodes`` is how many there are now."""
-        self.done += more
-        if self.done + nodes > MOST_WORK:
-            raise TooLongError
 
 
 # --- what names stand for beside objects
@@ -250,12 +238,10 @@ class Translator:
         preamble: parse.Preamble,
         types: Mapping[str, DType],
         ordered: frozenset[int] = frozenset(),
-        work: Work | None = None,
     ) -> None:
         from xferlib.kernels.c_frontend.calls import Calls
 
         self.b = b
-        self.work = work or Work()
         self.memory = Memory(b, ordered, work=self._count)
         self.zero_index = b.const(0, INT64)
         self.number = b.index()
@@ -274,7 +260,9 @@ class Translator:
         self.frame = Frame(preamble.source, self._kernel, self._end)
 
     def _count(self, more: int) -> None:
-        self.work.count(more, self.b.size_of_program)
+        self.b.work += _STEP * more
+        if self.b.work > MOST_STEPS:
+            raise TooLongError
 
     # --- entries
     def declare_kernel(self, layouts: Mapping[str, tuple[Node, bool]]) -> None:
@@ -351,7 +339,7 @@ class Translator:
             raise self.frame.source.error("is nested too deeply; use local variables for parts of it") from None
         except TooLongError:
             raise self.frame.source.error(
-                f"{TOO_LONG} {MOST_WORK} expressions; take fewer turns and calls, or use raw_module"
+                f"{TOO_LONG} {MOST_STEPS} steps; take fewer turns and calls, or use raw_module"
             ) from None
         except RefusedError as problem:
             raise self.frame.source.error(str(problem), kind=problem.kind) from None
@@ -460,7 +448,9 @@ class Translator:
 
     def _is_true(self, given: Any) -> bool:
         """The value of a condition of types."""
-        name = given.base if isinstance(given, parse.Declared) else given.owner if isinstance(given, parse.Name) else None
+        name = (
+            given.base if isinstance(given, parse.Declared) else given.owner if isinstance(given, parse.Name) else None
+        )
         parts = name.parts if name is not None else ()
         if parts and parts[0][0] == "is_same" and parts[0][1] is not None and len(parts[0][1]) == 2:
             one, other = map(self.argument_type, parts[0][1])
@@ -495,7 +485,10 @@ class Translator:
     def extent(self, node: Any, extent: Any) -> int:
         known = None if extent is None else self.memory.constant(self.value_of_number(extent))
         if known is None or np.asarray(known).dtype.kind not in "biu":
-            self.fail(node if extent is None else extent, "the length of an array must be known at translation; write a number")
+            self.fail(
+                node if extent is None else extent,
+                "the length of an array must be known at translation; write a number",
+            )
         return int(known)
 
     def _struct_type(self, node: Any, template: Template, args: tuple[Any, ...] | None) -> StructType:
@@ -610,9 +603,12 @@ class Translator:
                 self._effect(each)
         elif isinstance(expr, parse.Call):
             self.calls.call(expr, is_used=False)
-        elif isinstance(expr, (parse.Assignment,)) or (
-            isinstance(expr, parse.Unary) and expr.op in ("++", "--", "p++", "p--")
-        ) or (isinstance(expr, (parse.Conditional, parse.Binary)) and _may_change(expr)) or (isinstance(expr, parse.Unary) and self.calls.operator(expr.op) is not None):
+        elif (
+            isinstance(expr, (parse.Assignment,))
+            or (isinstance(expr, parse.Unary) and expr.op in ("++", "--", "p++", "p--"))
+            or (isinstance(expr, (parse.Conditional, parse.Binary)) and _may_change(expr))
+            or (isinstance(expr, parse.Unary) and self.calls.operator(expr.op) is not None)
+        ):
             self.value(expr)
         elif isinstance(expr, parse.Cast) and expr.type.base.name == "void" and not expr.type.pointers:
             pass  # says that a variable is not used
@@ -745,7 +741,9 @@ class Translator:
             kind = self.declared_type(declared)
             if isinstance(kind, PointerType):
                 return self._pointer(node, kind)
-            values = self.array_items(node.value, kind) if isinstance(kind, ArrayType) and node.value is not None else None
+            values = (
+                self.array_items(node.value, kind) if isinstance(kind, ArrayType) and node.value is not None else None
+            )
         if isinstance(kind, ArrayType):
             return self._array(node, kind, values)
         value = None
@@ -974,7 +972,7 @@ class Translator:
 
     def _turns(self, node: parse.Loop) -> None:
         memory, frame = self.memory, self.frame
-        if node.condition is None and not _leaves(node.body):
+        if self._is_endless(node) and not _leaves(node.body):
             self.fail(node, "a loop without a condition, break or return has no end; add one")
         outside = frame.loops
         stop, following = Jump("break"), Jump("continue")
@@ -995,11 +993,6 @@ class Translator:
         memory.end_jump(stop)
         frame.loops = outside
 
-    @property
-    def _spent(self) -> int:
-        """What has been done so far."""
-        return self.work.done + self.b.size_of_program
-
     def _is_endless(self, node: parse.Loop) -> bool:
         """Whether the condition of a loop is plainly true, or there is none."""
         condition = node.condition
@@ -1011,14 +1004,14 @@ class Translator:
         """Write the turns of a loop out; the rest of it runs from where its condition is not known."""
         memory = self.memory
         opened: list[tuple[Node, Branch]] = []
-        begun, turns = self._spent, 0
+        begun, turns = self.b.work, 0
         expected = self._expected(node)
         if expected is not None and expected > MOST_TURNS:
             raise UnrolledError
         goes: bool | None = True
         while (not turns and node.is_late) or (goes := self._goes_on(node.condition)):
             turns += 1
-            if turns > MOST_TURNS or self._spent - begun > MOST_WRITTEN_OUT:
+            if turns > MOST_TURNS or self.b.work - begun > MOST_WRITTEN_OUT:
                 raise UnrolledError
             before = memory.jumped()
             with self._block():
@@ -1034,7 +1027,7 @@ class Translator:
             if node.after is not None:
                 self._effect(node.after)
                 memory.fold()
-            if turns == 1 and expected and (self._spent - begun) * expected > MOST_WRITTEN_OUT:
+            if turns == 1 and expected and (self.b.work - begun) * expected > MOST_WRITTEN_OUT:
                 raise UnrolledError
         if goes is None:
             self._run(node, stop, following, is_late=False)
@@ -1085,7 +1078,7 @@ class Translator:
     def _run(self, node: parse.Loop, stop: Jump, following: Jump, *, is_late: bool | None = None) -> None:
         """Translate a loop that the program runs, from memory's present state on."""
         is_late = node.is_late if is_late is None else is_late
-        before = self.b.known()
+        before = self.b.made
         start = self.memory.snapshot()
         carried = self._changed_by_syntax(node)
         while True:
@@ -1129,14 +1122,14 @@ class Translator:
         return list(found)
 
     def _attempt(
-        self, node: parse.Loop, stop: Jump, following: Jump, carried: list[Cell], before: set[int], *, is_late: bool
+        self, node: parse.Loop, stop: Jump, following: Jump, carried: list[Cell], before: int, *, is_late: bool
     ) -> list[Cell]:
         """Translate one turn of a loop; returns further cells that it changes, with memory to be restored, or none."""
         memory, b = self.memory, self.b
         mark = memory.serial
         returned = len(self.frame.references or ())
         outside = memory.snapshot()
-        key = id(node), memory.serial, self.work.done
+        key = id(node), memory.serial, b.work
         slots: list[tuple[Cell, Node, Node | None, Node, Node | None]] = []
         memory.path, memory.state.jumps = None, {}
         for number, cell in enumerate(carried):
@@ -1429,7 +1422,9 @@ class Translator:
         op = node.op
         if op in ("++", "--", "p++", "p--"):
             count = self.b.const(1, INT32)
-            _, before, after = self._updated(node.expr, lambda value: self._moved(node, op.lstrip("p")[0], value, count))
+            _, before, after = self._updated(
+                node.expr, lambda value: self._moved(node, op.lstrip("p")[0], value, count)
+            )
             return before if op.startswith("p") else after
         if op == "&":
             return self._address(node.expr)
@@ -1438,7 +1433,9 @@ class Translator:
             if (found := self.calls.overloaded(node, op, [argument])) is not None:
                 return self._outcome(found)
             if op == "*":
-                return self.memory.load(self.memory.element(self.as_pointer(node.expr, argument.value), self.zero_index))
+                return self.memory.load(
+                    self.memory.element(self.as_pointer(node.expr, argument.value), self.zero_index)
+                )
             return self._signed(node, op, self.number_of(node.expr, argument.value))
         if op == "*":
             return self.memory.load(self.place(node))
@@ -1830,7 +1827,8 @@ class Translator:
             index = self.index(node.index)
             if index is not self.number:
                 self.fail(
-                    node, f"{inner.name!r} is indexed by i alone here; an index that is computed needs another parameter"
+                    node,
+                    f"{inner.name!r} is indexed by i alone here; an index that is computed needs another parameter",
                 )
             return array, index
         if isinstance(inner, Raw) and (listed := self._coordinates(node.index)) is not None:

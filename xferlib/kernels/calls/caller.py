@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from xferlib.errors import KernelShapeError, KernelTypeError, shown
 from xferlib.kernels.calls import arguments as checks
 from xferlib.kernels.calls.backend_engine import engine_of
 from xferlib.kernels.calls.idle import IdleCall
-from xferlib.kernels.calls.prepared import CudaCall, HostCall, Prepared
+from xferlib.kernels.calls.prepared import CudaCall, HostCall, Prepared, SmallCall
 from xferlib.kernels.frontends.definitions import ArgumentKind, Definition, Specialization
 from xferlib.kernels.frontends.host_numbers import MOST_VARIANTS, OtherNumbersError
 from xferlib.kernels.ir.layout import broadcast_shape
@@ -24,14 +24,47 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
 
+V = TypeVar("V")
 MOST_PLANS = 512
+_TURNS = 8
+"""Calls that are not kept where the table is full, for each that takes another one's place."""
+
+
+class Plans(dict[Any, V]):
+    """What was prepared for the calls of one kernel, by what they depend on; a full table drops one entry at a time.
+
+    Where more kinds of calls than it holds come in turn, dropping the oldest, or all, would drop each just before it is
+    wanted again. So most new ones are not kept then, and a part of the old ones stays.
+    """
+
+    def __init__(self, most: int = MOST_PLANS) -> None:
+        super().__init__()
+        self._most = most
+        self._waiting = 0
+
+    @property
+    def is_full(self) -> bool:
+        return len(self) >= self._most
+
+    def keep(self, key: Hashable, value: V) -> None:
+        """Remember a prepared call, perhaps in the place of the oldest one."""
+        if self.is_full and key not in self:
+            self._waiting = (self._waiting + 1) % _TURNS
+            if self._waiting:
+                return
+            with contextlib.suppress(RuntimeError, StopIteration):  # another thread keeps one, too
+                self.pop(next(iter(self)), None)
+        self[key] = value
 
 
 class Caller:
     """Checks the calls of one kernel and prepares them."""
 
-    def __init__(self, definition: Definition, threads: int | None = None) -> None:
+    def __init__(
+        self, definition: Definition, threads: int | None = None, recorded: Callable[[], None] | None = None
+    ) -> None:
         self.definition = definition
+        self._recorded = recorded
         self._threads = threads
         self.name = definition.name
         self._specialized: dict[tuple[Any, ...], list[Specialization]] = {}
@@ -156,6 +189,19 @@ class Caller:
         call = self._checked(special, backend, device, given, {numbers.moved(n): infos[n] for n in infos}, size)
         return call, numbers.running(_noted(call)), values
 
+    def prepare_for_any_shape(self, arguments: Sequence[Any]) -> SmallCall | None:
+        """The call for NumPy arrays of these dtypes and any one shape; None for a program that shapes change."""
+        numbers = {n for n, each in enumerate(arguments) if isinstance(each, np.ndarray)}
+        kinds: list[ArgumentKind] = [
+            each.dtype if n in numbers or isinstance(each, np.generic) else type(each)
+            for n, each in enumerate(arguments)
+        ]
+        kinds += [None] * (len(self.definition.names) - len(kinds))
+        scalars = frozenset(range(len(arguments))) - numbers
+        special = self._specialize(tuple(kinds), scalars, arguments)
+        is_able = special.numbers is None and SmallCall.takes(special.program)
+        return SmallCall(self.name, special, arguments) if is_able else None
+
     def prepare_specialized(self, special: Specialization, given: Sequence[Any]) -> Callable[[], Any]:
         """Prepare a call with the parameters of a specialization, whose numbers are computed already."""
         names = [param.name for param in special.program.params]
@@ -230,6 +276,8 @@ class Caller:
                 special.numbers.computed(arguments)
                 return special
         special = self.definition.specialize(kinds, scalars, arguments)
+        if self._recorded is not None:
+            self._recorded()
         known.insert(0, special)
         del known[MOST_VARIANTS:]
         return special

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from xferlib._core.raw import RawStream
     from xferlib.kernels.engines.cuda.reduction import CudaReduction
 
-MOST_PLANS = 256
-
 Axis = int | tuple[int, ...] | None
 
 

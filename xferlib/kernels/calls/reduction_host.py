@@ -12,6 +12,7 @@ from xferlib._core import observe
 from xferlib._core.array import ArrayInfo
 from xferlib.kernels.calls.backend_engine import engine_of
 from xferlib.kernels.calls.reduction_calls import ReductionCall
+from xferlib.kernels.engines.numpy.block_function import BlockFunction
 from xferlib.kernels.engines.numpy.reduction import NumpyReduction
 
 A = np.ndarray[Any, Any]
@@ -23,9 +24,12 @@ class HostReductionCall:
     Args:
         call: The call.
         infos: Its arrays, by argument.
+        functions: What calls of all shapes share.
     """
 
-    def __init__(self, call: ReductionCall, infos: dict[int, ArrayInfo]) -> None:
+    def __init__(
+        self, call: ReductionCall, infos: dict[int, ArrayInfo], functions: dict[str, BlockFunction] | None = None
+    ) -> None:
         self._call = call
         self._owner = call.backend.at(call.device)
         self._engine = engine_of(self._owner)
@@ -34,7 +38,7 @@ class HostReductionCall:
         self._shape = (math.prod(call.kept_shape), math.prod(call.shape[axis] for axis in call.axes))
         self._is_in_order = self._order == tuple(range(len(self._order)))
         self._whole = frozenset(n for n, info in infos.items() if info.shape == call.shape and info.dtype.isnative)
-        self._plan = NumpyReduction(call.spec, *self._shape)
+        self._plan = NumpyReduction(call.spec, *self._shape, functions)
 
     def run(self, args: Sequence[Any]) -> Any:
         """Reduce to new arrays."""

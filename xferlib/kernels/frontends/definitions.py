@@ -17,14 +17,15 @@ import numpy as np
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.c_frontend import parse, preprocess
 from xferlib.kernels.c_frontend.scope import OrderNeededError, Own, Raw, ReadOnly
-from xferlib.kernels.c_frontend.translate import TOO_LONG, Translator, Work
+from xferlib.kernels.c_frontend.translate import TOO_LONG, Translator
 from xferlib.kernels.frontends import signature, tracing
 from xferlib.kernels.frontends.host_numbers import HostNumbers
 from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise, may_be_numbers
 from xferlib.kernels.frontends.signature import CParam
 from xferlib.kernels.ir import types
+from xferlib.kernels.ir.formulas.bit_functions import read_bits
 from xferlib.kernels.ir.indices import conflict
-from xferlib.kernels.ir.nodes import INT64, Builder, DType, Param, Program
+from xferlib.kernels.ir.nodes import INT64, MOST_STEPS, Builder, DType, Param, Program
 
 ArgumentKind = DType | type | None
 """The kind of an argument: an array's dtype, a Python scalar's type, None for an omitted output."""
@@ -128,6 +129,9 @@ class SnippetDefinition:
             self.params += (CParam(name="first element", dtype=INT64, generic=None),)
             self.names += ("first element",)
         self._outputs = range(len(inputs), len(inputs) + len(outputs))
+        self.work = 0
+        """Of the last attempt at a program that failed."""
+        self._reads_bits = read_bits(preamble, loop_prep, operation, after_loop)
         texts: Any = {
             "preamble": preamble, "loop_prep": loop_prep, "after_loop": after_loop, "macros": dict(macros),
         }  # fmt: skip
@@ -140,6 +144,7 @@ class SnippetDefinition:
         self._text = parse.read_snippet(operation, "operation", self._preamble)
         self._preparation = parse.read_snippet(loop_prep, "loop_prep", self._preamble)
         self._end = parse.read_snippet(after_loop, "after_loop", self._preamble)
+        signature.check_length(f"{preamble}{loop_prep}{operation}{after_loop}", f"kernel {name}")
         texts = (self._preparation, self._text, self._end)
         self._raw = indexed_otherwise(each for text in texts for each in text.statements)
 
@@ -151,28 +156,33 @@ class SnippetDefinition:
     ) -> Specialization:
         bound = bind_generics(self.params, kinds)
         ordered: frozenset[int] = frozenset()
-        work = Work()
+        b = Builder(math=self.math)
         while True:
             try:
-                program = self._translated(bound, scalars, ordered, work)
+                program = self._translated(b, bound, scalars, ordered)
             except OrderNeededError as found:
                 ordered |= {found.param}
+                again = Builder(math=self.math)
+                again.work, b = b.work, again
+            except Exception:
+                self.work = b.work
+                raise
             else:
                 break
         return Specialization(program=program, outputs=tuple(self._outputs))
 
     def _translated(
-        self, bound: dict[str, DType], scalars: frozenset[int], ordered: frozenset[int], work: Work
+        self, b: Builder, bound: dict[str, DType], scalars: frozenset[int], ordered: frozenset[int]
     ) -> Program:
         """The program; ``ordered`` are the arrays whose reads and writes stay in the order of the source."""
-        b = Builder(math=self.math)
+        b.reads_bits = self._reads_bits
         for number, param in enumerate(self.params):
             dtype = param.dtype or bound[str(param.generic)]
             is_scalar = number in scalars
             b.params.append(
                 Param(name=param.name, dtype=dtype, is_raw=self._is_raw(param) and not is_scalar, is_scalar=is_scalar)
             )
-        translator = Translator(b, self._preamble, bound, ordered, work)
+        translator = Translator(b, self._preamble, bound, ordered)
         if self.step is not None:
             shift = b.op("mul", b.index(), b.const(self.step, INT64))
             translator.number = b.op("add", shift, b.load(len(self.params) - 1))
@@ -245,6 +255,7 @@ def check_definition(
     outputs: Sequence[CParam],
     specialize: Callable[[tuple[np.dtype[Any], ...], frozenset[int]], object],
     text: str,
+    work: Callable[[], int],
 ) -> None:
     """Raise the error that every call of a C definition would raise; such as for a name that it misspells.
 
@@ -254,12 +265,14 @@ def check_definition(
         inputs, outputs: The parameters.
         specialize: Makes the program for their dtypes, and the positions of those that are no arrays.
         text: The snippets.
+        work: Tells the work of the last program, or of the attempt at it.
 
     Raises:
         KernelSyntaxError, KernelTypeError: That error.
     """
     params = (*inputs, *outputs)
     errors: list[KernelSyntaxError | KernelTypeError] = []
+    spent = 0
     letters = list(dict.fromkeys(param.generic for param in params if param.generic))
     plain = frozenset(n for n, param in enumerate(inputs) if not (param.is_pointer or param.is_raw))
     tried_scalars = [frozenset[int](), plain] if plain else [frozenset[int]()]
@@ -280,6 +293,9 @@ def check_definition(
                 errors.append(error)
                 if TOO_LONG in str(error):  # for any dtype, and after long work
                     raise
+                spent += work()
+                if spent > MOST_STEPS // 2:
+                    return
             except Exception:  # such as one too large to be made twice: its call says so
                 return
             else:

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.errors import KernelError, KernelTypeError
+from xferlib.errors import KernelError, KernelSyntaxError, KernelTypeError
 from xferlib.kernels.frontends.host_numbers import converted
 from xferlib.kernels.frontends.source_lines import at_user_line
 from xferlib.kernels.ir import functions, types
 from xferlib.kernels.ir.functions import Function
-from xferlib.kernels.ir.nodes import BOOL, INT64, UINT64, Builder, DType, Node, is_integer
+from xferlib.kernels.ir.nodes import BOOL, INT64, MOST_STEPS, UINT64, Builder, DType, Node, is_integer
 
+_CALL = 10
+"""The work of a function of traced values, beside the nodes that it makes."""
 COMPARISONS = {
     "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
 }  # fmt: skip
@@ -67,6 +69,14 @@ def builder_of(args: tuple[Any, ...], name: str) -> Builder:
     """The builder of the traced values among the operands of function ``name``."""
     for each in args:
         if isinstance(each, Value):
+            if each.builder.work > MOST_STEPS:
+                raise at_user_line(
+                    KernelSyntaxError(
+                        f"{name}: the function has recorded more than {MOST_STEPS} steps; take fewer turns and calls, "
+                        "or write the loop in C, where it is run"
+                    )
+                )
+            each.builder.work += _CALL
             return each.builder
     raise at_user_line(
         KernelTypeError(f"{name} was called without a traced value; use the function of math or numpy on constants")
@@ -119,7 +129,7 @@ def _special(b: Builder, function: Function, args: tuple[Any, ...], operands: tu
     for position in (0, 1):
         value, other = args[position], operands[1 - position]
         if operands[position] is int and isinstance(other, np.dtype) and other.kind in "biu":
-            side = _asked(value, _side_of(INT64 if other == BOOL else other))
+            side = asked(value, _side_of(INT64 if other == BOOL else other))
             if side:
                 return _compare_out_of_range(b, function, side, position)
     kinds = [each.kind for each in operands if isinstance(each, np.dtype)]
@@ -128,7 +138,7 @@ def _special(b: Builder, function: Function, args: tuple[Any, ...], operands: tu
     return None
 
 
-def _asked(value: Any, question: Callable[[Any], Any]) -> Any:
+def asked(value: Any, question: Callable[[Any], Any]) -> Any:
     """The answer of ``question`` for a Python number, a literal or an argument; a recording assumes it."""
     if not isinstance(value, Value):
         return question(value)
@@ -159,7 +169,7 @@ def _constant_power(b: Builder, args: tuple[Any, ...], operands: tuple[Any, ...]
     if operands[1] not in (int, INT64) or not is_number or isinstance(exponent, np.generic):
         return None
     if (isinstance(dtype, np.dtype) and dtype.kind in "biu") or dtype is int:
-        if _asked(exponent, _is_negative):
+        if asked(exponent, _is_negative):
             raise KernelTypeError(f"{dtype} to a negative power is no integer; convert the base with astype first")
     if isinstance(exponent, Value) or not isinstance(base, Value) or isinstance(base.kind, type) or dtype == BOOL:
         return None

@@ -27,6 +27,7 @@ from xferlib.kernels.frontends import signature
 from xferlib.kernels.frontends.definitions import ArgumentKind, bind_generics, check_definition, check_names
 from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
 from xferlib.kernels.ir.constants import stored_value
+from xferlib.kernels.ir.formulas.bit_functions import read_bits
 from xferlib.kernels.ir.nodes import INT64, Builder, DType, Node, Param, Program
 from xferlib.kernels.ir.reduction import Elementwise, Postmap, ReductionSpec, build, storing
 
@@ -86,6 +87,7 @@ class SnippetReduction:
             raise KernelSyntaxError(f"{name}: post_map_expr must assign the outputs, for instance 'y = a'")
         generics = frozenset(param.generic for param in (*self._inputs, *self._outputs) if param.generic)
         self._preamble = parse.read_preamble(preamble, generics, preprocess.defined_by(macros))
+        self._reads_bits = read_bits(preamble, map_expr, reduce_expr, post_map_expr or "")
         self._map = self._expression(map_expr, "map_expr")
         free = indexed_otherwise(self._map.statements)
         self._free = frozenset(
@@ -136,7 +138,7 @@ class SnippetReduction:
         """The programs; ``outputs`` is None where they give the accumulators, which another kernel finishes."""
         premap = None
         whole = _whole(accumulator)
-        mapping = lambda b, nodes: leaves(self._mapped(b, types, accumulator))
+        mapping = lambda b, nodes: self._leaves(b, self._mapped(b, types, accumulator))
         if any(param.is_raw for param in params):
             if isinstance(accumulator, StructType):
                 raise KernelSyntaxError(
@@ -148,7 +150,9 @@ class SnippetReduction:
         spec = build(
             params,
             mapping,
-            lambda b, a, c: leaves(self._value(b, self._reduce, types, accumulator, {"a": whole(a), "b": whole(c)})),
+            lambda b, a, c: self._leaves(
+                b, self._value(b, self._reduce, types, accumulator, {"a": whole(a), "b": whole(c)})
+            ),
             lambda b, a, n, m: a if outputs is None else self._finished(b, whole(a), n, m, types, outputs),
             identity=self._identity_value(types, accumulator),
             math=self.math,
@@ -194,7 +198,7 @@ class SnippetReduction:
 
     def check(self) -> None:
         """Raise the error that every call would raise."""
-        check_definition(self._inputs, self._outputs, self.specialize, self._map.source.text)
+        check_definition(self._inputs, self._outputs, self.specialize, self._map.source.text, lambda: 0)
 
     def _is_free(self, number: int, scalars: frozenset[int]) -> bool:
         """Whether input ``number`` is an array that the map indexes by anything but the element's number."""
@@ -202,8 +206,13 @@ class SnippetReduction:
 
     def _premap(self, params: list[Param], types: dict[str, DType], accumulator: DType) -> Elementwise:
         b = Builder(params, math=self.math)
-        program = storing(b, "acc", [self._mapped(b, types, accumulator)])
+        program = storing(b, "acc", self._leaves(b, self._mapped(b, types, accumulator)))
         return Elementwise(program=program, inputs=len(params))
+
+    def _leaves(self, b: Builder, accumulator: Any) -> list[Node]:
+        """The numbers of an accumulator, whose bits a later expression may read."""
+        found = leaves(accumulator)
+        return [b.one_nan(each) for each in found] if self._reads_bits else found
 
     def _accumulator(self, types: dict[str, DType], outputs: list[DType]) -> Any:
         """The dtype of the accumulator, or the type of a struct."""
@@ -275,8 +284,9 @@ class SnippetReduction:
             )
         if any(node.op == "loop" for node in program.nodes):
             raise KernelSyntaxError(
-                f"{self.name}: a function of its preamble has a loop that ends with the data, which a reduction's "
-                "expressions cannot run; compute an array with an element-wise kernel and reduce that"
+                f"{self.name}: a function of its preamble has a loop that ends with the data, or is too long to be "
+                "written out, which a reduction's expressions cannot run; compute an array with an element-wise kernel "
+                "and reduce that"
             )
 
 

@@ -6,18 +6,28 @@ line.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from xferlib.errors import KernelSyntaxError, KernelTypeError
-from xferlib.kernels.frontends.promotion import COMPARISONS, Value, builder_of, node_of, node_of_call, operand_kind
+from xferlib.errors import KernelError, KernelSyntaxError, KernelTypeError
+from xferlib.kernels.frontends.promotion import (
+    COMPARISONS,
+    Value,
+    asked,
+    builder_of,
+    node_of,
+    node_of_call,
+    operand_kind,
+)
 from xferlib.kernels.frontends.source_lines import at_user_line, user_call
 from xferlib.kernels.ir import types
-from xferlib.kernels.ir.nodes import BOOL, is_integer
+from xferlib.kernels.ir.nodes import BOOL, is_complex, is_integer
 
 OPERATORS = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
@@ -148,7 +158,7 @@ class Traced(Value):
 
     def __array_function__(self, function: Callable[..., Any], kinds: Any, args: Any, options: Any) -> Traced:
         supported: list[tuple[Any, Callable[..., Traced]]] = [
-            (np.where, where), (np.clip, clip), (np.real, _real), (np.imag, _imag), (np.round, rounded),
+            (np.where, where), (np.clip, _numpys_clip), (np.real, _real), (np.imag, _imag), (np.round, rounded),
             (np.around, rounded),
         ]  # fmt: skip
         found = next((ours for theirs, ours in supported if theirs is function), _namespace.FUNCTIONS.get(function))
@@ -222,16 +232,50 @@ def where(condition: Any, yes: Any, no: Any) -> Traced:
 
 
 def clip(x: Any, min: Any = None, max: Any = None) -> Traced:  # noqa: A002 - the Array API's names
-    """``minimum(maximum(x, min), max)``; a bound of None does nothing."""
+    """``x`` from ``min`` to ``max``, in the dtype of NumPy's ufunc of all three.
+
+    A bound of None does nothing, nor does a Python int at or beyond that end of the integer dtype of ``x``.
+    """
     if not isinstance(x, Value):
         x = np.asarray(x)[()]  # in NumPy a number that is clipped has a dtype of its own; a bound has none
-    if isinstance(x, Value) or isinstance(min, Value):
-        result = x if min is None else apply("maximum", (x, min))
-    else:
-        result = x if min is None else np.maximum(x, min)
-    if max is not None:
-        return apply("minimum", (result, max))
-    return Traced(builder_of((result,), "clip"), node_of(result.builder, result, result.dtype))
+    dtype = x.dtype
+    if is_integer(dtype):
+        least, most = (int(each) for each in (np.iinfo(dtype).min, np.iinfo(dtype).max))
+        min = None if _is_int(min) and asked(min, functools.partial(operator.ge, least)) else min  # noqa: A001
+        max = None if _is_int(max) and asked(max, functools.partial(operator.le, most)) else max  # noqa: A001
+    bounds = [each for each in (min, max) if each is not None]
+    b = builder_of((x, *bounds), "clip")
+    try:
+        common = types.numpy_common((dtype, *(operand_kind(each, "clip") for each in bounds)))
+        if bounds and is_complex(common):
+            raise KernelTypeError(f"clip of {common} is not defined: complex numbers have no order; clip real and imag")
+        node, *limits = (node_of(b, each, common) for each in (x, *bounds))
+    except KernelError as error:
+        raise at_user_line(error) from None
+    for name, limit in zip(
+        [name for name, each in (("max", min), ("min", max)) if each is not None], limits, strict=True
+    ):
+        node = b.op({"max": "or", "min": "and"}[name] if common == BOOL else name, node, limit)
+    return Traced(b, node)
+
+
+def _is_int(value: Any) -> bool:
+    return (value.kind if isinstance(value, Value) else type(value)) is int
+
+
+def _numpys_clip(
+    a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None, **options: Any  # noqa: A002
+) -> Traced:  # fmt: skip
+    """`numpy.clip`: the bounds have two names each."""
+    if out is not None or options:
+        raise at_user_line(
+            KernelTypeError(
+                "clip of an element takes no out= and no options of a ufunc; leave them out: the result is new"
+            )
+        )
+    if (a_min is not None and min is not None) or (a_max is not None and max is not None):
+        raise at_user_line(KernelTypeError("clip got a bound twice, as a_min and min or a_max and max; leave out one"))
+    return clip(a, min if a_min is None else a_min, max if a_max is None else a_max)
 
 
 def astype(x: Any, dtype: Any) -> Traced:

@@ -41,6 +41,39 @@ def is_distinct(index: Node, params: list[Param]) -> bool:
     return form is not None and form.factor != 0
 
 
+def may_be_own(index: Node, params: list[Param]) -> bool:
+    """Whether each element of a call may have indices of its own: ``c * i`` and something that does not undo it.
+
+    True of ``3 * i + k % 3``, which nothing proves to be distinct; false of ``k``, ``i / 2`` and ``i - i % 4``.
+    """
+    factor, terms = 0, [(index, 1)]
+    while terms:
+        node, sign = terms.pop()
+        form = linear(node, params)
+        if form is not None:
+            factor += sign * form.factor
+        elif node.op in ("add", "sub"):
+            terms += [(node.args[0], sign), (node.args[1], sign if node.op == "add" else -sign)]
+        elif node.op == "cast" and is_integer(node.dtype) and is_integer(node.args[0].dtype):
+            terms.append((node.args[0], sign))
+        elif _is_made_of_index(node):
+            return False
+    return factor != 0
+
+
+def _is_made_of_index(node: Node) -> bool:
+    """Whether arithmetic alone makes a value of the element's number; what an array holds there counts as unrelated."""
+    waiting, seen = [node], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if each.op == "index":
+            return True
+        if each.op not in ("gather", "update") and id(each) not in seen:
+            seen.add(id(each))
+            waiting += each.args
+    return False
+
+
 def conflict(stores: Iterable[tuple[int, Node]], params: list[Param]) -> int | None:
     """The parameter of which two elements of a call certainly write the same element; None if there is none.
 

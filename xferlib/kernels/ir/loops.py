@@ -11,7 +11,7 @@ an index that stays the same, because a loop without a turn must not read.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xferlib.kernels.ir.nodes import BOOL, Builder, Node, Param, Program, Store, ordered
@@ -58,7 +58,7 @@ def make(
     start: Node,
     variables: Sequence[tuple[Node, Node, Node]],
     again: Node,
-    before: Container[int],
+    before: int,
     effects: Sequence[Node] = (),
     after: Sequence[Node] = (),
 ) -> tuple[Node, list[Node]]:
@@ -69,17 +69,19 @@ def make(
         start: Whether an element makes a turn at all, bool.
         variables: For each variable its initial value, its leaf, and its value at the end of a turn.
         again: Whether another turn follows one, bool.
-        before: The identities of the nodes that were computed before the loop.
+        before: The number of nodes that were made before the loop.
         effects: The nodes of a turn that are needed for what they write.
         after: The nodes that must be evaluated before the loop.
     """
+    if b.reads_bits:
+        variables = [(b.one_nan(initial), node, b.one_nan(value)) for initial, node, value in variables]
     roots = [*(value for _, _, value in variables), again]
     own = {id(node) for _, node, _ in variables}
     nodes = ordered([*roots, *effects])
     inside: set[int] = set()
+    b.work += 4 * len(nodes)
     for node in nodes:
-        is_read = node.op in ("gather", "loop", "update") and id(node) not in before
-        if id(node) in own or is_read or any(id(each) in inside for each in node.args):
+        if id(node) in own or b.touches_since(before, node) or any(id(each) in inside for each in node.args):
             inside.add(id(node))
     captured: dict[int, Node] = {}
     arrays: dict[int, None] = {}

@@ -55,6 +55,10 @@ _FLOAT_OPS = frozenset({"div", "fmod", "sqrt", "fma", "floor", "ceil", "trunc", 
 _INTEGER_OPS = frozenset({"idiv", "imod", "floordiv", "floormod", "shl", "shr"})
 _BITWISE_OPS = frozenset({"and", "or", "xor", "not"})
 _ANY_REAL_OPS = frozenset({"add", "sub", "mul", "neg", "abs", "min", "max"})
+_TOUCHING = frozenset({"gather", "loop", "update"})
+_COPIES = frozenset({"load", "gather", "bitcast", "update", "pick", "carried"})
+"""The operations whose value may be what an array held, unchanged."""
+_CUDAS_NAN = {2: 0x7FFF, 4: 0x7FFFFFFF, 8: 0xFFF8000000000000}
 _ARITY = {"neg": 1, "abs": 1, "not": 1, "sqrt": 1, "floor": 1, "ceil": 1, "trunc": 1, "rint": 1, "fma": 3}
 
 
@@ -132,31 +136,48 @@ def part_dtype(dtype: DType) -> DType:
     return FLOAT32 if dtype == COMPLEX64 else FLOAT64
 
 
+MOST_STEPS = 1 << 19
+"""Limit of `Builder.work`: a second or less, whatever the source."""
+
+
 class Builder:
     """Makes the nodes of one program; ``math`` is ``"exact"`` or ``"fast"``."""
 
     def __init__(self, params: Iterable[Param] = (), *, math: str = "exact") -> None:
         self.params = list(params)
         self.math = math
+        self.reads_bits = False
+        """Whether the source reads the bits of floats, so that a NaN that it computes must be the one of `one_nan`."""
+        self.work = 0
+        """The work of making the program so far, about 1e6 a second, which front ends bound by `MOST_STEPS`.
+
+        A few lines may stand for any number of operations. The count is the same on every machine, as time is not.
+        """
         self._nodes: dict[tuple[Any, ...], Node] = {}
+        self._touching: dict[int, int] = {}
+        """The numbers of the nodes that touch arrays, by identity."""
 
     def emit(self, op: str, dtype: DType, args: tuple[Node, ...] = (), attr: Any = None) -> Node:
         """The unique node of these contents; front ends validate, so assertions alone check it."""
         token = attr.tobytes() if isinstance(attr, np.generic) else attr
         key = (op, dtype.char, tuple(map(id, args)), token)
         node = self._nodes.get(key)
+        self.work += 1
         if node is None:
             node = self._nodes[key] = Node(op, dtype, args, attr)
+            self.work += 5  # also for what later goes through all nodes
+            if op in _TOUCHING:
+                self._touching[id(node)] = len(self._nodes)
         return node
 
-    def known(self) -> set[int]:
-        """The identities of the nodes made so far."""
-        return set(map(id, self._nodes.values()))
-
     @property
-    def size_of_program(self) -> int:
-        """How many nodes have been made so far."""
+    def made(self) -> int:
+        """The number of nodes made so far."""
         return len(self._nodes)
+
+    def touches_since(self, made: int, node: Node) -> bool:
+        """Whether a node touches an array, and was not among the first ``made``."""
+        return self._touching.get(id(node), 0) > made
 
     # --- leaves
     def const(self, value: Any, dtype: DType) -> Node:
@@ -207,6 +228,35 @@ class Builder:
     def bitcast(self, value: Node, dtype: DType) -> Node:
         assert value.dtype.itemsize == dtype.itemsize
         return value if value.dtype == dtype else self.emit("bitcast", dtype, (value,))
+
+    def one_nan(self, value: Node) -> Node:
+        """``value``, whose NaN has the bits of CUDA's if the program computes it; processors give it any.
+
+        What is read, from an array or from bits, keeps its own: a program may carry integers in floats.
+        """
+        if not is_float(value.dtype):
+            return value
+        done: dict[int, Node] = {}
+        stack = [value]
+        while stack:
+            node = stack[-1]
+            if node.op == "select" and (parts := [each for each in node.args[1:] if id(each) not in done]):
+                stack += parts
+                continue
+            stack.pop()
+            if node.op == "select":
+                done[id(node)] = self.select(node.args[0], done[id(node.args[1])], done[id(node.args[2])])
+            elif node.op in _COPIES or (node.op in ("real", "imag") and node.args[0].op in _COPIES):
+                done[id(node)] = node
+            elif node.op != "const":
+                done[id(node)] = self.select(self.op("ne", node, node), self._nan(node.dtype), node)
+            else:
+                done[id(node)] = self._nan(node.dtype) if node.attr != node.attr else node
+        return done[id(value)]
+
+    def _nan(self, dtype: DType) -> Node:
+        unsigned = np.dtype(f"u{dtype.itemsize}")
+        return self.bitcast(self.const(_CUDAS_NAN[dtype.itemsize], unsigned), dtype)
 
     def truth(self, value: Node) -> Node:
         """``value != 0``, as bool."""

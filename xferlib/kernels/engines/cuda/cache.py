@@ -1,24 +1,22 @@
 """Compiled kernels on disk: atomic, checksummed, private to the user.
 
 A file is written under a temporary name and renamed, so that any number of processes may share the
-directory. A file that does not match its checksum is compiled again. Machine code of another user would run
-with this user's rights, so a directory that others own or may write to is not used.
+directory. A file that does not match its checksum, which is of its name too, is compiled again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import stat
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from xferlib._runtime import config
+from xferlib._runtime import own_folder
 
-_MAGIC = b"xferlib-kernel-1\n"
+_MAGIC = b"xferlib-kernel-2\n"
 _SUFFIX = ".kernel"
+_FOLDER = "kernels"
+_MOST = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +29,6 @@ class CacheInfo:
     problem: str
 
 
-def directory() -> Path:
-    """The folder of compiled kernels: ``kernels`` below ``XFERLIB_CACHE_DIR``."""
-    return Path(config.get().cache_dir).expanduser() / "kernels"
-
-
 def key(*parts: str) -> str:
     """The name of the machine code made from ``parts``, which are all that it depends on."""
     digest = hashlib.sha256()
@@ -46,80 +39,57 @@ def key(*parts: str) -> str:
     return digest.hexdigest()
 
 
+def _checksum(name: str, payload: bytes) -> bytes:
+    """The checksum of machine code under its name: code of another kernel is not taken for this one's."""
+    return hashlib.sha256(name.encode() + b"\0" + payload).digest()
+
+
 def read(name: str) -> bytes | None:
     """The payload cached under ``name``; None if there is none or its checksum is wrong."""
-    folder = directory()
-    if _problem(folder):
-        return None
     try:
-        content = (folder / f"{name}{_SUFFIX}").read_bytes()
-    except OSError:
+        with own_folder.opened(_FOLDER) as folder:
+            content = folder.read(f"{name}{_SUFFIX}", _MOST)
+    except (own_folder.NotUsedError, OSError, ValueError):
         return None
     start = len(_MAGIC) + 32
-    payload = content[start:]
-    if content[: len(_MAGIC)] != _MAGIC or hashlib.sha256(payload).digest() != content[len(_MAGIC) : start]:
+    if content is None or content[: len(_MAGIC)] != _MAGIC:
         return None
-    return payload
+    payload = content[start:]
+    return payload if content[len(_MAGIC) : start] == _checksum(name, payload) else None
 
 
 def write(name: str, payload: bytes) -> None:
     """Cache ``payload`` under ``name``; a full or read-only disk is no error."""
-    folder = directory()
-    with contextlib.suppress(OSError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if _problem(folder):
-        return
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=".tmp")
-        with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
-        Path(temporary).replace(folder / f"{name}{_SUFFIX}")
-        temporary = None
-    except OSError:
-        return
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
+    failures = own_folder.NotUsedError, OSError, ValueError
+    with contextlib.suppress(*failures), own_folder.opened(_FOLDER, creates=True) as folder:
+        folder.write(f"{name}{_SUFFIX}", _MAGIC + _checksum(name, payload) + payload)
 
 
 def info() -> CacheInfo:
     """The number and size of the cached kernels."""
-    folder = directory()
-    problem = _problem(folder) if folder.exists() else ""
-    sizes = [] if problem else [_size(path) for path in folder.glob(f"*{_SUFFIX}")]
-    return CacheInfo(folder, len(sizes), sum(sizes), problem)
+    return _info(clears=False)
 
 
 def clear() -> CacheInfo:
     """Delete the cached kernels; returns their number and size."""
-    before = info()
-    if not before.problem:
-        for path in (*before.directory.glob(f"*{_SUFFIX}"), *before.directory.glob(".*.tmp")):
-            with contextlib.suppress(OSError):
-                path.unlink()
-    return before
+    return _info(clears=True)
 
 
-def _size(path: Path) -> int:
+def _info(*, clears: bool) -> CacheInfo:
+    place = own_folder.path(_FOLDER)
     try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
-def _problem(folder: Path) -> str:
-    """The reason why ``folder`` cannot be trusted or used; empty if it can."""
-    try:
-        status = folder.lstat()
-    except OSError as error:
-        return f"{folder} cannot be read ({error.strerror})"
-    if not stat.S_ISDIR(status.st_mode):
-        return f"{folder} is not a directory; remove it or set XFERLIB_CACHE_DIR"
-    if hasattr(os, "getuid"):
-        if status.st_uid != os.getuid():
-            return f"{folder} belongs to user {status.st_uid}; set XFERLIB_CACHE_DIR to a directory of your own"
-        if status.st_mode & 0o022:
-            return f"{folder} can be written by others; run chmod 700 on it"
-    return ""
+        with own_folder.opened(_FOLDER) as folder:
+            sizes = folder.files(_SUFFIX)
+            for name in (*sizes, *folder.files(".tmp")) if clears else ():
+                folder.remove(name)
+    except FileNotFoundError:
+        return CacheInfo(place, 0, 0, "")
+    except (own_folder.NotUsedError, OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        return CacheInfo(
+            place,
+            0,
+            0,
+            str(error) if isinstance(error, own_folder.NotUsedError) else f"{place} cannot be read ({reason})",
+        )
+    return CacheInfo(place, len(sizes), sum(sizes.values()), "")

@@ -5,6 +5,7 @@ A plan fixes all but pointers and scalar values; a call writes those into a para
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import math
@@ -35,6 +36,8 @@ _INT_MAX = 2**31 - 1
 
 _lock = threading.Lock()
 _kernels: dict[tuple[str, str, str], Any] = {}
+_sources: dict[tuple[str, CallKind], str] = {}
+_MOST_SOURCES = 1024
 
 
 class ParameterBlock:
@@ -130,7 +133,7 @@ class CudaPlan:
         )
         _check_atomic(program, dict(zip(raw, raw_words, strict=True)))
         kind = _kind(layout, elements, raw_layouts, raw_words, infos, is_aliased=is_aliased, threads=threads)
-        self.source = elementwise_source(program, kind)
+        self.source = _source_for(program, kind)
         kernel = kernel_for(backend, device, self.source, ENTRY)
         known = _facts(program, shape, infos)
         geometry, vectors = _geometry(layout, kind, raw_layouts, known)
@@ -160,6 +163,18 @@ class CudaPlan:
 
 def _launch_nothing(handle: int) -> None:
     """Do nothing: the launch over no elements."""
+
+
+def _source_for(program: Program, kind: CallKind) -> str:
+    """The source for a kind of call, which calls of many shapes share: to write it takes longer than to plan a call."""
+    key = program.text, kind
+    found = _sources.get(key)
+    if found is None:
+        while len(_sources) >= _MOST_SOURCES:
+            with contextlib.suppress(RuntimeError, StopIteration):  # another thread's turn
+                _sources.pop(next(iter(_sources)), None)
+        found = _sources[key] = elementwise_source(program, kind)
+    return found
 
 
 def kernel_for(backend: Any, device: Device, source: str, entry: str) -> Any:

@@ -250,7 +250,7 @@ class Recipe:
     def _update(self, node: Node) -> None:
         out = self._slots[id(node)] = self._allocate(node)
         slots = [self._slots[id(each)] for each in real_operands(node)]
-        is_checked = self.program.math == "exact" and not is_distinct(node.args[0], list(self.program.params))
+        is_checked = not is_distinct(node.args[0], list(self.program.params))
         name = self.program.params[node.attr.param].name
         self.steps.append((update_step(name, node.attr, slots, out, is_checked=is_checked), -1, -1, -1, -1))
 

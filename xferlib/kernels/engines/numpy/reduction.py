@@ -40,16 +40,25 @@ _CACHE_NBYTES = 1 << 21
 class NumpyReduction:
     """A reduction prepared for ``rows`` results of ``count`` elements each."""
 
-    def __init__(self, spec: ReductionSpec, rows: int, count: int) -> None:
+    def __init__(
+        self, spec: ReductionSpec, rows: int, count: int, functions: dict[str, BlockFunction] | None = None
+    ) -> None:
+        """``functions``: those of this specification, which all its shapes share."""
+        functions = {} if functions is None else functions
+        if not functions:
+            functions["combine"] = BlockFunction(spec.combine, 1, is_aliased=True)
+            functions["post"] = BlockFunction(spec.post, 1)
+            if not any(node.op in ("size", "fact", "length") for node in spec.map_program.nodes):
+                functions["map"] = BlockFunction(spec.map_program, SMALL)
         self._spec = spec
         self._rows = rows
         self._count = count
         self._sizes = [np.array(rows * count, INT64), np.array(rows, INT64)]
-        self._map = BlockFunction(spec.map_program, count)
-        self._combine = BlockFunction(spec.combine, 1, is_aliased=True)
+        self._map = functions.get("map") or BlockFunction(spec.map_program, count)
+        self._combine = functions["combine"]
         self._ufunc = self._combine.ufunc if len(spec.accumulators) == 1 else None
         self._free = order_free.fold_of(spec.combine)
-        self._post = BlockFunction(spec.post, 1)
+        self._post = functions["post"]
         # An element's index counts along its own row.
         self._is_by_row = self._map.recipe.uses_index and rows > 1
         self._is_small = 0 < rows * count <= SMALL and not self._is_by_row

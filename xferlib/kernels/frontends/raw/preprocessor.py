@@ -106,10 +106,21 @@ class _LineReader:
         self._has_headers = any(each.startswith(_OPTION_INCLUDES) for each in options)
         """Whether any name may be defined by text that is not read here."""
         self._open: list[_Condition] = []
+        self._work = Expansion()
 
     def line(self, text: str) -> str:
         """The text that is left of a line."""
-        return replaced(text, self._macros) if self.is_read(text) and _DIRECTIVE.match(text) is None else ""
+        if not self.is_read(text) or _DIRECTIVE.match(text) is not None:
+            return ""
+        return self._replaced(text, self._macros) or text
+
+    def _replaced(self, text: str, macros: Macros) -> str | None:
+        """The text with its macros replaced; None where that is more work than is worth it, and the compiler's."""
+        try:
+            return replaced(text, macros, self._work)
+        except (TooLongError, RecursionError):
+            self.is_decided = False
+            return None
 
     def is_read(self, text: str) -> bool:
         """Whether the compiler reads a line, conditions aside; a directive is carried out."""
@@ -182,7 +193,8 @@ class _LineReader:
         """The value of a condition; None where it is not known."""
         asked = _DEFINED.sub(lambda found: _TRUTH[self._is_defined(found[1] or found[2])], text)
         constants = {name: Macro(value, None) for name, value in _COMPILERS.items() if value is not None}
-        return condition_value(replaced(asked, {**constants, **self._macros}), self._named)
+        plain = self._replaced(asked, {**constants, **self._macros})
+        return None if plain is None else condition_value(plain, self._named)
 
     def _named(self, name: str) -> int | None:
         """The value of a name that is no macro."""
@@ -198,6 +210,34 @@ _DEFINITION = re.compile(r"[ \t]*(?P<name>[A-Za-z_]\w*)(?:\((?P<parameters>[^()]
 _PASTED = re.compile(r"\s*##\s*")
 _WORD = re.compile(r"(#?)(#\s*)?\b([A-Za-z_]\w*)\b(?=(\s*##)?)")
 _OTHERS = "__VA_ARGS__"
+_USE = 300
+"""The work of one use of a macro, in characters."""
+MOST_REPLACING = 2_500_000
+"""Limit of the work on one text."""
+
+
+class TooLongError(Exception):
+    """Macros write out more than is read."""
+
+
+class Expansion:
+    """The work of replacing macros in one text: nested ones may double with each, in a few lines.
+
+    It is counted in characters looked at or written, about 1e7 of them a second.
+    """
+
+    def __init__(self, most: int = MOST_REPLACING) -> None:
+        self._left = most
+
+    def spend(self, characters: int) -> None:
+        """Count some work.
+
+        Raises:
+            TooLongError: It is too much.
+        """
+        self._left -= characters
+        if self._left < 0:
+            raise TooLongError
 
 
 class Macro(NamedTuple):
@@ -221,40 +261,43 @@ def defined(text: str) -> tuple[str, Macro] | None:
     return match["name"], Macro(match["body"].strip(), tuple(_OTHERS if each == "..." else each for each in named))
 
 
-def use_behind(text: str, macros: Macros, start: int) -> tuple[int, int, str] | None:
-    """The first use of a macro behind ``start``: its beginning, its end, and the text that replaces it."""
-    found = _use(text, macros, start)
-    return None if found is None else found[1:]
-
-
-def replaced(text: str, macros: Macros, most: int = 1 << 16) -> str:
+def replaced(text: str, macros: Macros, work: Expansion | None = None, most: int = 1 << 16) -> str:
     """A text with its macros replaced, and those in what they stand for; a macro that names itself stays there.
 
     Args:
         text, macros: They.
+        work: That of the text of which this one is a part; none counted so far if omitted.
         most: Of the characters that are written.
+
+    Raises:
+        TooLongError: The work is too much.
     """
+    work = work or Expansion()
     pieces: list[str] = []
     at = length = 0
-    while length < most and (found := _use(text, macros, at)) is not None:
+    while length < most and (found := _use(text, macros, at, work)) is not None:
         name, start, end, written = found
         others = {each: macro for each, macro in macros.items() if each != name}
-        pieces += [text[at:start], replaced(written, others, most - length)]
+        pieces += [text[at:start], replaced(written, others, work, most - length)]
         length += len(pieces[-1])
         at = end
     return "".join([*pieces, text[at:]])
 
 
-def _use(text: str, macros: Macros, at: int) -> tuple[str, int, int, str] | None:
+def _use(text: str, macros: Macros, at: int, work: Expansion) -> tuple[str, int, int, str] | None:
     if not macros:
         return None
+    work.spend(_USE + 10 * len(macros))
     names = "|".join(map(re.escape, sorted(macros, key=len, reverse=True)))
     for match in re.compile(rf"\b(?:{names})\b").finditer(text, at):
         macro = macros[match[0]]
         if macro.params is None:
+            work.spend(match.start() - at + len(macro.body))
             return match[0], match.start(), match.end(), macro.body
         found = _arguments(text, match.end())
-        written = None if found is None else _written(macro.body, macro.params, found[1], macros)
+        work.spend((len(text) if found is None else found[0]) - match.end())
+        written = None if found is None else _written(macro.body, macro.params, found[1], macros, work)
+        work.spend(len(written or ""))
         if found is not None and written is not None:  # without parentheses the name is no use of the macro
             return match[0], match.start(), found[0], written
     return None
@@ -278,7 +321,7 @@ def _arguments(text: str, at: int) -> tuple[int, list[str]] | None:
     return None
 
 
-def _written(body: str, params: tuple[str, ...], given: list[str], macros: Macros) -> str | None:
+def _written(body: str, params: tuple[str, ...], given: list[str], macros: Macros, work: Expansion) -> str | None:
     """The body with the arguments in the place of the parameters; None for another number of them."""
     if params[-1:] == (_OTHERS,):
         given = [*given[: len(params) - 1], ", ".join(given[len(params) - 1 :])]
@@ -287,14 +330,14 @@ def _written(body: str, params: tuple[str, ...], given: list[str], macros: Macro
     if len(given) != len(params):
         return None
     values = dict(zip(params, given, strict=True))
-    return _PASTED.sub("", _WORD.sub(lambda word: _value(word, values, macros), body))
+    return _PASTED.sub("", _WORD.sub(lambda word: _value(word, values, macros, work), body))
 
 
-def _value(word: re.Match[str], values: Mapping[str, str], macros: Macros) -> str:
+def _value(word: re.Match[str], values: Mapping[str, str], macros: Macros, work: Expansion) -> str:
     """The text of an argument: as it stands beside ``#`` and ``##``, else with its own macros replaced."""
     if word[3] not in values:
         return word[0]
     text = values[word[3]]
     if word[1] and not word[2]:
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return f"{word[1]}{word[2] or ''}{text if word[2] or word[4] else replaced(text, macros)}"
+    return f"{word[1]}{word[2] or ''}{text if word[2] or word[4] else replaced(text, macros, work)}"

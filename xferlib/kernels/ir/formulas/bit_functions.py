@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from xferlib.kernels.ir.formulas.lower import Lowering
 from xferlib.kernels.ir.nodes import FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, Builder, DType, Node
 
@@ -55,7 +57,15 @@ def _rounded(source: DType, op: str, target: DType) -> Lowering:
 
 
 def _bits(source: DType, target: DType) -> Lowering:
-    return lambda b, x: b.bitcast(b.cast(x, source), target)
+    return lambda b, x: b.bitcast(b.one_nan(b.cast(x, source)), target)
+
+
+_READING = re.compile(r"_as_u?(?:int|longlong)\b")
+
+
+def read_bits(*sources: str) -> bool:
+    """Whether one of these texts has a function that gives the bits of a float."""
+    return any(_READING.search(each) for each in sources)
 
 
 _ROUNDINGS = {"rd": "floor", "ru": "ceil", "rn": "rint", "rz": "trunc"}
