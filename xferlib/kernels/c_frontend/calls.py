@@ -59,7 +59,7 @@ _SAME, _PROMOTED, _CONVERTED = range(3)
 
 
 class Argument:
-    """What a call is given: an object where the expression stands for one, else a value."""
+    """An argument of a call: an object where the expression stands for one, else a value."""
 
     __slots__ = ("_translator", "_value", "kind", "node", "place")
 
@@ -212,7 +212,7 @@ class Calls:
     def _known(self, node: parse.Call, name: str, *, is_used: bool) -> Any:
         """The value of a function of C, C++ or CUDA."""
         t, given = self._t, node.args
-        fail = lambda message, kind=None: t.fail(node.function, message, kind)
+        fail = lambda message, kind: t.fail(node.function, message, kind)
         if name in ("nan", "nanf"):  # its text says which bits, and any NaN is as good as any other
             return t.b.const(float("nan"), FLOAT64 if name == "nan" else FLOAT32)
         if name == "assert" and len(given) == 1:
@@ -229,7 +229,7 @@ class Calls:
         if name in ATOMICS:
             return self._atomic(node, name, is_used=is_used)
         if any(isinstance(each, parse.Text) for each in given):
-            fail(f"unknown function {name!r} of a text", None)
+            t.fail(node.function, f"unknown function {name!r} of a text")
         args = [t.value_of_number(each) for each in given]
         return functions.call(t.b, name, args, fail)
 
@@ -345,7 +345,7 @@ class Calls:
             return t.b.length(inner.param)
         if isinstance(inner, Own) or getattr(inner, "param", None) is not None:
             return t.b.size()
-        t.fail(owner, f"{owner.name!r} is a number, which has no size()")
+        raise t.error(owner, f"{owner.name!r} is a number, which has no size()")
 
     def _set_part(self, node: parse.Call, place: Any, kind: Any, name: str) -> Node:
         """``z.real(x)`` and ``z.imag(x)``."""
@@ -356,11 +356,12 @@ class Calls:
         whole = t.memory.load(place)
         parts = (part, t.b.imag(whole)) if name == "real" else (t.b.real(whole), part)
         owner = node.function.owner
-        return t.memory.store(place, t.b.complex(*parts), getattr(owner, "name", "this"))
+        found: Node = t.memory.store(place, t.b.complex(*parts), getattr(owner, "name", "this"))
+        return found
 
     # --- operators
     def overloaded(self, node: Any, sign: str, args: Sequence[Argument]) -> tuple[Any, bool] | None:
-        """What a preamble's operator gives; None where no operand is a struct, or there is no such function."""
+        """The result of a preamble's operator; None where no operand is a struct, or there is no such function."""
         name = self.operator(sign)
         if name is None or not any(isinstance(each.kind, StructType) for each in args):
             return None
@@ -597,7 +598,7 @@ class Calls:
         self, node: Any, scope: Scope, function: parse.Function, args: Sequence[Argument], types: Mapping[str, Any],
         this: Any,
     ) -> tuple[Any, bool]:  # fmt: skip
-        """What a call gives, and whether that is an object."""
+        """The result of a call, and whether that is an object."""
         t = self._t
         if t.frame.depth >= MOST_DEPTH:
             t.fail(node, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
@@ -669,10 +670,10 @@ class Calls:
             and kind.definition.constructors
         ):
             return self.made(node, kind, [value], is_implicit=True)
-        t.fail(node, f"argument {param.name!r} is {what}, and must be {kind}", KernelTypeError)
+        raise t.error(node, f"argument {param.name!r} is {what}, and must be {kind}", KernelTypeError)
 
     def _bound(self, node: Any, scope: Scope, function: parse.Function, param: parse.Parameter, given: Argument) -> Any:
-        """What a parameter's name stands for."""
+        """The meaning of a parameter's name."""
         t, declared = self._t, param.type
         with t.inside(scope, function.source):
             extents = tuple(None if each is None else t.extent(declared, each) for each in declared.extents)
@@ -780,7 +781,7 @@ class Calls:
         t.frame.scope.names[param.name] = found
 
     def _outcome(self, frame: Frame) -> Any:
-        """What a function has returned."""
+        """The result of a function."""
         t, memory = self._t, self._t.memory
         if frame.references is None:
             return memory.load(frame.result, is_whole=True)
@@ -813,12 +814,6 @@ class Calls:
                 t.fail(function, f"a constructor of {kind} that calls another one sets no member itself")
             memory.store(this, self.made(function, kind, list(given[kind.definition.name].items)))
             return
-        for name in given:
-            if name not in dict(kind.members):
-                items = t.frame.source.text
-                at = given[name].at
-                shown = items[at : items.find(")", at) + 1] or name
-                t.fail(given[name], f"struct {kind.name}: {shown!r} sets no member")
         for name, inner in kind.members:
             place = memory.member(this, name)
             if name in given:

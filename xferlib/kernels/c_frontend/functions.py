@@ -105,7 +105,7 @@ def _character(text: str) -> int:
     elif re.fullmatch(r"\\[0-7]{1,3}", inner):
         value = int(inner[1:], 8)
     elif re.fullmatch(r"\\x[0-9a-fA-F]{1,2}", inner):
-        value = int(inner[2:], 16)
+        value = int(f"0{inner[1:]}", 0)
     elif len(inner) == 2 and inner[0] == "\\" and inner[1] in _ESCAPES:
         value = _ESCAPES[inner[1]]
     if not 0 <= value < 256:

@@ -380,17 +380,19 @@ _WORDS = {"and": "&&", "or": "||", "not": "!", "bitand": "&", "bitor": "|", "xor
 _IGNORED = frozenset({"const", "volatile", "constexpr", "__restrict__", "restrict", "__restrict", "mutable"})
 _NOT_SUPPORTED = {
     "lambda_expression": "a lambda", "goto_statement": "goto", "labeled_statement": "a label",
-    "gnu_asm_expression": "asm", "asm_statement": "asm", "union_specifier": "union", "for_range_loop": "for over a range",
+    "gnu_asm_expression": "asm", "asm_statement": "asm", "union_specifier": "union",
+    "for_range_loop": "for over a range",
     "class_specifier": "class", "namespace_definition": "a namespace", "linkage_specification": 'extern "C"',
     "throw_statement": "throw", "try_statement": "try", "new_expression": "new", "delete_expression": "delete",
     "kernel_call_expression": "a kernel's launch", "friend_declaration": "friend", "base_class_clause": "a base",
-    "operator_cast": "a conversion operator", "null": "a null pointer", "variadic_parameter_declaration": "a parameter of any number",
+    "operator_cast": "a conversion operator", "null": "a null pointer",
+    "variadic_parameter_declaration": "a parameter of any number",
 }  # fmt: skip
 
 
 @dataclass(slots=True)
 class Names:
-    """The kinds of the names that a block knows: ``type``, ``template`` (of types), ``function`` (a template) or ``""``."""
+    """The kinds of the names that a block knows: ``type``, ``template`` (of types), a ``function`` or ``""``."""
 
     known: dict[str, str]
     outer: Names | None = None
@@ -415,7 +417,7 @@ def _outermost(types: frozenset[str] = frozenset()) -> Names:
 
 @dataclass(slots=True)
 class Preamble:
-    """What the definitions of a preamble are, in their order, and what it makes known."""
+    """The definitions of a preamble in their order, and the names and macros that it makes known."""
 
     source: Source
     definitions: tuple[Any, ...] = ()
@@ -479,8 +481,8 @@ def _parser() -> Any:
 class _Text:
     """The text that tree-sitter reads, and the tokens at its positions.
 
-    Where the grammar has two meanings and the names decide, the text has only the right one: ``<`` behind anything but a
-    template is written ``<=``, of the same precedence, and the parts of ``(a = 1, b)`` have brackets of their own.
+    Where the grammar has two meanings and the names decide, the text has only the right one: ``<`` behind anything but
+    a template is written ``<=``, of the same precedence, and the parts of ``(a = 1, b)`` have brackets of their own.
     """
 
     def __init__(self, tokens: list[Token], before: str, after: str, templates: Container[str] = ()) -> None:
@@ -625,7 +627,7 @@ class _Reader:
 
     def _body(self, tokens: list[Token], before: str, after: str) -> list[Any]:
         root = self._parsed(tokens, before, after)
-        kernel = root.children[0] if root.children else None
+        kernel: Any = root.children[0] if root.children else None
         if len(root.children) != 1 or kernel.type != "function_definition":
             raise self.source.error("a closing brace without its opening one", self._closing(tokens))
         return self._block(kernel.child_by_field_name("body"))
@@ -654,7 +656,7 @@ class _Reader:
 
     def _refuse(self, root: Any) -> NoReturn:
         """Raise the error of a text that is not C++."""
-        node = root
+        node: Any = root
         while node.type != "ERROR" and not node.is_missing:
             node = next(each for each in node.children if each.has_error or each.is_missing)
         opened: list[Token] = []
@@ -828,9 +830,7 @@ class _Reader:
             last = name
             while last.type == "qualified_identifier":
                 last = last.child_by_field_name("name")
-            return (last.text in (b"type", b"value_type") and scope.type != "namespace_identifier") or (
-                last.text == b"value_type"
-            )
+            return bool(last.text == b"value_type" or (last.text == b"type" and scope.type != "namespace_identifier"))
         return False
 
     # --- expressions
@@ -1050,7 +1050,7 @@ class _Reader:
         return Cast(kind, value, at=self._at(node))
 
     def _is_known(self, name: TypeName) -> bool:
-        first, args = name.parts[0]
+        first = name.parts[0][0]
         return self.names.find(first) in ("type", "template") or " " in first
 
     def _compound(self, node: Any) -> Any:
@@ -1261,7 +1261,7 @@ class _Reader:
                 continue
             if each.type in ("type_qualifier", "storage_class_specifier", "explicit_function_specifier", "virtual"):
                 words.update(self._texts(each))
-            elif each.type in ("virtual_function_specifier",):
+            elif each.type == "virtual_function_specifier":
                 words.add("virtual")
             elif each.type in ("attribute_declaration", "alignas_qualifier", "alignas_specifier"):
                 pass
@@ -1495,20 +1495,17 @@ class _Reader:
             body = node.child_by_field_name("body")
             inner = body.named_children if body.type == "declaration_list" else [body]
             return [found for each in inner for found in self._definition(each)]
-        self.fail(
-            node,
+        raise self.source.error(
             f"the preamble holds {_NOT_SUPPORTED.get(kind, kind.replace('_', ' '))}; write functions, macros, structs, "
             "constants with their values, and names of types",
+            self._at(node),
         )
 
     def _template(self, node: Any) -> list[Any]:
         types: list[str] = []
         for each in node.child_by_field_name("parameters").named_children:
             if each.type != "type_parameter_declaration" or len(each.named_children) != 1:
-                self.fail(
-                    each,
-                    "this parameter of a template is not supported: its parameters must be types; write a template of types",
-                )
+                self.fail(each, "a parameter of a template: its parameters must be types; write a template of types")
             types.append(self._word(each.named_children[0]))
         if not types:
             self.fail(node, "a template for special types is not supported; write a template of types")
@@ -1798,7 +1795,8 @@ _EXPRESSIONS: dict[str, Any] = {
     "true": _Reader._constant, "false": _Reader._constant, "this": _Reader._this,
     "parenthesized_expression": _Reader._parenthesized, "qualified_identifier": _Reader._qualified,
     "template_function": _Reader._qualified, "unary_expression": _Reader._unary, "pointer_expression": _Reader._unary,
-    "update_expression": _Reader._update, "binary_expression": _Reader._binary, "assignment_expression": _Reader._assign,
+    "update_expression": _Reader._update, "binary_expression": _Reader._binary,
+    "assignment_expression": _Reader._assign,
     "conditional_expression": _Reader._choice, "comma_expression": _Reader._comma, "initializer_list": _Reader._listed,
     "cast_expression": _Reader._cast, "compound_literal_expression": _Reader._compound,
     "sizeof_expression": _Reader._sizeof, "call_expression": _Reader._postfix, "field_expression": _Reader._postfix,

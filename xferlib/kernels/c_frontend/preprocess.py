@@ -14,10 +14,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from xferlib.errors import KernelSyntaxError
-from xferlib.kernels.frontends.signature import check_length
-from xferlib.kernels.frontends.source_lines import caret
+from xferlib.kernels.source_lines import caret
 
-MOST_TOKENS = 1 << 16
+MAX_CHARACTERS = 65536
+"""Limit of a text."""
+MOST_TOKENS = MAX_CHARACTERS
 """Limit of the tokens of a text with its macros replaced."""
 MOST_REPLACED = 1 << 17
 """Limit of the tokens that the replacement of macros looks at."""
@@ -95,6 +96,18 @@ class Source:
         return kind(f"{where}: {message}\n{caret(shown, at - start, at - start + width)}")
 
 
+def check_length(text: str, what: str) -> None:
+    """Refuse a text that would take too long to parse.
+
+    Raises:
+        KernelSyntaxError: It is longer than `MAX_CHARACTERS`.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise KernelSyntaxError(
+            f"{what} has {len(text)} characters; at most {MAX_CHARACTERS} are read: split the kernel"
+        )
+
+
 def tokens(source: Source) -> list[Token]:
     """The tokens of a text, newlines among them (as signs), and no comments.
 
@@ -129,7 +142,9 @@ def _joined(text: str) -> tuple[str, Callable[[int], int]]:
     """The text with continued lines joined, and a function from its positions to the user's."""
     if "\\" not in text:
         return text, lambda at: at
-    pieces, origins, end = [], [], 0
+    pieces: list[str] = []
+    origins: list[int] = []
+    end = 0
     for match in _CONTINUED.finditer(text):
         pieces.append(text[end : match.start()])
         origins += range(end, match.start())
@@ -397,7 +412,9 @@ def _arguments(waiting: list[Token]) -> list[list[Token]] | None:
     """Take the arguments of a macro from the end of the reversed tokens; None where no parentheses stand there."""
     if not waiting or waiting[-1].text != "(":
         return None
-    depth, found, current = 0, [], []
+    depth = 0
+    found: list[list[Token]] = []
+    current: list[Token] = []
     for number in range(len(waiting) - 1, -1, -1):
         each = waiting[number]
         if each.text in "([{" and each.kind == "sign":
@@ -536,23 +553,23 @@ class _Condition:
         return self._held(int(_BINARY[sign](left, right)))
 
     def _unary(self) -> int | None:
-        token = self._next()
-        if token == "(":
+        word = self._next()
+        if word == "(":
             found = self._choice()
             if self._next() != ")":
                 raise ValueError
             return found
-        if token in ("+", "-", "!", "~"):
+        if word in ("+", "-", "!", "~"):
             value = self._unary()
             if value is None:
                 return None
-            return self._held({"+": value, "-": -value, "!": int(not value), "~": ~value}[token])
-        if token[:1].isdigit():
-            digits = token.replace("'", "").rstrip("uUlL")
+            return self._held({"+": value, "-": -value, "!": int(not value), "~": ~value}[word])
+        if word[:1].isdigit():
+            digits = word.replace("'", "").rstrip("uUlL")
             return self._held(int(digits, 8) if re.fullmatch(r"0[0-7]+", digits) else int(digits, 0))
-        if not re.fullmatch(r"[A-Za-z_]\w*", token):
+        if not re.fullmatch(r"[A-Za-z_]\w*", word):
             raise ValueError
-        return self._named(token)
+        return self._named(word)
 
     def _held(self, value: int) -> int:
         if not self._least <= value < 1 << 63:

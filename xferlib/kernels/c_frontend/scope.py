@@ -1,4 +1,4 @@
-"""What names stand for: types, functions, and objects in memory; and the contents of memory while a snippet is read.
+"""Names, the objects in memory that they stand for, and the contents of memory while a snippet is read.
 
 A name resolves to an *object* by the block in which it is looked up. A number is a `Cell`, a struct a `Record` of
 further objects, an array of the snippet's an `Array` of them, an array that is a parameter a `Raw`. A reference is no
@@ -60,7 +60,7 @@ MOST_ELEMENTS = 1024
 
 
 class RefusedError(Exception):
-    """What memory cannot do; the translator adds where, and raises the error."""
+    """Memory cannot do this; the translator adds where, and raises the error."""
 
     def __init__(self, message: str, kind: type[Exception] = KernelSyntaxError) -> None:
         super().__init__(message)
@@ -416,7 +416,7 @@ class Scope:
         """Whether a user has given its names."""
 
     def find(self, name: str) -> Any:
-        """What a name stands for; None if it is not known."""
+        """The meaning of a name; None if it is not known."""
         scope: Scope | None = self
         while scope is not None:
             found = scope.names.get(name)
@@ -689,7 +689,7 @@ class Memory:
     _raw_writes: dict[int, set[int]] = field(default_factory=dict)
     _uses: dict[int, set[str]] = field(default_factory=dict)
     _searched: tuple[Element, dict[int, bool]] | None = None
-    """What was last looked for by `_rests_on`, and whether each node rests on it."""
+    """The element that `_rests_on` looked for last, and whether each node rests on it."""
 
     def __post_init__(self) -> None:
         self.true = self.b.const(True, BOOL)
@@ -1204,12 +1204,12 @@ class Memory:
         stored = self.b.gather(param, place.index, self.path)
         return stored if slot is None else self.b.select(slot.written, slot.value, stored)
 
-    def _store_element(self, place: Element, value: Value, name: str) -> Node:
-        if not isinstance(value, Node):
+    def _store_element(self, place: Element, given: Value, name: str) -> Node:
+        if not isinstance(given, Node):
             raise RefusedError(
-                f"{name!r} is {place.dtype}, and {_what(value)} is assigned; take a member or an element"
+                f"{name!r} is {place.dtype}, and {_what(given)} is assigned; take a member or an element"
             )
-        value = self.b.cast(value, place.dtype)
+        value = self.b.cast(given, place.dtype)
         value = self.b.one_nan(value) if self.b.reads_bits else value
         if place.param in self.ordered:
             self._check_store(place, value)
@@ -1308,15 +1308,15 @@ class Memory:
                 )
             values = [None if each is None else self.b.bitcast(each, place.whole.dtype) for each in (value, compared)]
             assert values[0] is not None
-            before = self.update(place.whole, kind, values[0], values[1], name, is_used=is_used)
-            return self.b.bitcast(before, place.dtype)
+            bits = self.update(place.whole, kind, values[0], values[1], name, is_used=is_used)
+            return self.b.bitcast(bits, place.dtype)
         if isinstance(place, Part) and any(True for _ in _elements_in(place)):
             raise RefusedError(
                 f"{name}: a part of a complex element cannot be updated atomically; use two arrays of real numbers"
             )
         if isinstance(place, Either) and any(True for _ in _elements_in(place)):
             raise RefusedError(f"{name}: an element that a condition chooses cannot be updated atomically; use if")
-        before = self.load(place)  # no other element knows it
+        before: Node = self.load(place)  # no other element knows it
         after = value
         if compared is not None:
             after = self.b.select(self.b.op("eq", before, compared), value, before)

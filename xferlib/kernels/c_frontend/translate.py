@@ -199,7 +199,7 @@ class Layout:
 
 @dataclass(slots=True)
 class Frame:
-    """What a function knows beside its names."""
+    """The state of a function that is translated, beside its names' meaning."""
 
     source: Source
     scope: Scope
@@ -210,7 +210,7 @@ class Frame:
     result: Any = None
     """The object of the result."""
     references: list[tuple[Node | None, Any]] | None = None
-    """What it has returned, each under its condition, where it returns a reference or a pointer."""
+    """The results so far, each under its condition, where it returns a reference or a pointer."""
     is_pointer: bool = False
     loops: tuple[tuple[Jump, Jump | None], ...] = ()
     """The jumps of ``break`` and ``continue`` of the loops and switches around the current statement."""
@@ -444,7 +444,7 @@ class Translator:
         if first == "conditional" and len(name.parts) == 2 and name.parts[1] == ("type", None) and len(args or ()) == 3:
             assert args is not None
             return self.argument_type(args[1] if self._is_true(args[0]) else args[2])
-        self.fail(name, f"{name} is not supported; name the type")
+        raise self.error(name, f"{name} is not supported; name the type")
 
     def _is_true(self, given: Any) -> bool:
         """The value of a condition of types."""
@@ -519,21 +519,22 @@ class Translator:
                 if isinstance(each, parse.Enumeration):
                     self._statement(each)
             members: list[tuple[str, Any]] = []
-            for each in struct.members:
-                if self._resolved(each.type.base) is None:
+            for member in struct.members:
+                if self._resolved(member.type.base) is None:
                     self.fail(
-                        each, f"struct {name}: unknown type {str(each.type.base)!r} of member {each.name!r}; use a C or "
+                        member,
+                        f"struct {name}: unknown type {str(member.type.base)!r} of member {member.name!r}; use a C or "
                         "NumPy type name",
-                    )  # fmt: skip
-                members.append((each.name, self.declared_type(each.type)))
+                    )
+                members.append((member.name, self.declared_type(member.type)))
         count = sum(count_of(kind) for _, kind in members)
         if count > MOST_ELEMENTS:
             self.fail(struct, f"struct {name} has {count} numbers; at most {MOST_ELEMENTS} are possible")
         found = StructType(name, tuple(members), given, struct, scope, count)
         template.made[given] = found
         for methods in struct.functions.values():
-            for each in methods:
-                self.calls.define(scope, each)
+            for method in methods:
+                self.calls.define(scope, method)
         scope.names[struct.name] = InstanceName(found, template)  # within itself the name is that of the instance
         return found
 
@@ -716,8 +717,8 @@ class Translator:
             values = [self.memory.state.cells.get(cell) for cell in cells_of(found)]
             if any(slot is not None and self.memory.constant(slot.value) is None for slot in values):
                 self.fail(
-                    node, f"static {name!r} keeps the value of its first run in C++, and elements run in no order; drop "
-                    "'static'",
+                    node, f"static {name!r} keeps the value of its first run in C++, and elements run in no order; "
+                    "drop 'static'",
                 )  # fmt: skip
         frame.scope.names[name] = found
 
@@ -732,8 +733,8 @@ class Translator:
             one = parse.Declared(declared.base, extents=extents[1:], at=declared.at)
             inner = self.declared_type(one)
             each = inner.count if isinstance(inner, ArrayType) else 1
-            values = self.array_items(node.value, inner)
-            count = max(1, -(-len(values) // each))
+            values: list[Any] | None = self.array_items(node.value, inner)
+            count = max(1, -(-len(values or ()) // each))
             rest = inner.extents if isinstance(inner, ArrayType) else ()
             element = inner.element if isinstance(inner, ArrayType) else inner
             kind: Any = ArrayType(element, (count, *rest))
@@ -955,8 +956,8 @@ class Translator:
                 labels.add(int(known))
                 is_met[id(each)] = self.b.op("eq", value, label)
         active = none = self.b.const(False, BOOL)
-        for each in is_met.values():
-            none = self.b.op("or", none, each)
+        for condition in is_met.values():
+            none = self.b.op("or", none, condition)
         found: list[tuple[Node | None, parse.Case]] = []
         for case in node.cases:
             active = self.b.op("or", active, is_met.get(id(case), self.b.op("not", none)))
@@ -1285,7 +1286,7 @@ class Translator:
         if isinstance(node, parse.Unary) and node.op == "&":
             self.fail(node, "an address is no number; pass it to a function, or declare a pointer by it")
         name = _shown(node)
-        self.fail(node, f"{name!r} is an array; index it, for instance {name}[i]")
+        raise self.error(node, f"{name!r} is an array; index it, for instance {name}[i]")
 
     def converted(self, node: Any, kind: Any) -> Any:
         """The value of an initializer or an expression, as one of this type."""
@@ -1343,7 +1344,7 @@ class Translator:
         self.fail(node, f"{node.text} is no number that a kernel can use; write an integer or a float")
 
     def entity(self, node: parse.Name) -> Any:
-        """What a name stands for."""
+        """The meaning of a name."""
         scope = self.frame.scope
         if node.owner is not None:
             return self._owned(node)
@@ -1372,7 +1373,7 @@ class Translator:
                 numbers = self.frame.scope.find(node.name)  # an enumeration's own name before its number
                 if isinstance(numbers, Constant):
                     return numbers
-        self.fail(node, f"{owner}::{node.name} is not known here")
+        raise self.error(node, f"{owner}::{node.name} is not known here")
 
     def _name(self, node: parse.Name) -> Any:
         found = self.entity(node)
@@ -1413,7 +1414,7 @@ class Translator:
             is_plain = dtype.kind in "iuf" and given.kind in "iuf" and dtype.itemsize == given.itemsize
             if is_plain and not isinstance(value.base, Parts):
                 return Pointer(value.base, value.index, dtype, is_const)
-        self.fail(node, f"a pointer to {given} cannot become one to {dtype}; convert the value", KernelTypeError)
+        raise self.error(node, f"a pointer to {given} cannot become one to {dtype}; convert the value", KernelTypeError)
 
     def _construct(self, node: parse.Construct) -> Any:
         return self.made_of(node, self.named_type(node.type), node.args)
@@ -1763,7 +1764,7 @@ class Translator:
             pointed = parse.Declared(node.type.base, 1, is_const=node.type.is_const, at=node.at)
             address = parse.Unary("&", node.expr, at=node.at)
             return memory.element(self.value(parse.Cast(pointed, address, at=node.at)), self.zero_index)
-        self.fail(node, "this is no variable and no element, and has no address; this cannot be assigned to")
+        raise self.error(node, "this is no variable and no element, and has no address; this cannot be assigned to")
 
     def _conditional_place(self, node: parse.Conditional) -> Any:
         condition = self.b.truth(self.value_of_number(node.condition))
@@ -1955,7 +1956,7 @@ def _may_change(node: Any) -> bool:
 
 
 def _targets(node: Any) -> Iterator[Any]:
-    """What the statements may assign to, by their syntax."""
+    """The targets of assignments in statements, by their syntax."""
     for each in parse.walk(node):
         if isinstance(each, parse.Assignment):
             yield each.target

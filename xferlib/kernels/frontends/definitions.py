@@ -144,7 +144,7 @@ class SnippetDefinition:
         self._text = parse.read_snippet(operation, "operation", self._preamble)
         self._preparation = parse.read_snippet(loop_prep, "loop_prep", self._preamble)
         self._end = parse.read_snippet(after_loop, "after_loop", self._preamble)
-        signature.check_length(f"{preamble}{loop_prep}{operation}{after_loop}", f"kernel {name}")
+        preprocess.check_length(f"{preamble}{loop_prep}{operation}{after_loop}", f"kernel {name}")
         texts = (self._preparation, self._text, self._end)
         self._raw = indexed_otherwise(each for text in texts for each in text.statements)
 
@@ -215,7 +215,7 @@ class SnippetDefinition:
         return self._made_from(step=step)
 
     def _object(self, translator: Translator, number: int, param: CParam, given: Param) -> Any:
-        """What the name of a parameter stands for."""
+        """The meaning of a parameter's name."""
         if given.is_scalar and param.is_pointer:
             raise KernelTypeError(f"{self.name}: argument {param.name!r} is declared as a pointer; pass an array")
         is_writable = not given.is_scalar and (number in self._outputs or param.is_pointer) and not param.is_const
