@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -21,9 +21,14 @@ from xferlib.kernels.c_frontend.scope import (
     ArrayType,
     ArrayValue,
     Either,
+    Frame,
     Jump,
+    Layout,
+    Memory,
+    Overloads,
     Own,
     Pointer,
+    PointerType,
     Raw,
     ReadOnly,
     Record,
@@ -35,18 +40,14 @@ from xferlib.kernels.c_frontend.scope import (
     leaves,
     plain,
 )
-from xferlib.kernels.c_frontend.translate import (
-    Frame,
-    Layout,
-    Overloads,
-    PointerType,
-    Translator,
-)
-from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, INT64, Node, is_complex, part_dtype
+from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, INT64, Builder, Node, is_complex, part_dtype
 from xferlib.kernels.ir.types import c_promoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from xferlib.kernels.c_frontend.preprocess import Source
 
 MOST_DEPTH = 32
 NO_TYPES: Mapping[str, Any] = MappingProxyType({})
@@ -58,12 +59,50 @@ _ATOMIC_KINDS = {"add": "iuf", "exch": "iuf"}
 _SAME, _PROMOTED, _CONVERTED = range(3)
 
 
+class Expressions(Protocol):
+    """The translator of expressions, as far as calls need it: `translate.Translator`."""
+
+    b: Builder
+    memory: Memory
+    frame: Frame
+    globals: Scope
+
+    def fail(self, node: Any, message: str, kind: type[Exception] | None = None) -> NoReturn: ...
+    def error(self, node: Any, message: str, kind: type[Exception] | None = None) -> Exception: ...
+    def count(self, more: int) -> None: ...
+    def inside(self, scope: Scope, source: Source) -> AbstractContextManager[None]: ...
+    def statements(self, statements: Sequence[Any]) -> None: ...
+
+    # values
+    def value(self, node: Any) -> Any: ...
+    def value_of_number(self, node: Any) -> Node: ...
+    def pointer(self, node: Any) -> Pointer: ...
+    def this(self, node: parse.This) -> Any: ...
+    def converted(self, node: Any, kind: Any) -> Any: ...
+    def made_of(self, node: Any, kind: Any, items: Sequence[Any]) -> Any: ...
+    def zero(self, node: Any, kind: Any) -> Any: ...
+
+    # objects
+    def is_place(self, node: Any) -> bool: ...
+    def place(self, node: Any) -> Any: ...
+    def type_at(self, place: Any) -> Any: ...
+    def entity(self, node: parse.Name) -> Any: ...
+    def owned(self, node: parse.Name) -> Any: ...
+
+    # types
+    def named_type(self, name: parse.TypeName) -> Any: ...
+    def declared_type(self, declared: parse.Declared) -> Any: ...
+    def argument_type(self, given: Any) -> Any: ...
+    def extent(self, node: Any, extent: Any) -> int: ...
+    def check_pointer(self, node: Any, kind: PointerType, value: Pointer) -> None: ...
+
+
 class Argument:
     """An argument of a call: an object where the expression stands for one, else a value."""
 
     __slots__ = ("_translator", "_value", "kind", "node", "place")
 
-    def __init__(self, translator: Translator, node: Any, place: Any, value: Any) -> None:
+    def __init__(self, translator: Expressions, node: Any, place: Any, value: Any) -> None:
         self._translator = translator
         self.node = node
         self.place = place
@@ -90,7 +129,7 @@ class Argument:
 class Calls:
     """Translates calls, for a translator."""
 
-    def __init__(self, translator: Translator) -> None:
+    def __init__(self, translator: Expressions) -> None:
         self._t = translator
         self._names: set[str] = set()
         """Of all functions of structs and of all operators."""
@@ -161,7 +200,7 @@ class Calls:
     def call(self, node: parse.Call, *, is_used: bool, is_place: bool = False) -> Any:
         """The value of a call, or the object that it stands for."""
         t = self._t
-        t._count(1)
+        t.count(1)
         try:
             found, is_object = self._called(node, is_used=is_used)
         except RefusedError as problem:
@@ -179,7 +218,7 @@ class Calls:
         if function.owner is not None and function.owner.parts[0][0] == "numeric_limits":
             return self._limit(node, function), False
         name = function.name
-        entity = t._owned(function) if function.owner is not None else t.frame.scope.find(name)
+        entity = t.owned(function) if function.owner is not None else t.frame.scope.find(name)
         if isinstance(entity, Overloads):
             return self._of_overloads(node, entity, function)
         if function.args is not None:
@@ -321,7 +360,7 @@ class Calls:
         t, owner = self._t, function.owner
         if function.is_arrow:
             if isinstance(owner, parse.This):
-                t._this(owner)
+                t.this(owner)
                 return t.frame.this
             return t.memory.element(t.pointer(owner), t.b.const(0, INT64))
         if isinstance(owner, parse.Name) and owner.name in ("math", "np", "numpy", "cp", "cupy", "torch"):
@@ -504,7 +543,7 @@ class Calls:
         required = sum(each.default is None for each in function.params)
         if not required <= len(args) <= len(function.params):
             return None
-        self._t._count(1 + len(args))
+        self._t.count(1 + len(args))
         inner = Scope(scope)
         inner.names.update(bound)
         open_types = set(function.types) - bound.keys()
@@ -758,7 +797,7 @@ class Calls:
         if returns is None and function.returns is None and this is not None:
             self._sets(node, function, this)
         frame.scope = Scope(own)
-        t._statements(function.body.statements)
+        t.statements(function.body.statements)
         is_whole = memory.jumped() is memory.true
         found: Any = t.b.const(False, BOOL)
         if returns is not None:

@@ -31,6 +31,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
+from xferlib.kernels.c_frontend.parse import Alias, Function, Struct
+from xferlib.kernels.c_frontend.preprocess import Source
 from xferlib.kernels.ir.constants import constant_value
 from xferlib.kernels.ir.indices import is_distinct, linear, may_be_own
 from xferlib.kernels.ir.nodes import (
@@ -512,6 +514,99 @@ def _numbers() -> dict[str, tuple[Any, DType]]:
 
 NAMED: Mapping[str, tuple[Any, DType]] = MappingProxyType({**_limits(), **_numbers()})
 """The numbers that C's headers name, and the words for the truth: constants of the outermost scope."""
+
+
+# --- names of other things than objects
+
+
+class Number(NamedTuple):
+    """A number that a header names."""
+
+    value: Any
+    dtype: DType
+
+
+@dataclass(slots=True, eq=False)
+class Template:
+    """A struct's definition, and the types made of it."""
+
+    struct: Struct
+    scope: Scope
+    made: dict[tuple[Any, ...], StructType] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class NamedType:
+    """A name that the source gives to a type."""
+
+    alias: Alias
+    scope: Scope
+    source: Source
+
+
+@dataclass(slots=True, eq=False)
+class ScopedNumbers:
+    """An ``enum class``."""
+
+    numbers: dict[str, Any]
+    dtype: DType
+
+
+@dataclass(slots=True, eq=False)
+class Overloads:
+    """The functions of a name; ``this`` is the struct of which they are methods."""
+
+    functions: list[Function]
+    scope: Scope
+    this: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class PointerType:
+    element: Any
+    is_const: bool
+    kind = "P"
+    itemsize = 8
+
+    def __str__(self) -> str:
+        return f"pointer to {self.element}"
+
+
+@dataclass(slots=True, eq=False)
+class Layout:
+    """``_ind`` and its like: the shape of a call."""
+
+    name: str
+    size: Node
+    has_axes: bool
+
+
+@dataclass(slots=True)
+class Frame:
+    """The state of a function that is translated, beside its names' meaning."""
+
+    source: Source
+    scope: Scope
+    end: Jump
+    is_function: bool = False
+    returns: Any = None
+    """The type that it returns; None in a snippet, and of ``void``."""
+    result: Any = None
+    """The object of the result."""
+    references: list[tuple[Node | None, Any]] | None = None
+    """The results so far, each under its condition, where it returns a reference or a pointer."""
+    is_pointer: bool = False
+    loops: tuple[tuple[Jump, Jump | None], ...] = ()
+    """The jumps of ``break`` and ``continue`` of the loops and switches around the current statement."""
+    this: Any = None
+    depth: int = 0
+
+
+class InstanceName(NamedTuple):
+    """The name of a template of structs within an instance of it: alone it is the instance."""
+
+    type: StructType
+    template: Template
 
 
 # --- conditions

@@ -23,13 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError, did_you_mean
 from xferlib.kernels.c_frontend import functions, parse
+from xferlib.kernels.c_frontend.calls import Calls
 from xferlib.kernels.c_frontend.preprocess import Source
 from xferlib.kernels.c_frontend.scope import (
     MOST_ELEMENTS,
@@ -45,12 +45,19 @@ from xferlib.kernels.c_frontend.scope import (
     Contents,
     Either,
     Element,
+    Frame,
+    InstanceName,
     Jump,
+    Layout,
     Memory,
+    NamedType,
+    Number,
     OrderNeededError,
+    Overloads,
     Own,
     Parts,
     Pointer,
+    PointerType,
     PointerVariable,
     Raw,
     ReadOnly,
@@ -58,10 +65,12 @@ from xferlib.kernels.c_frontend.scope import (
     RefusedError,
     Row,
     Scope,
+    ScopedNumbers,
     Snapshot,
     State,
     StructType,
     StructValue,
+    Template,
     Touched,
     cells_of,
     count_of,
@@ -101,9 +110,6 @@ from xferlib.kernels.ir.nodes import (
 )
 from xferlib.kernels.ir.types import C_TYPES, c_common, c_promoted
 
-if TYPE_CHECKING:
-    from xferlib.kernels.c_frontend.calls import Calls
-
 MOST_TURNS = 4096
 """Limit of the turns that one loop is written out with."""
 MOST_WRITTEN_OUT = MOST_STEPS // 2
@@ -132,92 +138,6 @@ class UnrolledError(Exception):
     """A loop is too long to be written out."""
 
 
-# --- what names stand for beside objects
-
-
-class Number(NamedTuple):
-    """A number that a header names."""
-
-    value: Any
-    dtype: DType
-
-
-@dataclass(slots=True, eq=False)
-class Template:
-    """A struct's definition, and the types made of it."""
-
-    struct: parse.Struct
-    scope: Scope
-    made: dict[tuple[Any, ...], StructType] = field(default_factory=dict)
-
-
-@dataclass(slots=True, eq=False)
-class NamedType:
-    """A name that the source gives to a type."""
-
-    alias: parse.Alias
-    scope: Scope
-    source: Source
-
-
-@dataclass(slots=True, eq=False)
-class ScopedNumbers:
-    """An ``enum class``."""
-
-    numbers: dict[str, Any]
-    dtype: DType
-
-
-@dataclass(slots=True, eq=False)
-class Overloads:
-    """The functions of a name; ``this`` is the struct of which they are methods."""
-
-    functions: list[parse.Function]
-    scope: Scope
-    this: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class PointerType:
-    element: Any
-    is_const: bool
-    kind = "P"
-    itemsize = 8
-
-    def __str__(self) -> str:
-        return f"pointer to {self.element}"
-
-
-@dataclass(slots=True, eq=False)
-class Layout:
-    """``_ind`` and its like: the shape of a call."""
-
-    name: str
-    size: Node
-    has_axes: bool
-
-
-@dataclass(slots=True)
-class Frame:
-    """The state of a function that is translated, beside its names' meaning."""
-
-    source: Source
-    scope: Scope
-    end: Jump
-    is_function: bool = False
-    returns: Any = None
-    """The type that it returns; None in a snippet, and of ``void``."""
-    result: Any = None
-    """The object of the result."""
-    references: list[tuple[Node | None, Any]] | None = None
-    """The results so far, each under its condition, where it returns a reference or a pointer."""
-    is_pointer: bool = False
-    loops: tuple[tuple[Jump, Jump | None], ...] = ()
-    """The jumps of ``break`` and ``continue`` of the loops and switches around the current statement."""
-    this: Any = None
-    depth: int = 0
-
-
 def _root() -> Scope:
     found = Scope(is_users=False)
     found.names.update({name: Number(*each) for name, each in NAMED.items()})
@@ -239,10 +159,8 @@ class Translator:
         types: Mapping[str, DType],
         ordered: frozenset[int] = frozenset(),
     ) -> None:
-        from xferlib.kernels.c_frontend.calls import Calls
-
         self.b = b
-        self.memory = Memory(b, ordered, work=self._count)
+        self.memory = Memory(b, ordered, work=self.count)
         self.zero_index = b.const(0, INT64)
         self.number = b.index()
         """The value of ``i``."""
@@ -259,7 +177,7 @@ class Translator:
         self._kernel = Scope(self.globals, is_users=False)
         self.frame = Frame(preamble.source, self._kernel, self._end)
 
-    def _count(self, more: int) -> None:
+    def count(self, more: int) -> None:
         self.b.work += _STEP * more
         if self.b.work > MOST_STEPS:
             raise TooLongError
@@ -283,7 +201,7 @@ class Translator:
         """Translate statements whose variables live on, such as those before the others."""
         self.frame.source = snippet.source
         self.frame.scope = Scope(self.frame.scope)
-        self._safely(lambda: self._statements(snippet.statements))
+        self._safely(lambda: self.statements(snippet.statements))
 
     def run_unless_returned(self, snippet: parse.Snippet) -> None:
         """Translate statements that run where those before have not met ``return``; their variables end with them."""
@@ -302,7 +220,7 @@ class Translator:
 
     def _apart(self, snippet: parse.Snippet) -> None:
         with self._block():
-            self._statements(snippet.statements)
+            self.statements(snippet.statements)
         self.memory.end_jump(self._next)
 
     def result(self, snippet: parse.Snippet, dtype: Any) -> Any:
@@ -412,7 +330,7 @@ class Translator:
         given = [self.argument_type(each) for each in args or ()]
         scope = Scope(entity.scope)
         scope.names.update(zip(types, given, strict=True))
-        self._count(1)
+        self.count(1)
         with self.inside(scope, entity.source):
             return self.declared_type(entity.alias.type)
 
@@ -508,7 +426,7 @@ class Translator:
         struct, name = template.struct, template.struct.name
         if given:
             name = f"{name}<{', '.join(map(str, given))}>"
-        self._count(1 + len(struct.members))
+        self.count(1 + len(struct.members))
         scope = Scope(template.scope)
         scope.names.update(zip(struct.types, given, strict=True))
         for each in struct.aliases:
@@ -572,7 +490,7 @@ class Translator:
         self.memory.merge(jumped, self.memory.state, rest)
 
     # --- statements
-    def _statements(self, statements: Sequence[Any]) -> None:
+    def statements(self, statements: Sequence[Any]) -> None:
         """Translate statements in order; after one that may have jumped, the rest runs where it has not."""
         memory = self.memory
         opened: list[tuple[Node, Branch]] = []
@@ -588,7 +506,7 @@ class Translator:
             self._resume(jumped, outside)
 
     def _statement(self, node: Any) -> None:
-        self._count(1)
+        self.count(1)
         try:
             _STATEMENTS[type(node)](self, node)
         except RefusedError as problem:
@@ -621,7 +539,7 @@ class Translator:
 
     def _compound(self, node: parse.Block) -> None:
         with self._block():
-            self._statements(node.statements)
+            self.statements(node.statements)
 
     def _return(self, node: parse.Return) -> None:
         frame = self.frame
@@ -692,7 +610,7 @@ class Translator:
 
     def _declaration(self, node: parse.Declaration) -> None:
         for each in node.variables:
-            self._count(1)
+            self.count(1)
             try:
                 self._declare(each)
             except RefusedError as problem:
@@ -923,12 +841,12 @@ class Translator:
                 if before is memory.true:
                     break
                 if condition is None or condition is memory.true:
-                    self._statements(case.statements)
+                    self.statements(case.statements)
                 elif memory.constant(condition) is not None and not memory.constant(condition):
                     continue
                 else:
                     with self.branch(condition) as yes:
-                        self._statements(case.statements)
+                        self.statements(case.statements)
                     with self.branch(self.b.op("not", condition)) as no:
                         pass
                     memory.merge(condition, yes[0], no[0])
@@ -1083,7 +1001,7 @@ class Translator:
         start = self.memory.snapshot()
         carried = self._changed_by_syntax(node)
         while True:
-            self._count(8)
+            self.count(8)
             more = self._attempt(node, stop, following, carried, before, is_late=is_late)
             if not more:
                 return
@@ -1264,7 +1182,7 @@ class Translator:
     # --- expressions
     def value(self, node: Any) -> Any:
         """The value of an expression: a number, a struct or a pointer."""
-        self._count(1)
+        self.count(1)
         try:
             return _EXPRESSIONS[type(node)](self, node)
         except RefusedError as problem:
@@ -1347,7 +1265,7 @@ class Translator:
         """The meaning of a name."""
         scope = self.frame.scope
         if node.owner is not None:
-            return self._owned(node)
+            return self.owned(node)
         found = scope.find(node.name)
         if found is None:
             known = scope.known()
@@ -1357,7 +1275,7 @@ class Translator:
             return Constant(self.b.const(*found))
         return found
 
-    def _owned(self, node: parse.Name) -> Any:
+    def owned(self, node: parse.Name) -> Any:
         """``E::A``, and ``numeric_limits<T>::max``."""
         owner = node.owner
         assert owner is not None
@@ -1384,7 +1302,7 @@ class Translator:
             self.fail(node, f"{node.name!r} is {what}, and has no value")
         return self.memory.load(found)
 
-    def _this(self, node: parse.This) -> Any:
+    def this(self, node: parse.This) -> Any:
         if self.frame.this is None:
             self.fail(node, "'this' stands outside of a struct's functions")
         return self.memory.address(self.frame.this)
@@ -1483,7 +1401,7 @@ class Translator:
             node = node.left
         left: Any = self._either_side(node) if isinstance(node, parse.Binary) else None
         for each in reversed(chain):
-            self._count(1)
+            self.count(1)
             try:
                 left = self._of_two(each, each.left if left is None else left, each.right)
             except RefusedError as problem:
@@ -1715,7 +1633,7 @@ class Translator:
 
     def place(self, node: Any) -> Any:
         """The object that an expression stands for."""
-        self._count(1)
+        self.count(1)
         try:
             return self._place(node)
         except RefusedError as problem:
@@ -1732,7 +1650,7 @@ class Translator:
             self.fail(node, "'this' is a pointer that cannot be changed")
         if isinstance(node, parse.Unary) and node.op == "*":
             if isinstance(node.expr, parse.This):
-                self._this(node.expr)
+                self.this(node.expr)
                 return self.frame.this
             return memory.element(self.pointer(node.expr), self.zero_index, _shown(node.expr))
         if isinstance(node, parse.Unary) and node.op in ("++", "--"):
@@ -1794,7 +1712,7 @@ class Translator:
     def _member_place(self, node: parse.Member) -> Any:
         if node.is_arrow:
             if isinstance(node.owner, parse.This):
-                self._this(node.owner)
+                self.this(node.owner)
                 owner = self.frame.this
             else:
                 owner = self.memory.element(self.pointer(node.owner), self.zero_index, _shown(node.owner))
@@ -1939,13 +1857,6 @@ class Translator:
         return value
 
 
-class InstanceName(NamedTuple):
-    """The name of a template of structs within an instance of it: alone it is the instance."""
-
-    type: StructType
-    template: Template
-
-
 def _may_change(node: Any) -> bool:
     """Whether an expression may change memory."""
     return any(
@@ -2008,7 +1919,7 @@ _STATEMENTS: dict[type, Any] = {
 
 _EXPRESSIONS: dict[type, Any] = {
     parse.Number: Translator._number, parse.Text: Translator._text, parse.Name: Translator._name,
-    parse.This: Translator._this, parse.Cast: Translator._cast, parse.Construct: Translator._construct,
+    parse.This: Translator.this, parse.Cast: Translator._cast, parse.Construct: Translator._construct,
     parse.Unary: Translator._unary, parse.Binary: Translator._binary, parse.Conditional: Translator._conditional,
     parse.Comma: Translator._comma, parse.Assignment: Translator._assignment, parse.SizeOf: Translator._sizeof,
     parse.Member: Translator._member, parse.Index: Translator._index,

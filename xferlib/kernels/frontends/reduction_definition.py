@@ -14,6 +14,7 @@ from xferlib.kernels.c_frontend import parse, preprocess
 from xferlib.kernels.c_frontend.parse import Snippet, names_in
 from xferlib.kernels.c_frontend.scope import (
     Constant,
+    Layout,
     OutputReadError,
     Own,
     Raw,
@@ -22,7 +23,7 @@ from xferlib.kernels.c_frontend.scope import (
     StructValue,
     leaves,
 )
-from xferlib.kernels.c_frontend.translate import Layout, Translator
+from xferlib.kernels.c_frontend.translate import Translator
 from xferlib.kernels.frontends import signature
 from xferlib.kernels.frontends.definitions import ArgumentKind, bind_generics, check_definition, check_names
 from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
