@@ -4,6 +4,7 @@
 #   make quick    the heart of the test suite, in under a minute: the files in tests/quick.txt
 #   make test     the test suite
 #   make test-sim what of it runs on `sim` or on the default backend again: `sim` by default, another schedule
+#   make test-long  5,000 random snippets against g++, which a seed names: SEED=2
 #   make environment  the packages of the tests alone, which the first `make test` installs too
 #   make coverage the test suite, and which lines and branches of the library it reaches
 #   make lint     ruff's rules and format, who imports whom, spelling, and the project's own words
@@ -20,6 +21,7 @@ SHELL := /bin/sh
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
+SEED ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Left out of test-sim: what gives every schedule by itself; values of functions on one stream, where none has a choice;
 # and what is about processes, Ctrl-C or moments of a run, of which there are too many to try twice.
@@ -32,7 +34,7 @@ ON_SIM = "(sim or _raw or test_cli or messages or device or config or scopes) an
 # Tests start hundreds of programs: without bytecode each would compile the library anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: environment demo quick test test-sim coverage lint types native installed docs reference check clean
+.PHONY: environment demo quick test test-sim test-long coverage lint types native installed docs reference check clean
 
 environment: $(VENV)/.test
 
@@ -50,6 +52,9 @@ test: $(VENV)/.test
 
 test-sim: $(VENV)/.test
 	XFERLIB_BACKEND=sim XFERLIB_SIM=raise XFERLIB_SIM_SCHEDULE=lifo $(BIN)/python -m pytest -n auto --dist worksteal -q -k $(ON_SIM) $(ARGS)
+
+test-long: $(VENV)/.test
+	XFERLIB_TEST_LONG=$(SEED) $(BIN)/python -m pytest -n 0 -q -s tests/kernels/test_differential.py $(ARGS)
 
 coverage: $(VENV)/.test
 	$(BIN)/coverage erase

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib.errors import KernelTypeError, LayoutError
+from xferlib.kernels.c_frontend.scope import Truth
+from xferlib.kernels.ir.nodes import Builder, Node, Param
 from xferlib.testing import assert_identical
 
 X = np.arange(4.0)
@@ -109,3 +115,36 @@ def test_a_default_comes_before_an_output() -> None:
     assert_identical(kernel(X, X), X * X)
     assert kernel(X, X, y) is y
     assert_identical(kernel(X, out=y), X * 2)
+
+
+COMPARED = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq,
+            "ne": operator.ne}  # fmt: skip
+
+
+def _holds(node: Node, values: tuple[Any, ...]) -> bool:
+    given = [values[each.attr] if each.op == "load" else _holds(each, values) for each in node.args]
+    if node.op in COMPARED:
+        return bool(COMPARED[node.op](*given))
+    if node.op == "select":
+        return bool(given[1] if given[0] else given[2])
+    return not given[0] if node.op == "not" else any(given) if node.op == "or" else all(given)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.randoms(use_true_random=False), st.sampled_from(["float64", "int64"]))
+def test_an_output_counts_as_written_only_where_every_value_writes_it(random: Any, dtype: str) -> None:
+    b = Builder([Param(name=name, dtype=np.dtype(dtype)) for name in "xy"])
+    made = [b.op(op, b.load(one), b.load(1 - one)) for op in COMPARED for one in (0, 1)]
+    for _ in range(12):
+        one, two, three = random.choices(made, k=3)
+        made.append(random.choice([b.op("or", one, two), b.op("not", one), b.select(one, two, three)]))
+    numbers = [0, 1, *([np.nan] if dtype == "float64" else [])]
+    pairs = list(itertools.product(numbers, repeat=2))
+    for each in made:
+        holds = all(_holds(each, pair) for pair in pairs)
+        assert holds or not Truth().always(each)
+    one = made[0]
+    assert Truth().always(b.op("or", one, b.op("not", one)))
+    assert Truth().always(b.op("or", b.op("lt", b.load(0), b.load(1)), b.op("ge", b.load(0), b.load(1)))) == (
+        dtype == "int64"
+    )

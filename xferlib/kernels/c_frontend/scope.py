@@ -623,7 +623,7 @@ class Truth:
         self._nodes: dict[tuple[int, int, int], int] = {}
         self._of: list[tuple[int, int, int]] = [(1 << 30, 0, 0), (1 << 30, 1, 1)]
         self._known: dict[int, int | None] = {}
-        self._atoms: dict[int, int] = {}
+        self._atoms: dict[Any, int] = {}
         self._choices: dict[tuple[int, int, int], int | None] = {}
 
     def always(self, node: Node) -> bool:
@@ -662,7 +662,9 @@ class Truth:
             return self._choice(x[0], x[1], x[2])
         if len(self._atoms) >= self._MOST_ATOMS:
             return None
-        return self._node(self._atoms.setdefault(id(node), len(self._atoms)), 0, 1)
+        key, is_opposite = _comparison(node)
+        atom = self._atoms.setdefault(key, len(self._atoms))
+        return self._node(atom, 1, 0) if is_opposite else self._node(atom, 0, 1)
 
     def _node(self, atom: int, no: int, yes: int) -> int:
         if no == yes:
@@ -695,6 +697,20 @@ class Truth:
         found = None if sides[0] is None or sides[1] is None else self._node(atom, sides[0], sides[1])
         self._choices[key] = found
         return found
+
+
+def _comparison(node: Node) -> tuple[Any, bool]:
+    """A comparison as the one that stands for it and its kin, and whether it is the opposite of that."""
+    op, args = node.op, tuple(map(id, node.args))
+    if op in ("eq", "ne"):
+        return ("eq", frozenset(args)), op == "ne"
+    if op not in ("lt", "le", "gt", "ge"):
+        return id(node), False
+    if op in ("gt", "ge"):
+        op, args = {"gt": "lt", "ge": "le"}[op], args[::-1]
+    if op == "le" and node.args[0].dtype.kind in "biu":  # no NaN: a <= b is not b < a
+        return ("lt", args[::-1]), True
+    return (op, args), False
 
 
 # --- memory
