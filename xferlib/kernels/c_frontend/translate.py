@@ -1065,7 +1065,7 @@ class Translator:
         memory.touched = {array: Touched(leaf, ()) for array, leaf in arrays.items()}
         entered = memory.state.copy()
         again = self._rest(node, following, node.condition) if is_late else self._turn(node, following)
-        memory.end_jump(stop)
+        broken = memory.state.jumps.pop(stop, None)
         if len(self.frame.references or ()) > returned:
             self.fail(node, "a loop that ends with the data cannot return a reference or a pointer; return behind it")
         more = self._changed(entered, outside, mark, carried)
@@ -1087,6 +1087,14 @@ class Translator:
             for cell, _, _, _, flag in slots if flag is not None
         }  # fmt: skip
         """The jumps with which a cell is certainly written."""
+        whole: set[Cell] = set()
+        """The cells that are written whichever way an endless loop is left."""
+        if self._is_endless(node):
+            exits = b.const(False, BOOL) if broken is None else broken
+            for _, condition in jumps:
+                exits = b.op("or", exits, condition)
+            stays = b.op("not", exits)
+            whole.update(cell for cell in implied if memory.always(b.op("or", stays, memory.state.cells[cell].written)))
         for number, (_, condition) in enumerate(jumps):
             variables.append((no, loops.leaf(b, (*key, "jump", number), no), condition))
         inside, memory.touched = memory.touched, dict(outside.touched)
@@ -1108,9 +1116,10 @@ class Translator:
             earlier = memory.state.jumps.get(jump)
             memory.state.jumps[jump] = condition if earlier is None else b.op("or", condition, earlier)
         for cell, value, flag in ended:
-            written = memory.true if flag is None else flag
+            written = memory.true if flag is None or cell in whole else flag
             for number in implied.get(cell, ()):
-                written = memory.true if left[number] is memory.true else b.op("or", left[number], written)
+                if written is not memory.true:
+                    written = memory.true if left[number] is memory.true else b.op("or", left[number], written)
             memory.state.cells.pop(cell, None)
             memory.state.cells[cell] = Contents(value, written)
         return []
