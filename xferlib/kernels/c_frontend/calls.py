@@ -20,10 +20,10 @@ from xferlib.kernels.c_frontend.scope import (
     VECTORS,
     ArrayType,
     ArrayValue,
+    ShapeOfCall,
     Either,
     Frame,
     Jump,
-    Layout,
     Memory,
     Overloads,
     Own,
@@ -31,9 +31,9 @@ from xferlib.kernels.c_frontend.scope import (
     PointerType,
     Raw,
     ReadOnly,
-    Record,
     RefusedError,
     Scope,
+    StructObject,
     StructType,
     StructValue,
     is_variable,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from xferlib.kernels.c_frontend.preprocess import Source
+    from xferlib.kernels.c_frontend.preprocess import SourceText
 
 MOST_DEPTH = 32
 NO_TYPES: Mapping[str, Any] = MappingProxyType({})
@@ -70,7 +70,7 @@ class Expressions(Protocol):
     def fail(self, node: Any, message: str, kind: type[Exception] | None = None) -> NoReturn: ...
     def error(self, node: Any, message: str, kind: type[Exception] | None = None) -> Exception: ...
     def count(self, more: int) -> None: ...
-    def inside(self, scope: Scope, source: Source) -> AbstractContextManager[None]: ...
+    def inside(self, scope: Scope, source: SourceText) -> AbstractContextManager[None]: ...
     def statements(self, statements: Sequence[Any]) -> None: ...
 
     # values
@@ -91,7 +91,7 @@ class Expressions(Protocol):
 
     # types
     def named_type(self, name: parse.TypeName) -> Any: ...
-    def declared_type(self, declared: parse.Declared) -> Any: ...
+    def declared_type(self, declared: parse.DeclaredType) -> Any: ...
     def argument_type(self, given: Any) -> Any: ...
     def extent(self, node: Any, extent: Any) -> int: ...
     def check_pointer(self, node: Any, kind: PointerType, value: Pointer) -> None: ...
@@ -138,7 +138,7 @@ class Calls:
         self._has_loops = False
 
     # --- definitions
-    def define(self, scope: Scope, function: parse.Function) -> None:
+    def define(self, scope: Scope, function: parse.FunctionTree) -> None:
         """Declare a function of a preamble or a struct."""
         self.note(function)
         found = scope.names.get(function.name)
@@ -146,13 +146,13 @@ class Calls:
             found = scope.names[function.name] = Overloads([], scope)
         found.functions.append(function)
 
-    def note(self, function: parse.Function) -> None:
+    def note(self, function: parse.FunctionTree) -> None:
         self._names.add(function.name)
         self._has_loops = self._has_loops or parse.has((parse.Loop,), function.body)
         if function.returns is not None and function.returns.is_reference:
             self._reference_names.add(function.name)
 
-    def note_struct(self, struct: parse.Struct) -> None:
+    def note_struct(self, struct: parse.StructTree) -> None:
         """Note the names of a struct's functions, which its types declare later."""
         for each in (*struct.constructors, *(one for many in struct.functions.values() for one in many)):
             self.note(each)
@@ -163,12 +163,12 @@ class Calls:
         name = f"operator{sign.lstrip('p') if sign in ('p++', 'p--') else sign}"
         return name if name in self._names else None
 
-    def gives_reference(self, node: parse.Call) -> bool:
+    def gives_reference(self, node: parse.CallExpression) -> bool:
         """Whether a call may stand for an object."""
         name = getattr(node.function, "name", None)
         return name in self._reference_names
 
-    def may_write(self, node: parse.Call) -> bool:
+    def may_write(self, node: parse.CallExpression) -> bool:
         """Whether a call may write to its arguments."""
         name = getattr(node.function, "name", "")
         entity = self._t.frame.scope.find(name)
@@ -197,7 +197,7 @@ class Calls:
                 return Argument(t, given, place, None)
         return Argument(t, given, None, t.value(given))
 
-    def call(self, node: parse.Call, *, is_used: bool, is_place: bool = False) -> Any:
+    def call(self, node: parse.CallExpression, *, is_used: bool, is_place: bool = False) -> Any:
         """The value of a call, or the object that it stands for."""
         t = self._t
         t.count(1)
@@ -209,7 +209,7 @@ class Calls:
             return found if is_object else t.memory.temporary(found)
         return t.memory.load(found) if is_object else found
 
-    def _called(self, node: parse.Call, *, is_used: bool) -> tuple[Any, bool]:
+    def _called(self, node: parse.CallExpression, *, is_used: bool) -> tuple[Any, bool]:
         t, function = self._t, node.function
         if isinstance(function, parse.Member):
             return self._method(node, function)
@@ -229,7 +229,7 @@ class Calls:
             t.fail(function, f"{name!r} is a variable, and no function", KernelTypeError)
         return self._known(node, name, is_used=is_used), False
 
-    def _of_overloads(self, node: parse.Call, entity: Overloads, name: parse.Name) -> tuple[Any, bool]:
+    def _of_overloads(self, node: parse.CallExpression, entity: Overloads, name: parse.Name) -> tuple[Any, bool]:
         t = self._t
         candidates, types = entity.functions, NO_TYPES
         kinds: list[Any] = []
@@ -248,7 +248,7 @@ class Calls:
                 t.fail(name, f"{name.name}() is a function of a struct; call it of one", KernelTypeError)
         return self._inlined(node, entity.scope, function, args, types, this)
 
-    def _known(self, node: parse.Call, name: str, *, is_used: bool) -> Any:
+    def _known(self, node: parse.CallExpression, name: str, *, is_used: bool) -> Any:
         """The value of a function of C, C++ or CUDA."""
         t, given = self._t, node.args
         fail = lambda message, kind: t.fail(node.function, message, kind)
@@ -272,7 +272,7 @@ class Calls:
         args = [t.value_of_number(each) for each in given]
         return functions.call(t.b, name, args, fail)
 
-    def _limit(self, node: parse.Call, name: parse.Name) -> Node:
+    def _limit(self, node: parse.CallExpression, name: parse.Name) -> Node:
         t = self._t
         assert name.owner is not None
         args = name.owner.parts[0][1] or ()
@@ -283,7 +283,7 @@ class Calls:
             t.fail(node, f"numeric_limits of {kind} are not known; name a type of numbers")
         return functions.limit(t.b, name.name, kind, lambda message, error: t.fail(node, message, error))
 
-    def _split(self, node: parse.Call, name: str, split: functions.Split, *, is_single: bool) -> Node:
+    def _split(self, node: parse.CallExpression, name: str, split: functions.Split, *, is_single: bool) -> Node:
         """``frexp(x, &exponent)`` and its like: one part is the value, the other one goes behind the pointer."""
         t, given = self._t, node.args
         fail = lambda message, kind: t.fail(node.function, message, kind)
@@ -298,7 +298,7 @@ class Calls:
         t.memory.store(t.memory.element(pointer, t.b.const(0, INT64)), other, "*")
         return value
 
-    def _pair(self, node: parse.Call, name: str, make: Callable[..., functions.Parts]) -> Node:
+    def _pair(self, node: parse.CallExpression, name: str, make: Callable[..., functions.Parts]) -> Node:
         """``sincos(x, &sine, &cosine)``: the pointers say the type of the operand, as C++ chooses the overload."""
         t, given = self._t, node.args
         functions.check_arity(name, given, 3, lambda *problem: t.fail(node, *problem))
@@ -311,7 +311,7 @@ class Calls:
             t.memory.store(t.memory.element(pointer, t.b.const(0, INT64)), part, "*")
         return t.b.const(False, BOOL)
 
-    def _atomic(self, node: parse.Call, name: str, *, is_used: bool) -> Node:
+    def _atomic(self, node: parse.CallExpression, name: str, *, is_used: bool) -> Node:
         """``atomicAdd(&x[k], v)`` and its like; the value before."""
         t, given, kind = self._t, node.args, ATOMICS[name]
         count = 3 if kind == "cas" else 2
@@ -329,12 +329,12 @@ class Calls:
         return t.memory.update(place, kind, values[-1], compared, name, is_used=is_used)
 
     # --- methods
-    def _method(self, node: parse.Call, function: parse.Member) -> tuple[Any, bool]:
+    def _method(self, node: parse.CallExpression, function: parse.Member) -> tuple[Any, bool]:
         t, name = self._t, function.name
         owner = function.owner
         at = parse.Name(name, at=function.name_at, width=len(name))
         place = self._owner_of(function)
-        kind = None if isinstance(plain(place), (Raw, Own, Layout)) else t.type_at(place)
+        kind = None if isinstance(plain(place), (Raw, Own, ShapeOfCall)) else t.type_at(place)
         if isinstance(kind, StructType):
             entity = kind.scope.names.get(name) if kind.scope is not None else None
             if isinstance(entity, Overloads):
@@ -369,7 +369,7 @@ class Calls:
                 t.fail(owner, f"C has no modules; write {call} in place of {owner.name}.{call}")
         if isinstance(owner, parse.Name):
             entity = t.entity(owner)
-            if isinstance(entity, Layout):
+            if isinstance(entity, ShapeOfCall):
                 return entity
         if t.is_place(owner):
             return t.place(owner)
@@ -378,7 +378,7 @@ class Calls:
     def _size(self, owner: parse.Name, place: Any) -> Node:
         """``_ind.size()`` and ``x.size()``."""
         t, inner = self._t, plain(place)
-        if isinstance(inner, Layout):
+        if isinstance(inner, ShapeOfCall):
             return inner.size
         if isinstance(inner, Raw):
             return t.b.length(inner.param)
@@ -386,7 +386,7 @@ class Calls:
             return t.b.size()
         raise t.error(owner, f"{owner.name!r} is a number, which has no size()")
 
-    def _set_part(self, node: parse.Call, place: Any, kind: Any, name: str) -> Node:
+    def _set_part(self, node: parse.CallExpression, place: Any, kind: Any, name: str) -> Node:
         """``z.real(x)`` and ``z.imag(x)``."""
         t = self._t
         if not is_complex(kind):
@@ -503,9 +503,9 @@ class Calls:
 
     # --- the choice among functions of one name
     def _chosen(
-        self, node: Any, name: str, candidates: list[parse.Function], scope: Scope, args: Sequence[Argument],
+        self, node: Any, name: str, candidates: list[parse.FunctionTree], scope: Scope, args: Sequence[Argument],
         kinds: list[Any],
-    ) -> parse.Function:  # fmt: skip
+    ) -> parse.FunctionTree:  # fmt: skip
         """The function that a call means; ``kinds`` are the types that it names."""
         if len(candidates) == 1:
             return candidates[0]
@@ -516,8 +516,8 @@ class Calls:
         return found[0]
 
     def _best(
-        self, candidates: Sequence[parse.Function], scope: Scope, args: Sequence[Argument], kinds: list[Any]
-    ) -> list[parse.Function]:
+        self, candidates: Sequence[parse.FunctionTree], scope: Scope, args: Sequence[Argument], kinds: list[Any]
+    ) -> list[parse.FunctionTree]:
         """The function that fits the arguments best; none where none fits, several where C++ refuses to choose."""
         ranks: dict[int, tuple[list[int], int]] = {}
         for number, each in enumerate(candidates):
@@ -537,7 +537,7 @@ class Calls:
         return [candidates[number] for number in best or ranks]
 
     def _ranks(
-        self, function: parse.Function, scope: Scope, args: Sequence[Argument], bound: Mapping[str, Any]
+        self, function: parse.FunctionTree, scope: Scope, args: Sequence[Argument], bound: Mapping[str, Any]
     ) -> list[int] | None:
         """How well each argument fits; None where one does not."""
         required = sum(each.default is None for each in function.params)
@@ -556,7 +556,12 @@ class Calls:
         return found
 
     def _rank(
-        self, function: parse.Function, scope: Scope, declared: parse.Declared, given: Argument, open_types: set[str]
+        self,
+        function: parse.FunctionTree,
+        scope: Scope,
+        declared: parse.DeclaredType,
+        given: Argument,
+        open_types: set[str],
     ) -> int | None:
         kind = given.kind
         is_pointer = bool(declared.pointers or declared.extents)
@@ -584,7 +589,7 @@ class Calls:
         return _PROMOTED if is_promoted else _CONVERTED
 
     def _deduced(
-        self, node: Any, function: parse.Function, args: Sequence[Argument], types: Mapping[str, Any]
+        self, node: Any, function: parse.FunctionTree, args: Sequence[Argument], types: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The types of a template, by those of the arguments."""
         found: dict[str, Any] = {**types}
@@ -600,7 +605,7 @@ class Calls:
         return found
 
     def _match(
-        self, node: Any, function: parse.Function, name: parse.TypeName, kind: Any, found: dict[str, Any],
+        self, node: Any, function: parse.FunctionTree, name: parse.TypeName, kind: Any, found: dict[str, Any],
         named: Mapping[str, Any],
     ) -> None:  # fmt: skip
         """Find the types of a template in one parameter's, which a type is given for."""
@@ -623,18 +628,18 @@ class Calls:
     def _match_inner(
         self,
         node: Any,
-        function: parse.Function,
+        function: parse.FunctionTree,
         given: Any,
         kind: Any,
         found: dict[str, Any],
         named: Mapping[str, Any],
     ) -> None:
-        if isinstance(given, parse.Declared):
+        if isinstance(given, parse.DeclaredType):
             self._match(node, function, given.base, kind, found, named)
 
     # --- inlining
     def _inlined(
-        self, node: Any, scope: Scope, function: parse.Function, args: Sequence[Argument], types: Mapping[str, Any],
+        self, node: Any, scope: Scope, function: parse.FunctionTree, args: Sequence[Argument], types: Mapping[str, Any],
         this: Any,
     ) -> tuple[Any, bool]:  # fmt: skip
         """The result of a call, and whether that is an object."""
@@ -665,7 +670,7 @@ class Calls:
         return self._run(node, inner, function, names, returns, this, is_apart=False)
 
     def _pure(
-        self, node: Any, scope: Scope, function: parse.Function, args: Sequence[Argument], types: dict[str, Any],
+        self, node: Any, scope: Scope, function: parse.FunctionTree, args: Sequence[Argument], types: dict[str, Any],
         returns: Any,
     ) -> Any:  # fmt: skip
         """The value of a function that has no effect but its result."""
@@ -691,7 +696,7 @@ class Calls:
         return self._results[key][0]
 
     def _as_value(
-        self, node: Any, scope: Scope, function: parse.Function, param: parse.Parameter, given: Argument
+        self, node: Any, scope: Scope, function: parse.FunctionTree, param: parse.Parameter, given: Argument
     ) -> Any:
         t = self._t
         with t.inside(scope, function.source):
@@ -711,13 +716,15 @@ class Calls:
             return self.made(node, kind, [value], is_implicit=True)
         raise t.error(node, f"argument {param.name!r} is {what}, and must be {kind}", KernelTypeError)
 
-    def _bound(self, node: Any, scope: Scope, function: parse.Function, param: parse.Parameter, given: Argument) -> Any:
+    def _bound(
+        self, node: Any, scope: Scope, function: parse.FunctionTree, param: parse.Parameter, given: Argument
+    ) -> Any:
         """The meaning of a parameter's name."""
         t, declared = self._t, param.type
         with t.inside(scope, function.source):
             extents = tuple(None if each is None else t.extent(declared, each) for each in declared.extents)
             kind = t.declared_type(
-                parse.Declared(declared.base, declared.pointers, is_const=declared.is_const, at=declared.at)
+                parse.DeclaredType(declared.base, declared.pointers, is_const=declared.is_const, at=declared.at)
             )
         if extents and declared.is_reference:
             place = plain(given.place)
@@ -750,7 +757,7 @@ class Calls:
             t.fail(node, what, KernelTypeError)
         return ReadOnly(t.memory.temporary(self._as_value(node, scope, function, param, given)))
 
-    def _returned(self, function: parse.Function, scope: Scope) -> Any:
+    def _returned(self, function: parse.FunctionTree, scope: Scope) -> Any:
         """The type that a function returns; None of ``void`` and of constructors."""
         t, declared = self._t, function.returns
         if declared is None or (declared.base.name == "void" and not declared.pointers):
@@ -760,12 +767,12 @@ class Calls:
         with t.inside(scope, function.source):
             return t.declared_type(declared)
 
-    def _fail(self, function: parse.Function, message: str, kind: type[Exception] | None = None) -> Any:
+    def _fail(self, function: parse.FunctionTree, message: str, kind: type[Exception] | None = None) -> Any:
         kinds: dict[str, Any] = {"kind": kind} if kind else {}
         raise function.source.error(message, function.at, function.width, **kinds)
 
     def _run(
-        self, node: Any, scope: Scope, function: parse.Function, names: dict[str, Any], returns: Any, this: Any,
+        self, node: Any, scope: Scope, function: parse.FunctionTree, names: dict[str, Any], returns: Any, this: Any,
         *, is_apart: bool,
     ) -> tuple[Any, bool]:  # fmt: skip
         """Translate a function's body; what it gives, and whether that is an object."""
@@ -777,7 +784,7 @@ class Calls:
             owner = plain(this)
             kind = t.type_at(this)
             params.names.update({name: memory.member(this, name) for name, _ in kind.members})
-            assert isinstance(owner, (Record, Either))
+            assert isinstance(owner, (StructObject, Either))
         own = Scope(params)
         own.names.update({name: each for name, each in names.items() if name})
         frame = Frame(function.source, own, Jump("return"), is_function=True, this=this, depth=outside.depth + 1)
@@ -809,7 +816,7 @@ class Calls:
             memory.forget(mark)
         return found, is_reference and returns is not None
 
-    def _default(self, function: parse.Function, param: parse.Parameter) -> None:
+    def _default(self, function: parse.FunctionTree, param: parse.Parameter) -> None:
         """Declare a parameter that the call leaves out."""
         t = self._t
         if param.type.is_reference and not param.type.is_const:
@@ -843,7 +850,7 @@ class Calls:
         assert rest is not None
         return Either((*choices, (rest, found)), t.type_at(found))
 
-    def _sets(self, node: Any, function: parse.Function, this: Any) -> None:
+    def _sets(self, node: Any, function: parse.FunctionTree, this: Any) -> None:
         """The members' values before a constructor's body, in the order of the members."""
         t, memory = self._t, self._t.memory
         kind: StructType = t.type_at(this)
@@ -865,7 +872,7 @@ def _names_of(given: Any) -> set[str]:
     """The names in an argument of a template."""
     if isinstance(given, parse.Name):
         return {given.name}
-    if not isinstance(given, parse.Declared):
+    if not isinstance(given, parse.DeclaredType):
         return set()
     found = set()
     for name, args in given.base.parts:
@@ -875,7 +882,7 @@ def _names_of(given: Any) -> set[str]:
     return found
 
 
-def _freedom(function: parse.Function, open_types: set[str]) -> int:
+def _freedom(function: parse.FunctionTree, open_types: set[str]) -> int:
     """0 for a plain function; else 1, and one more for each parameter that may be anything."""
     names = [each.type.base.parts[0][0] for each in function.params if each.type.base.parts[0][1] is None]
     return 1 + sum(name in open_types for name in names) if open_types else 0

@@ -20,7 +20,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from xferlib.kernels.c_frontend.preprocess import NONE, PREDEFINED, Macro, Macros, Preprocessor, Source, Token
+from xferlib.kernels.c_frontend.preprocess import NONE, PREDEFINED, Macros, Preprocessor, SourceText, Token, TokenMacro
 from xferlib.kernels.ir.types import C_TYPES, VECTOR_PARTS
 
 # --- the tree: each node knows its position in the user's text, and the width of the caret under it
@@ -51,7 +51,7 @@ class TypeName(Tree):
 
 
 @dataclass(slots=True, eq=False)
-class Declared(Tree):
+class DeclaredType(Tree):
     """A declared type: the named one, and what the declarator adds to it."""
 
     base: TypeName
@@ -67,7 +67,7 @@ class Declared(Tree):
 
 
 @dataclass(slots=True, eq=False)
-class Number(Tree):
+class Literal(Tree):
     text: str
 
 
@@ -124,14 +124,14 @@ class Comma(Tree):
 
 
 @dataclass(slots=True, eq=False)
-class Call(Tree):
+class CallExpression(Tree):
     function: Any
     args: tuple[Any, ...]
 
 
 @dataclass(slots=True, eq=False)
 class Cast(Tree):
-    type: Declared
+    type: DeclaredType
     expr: Any
     is_bits: bool = False
     """Whether it is a ``reinterpret_cast``."""
@@ -169,7 +169,7 @@ class Member(Tree):
 @dataclass(slots=True, eq=False)
 class SizeOf(Tree):
     of: Any
-    """A `Declared`, or an expression."""
+    """A `DeclaredType`, or an expression."""
 
 
 # --- statements
@@ -180,7 +180,7 @@ class Variable(Tree):
     """One declared variable."""
 
     name: str
-    type: Declared
+    type: DeclaredType
     value: Any = None
     """An expression; a `Listed` for ``T x{a}`` and ``T x = {a}``, an `Arguments` for ``T x(a)``."""
     is_static: bool = False
@@ -202,7 +202,7 @@ class Declaration(Tree):
 @dataclass(slots=True, eq=False)
 class Alias(Tree):
     name: str
-    type: Declared
+    type: DeclaredType
     types: tuple[str, ...] = ()
     """Of a template of aliases."""
 
@@ -221,7 +221,7 @@ class Evaluate(Tree):
 
 
 @dataclass(slots=True, eq=False)
-class Block(Tree):
+class Compound(Tree):
     statements: tuple[Any, ...]
 
 
@@ -247,7 +247,7 @@ class Loop(Tree):
 
 
 @dataclass(slots=True, eq=False)
-class Case(Tree):
+class SwitchCase(Tree):
     value: Any
     """None of ``default``."""
     statements: tuple[Any, ...]
@@ -256,11 +256,11 @@ class Case(Tree):
 @dataclass(slots=True, eq=False)
 class Switch(Tree):
     value: Any
-    cases: tuple[Case, ...]
+    cases: tuple[SwitchCase, ...]
 
 
 @dataclass(slots=True, eq=False)
-class Jump(Tree):
+class JumpStatement(Tree):
     """``break`` and ``continue``."""
 
     kind: str
@@ -282,37 +282,37 @@ class Empty(Tree):
 @dataclass(slots=True, eq=False)
 class Parameter(Tree):
     name: str
-    type: Declared
+    type: DeclaredType
     default: Any = None
 
 
 @dataclass(slots=True, eq=False)
-class Function(Tree):
+class FunctionTree(Tree):
     """A function; of a struct, a constructor or an operator too."""
 
     name: str
     """``operator+`` of an operator."""
-    returns: Declared | None
+    returns: DeclaredType | None
     """None of a constructor."""
     params: tuple[Parameter, ...]
-    body: Block
+    body: Compound
     types: tuple[str, ...] = ()
     """The parameters of its template."""
     sets: tuple[tuple[str, Any], ...] = ()
     """Of a constructor: members, and their values' `Arguments`."""
     is_static: bool = False
     struct: Any = None
-    """The `Struct` in which it stands."""
+    """The `StructTree` in which it stands."""
     source: Any = None
 
 
 @dataclass(slots=True, eq=False)
-class Struct(Tree):
+class StructTree(Tree):
     name: str
     members: tuple[Variable, ...]
     types: tuple[str, ...]
-    functions: dict[str, list[Function]]
-    constructors: list[Function]
+    functions: dict[str, list[FunctionTree]]
+    constructors: list[FunctionTree]
     aliases: tuple[Alias | Enumeration, ...]
     source: Any = None
 
@@ -391,11 +391,11 @@ _NOT_SUPPORTED = {
 
 
 @dataclass(slots=True)
-class Names:
+class NameKinds:
     """The kinds of the names that a block knows: ``type``, ``template`` (of types), a ``function`` or ``""``."""
 
     known: dict[str, str]
-    outer: Names | None = None
+    outer: NameKinds | None = None
 
     def templates(self) -> set[str]:
         """The names of all templates."""
@@ -403,7 +403,7 @@ class Names:
         return found if self.outer is None else found | self.outer.templates()
 
     def find(self, name: str) -> str:
-        scope: Names | None = self
+        scope: NameKinds | None = self
         while scope is not None:
             if name in scope.known:
                 return scope.known[name]
@@ -411,25 +411,25 @@ class Names:
         return ""
 
 
-def _outermost(types: frozenset[str] = frozenset()) -> Names:
-    return Names({**dict.fromkeys(TYPES | types, "type"), **dict.fromkeys(TEMPLATES, "template")})
+def _outermost(types: frozenset[str] = frozenset()) -> NameKinds:
+    return NameKinds({**dict.fromkeys(TYPES | types, "type"), **dict.fromkeys(TEMPLATES, "template")})
 
 
 @dataclass(slots=True)
 class Preamble:
     """The definitions of a preamble in their order, and the names and macros that it makes known."""
 
-    source: Source
+    source: SourceText
     definitions: tuple[Any, ...] = ()
     macros: Macros = field(default_factory=lambda: PREDEFINED)
-    names: Names = field(default_factory=_outermost)
+    names: NameKinds = field(default_factory=_outermost)
 
 
 @dataclass(slots=True)
 class Snippet:
     """The statements of a text, or its one expression."""
 
-    source: Source
+    source: SourceText
     statements: tuple[Any, ...]
 
     @property
@@ -438,7 +438,7 @@ class Snippet:
         return all(isinstance(each, Empty) for each in self.statements)
 
 
-def read_preamble(text: str, types: frozenset[str], macros: Mapping[str, Macro] = NONE) -> Preamble:
+def read_preamble(text: str, types: frozenset[str], macros: Mapping[str, TokenMacro] = NONE) -> Preamble:
     """The definitions of a preamble.
 
     Args:
@@ -449,11 +449,11 @@ def read_preamble(text: str, types: frozenset[str], macros: Mapping[str, Macro] 
     Raises:
         KernelSyntaxError: It is not C++, or holds what a snippet cannot use.
     """
-    source = Source(text, "preamble")
+    source = SourceText(text, "preamble")
     preprocessor = Preprocessor(source, {**PREDEFINED, **macros})
     tokens = preprocessor.run()
     names = _outermost(types)
-    reader = _Reader(source, tokens, names)
+    reader = _Reading(source, tokens, names)
     definitions = tuple(reader.definitions())
     return Preamble(source, definitions, preprocessor.macros, names)
 
@@ -464,9 +464,9 @@ def read_snippet(text: str, what: str, preamble: Preamble, *, is_expression: boo
     Raises:
         KernelSyntaxError: It is not C++.
     """
-    source = Source(text, what)
+    source = SourceText(text, what)
     tokens = Preprocessor(source, dict(preamble.macros)).run()
-    reader = _Reader(source, tokens, Names({}, preamble.names))
+    reader = _Reading(source, tokens, NameKinds({}, preamble.names))
     return Snippet(source, tuple(reader.expression() if is_expression else reader.statements()))
 
 
@@ -580,10 +580,10 @@ def _templates_in(tokens: list[Token]) -> set[str]:
     return found
 
 
-class _Reader:
+class _Reading:
     """Makes the tree of one text."""
 
-    def __init__(self, source: Source, tokens: list[Token], names: Names) -> None:
+    def __init__(self, source: SourceText, tokens: list[Token], names: NameKinds) -> None:
         self.source = source
         self.tokens = tokens
         self.names = names
@@ -781,22 +781,22 @@ class _Reader:
             else:
                 yield self._expr(each)
 
-    def _descriptor(self, node: Any) -> Declared:
+    def _descriptor(self, node: Any) -> DeclaredType:
         """The type of a cast, of ``sizeof``, or an argument of a template."""
-        found: Declared | None = None
+        found: DeclaredType | None = None
         is_const = False
         for each in node.named_children:
             if each.type == "type_qualifier":
                 is_const = is_const or each.text == b"const"
             elif found is None:
-                found = Declared(self._type(each), at=self._at(node))
+                found = DeclaredType(self._type(each), at=self._at(node))
             else:
                 found = self._abstract(each, found)
         assert found is not None
         found.is_const = is_const
         return found
 
-    def _abstract(self, node: Any, found: Declared) -> Declared:
+    def _abstract(self, node: Any, found: DeclaredType) -> DeclaredType:
         """A declarator without a name."""
         while node is not None:
             if node.type == "abstract_pointer_declarator":
@@ -850,7 +850,7 @@ class _Reader:
 
     def _number(self, node: Any) -> Any:
         token = self._token(node)
-        return Number(token.text, at=token.at)
+        return Literal(token.text, at=token.at)
 
     def _string(self, node: Any) -> Any:
         token = self._token(node)
@@ -991,7 +991,7 @@ class _Reader:
             place += 1
             value: Any = Unary(op, operand(), at=found.at)
             for each in reversed(casts):
-                value = Cast(Declared(each, at=each.at), value, at=each.at)
+                value = Cast(DeclaredType(each, at=each.at), value, at=each.at)
             return value
 
         def level(least: int) -> Any:
@@ -1067,7 +1067,7 @@ class _Reader:
         inner = value.named_children[0] if value.type == "parenthesized_expression" else value
         if inner.type in ("identifier", "qualified_identifier", "template_function") and self._is_type(inner):
             named = self._named_type(inner)
-            return SizeOf(Declared(named, at=named.at), at=self._at(node))
+            return SizeOf(DeclaredType(named, at=named.at), at=self._at(node))
         return SizeOf(self._expr(value), at=self._at(node))
 
     def _postfix(self, node: Any) -> Any:
@@ -1103,7 +1103,7 @@ class _Reader:
         for each in reversed(chain):
             found = self._applied(each, found)
         for cast in reversed(casts):
-            found = Cast(Declared(cast, at=cast.at), found, at=cast.at)
+            found = Cast(DeclaredType(cast, at=cast.at), found, at=cast.at)
         return found
 
     def _is_type_in(self, node: Any) -> bool:
@@ -1128,7 +1128,7 @@ class _Reader:
             name = function.child_by_field_name("name").text.decode()
             if name in CASTS:
                 kinds = list(self._template_args(function.child_by_field_name("arguments")))
-                if len(kinds) != 1 or not isinstance(kinds[0], Declared) or len(args) != 1:
+                if len(kinds) != 1 or not isinstance(kinds[0], DeclaredType) or len(args) != 1:
                     self.fail(node, f"{name} takes one type and one value")
                 return Cast(kinds[0], args[0], name == "reinterpret_cast", at=at)
         return Construct(self._named_type(function), tuple(args), at=at)
@@ -1145,7 +1145,7 @@ class _Reader:
             return Index(inner, items[0] if len(items) == 1 else Comma(tuple(items), at=at), at=at)
         if node.type == "call_expression":
             args = node.child_by_field_name("arguments")
-            return Call(inner, tuple(self._items(args)), at=at)
+            return CallExpression(inner, tuple(self._items(args)), at=at)
         field_node = node.child_by_field_name("field")
         if field_node.type not in ("field_identifier", "dependent_name"):
             self._unknown(field_node)
@@ -1156,7 +1156,7 @@ class _Reader:
     # --- statements
     def _scoped(self, make: Any) -> Any:
         outer = self.names
-        self.names = Names({}, outer)
+        self.names = NameKinds({}, outer)
         found = make()
         self.names = outer
         return found
@@ -1167,7 +1167,7 @@ class _Reader:
     def _statement(self, node: Any) -> list[Any]:
         at, kind = self._at(node), node.type
         if kind == "compound_statement":
-            return [Block(tuple(self._scoped(lambda: self._block(node))), at=at)]
+            return [Compound(tuple(self._scoped(lambda: self._block(node))), at=at)]
         if kind == "expression_statement":
             inner = node.named_children
             return [Evaluate(self._expr(inner[0]), at=at) if inner else Empty(at=at)]
@@ -1180,7 +1180,7 @@ class _Reader:
         if kind == "switch_statement":
             return [self._scoped(lambda: self._switch(node))]
         if kind in ("break_statement", "continue_statement"):
-            return [Jump(kind.partition("_")[0], at=at)]
+            return [JumpStatement(kind.partition("_")[0], at=at)]
         if kind == "return_statement":
             value = node.named_children
             return [Return(self._expr(value[0]) if value else None, at=at)]
@@ -1193,7 +1193,7 @@ class _Reader:
     def _one(self, node: Any) -> Any:
         """A statement as the body of another."""
         found = self._scoped(lambda: self._statement(node))
-        return found[0] if len(found) == 1 else Block(tuple(found), at=self._at(node))
+        return found[0] if len(found) == 1 else Compound(tuple(found), at=self._at(node))
 
     def _condition(self, node: Any) -> tuple[Any, Any]:
         """The declaration in front of a condition, and the condition."""
@@ -1248,7 +1248,7 @@ class _Reader:
             inner = [other for other in each.named_children if label is None or other.id != label.id]
             statements = tuple(one for other in inner for one in self._statement(other))
             value_of = None if label is None else self._expr(label)
-            found.append(Case(value_of, statements, at=self._at(each)))
+            found.append(SwitchCase(value_of, statements, at=self._at(each)))
         return Switch(value, tuple(found), at=self._at(node))
 
     # --- declarations
@@ -1320,7 +1320,7 @@ class _Reader:
         )
 
     def _knows_value(self, name: str) -> bool:
-        scope: Names | None = self.names
+        scope: NameKinds | None = self.names
         while scope is not None:
             if name in scope.known:
                 return not scope.known[name]
@@ -1336,7 +1336,7 @@ class _Reader:
             declarator = node.child_by_field_name("declarator")
         else:
             declarator = node
-        kind = Declared(base, is_const=is_const, at=base.at)
+        kind = DeclaredType(base, is_const=is_const, at=base.at)
         name_node, function = self._declarator(declarator, kind)
         if function is not None:
             if not self._is_in_function:
@@ -1381,7 +1381,7 @@ class _Reader:
         self.text = outside
         return found
 
-    def _declarator(self, node: Any, kind: Declared) -> tuple[Any, Any]:
+    def _declarator(self, node: Any, kind: DeclaredType) -> tuple[Any, Any]:
         """The node of the name, and that of a function's parameters; what stands around it is added to ``kind``."""
         function = None
         while node.type not in (
@@ -1431,7 +1431,7 @@ class _Reader:
             base = self._type(kind_node)
         found: list[Any] = []
         for each in declarators:
-            kind = Declared(base, at=base.at)
+            kind = DeclaredType(base, at=base.at)
             name_node, function = self._declarator(each, kind)
             name = name_node.text.decode()
             if function is not None:
@@ -1511,7 +1511,7 @@ class _Reader:
             self.fail(node, "a template for special types is not supported; write a template of types")
         inner = node.named_children[-1]
         outer = self.names
-        self.names = Names(dict.fromkeys(types, "type"), outer)
+        self.names = NameKinds(dict.fromkeys(types, "type"), outer)
         found: list[Any]
         if inner.type == "function_definition":
             self.names = outer
@@ -1528,7 +1528,7 @@ class _Reader:
             found = [alias]
         elif inner.type == "declaration":
             declarator = inner.child_by_field_name("declarator")
-            name_node, function = self._declarator(declarator, Declared(TypeName((("", None),), at=0), at=0))
+            name_node, function = self._declarator(declarator, DeclaredType(TypeName((("", None),), at=0), at=0))
             if function is None:
                 self.fail(inner, "a template of variables is not supported")
             outer.known[self._word(name_node)] = "function"
@@ -1550,12 +1550,12 @@ class _Reader:
                 name_node = inner if inner is not None else name_node.named_children[-1]
             if name_node.type in ("identifier", "field_identifier"):
                 outer.known[self._word(name_node)] = "function"
-        self.names = Names(dict.fromkeys(types, "type"), outer)
+        self.names = NameKinds(dict.fromkeys(types, "type"), outer)
         kind, _, words = self._specifiers(node)
         if "virtual" in words:
             self.fail(node, "virtual is not supported; write a function outside of the struct")
-        result = None if kind is None else Declared(self._type(kind), at=self._at(node))
-        shape = result or Declared(TypeName((("", None),), at=0), at=0)
+        result = None if kind is None else DeclaredType(self._type(kind), at=self._at(node))
+        shape = result or DeclaredType(TypeName((("", None),), at=0), at=0)
         name_node, function = self._declarator(declarator, shape)
         if function is None:
             self.fail(node, "C cannot be read here; a function has its parameters in brackets")
@@ -1572,12 +1572,12 @@ class _Reader:
             self.fail(node, f"function {name!r} has no body of its own; write one, or leave it out")
         is_in_function, self._is_in_function = self._is_in_function, True
         sets = self._sets(node)
-        self.names = Names({}, self.names)
+        self.names = NameKinds({}, self.names)
         statements = tuple(self._block(body))
         self._is_in_function = is_in_function
         self.names = outer
-        return Function(
-            name, result, params, Block(statements, at=self._at(body)), types, sets, "static" in words,
+        return FunctionTree(
+            name, result, params, Compound(statements, at=self._at(body)), types, sets, "static" in words,
             source=self.source, at=self._at(name_node), width=len(name),
         )  # fmt: skip
 
@@ -1588,7 +1588,7 @@ class _Reader:
                 self._unknown(each)
             kind_node, is_const, _ = self._specifiers(each)
             base = self._type(kind_node)
-            kind = Declared(base, is_const=is_const, at=base.at)
+            kind = DeclaredType(base, is_const=is_const, at=base.at)
             declarator, name, at = each.child_by_field_name("declarator"), "", self._at(each)
             if declarator is not None and declarator.type == "abstract_function_declarator":
                 inner = declarator.child_by_field_name("parameters").named_children  # R(v)
@@ -1625,21 +1625,21 @@ class _Reader:
                 found.append((name.text.decode().partition("<")[0].strip(), args))
         return tuple(found)
 
-    def _struct_of(self, node: Any, name: str, types: tuple[str, ...]) -> Struct:
+    def _struct_of(self, node: Any, name: str, types: tuple[str, ...]) -> StructTree:
         at = self._at(node)
         if any(each.type == "base_class_clause" for each in node.children):
             self.fail(node, f"struct {name} has a base, which is not supported; make it a member")
         outer = self.names
         if not types:
             self._declare(name, "type")
-        inside = Names(dict.fromkeys(types, "type"), outer)
+        inside = NameKinds(dict.fromkeys(types, "type"), outer)
         inside.known[name] = "type"
         self.names = inside
         is_in_function, self._is_in_function = self._is_in_function, False
         members: list[Variable] = []
         aliases: list[Any] = []
-        functions: dict[str, list[Function]] = {}
-        constructors: list[Function] = []
+        functions: dict[str, list[FunctionTree]] = {}
+        constructors: list[FunctionTree] = []
         bodies = []
         for each in node.child_by_field_name("body").named_children:
             if each.type == "field_declaration":
@@ -1655,7 +1655,7 @@ class _Reader:
                 self.fail(each, f"struct {name} has {what}, which is not supported; write it outside of it")
         if not members or len({each.name for each in members}) < len(members):
             self.fail(node, f"struct {name} must have members, each with a name of its own")
-        found = Struct(
+        found = StructTree(
             name, tuple(members), types, functions, constructors, tuple(aliases), source=self.source, at=at,
             width=len(name),
         )  # fmt: skip
@@ -1677,7 +1677,7 @@ class _Reader:
         for number, each in enumerate(node.children):
             if node.field_name_for_child(number) != "declarator":
                 continue
-            kind = Declared(base, is_const=is_const, at=base.at)
+            kind = DeclaredType(base, is_const=is_const, at=base.at)
             name_node, function = self._declarator(each, kind)
             if function is not None or kind.pointers or kind.is_reference:
                 self.fail(each, f"struct {name}: {what!r} is no number and no struct, nor an array of them")
@@ -1689,7 +1689,7 @@ class _Reader:
             self.fail(node, f"struct {name}: {what!r} has a value or a width of its own; set members in a constructor")
         return found
 
-    def _own(self, struct: Struct, node: Any) -> None:
+    def _own(self, struct: StructTree, node: Any) -> None:
         """Add a function of a struct."""
         if any(each.type == "default_method_clause" for each in node.children):
             return
@@ -1736,7 +1736,7 @@ class _Reader:
         struct.functions.setdefault(function.name, []).append(function)
 
 
-def _other(struct: Struct, function: Function) -> str | None:
+def _other(struct: StructTree, function: FunctionTree) -> str | None:
     """The parameter of a function that takes another such struct alone; None if it takes anything else."""
     if len(function.params) != 1:
         return None
@@ -1745,7 +1745,7 @@ def _other(struct: Struct, function: Function) -> str | None:
     return param.name if is_struct else None
 
 
-def _is_copy(struct: Struct, function: Function, other: str) -> bool:
+def _is_copy(struct: StructTree, function: FunctionTree, other: str) -> bool:
     """Whether a constructor or an assignment copies each member of ``other``, and does nothing else."""
     copied: list[tuple[str, Any]] = [
         (name, value.items[0] if len(value.items) == 1 else None) for name, value in function.sets
@@ -1791,16 +1791,18 @@ def _canonical(words: list[str]) -> str | None:
 
 
 _EXPRESSIONS: dict[str, Any] = {
-    "identifier": _Reader._name, "number_literal": _Reader._number, "string_literal": _Reader._string,
-    "true": _Reader._constant, "false": _Reader._constant, "this": _Reader._this,
-    "parenthesized_expression": _Reader._parenthesized, "qualified_identifier": _Reader._qualified,
-    "template_function": _Reader._qualified, "unary_expression": _Reader._unary, "pointer_expression": _Reader._unary,
-    "update_expression": _Reader._update, "binary_expression": _Reader._binary,
-    "assignment_expression": _Reader._assign,
-    "conditional_expression": _Reader._choice, "comma_expression": _Reader._comma, "initializer_list": _Reader._listed,
-    "cast_expression": _Reader._cast, "compound_literal_expression": _Reader._compound,
-    "sizeof_expression": _Reader._sizeof, "call_expression": _Reader._postfix, "field_expression": _Reader._postfix,
-    "subscript_expression": _Reader._postfix, "argument_list": _Reader._listed,
+    "identifier": _Reading._name, "number_literal": _Reading._number, "string_literal": _Reading._string,
+    "true": _Reading._constant, "false": _Reading._constant, "this": _Reading._this,
+    "parenthesized_expression": _Reading._parenthesized, "qualified_identifier": _Reading._qualified,
+    "template_function": _Reading._qualified, "unary_expression": _Reading._unary,
+    "pointer_expression": _Reading._unary,
+    "update_expression": _Reading._update, "binary_expression": _Reading._binary,
+    "assignment_expression": _Reading._assign,
+    "conditional_expression": _Reading._choice, "comma_expression": _Reading._comma,
+    "initializer_list": _Reading._listed,
+    "cast_expression": _Reading._cast, "compound_literal_expression": _Reading._compound,
+    "sizeof_expression": _Reading._sizeof, "call_expression": _Reading._postfix, "field_expression": _Reading._postfix,
+    "subscript_expression": _Reading._postfix, "argument_list": _Reading._listed,
 }  # fmt: skip
 
 

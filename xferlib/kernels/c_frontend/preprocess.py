@@ -63,19 +63,19 @@ class Token(NamedTuple):
     """The macros that do not replace it."""
 
 
-class Macro(NamedTuple):
+class TokenMacro(NamedTuple):
     """A macro; ``params`` is None for one without parentheses."""
 
     body: tuple[Token, ...]
     params: tuple[str, ...] | None = None
 
 
-Macros = Mapping[str, Macro]
+Macros = Mapping[str, TokenMacro]
 NONE: Macros = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceText:
     """A text of the user's, for messages: ``what`` is ``"operation"``, ``"preamble"`` or the like."""
 
     text: str
@@ -108,7 +108,7 @@ def check_length(text: str, what: str) -> None:
         )
 
 
-def tokens(source: Source) -> list[Token]:
+def tokens(source: SourceText) -> list[Token]:
     """The tokens of a text, newlines among them (as signs), and no comments.
 
     Raises:
@@ -170,8 +170,8 @@ class _Branches:
 class Preprocessor:
     """Reads the lines of a text: carries out directives, and replaces macros in the others."""
 
-    source: Source
-    macros: dict[str, Macro]
+    source: SourceText
+    macros: dict[str, TokenMacro]
     _open: list[_Branches] = field(default_factory=list)
     _replaced: int = 0
 
@@ -237,9 +237,9 @@ class Preprocessor:
         if match is None or match[1] not in _HEADERS:
             self._fail(line, f"header {header} is not known; a snippet has none of its own")
 
-    def _macro(self, rest: list[Token]) -> Macro:
+    def _macro(self, rest: list[Token]) -> TokenMacro:
         if len(rest) < 2 or rest[1].text != "(" or rest[1].is_spaced:
-            return Macro(tuple(rest[1:]))
+            return TokenMacro(tuple(rest[1:]))
         params: list[str] = []
         at = 2
         while at < len(rest) and rest[at].text != ")":
@@ -249,7 +249,7 @@ class Preprocessor:
             elif each.text != ",":
                 raise self.source.error(f"{each.text!r} is no parameter of a macro", each.at)
             at += 1
-        return Macro(tuple(rest[at + 1 :]), tuple(params))
+        return TokenMacro(tuple(rest[at + 1 :]), tuple(params))
 
     # --- conditions
     def _branch(self, line: list[Token], name: str, rest: list[Token]) -> None:
@@ -290,7 +290,7 @@ class Preprocessor:
             asked.append(Token("name", "__unknown", each.at) if defined is None else _number(int(defined), each.at))
             at = place + 1 + is_bracketed
         try:
-            return _Condition(self._expanded(asked), self._named).value()
+            return _ConditionValue(self._expanded(asked), self._named).value()
         except (ValueError, IndexError, ZeroDivisionError, RecursionError):
             return None
 
@@ -355,7 +355,7 @@ class Preprocessor:
             )  # fmt: skip
         return given
 
-    def _substituted(self, use: Token, macro: Macro, arguments: list[list[Token]]) -> list[Token]:
+    def _substituted(self, use: Token, macro: TokenMacro, arguments: list[list[Token]]) -> list[Token]:
         """The body of a macro with its arguments in the place of the parameters."""
         values = dict(zip(macro.params or (), arguments, strict=True))
         expanded: dict[str, list[Token]] = {}
@@ -438,12 +438,12 @@ def _number(value: int, at: int) -> Token:
     return Token("number", str(value), at)
 
 
-def defined_by(options: Mapping[str, str], source: Source = Source("", "options")) -> dict[str, Macro]:
+def defined_by(options: Mapping[str, str], source: SourceText = SourceText("", "options")) -> dict[str, TokenMacro]:
     """The macros of a compiler's options, by name and text."""
     found = {}
     for name, text in options.items():
-        body = [each for each in tokens(Source(text, source.what)) if each.kind != "newline"]
-        found[name] = Macro(tuple(body))
+        body = [each for each in tokens(SourceText(text, source.what)) if each.kind != "newline"]
+        found[name] = TokenMacro(tuple(body))
     return found
 
 
@@ -451,18 +451,18 @@ PREDEFINED: Macros = MappingProxyType({
     **dict.fromkeys(
         ("__device__", "__host__", "__forceinline__", "__inline__", "__noinline__", "__restrict__", "__restrict",
          "__constant__", "__inline"),
-        Macro(()),
+        TokenMacro(()),
     ),
-    "__align__": Macro((), ("n",)),
+    "__align__": TokenMacro((), ("n",)),
     **{
-        f"{kind}{bits}_C": Macro(
+        f"{kind}{bits}_C": TokenMacro(
             (Token("name", "c", 0), Token("sign", "##", 0), Token("name", f"{'U' * (kind == 'UINT')}L", 0))
             if bits == 64 else (Token("name", "c", 0),),
             ("c",),
         )
         for kind in ("INT", "UINT") for bits in (8, 16, 32, 64)
     },
-    "UINT32_C": Macro((Token("name", "c", 0), Token("sign", "##", 0), Token("name", "U", 0)), ("c",)),
+    "UINT32_C": TokenMacro((Token("name", "c", 0), Token("sign", "##", 0), Token("name", "U", 0)), ("c",)),
 })  # fmt: skip
 """The words of CUDA that a snippet's functions and tables may have in front, and the macros of its headers."""
 
@@ -494,13 +494,13 @@ def condition_value(text: str, named: Callable[[str], int | None]) -> int | None
         named: The value of a name.
     """
     try:
-        found = [each for each in tokens(Source(text, "condition")) if each.kind != "newline"]
-        return _Condition(found, named).value()
+        found = [each for each in tokens(SourceText(text, "condition")) if each.kind != "newline"]
+        return _ConditionValue(found, named).value()
     except (KernelSyntaxError, ValueError, IndexError, ZeroDivisionError, RecursionError):
         return None
 
 
-class _Condition:
+class _ConditionValue:
     """Evaluates the tokens of an ``#if``; a value is None where it is not known."""
 
     def __init__(self, given: list[Token], named: Callable[[str], int | None]) -> None:

@@ -1,6 +1,6 @@
 """Names, the objects in memory that they stand for, and the contents of memory while a snippet is read.
 
-A name resolves to an *object* by the block in which it is looked up. A number is a `Cell`, a struct a `Record` of
+A name resolves to an *object* by the block in which it is looked up. A number is a `Cell`, a struct a `StructObject` of
 further objects, an array of the snippet's an `Array` of them, an array that is a parameter a `Raw`. A reference is no
 object of its own: its name stands for the object itself, and so does ``this`` of a method. What an expression may be
 assigned to is an object too, or an `Either` of several, each under its condition, as where a computed index chooses.
@@ -31,8 +31,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
-from xferlib.kernels.c_frontend.parse import Alias, Function, Struct
-from xferlib.kernels.c_frontend.preprocess import Source
+from xferlib.kernels.c_frontend.parse import Alias, FunctionTree, StructTree
+from xferlib.kernels.c_frontend.preprocess import SourceText
 from xferlib.kernels.ir.constants import constant_value
 from xferlib.kernels.ir.indices import is_distinct, linear, may_be_own
 from xferlib.kernels.ir.nodes import (
@@ -93,7 +93,7 @@ class StructType:
     args: tuple[Any, ...] = ()
     """The types for which it is an instance of a template."""
     definition: Any = None
-    """The `parse.Struct`; None of CUDA's vectors."""
+    """The `parse.StructTree`; None of CUDA's vectors."""
     scope: Any = None
     """The names that its functions know."""
     count: int = 0
@@ -243,7 +243,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Record:
+class StructObject:
     """A struct in memory."""
 
     dtype: StructType
@@ -260,7 +260,7 @@ class Array:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Row:
+class ArrayRow:
     """The part of an array of several dimensions that fewer indices stand for."""
 
     array: Array
@@ -298,7 +298,7 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parts:
+class ComplexParts:
     """The real and imaginary parts of an object of complex numbers, as an array of real ones."""
 
     base: Any
@@ -307,7 +307,7 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class ComplexPart:
     """A part of a complex number."""
 
     whole: Any
@@ -378,22 +378,22 @@ def cells_of(place: Any) -> Iterator[Cell]:
     place = plain(place)
     if isinstance(place, Cell):
         yield place
-    elif isinstance(place, Record):
+    elif isinstance(place, StructObject):
         for each in place.members.values():
             yield from cells_of(each)
     elif isinstance(place, Array):
         for each in place.elements:
             yield from cells_of(each)
-    elif isinstance(place, Row):
+    elif isinstance(place, ArrayRow):
         yield from cells_of(place.array)
     elif isinstance(place, Either):
         for _, each in place.choices:
             yield from cells_of(each)
     elif isinstance(place, Own):
         yield from cells_of(place.cell)
-    elif isinstance(place, (Part, Bits)):
+    elif isinstance(place, (ComplexPart, Bits)):
         yield from cells_of(place.whole)
-    elif isinstance(place, Parts):
+    elif isinstance(place, ComplexParts):
         yield from cells_of(place.base)
     elif isinstance(place, PointerVariable):
         if place.cell is not None:
@@ -439,7 +439,8 @@ class Scope:
 
 
 _VARIABLES = (
-    Cell, Record, Array, Row, Raw, Own, Element, Part, Bits, PointerVariable, Either, ReadOnly, Constant,
+    Cell, StructObject, Array, ArrayRow, Raw, Own, Element, ComplexPart, Bits, PointerVariable, Either,
+    ReadOnly, Constant,
 )  # fmt: skip
 
 
@@ -519,7 +520,7 @@ NAMED: Mapping[str, tuple[Any, DType]] = MappingProxyType({**_limits(), **_numbe
 # --- names of other things than objects
 
 
-class Number(NamedTuple):
+class HeaderNumber(NamedTuple):
     """A number that a header names."""
 
     value: Any
@@ -530,7 +531,7 @@ class Number(NamedTuple):
 class Template:
     """A struct's definition, and the types made of it."""
 
-    struct: Struct
+    struct: StructTree
     scope: Scope
     made: dict[tuple[Any, ...], StructType] = field(default_factory=dict)
 
@@ -541,7 +542,7 @@ class NamedType:
 
     alias: Alias
     scope: Scope
-    source: Source
+    source: SourceText
 
 
 @dataclass(slots=True, eq=False)
@@ -556,7 +557,7 @@ class ScopedNumbers:
 class Overloads:
     """The functions of a name; ``this`` is the struct of which they are methods."""
 
-    functions: list[Function]
+    functions: list[FunctionTree]
     scope: Scope
     this: Any = None
 
@@ -573,7 +574,7 @@ class PointerType:
 
 
 @dataclass(slots=True, eq=False)
-class Layout:
+class ShapeOfCall:
     """``_ind`` and its like: the shape of a call."""
 
     name: str
@@ -585,7 +586,7 @@ class Layout:
 class Frame:
     """The state of a function that is translated, beside its names' meaning."""
 
-    source: Source
+    source: SourceText
     scope: Scope
     end: Jump
     is_function: bool = False
@@ -733,21 +734,21 @@ class Jump:
 
 
 @dataclass(slots=True)
-class State:
+class MemoryState:
     """The contents of all cells, and the jumps under way with their conditions."""
 
     cells: dict[Any, Contents]
     jumps: dict[Jump, Node]
 
-    def copy(self) -> State:
-        return State(dict(self.cells), dict(self.jumps))
+    def copy(self) -> MemoryState:
+        return MemoryState(dict(self.cells), dict(self.jumps))
 
 
 class Branch(NamedTuple):
     """A branch that has begun: the path and the state before it."""
 
     path: Node | None
-    state: State
+    state: MemoryState
 
 
 class Touched(NamedTuple):
@@ -766,7 +767,7 @@ class Snapshot:
     """All that a translation can be set back to."""
 
     path: Node | None
-    state: State
+    state: MemoryState
     touched: dict[int, Touched]
 
 
@@ -777,7 +778,7 @@ class Memory:
     b: Builder
     ordered: frozenset[int] = frozenset()
     """The arrays whose reads and writes stay in the order of the source."""
-    state: State = field(default_factory=lambda: State({}, {}))
+    state: MemoryState = field(default_factory=lambda: MemoryState({}, {}))
     path: Node | None = None
     """The condition under which the current statement runs; None if there is none."""
     touched: dict[int, Touched] = field(default_factory=dict)
@@ -828,7 +829,7 @@ class Memory:
     def new(self, name: str, kind: Any) -> Any:
         """A new object of a type, without contents."""
         if isinstance(kind, StructType):
-            return Record(kind, {each: self.new(each, inner) for each, inner in kind.members})
+            return StructObject(kind, {each: self.new(each, inner) for each, inner in kind.members})
         if isinstance(kind, ArrayType):
             if not 0 < count_of(kind) <= MOST_ELEMENTS:
                 raise RefusedError(f"{name!r} has {count_of(kind)} element(s); at most {MOST_ELEMENTS} are possible")
@@ -862,12 +863,12 @@ class Memory:
         if isinstance(place, Cell):
             return self._load_cell(place, is_whole=is_whole)
         if isinstance(place, ReadOnly):
-            if isinstance(plain(place), (Array, Row, Raw)):
+            if isinstance(plain(place), (Array, ArrayRow, Raw)):
                 return self.decayed(place)
             return self.load(place.object, is_whole=is_whole)
         if isinstance(place, Constant):
             return place.value
-        if isinstance(place, Record):
+        if isinstance(place, StructObject):
             members = {
                 name: self.array_value(each) if isinstance(each, Array) else self.load(each, is_whole=True)
                 for name, each in place.members.items()
@@ -877,7 +878,7 @@ class Memory:
             return self._load_element(place)
         if isinstance(place, Either):
             return self._load_either(place)
-        if isinstance(place, Part):
+        if isinstance(place, ComplexPart):
             whole = self.load(place.whole)
             return self.b.imag(whole) if place.is_imaginary else self.b.real(whole)
         if isinstance(place, Bits):
@@ -886,7 +887,7 @@ class Memory:
             return Pointer(
                 place.base, None if place.cell is None else self.load(place.cell), place.dtype, place.is_const
             )
-        if isinstance(place, (Array, Row, Raw, Own)):
+        if isinstance(place, (Array, ArrayRow, Raw, Own)):
             return self.decayed(place)
         raise RefusedError("this has no value")
 
@@ -897,7 +898,7 @@ class Memory:
         zero = self.zero
         if isinstance(place, Array):
             return Pointer(place, zero, place.dtype.element, is_const)
-        if isinstance(place, Row):
+        if isinstance(place, ArrayRow):
             return Pointer(place.array, place.offset, place.dtype.element, is_const)
         if isinstance(place, Own):
             raise RefusedError(f"{place.name!r} is an array; index it, for instance {place.name}[i]")
@@ -926,7 +927,7 @@ class Memory:
         self.work(len(place.choices))
         values = []
         for condition, each in place.choices:
-            if isinstance(plain(each), (Element, Part, Bits)):
+            if isinstance(plain(each), (Element, ComplexPart, Bits)):
                 with self.guard(condition):
                     values.append(self.load(each))
             else:
@@ -973,7 +974,7 @@ class Memory:
             self.state.cells.pop(place, None)  # what is written again is stored after what was written before
             self.state.cells[place] = Contents(value, self.true)
             return value
-        if isinstance(place, Record):
+        if isinstance(place, StructObject):
             if not isinstance(value, StructValue) or value.dtype is not place.dtype:
                 raise RefusedError(f"{name!r} is a {place.dtype}, and {value.dtype} is assigned")
             for each, inner in place.members.items():
@@ -987,7 +988,7 @@ class Memory:
             return self._store_element(place, value, name)
         if isinstance(place, Either):
             return self._store_either(place, value, name)
-        if isinstance(place, Part):
+        if isinstance(place, ComplexPart):
             whole = self.load(place.whole)
             value = self.b.cast(value, place.dtype)
             pair = (self.b.real(whole), value) if place.is_imaginary else (value, self.b.imag(whole))
@@ -999,7 +1000,7 @@ class Memory:
             return value
         if isinstance(place, PointerVariable):
             return self._store_pointer(place, value)
-        if isinstance(place, (Array, Raw, Own, Row)):
+        if isinstance(place, (Array, Raw, Own, ArrayRow)):
             raise RefusedError(f"{name!r} is an array; assign to an element, for instance {name}[i] = ...")
         raise RefusedError(f"{name!r} is read-only here; assign to an output or a local variable")
 
@@ -1044,7 +1045,7 @@ class Memory:
         if isinstance(place, Either):
             choices = tuple((condition, self.member(each, name)) for condition, each in place.choices)
             return Either(choices, choices[0][1].dtype)
-        if not isinstance(place, Record):
+        if not isinstance(place, StructObject):
             raise RefusedError("a number has no members (only structs, arrays and _ind have)")
         if name not in place.members:
             raise RefusedError(f"{place.dtype} has no member {name!r}; its members are {', '.join(place.members)}")
@@ -1056,7 +1057,7 @@ class Memory:
             return ReadOnly(self.element(array.object, index, name))
         if isinstance(array, Array):
             return self._of_array(array, index, array.dtype.extents)
-        if isinstance(array, Row):
+        if isinstance(array, ArrayRow):
             return self._of_array(array.array, index, array.dtype.extents, array.offset)
         if isinstance(array, Raw):
             key = (array.param, id(index))
@@ -1082,7 +1083,7 @@ class Memory:
         if offset is not None:
             index = self.b.op("add", offset, index)
         if len(extents) > 1:
-            return Row(array, index, ArrayType(array.dtype.element, extents[1:]))
+            return ArrayRow(array, index, ArrayType(array.dtype.element, extents[1:]))
         known = self.constant(index)
         count = len(array.elements)
         if known is not None:
@@ -1096,7 +1097,7 @@ class Memory:
     def _behind(self, pointer: Pointer, index: Node, name: str) -> Any:
         moved = self.moved(pointer, index, name)
         base: Any = moved.base
-        if isinstance(base, Parts):
+        if isinstance(base, ComplexParts):
             assert moved.index is not None
             found = self._part(base, moved.index)
         elif moved.index is None:
@@ -1116,15 +1117,15 @@ class Memory:
             found = ReadOnly(Bits(inner, moved.dtype)) if inner is not found else Bits(found, moved.dtype)
         return ReadOnly(found) if moved.is_const else found
 
-    def _part(self, parts: Parts, index: Node) -> Any:
+    def _part(self, parts: ComplexParts, index: Node) -> Any:
         """A part of the complex number that holds element ``index`` of the real ones."""
         one = self.b.const(1, INT64)
         whole = self._behind(parts.base, self.b.op("shr", index, one), "*")
         known = self.constant(self.b.op("and", index, one))
         if known is not None:
-            return Part(whole, bool(known), parts.dtype)
+            return ComplexPart(whole, bool(known), parts.dtype)
         is_imaginary = self.b.op("ne", self.b.op("and", index, one), self.zero)
-        sides = (Part(whole, True, parts.dtype), Part(whole, False, parts.dtype))
+        sides = (ComplexPart(whole, True, parts.dtype), ComplexPart(whole, False, parts.dtype))
         return Either(((is_imaginary, sides[0]), (self.b.op("not", is_imaginary), sides[1])), parts.dtype)
 
     def moved(self, pointer: Pointer, count: Node, name: str = "*") -> Pointer:
@@ -1142,7 +1143,7 @@ class Memory:
     def parts(self, pointer: Pointer) -> Pointer:
         """A pointer to complex numbers as one to their parts."""
         dtype = part_dtype(pointer.dtype)
-        return Pointer(Parts(pointer, dtype), self.zero, dtype, pointer.is_const)
+        return Pointer(ComplexParts(pointer, dtype), self.zero, dtype, pointer.is_const)
 
     def address(self, place: Any) -> Pointer:
         """The pointer to an object."""
@@ -1176,13 +1177,13 @@ class Memory:
         self.path = condition if self.path is None else self.b.op("and", self.path, condition)
         return before
 
-    def leave(self, before: Branch) -> State:
+    def leave(self, before: Branch) -> MemoryState:
         """End a branch and return its state; memory returns to that before it."""
         found = self.state
         self.path, self.state = before
         return found
 
-    def merge(self, condition: Node, yes: State, no: State) -> None:
+    def merge(self, condition: Node, yes: MemoryState, no: MemoryState) -> None:
         """Set the state after both sides of ``condition``."""
         taken = self.constant(condition)
         if taken is not None:  # the other side never runs: what it assigns, and its jumps, are none
@@ -1201,9 +1202,9 @@ class Memory:
             if key not in yes.cells:
                 merged.pop(key, None)
                 merged[key] = self._merged(key, condition, None, other)
-        self.state = State(merged, self._merged_jumps(condition, yes.jumps, no.jumps))
+        self.state = MemoryState(merged, self._merged_jumps(condition, yes.jumps, no.jumps))
 
-    def _check_alone(self, element: Element, *states: State) -> None:
+    def _check_alone(self, element: Element, *states: MemoryState) -> None:
         """Begin anew where an element may be another one that is written, in an order that depends on a condition."""
         form = linear(element.index, self.b.params)
         for state in states:
@@ -1421,7 +1422,7 @@ class Memory:
             assert values[0] is not None
             bits = self.update(place.whole, kind, values[0], values[1], name, is_used=is_used)
             return self.b.bitcast(bits, place.dtype)
-        if isinstance(place, Part) and any(True for _ in _elements_in(place)):
+        if isinstance(place, ComplexPart) and any(True for _ in _elements_in(place)):
             raise RefusedError(
                 f"{name}: a part of a complex element cannot be updated atomically; use two arrays of real numbers"
             )
@@ -1482,7 +1483,7 @@ def _elements_in(place: Any) -> Iterator[Element]:
     place = plain(place)
     if isinstance(place, Element):
         yield place
-    elif isinstance(place, (Part, Bits)):
+    elif isinstance(place, (ComplexPart, Bits)):
         yield from _elements_in(place.whole)
     elif isinstance(place, Either):
         for _, each in place.choices:

@@ -30,44 +30,44 @@ import numpy as np
 from xferlib.errors import KernelSyntaxError, KernelTypeError, did_you_mean
 from xferlib.kernels.c_frontend import functions, parse
 from xferlib.kernels.c_frontend.calls import Calls
-from xferlib.kernels.c_frontend.preprocess import Source
+from xferlib.kernels.c_frontend.preprocess import SourceText
 from xferlib.kernels.c_frontend.scope import (
     MOST_ELEMENTS,
     NAMED,
     UNTOUCHED,
     VECTORS,
     Array,
+    ArrayRow,
     ArrayType,
     ArrayValue,
     Branch,
+    ShapeOfCall,
     Cell,
+    ComplexParts,
     Constant,
     Contents,
     Either,
     Element,
     Frame,
+    HeaderNumber,
     InstanceName,
     Jump,
-    Layout,
     Memory,
+    MemoryState,
     NamedType,
-    Number,
     OrderNeededError,
     Overloads,
     Own,
-    Parts,
     Pointer,
     PointerType,
     PointerVariable,
     Raw,
     ReadOnly,
-    Record,
     RefusedError,
-    Row,
     Scope,
     ScopedNumbers,
     Snapshot,
-    State,
+    StructObject,
     StructType,
     StructValue,
     Template,
@@ -130,7 +130,7 @@ _LISTS = {"shape": "extent", "strides": "stride"}
 _MODULES = ("math", "np", "numpy", "cp", "cupy", "torch")
 
 
-class TooLongError(Exception):
+class TranslationTooLongError(Exception):
     """More work than a snippet may take."""
 
 
@@ -140,7 +140,7 @@ class UnrolledError(Exception):
 
 def _root() -> Scope:
     found = Scope(is_users=False)
-    found.names.update({name: Number(*each) for name, each in NAMED.items()})
+    found.names.update({name: HeaderNumber(*each) for name, each in NAMED.items()})
     found.names.update(C_TYPES)
     found.names.update(VECTORS)
     return found
@@ -180,7 +180,7 @@ class Translator:
     def count(self, more: int) -> None:
         self.b.work += _STEP * more
         if self.b.work > MOST_STEPS:
-            raise TooLongError
+            raise TranslationTooLongError
 
     # --- entries
     def declare_kernel(self, layouts: Mapping[str, tuple[Node, bool]]) -> None:
@@ -190,7 +190,7 @@ class Translator:
         self.memory.state.cells[cell] = Contents(self.number, self.memory.true)
         names["i"], names["n"] = cell, Constant(self.b.size())
         for name, (size, has_axes) in layouts.items():
-            names[name] = Layout(name, size, has_axes)
+            names[name] = ShapeOfCall(name, size, has_axes)
         self.frame.scope = self._params = Scope(self._kernel)
 
     def bind(self, name: str, entity: Any) -> None:
@@ -255,7 +255,7 @@ class Translator:
             return make()
         except RecursionError:
             raise self.frame.source.error("is nested too deeply; use local variables for parts of it") from None
-        except TooLongError:
+        except TranslationTooLongError:
             raise self.frame.source.error(
                 f"{TOO_LONG} {MOST_STEPS} steps; take fewer turns and calls, or use raw_module"
             ) from None
@@ -274,9 +274,9 @@ class Translator:
         """Declare what a preamble defines."""
         self._preamble = preamble
         for each in preamble.definitions:
-            if isinstance(each, parse.Function):
+            if isinstance(each, parse.FunctionTree):
                 self.calls.define(self.globals, each)
-            elif isinstance(each, parse.Struct):
+            elif isinstance(each, parse.StructTree):
                 self._struct(each)
             elif isinstance(each, parse.Alias):
                 self._refuse_another(each, self.globals.names.get(each.name))
@@ -348,8 +348,10 @@ class Translator:
     def argument_type(self, given: Any) -> Any:
         """The type that an argument of a template is."""
         if isinstance(given, parse.Name) and given.owner is None and given.args is None:
-            given = parse.Declared(parse.TypeName(((given.name, None),), at=given.at, width=given.width), at=given.at)
-        if not isinstance(given, parse.Declared):
+            given = parse.DeclaredType(
+                parse.TypeName(((given.name, None),), at=given.at, width=given.width), at=given.at
+            )
+        if not isinstance(given, parse.DeclaredType):
             self.fail(given, "this argument of a template is no type; give C or NumPy type names")
         found = self._resolved(given.base)
         if found is None:
@@ -367,7 +369,11 @@ class Translator:
     def _is_true(self, given: Any) -> bool:
         """The value of a condition of types."""
         name = (
-            given.base if isinstance(given, parse.Declared) else given.owner if isinstance(given, parse.Name) else None
+            given.base
+            if isinstance(given, parse.DeclaredType)
+            else given.owner
+            if isinstance(given, parse.Name)
+            else None
         )
         parts = name.parts if name is not None else ()
         if parts and parts[0][0] == "is_same" and parts[0][1] is not None and len(parts[0][1]) == 2:
@@ -376,14 +382,14 @@ class Translator:
         if parts and parts[0][0] == "is_floating_point" and parts[0][1] is not None and len(parts[0][1]) == 1:
             kind = self.argument_type(parts[0][1][0])
             return isinstance(kind, np.dtype) and is_float(kind)
-        if isinstance(given, parse.Declared):
+        if isinstance(given, parse.DeclaredType):
             self.fail(given, "this condition of types is not supported; name the type")
         known = self.memory.constant(self.b.truth(self.value_of_number(given)))
         if known is None:
             self.fail(given, "this condition must be known at translation; name the type")
         return bool(known)
 
-    def declared_type(self, declared: parse.Declared) -> Any:
+    def declared_type(self, declared: parse.DeclaredType) -> Any:
         """The type of a declaration, apart from a reference."""
         if declared.base.name == "auto":
             self.fail(declared, "auto has no value here that says its type; name the type")
@@ -458,7 +464,7 @@ class Translator:
 
     # --- frames and blocks
     @contextmanager
-    def inside(self, scope: Scope, source: Source) -> Any:
+    def inside(self, scope: Scope, source: SourceText) -> Any:
         """Look names up in another scope, and point errors into its source."""
         frame = self.frame
         outside = frame.scope, frame.source
@@ -480,7 +486,7 @@ class Translator:
     def branch(self, condition: Node) -> Any:
         """Translate under ``condition``; gives a list that gets the state at the end."""
         before = self.memory.enter(condition)
-        found: list[State] = []
+        found: list[MemoryState] = []
         yield found
         found.append(self.memory.leave(before))
 
@@ -520,7 +526,7 @@ class Translator:
         if isinstance(expr, parse.Comma):
             for each in expr.exprs:
                 self._effect(each)
-        elif isinstance(expr, parse.Call):
+        elif isinstance(expr, parse.CallExpression):
             self.calls.call(expr, is_used=False)
         elif (
             isinstance(expr, (parse.Assignment,))
@@ -537,7 +543,7 @@ class Translator:
     def _empty(self, node: parse.Empty) -> None:
         pass
 
-    def _compound(self, node: parse.Block) -> None:
+    def _compound(self, node: parse.Compound) -> None:
         with self._block():
             self.statements(node.statements)
 
@@ -573,7 +579,7 @@ class Translator:
         else:
             self.frame.scope.names[node.name] = self.declared_type(node.type)
 
-    def _struct(self, node: parse.Struct) -> None:
+    def _struct(self, node: parse.StructTree) -> None:
         if isinstance(self.frame.scope.names.get(node.name), Template):
             self.fail(node, f"struct {node.name} is defined twice; choose another name")
         self.calls.note_struct(node)
@@ -648,7 +654,7 @@ class Translator:
         if extents and extents[0] is None:
             if node.value is None:
                 self.fail(node, f"the length of {name!r} must be known at translation; write a number")
-            one = parse.Declared(declared.base, extents=extents[1:], at=declared.at)
+            one = parse.DeclaredType(declared.base, extents=extents[1:], at=declared.at)
             inner = self.declared_type(one)
             each = inner.count if isinstance(inner, ArrayType) else 1
             values: list[Any] | None = self.array_items(node.value, inner)
@@ -753,7 +759,7 @@ class Translator:
             self.fail(node, f"reference {node.name!r} must be given its variable where it is declared")
         return self.bound_reference(node, node.type, self._only(node))
 
-    def bound_reference(self, node: Any, declared: parse.Declared, expr: Any) -> Any:
+    def bound_reference(self, node: Any, declared: parse.DeclaredType, expr: Any) -> Any:
         """The object that a reference to an expression is."""
         is_auto = declared.base.name == "auto"
         kind = None if is_auto else self.declared_type(declared)
@@ -811,7 +817,7 @@ class Translator:
                 self._statement(node.no)
         self.memory.merge(condition, yes[0], no[0])
 
-    def _jump(self, node: parse.Jump) -> None:
+    def _jump(self, node: parse.JumpStatement) -> None:
         frame = self.frame
         for stop, following in reversed(frame.loops):
             if node.kind == "break":
@@ -858,7 +864,7 @@ class Translator:
         memory.end_jump(stop)
         frame.loops = outside
 
-    def _cases(self, node: parse.Switch, value: Node) -> list[tuple[Node | None, parse.Case]]:
+    def _cases(self, node: parse.Switch, value: Node) -> list[tuple[Node | None, parse.SwitchCase]]:
         """The cases of a ``switch``, each with its condition; None of a ``default`` at the end."""
         value = self.b.cast(value, c_promoted(value.dtype))
         is_met: dict[int, Node] = {}
@@ -876,7 +882,7 @@ class Translator:
         active = none = self.b.const(False, BOOL)
         for condition in is_met.values():
             none = self.b.op("or", none, condition)
-        found: list[tuple[Node | None, parse.Case]] = []
+        found: list[tuple[Node | None, parse.SwitchCase]] = []
         for case in node.cases:
             active = self.b.op("or", active, is_met.get(id(case), self.b.op("not", none)))
             is_rest = case is node.cases[-1] and case.value is None
@@ -915,7 +921,7 @@ class Translator:
     def _is_endless(self, node: parse.Loop) -> bool:
         """Whether the condition of a loop is plainly true, or there is none."""
         condition = node.condition
-        if isinstance(condition, parse.Number):
+        if isinstance(condition, parse.Literal):
             return condition.text == "1"
         return condition is None or (isinstance(condition, parse.Name) and condition.name == "true")
 
@@ -965,7 +971,7 @@ class Translator:
             target, step = after.expr, 1 if "+" in after.op else -1
         elif isinstance(after, parse.Assignment) and after.op in ("+=", "-="):
             target = after.target
-            if not isinstance(after.value, parse.Number):
+            if not isinstance(after.value, parse.Literal):
                 return None
             try:
                 step = int(functions.number(after.value.text)[0]) * (1 if after.op == "+=" else -1)
@@ -1019,7 +1025,7 @@ class Translator:
                 targets = [each.target]
             elif isinstance(each, parse.Unary) and each.op in ("++", "--", "p++", "p--", "&"):
                 targets = [each.expr]
-            elif isinstance(each, parse.Call):
+            elif isinstance(each, parse.CallExpression):
                 has_calls = True
                 if isinstance(each.function, parse.Member):
                     targets = [each.function.owner]
@@ -1029,7 +1035,7 @@ class Translator:
                 name = _owner(target)
                 entity = self.frame.scope.find(name) if name is not None else None
                 if isinstance(entity, PointerVariable):
-                    is_moved = isinstance(target, parse.Name) and not isinstance(each, parse.Call)
+                    is_moved = isinstance(target, parse.Name) and not isinstance(each, parse.CallExpression)
                     if is_moved and entity.cell is not None:
                         found[entity.cell] = None
                     elif not is_moved:
@@ -1109,7 +1115,7 @@ class Translator:
         last = iter(values)
         ended = [(cell, next(last), None if flag is None else next(last)) for cell, _, _, _, flag in slots]
         is_endless = self._is_endless(node) and not any(
-            isinstance(each, parse.Jump) and each.kind == "break" for each in parse.walk(node.body)
+            isinstance(each, parse.JumpStatement) and each.kind == "break" for each in parse.walk(node.body)
         )
         left = [memory.true if is_endless and len(jumps) == 1 else next(last) for _ in jumps]
         for (jump, _), condition in zip(jumps, left, strict=True):
@@ -1124,7 +1130,7 @@ class Translator:
             memory.state.cells[cell] = Contents(value, written)
         return []
 
-    def _changed(self, entered: State, outside: Snapshot, mark: int, carried: list[Cell]) -> list[Cell]:
+    def _changed(self, entered: MemoryState, outside: Snapshot, mark: int, carried: list[Cell]) -> list[Cell]:
         """The cells from before the loop that a turn has changed and that are not among ``carried``."""
         known = set(carried)
         found: list[Cell] = []
@@ -1260,7 +1266,7 @@ class Translator:
         part = part_dtype(kind)
         return self.b.complex(*(self.b.cast(self.value_of_number(each), part) for each in items))
 
-    def _number(self, node: parse.Number) -> Node:
+    def _number(self, node: parse.Literal) -> Node:
         try:
             value, dtype = functions.number(node.text)
         except functions.NumberError as problem:
@@ -1280,7 +1286,7 @@ class Translator:
             known = scope.known()
             given = ", ".join(known) or "no names"
             self.fail(node, f"{node.name!r} is not declared{did_you_mean(node.name, known)}; known here are {given}")
-        if isinstance(found, Number):
+        if isinstance(found, HeaderNumber):
             return Constant(self.b.const(*found))
         return found
 
@@ -1304,7 +1310,7 @@ class Translator:
 
     def _name(self, node: parse.Name) -> Any:
         found = self.entity(node)
-        if isinstance(found, Layout):
+        if isinstance(found, ShapeOfCall):
             self.fail(node, f"{node.name} is no number; use {node.name}.size()")
         if not is_variable(found):
             what = "a function" if isinstance(found, Overloads) else "a type"
@@ -1335,11 +1341,11 @@ class Translator:
         if isinstance(given, np.dtype) and isinstance(dtype, np.dtype):
             if is_complex(given) and dtype == part_dtype(given):
                 return self.memory.parts(value)
-            if isinstance(value.base, Parts) and dtype == value.base.base.dtype and value.index is not None:
+            if isinstance(value.base, ComplexParts) and dtype == value.base.base.dtype and value.index is not None:
                 half = self.b.op("shr", value.index, self.b.const(1, INT64))
                 return self.memory.moved(value.base.base, half)
             is_plain = dtype.kind in "iuf" and given.kind in "iuf" and dtype.itemsize == given.itemsize
-            if is_plain and not isinstance(value.base, Parts):
+            if is_plain and not isinstance(value.base, ComplexParts):
                 return Pointer(value.base, value.index, dtype, is_const)
         raise self.error(node, f"a pointer to {given} cannot become one to {dtype}; convert the value", KernelTypeError)
 
@@ -1374,16 +1380,16 @@ class Translator:
         if isinstance(node, parse.Index) and not self._is_layout(node.array):
             array, index = self._indexed(node)
             if isinstance(plain(array), (Raw, Pointer, PointerVariable)) or (
-                isinstance(plain(array), (Array, Row)) and len(array.dtype.extents) == 1
+                isinstance(plain(array), (Array, ArrayRow)) and len(array.dtype.extents) == 1
             ):
                 pointer = array if isinstance(array, Pointer) else self.memory.load(array)
                 return self.memory.moved(pointer, index, _shown(node))
-            if isinstance(plain(array), (Array, Row)):
+            if isinstance(plain(array), (Array, ArrayRow)):
                 self.fail(node, "a pointer to a row of an array is not supported; write the address of an element")
         if isinstance(node, parse.Unary) and node.op == "*" and not isinstance(node.expr, parse.This):
             return self.pointer(node.expr)
         place = self.place(node)
-        if isinstance(plain(place), (Array, Row, Raw, Own)):
+        if isinstance(plain(place), (Array, ArrayRow, Raw, Own)):
             self.fail(node, f"{_shown(node)!r} is an array, which is a pointer already")
         return self.memory.address(place)
 
@@ -1450,7 +1456,7 @@ class Translator:
             self._merge(taken, ran[0])
         return self.b.op("and" if node.op == "&&" else "or", left, right)
 
-    def _merge(self, condition: Node, yes: State, no: State | None = None) -> None:
+    def _merge(self, condition: Node, yes: MemoryState, no: MemoryState | None = None) -> None:
         """Set the state after operands that ran under ``condition`` and, if there is one, its opposite."""
         self.memory.merge(condition, yes, self.memory.state if no is None else no)
 
@@ -1573,7 +1579,7 @@ class Translator:
         target = node.target
         if isinstance(value, Pointer) and not isinstance(plain(place), (PointerVariable, Array, Raw, Own)):
             self.number_of(node.value, value)  # says what is wrong
-        if isinstance(plain(place), Record) and isinstance(value, Node):
+        if isinstance(plain(place), StructObject) and isinstance(value, Node):
             kind = self.type_at(place)
             if self.calls.has_constructor(kind):
                 value = self.calls.made(node, kind, [value], is_implicit=True)
@@ -1597,7 +1603,7 @@ class Translator:
             raise self.error(target, str(problem), problem.kind) from None
 
     def _sizeof(self, node: parse.SizeOf) -> Node:
-        if isinstance(node.of, parse.Declared):
+        if isinstance(node.of, parse.DeclaredType):
             kind = self.declared_type(node.of)
         else:
             before = self.memory.snapshot()
@@ -1623,7 +1629,7 @@ class Translator:
             return self.is_place(node.yes) and self.is_place(node.no)
         if isinstance(node, parse.Comma):
             return self.is_place(node.exprs[-1])
-        if isinstance(node, parse.Call):
+        if isinstance(node, parse.CallExpression):
             return self.calls.gives_reference(node)
         if isinstance(node, parse.Cast):
             return node.type.is_reference
@@ -1680,7 +1686,7 @@ class Translator:
             if place is None:
                 self.fail(node, "this assignment gives no variable")
             return place
-        if isinstance(node, parse.Call) and self.calls.gives_reference(node):
+        if isinstance(node, parse.CallExpression) and self.calls.gives_reference(node):
             return self.calls.call(node, is_used=True, is_place=True)
         if isinstance(node, parse.Cast) and node.type.is_reference:
             place = self.place(node.expr)
@@ -1688,7 +1694,7 @@ class Translator:
             given = self.type_at(place)
             if kind == given:
                 return place
-            pointed = parse.Declared(node.type.base, 1, is_const=node.type.is_const, at=node.at)
+            pointed = parse.DeclaredType(node.type.base, 1, is_const=node.type.is_const, at=node.at)
             address = parse.Unary("&", node.expr, at=node.at)
             return memory.element(self.value(parse.Cast(pointed, address, at=node.at)), self.zero_index)
         raise self.error(node, "this is no variable and no element, and has no address; this cannot be assigned to")
@@ -1775,7 +1781,7 @@ class Translator:
         """The indices along each axis of ``x[{i, j}]``, or of ``x[a]`` with a local array; None of one index."""
         if isinstance(node, parse.Listed):
             return [self.index(each) for each in node.items]
-        if not self.is_place(node) or isinstance(node, (parse.Assignment, parse.Call)) or _may_change(node):
+        if not self.is_place(node) or isinstance(node, (parse.Assignment, parse.CallExpression)) or _may_change(node):
             return None
         entity = self.frame.scope.find(node.name) if isinstance(node, parse.Name) else None
         array = plain(entity)
@@ -1799,14 +1805,14 @@ class Translator:
     # --- layouts
     def _is_layout(self, node: Any) -> bool:
         """Whether an expression is ``x.shape()``, ``x.strides()`` or ``_ind.get()``."""
-        if not isinstance(node, parse.Call) or not isinstance(node.function, parse.Member) or node.args:
+        if not isinstance(node, parse.CallExpression) or not isinstance(node.function, parse.Member) or node.args:
             return False
         owner = node.function.owner
         if not isinstance(owner, parse.Name) or node.function.name not in (*_LISTS, "get"):
             return False
-        return isinstance(plain(self.frame.scope.find(owner.name)), (Raw, Layout, Own, Cell))
+        return isinstance(plain(self.frame.scope.find(owner.name)), (Raw, ShapeOfCall, Own, Cell))
 
-    def _layout_entry(self, node: parse.Call, axis: Node) -> Node:
+    def _layout_entry(self, node: parse.CallExpression, axis: Node) -> Node:
         """``x.shape()[axis]``, ``x.strides()[axis]`` and ``_ind.get()[axis]``."""
         name, owner = node.function.name, node.function.owner
         array = self._owner(owner)
@@ -1822,7 +1828,7 @@ class Translator:
     def _owner(self, node: parse.Name) -> int | None:
         """The array that a name stands for; None for the call itself."""
         found = plain(self.entity(node))
-        if isinstance(found, Layout) and found.has_axes:
+        if isinstance(found, ShapeOfCall) and found.has_axes:
             return None
         if not isinstance(found, Raw):
             self.fail(node, f"{node.name!r} has no layout here; declare it 'raw'")
@@ -1843,7 +1849,7 @@ class Translator:
         """``p.member``, ``f(x).member``, ``x.ndim`` and ``_ind.ndim``."""
         if node.name == "ndim" and isinstance(node.owner, parse.Name) and not node.is_arrow:
             found = plain(self.entity(node.owner))
-            if not isinstance(found, Record):
+            if not isinstance(found, StructObject):
                 return self.b.fact(LayoutFact(self._owner(node.owner), "rank", 0))
         return self.memory.load(self.place(node))
 
@@ -1856,7 +1862,7 @@ class Translator:
         if isinstance(node, parse.Name):
             entity = self.entity(node)
             inner = plain(entity)
-            if isinstance(inner, (Array, Row, Raw)):
+            if isinstance(inner, (Array, ArrayRow, Raw)):
                 return self.memory.decayed(entity)
         return self.as_pointer(node, self.value(node))
 
@@ -1869,7 +1875,7 @@ class Translator:
 def _may_change(node: Any) -> bool:
     """Whether an expression may change memory."""
     return any(
-        isinstance(each, (parse.Assignment, parse.Call))
+        isinstance(each, (parse.Assignment, parse.CallExpression))
         or (isinstance(each, parse.Unary) and each.op in ("++", "--", "p++", "p--"))
         for each in parse.walk(node)
     )
@@ -1882,14 +1888,14 @@ def _targets(node: Any) -> Iterator[Any]:
             yield each.target
         elif isinstance(each, parse.Unary) and each.op in ("++", "--", "p++", "p--", "&"):
             yield each.expr
-        elif isinstance(each, parse.Call):
+        elif isinstance(each, parse.CallExpression):
             yield from each.args
 
 
 def _leaves(node: Any) -> bool:
     """Whether a statement of a loop's body may leave the loop."""
     return any(
-        isinstance(each, parse.Return) or (isinstance(each, parse.Jump) and each.kind == "break")
+        isinstance(each, parse.Return) or (isinstance(each, parse.JumpStatement) and each.kind == "break")
         for each in parse.walk(node)
     )
 
@@ -1920,17 +1926,17 @@ def _shown(node: Any) -> str:
 
 
 _STATEMENTS: dict[type, Any] = {
-    parse.Evaluate: Translator._evaluate, parse.Empty: Translator._empty, parse.Block: Translator._compound,
-    parse.Return: Translator._return, parse.Alias: Translator._alias, parse.Struct: Translator._struct,
+    parse.Evaluate: Translator._evaluate, parse.Empty: Translator._empty, parse.Compound: Translator._compound,
+    parse.Return: Translator._return, parse.Alias: Translator._alias, parse.StructTree: Translator._struct,
     parse.Enumeration: Translator._enumeration, parse.Declaration: Translator._declaration, parse.If: Translator._if,
-    parse.Jump: Translator._jump, parse.Switch: Translator._switch, parse.Loop: Translator._loop,
+    parse.JumpStatement: Translator._jump, parse.Switch: Translator._switch, parse.Loop: Translator._loop,
 }  # fmt: skip
 
 _EXPRESSIONS: dict[type, Any] = {
-    parse.Number: Translator._number, parse.Text: Translator._text, parse.Name: Translator._name,
+    parse.Literal: Translator._number, parse.Text: Translator._text, parse.Name: Translator._name,
     parse.This: Translator.this, parse.Cast: Translator._cast, parse.Construct: Translator._construct,
     parse.Unary: Translator._unary, parse.Binary: Translator._binary, parse.Conditional: Translator._conditional,
     parse.Comma: Translator._comma, parse.Assignment: Translator._assignment, parse.SizeOf: Translator._sizeof,
     parse.Member: Translator._member, parse.Index: Translator._index,
-    parse.Call: lambda self, node: self.calls.call(node, is_used=True),
+    parse.CallExpression: lambda self, node: self.calls.call(node, is_used=True),
 }  # fmt: skip

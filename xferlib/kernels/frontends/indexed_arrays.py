@@ -44,7 +44,7 @@ def _with_own_i(statements: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
             levels.pop()
             continue
         yield node, known[0]
-        is_block = isinstance(node, (parse.Block, parse.Loop, parse.If, parse.Switch))
+        is_block = isinstance(node, (parse.Compound, parse.Loop, parse.If, parse.Switch))
         levels.append((iter(list(parse.children(node))), list(known) if is_block else known))
         if isinstance(node, parse.Variable) and node.name == "i":
             known[0] = False

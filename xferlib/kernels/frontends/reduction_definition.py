@@ -13,8 +13,8 @@ from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedDTypeE
 from xferlib.kernels.c_frontend import parse, preprocess
 from xferlib.kernels.c_frontend.parse import Snippet, names_in
 from xferlib.kernels.c_frontend.scope import (
+    ShapeOfCall,
     Constant,
-    Layout,
     OutputReadError,
     Own,
     Raw,
@@ -318,5 +318,5 @@ def _bind_input(translator: Translator, number: int, param: Param, name: str = "
 
 def _bind_sizes(translator: Translator, in_size: Node, out_size: Node) -> None:
     """Declare ``_in_ind`` and ``_out_ind``."""
-    translator.bind("_in_ind", Layout("_in_ind", in_size, has_axes=False))
-    translator.bind("_out_ind", Layout("_out_ind", out_size, has_axes=False))
+    translator.bind("_in_ind", ShapeOfCall("_in_ind", in_size, has_axes=False))
+    translator.bind("_out_ind", ShapeOfCall("_out_ind", out_size, has_axes=False))
