@@ -13,12 +13,12 @@ from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedDTypeE
 from xferlib.kernels.c_frontend import parse, preprocess
 from xferlib.kernels.c_frontend.parse import Snippet, names_in
 from xferlib.kernels.c_frontend.scope import (
-    ShapeOfCall,
     Constant,
     OutputReadError,
     Own,
     Raw,
     ReadOnly,
+    ShapeOfCall,
     StructType,
     StructValue,
     leaves,
