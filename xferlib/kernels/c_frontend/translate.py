@@ -337,7 +337,9 @@ class Translator:
     def _member_type(self, owner: Any, name: str) -> Any:
         """``T::value_type``, and the types that a struct names."""
         if isinstance(owner, np.dtype):
-            return part_dtype(owner) if is_complex(owner) and name == "value_type" else None
+            if name == "value_type" and not is_complex(owner):
+                raise RefusedError(f"{owner} has no value_type; complex numbers have", KernelTypeError)
+            return part_dtype(owner) if name == "value_type" else None
         if isinstance(owner, StructType) and owner.scope is not None:
             found = owner.scope.names.get(name)
             if isinstance(found, NamedType):
