@@ -380,5 +380,5 @@ def test_a_function_may_end_with_a_loop_that_only_return_leaves(head):
     kernel = elementwise("double x", "double y", "y = f(x)", preamble=preamble)
     assert kernel(np.array([2.5, 0.5])).tolist() == [0.625, 0.25]
     without = "double f(double v) { while (true) { v += 1; } }"
-    with pytest.raises(KernelSyntaxError, match="ends without return"):
+    with pytest.raises(KernelSyntaxError, match="has no end; add one"):
         elementwise("double x", "double y", "y = f(x)", preamble=without)(np.array([2.5]))

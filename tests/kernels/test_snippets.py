@@ -153,7 +153,7 @@ def test_each_return_is_converted_to_what_the_function_returns():
     ("source", "preamble", "words"),
     [
         ("for (int a = 0; a < 100; a++) z = f(x + a)",
-         "T f(T v) { int q = 1; for (int k = 0; k < 4000; k++) { v = v * v + q; q *= 3; } return v; }",
+         "T f(T v) { int k = 0; while (k < 4000) { v = v * v + k; k++; } return v; }",
          "more than 90000 steps"),
         ("z = f4(x)", "".join(f"T f{n}(T v) {{ return {' + '.join(f'f{n - 1}(v + {k})' for k in range(30))}; }}"
                               if n else "T f0(T v) { return v; }" for n in range(5)), "more than 90000 steps"),

@@ -124,10 +124,11 @@ def tokens(source: SourceText) -> list[Token]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            if text.startswith("/*", at):
-                break  # a comment that nothing ends: the rest
-            what = "has no end on its line" if text[at] in "'\"" else "cannot stand in C source"
-            raise source.error(f"{text[at]!r} {what}; C cannot be read from here on", origin(at))
+            stray = "/*" if text.startswith("/*", at) else text[at]  # which may stand where nothing is read
+            found.append(Token("stray", stray, origin(at), is_spaced))
+            is_spaced = False
+            at = len(text) if stray == "/*" else at + 1
+            continue
         kind = str(match.lastgroup)
         if kind == "newline":
             found.append(Token("newline", "\n", origin(at)))
@@ -193,6 +194,11 @@ class Preprocessor:
         found += self._expanded(text)
         if self._open:
             raise self.source.error("this condition has no #endif; add it", self._open[-1].at)
+        for each in found:
+            if each.kind == "stray":
+                ends = {"'": "has no end on its line", '"': "has no end on its line", "/*": "has no end"}
+                what = ends.get(each.text, "cannot stand in C source")
+                raise self.source.error(f"{each.text!r} {what}; C cannot be read from here on", each.at)
         if len(found) > MOST_TOKENS:
             raise self.source.error(f"the text has more than {MOST_TOKENS} tokens; split the kernel", found[-1].at)
         return found
