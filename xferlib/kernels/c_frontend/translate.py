@@ -924,7 +924,7 @@ class Translator:
         """Whether the condition of a loop is plainly true, or there is none."""
         condition = node.condition
         if isinstance(condition, parse.Literal):
-            return condition.text == "1"
+            return bool(self.value_of_number(condition).attr)
         return condition is None or (isinstance(condition, parse.Name) and condition.name == "true")
 
     def _written_out(self, node: parse.Loop, stop: Jump, following: Jump) -> None:
@@ -1074,6 +1074,8 @@ class Translator:
         entered = memory.state.copy()
         again = self._rest(node, following, node.condition) if is_late else self._turn(node, following)
         broken = memory.state.jumps.pop(stop, None)
+        if memory.constant(again):
+            self.fail(node, "a loop whose condition is always true, without break or return, has no end; add one")
         if len(self.frame.references or ()) > returned:
             self.fail(node, "a loop that ends with the data cannot return a reference or a pointer; return behind it")
         more = self._changed(entered, outside, mark, carried)
