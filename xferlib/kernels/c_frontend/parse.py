@@ -392,14 +392,17 @@ _NOT_SUPPORTED = {
 
 @dataclass(slots=True)
 class NameKinds:
-    """The kinds of the names that a block knows: ``type``, ``template`` (of types), a ``function`` or ``""``."""
+    """The kinds of the names that a block knows: ``type``, ``template`` (of types), a ``function`` or ``""``.
+
+    Within a template of structs its own name is ``both``: the type, and the template.
+    """
 
     known: dict[str, str]
     outer: NameKinds | None = None
 
     def templates(self) -> set[str]:
         """The names of all templates."""
-        found = {name for name, kind in self.known.items() if kind in ("template", "function")}
+        found = {name for name, kind in self.known.items() if kind in ("template", "function", "both")}
         return found if self.outer is None else found | self.outer.templates()
 
     def find(self, name: str) -> str:
@@ -817,9 +820,9 @@ class _Reading:
         if node.type in ("primitive_type", "sized_type_specifier"):
             return True
         if node.type in ("identifier", "type_identifier"):
-            return self.names.find(node.text.decode()) == "type" or node.text.decode() in _SIZED
+            return self.names.find(node.text.decode()) in ("type", "both") or node.text.decode() in _SIZED
         if node.type in ("template_function", "template_type"):
-            return self.names.find(node.child_by_field_name("name").text.decode()) == "template"
+            return self.names.find(node.child_by_field_name("name").text.decode()) in ("template", "both")
         if node.type == "dependent_type":
             return True
         if node.type == "qualified_identifier":
@@ -1051,7 +1054,7 @@ class _Reading:
 
     def _is_known(self, name: TypeName) -> bool:
         first = name.parts[0][0]
-        return self.names.find(first) in ("type", "template") or " " in first
+        return self.names.find(first) in ("type", "template", "both") or " " in first
 
     def _compound(self, node: Any) -> Any:
         """``T{a, b}`` and ``(T){a, b}``."""
@@ -1633,7 +1636,7 @@ class _Reading:
         if not types:
             self._declare(name, "type")
         inside = NameKinds(dict.fromkeys(types, "type"), outer)
-        inside.known[name] = "type"
+        inside.known[name] = "both" if types else "type"
         self.names = inside
         is_in_function, self._is_in_function = self._is_in_function, False
         members: list[Variable] = []

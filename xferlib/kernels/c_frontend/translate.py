@@ -984,13 +984,15 @@ class Translator:
         if not isinstance(target, parse.Name) or target.name != condition.left.name or not step:
             return None
         before = self.memory.snapshot()
-        values = [self.memory.constant(self.value_of_number(each)) for each in (condition.left, condition.right)]
+        given = [self.value(each) for each in (condition.left, condition.right)]
         self.memory.restore(before)
-        if any(each is None or each.dtype.kind not in "biu" for each in values):
+        values = [self.memory.constant(each) if isinstance(each, Node) else None for each in given]
+        first, last = values
+        if first is None or last is None or first.dtype.kind not in "biu" or last.dtype.kind not in "biu":
             return None
         if any(_owner(each) == target.name for each in _targets(node.body)):
             return None
-        return max(0, int((int(values[1]) - int(values[0])) / step))
+        return max(0, int((int(last) - int(first)) / step))
 
     def _goes_on(self, condition: Any) -> bool | None:
         """The value of a condition; None if it is not known, with memory as before."""
