@@ -313,7 +313,8 @@ class StructTree(Tree):
     types: tuple[str, ...]
     functions: dict[str, list[FunctionTree]]
     constructors: list[FunctionTree]
-    aliases: tuple[Alias | Enumeration, ...]
+    aliases: tuple[Alias | Enumeration | Variable, ...]
+    """Its types, enumerations and constants."""
     source: Any = None
 
 
@@ -1645,7 +1646,14 @@ class _Reading:
         constructors: list[FunctionTree] = []
         bodies = []
         for each in node.child_by_field_name("body").named_children:
-            if each.type == "field_declaration":
+            kind = each.child_by_field_name("type")
+            if each.type == "field_declaration" and self._is_constant(each):
+                aliases += self._constant_members(each)
+            elif each.type == "field_declaration" and kind is not None and kind.type == "enum_specifier":
+                aliases += self._defined(kind, "")[0]
+                if each.child_by_field_name("declarator") is not None:
+                    self.fail(each, f"struct {name}: give the enumeration a name, and declare its members behind it")
+            elif each.type == "field_declaration":
                 members += self._members(each, name, types)
             elif each.type in ("type_definition", "alias_declaration", "enum_specifier"):
                 aliases += self._declaration(each)
@@ -1667,6 +1675,21 @@ class _Reading:
         self._is_in_function = is_in_function
         self.names = outer
         return found
+
+    def _is_constant(self, node: Any) -> bool:
+        """Whether a member is one constant for all structs of the type."""
+        _, is_const, words = self._specifiers(node)
+        return is_const and "static" in words and node.child_by_field_name("default_value") is not None
+
+    def _constant_members(self, node: Any) -> list[Variable]:
+        kind = DeclaredType(self._type(node.child_by_field_name("type")), is_const=True, at=self._at(node))
+        name_node, function = self._declarator(node.child_by_field_name("declarator"), kind)
+        if function is not None or kind.pointers or kind.extents or kind.is_reference:
+            self.fail(node, "a constant within a struct must be a number")
+        name = self._word(name_node)
+        self._declare(name)
+        value = self._expr(node.child_by_field_name("default_value"))
+        return [Variable(name, kind, value, at=self._at(name_node), width=len(name))]
 
     def _members(self, node: Any, name: str, types: tuple[str, ...]) -> list[Variable]:
         kind_node, is_const, words = self._specifiers(node)

@@ -97,6 +97,7 @@ from xferlib.kernels.ir.nodes import (
     INT32,
     INT64,
     MOST_STEPS,
+    UINT32,
     UINT64,
     Builder,
     DType,
@@ -108,7 +109,7 @@ from xferlib.kernels.ir.nodes import (
     ordered,
     part_dtype,
 )
-from xferlib.kernels.ir.types import C_TYPES, c_common, c_promoted
+from xferlib.kernels.ir.types import C_TYPES, c_common, c_promoted, fits
 
 MOST_TURNS = 4096
 """Limit of the turns that one loop is written out with."""
@@ -125,6 +126,8 @@ _COMPLEX = {
 }  # fmt: skip
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _BITS = {"&": "and", "|": "or", "^": "xor"}
+_ENUMERATED = (INT32, UINT32, INT64, UINT64)
+"""The types that an enumeration may have, the first one that holds its numbers."""
 _SHIFTS = {"<<": "shl", ">>": "shr"}
 _LISTS = {"shape": "extent", "strides": "stride"}
 _MODULES = ("math", "np", "numpy", "cp", "cupy", "torch")
@@ -444,6 +447,8 @@ class Translator:
             for each in struct.aliases:
                 if isinstance(each, parse.Enumeration):
                     self._statement(each)
+                elif isinstance(each, parse.Variable):
+                    scope.names[each.name] = Constant(self.converted(each.value, self.declared_type(each.type)))
             members: list[tuple[str, Any]] = []
             for member in struct.members:
                 if self._resolved(member.type.base) is None:
@@ -589,24 +594,36 @@ class Translator:
 
     def _enumeration(self, node: parse.Enumeration) -> None:
         names = self.frame.scope.names
-        dtype = INT32 if node.base is None else self.named_type(node.base)
-        value = self.b.const(0, dtype)
-        numbers: dict[str, Any] = {}
+        value = -1
+        values: dict[str, int] = {}
         for name, expr in node.numbers:
+            value += 1
             if expr is not None:
-                with self._numbers_of(numbers):
+                with self._numbers_of({each: self._enumerator(expr, number) for each, number in values.items()}):
                     given = self.memory.constant(self.value_of_number(expr))
-                if given is None:
-                    self.fail(expr, "the number of an enumeration must be known at translation")
-                value = self.b.cast(self.b.const(given, given.dtype), dtype)
-            value = self.b.const(self.memory.constant(value), dtype)
-            numbers[name] = Constant(value)
-            value = self.b.op("add", value, self.b.const(1, dtype))
+                if given is None or given.dtype.kind not in "biu":
+                    self.fail(expr, "the number of an enumeration must be an integer that is known at translation")
+                value = int(given)
+            values[name] = value
+        dtype = INT32 if node.base is None else self.named_type(node.base)
+        if node.base is None:
+            dtype = next((each for each in _ENUMERATED if all(fits(one, each) for one in values.values())), INT32)
+        for name, value in values.items():
+            if not fits(value, dtype):
+                self.fail(node, f"{name} = {value} is out of range for {dtype}, the type of the enumeration")
+        numbers = {name: Constant(self.b.const(value, dtype)) for name, value in values.items()}
         if node.is_scoped:
             names[node.name] = ScopedNumbers(numbers, dtype)
         else:
             names.update(numbers)
             names[node.name] = dtype
+
+    def _enumerator(self, node: Any, value: int) -> Constant:
+        """An earlier number of an enumeration, for the later ones."""
+        dtype = next((each for each in _ENUMERATED if fits(value, each)), INT64)
+        if not fits(value, dtype):
+            self.fail(node, f"{value} is out of range for an enumeration")
+        return Constant(self.b.const(value, dtype))
 
     @contextmanager
     def _numbers_of(self, numbers: dict[str, Any]) -> Any:
