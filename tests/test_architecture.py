@@ -13,7 +13,7 @@ from typing import NamedTuple
 import xferlib
 
 ROOT = Path(xferlib.__file__).parent
-LONGEST = 1200
+LONGEST = 2000
 MOST_FILES = 21
 FLAT = {"__init__", "__main__", "errors", "random", "tree"}
 HEAVY = {"cupy", "cupyx", "torch", "pycuda", "cuda", "array_api_compat"}

@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 FOR_DEVELOPERS = {"test", "lint", "docs", "release", "dev"}
 CUDA = ("cuda-", "nvidia-", "nccl", "nvmath", "triton")
-CORE = {"numpy", "optree", "pycparser"}
+CORE = {"numpy", "optree", "tree-sitter", "tree-sitter-cuda"}
 FITTING = re.compile(r"-(cp311-cp311|cp3(?:\d|10|11)-abi3|py3-none|py2\.py3-none)-(?:any|[\w.]*manylinux[\w.]*x86_64)")
 PROJECT = """\
 [project]

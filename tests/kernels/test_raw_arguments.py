@@ -28,7 +28,7 @@ from xferlib.errors import (
 )
 from xferlib.kernels import raw_module
 from xferlib.kernels.calls.raw import codes_of
-from xferlib.kernels.frontends.cpp.preprocessor import preprocessed
+from xferlib.kernels.frontends.raw.preprocessor import preprocessed
 from xferlib.kernels.frontends.raw.source import variable, whole_shape
 from xferlib.testing import backend_named
 

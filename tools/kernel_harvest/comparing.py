@@ -240,7 +240,7 @@ _math = ["exact"]
 @functools.cache
 def _function(number: int, is_single: int, math: str) -> tuple[Any, int, float, np.dtype[Any]]:
     """The kernel of a function, its arity, its documented bound and its dtype."""
-    from xferlib.kernels.frontends.calls.cfunctions import FLOAT_FUNCTIONS
+    from xferlib.kernels.c_frontend.functions import FLOAT_FUNCTIONS
 
     name = cpp_program.FUNCTIONS[number]
     dtype = np.dtype(np.float32 if is_single else np.float64)

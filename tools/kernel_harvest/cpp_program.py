@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tools.kernel_harvest.trying import Taken
+from xferlib.kernels.c_frontend.functions import FLOAT_FUNCTIONS
 from xferlib.kernels.engines.cuda.ops import C_NAMES
-from xferlib.kernels.frontends.calls.cfunctions import FLOAT_FUNCTIONS
 from xferlib.kernels.frontends.signature import CParam
 from xferlib.kernels.ir.formulas import special_functions
 from xferlib.kernels.ir.types import C_TYPES

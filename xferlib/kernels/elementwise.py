@@ -196,7 +196,8 @@ def elementwise(
         )
     signature.check_texts("elementwise", preamble=preamble, loop_prep=loop_prep, after_loop=after_loop)
     compiled = compiler_options.read(options, math)
-    *lists, operation = map(compiled.applied, definition)
+    *lists, operation = definition
+    lists = list(map(compiled.applied, lists))
     if len(lists) == 2:
         inputs, outputs = signature.parse(lists[0], "in_params"), signature.parse(lists[1], "out_params")
     else:
@@ -207,9 +208,10 @@ def elementwise(
         operation,
         name=name or "kernel",
         math=compiled.math,
-        preamble=compiled.applied(preamble),
-        loop_prep=compiled.applied(loop_prep),
-        after_loop=compiled.applied(after_loop),
+        preamble=preamble,
+        loop_prep=loop_prep,
+        after_loop=after_loop,
+        macros=compiled.macros,
     )
     check_definition(inputs, outputs, found.specialize, f"{loop_prep}{operation}{after_loop}", lambda: found.work)
     return ElementwiseKernel(found)

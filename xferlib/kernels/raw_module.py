@@ -25,10 +25,10 @@ from xferlib.errors import (
     shown,
 )
 from xferlib.kernels.engines.cuda import cache
-from xferlib.kernels.frontends.cpp.preprocessor import Preprocessed, preprocessed
 from xferlib.kernels.frontends.raw import mangled, pieces
 from xferlib.kernels.frontends.raw import source as raw_source
 from xferlib.kernels.frontends.raw.pieces import Piece
+from xferlib.kernels.frontends.raw.preprocessor import Preprocessed, preprocessed
 from xferlib.kernels.frontends.raw.signature import parse_signature
 from xferlib.kernels.frontends.raw.types import SourceTypes, checked_types, closed_up
 from xferlib.kernels.raw import RawKernel

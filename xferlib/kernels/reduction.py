@@ -306,14 +306,15 @@ def reduction(
     definition = SnippetReduction(
         compiled.applied(in_params),
         compiled.applied(out_params),
-        map_expr=compiled.applied(map_expr),
-        reduce_expr=compiled.applied(reduce_expr),
-        post_map_expr=compiled.applied(post_map_expr),
-        identity=compiled.applied(identity),
+        map_expr=map_expr,
+        reduce_expr=reduce_expr,
+        post_map_expr=post_map_expr,
+        identity=identity,
         dtype=dtype,
         name=name,
         math=compiled.math,
-        preamble=compiled.applied(preamble),
+        preamble=preamble,
+        macros=compiled.macros,
     )
     definition.check()
     return ReductionKernel(definition)

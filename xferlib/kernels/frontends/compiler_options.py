@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from xferlib.errors import KernelSyntaxError, shown
-from xferlib.kernels.frontends.cpp.preprocessor import decided, expanded, option_macros
+from xferlib.kernels.frontends.raw.preprocessor import expanded, option_macros
 
 _FAST = frozenset({"--use_fast_math", "-use_fast_math"})
 _DEFINE = ("-D", "--define-macro=")
@@ -21,8 +21,8 @@ class CompilerOptions(NamedTuple):
     math: str
 
     def applied(self, text: Any) -> Any:
-        """A text of the kernel with its conditions decided and its macros replaced; anything else as it is."""
-        return expanded(decided(text, self.options), self.macros) if isinstance(text, str) else text
+        """A list of parameters with its macros replaced; anything else as it is."""
+        return expanded(text, self.macros) if isinstance(text, str) else text
 
 
 def read(options: Sequence[str], math: str) -> CompilerOptions:

@@ -13,11 +13,11 @@ import numpy as np
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.frontends import traced
 from xferlib.kernels.frontends.promotion import builder_of, node_of, operand_kind
-from xferlib.kernels.frontends.source_lines import at_user_line
 from xferlib.kernels.frontends.traced import Traced
 from xferlib.kernels.ir import types
 from xferlib.kernels.ir.formulas import bit_functions, exponents, special_functions
 from xferlib.kernels.ir.nodes import BOOL, FLOAT16, FLOAT32, UINT8, DType, Node
+from xferlib.kernels.source_lines import at_user_line
 
 Pair = tuple[Traced, Traced]
 _value: Any = traced.Traced  # whose operators are made at run time

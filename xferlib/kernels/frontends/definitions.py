@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 
 from xferlib._runtime.checks import has
 from xferlib.errors import KernelSyntaxError, KernelTypeError, shown
-from xferlib.kernels.frontends import csnippet, signature, tracing
-from xferlib.kernels.frontends import preamble as preambles
-from xferlib.kernels.frontends.cloops import TOO_LONG
-from xferlib.kernels.frontends.cscope import Scope
-from xferlib.kernels.frontends.ctext import SnippetText
+from xferlib.kernels.c_frontend import parse, preprocess
+from xferlib.kernels.c_frontend.scope import OrderNeededError, Own, Raw, ReadOnly
+from xferlib.kernels.c_frontend.translate import TOO_LONG, Translator
+from xferlib.kernels.frontends import signature, tracing
 from xferlib.kernels.frontends.host_numbers import HostNumbers
 from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise, may_be_numbers
-from xferlib.kernels.frontends.memory.contents import Variable
-from xferlib.kernels.frontends.memory.elements import OrderNeededError
 from xferlib.kernels.frontends.signature import CParam
 from xferlib.kernels.ir import types
 from xferlib.kernels.ir.formulas.bit_functions import read_bits
@@ -121,9 +119,13 @@ class SnippetDefinition:
         preamble: str = "",
         loop_prep: str = "",
         after_loop: str = "",
+        macros: Mapping[str, str] = MappingProxyType({}),
         step: int | None = None,
     ) -> None:
-        """``step``: for a part of the elements, every ``step``-th from a number that the call gives last."""
+        """``macros`` are those of a compiler's options, by their texts.
+
+        ``step``: for a part of the elements, every ``step``-th from a number that the call gives last.
+        """
         self.name = signature.check_name(name, "kernel name")
         self.math = math
         self.params = (*inputs, *outputs)
@@ -137,19 +139,19 @@ class SnippetDefinition:
         self.work = 0
         """Of the last attempt at a program that failed."""
         self._reads_bits = read_bits(preamble, loop_prep, operation, after_loop)
-        texts: Any = {"preamble": preamble, "loop_prep": loop_prep, "after_loop": after_loop}
+        texts: Any = {
+            "preamble": preamble, "loop_prep": loop_prep, "after_loop": after_loop, "macros": dict(macros),
+        }  # fmt: skip
         self._made_from = functools.partial(
             SnippetDefinition, tuple(inputs), tuple(outputs), operation, name=name, math=math, **texts
         )
         check_names(self.name, self.names)
         generics = frozenset(param.generic for param in self.params if param.generic)
-        self._preamble = preambles.read(preamble, generics)
-        macros, aliases = self._preamble.macros, self._preamble.aliases
-        structs = frozenset(self._preamble.structs)
-        self._text = SnippetText(operation, generics, "operation", macros, aliases, structs)
-        self._preparation = SnippetText(loop_prep, generics, "loop_prep", macros, aliases, structs)
-        self._end = SnippetText(after_loop, generics, "after_loop", macros, aliases, structs)
-        signature.check_length(f"{preamble}{loop_prep}{operation}{after_loop}", f"kernel {name}")
+        self._preamble = parse.read_preamble(preamble, generics, preprocess.defined_by(macros))
+        self._text = parse.read_snippet(operation, "operation", self._preamble)
+        self._preparation = parse.read_snippet(loop_prep, "loop_prep", self._preamble)
+        self._end = parse.read_snippet(after_loop, "after_loop", self._preamble)
+        preprocess.check_length(f"{preamble}{loop_prep}{operation}{after_loop}", f"kernel {name}")
         texts = (self._preparation, self._text, self._end)
         self._raw = indexed_otherwise(each for text in texts for each in text.statements)
 
@@ -181,28 +183,30 @@ class SnippetDefinition:
     ) -> Program:
         """The program; ``ordered`` are the arrays whose reads and writes stay in the order of the source."""
         b.reads_bits = self._reads_bits
-        scope = Scope(b, ordered)
-        csnippet.begin(b, scope, bound, self._preamble)
-        variables: dict[str, Variable] = {}
         for number, param in enumerate(self.params):
             dtype = param.dtype or bound[str(param.generic)]
-            is_raw = param.is_raw or (param.is_pointer and (param.name in self._raw or self.step is not None))
             is_scalar = number in scalars
-            b.params.append(Param(name=param.name, dtype=dtype, is_raw=is_raw and not is_scalar, is_scalar=is_scalar))
-            variables[param.name] = self._variable(number, param, dtype, is_raw, is_scalar)
-            scope.bind(param.name, variables[param.name])
+            b.params.append(
+                Param(name=param.name, dtype=dtype, is_raw=self._is_raw(param) and not is_scalar, is_scalar=is_scalar)
+            )
+        translator = Translator(b, self._preamble, bound, ordered)
         if self.step is not None:
             shift = b.op("mul", b.index(), b.const(self.step, INT64))
-            scope.number = b.op("add", shift, b.load(len(self.params) - 1))
-        csnippet.Translator(b, scope, self._preparation, bound, self._preamble).run(self._preparation.statements)
-        operation = csnippet.Translator(b, scope, self._text, bound, self._preamble)
-        after = csnippet.Translator(b, scope, self._end, bound, self._preamble)
-        operation.run_unless_returned(self._text.statements)
-        after.run_unless_returned(self._end.statements)
-        scope.check_order(self.names)
-        program = b.program(scope.stores(variables), scope.effects())
+            translator.number = b.op("add", shift, b.load(len(self.params) - 1))
+        translator.declare_kernel({"_ind": (b.size(), True)})
+        for number, param in enumerate(self.params):
+            translator.bind(param.name, self._object(translator, number, param, b.params[number]))
+        translator.run(self._preparation)
+        translator.run_unless_returned(self._text)
+        translator.run_unless_returned(self._end)
+        translator.memory.check_order(self.names)
+        program = b.program(translator.stores(), translator.memory.effects())
         self._check_outputs(program)
         return program
+
+    def _is_raw(self, param: CParam) -> bool:
+        """Whether the kernel indexes an array parameter by more than the element's number."""
+        return param.is_raw or (param.is_pointer and (param.name in self._raw or self.step is not None))
 
     def of_part(self, step: int) -> SnippetDefinition:
         """The same kernel for every ``step``-th element.
@@ -217,16 +221,17 @@ class SnippetDefinition:
             )
         return self._made_from(step=step)
 
-    def _variable(self, number: int, param: CParam, dtype: DType, is_raw: bool, is_scalar: bool) -> Variable:
-        is_output = number in self._outputs
-        if is_scalar and param.is_pointer:
+    def _object(self, translator: Translator, number: int, param: CParam, given: Param) -> Any:
+        """The meaning of a parameter's name."""
+        if given.is_scalar and param.is_pointer:
             raise KernelTypeError(f"{self.name}: argument {param.name!r} is declared as a pointer; pass an array")
-        if is_scalar:
-            return Variable(param.name, dtype, number, "value", is_writable=False)
-        is_writable = (is_output or param.is_pointer) and not param.is_const
-        return Variable(
-            param.name, dtype, number, "raw" if is_raw else "element", is_writable, needs_index=param.is_pointer
-        )
+        is_writable = not given.is_scalar and (number in self._outputs or param.is_pointer) and not param.is_const
+        if given.is_raw:
+            found: Any = translator.memory.raw(Raw(param.name, given.dtype, number))
+        else:
+            found = translator.memory.cell(param.name, given.dtype, number)
+        found = found if is_writable else ReadOnly(found)
+        return Own(param.name, found) if param.is_pointer and not given.is_raw else found
 
     def _check_outputs(self, program: Program) -> None:
         plain = [(store.param, store.index) for store in program.stores if store.index is not None and not store.mask]
@@ -235,7 +240,7 @@ class SnippetDefinition:
                 f"{self.name}: two elements of a call write the same element of {self.names[number]!r}, so that the "
                 "result would depend on their order; write each element once"
             )
-        if all(type(each).__name__ == "EmptyStatement" for each in (*self._text.statements, *self._end.statements)):
+        if self._text.is_empty and self._end.is_empty:
             return  # CuPy's kernel that does nothing
         if not program.writes:
             raise KernelSyntaxError(f"{self.name}: the operation writes no parameter; assign to an output")

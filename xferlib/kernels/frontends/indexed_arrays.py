@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from xferlib.kernels.c_frontend import parse
 from xferlib.kernels.frontends.signature import CParam
 
 
@@ -17,44 +18,43 @@ def may_be_numbers(inputs: Sequence[CParam], text: str) -> frozenset[int]:
 
 
 def indexed_otherwise(statements: Iterable[Any]) -> frozenset[str]:
-    """The names indexed by anything but ``i``, the element's number; a local variable ``i`` does not count as that."""
-    found: set[str] = set()
-    blocks = [(iter(statements), False)]  # a tree may be deeper than Python's stack
-    while blocks:
-        nodes, is_shadowed = blocks.pop()
+    """The names of arrays that are used by more than ``x[i]``, with the element's number ``i``.
+
+    A local variable ``i`` does not count as that number, nor does ``i`` in a text that assigns to it.
+    """
+    nodes = list(_with_own_i(statements))
+    is_changed = any(is_number and _changes_i(each) for each, is_number in nodes)
+    own: set[int] = set()
+    for each, is_number in nodes:
+        if isinstance(each, parse.Index) and isinstance(each.index, parse.Name) and each.index.name == "i":
+            if is_number and not is_changed:
+                own.add(id(each.array))
+        elif isinstance(each, parse.Member):  # x.size()
+            own.add(id(each.owner))
+    return frozenset(each.name for each, _ in nodes if isinstance(each, parse.Name) and id(each) not in own)
+
+
+def _with_own_i(statements: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
+    """All nodes, each with whether ``i`` is the element's number there."""
+    levels: list[tuple[Iterator[Any], list[bool]]] = [(iter(list(statements)), [True])]
+    while levels:  # a tree may be deeper than Python's stack
+        nodes, known = levels[-1]
         node = next(nodes, None)
         if node is None:
+            levels.pop()
             continue
-        if _is_indexed(node) and (is_shadowed or not _is_own(node.subscript)):
-            found.add(node.name.name)
-        inner = iter([child for _, child in node.children()])
-        blocks += [(nodes, is_shadowed or _declares_i(node)), (inner, is_shadowed)]
-    return frozenset(found)
+        yield node, known[0]
+        is_block = isinstance(node, (parse.Compound, parse.Loop, parse.If, parse.Switch))
+        levels.append((iter(list(parse.children(node))), list(known) if is_block else known))
+        if isinstance(node, parse.Variable) and node.name == "i":
+            known[0] = False
 
 
-def names_in(statements: Iterable[Any]) -> frozenset[str]:
-    """The names that stand for values in a snippet."""
-    found: set[str] = set()
-    nodes = list(statements)
-    while nodes:
-        node = nodes.pop()
-        if type(node).__name__ == "ID":
-            found.add(node.name)
-        nodes += [child for _, child in node.children()]
-    return frozenset(found)
-
-
-def _is_indexed(node: Any) -> bool:
-    return type(node).__name__ == "ArrayRef" and type(node.name).__name__ == "ID"
-
-
-def _is_own(subscript: Any) -> bool:
-    return type(subscript).__name__ == "ID" and subscript.name == "i"
-
-
-def _declares_i(node: Any) -> bool:
-    """Whether a statement declares another ``i`` for the rest of its block."""
-    kind = type(node).__name__
-    return (kind == "Decl" and node.name == "i") or (
-        kind == "DeclList" and any(each.name == "i" for each in node.decls)
-    )
+def _changes_i(node: Any) -> bool:
+    """Whether a node assigns to ``i``."""
+    target: Any = None
+    if isinstance(node, parse.Assignment):
+        target = node.target
+    elif isinstance(node, parse.Unary) and node.op in ("++", "--", "p++", "p--", "&"):
+        target = node.expr
+    return isinstance(target, parse.Name) and target.name == "i"

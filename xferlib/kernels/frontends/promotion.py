@@ -11,10 +11,10 @@ import numpy as np
 
 from xferlib.errors import KernelError, KernelSyntaxError, KernelTypeError
 from xferlib.kernels.frontends.host_numbers import converted
-from xferlib.kernels.frontends.source_lines import at_user_line
 from xferlib.kernels.ir import functions, types
 from xferlib.kernels.ir.functions import Function
 from xferlib.kernels.ir.nodes import BOOL, INT64, MOST_STEPS, UINT64, Builder, DType, Node, is_integer
+from xferlib.kernels.source_lines import at_user_line
 
 _CALL = 10
 """The work of a function of traced values, beside the nodes that it makes."""

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from xferlib._core.array import check_dtype
 from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedDTypeError, shown
-from xferlib.kernels.frontends import csnippet, signature
-from xferlib.kernels.frontends import preamble as preambles
-from xferlib.kernels.frontends.cscope import Scope
-from xferlib.kernels.frontends.ctext import SnippetText
+from xferlib.kernels.c_frontend import parse, preprocess
+from xferlib.kernels.c_frontend.parse import Snippet, names_in
+from xferlib.kernels.c_frontend.scope import (
+    Constant,
+    OutputReadError,
+    Own,
+    Raw,
+    ReadOnly,
+    ShapeOfCall,
+    StructType,
+    StructValue,
+    leaves,
+)
+from xferlib.kernels.c_frontend.translate import Translator
+from xferlib.kernels.frontends import signature
 from xferlib.kernels.frontends.definitions import ArgumentKind, bind_generics, check_definition, check_names
-from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise, names_in
-from xferlib.kernels.frontends.memory.contents import OutputReadError, Variable
-from xferlib.kernels.frontends.memory.structs import StructType, StructValue, leaves
+from xferlib.kernels.frontends.indexed_arrays import indexed_otherwise
 from xferlib.kernels.ir.constants import stored_value
 from xferlib.kernels.ir.formulas.bit_functions import read_bits
 from xferlib.kernels.ir.nodes import INT64, Builder, DType, Node, Param, Program
@@ -47,12 +58,14 @@ class SnippetReduction:
         name: str,
         math: str,
         preamble: str = "",
+        macros: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.name = signature.check_name(name, "kernel name")
         self.math = math
         self._made_from = functools.partial(
             SnippetReduction, in_params, out_params, map_expr=map_expr, reduce_expr=reduce_expr,
             post_map_expr=post_map_expr, identity=identity, dtype=dtype, name=name, math=math, preamble=preamble,
+            macros=dict(macros),
         )  # fmt: skip
         self._inputs = signature.parse(in_params, "in_params")
         self._outputs = signature.parse(out_params or "", "out_params")
@@ -74,26 +87,29 @@ class SnippetReduction:
         if self._outputs and not post_map_expr:
             raise KernelSyntaxError(f"{name}: post_map_expr must assign the outputs, for instance 'y = a'")
         generics = frozenset(param.generic for param in (*self._inputs, *self._outputs) if param.generic)
-        self._preamble = preambles.read(preamble, generics)
+        self._preamble = parse.read_preamble(preamble, generics, preprocess.defined_by(macros))
         self._reads_bits = read_bits(preamble, map_expr, reduce_expr, post_map_expr or "")
-        self._map = self._text(map_expr, generics, "map_expr")
+        self._map = self._expression(map_expr, "map_expr")
         free = indexed_otherwise(self._map.statements)
         self._free = frozenset(
             each.name for each in self._inputs if each.is_raw or (each.is_pointer and each.name in free)
         )
-        self._reduce = self._text(reduce_expr, generics, "reduce_expr")
-        self._post = self._text(post_map_expr or "", generics, "post_map_expr")
-        self._post_names = names_in(self._post.statements)
-        self._identity = self._text(identity, generics, "identity") if identity is not None else None
+        self._reduce = self._expression(reduce_expr, "reduce_expr")
+        self._post = parse.read_snippet(post_map_expr or "", "post_map_expr", self._preamble)
+        self._post_names = names_in(*self._post.statements)
+        self._identity = self._expression(identity, "identity") if identity is not None else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._made_from, ()
 
-    def _text(self, source: str, generics: frozenset[str], what: str) -> SnippetText:
-        preamble = self._preamble
-        text = SnippetText(source, generics, what, preamble.macros, preamble.aliases, frozenset(preamble.structs))
-        text.statements  # noqa: B018 - raises the error of its syntax
-        return text
+    def _expression(self, source: str, what: str) -> Snippet:
+        return parse.read_snippet(source, what, self._preamble, is_expression=True)
+
+    def _translator(self, b: Builder, types: Mapping[str, DType], *, has_sizes: bool = False) -> Translator:
+        """A translator; ``has_sizes`` where a reduction's sizes take the place of its call's."""
+        found = Translator(b, self._preamble, types)
+        found.declare_kernel({} if has_sizes else {"_ind": (b.size(), True)})
+        return found
 
     def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec:
         """The programs for inputs, and given outputs, of these dtypes."""
@@ -166,21 +182,16 @@ class SnippetReduction:
         b = Builder([*accumulators, *(params[each] for each in used), *sizes], math=self.math)
         inputs = len(b.params)
         b.params += [Param(name=each.name, dtype=dtype) for each, dtype in zip(self._outputs, outputs, strict=True)]
-        scope = Scope(b)
-        csnippet.begin(b, scope, types, self._preamble)
-        _bind(scope, "a", _whole(accumulator)([b.load(k) for k in range(count)]))
-        scope.bind_sizes(b.load(inputs - 2), b.load(inputs - 1))
+        translator = self._translator(b, types, has_sizes=True)
+        _bind(translator, "a", _whole(accumulator)([b.load(k) for k in range(count)]))
+        _bind_sizes(translator, b.load(inputs - 2), b.load(inputs - 1))
         for number, param in enumerate(b.params[count : inputs - 2], count):
-            kind = "value" if param.is_scalar else "raw"
-            scope.bind(param.name, Variable(param.name, param.dtype, number, kind, is_writable=False))
-        written = {
-            param.name: Variable(param.name, param.dtype, number)
-            for number, param in enumerate(b.params[inputs:], inputs)
-        }
-        for name, variable in written.items():
-            scope.bind(name, variable)
-        csnippet.Translator(b, scope, self._post, types, self._preamble).run(self._post.statements)
-        program = b.program(scope.stores(written), scope.effects())
+            _bind_input(translator, number, param, needs_index=False)
+        written = [param.name for param in b.params[inputs:]]
+        for number, param in enumerate(b.params[inputs:], inputs):
+            translator.bind(param.name, translator.memory.cell(param.name, param.dtype, number))
+        translator.run(self._post)
+        program = b.program(translator.stores(), translator.memory.effects())
         for number, name in enumerate(written, inputs):
             if number not in program.writes:
                 raise KernelSyntaxError(f"{self.name}: output {name!r} is never written by post_map_expr")
@@ -188,7 +199,7 @@ class SnippetReduction:
 
     def check(self) -> None:
         """Raise the error that every call would raise."""
-        check_definition(self._inputs, self._outputs, self.specialize, self._map.source, lambda: 0)
+        check_definition(self._inputs, self._outputs, self.specialize, self._map.source.text, lambda: 0)
 
     def _is_free(self, number: int, scalars: frozenset[int]) -> bool:
         """Whether input ``number`` is an array that the map indexes by anything but the element's number."""
@@ -209,8 +220,7 @@ class SnippetReduction:
         if self._dtype is None:
             return outputs[0]
         if isinstance(self._dtype, str):
-            b = Builder(math=self.math)
-            found = csnippet.Translator(b, Scope(b), self._reduce, types, self._preamble).named_type(str(self._dtype))
+            found = self._translator(Builder(math=self.math), types).type_named(str(self._dtype))
             if found is not None:
                 return found
         try:
@@ -221,45 +231,42 @@ class SnippetReduction:
             ) from None
 
     def _mapped(self, b: Builder, types: dict[str, DType], accumulator: Any) -> Any:
-        scope = Scope(b)
-        csnippet.begin(b, scope, types, self._preamble)
+        translator = self._translator(b, types)
         # CuPy's numbers of an element: of those reduced together, and of all, which are the same with raw arrays.
-        scope.bind_value("_J", b.index())
+        _bind(translator, "_J", b.index())
         if any(each.is_raw for each in b.params):
-            scope.bind_value("_j", b.index())
-        for number, param in enumerate(self._inputs):  # whose names come first
-            given = b.params[number]
-            kind = "value" if given.is_scalar else "raw" if given.is_raw else "element"
-            variable = Variable(param.name, given.dtype, number, kind, is_writable=False, needs_index=param.is_pointer)
-            scope.bind(param.name, variable)
-        return csnippet.Translator(b, scope, self._map, types, self._preamble).value(accumulator)
+            _bind(translator, "_j", b.index())
+        for number, param in enumerate(self._inputs):  # which come first
+            _bind_input(translator, number, b.params[number], param.name, needs_index=param.is_pointer)
+        return translator.result(self._map, accumulator)
 
-    def _value(self, b: Builder, text: SnippetText, types: dict[str, DType], dtype: Any, names: dict[str, Any]) -> Any:
-        scope = Scope(b)
-        csnippet.begin(b, scope, types, self._preamble)
+    def _value(self, b: Builder, text: Snippet, types: dict[str, DType], dtype: Any, names: dict[str, Any]) -> Any:
+        translator = self._translator(b, types)
         for name, value in names.items():
-            _bind(scope, name, value)
-        return csnippet.Translator(b, scope, text, types, self._preamble).value(dtype)
+            _bind(translator, name, value)
+        return translator.result(text, dtype)
 
     def _finished(
         self, b: Builder, a: Any, in_size: Node, out_size: Node, types: dict[str, DType], outputs: list[DType]
     ) -> list[Node]:
         if not self._outputs:
             return leaves(a)
-        scope = Scope(b)
-        csnippet.begin(b, scope, types, self._preamble)
-        _bind(scope, "a", a)
-        scope.bind_sizes(in_size, out_size)
-        for param, dtype in zip(self._outputs, outputs, strict=True):
-            scope.declare(param.name, dtype, None)
-        scope.outputs = frozenset(param.name for param in self._outputs)
-        csnippet.Translator(b, scope, self._post, types, self._preamble).run(self._post.statements)
-
-        def unwritten(message: str) -> Any:
-            raise KernelSyntaxError(f"{self.name}: an output is never written by post_map_expr ({message})")
-
-        scope.outputs = frozenset()
-        return [scope.read(param.name, unwritten) for param in self._outputs]
+        translator = self._translator(b, types, has_sizes=True)
+        memory = translator.memory
+        _bind(translator, "a", a)
+        _bind_sizes(translator, in_size, out_size)
+        cells = [memory.cell(param.name, dtype) for param, dtype in zip(self._outputs, outputs, strict=True)]
+        memory.outputs = frozenset(cells)
+        for cell in cells:
+            translator.bind(cell.name, cell)
+        translator.run(self._post)
+        found = [memory.state.cells.get(cell) for cell in cells]
+        for cell, slot in zip(cells, found, strict=True):
+            if slot is None:
+                raise KernelSyntaxError(f"{self.name}: output {cell.name!r} is never written by post_map_expr")
+            if slot.written is not memory.true:  # another path keeps what the output holds
+                raise OutputReadError
+        return [slot.value for slot in found if slot is not None]
 
     def _identity_value(self, types: dict[str, DType], accumulator: Any) -> tuple[Any, ...] | None:
         if self._identity is None:
@@ -291,8 +298,25 @@ def _whole(accumulator: Any) -> Any:
     )
 
 
-def _bind(scope: Scope, name: str, value: Any) -> None:
+def _bind(translator: Translator, name: str, value: Any) -> None:
+    """Declare a name for a value."""
     if isinstance(value, StructValue):
-        scope.bind_record(name, value)
+        translator.bind(name, ReadOnly(translator.memory.temporary(translator.own_value(value))))
     else:
-        scope.bind_value(name, value)
+        translator.bind(name, Constant(value))
+
+
+def _bind_input(translator: Translator, number: int, param: Param, name: str = "", *, needs_index: bool) -> None:
+    """Declare an input."""
+    name = name or param.name
+    if param.is_raw:
+        translator.bind(name, ReadOnly(translator.memory.raw(Raw(name, param.dtype, number))))
+        return
+    found = ReadOnly(translator.memory.cell(name, param.dtype, number))
+    translator.bind(name, Own(name, found) if needs_index and not param.is_scalar else found)
+
+
+def _bind_sizes(translator: Translator, in_size: Node, out_size: Node) -> None:
+    """Declare ``_in_ind`` and ``_out_ind``."""
+    translator.bind("_in_ind", ShapeOfCall("_in_ind", in_size, has_axes=False))
+    translator.bind("_out_ind", ShapeOfCall("_out_ind", out_size, has_axes=False))

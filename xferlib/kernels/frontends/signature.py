@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from xferlib.errors import KernelSyntaxError, did_you_mean, shown
-from xferlib.kernels.frontends.source_lines import caret
+from xferlib.kernels.c_frontend.preprocess import check_length
 from xferlib.kernels.ir.nodes import DType
 from xferlib.kernels.ir.types import C_TYPES
+from xferlib.kernels.source_lines import caret
 
 MAX_PARAMS = 1024
-MAX_CHARACTERS = 65536
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _GENERIC = re.compile(r"[A-Za-z]\Z")
@@ -73,18 +73,6 @@ def check_texts(call: str, **texts: Any) -> None:
     for what, text in texts.items():
         if not isinstance(text, str):
             raise KernelSyntaxError(f"{call}: {what}={shown(text)} is no string; give one")
-
-
-def check_length(text: str, what: str) -> None:
-    """Refuse a text that would take too long to parse.
-
-    Raises:
-        KernelSyntaxError: It is longer than `MAX_CHARACTERS`.
-    """
-    if len(text) > MAX_CHARACTERS:
-        raise KernelSyntaxError(
-            f"{what} has {len(text)} characters; at most {MAX_CHARACTERS} are read: split the kernel"
-        )
 
 
 def parse(text: str, what: str) -> list[CParam]:

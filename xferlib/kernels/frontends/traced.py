@@ -25,9 +25,9 @@ from xferlib.kernels.frontends.promotion import (
     node_of_call,
     operand_kind,
 )
-from xferlib.kernels.frontends.source_lines import at_user_line, user_call
 from xferlib.kernels.ir import types
 from xferlib.kernels.ir.nodes import BOOL, is_complex, is_integer
+from xferlib.kernels.source_lines import at_user_line, user_call
 
 OPERATORS = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",

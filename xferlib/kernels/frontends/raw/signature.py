@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from xferlib.errors import KernelSyntaxError
+from xferlib.kernels.c_frontend.preprocess import check_length
 from xferlib.kernels.frontends.raw.source import split
 from xferlib.kernels.frontends.raw.types import SourceTypes
-from xferlib.kernels.frontends.signature import check_length, plain_types, without_comments
+from xferlib.kernels.frontends.signature import plain_types, without_comments
 from xferlib.kernels.ir.nodes import DType
 
 _MOST_CHARACTERS = 512

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from xferlib.kernels.frontends.cpp.preprocessor import Preprocessed, expanded
+from xferlib.kernels.frontends.raw.preprocessor import Preprocessed, expanded
 from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*\b")

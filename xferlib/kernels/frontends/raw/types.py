@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xferlib.errors import KernelSyntaxError, shown
-from xferlib.kernels.frontends.cpp.preprocessor import expanded
+from xferlib.kernels.frontends.raw.preprocessor import expanded
 from xferlib.kernels.frontends.raw.source import instance, split, template_before
 from xferlib.kernels.frontends.raw.structs import Struct, structs_of
 from xferlib.kernels.ir.nodes import COMPLEX64, COMPLEX128, DType

@@ -1,18 +1,188 @@
-"""The functions that a C snippet may call, by their C and CUDA names."""
+"""The functions that a C snippet may call, by their C and CUDA names, and the numbers that it may write.
+
+Functions of numbers alone stand here, each as a formula of the representation; `calls` has those of a preamble, and
+the ones that write behind pointers.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Collection, Sized
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from xferlib.errors import KernelTypeError, did_you_mean
-from xferlib.kernels.frontends.calls import float_functions
 from xferlib.kernels.ir.formulas import bit_functions, exponents, lower, special_functions
 from xferlib.kernels.ir.functions import CALLS, TABLE
-from xferlib.kernels.ir.nodes import FLOAT32, FLOAT64, INT32, INT64, Builder, DType, Node, is_complex, is_float
-from xferlib.kernels.ir.types import c_common, c_float, c_promoted
+from xferlib.kernels.ir.nodes import (
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT32,
+    INT64,
+    UINT32,
+    UINT64,
+    Builder,
+    DType,
+    Node,
+    is_complex,
+    is_float,
+)
+from xferlib.kernels.ir.types import c_common, c_float, c_promoted, fits
+
+# --- numbers
+
+_INTEGER = re.compile(
+    r"(?P<digits>0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)(?P<suffix>[uU]?(?:ll?|LL?)?|(?:ll?|LL?)[uU])\Z"
+)
+_FLOAT = re.compile(r"(?P<digits>(?:0[xX][0-9a-fA-F.]+[pP][+-]?[0-9]+)|[0-9.]+(?:[eE][+-]?[0-9]+)?)(?P<suffix>\w*)\Z")
+_BASES = {"0x": 16, "0b": 2}
+_MOST_DIGITS = 128  # no 64-bit number has more
+
+
+class NumberError(Exception):
+    """A literal is no number that a kernel can use; the message says why."""
+
+
+def number(text: str) -> tuple[float, DType]:
+    """The value and the dtype of an integer or floating literal.
+
+    Digits may be separated by ``'``. A float beyond the range is infinite.
+
+    Raises:
+        NumberError: It is neither, or does not fit the widest integer.
+    """
+    if text[0] == "'":
+        return _character(text), INT8
+    plain = text.replace("'", "") if text[0] in "0123456789." else text
+    if match := _INTEGER.match(plain):
+        return _integer(match["digits"].lower(), match["suffix"].lower())
+    if (match := _FLOAT.match(plain)) and re.search(r"[.eE]|0[xX]", match["digits"]):
+        return _float(text, match["digits"].lower(), match["suffix"].lower())
+    raise NumberError(f"{text} is no number that a kernel can use; write an integer or a float")
+
+
+def _float(text: str, digits: str, suffix: str) -> tuple[float, DType]:
+    if suffix == "l":
+        raise NumberError(f"{text}: long double exists on no GPU; drop the suffix")
+    if suffix not in ("", "f"):
+        raise NumberError(f"{text} has the suffix {suffix!r}, which no float of a kernel has; use f or none")
+    try:
+        value = float.fromhex(digits) if digits.startswith("0x") else float(digits)
+    except OverflowError:
+        value = math.inf
+    except ValueError:
+        raise NumberError(f"{text} is no number that a kernel can use; write an integer or a float") from None
+    return value, FLOAT32 if suffix else FLOAT64
+
+
+def _integer(digits: str, suffix: str) -> tuple[int, DType]:
+    is_decimal = digits[0] != "0" or digits == "0"
+    candidates = [INT64, UINT64] if "l" in suffix else [INT32, UINT32, INT64, UINT64]
+    if "u" in suffix:
+        candidates = [each for each in candidates if each.kind == "u"]
+    elif is_decimal:
+        candidates = [*(each for each in candidates if each.kind == "i"), UINT64]  # the last as NVCC and GCC do
+    if len(digits) <= _MOST_DIGITS:
+        value = int(digits, 10 if is_decimal else _BASES.get(digits[:2], 8))
+        for dtype in candidates:
+            if fits(value, dtype):
+                return value, dtype
+    shown = digits if len(digits) <= _MOST_DIGITS else f"{digits[:16]}..., of {len(digits)} digits,"
+    raise NumberError(f"{shown} does not fit {candidates[-1]}; use a float or an unsigned suffix")
+
+
+_ESCAPES = {"n": 10, "t": 9, "r": 13, "v": 11, "f": 12, "a": 7, "b": 8, "\\": 92, "'": 39, '"': 34, "?": 63}
+
+
+def _character(text: str) -> int:
+    inner = text[1:-1]
+    value = -1
+    if len(inner) == 1:
+        value = ord(inner)
+    elif re.fullmatch(r"\\[0-7]{1,3}", inner):
+        value = int(inner[1:], 8)
+    elif re.fullmatch(r"\\x[0-9a-fA-F]{1,2}", inner):
+        value = int(f"0{inner[1:]}", 0)
+    elif len(inner) == 2 and inner[0] == "\\" and inner[1] in _ESCAPES:
+        value = _ESCAPES[inner[1]]
+    if not 0 <= value < 256:
+        raise NumberError(f"{text} is no character of C; write its number")
+    return value - 256 * (value > 127)
+
+
+# --- functions of floats
+
+_rlength = exponents.inverse(exponents.length)
+
+
+def _quotient(b: Builder, x: Node, y: Node) -> Node:
+    return exponents.remquo(b, x, y)[0]
+
+
+def _nearest(b: Builder, x: Node) -> Node:
+    return b.cast(b.op("rint", x), INT64)
+
+
+def _rounded(b: Builder, x: Node) -> Node:
+    return b.cast(lower.round_half_away(b, x), INT64)
+
+
+def _saturated(b: Builder, x: Node) -> Node:
+    """CUDA's ``saturate``: the number between 0 and 1; 0 of NaN."""
+    zero, one = b.const(0, x.dtype), b.const(1, x.dtype)
+    return lower.fmin(b, lower.fmax(b, x, zero), one)
+
+
+REAL_FUNCTIONS: dict[str, tuple[int, Callable[..., Node]]] = {
+    "fdim": (2, exponents.fdim), "remainder": (2, _quotient), "logb": (1, exponents.logb),
+    "ilogb": (1, exponents.ilogb), "lrint": (1, _nearest), "llrint": (1, _nearest), "lround": (1, _rounded),
+    "llround": (1, _rounded), "rhypot": (2, _rlength), "norm3d": (3, exponents.length),
+    "norm4d": (4, exponents.length), "rnorm3d": (3, _rlength), "rnorm4d": (4, _rlength),
+    "__saturate": (1, _saturated),
+}  # fmt: skip
+"""Functions of floats: how many, and the formula. A final ``f`` makes their operands float."""
+
+SCALINGS = frozenset({"ldexp", "scalbn", "scalbln"})
+"""Functions of a float and an integer exponent."""
+
+Parts = tuple[Node, Node]
+
+
+class Split(NamedTuple):
+    """A function whose second result goes behind a pointer."""
+
+    operands: int
+    """Of the floats that it takes."""
+    make: Callable[..., Parts]
+    second: np.dtype[np.int32] | None
+    """The dtype behind the pointer; None: that of the first result."""
+
+
+def _turns(b: Builder, x: Node) -> Parts:
+    return TABLE["sin"].lowering(b, x), TABLE["cos"].lowering(b, x)
+
+
+def _half_turns(b: Builder, x: Node) -> Parts:
+    return special_functions.lowered(b, "sinpi", x), special_functions.lowered(b, "cospi", x)
+
+
+SPLITS = {
+    "frexp": Split(1, exponents.frexp, INT32),
+    "modf": Split(1, exponents.modf, None),
+    "remquo": Split(2, exponents.remquo, INT32),
+}
+"""The functions whose result is one of the parts, the other one going behind the last argument."""
+
+PAIRS = {"sincos": _turns, "sincospi": _half_turns}
+"""The functions that give both parts behind pointers."""
+
+SPLIT_NAMES = frozenset({*REAL_FUNCTIONS, *SCALINGS, *SPLITS, *PAIRS})
+
+
+# --- calls
 
 FailAs = Callable[[str, type[Exception] | None], NoReturn]
 
@@ -46,18 +216,16 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     if (base := known_name(name, special_functions.FORMULAS)) is not None:
         (operand,) = real_operands(b, name, args, 1, name != base, fail)
         return special_functions.lowered(b, base, operand)
-    if (base := known_name(name, float_functions.FUNCTIONS)) is not None:
-        count, function = float_functions.FUNCTIONS[base]
+    if (base := known_name(name, REAL_FUNCTIONS)) is not None:
+        count, function = REAL_FUNCTIONS[base]
         return function(b, *real_operands(b, name, args, count, name != base, fail))
-    if (base := known_name(name, float_functions.SCALINGS)) is not None:
+    if (base := known_name(name, SCALINGS)) is not None:
         return _scaled(b, name, args, name != base, fail)
     if name in bit_functions.FUNCTIONS:
         check_arity(name, args, 1, fail)
         if args[0].dtype.kind not in bit_functions.TAKES[name]:
             fail(f"{name}() is not defined for {args[0].dtype}; cast the operand", KernelTypeError)
         return bit_functions.FUNCTIONS[name](b, args[0])
-    if name.startswith("xf_limit_"):
-        return _limit(b, name.removeprefix("xf_limit_"), args[0].dtype, fail)
     if name == "polar":
         return _polar(b, args, fail)
     if name in ("abs", "labs", "llabs", "conj", "real", "imag", "norm", "arg"):
@@ -71,7 +239,7 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     is_single = c_name.endswith("f") and c_name[:-1] in FLOAT_FUNCTIONS and c_name not in FLOAT_FUNCTIONS
     base = c_name[:-1] if is_single else c_name
     if base not in FLOAT_FUNCTIONS:
-        own = {*special_functions.FORMULAS, *float_functions.NAMES}
+        own = {*special_functions.FORMULAS, *SPLIT_NAMES}
         known = sorted({*FLOAT_FUNCTIONS, *_COMMON, *_PREDICATES, *_PLAIN, *own})
         fail(f"unknown function {name!r}{did_you_mean(name, known) or '; known are ' + ', '.join(known)}", None)
     named = FLOAT_FUNCTIONS[base]
@@ -119,7 +287,7 @@ _FLOAT_LIMITS = {
 """The members of ``numeric_limits`` of floats, by their names in `numpy.finfo`, or their values."""
 
 
-def _limit(b: Builder, name: str, dtype: DType, fail: FailAs) -> Node:
+def limit(b: Builder, name: str, dtype: DType, fail: FailAs) -> Node:
     """``numeric_limits<T>::max()`` and its like."""
     if is_float(dtype) and name in _FLOAT_LIMITS:
         found = _FLOAT_LIMITS[name]

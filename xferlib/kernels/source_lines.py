@@ -15,7 +15,7 @@ import numpy as np
 
 E = TypeVar("E", bound=Exception)
 
-_KERNELS = Path(__file__).parents[1]
+_KERNELS = Path(__file__).parent
 _SKIPPED = tuple(f"{each}{os.sep}" for each in (_KERNELS, Path(np.__file__).parent))
 _WIDTH = 160
 

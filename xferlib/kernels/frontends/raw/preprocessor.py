@@ -7,16 +7,12 @@ the GPU, leaves the lines of all its branches, and the macros that they define i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from xferlib.errors import KernelSyntaxError
-from xferlib.kernels.frontends.cpp.macros import Expansion, Macro, Macros, TooLongError, defined, replaced
-from xferlib.kernels.frontends.signature import COMMENT, CONTINUATION
+from xferlib.kernels.c_frontend.preprocess import condition_value
 
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)[ \t]*(.*)\Z", re.DOTALL)
-_LINE = re.compile(r"(?:\\[ \t]*\r?\n|[^\n])*(?:\n|\Z)")
-"""A line with those that continue it."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _DEFINED = re.compile(r"\bdefined\s*(?:\(\s*([A-Za-z_]\w*)\s*\)|([A-Za-z_]\w*))")
 _OPTION = re.compile(r"(?:-D\s*|--define-macro=)([A-Za-z_]\w*)(?:=(.*))?\Z", re.DOTALL)
@@ -76,27 +72,6 @@ def preprocessed(source: str, options: Sequence[str]) -> Preprocessed:
     """
     reader = _LineReader(options)
     return Preprocessed("\n".join(map(reader.line, source.split("\n"))), reader.is_decided)
-
-
-def decided(source: str, options: Sequence[str]) -> str:
-    """Give a text with blanks for its conditions, and for the lines that they leave out.
-
-    Raises:
-        KernelSyntaxError: A condition is a GPU's compiler's to decide.
-    """
-    if "#" not in source:
-        return source
-    plain = COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source)
-    reader, pieces = _LineReader(options), []
-    for line in _LINE.finditer(plain):
-        is_read = reader.is_read(CONTINUATION.sub(" ", line[0]).rstrip("\r\n"))
-        text = source[line.start() : line.end()]
-        pieces.append(text if is_read else re.sub(r"[^\n]", " ", text))
-        if not reader.is_decided:
-            raise KernelSyntaxError(
-                f"condition {line[0].strip()!r} is decided by the compiler of a GPU; write the branch that is meant"
-            )
-    return "".join(pieces)
 
 
 class _Condition:
@@ -216,77 +191,153 @@ class _LineReader:
 
     def _value(self, text: str) -> int | None:
         """The value of a condition; None where it is not known."""
-        from pycparser import c_parser
-
         asked = _DEFINED.sub(lambda found: _TRUTH[self._is_defined(found[1] or found[2])], text)
         constants = {name: Macro(value, None) for name, value in _COMPILERS.items() if value is not None}
         plain = self._replaced(asked, {**constants, **self._macros})
-        if plain is None:
-            return None
-        try:
-            tree = c_parser.CParser().parse(f"int x = {plain};")
-        except Exception:  # pycparser fails in several ways; the compiler will tell
-            return None
-        least = 0 if _UNSIGNED.search(plain) else -1 << 63
-        return _Evaluation(lambda name: 0 if self._is_defined(name) is False else None, least).value(tree.ext[0].init)
+        return None if plain is None else condition_value(plain, self._named)
+
+    def _named(self, name: str) -> int | None:
+        """The value of a name that is no macro."""
+        return 0 if name != "__unknown" and self._is_defined(name) is False else None
 
 
 _TRUTH = {True: " 1 ", False: " 0 ", None: " __unknown "}
-_BINARY: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
-    "/": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
-    "%": lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
-    "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b, "&": lambda a, b: a & b, "|": lambda a, b: a | b,
-    "^": lambda a, b: a ^ b, "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
-}  # fmt: skip
-_UNARY: dict[str, Callable[[int], int]] = {
-    "+": lambda a: a, "-": lambda a: -a, "!": lambda a: not a, "~": lambda a: ~a
-}  # fmt: skip
-_MOST_SHIFT = 62
-_UNSIGNED = re.compile(r"\b\d\w*[uU]")
 
 
-class _Evaluation:
-    """Gives the value of a parsed expression of integers; None where a part that matters is not known.
+# --- macros, in text
 
-    Args:
-        value_of: The value of a name that is no macro.
-        least: The least value; what is less would count as a large one, or not be held.
+_DEFINITION = re.compile(r"[ \t]*(?P<name>[A-Za-z_]\w*)(?:\((?P<parameters>[^()]*)\))?(?P<body>.*)\Z", re.DOTALL)
+_PASTED = re.compile(r"\s*##\s*")
+_WORD = re.compile(r"(#?)(#\s*)?\b([A-Za-z_]\w*)\b(?=(\s*##)?)")
+_OTHERS = "__VA_ARGS__"
+_USE = 300
+"""The work of one use of a macro, in characters."""
+MOST_REPLACING = 2_500_000
+"""Limit of the work on one text."""
+
+
+class TooLongError(Exception):
+    """Macros write out more than is read."""
+
+
+class Expansion:
+    """The work of replacing macros in one text: nested ones may double with each, in a few lines.
+
+    It is counted in characters looked at or written, about 1e7 of them a second.
     """
 
-    def __init__(self, value_of: Callable[[str], int | None], least: int) -> None:
-        self._value_of = value_of
-        self._least = least
+    def __init__(self, most: int = MOST_REPLACING) -> None:
+        self._left = most
 
-    def value(self, node: Any) -> int | None:
-        found = self._found(node)
-        return found if found is not None and self._least <= found < 1 << 63 else None
+    def spend(self, characters: int) -> None:
+        """Count some work.
 
-    def _found(self, node: Any) -> int | None:
-        kind = type(node).__name__
-        if kind == "Constant" and "int" in node.type:
-            digits = node.value.rstrip("uUlL")
-            return int(digits, 8) if re.fullmatch(r"0[0-7]+", digits) else int(digits, 0)
-        if kind == "ID":
-            return {"true": 1, "false": 0}.get(node.name, self._value_of(node.name))
-        if kind == "UnaryOp" and node.op in _UNARY:
-            value = self.value(node.expr)
-            return None if value is None else int(_UNARY[node.op](value))
-        if kind == "TernaryOp":
-            value = self.value(node.cond)
-            return None if value is None else self.value(node.iftrue if value else node.iffalse)
-        return self._binary(node) if kind == "BinaryOp" else None
+        Raises:
+            TooLongError: It is too much.
+        """
+        self._left -= characters
+        if self._left < 0:
+            raise TooLongError
 
-    def _binary(self, node: Any) -> int | None:
-        left, right = self.value(node.left), self.value(node.right)
-        if node.op in ("&&", "||"):
-            decides = node.op == "||"
-            if any(each is not None and bool(each) is decides for each in (left, right)):
-                return int(decides)
-            return None if left is None or right is None else int(not decides)
-        if left is None or right is None or node.op not in _BINARY:
-            return None
-        if (node.op in "/%" and not right) or (node.op in ("<<", ">>") and not 0 <= right <= _MOST_SHIFT):
-            return None
-        return int(_BINARY[node.op](left, right))
+
+class Macro(NamedTuple):
+    """The text of a macro, and its parameters; None for one without parentheses."""
+
+    body: str
+    params: tuple[str, ...] | None
+
+
+Macros = Mapping[str, Macro]
+
+
+def defined(text: str) -> tuple[str, Macro] | None:
+    """The name and the macro that stand behind ``#define``."""
+    match = _DEFINITION.match(text)
+    if match is None:
+        return None
+    if match["parameters"] is None:
+        return match["name"], Macro(match["body"].strip(), None)
+    named = [each.strip() for each in match["parameters"].split(",") if each.strip()]
+    return match["name"], Macro(match["body"].strip(), tuple(_OTHERS if each == "..." else each for each in named))
+
+
+def replaced(text: str, macros: Macros, work: Expansion | None = None, most: int = 1 << 16) -> str:
+    """A text with its macros replaced, and those in what they stand for; a macro that names itself stays there.
+
+    Args:
+        text, macros: They.
+        work: That of the text of which this one is a part; none counted so far if omitted.
+        most: Of the characters that are written.
+
+    Raises:
+        TooLongError: The work is too much.
+    """
+    work = work or Expansion()
+    pieces: list[str] = []
+    at = length = 0
+    while length < most and (found := _use(text, macros, at, work)) is not None:
+        name, start, end, written = found
+        others = {each: macro for each, macro in macros.items() if each != name}
+        pieces += [text[at:start], replaced(written, others, work, most - length)]
+        length += len(pieces[-1])
+        at = end
+    return "".join([*pieces, text[at:]])
+
+
+def _use(text: str, macros: Macros, at: int, work: Expansion) -> tuple[str, int, int, str] | None:
+    if not macros:
+        return None
+    work.spend(_USE + 10 * len(macros))
+    names = "|".join(map(re.escape, sorted(macros, key=len, reverse=True)))
+    for match in re.compile(rf"\b(?:{names})\b").finditer(text, at):
+        macro = macros[match[0]]
+        if macro.params is None:
+            work.spend(match.start() - at + len(macro.body))
+            return match[0], match.start(), match.end(), macro.body
+        found = _arguments(text, match.end())
+        work.spend((len(text) if found is None else found[0]) - match.end())
+        written = None if found is None else _written(macro.body, macro.params, found[1], macros, work)
+        work.spend(len(written or ""))
+        if found is not None and written is not None:  # without parentheses the name is no use of the macro
+            return match[0], match.start(), found[0], written
+    return None
+
+
+def _arguments(text: str, at: int) -> tuple[int, list[str]] | None:
+    """The end and the arguments of the parentheses that begin at ``at``, blanks aside."""
+    while at < len(text) and text[at].isspace():
+        at += 1
+    if text[at : at + 1] != "(":
+        return None
+    depth, start, found = 0, at + 1, []
+    for position in range(at, len(text)):
+        character = text[position]
+        depth += (character in "([{") - (character in ")]}")
+        if depth == 0 or (depth == 1 and character == ","):
+            found.append(text[start:position].strip())
+            start = position + 1
+        if depth == 0:
+            return position + 1, found
+    return None
+
+
+def _written(body: str, params: tuple[str, ...], given: list[str], macros: Macros, work: Expansion) -> str | None:
+    """The body with the arguments in the place of the parameters; None for another number of them."""
+    if params[-1:] == (_OTHERS,):
+        given = [*given[: len(params) - 1], ", ".join(given[len(params) - 1 :])]
+    elif not params and given == [""]:
+        given = []
+    if len(given) != len(params):
+        return None
+    values = dict(zip(params, given, strict=True))
+    return _PASTED.sub("", _WORD.sub(lambda word: _value(word, values, macros, work), body))
+
+
+def _value(word: re.Match[str], values: Mapping[str, str], macros: Macros, work: Expansion) -> str:
+    """The text of an argument: as it stands beside ``#`` and ``##``, else with its own macros replaced."""
+    if word[3] not in values:
+        return word[0]
+    text = values[word[3]]
+    if word[1] and not word[2]:
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return f"{word[1]}{word[2] or ''}{text if word[2] or word[4] else replaced(text, macros, work)}"

@@ -1,0 +1,1965 @@
+"""Statements and expressions of a snippet, translated into the nodes of a program.
+
+Passing the C text through to NVRTC would be shorter, and CuPy does it. But then the CPU engine could not run the
+kernel, and results would differ: NVRTC contracts ``a*b+c``, and leaves ``(int)NaN`` or ``x % 0`` undefined. Here the
+operations of the representation define every result, on every backend.
+
+Three things of C need care. C converts silently, by the integer promotions and the usual arithmetic conversions: each
+becomes an explicit cast. A branch becomes straight-line code: both sides are computed and one is selected, which is
+sound because no operation of the representation can fail; reading or writing an element at a computed index could, so
+it carries the branch's condition as its mask. ``&&``, ``||`` and ``?:`` guard their operands alike.
+
+A loop whose condition is known at translation is written out: its indices and branches are known then. Any other one
+becomes a loop of the program. A turn of it is translated once, as if each cell that the loop changes had a value of
+unknown origin, its leaf; what the turn leaves in those cells, and whether another one follows, are functions of the
+leaves. Which cells those are is guessed from the syntax and then checked: where a turn has changed another cell, it is
+translated again with that one among them. So nothing that a turn changes is missed, whatever way the write took.
+
+A short snippet may stand for millions of nodes through its loops and functions. `Work` counts what is translated, and
+ends it with an error; a loop that would be too long written out is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import numpy as np
+
+from xferlib.errors import KernelSyntaxError, KernelTypeError, did_you_mean
+from xferlib.kernels.c_frontend import functions, parse
+from xferlib.kernels.c_frontend.calls import Calls
+from xferlib.kernels.c_frontend.preprocess import SourceText
+from xferlib.kernels.c_frontend.scope import (
+    MOST_ELEMENTS,
+    NAMED,
+    UNTOUCHED,
+    VECTORS,
+    Array,
+    ArrayRow,
+    ArrayType,
+    ArrayValue,
+    Branch,
+    Cell,
+    ComplexParts,
+    Constant,
+    Contents,
+    Either,
+    Element,
+    Frame,
+    HeaderNumber,
+    InstanceName,
+    Jump,
+    Memory,
+    MemoryState,
+    NamedType,
+    OrderNeededError,
+    Overloads,
+    Own,
+    Pointer,
+    PointerType,
+    PointerVariable,
+    Raw,
+    ReadOnly,
+    RefusedError,
+    Scope,
+    ScopedNumbers,
+    ShapeOfCall,
+    Snapshot,
+    StructObject,
+    StructType,
+    StructValue,
+    Template,
+    Touched,
+    cells_of,
+    count_of,
+    is_variable,
+    leaves,
+    plain,
+)
+from xferlib.kernels.ir import loops
+from xferlib.kernels.ir.formulas import complex_division
+from xferlib.kernels.ir.formulas.lower_complex import (
+    complex_equal,
+    complex_multiply,
+    complex_not_equal,
+    each_part,
+    with_real,
+)
+from xferlib.kernels.ir.layout_facts import MOST_AXES, LayoutFact
+from xferlib.kernels.ir.nodes import (
+    BOOL,
+    COMPLEX64,
+    COMPLEX128,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    MOST_STEPS,
+    UINT32,
+    UINT64,
+    Builder,
+    DType,
+    Node,
+    Store,
+    is_complex,
+    is_float,
+    is_integer,
+    ordered,
+    part_dtype,
+)
+from xferlib.kernels.ir.types import C_TYPES, c_common, c_promoted, fits
+
+MOST_TURNS = 4096
+"""Limit of the turns that one loop is written out with."""
+MOST_WRITTEN_OUT = MOST_STEPS // 2
+"""Limit of the work for one loop that is written out."""
+_STEP = 3
+"""The work of translating an expression or a statement, beside the nodes that it makes."""
+TOO_LONG = "the loops and functions written out have more than"
+
+_ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+_COMPLEX = {
+    "+": each_part("add"), "-": each_part("sub"), "*": complex_multiply, "/": complex_division.divide,
+    "==": complex_equal, "!=": complex_not_equal,
+}  # fmt: skip
+_COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_BITS = {"&": "and", "|": "or", "^": "xor"}
+_ENUMERATED = (INT32, UINT32, INT64, UINT64)
+"""The types that an enumeration may have, the first one that holds its numbers."""
+_SHIFTS = {"<<": "shl", ">>": "shr"}
+_LISTS = {"shape": "extent", "strides": "stride"}
+_MODULES = ("math", "np", "numpy", "cp", "cupy", "torch")
+
+
+class TranslationTooLongError(Exception):
+    """More work than a snippet may take."""
+
+
+class UnrolledError(Exception):
+    """A loop is too long to be written out."""
+
+
+def _root() -> Scope:
+    found = Scope(is_users=False)
+    found.names.update({name: HeaderNumber(*each) for name, each in NAMED.items()})
+    found.names.update(C_TYPES)
+    found.names.update(VECTORS)
+    return found
+
+
+_ROOT = _root()
+
+
+class Translator:
+    """Builds the nodes of one program from snippets that share a preamble, for one binding of the generic types."""
+
+    def __init__(
+        self,
+        b: Builder,
+        preamble: parse.Preamble,
+        types: Mapping[str, DType],
+        ordered: frozenset[int] = frozenset(),
+    ) -> None:
+        self.b = b
+        self.memory = Memory(b, ordered, work=self.count)
+        self.zero_index = b.const(0, INT64)
+        self.number = b.index()
+        """The value of ``i``."""
+        self.globals = Scope(Scope(_ROOT, is_users=False))
+        assert self.globals.outer is not None
+        self.globals.outer.names.update(types)
+        self.frame = Frame(preamble.source, self.globals, Jump("return"))
+        self.calls: Calls = Calls(self)
+        self._too_long: set[int] = set()
+        """The loops that are not written out."""
+        self._end = Jump("return")
+        self._next = Jump("continue")
+        self._safely(lambda: self._define(preamble))
+        self._kernel = Scope(self.globals, is_users=False)
+        self.frame = Frame(preamble.source, self._kernel, self._end)
+
+    def count(self, more: int) -> None:
+        self.b.work += _STEP * more
+        if self.b.work > MOST_STEPS:
+            raise TranslationTooLongError
+
+    # --- entries
+    def declare_kernel(self, layouts: Mapping[str, tuple[Node, bool]]) -> None:
+        """Declare what a snippet knows of its call: ``i``, ``n``, and the sizes by name, with axes or without."""
+        names = self._kernel.names
+        cell = self.memory.cell("i", INT64)
+        self.memory.state.cells[cell] = Contents(self.number, self.memory.true)
+        names["i"], names["n"] = cell, Constant(self.b.size())
+        for name, (size, has_axes) in layouts.items():
+            names[name] = ShapeOfCall(name, size, has_axes)
+        self.frame.scope = self._params = Scope(self._kernel)
+
+    def bind(self, name: str, entity: Any) -> None:
+        """Declare a parameter or a value."""
+        self._params.names[name] = entity
+
+    def run(self, snippet: parse.Snippet) -> None:
+        """Translate statements whose variables live on, such as those before the others."""
+        self.frame.source = snippet.source
+        self.frame.scope = Scope(self.frame.scope)
+        self._safely(lambda: self.statements(snippet.statements))
+
+    def run_unless_returned(self, snippet: parse.Snippet) -> None:
+        """Translate statements that run where those before have not met ``return``; their variables end with them."""
+        self.frame.source = snippet.source
+
+        def run() -> None:
+            returned = self.memory.jumped()
+            if returned is None:
+                self._apart(snippet)
+            elif returned is not self.memory.true:
+                before = self.memory.enter(self.b.op("not", returned))
+                self._apart(snippet)
+                self._resume(returned, before)
+
+        self._safely(run)
+
+    def _apart(self, snippet: parse.Snippet) -> None:
+        with self._block():
+            self.statements(snippet.statements)
+        self.memory.end_jump(self._next)
+
+    def result(self, snippet: parse.Snippet, dtype: Any) -> Any:
+        """The value of a snippet that is one expression, as one of this type."""
+        self.frame.source = snippet.source
+        return self._safely(lambda: self.converted(snippet.statements[0].value, self.own_type(dtype)))
+
+    def type_named(self, name: str) -> Any:
+        """The type of a name as a user gives it, a dtype or a `StructType`; None if there is none."""
+        try:
+            text = parse.read_snippet(f"{name} x = 0", "dtype", self._preamble)
+            return self.named_type(text.statements[0].variables[0].type.base)
+        except (KernelSyntaxError, KernelTypeError):  # no name of a type
+            return None
+
+    def own_type(self, kind: Any) -> Any:
+        """This program's own type for one of another program with the same preamble."""
+        if not isinstance(kind, StructType) or kind.definition is None:
+            return kind
+        template = self.globals.names[kind.definition.name]
+        return self.instance(kind.definition, template, tuple(map(self.own_type, kind.args)))
+
+    def own_value(self, value: Any) -> Any:
+        """A value of another program's type as one of this program's."""
+        return self.own_type(value.dtype).of(iter(leaves(value))) if isinstance(value, StructValue) else value
+
+    def stores(self) -> list[Store]:
+        return self.memory.stores()
+
+    def _safely(self, make: Callable[[], Any]) -> Any:
+        try:
+            return make()
+        except RecursionError:
+            raise self.frame.source.error("is nested too deeply; use local variables for parts of it") from None
+        except TranslationTooLongError:
+            raise self.frame.source.error(
+                f"{TOO_LONG} {MOST_STEPS} steps; take fewer turns and calls, or use raw_module"
+            ) from None
+        except RefusedError as problem:
+            raise self.frame.source.error(str(problem), kind=problem.kind) from None
+
+    def error(self, node: Any, message: str, kind: type[Exception] | None = None) -> Exception:
+        """An error that points at ``node``."""
+        return self.frame.source.error(message, node.at, node.width, **({"kind": kind} if kind else {}))
+
+    def fail(self, node: Any, message: str, kind: type[Exception] | None = None) -> NoReturn:
+        raise self.error(node, message, kind)
+
+    # --- the preamble
+    def _define(self, preamble: parse.Preamble) -> None:
+        """Declare what a preamble defines."""
+        self._preamble = preamble
+        for each in preamble.definitions:
+            if isinstance(each, parse.FunctionTree):
+                self.calls.define(self.globals, each)
+            elif isinstance(each, parse.StructTree):
+                self._struct(each)
+            elif isinstance(each, parse.Alias):
+                self._refuse_another(each, self.globals.names.get(each.name))
+                self.globals.names[each.name] = NamedType(each, self.globals, preamble.source)
+        for each in preamble.definitions:
+            if isinstance(each, (parse.Enumeration, parse.Declaration)):
+                self._statement(each)
+        for name, each in self.globals.names.items():
+            if is_variable(each) and not isinstance(each, (ReadOnly, Constant)):
+                self.globals.names[name] = ReadOnly(each)
+
+    # --- types
+    def named_type(self, name: parse.TypeName) -> Any:
+        """The type of a name: a dtype, a `StructType`, an `ArrayType` or a `PointerType`."""
+        found = self._resolved(name)
+        if found is None:
+            self.fail(name, f"unknown type {str(name)!r}; use a C or NumPy type name")
+        return found
+
+    def _resolved(self, name: parse.TypeName) -> Any:
+        first, args = name.parts[0]
+        entity = self.frame.scope.find(first)
+        if first == "complex" and args is not None and not isinstance(entity, (Template, InstanceName)):
+            found: Any = None
+            if len(args) == 1:
+                found = {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}.get(self.argument_type(args[0]))
+        elif first in ("conditional", "is_same", "enable_if", "is_floating_point"):
+            return self._trait(name)
+        elif isinstance(entity, InstanceName):
+            found = entity.type if args is None else self._struct_type(name, entity.template, args)
+        elif isinstance(entity, Template):
+            found = self._struct_type(name, entity, args)
+        elif isinstance(entity, NamedType):
+            found = self._named(name, entity, args)
+        elif isinstance(entity, ScopedNumbers):
+            found = entity.dtype
+        elif args is None and isinstance(entity, (np.dtype, StructType, ArrayType, PointerType)):
+            found = entity
+        else:
+            return None
+        for member, inner in name.parts[1:]:
+            if found is None or inner is not None:
+                return None
+            found = self._member_type(found, member)
+        return found
+
+    def _named(self, name: parse.TypeName, entity: NamedType, args: tuple[Any, ...] | None) -> Any:
+        types = entity.alias.types
+        if len(types) != len(args or ()):
+            self.fail(name, f"{entity.alias.name} takes {len(types)} type(s); give C or NumPy type names")
+        given = [self.argument_type(each) for each in args or ()]
+        scope = Scope(entity.scope)
+        scope.names.update(zip(types, given, strict=True))
+        self.count(1)
+        with self.inside(scope, entity.source):
+            return self.declared_type(entity.alias.type)
+
+    def _member_type(self, owner: Any, name: str) -> Any:
+        """``T::value_type``, and the types that a struct names."""
+        if isinstance(owner, np.dtype):
+            if name == "value_type" and not is_complex(owner):
+                raise RefusedError(f"{owner} has no value_type; complex numbers have", KernelTypeError)
+            return part_dtype(owner) if name == "value_type" else None
+        if isinstance(owner, StructType) and owner.scope is not None:
+            found = owner.scope.names.get(name)
+            if isinstance(found, NamedType):
+                with self.inside(found.scope, found.source):
+                    return self.declared_type(found.alias.type)
+        return None
+
+    def argument_type(self, given: Any) -> Any:
+        """The type that an argument of a template is."""
+        if isinstance(given, parse.Name) and given.owner is None and given.args is None:
+            given = parse.DeclaredType(
+                parse.TypeName(((given.name, None),), at=given.at, width=given.width), at=given.at
+            )
+        if not isinstance(given, parse.DeclaredType):
+            self.fail(given, "this argument of a template is no type; give C or NumPy type names")
+        found = self._resolved(given.base)
+        if found is None:
+            self.fail(given.base, f"unknown type {str(given.base)!r}; give C or NumPy type names")
+        return self.declared_type(given)
+
+    def _trait(self, name: parse.TypeName) -> Any:
+        """``conditional<is_same<T, U>::value, V, W>::type``."""
+        first, args = name.parts[0]
+        if first == "conditional" and len(name.parts) == 2 and name.parts[1] == ("type", None) and len(args or ()) == 3:
+            assert args is not None
+            return self.argument_type(args[1] if self._is_true(args[0]) else args[2])
+        raise self.error(name, f"{name} is not supported; name the type")
+
+    def _is_true(self, given: Any) -> bool:
+        """The value of a condition of types."""
+        name = (
+            given.base
+            if isinstance(given, parse.DeclaredType)
+            else given.owner
+            if isinstance(given, parse.Name)
+            else None
+        )
+        parts = name.parts if name is not None else ()
+        if parts and parts[0][0] == "is_same" and parts[0][1] is not None and len(parts[0][1]) == 2:
+            one, other = map(self.argument_type, parts[0][1])
+            return bool(one == other)
+        if parts and parts[0][0] == "is_floating_point" and parts[0][1] is not None and len(parts[0][1]) == 1:
+            kind = self.argument_type(parts[0][1][0])
+            return isinstance(kind, np.dtype) and is_float(kind)
+        if isinstance(given, parse.DeclaredType):
+            self.fail(given, "this condition of types is not supported; name the type")
+        known = self.memory.constant(self.b.truth(self.value_of_number(given)))
+        if known is None:
+            self.fail(given, "this condition must be known at translation; name the type")
+        return bool(known)
+
+    def declared_type(self, declared: parse.DeclaredType) -> Any:
+        """The type of a declaration, apart from a reference."""
+        if declared.base.name == "auto":
+            self.fail(declared, "auto has no value here that says its type; name the type")
+        found = self.named_type(declared.base)
+        if declared.pointers > 1 or (declared.pointers and isinstance(found, (PointerType, ArrayType))):
+            self.fail(declared, "a pointer to a pointer or to an array is not supported; use an index")
+        if declared.pointers:
+            found = PointerType(found, declared.is_const)
+        if declared.extents:
+            if isinstance(found, PointerType):
+                self.fail(declared, "an array of pointers is not supported; use an array of indices")
+            extents = tuple(self.extent(declared, each) for each in declared.extents)
+            inner = found.extents if isinstance(found, ArrayType) else ()
+            found = ArrayType(found.element if inner else found, (*extents, *inner))
+        return found
+
+    def extent(self, node: Any, extent: Any) -> int:
+        known = None if extent is None else self.memory.constant(self.value_of_number(extent))
+        if known is None or np.asarray(known).dtype.kind not in "biu":
+            self.fail(
+                node if extent is None else extent,
+                "the length of an array must be known at translation; write a number",
+            )
+        return int(known)
+
+    def _struct_type(self, node: Any, template: Template, args: tuple[Any, ...] | None) -> StructType:
+        struct = template.struct
+        name = struct.name
+        if len(struct.types) != len(args or ()):
+            count = f"{len(struct.types)} type(s)" if struct.types else "no types"
+            self.fail(node, f"struct {name}: the template takes {count}; give C or NumPy type names")
+        given = tuple(self.argument_type(each) for each in args or ())
+        return self.instance(node, template, given)
+
+    def instance(self, node: Any, template: Template, given: tuple[Any, ...]) -> StructType:
+        """The type of a struct for these types of its template."""
+        found = template.made.get(given)
+        if found is not None:
+            return found
+        struct, name = template.struct, template.struct.name
+        if given:
+            name = f"{name}<{', '.join(map(str, given))}>"
+        self.count(1 + len(struct.members))
+        scope = Scope(template.scope)
+        scope.names.update(zip(struct.types, given, strict=True))
+        for each in struct.aliases:
+            if isinstance(each, parse.Alias):
+                scope.names[each.name] = NamedType(each, scope, struct.source)
+        with self.inside(scope, struct.source):
+            for each in struct.aliases:
+                if isinstance(each, parse.Enumeration):
+                    self._statement(each)
+                elif isinstance(each, parse.Variable):
+                    scope.names[each.name] = Constant(self.converted(each.value, self.declared_type(each.type)))
+            members: list[tuple[str, Any]] = []
+            for member in struct.members:
+                if self._resolved(member.type.base) is None:
+                    self.fail(
+                        member,
+                        f"struct {name}: unknown type {str(member.type.base)!r} of member {member.name!r}; use a C or "
+                        "NumPy type name",
+                    )
+                members.append((member.name, self.declared_type(member.type)))
+        count = sum(count_of(kind) for _, kind in members)
+        if count > MOST_ELEMENTS:
+            self.fail(struct, f"struct {name} has {count} numbers; at most {MOST_ELEMENTS} are possible")
+        found = StructType(name, tuple(members), given, struct, scope, count)
+        template.made[given] = found
+        for methods in struct.functions.values():
+            for method in methods:
+                self.calls.define(scope, method)
+        scope.names[struct.name] = InstanceName(found, template)  # within itself the name is that of the instance
+        return found
+
+    # --- frames and blocks
+    @contextmanager
+    def inside(self, scope: Scope, source: SourceText) -> Any:
+        """Look names up in another scope, and point errors into its source."""
+        frame = self.frame
+        outside = frame.scope, frame.source
+        frame.scope, frame.source = scope, source
+        yield
+        frame.scope, frame.source = outside
+
+    @contextmanager
+    def _block(self) -> Any:
+        """Open a block: the names declared inside end with it, and their contents."""
+        frame, memory = self.frame, self.memory
+        outside, mark = frame.scope, len(memory.created)
+        frame.scope = Scope(outside)
+        yield
+        frame.scope = outside
+        memory.forget(mark)
+
+    @contextmanager
+    def branch(self, condition: Node) -> Any:
+        """Translate under ``condition``; gives a list that gets the state at the end."""
+        before = self.memory.enter(condition)
+        found: list[MemoryState] = []
+        yield found
+        found.append(self.memory.leave(before))
+
+    def _resume(self, jumped: Node, before: Branch) -> None:
+        """End a branch that ran where nothing had ``jumped``, and merge its state."""
+        rest = self.memory.leave(before)
+        self.memory.merge(jumped, self.memory.state, rest)
+
+    # --- statements
+    def statements(self, statements: Sequence[Any]) -> None:
+        """Translate statements in order; after one that may have jumped, the rest runs where it has not."""
+        memory = self.memory
+        opened: list[tuple[Node, Branch]] = []
+        for statement in statements:
+            before = memory.jumped()
+            if before is memory.true:
+                break  # every path has jumped
+            self._statement(statement)
+            jumped = memory.jumped()
+            if jumped is not None and jumped is not before and jumped is not memory.true:
+                opened.append((jumped, memory.enter(self.b.op("not", jumped))))
+        for jumped, outside in reversed(opened):
+            self._resume(jumped, outside)
+
+    def _statement(self, node: Any) -> None:
+        self.count(1)
+        try:
+            _STATEMENTS[type(node)](self, node)
+        except RefusedError as problem:
+            raise self.error(node, str(problem), problem.kind) from None
+
+    def _evaluate(self, node: parse.Evaluate) -> None:
+        self._effect(node.expr)
+
+    def _effect(self, expr: Any) -> None:
+        """Translate an expression for what it changes."""
+        if isinstance(expr, parse.Comma):
+            for each in expr.exprs:
+                self._effect(each)
+        elif isinstance(expr, parse.CallExpression):
+            self.calls.call(expr, is_used=False)
+        elif (
+            isinstance(expr, (parse.Assignment,))
+            or (isinstance(expr, parse.Unary) and expr.op in ("++", "--", "p++", "p--"))
+            or (isinstance(expr, (parse.Conditional, parse.Binary)) and _may_change(expr))
+            or (isinstance(expr, parse.Unary) and self.calls.operator(expr.op) is not None)
+        ):
+            self.value(expr)
+        elif isinstance(expr, parse.Cast) and expr.type.base.name == "void" and not expr.type.pointers:
+            pass  # says that a variable is not used
+        else:
+            self.fail(expr, f"a statement without effect ({type(expr).__name__}); assign its value")
+
+    def _empty(self, node: parse.Empty) -> None:
+        pass
+
+    def _compound(self, node: parse.Compound) -> None:
+        with self._block():
+            self.statements(node.statements)
+
+    def _return(self, node: parse.Return) -> None:
+        frame = self.frame
+        if not frame.is_function:
+            if node.value is not None:
+                self.fail(node, "the snippet returns no value; assign it to an output")
+        elif frame.references is not None:
+            if node.value is None:
+                self.fail(node, "return needs a value")
+            found = self.pointer(node.value) if frame.is_pointer else self.place(node.value)
+            frame.references.append((self.memory.path, found))
+        elif frame.returns is not None:
+            if node.value is None:
+                self.fail(node, "return needs a value")
+            self.memory.store(frame.result, self.converted(node.value, frame.returns))
+        elif node.value is not None:
+            self._effect(node.value)
+        self.memory.jump(frame.end)
+
+    def _refuse_another(self, node: parse.Alias, earlier: Any) -> None:
+        """Refuse a second meaning of a type's name in one block."""
+        if isinstance(earlier, NamedType) and str(earlier.alias.type) != str(node.type):
+            self.fail(node, f"{node.name!r} means {earlier.alias.type} and {node.type}; choose another name")
+
+    def _alias(self, node: parse.Alias) -> None:
+        earlier = self.frame.scope.names.get(node.name)
+        if earlier is not None and not node.types and earlier != self.declared_type(node.type):
+            self.fail(node, f"{node.name!r} is declared already; choose another name")
+        if node.types:
+            self.frame.scope.names[node.name] = NamedType(node, self.frame.scope, self.frame.source)
+        else:
+            self.frame.scope.names[node.name] = self.declared_type(node.type)
+
+    def _struct(self, node: parse.StructTree) -> None:
+        if isinstance(self.frame.scope.names.get(node.name), Template):
+            self.fail(node, f"struct {node.name} is defined twice; choose another name")
+        self.calls.note_struct(node)
+        self.frame.scope.names[node.name] = Template(node, self.frame.scope)
+
+    def _enumeration(self, node: parse.Enumeration) -> None:
+        names = self.frame.scope.names
+        value = -1
+        values: dict[str, int] = {}
+        for name, expr in node.numbers:
+            value += 1
+            if expr is not None:
+                with self._numbers_of({each: self._enumerator(expr, number) for each, number in values.items()}):
+                    given = self.memory.constant(self.value_of_number(expr))
+                if given is None or given.dtype.kind not in "biu":
+                    self.fail(expr, "the number of an enumeration must be an integer that is known at translation")
+                value = int(given)
+            values[name] = value
+        dtype = INT32 if node.base is None else self.named_type(node.base)
+        if node.base is None:
+            dtype = next((each for each in _ENUMERATED if all(fits(one, each) for one in values.values())), INT32)
+        for name, value in values.items():
+            if not fits(value, dtype):
+                self.fail(node, f"{name} = {value} is out of range for {dtype}, the type of the enumeration")
+        numbers = {name: Constant(self.b.const(value, dtype)) for name, value in values.items()}
+        if node.is_scoped:
+            names[node.name] = ScopedNumbers(numbers, dtype)
+        else:
+            names.update(numbers)
+            names[node.name] = dtype
+
+    def _enumerator(self, node: Any, value: int) -> Constant:
+        """An earlier number of an enumeration, for the later ones."""
+        dtype = next((each for each in _ENUMERATED if fits(value, each)), INT64)
+        if not fits(value, dtype):
+            self.fail(node, f"{value} is out of range for an enumeration")
+        return Constant(self.b.const(value, dtype))
+
+    @contextmanager
+    def _numbers_of(self, numbers: dict[str, Any]) -> Any:
+        outside = self.frame.scope
+        self.frame.scope = Scope(outside)
+        self.frame.scope.names.update(numbers)
+        yield
+        self.frame.scope = outside
+
+    def _declaration(self, node: parse.Declaration) -> None:
+        for each in node.variables:
+            self.count(1)
+            try:
+                self._declare(each)
+            except RefusedError as problem:
+                raise self.error(each, str(problem), problem.kind) from None
+
+    def _declare(self, node: parse.Variable) -> None:
+        frame, name, kind = self.frame, node.name, node.type
+        if frame.scope.names.get(name) is not None and is_variable(frame.scope.names[name]):
+            self.fail(node, f"{name!r} is declared already; choose another name")
+        if node.is_static and frame.scope is not self.globals and not kind.is_const:
+            self.fail(
+                node, f"static variable {name!r} is not supported: it would live on between elements, which run in no "
+                "order; write 'static const' for a constant, or use an array",
+            )  # fmt: skip
+        if kind.is_reference:
+            found = self._reference(node)
+        elif kind.base.name == "auto":
+            found = self._auto(node)
+        else:
+            found = self._variable(node)
+        if node.is_static and frame.scope is not self.globals:
+            values = [self.memory.state.cells.get(cell) for cell in cells_of(found)]
+            if any(slot is not None and self.memory.constant(slot.value) is None for slot in values):
+                self.fail(
+                    node, f"static {name!r} keeps the value of its first run in C++, and elements run in no order; "
+                    "drop 'static'",
+                )  # fmt: skip
+        frame.scope.names[name] = found
+
+    def _variable(self, node: parse.Variable) -> Any:
+        name, declared = node.name, node.type
+        extents = declared.extents
+        if declared.pointers:
+            return self._pointer(node, self.declared_type(declared))
+        if extents and extents[0] is None:
+            if node.value is None:
+                self.fail(node, f"the length of {name!r} must be known at translation; write a number")
+            one = parse.DeclaredType(declared.base, extents=extents[1:], at=declared.at)
+            inner = self.declared_type(one)
+            each = inner.count if isinstance(inner, ArrayType) else 1
+            values: list[Any] | None = self.array_items(node.value, inner)
+            count = max(1, -(-len(values or ()) // each))
+            rest = inner.extents if isinstance(inner, ArrayType) else ()
+            element = inner.element if isinstance(inner, ArrayType) else inner
+            kind: Any = ArrayType(element, (count, *rest))
+        else:
+            kind = self.declared_type(declared)
+            if isinstance(kind, PointerType):
+                return self._pointer(node, kind)
+            values = (
+                self.array_items(node.value, kind) if isinstance(kind, ArrayType) and node.value is not None else None
+            )
+        if isinstance(kind, ArrayType):
+            return self._array(node, kind, values)
+        value = None
+        if node.value is not None:
+            value = self.converted(node.value, kind)
+        elif isinstance(kind, StructType) and self.calls.has_constructor(kind):
+            value = self.calls.made(node, kind, [])
+        found = self.memory.new(name, kind)
+        if value is not None:
+            self.memory.store(found, value, name)
+        return ReadOnly(found) if declared.is_const and value is not None else found
+
+    def _array(self, node: parse.Variable, kind: ArrayType, values: list[Any] | None) -> Any:
+        if not 0 < kind.count <= MOST_ELEMENTS or (values is not None and len(values) > kind.count):
+            self.fail(
+                node, f"{node.name!r} has {kind.count} element(s); at most {MOST_ELEMENTS}, and no fewer than values"
+            )
+        found = self.memory.new(node.name, kind)
+        if values is not None:
+            for number, each in enumerate(found.elements):
+                given = values[number] if number < len(values) else self.zero(node, kind.element)
+                self.memory.store(each, given, node.name)
+        elif isinstance(kind.element, StructType) and self.calls.has_constructor(kind.element):
+            for each in found.elements:
+                self.memory.store(each, self.calls.made(node, kind.element, []), node.name)
+        return ReadOnly(found) if node.type.is_const and values is not None else found
+
+    def array_items(self, value: Any, kind: Any) -> list[Any]:
+        """The values of an array's list, as values of its elements in C order; lists within it fill their rows."""
+        element = kind.element if isinstance(kind, ArrayType) else kind
+        if not isinstance(value, parse.Listed):
+            self.fail(value, "an array is given its elements in braces")
+        found: list[Any] = []
+        rest = kind.extents[1:] if isinstance(kind, ArrayType) else ()
+        self._fill(value, element, rest, found)
+        return found
+
+    def _fill(self, listed: parse.Listed, element: Any, extents: tuple[int, ...], found: list[Any]) -> None:
+        size = int(np.prod(extents, dtype=np.int64)) if extents else 1
+        for each in listed.items:
+            if isinstance(each, parse.Listed) and extents:
+                found += [self.zero(each, element)] * (-len(found) % size)
+                start = len(found)
+                self._fill(each, element, extents[1:], found)
+                if len(found) - start > size:
+                    self.fail(each, f"a row of {size} element(s) is given {len(found) - start} values")
+                found += [self.zero(each, element)] * (start + size - len(found))
+            else:
+                found.append(self.converted(each, element))
+            if len(found) > MOST_ELEMENTS:
+                self.fail(listed, f"at most {MOST_ELEMENTS} elements are possible")
+
+    def zero(self, node: Any, kind: Any) -> Any:
+        """The value of a type that is given none."""
+        if isinstance(kind, StructType):
+            return self.calls.made(node, kind, [])
+        if isinstance(kind, ArrayType):
+            return ArrayValue(kind, tuple(self.zero(node, kind.element) for _ in range(kind.count)))
+        return self.b.const(0, kind)
+
+    def _pointer(self, node: parse.Variable, kind: PointerType) -> Any:
+        """``T* p = &x[k]``."""
+        if node.value is None:
+            self.fail(node, f"{node.name!r} must point to numbers, and be given its place where it is declared")
+        value = self.pointer(self._only(node))
+        self.check_pointer(node, kind, value)
+        is_const = kind.is_const or value.is_const
+        return self.memory.pointer_variable(node.name, Pointer(value.base, value.index, value.dtype, is_const))
+
+    def _only(self, node: parse.Variable) -> Any:
+        """The one expression that a variable is given."""
+        value = node.value
+        if isinstance(value, (parse.Listed, parse.Arguments)):
+            if len(value.items) != 1:
+                self.fail(node, f"{node.name!r} is given {len(value.items)} values and takes one")
+            return value.items[0]
+        return value
+
+    def check_pointer(self, node: Any, kind: PointerType, value: Pointer) -> None:
+        if kind.element != value.dtype:
+            self.fail(node, f"a pointer to {kind.element} cannot lead to {value.dtype}; convert", KernelTypeError)
+        if value.is_const and not kind.is_const and isinstance(value.base, Array):
+            self.fail(node, "a pointer to a constant is declared const, and its target is read-only here")
+
+    def _reference(self, node: parse.Variable) -> Any:
+        """``T& r = x[k]``: another name for the object."""
+        if node.value is None:
+            self.fail(node, f"reference {node.name!r} must be given its variable where it is declared")
+        return self.bound_reference(node, node.type, self._only(node))
+
+    def bound_reference(self, node: Any, declared: parse.DeclaredType, expr: Any) -> Any:
+        """The object that a reference to an expression is."""
+        is_auto = declared.base.name == "auto"
+        kind = None if is_auto else self.declared_type(declared)
+        if self.is_place(expr):
+            place = self.place(expr)
+            given = self.type_at(place)
+            if kind is None or kind == given:
+                return ReadOnly(place) if declared.is_const else place
+            if not declared.is_const:
+                self.fail(node, f"a reference to {kind} cannot lead to {given}; convert", KernelTypeError)
+            value = self.memory.load(place)
+        else:
+            value = self.value(expr)
+        if not declared.is_const:
+            self.fail(node, f"reference {_shown_name(node)} leads to no variable; declare it const, or give it one")
+        if kind is not None:
+            value = self.cast_value(node, value, kind)
+        return ReadOnly(self.memory.temporary(value))
+
+    def _auto(self, node: parse.Variable) -> Any:
+        if node.value is None:
+            self.fail(node, f"auto {node.name!r} has no value that says its type; give it one")
+        expr = self._only(node)
+        if node.type.extents:
+            self.fail(node, "auto is no type of an array; name the type")
+        value = self.value(expr)
+        if isinstance(value, Pointer):
+            is_const = value.is_const or (bool(node.type.pointers) and node.type.is_const)
+            return self.memory.pointer_variable(node.name, Pointer(value.base, value.index, value.dtype, is_const))
+        if node.type.pointers:
+            self.fail(node, f"auto* {node.name!r} needs a pointer, and {value.dtype} is given")
+        found = self.memory.new(node.name, value.dtype)
+        self.memory.store(found, value, node.name)
+        return ReadOnly(found) if node.type.is_const else found
+
+    # --- branches and loops
+    def _if(self, node: parse.If) -> None:
+        if node.begin is not None:
+            with self._block():
+                self._statement(node.begin)
+                self._if(parse.If(node.condition, node.yes, node.no, at=node.at))
+            return
+        condition = self.b.truth(self.value_of_number(node.condition))
+        known = self.memory.constant(condition)
+        if known is not None:
+            taken = node.yes if known else node.no
+            if taken is not None:
+                with self._block():
+                    self._statement(taken)
+            return
+        with self.branch(condition) as yes, self._block():
+            self._statement(node.yes)
+        with self.branch(self.b.op("not", condition)) as no, self._block():
+            if node.no is not None:
+                self._statement(node.no)
+        self.memory.merge(condition, yes[0], no[0])
+
+    def _jump(self, node: parse.JumpStatement) -> None:
+        frame = self.frame
+        for stop, following in reversed(frame.loops):
+            if node.kind == "break":
+                self.memory.jump(stop)
+                return
+            if following is not None:
+                self.memory.jump(following)
+                return
+        if node.kind == "continue" and not frame.is_function:
+            self.memory.jump(self._next)  # in CuPy it goes on with the next element
+            return
+        self.fail(node, f"{node.kind} stands outside of a loop; return ends the snippet for an element")
+
+    def _switch(self, node: parse.Switch) -> None:
+        """Cases in order: each runs where its value was met, or the one before it has not ended with ``break``."""
+        memory, frame = self.memory, self.frame
+        stop = Jump("break")
+        outside = frame.loops
+        frame.loops = (*outside, (stop, None))
+        value = self.value_of_number(node.value)
+        if value.dtype.kind not in "biu":
+            self.fail(node.value, f"switch needs an integer, not {value.dtype}; cast it", KernelTypeError)
+        opened: list[tuple[Node, Branch]] = []
+        with self._block():
+            for condition, case in self._cases(node, value):
+                before = memory.jumped()
+                if before is memory.true:
+                    break
+                if condition is None or condition is memory.true:
+                    self.statements(case.statements)
+                elif memory.constant(condition) is not None and not memory.constant(condition):
+                    continue
+                else:
+                    with self.branch(condition) as yes:
+                        self.statements(case.statements)
+                    with self.branch(self.b.op("not", condition)) as no:
+                        pass
+                    memory.merge(condition, yes[0], no[0])
+                jumped = memory.jumped()
+                if jumped is not None and jumped is not before and jumped is not memory.true:
+                    opened.append((jumped, memory.enter(self.b.op("not", jumped))))
+            for jumped, branch in reversed(opened):
+                self._resume(jumped, branch)
+        memory.end_jump(stop)
+        frame.loops = outside
+
+    def _cases(self, node: parse.Switch, value: Node) -> list[tuple[Node | None, parse.SwitchCase]]:
+        """The cases of a ``switch``, each with its condition; None of a ``default`` at the end."""
+        value = self.b.cast(value, c_promoted(value.dtype))
+        is_met: dict[int, Node] = {}
+        labels: set[int] = set()
+        for each in node.cases:
+            if each.value is not None:
+                label = self.b.cast(self.value_of_number(each.value), value.dtype)
+                known = self.memory.constant(label)
+                if known is None:
+                    self.fail(each.value, "a case must be known at translation; use if")
+                if int(known) in labels:
+                    self.fail(each.value, f"case {int(known)} stands there twice; take one away")
+                labels.add(int(known))
+                is_met[id(each)] = self.b.op("eq", value, label)
+        active = none = self.b.const(False, BOOL)
+        for condition in is_met.values():
+            none = self.b.op("or", none, condition)
+        found: list[tuple[Node | None, parse.SwitchCase]] = []
+        for case in node.cases:
+            active = self.b.op("or", active, is_met.get(id(case), self.b.op("not", none)))
+            is_rest = case is node.cases[-1] and case.value is None
+            found.append((None if is_rest else active, case))
+        return found
+
+    def _loop(self, node: parse.Loop) -> None:
+        with self._block():
+            if node.begin is not None:
+                self._statement(node.begin)
+            self._turns(node)
+
+    def _turns(self, node: parse.Loop) -> None:
+        memory, frame = self.memory, self.frame
+        if self._is_endless(node) and not _leaves(node.body):
+            self.fail(node, "a loop without a condition, break or return has no end; add one")
+        outside = frame.loops
+        stop, following = Jump("break"), Jump("continue")
+        frame.loops = (*outside, (stop, following))
+        if (self._is_endless(node) and _leaves(node.body)) or id(node) in self._too_long:
+            self._run(node, stop, following)
+        else:
+            start, done = memory.snapshot(), len(memory.created)
+            scope = frame.scope
+            try:
+                self._written_out(node, stop, following)
+            except UnrolledError:
+                self._too_long.add(id(node))
+                memory.restore(start)
+                del memory.created[done:]
+                frame.scope, frame.loops = scope, (*outside, (stop, following))
+                self._run(node, stop, following)
+        memory.end_jump(stop)
+        frame.loops = outside
+
+    def _is_endless(self, node: parse.Loop) -> bool:
+        """Whether the condition of a loop is plainly true, or there is none."""
+        condition = node.condition
+        if isinstance(condition, parse.Literal):
+            return bool(self.value_of_number(condition).attr)
+        return condition is None or (isinstance(condition, parse.Name) and condition.name == "true")
+
+    def _written_out(self, node: parse.Loop, stop: Jump, following: Jump) -> None:
+        """Write the turns of a loop out; the rest of it runs from where its condition is not known."""
+        memory = self.memory
+        opened: list[tuple[Node, Branch]] = []
+        begun, turns = self.b.work, 0
+        expected = self._expected(node)
+        if expected is not None and expected > MOST_TURNS:
+            raise UnrolledError
+        goes: bool | None = True
+        while (not turns and node.is_late) or (goes := self._goes_on(node.condition)):
+            turns += 1
+            if turns > MOST_TURNS or self.b.work - begun > MOST_WRITTEN_OUT:
+                raise UnrolledError
+            before = memory.jumped()
+            with self._block():
+                self._statement(node.body)
+            memory.end_jump(following)
+            memory.fold()
+            jumped = memory.jumped()
+            goes = True
+            if jumped is memory.true:
+                break
+            if jumped is not None and jumped is not before:
+                opened.append((jumped, memory.enter(self.b.op("not", jumped))))
+            if node.after is not None:
+                self._effect(node.after)
+                memory.fold()
+            if turns == 1 and expected and (self.b.work - begun) * expected > MOST_WRITTEN_OUT:
+                raise UnrolledError
+        if goes is None:
+            self._run(node, stop, following, is_late=False)
+        for jumped, outside in reversed(opened):
+            self._resume(jumped, outside)
+
+    def _expected(self, node: parse.Loop) -> int | None:
+        """The turns of a loop that counts between constants; None where they are not plain to see."""
+        condition, after = node.condition, node.after
+        if not (isinstance(condition, parse.Binary) and condition.op in ("<", "<=", ">", ">=", "!=")):
+            return None
+        if not isinstance(condition.left, parse.Name):
+            return None
+        step = 0
+        if isinstance(after, parse.Unary) and after.op.strip("p") in ("++", "--"):
+            target, step = after.expr, 1 if "+" in after.op else -1
+        elif isinstance(after, parse.Assignment) and after.op in ("+=", "-="):
+            target = after.target
+            if not isinstance(after.value, parse.Literal):
+                return None
+            try:
+                step = int(functions.number(after.value.text)[0]) * (1 if after.op == "+=" else -1)
+            except functions.NumberError:
+                return None
+        else:
+            return None
+        if not isinstance(target, parse.Name) or target.name != condition.left.name or not step:
+            return None
+        before = self.memory.snapshot()
+        given = [self.value(each) for each in (condition.left, condition.right)]
+        self.memory.restore(before)
+        values = [self.memory.constant(each) if isinstance(each, Node) else None for each in given]
+        first, last = values
+        if first is None or last is None or first.dtype.kind not in "biu" or last.dtype.kind not in "biu":
+            return None
+        if any(_owner(each) == target.name for each in _targets(node.body)):
+            return None
+        return max(0, int((int(last) - int(first)) / step))
+
+    def _goes_on(self, condition: Any) -> bool | None:
+        """The value of a condition; None if it is not known, with memory as before."""
+        before = self.memory.snapshot() if _may_change(condition) else None
+        value = self.memory.constant(self.b.truth(self.value_of_number(condition)))
+        if value is None:
+            if before is not None:
+                self.memory.restore(before)
+            return None
+        return bool(value)
+
+    def _run(self, node: parse.Loop, stop: Jump, following: Jump, *, is_late: bool | None = None) -> None:
+        """Translate a loop that the program runs, from memory's present state on."""
+        is_late = node.is_late if is_late is None else is_late
+        before = self.b.made
+        start = self.memory.snapshot()
+        carried = self._changed_by_syntax(node)
+        while True:
+            self.count(8)
+            more = self._attempt(node, stop, following, carried, before, is_late=is_late)
+            if not more:
+                return
+            self.memory.restore(start)
+            carried += more
+
+    def _changed_by_syntax(self, node: parse.Loop) -> list[Cell]:
+        """The cells that a loop may change, as far as its syntax shows: a guess, which the translation checks."""
+        found: dict[Cell, None] = {}
+        parts = (node.condition, node.body, node.after)
+        has_calls = False
+        for each in parse.walk(*parts):
+            targets: list[Any] = []
+            if isinstance(each, parse.Assignment):
+                targets = [each.target]
+            elif isinstance(each, parse.Unary) and each.op in ("++", "--", "p++", "p--", "&"):
+                targets = [each.expr]
+            elif isinstance(each, parse.CallExpression):
+                has_calls = True
+                if isinstance(each.function, parse.Member):
+                    targets = [each.function.owner]
+                if self.calls.may_write(each):
+                    targets += each.args
+            for target in targets:
+                name = _owner(target)
+                entity = self.frame.scope.find(name) if name is not None else None
+                if isinstance(entity, PointerVariable):
+                    is_moved = isinstance(target, parse.Name) and not isinstance(each, parse.CallExpression)
+                    if is_moved and entity.cell is not None:
+                        found[entity.cell] = None
+                    elif not is_moved:
+                        found.update(dict.fromkeys(cells_of(entity.base)))
+                elif entity is not None and is_variable(entity) and not isinstance(entity, (ReadOnly, Constant)):
+                    found.update(dict.fromkeys(cells_of(entity)))
+        if has_calls and self.frame.this is not None:
+            found.update(dict.fromkeys(cells_of(self.frame.this)))
+        return list(found)
+
+    def _attempt(
+        self, node: parse.Loop, stop: Jump, following: Jump, carried: list[Cell], before: int, *, is_late: bool
+    ) -> list[Cell]:
+        """Translate one turn of a loop; returns further cells that it changes, with memory to be restored, or none."""
+        memory, b = self.memory, self.b
+        mark = memory.serial
+        returned = len(self.frame.references or ())
+        outside = memory.snapshot()
+        key = id(node), memory.serial, b.work
+        slots: list[tuple[Cell, Node, Node | None, Node, Node | None]] = []
+        memory.path, memory.state.jumps = None, {}
+        for number, cell in enumerate(carried):
+            slot = outside.state.cells.get(cell)
+            value = b.const(0, cell.dtype) if slot is None else slot.value
+            written: Node | None = None
+            if (cell.param is not None or cell in memory.outputs) and (slot is None or slot.written is not memory.true):
+                written = b.const(False, BOOL) if slot is None else slot.written
+            leaf = loops.leaf(b, (*key, number, "value"), value)
+            flag = None if written is None else loops.leaf(b, (*key, number, "written"), written)
+            slots.append((cell, value, written, leaf, flag))
+            memory.state.cells[cell] = Contents(leaf, flag or memory.true)
+        arrays = {each: loops.leaf(b, (*key, "memory", each), memory.true) for each in memory.ordered}
+        memory.touched = {array: Touched(leaf, ()) for array, leaf in arrays.items()}
+        entered = memory.state.copy()
+        again = self._rest(node, following, node.condition) if is_late else self._turn(node, following)
+        broken = memory.state.jumps.pop(stop, None)
+        if memory.constant(again):
+            self.fail(node, "a loop whose condition is always true, without break or return, has no end; add one")
+        if len(self.frame.references or ()) > returned:
+            self.fail(node, "a loop that ends with the data cannot return a reference or a pointer; return behind it")
+        more = self._changed(entered, outside, mark, carried)
+        if more:
+            return more
+        variables: list[tuple[Node, Node, Node]] = []
+        for cell, value, written, leaf, flag in slots:
+            slot = memory.state.cells[cell]
+            variables.append((value, leaf, slot.value))
+            if flag is not None and written is not None:
+                variables.append((written, flag, slot.written))
+        no = b.const(False, BOOL)
+        jumps = list(memory.state.jumps.items())
+        implied = {
+            cell: [
+                number for number, (_, condition) in enumerate(jumps)
+                if memory.always(b.op("or", b.op("not", condition), memory.state.cells[cell].written))
+            ]
+            for cell, _, _, _, flag in slots if flag is not None
+        }  # fmt: skip
+        """The jumps with which a cell is certainly written."""
+        whole: set[Cell] = set()
+        """The cells that are written whichever way an endless loop is left."""
+        if self._is_endless(node):
+            exits = b.const(False, BOOL) if broken is None else broken
+            for _, condition in jumps:
+                exits = b.op("or", exits, condition)
+            stays = b.op("not", exits)
+            whole.update(cell for cell in implied if memory.always(b.op("or", stays, memory.state.cells[cell].written)))
+        for number, (_, condition) in enumerate(jumps):
+            variables.append((no, loops.leaf(b, (*key, "jump", number), no), condition))
+        inside, memory.touched = memory.touched, dict(outside.touched)
+        effects, after = self._order(arrays, inside)
+        needed = set(map(id, ordered([*effects, again, *(value for _, _, value in variables)])))
+        leaves_of = [leaf for leaf in arrays.values() if id(leaf) in needed or not variables]
+        variables += [(memory.true, leaf, leaf) for leaf in leaves_of]
+        begins = memory.true if outside.path is None else outside.path
+        made, values = loops.make(b, begins, variables, again, before, effects, after)
+        self._touch(arrays, inside, made)
+        memory.path, memory.state = outside.path, outside.state
+        last = iter(values)
+        ended = [(cell, next(last), None if flag is None else next(last)) for cell, _, _, _, flag in slots]
+        is_endless = self._is_endless(node) and not any(
+            isinstance(each, parse.JumpStatement) and each.kind == "break" for each in parse.walk(node.body)
+        )
+        left = [memory.true if is_endless and len(jumps) == 1 else next(last) for _ in jumps]
+        for (jump, _), condition in zip(jumps, left, strict=True):
+            earlier = memory.state.jumps.get(jump)
+            memory.state.jumps[jump] = condition if earlier is None else b.op("or", condition, earlier)
+        for cell, value, flag in ended:
+            written = memory.true if flag is None or cell in whole else flag
+            for number in implied.get(cell, ()):
+                if written is not memory.true:
+                    written = memory.true if left[number] is memory.true else b.op("or", left[number], written)
+            memory.state.cells.pop(cell, None)
+            memory.state.cells[cell] = Contents(value, written)
+        return []
+
+    def _changed(self, entered: MemoryState, outside: Snapshot, mark: int, carried: list[Cell]) -> list[Cell]:
+        """The cells from before the loop that a turn has changed and that are not among ``carried``."""
+        known = set(carried)
+        found: list[Cell] = []
+        for key, slot in self.memory.state.cells.items():
+            if entered.cells.get(key) is slot or key in known:
+                continue
+            if isinstance(key, Element):
+                raise OrderNeededError(key.param)
+            if key.serial <= mark:
+                found.append(key)
+        return found
+
+    def _order(self, arrays: dict[int, Node], inside: dict[int, Touched]) -> tuple[list[Node], list[Node]]:
+        """The last updates of a turn, and the nodes before the loop that must come before it."""
+        effects: list[Node] = []
+        after: list[Node] = []
+        for array, (last, reads) in inside.items():
+            is_written = last is not None and last is not arrays[array]
+            earlier, earlier_reads = self.memory.touched.get(array, UNTOUCHED)
+            if last is not None and is_written:
+                effects.append(last)
+                after += earlier_reads
+            if earlier is not None and (is_written or reads):
+                after.append(earlier)
+        return effects, after
+
+    def _touch(self, arrays: dict[int, Node], inside: dict[int, Touched], made: Node) -> None:
+        """Note that a loop has touched ordered arrays."""
+        touched = self.memory.touched
+        for array, (last, reads) in inside.items():
+            earlier = touched.get(array, UNTOUCHED)
+            if last is not arrays[array]:
+                touched[array] = Touched(made, ())
+            elif reads:
+                touched[array] = Touched(earlier.update, (*earlier.reads, made))
+
+    def _turn(self, node: parse.Loop, following: Jump) -> Node:
+        b = self.b
+        goes = b.const(True, BOOL) if node.condition is None else b.truth(self.value_of_number(node.condition))
+        with self.branch(goes) as yes:
+            again = self._rest(node, following, None)
+        with self.branch(b.op("not", goes)) as no:
+            pass
+        self.memory.merge(goes, yes[0], no[0])
+        return b.op("and", goes, again)
+
+    def _rest(self, node: parse.Loop, following: Jump, condition: Any) -> Node:
+        """The body and what follows it; returns whether another turn follows."""
+        b, memory = self.b, self.memory
+        with self._block():
+            self._statement(node.body)
+        memory.end_jump(following)
+        stopped = memory.jumped()
+        stays = b.const(True, BOOL) if stopped is None else b.op("not", stopped)
+        with self.branch(stays) as rest:
+            if node.after is not None:
+                self._effect(node.after)
+            again = b.const(True, BOOL) if condition is None else b.truth(self.value_of_number(condition))
+        with self.branch(b.op("not", stays)) as skipped:
+            pass
+        memory.merge(stays, rest[0], skipped[0])
+        return b.op("and", stays, again)
+
+    # --- expressions
+    def value(self, node: Any) -> Any:
+        """The value of an expression: a number, a struct or a pointer."""
+        self.count(1)
+        try:
+            return _EXPRESSIONS[type(node)](self, node)
+        except RefusedError as problem:
+            raise self.error(node, str(problem), problem.kind) from None
+        except KeyError:
+            if type(node) in _EXPRESSIONS:
+                raise
+            self.fail(node, f"{type(node).__name__} has no value here; use it where a variable is declared")
+
+    def value_of_number(self, node: Any) -> Node:
+        """The value of an expression that is a number."""
+        return self.number_of(node, self.value(node))
+
+    def number_of(self, node: Any, value: Any) -> Node:
+        if isinstance(value, Node):
+            return value
+        if isinstance(value, StructValue):
+            self.fail(node, f"a {value.dtype} is no number; take a member of it", KernelTypeError)
+        if isinstance(node, parse.Unary) and node.op == "&":
+            self.fail(node, "an address is no number; pass it to a function, or declare a pointer by it")
+        name = _shown(node)
+        raise self.error(node, f"{name!r} is an array; index it, for instance {name}[i]")
+
+    def converted(self, node: Any, kind: Any) -> Any:
+        """The value of an initializer or an expression, as one of this type."""
+        if isinstance(node, (parse.Listed, parse.Arguments)):
+            return self.made_of(node, kind, node.items)
+        value = self.value(node)
+        return self.cast_value(node, value, kind)
+
+    def cast_value(self, node: Any, value: Any, kind: Any) -> Any:
+        """A value converted to a type."""
+        if isinstance(kind, StructType):
+            if isinstance(value, StructValue) and value.dtype is kind:
+                return value
+            return self.calls.made(node, kind, [value], is_implicit=True)
+        if isinstance(kind, PointerType):
+            if not isinstance(value, Pointer):
+                self.fail(node, "this is no pointer; write &x, &x[k] or an array")
+            self.check_pointer(node, kind, value)
+            return value
+        if isinstance(kind, ArrayType):
+            self.fail(node, "an array is given its elements in braces")
+        return self.b.cast(self.number_of(node, value), kind)
+
+    def made_of(self, node: Any, kind: Any, items: Sequence[Any]) -> Any:
+        """``T(a, b)``, ``T{a, b}`` and their like."""
+        if isinstance(kind, StructType):
+            return self.calls.made(node, kind, list(items))
+        if isinstance(kind, ArrayType):
+            values = self.array_items(parse.Listed(tuple(items), at=node.at), kind)
+            if len(values) > kind.count:
+                self.fail(node, f"an array of {kind.count} element(s) is given {len(values)} values")
+            values += [self.zero(node, kind.element)] * (kind.count - len(values))
+            return ArrayValue(kind, tuple(values))
+        if isinstance(kind, PointerType):
+            if len(items) != 1:
+                self.fail(node, "a pointer needs one place")
+            return self.converted(items[0], kind)
+        if not items:
+            return self.b.const(0, kind)
+        if len(items) == 1:
+            return self.converted(items[0], kind)
+        if len(items) != 2 or not is_complex(kind):
+            self.fail(node, f"{kind} is made of one value, and {len(items)} are given")
+        part = part_dtype(kind)
+        return self.b.complex(*(self.b.cast(self.value_of_number(each), part) for each in items))
+
+    def _number(self, node: parse.Literal) -> Node:
+        try:
+            value, dtype = functions.number(node.text)
+        except functions.NumberError as problem:
+            self.fail(node, str(problem))
+        return self.b.const(value, dtype)
+
+    def _text(self, node: parse.Text) -> Node:
+        self.fail(node, f"{node.text} is no number that a kernel can use; write an integer or a float")
+
+    def entity(self, node: parse.Name) -> Any:
+        """The meaning of a name."""
+        scope = self.frame.scope
+        if node.owner is not None:
+            return self.owned(node)
+        found = scope.find(node.name)
+        if found is None:
+            known = scope.known()
+            given = ", ".join(known) or "no names"
+            self.fail(node, f"{node.name!r} is not declared{did_you_mean(node.name, known)}; known here are {given}")
+        if isinstance(found, HeaderNumber):
+            return Constant(self.b.const(*found))
+        return found
+
+    def owned(self, node: parse.Name) -> Any:
+        """``E::A``, and ``numeric_limits<T>::max``."""
+        owner = node.owner
+        assert owner is not None
+        if owner.parts[0][0] != "numeric_limits":
+            entity = self.frame.scope.find(owner.parts[0][0])
+            if isinstance(entity, ScopedNumbers) and node.name in entity.numbers:
+                return entity.numbers[node.name]
+            kind = self._resolved(owner)
+            found = kind.scope.find(node.name) if isinstance(kind, StructType) and kind.scope is not None else None
+            if found is not None:
+                return found
+            if owner.parts[0][1] is None and isinstance(entity, np.dtype) and len(owner.parts) == 1:
+                numbers = self.frame.scope.find(node.name)  # an enumeration's own name before its number
+                if isinstance(numbers, Constant):
+                    return numbers
+        raise self.error(node, f"{owner}::{node.name} is not known here")
+
+    def _name(self, node: parse.Name) -> Any:
+        found = self.entity(node)
+        if isinstance(found, ShapeOfCall):
+            self.fail(node, f"{node.name} is no number; use {node.name}.size()")
+        if not is_variable(found):
+            what = "a function" if isinstance(found, Overloads) else "a type"
+            self.fail(node, f"{node.name!r} is {what}, and has no value")
+        return self.memory.load(found)
+
+    def this(self, node: parse.This) -> Any:
+        if self.frame.this is None:
+            self.fail(node, "'this' stands outside of a struct's functions")
+        return self.memory.address(self.frame.this)
+
+    def _cast(self, node: parse.Cast) -> Any:
+        kind = node.type
+        if kind.base.name == "void":
+            if kind.pointers:
+                return self.pointer(node.expr)
+            self.fail(node, "void has no value")
+        if kind.is_reference:
+            return self.memory.load(self.place(node))
+        if not kind.pointers:
+            return self.cast_value(node.expr, self.value(node.expr), self.declared_type(kind))
+        found: PointerType = self.declared_type(kind)
+        value = self.pointer(node.expr)
+        dtype, given = found.element, value.dtype
+        is_const = value.is_const or found.is_const
+        if dtype == given:
+            return Pointer(value.base, value.index, value.dtype, value.is_const)
+        if isinstance(given, np.dtype) and isinstance(dtype, np.dtype):
+            if is_complex(given) and dtype == part_dtype(given):
+                return self.memory.parts(value)
+            if isinstance(value.base, ComplexParts) and dtype == value.base.base.dtype and value.index is not None:
+                half = self.b.op("shr", value.index, self.b.const(1, INT64))
+                return self.memory.moved(value.base.base, half)
+            is_plain = dtype.kind in "iuf" and given.kind in "iuf" and dtype.itemsize == given.itemsize
+            if is_plain and not isinstance(value.base, ComplexParts):
+                return Pointer(value.base, value.index, dtype, is_const)
+        raise self.error(node, f"a pointer to {given} cannot become one to {dtype}; convert the value", KernelTypeError)
+
+    def _construct(self, node: parse.Construct) -> Any:
+        return self.made_of(node, self.named_type(node.type), node.args)
+
+    def _unary(self, node: parse.Unary) -> Any:
+        op = node.op
+        if op in ("++", "--", "p++", "p--"):
+            count = self.b.const(1, INT32)
+            _, before, after = self._updated(
+                node.expr, lambda value: self._moved(node, op.lstrip("p")[0], value, count)
+            )
+            return before if op.startswith("p") else after
+        if op == "&":
+            return self._address(node.expr)
+        if self.calls.operator(op) is not None:
+            argument = self.calls.argument(node.expr)
+            if (found := self.calls.overloaded(node, op, [argument])) is not None:
+                return self._outcome(found)
+            if op == "*":
+                return self.memory.load(
+                    self.memory.element(self.as_pointer(node.expr, argument.value), self.zero_index)
+                )
+            return self._signed(node, op, self.number_of(node.expr, argument.value))
+        if op == "*":
+            return self.memory.load(self.place(node))
+        return self._signed(node, op, self.value_of_number(node.expr))
+
+    def _address(self, node: Any) -> Pointer:
+        """``&x``; of an element it is a pointer that may move along the array."""
+        if isinstance(node, parse.Index) and not self._is_layout(node.array):
+            array, index = self._indexed(node)
+            if isinstance(plain(array), (Raw, Pointer, PointerVariable)) or (
+                isinstance(plain(array), (Array, ArrayRow)) and len(array.dtype.extents) == 1
+            ):
+                pointer = array if isinstance(array, Pointer) else self.memory.load(array)
+                return self.memory.moved(pointer, index, _shown(node))
+            if isinstance(plain(array), (Array, ArrayRow)):
+                self.fail(node, "a pointer to a row of an array is not supported; write the address of an element")
+        if isinstance(node, parse.Unary) and node.op == "*" and not isinstance(node.expr, parse.This):
+            return self.pointer(node.expr)
+        place = self.place(node)
+        if isinstance(plain(place), (Array, ArrayRow, Raw, Own)):
+            self.fail(node, f"{_shown(node)!r} is an array, which is a pointer already")
+        return self.memory.address(place)
+
+    def _outcome(self, found: tuple[Any, bool]) -> Any:
+        """The value of what a call gave."""
+        return self.memory.load(found[0]) if found[1] else found[0]
+
+    def _signed(self, node: Any, op: str, value: Node) -> Node:
+        if op == "!":
+            return self.b.op("not", self.b.truth(value))
+        value = self.b.cast(value, c_promoted(value.dtype))
+        if op == "+":
+            return value
+        if op == "~":
+            if value.dtype.kind not in "iu":
+                self.fail(node, f"~ needs an integer, not {value.dtype}", KernelTypeError)
+            return self.b.op("not", value)
+        return each_part("neg")(self.b, value) if is_complex(value.dtype) else self.b.op("neg", value)
+
+    def _binary(self, node: parse.Binary) -> Any:
+        chain = []
+        while isinstance(node, parse.Binary) and node.op not in ("&&", "||"):
+            chain.append(node)
+            node = node.left
+        left: Any = self._either_side(node) if isinstance(node, parse.Binary) else None
+        for each in reversed(chain):
+            self.count(1)
+            try:
+                left = self._of_two(each, each.left if left is None else left, each.right)
+            except RefusedError as problem:
+                raise self.error(each, str(problem), problem.kind) from None
+        return left
+
+    def _of_two(self, node: parse.Binary, left: Any, right: Any) -> Any:
+        """The value of an operator of two expressions, the left one of which may be a value."""
+        if self.calls.operator(node.op) is not None:
+            args = [self.calls.argument(each) for each in (left, right)]
+            found = self.calls.overloaded(node, node.op, args)
+            if found is not None:
+                return self._outcome(found)
+            x, y = (each.value for each in args)
+        else:
+            x = self.value(left) if isinstance(left, parse.Tree) else left
+            y = self.value(right)
+        if isinstance(x, Pointer) or isinstance(y, Pointer):
+            return self._on_pointers(node, node.op, x, y)
+        return self._arithmetic(node, node.op, self.number_of(node.left, x), self.number_of(node.right, y))
+
+    def _either_side(self, node: parse.Binary) -> Node:
+        """``&&`` and ``||``."""
+        left = self.b.truth(self.value_of_number(node.left))
+        known = self.memory.constant(left)
+        if known is not None and bool(known) == (node.op == "||"):
+            return self.b.const(bool(known), BOOL)
+        taken = left if node.op == "&&" else self.b.op("not", left)
+        if known is not None:
+            return self.b.truth(self.value_of_number(node.right))
+        if not _may_change(node.right):
+            with self.memory.guard(taken):
+                right = self.b.truth(self.value_of_number(node.right))
+        else:
+            with self.branch(taken) as ran:
+                right = self.b.truth(self.value_of_number(node.right))
+            self._merge(taken, ran[0])
+        return self.b.op("and" if node.op == "&&" else "or", left, right)
+
+    def _merge(self, condition: Node, yes: MemoryState, no: MemoryState | None = None) -> None:
+        """Set the state after operands that ran under ``condition`` and, if there is one, its opposite."""
+        self.memory.merge(condition, yes, self.memory.state if no is None else no)
+
+    def _moved(self, node: Any, op: str, value: Any, count: Any) -> Any:
+        """A variable's value after ``++`` or ``+=``."""
+        if isinstance(value, Pointer):
+            return self._on_pointers(node, op, value, count)
+        target = getattr(node, "target", getattr(node, "expr", node))
+        return self._arithmetic(node, op, self.number_of(target, value), self.number_of(node, count))
+
+    def _on_pointers(self, node: Any, op: str, left: Any, right: Any) -> Any:
+        if isinstance(left, Pointer) and isinstance(right, Pointer):
+            if left.base is not right.base or op not in ("-", *_COMPARE):
+                self.fail(node, f"{op} of pointers needs two into one array; compare indices")
+            zero = self.b.const(0, INT64)
+            x, y = (zero if each.index is None else each.index for each in (left, right))
+            return self.b.op("sub" if op == "-" else _COMPARE[op], x, y)
+        if op not in "+-" or (op == "-" and isinstance(right, Pointer)):
+            self.fail(node, f"{op} of a pointer and a number is not defined")
+        pointer, count = (left, right) if isinstance(left, Pointer) else (right, left)
+        number = self.number_of(node, count)
+        if number.dtype.kind not in "biu":
+            self.fail(node, f"the index is {number.dtype}; cast it to an integer", KernelTypeError)
+        number = self.b.cast(number, INT64)
+        return self.memory.moved(pointer, number if op == "+" else self.b.op("neg", number), _shown(node))
+
+    def _arithmetic(self, node: Any, op: str, left: Node, right: Node) -> Node:
+        b = self.b
+        if op in _SHIFTS:
+            return self._shift(node, op, left, right)
+        common = c_common(left.dtype, right.dtype)
+        if op in _ARITHMETIC and is_complex(left.dtype) != is_complex(right.dtype):
+            part = part_dtype(common)
+            x, y = (b.cast(each, common if is_complex(each.dtype) else part) for each in (left, right))
+            if (found := with_real(b, _ARITHMETIC[op], x, y)) is not None:
+                return found
+        x, y = b.cast(left, common), b.cast(right, common)
+        if is_complex(common):
+            if op not in _COMPLEX:
+                self.fail(node, f"{op} is not defined for {common}", KernelTypeError)
+            return _COMPLEX[op](b, x, y)
+        if op in _COMPARE:
+            return b.op(_COMPARE[op], x, y)
+        if op in _BITS or op == "%":
+            if is_float(common):
+                remedy = "use fmod" if op == "%" else "cast to an integer"
+                self.fail(node, f"{op} is not defined for {left.dtype} and {right.dtype}; {remedy}", KernelTypeError)
+            return b.op("imod" if op == "%" else _BITS[op], x, y)
+        if op == "/" and not is_float(common):
+            return b.op("idiv", x, y)
+        if op not in _ARITHMETIC:
+            self.fail(node, f"operator {op} is not supported in a snippet")
+        return b.op(_ARITHMETIC[op], x, y)
+
+    def _shift(self, node: Any, op: str, left: Node, right: Node) -> Node:
+        if left.dtype.kind not in "biu" or right.dtype.kind not in "biu":
+            problem = f"{op} is not defined for {left.dtype} and {right.dtype}; cast to integers"
+            self.fail(node, problem, KernelTypeError)
+        value = self.b.cast(left, c_promoted(left.dtype))
+        count = self.b.cast(right, INT64)
+        if value.dtype.itemsize < 8:  # a count beyond the narrow type must stay beyond it
+            width = self.b.const(8 * value.dtype.itemsize, INT64)
+            is_inside = self.b.op("and", self.b.op("ge", count, self.zero_index), self.b.op("lt", count, width))
+            count = self.b.select(is_inside, count, width)
+        return self.b.op(_SHIFTS[op], value, self.b.cast(count, value.dtype))
+
+    def _conditional(self, node: parse.Conditional) -> Any:
+        condition = self.b.truth(self.value_of_number(node.condition))
+        if not _may_change(node.yes) and not _may_change(node.no):
+            with self.memory.guard(condition):
+                yes = self.value(node.yes)
+            with self.memory.guard(self.b.op("not", condition)):
+                no = self.value(node.no)
+        else:
+            with self.branch(condition) as ran:
+                yes = self.value(node.yes)
+            with self.branch(self.b.op("not", condition)) as ran_else:
+                no = self.value(node.no)
+            self.memory.merge(condition, ran[0], ran_else[0])
+        if isinstance(yes, StructValue) or isinstance(no, StructValue):
+            if yes.dtype is not no.dtype:
+                self.fail(
+                    node, f"?: chooses between a {yes.dtype} and a {no.dtype}; make them one type", KernelTypeError
+                )
+            return self.memory.select(condition, yes, no)
+        if isinstance(yes, Pointer) or isinstance(no, Pointer):
+            return self.memory.select(condition, yes, no)
+        dtype = yes.dtype if yes.dtype == no.dtype else c_common(yes.dtype, no.dtype)
+        return self.b.select(condition, self.b.cast(yes, dtype), self.b.cast(no, dtype))
+
+    def _comma(self, node: parse.Comma) -> Any:
+        """All are evaluated, and the last one is the value."""
+        for each in node.exprs[:-1]:
+            self._effect(each)
+        return self.value(node.exprs[-1])
+
+    def _assignment(self, node: parse.Assignment) -> Any:
+        return self._assign(node)[1]
+
+    def _assign(self, node: parse.Assignment) -> tuple[Any, Any]:
+        """Translate an assignment; the object that has changed, or None, and its value."""
+        if node.op == "=":
+            if isinstance(node.value, parse.Listed):
+                place = self.place(node.target)
+                return self._assigned(node, place, self.converted(node.value, self.type_at(place)))
+            value = self.value(node.value)
+            return self._assigned(node, self.place(node.target), value)
+        op = node.op[:-1]
+        if self.calls.operator(node.op) is not None:
+            args = [self.calls.argument(each) for each in (node.target, node.value)]
+            if (found := self.calls.overloaded(node, node.op, args)) is not None:
+                return (found[0] if found[1] else args[0].place), self._outcome(found)
+            value, place = args[1].value, args[0].place
+        else:
+            value, place = self.value(node.value), None
+        place, _, after = self._updated(node.target, lambda before: self._moved(node, op, before, value), place)
+        return place, after
+
+    def _assigned(self, node: parse.Assignment, place: Any, value: Any) -> tuple[Any, Any]:
+        target = node.target
+        if isinstance(value, Pointer) and not isinstance(plain(place), (PointerVariable, Array, Raw, Own)):
+            self.number_of(node.value, value)  # says what is wrong
+        if isinstance(plain(place), StructObject) and isinstance(value, Node):
+            kind = self.type_at(place)
+            if self.calls.has_constructor(kind):
+                value = self.calls.made(node, kind, [value], is_implicit=True)
+        try:
+            return place, self.memory.store(place, value, _shown(target))
+        except RefusedError as problem:
+            raise self.error(target, str(problem), problem.kind) from None
+
+    def _updated(self, target: Any, change: Callable[[Any], Any], place: Any = None) -> tuple[Any, Any, Any]:
+        """Assign to what ``target`` stands for its changed value; the object, and its values before and after.
+
+        The target is evaluated once: ``x[k++] += 1`` counts ``k`` by one.
+        """
+        place = self.place(target) if place is None else place
+        try:
+            value = self.memory.load(place)
+            if isinstance(value, StructValue):
+                self.fail(target, f"a {value.dtype} is no number; take a member of it", KernelTypeError)
+            return place, value, self.memory.store(place, change(value), _shown(target))
+        except RefusedError as problem:
+            raise self.error(target, str(problem), problem.kind) from None
+
+    def _sizeof(self, node: parse.SizeOf) -> Node:
+        if isinstance(node.of, parse.DeclaredType):
+            kind = self.declared_type(node.of)
+        else:
+            before = self.memory.snapshot()
+            place = self.place(node.of) if self.is_place(node.of) else None
+            kind = self.value(node.of).dtype if place is None else self.type_at(place)
+            self.memory.restore(before)
+            if isinstance(plain(place), PointerVariable):
+                return self.b.const(8, UINT64)
+        return self.b.const(kind.itemsize, UINT64)
+
+    # --- places
+    def is_place(self, node: Any) -> bool:
+        """Whether an expression stands for an object, and not for a value."""
+        if isinstance(node, parse.Member):
+            return node.is_arrow or self.is_place(node.owner)
+        if isinstance(node, parse.Index):
+            return not self._is_layout(node.array)
+        if isinstance(node, parse.Unary):
+            return node.op in ("*", "++", "--")
+        if isinstance(node, parse.Name):
+            return True
+        if isinstance(node, parse.Conditional):
+            return self.is_place(node.yes) and self.is_place(node.no)
+        if isinstance(node, parse.Comma):
+            return self.is_place(node.exprs[-1])
+        if isinstance(node, parse.CallExpression):
+            return self.calls.gives_reference(node)
+        if isinstance(node, parse.Cast):
+            return node.type.is_reference
+        return isinstance(node, parse.Assignment)
+
+    def type_at(self, place: Any) -> Any:
+        """The type of an object."""
+        inner = plain(place)
+        if isinstance(inner, PointerVariable):
+            return PointerType(inner.dtype, inner.is_const)
+        if isinstance(inner, Raw):
+            return PointerType(inner.dtype, isinstance(place, ReadOnly))
+        if isinstance(inner, Own):
+            raise RefusedError(f"{inner.name!r} is an array; index it, for instance {inner.name}[i]")
+        return inner.dtype
+
+    def place(self, node: Any) -> Any:
+        """The object that an expression stands for."""
+        self.count(1)
+        try:
+            return self._place(node)
+        except RefusedError as problem:
+            raise self.error(node, str(problem), problem.kind) from None
+
+    def _place(self, node: Any) -> Any:
+        memory = self.memory
+        if isinstance(node, parse.Name):
+            found = self.entity(node)
+            if not is_variable(found):
+                self._name(node)  # says what it is
+            return found
+        if isinstance(node, parse.This):
+            self.fail(node, "'this' is a pointer that cannot be changed")
+        if isinstance(node, parse.Unary) and node.op == "*":
+            if isinstance(node.expr, parse.This):
+                self.this(node.expr)
+                return self.frame.this
+            return memory.element(self.pointer(node.expr), self.zero_index, _shown(node.expr))
+        if isinstance(node, parse.Unary) and node.op in ("++", "--"):
+            count = self.b.const(1, INT32)
+            return self._updated(node.expr, lambda value: self._moved(node, node.op[0], value, count))[0]
+        if isinstance(node, parse.Member):
+            return self._member_place(node)
+        if isinstance(node, parse.Index):
+            return self._index_place(node)
+        if isinstance(node, parse.Conditional):
+            return self._conditional_place(node)
+        if isinstance(node, parse.Comma):
+            for each in node.exprs[:-1]:
+                self._effect(each)
+            return self.place(node.exprs[-1])
+        if isinstance(node, parse.Assignment):
+            place = self._assign(node)[0]
+            if place is None:
+                self.fail(node, "this assignment gives no variable")
+            return place
+        if isinstance(node, parse.CallExpression) and self.calls.gives_reference(node):
+            return self.calls.call(node, is_used=True, is_place=True)
+        if isinstance(node, parse.Cast) and node.type.is_reference:
+            place = self.place(node.expr)
+            kind = self.declared_type(node.type)
+            given = self.type_at(place)
+            if kind == given:
+                return place
+            pointed = parse.DeclaredType(node.type.base, 1, is_const=node.type.is_const, at=node.at)
+            address = parse.Unary("&", node.expr, at=node.at)
+            return memory.element(self.value(parse.Cast(pointed, address, at=node.at)), self.zero_index)
+        raise self.error(node, "this is no variable and no element, and has no address; this cannot be assigned to")
+
+    def _conditional_place(self, node: parse.Conditional) -> Any:
+        condition = self.b.truth(self.value_of_number(node.condition))
+        if _may_change(node.yes) or _may_change(node.no):
+            with self.branch(condition) as ran:
+                yes = self.place(node.yes)
+            with self.branch(self.b.op("not", condition)) as ran_else:
+                no = self.place(node.no)
+            self.memory.merge(condition, ran[0], ran_else[0])
+        else:
+            yes, no = self.place(node.yes), self.place(node.no)
+        one, other = self.type_at(yes), self.type_at(no)
+        if isinstance(one, np.dtype) and isinstance(other, np.dtype) and one != other:  # then it is a value
+            dtype = c_common(one, other)
+            with self.memory.guard(condition):
+                value = self.b.cast(self.memory.load(yes), dtype)
+            with self.memory.guard(self.b.op("not", condition)):
+                return Constant(self.b.select(condition, value, self.b.cast(self.memory.load(no), dtype)))
+        if isinstance(one, (PointerType, ArrayType)) and isinstance(other, (PointerType, ArrayType)):
+            return self.memory.temporary(self.memory.select(condition, self.memory.load(yes), self.memory.load(no)))
+        if one != other:
+            self.fail(node, f"?: chooses between {one} and {other}; make them one type", KernelTypeError)
+        if yes is no:
+            return yes
+        return Either(((condition, yes), (self.b.op("not", condition), no)), one)
+
+    def _member_place(self, node: parse.Member) -> Any:
+        if node.is_arrow:
+            if isinstance(node.owner, parse.This):
+                self.this(node.owner)
+                owner = self.frame.this
+            else:
+                owner = self.memory.element(self.pointer(node.owner), self.zero_index, _shown(node.owner))
+        elif self.is_place(node.owner):
+            owner = self.place(node.owner)
+        else:
+            owner = self.memory.temporary(self.value(node.owner))
+        if isinstance(plain(owner), PointerVariable):
+            self.fail(node, f"{_shown(node.owner)!r} is a pointer; write -> in place of the dot")
+        try:
+            return self.memory.member(owner, node.name)
+        except RefusedError as problem:
+            at = parse.Name(node.name, at=node.name_at, width=len(node.name))
+            raise self.error(at, str(problem), problem.kind) from None
+
+    def _index_place(self, node: parse.Index) -> Any:
+        memory = self.memory
+        if self._is_layout(node.array):
+            entry = self._layout_entry(node.array, self.index(node.index))
+            return Constant(entry)
+        array, index = self._indexed(node)
+        if isinstance(plain(array), Own):
+            return plain(array).cell
+        return memory.element(array, index, _shown(node.array))
+
+    def _indexed(self, node: parse.Index) -> tuple[Any, Node]:
+        """The array of an element, and the index."""
+        array: Any = self.place(node.array) if self.is_place(node.array) else self.pointer(node.array)
+        inner = plain(array)
+        if isinstance(inner, Own):
+            index = self.index(node.index)
+            if index is not self.number:
+                self.fail(
+                    node,
+                    f"{inner.name!r} is indexed by i alone here; an index that is computed needs another parameter",
+                )
+            return array, index
+        if isinstance(inner, Raw) and (listed := self._coordinates(node.index)) is not None:
+            return array, self._by_coordinates(inner.param, listed)
+        if isinstance(node.index, parse.Listed):
+            self.fail(node.index, "a list of indices is for arrays of the call")
+        return array, self.index(node.index)
+
+    def index(self, node: Any) -> Node:
+        index = self.value_of_number(node)
+        if not is_integer(index.dtype) and index.dtype.kind != "b":
+            self.fail(node, f"the index is {index.dtype}; cast it to an integer", KernelTypeError)
+        return self.b.cast(index, INT64)
+
+    def _coordinates(self, node: Any) -> list[Node] | None:
+        """The indices along each axis of ``x[{i, j}]``, or of ``x[a]`` with a local array; None of one index."""
+        if isinstance(node, parse.Listed):
+            return [self.index(each) for each in node.items]
+        if not self.is_place(node) or isinstance(node, (parse.Assignment, parse.CallExpression)) or _may_change(node):
+            return None
+        entity = self.frame.scope.find(node.name) if isinstance(node, parse.Name) else None
+        array = plain(entity)
+        if not isinstance(array, Array):
+            return None
+        if len(array.dtype.extents) != 1:
+            self.fail(node, f"{array.name!r} has {len(array.dtype.extents)} dimensions; an index is a list of integers")
+        values = [self.memory.load(each) for each in array.elements]
+        if not all(isinstance(each, Node) and is_integer(each.dtype) for each in values):
+            self.fail(node, f"the index is {array.dtype.element}; make {array.name!r} an array of integers")
+        return [self.b.cast(each, INT64) for each in values]
+
+    def _by_coordinates(self, array: int, listed: list[Node]) -> Node:
+        """The number in C order of the element with these indices."""
+        found = self.b.const(0, INT64)
+        for axis, each in enumerate(listed):
+            step = self._entry(array, "inner", self.b.const(axis, INT64))
+            found = self.b.op("add", found, self.b.op("mul", each, step))
+        return found
+
+    # --- layouts
+    def _is_layout(self, node: Any) -> bool:
+        """Whether an expression is ``x.shape()``, ``x.strides()`` or ``_ind.get()``."""
+        if not isinstance(node, parse.CallExpression) or not isinstance(node.function, parse.Member) or node.args:
+            return False
+        owner = node.function.owner
+        if not isinstance(owner, parse.Name) or node.function.name not in (*_LISTS, "get"):
+            return False
+        return isinstance(plain(self.frame.scope.find(owner.name)), (Raw, ShapeOfCall, Own, Cell))
+
+    def _layout_entry(self, node: parse.CallExpression, axis: Node) -> Node:
+        """``x.shape()[axis]``, ``x.strides()[axis]`` and ``_ind.get()[axis]``."""
+        name, owner = node.function.name, node.function.owner
+        array = self._owner(owner)
+        if (name == "get") != (array is None) and name != "shape":
+            self.fail(
+                node.function, f"{owner.name} has no {name}(); _ind has get() and shape(), arrays shape() and strides()"
+            )
+        if name != "get":
+            return self._entry(array, _LISTS[name], axis)
+        rows = self.b.op("idiv", self.number, self._entry(None, "inner", axis))
+        return self.b.op("imod", rows, self._entry(None, "extent", axis))
+
+    def _owner(self, node: parse.Name) -> int | None:
+        """The array that a name stands for; None for the call itself."""
+        found = plain(self.entity(node))
+        if isinstance(found, ShapeOfCall) and found.has_axes:
+            return None
+        if not isinstance(found, Raw):
+            self.fail(node, f"{node.name!r} has no layout here; declare it 'raw'")
+        return found.param
+
+    def _entry(self, array: int | None, what: str, axis: Node) -> Node:
+        """An entry of a layout; 0 for an axis that does not exist."""
+        known = self.memory.constant(axis)
+        if known is not None:
+            return self.b.fact(LayoutFact(array, what, int(known)))
+        found = self.b.const(0, INT64)
+        for number in range(MOST_AXES):
+            is_it = self.b.op("eq", axis, self.b.const(number, axis.dtype))
+            found = self.b.select(is_it, self.b.fact(LayoutFact(array, what, number)), found)
+        return found
+
+    def _member(self, node: parse.Member) -> Any:
+        """``p.member``, ``f(x).member``, ``x.ndim`` and ``_ind.ndim``."""
+        if node.name == "ndim" and isinstance(node.owner, parse.Name) and not node.is_arrow:
+            found = plain(self.entity(node.owner))
+            if not isinstance(found, StructObject):
+                return self.b.fact(LayoutFact(self._owner(node.owner), "rank", 0))
+        return self.memory.load(self.place(node))
+
+    def _index(self, node: parse.Index) -> Any:
+        return self.memory.load(self.place(node))
+
+    # --- pointers
+    def pointer(self, node: Any) -> Pointer:
+        """The value of an expression that is a pointer or an array."""
+        if isinstance(node, parse.Name):
+            entity = self.entity(node)
+            inner = plain(entity)
+            if isinstance(inner, (Array, ArrayRow, Raw)):
+                return self.memory.decayed(entity)
+        return self.as_pointer(node, self.value(node))
+
+    def as_pointer(self, node: Any, value: Any) -> Pointer:
+        if not isinstance(value, Pointer):
+            self.fail(node, "this is no pointer (for a power, write pow(x, y)); write &x, &x[k] or an array")
+        return value
+
+
+def _may_change(node: Any) -> bool:
+    """Whether an expression may change memory."""
+    return any(
+        isinstance(each, (parse.Assignment, parse.CallExpression))
+        or (isinstance(each, parse.Unary) and each.op in ("++", "--", "p++", "p--"))
+        for each in parse.walk(node)
+    )
+
+
+def _targets(node: Any) -> Iterator[Any]:
+    """The targets of assignments in statements, by their syntax."""
+    for each in parse.walk(node):
+        if isinstance(each, parse.Assignment):
+            yield each.target
+        elif isinstance(each, parse.Unary) and each.op in ("++", "--", "p++", "p--", "&"):
+            yield each.expr
+        elif isinstance(each, parse.CallExpression):
+            yield from each.args
+
+
+def _leaves(node: Any) -> bool:
+    """Whether a statement of a loop's body may leave the loop."""
+    return any(
+        isinstance(each, parse.Return) or (isinstance(each, parse.JumpStatement) and each.kind == "break")
+        for each in parse.walk(node)
+    )
+
+
+def _owner(target: Any) -> str | None:
+    """The name of the variable of which a target is a part."""
+    while True:
+        if isinstance(target, parse.Index):
+            target = target.array
+        elif isinstance(target, parse.Member):
+            target = target.owner
+        elif isinstance(target, (parse.Unary, parse.Cast)):
+            target = target.expr
+        elif isinstance(target, parse.Binary):
+            target = target.left
+        else:
+            return target.name if isinstance(target, parse.Name) else None
+
+
+def _shown_name(node: Any) -> str:
+    return repr(node.name) if getattr(node, "name", None) else "here"
+
+
+def _shown(node: Any) -> str:
+    """The name of the variable that an expression is about, for messages."""
+    found = _owner(node)
+    return "*" if found is None else found
+
+
+_STATEMENTS: dict[type, Any] = {
+    parse.Evaluate: Translator._evaluate, parse.Empty: Translator._empty, parse.Compound: Translator._compound,
+    parse.Return: Translator._return, parse.Alias: Translator._alias, parse.StructTree: Translator._struct,
+    parse.Enumeration: Translator._enumeration, parse.Declaration: Translator._declaration, parse.If: Translator._if,
+    parse.JumpStatement: Translator._jump, parse.Switch: Translator._switch, parse.Loop: Translator._loop,
+}  # fmt: skip
+
+_EXPRESSIONS: dict[type, Any] = {
+    parse.Literal: Translator._number, parse.Text: Translator._text, parse.Name: Translator._name,
+    parse.This: Translator.this, parse.Cast: Translator._cast, parse.Construct: Translator._construct,
+    parse.Unary: Translator._unary, parse.Binary: Translator._binary, parse.Conditional: Translator._conditional,
+    parse.Comma: Translator._comma, parse.Assignment: Translator._assignment, parse.SizeOf: Translator._sizeof,
+    parse.Member: Translator._member, parse.Index: Translator._index,
+    parse.CallExpression: lambda self, node: self.calls.call(node, is_used=True),
+}  # fmt: skip

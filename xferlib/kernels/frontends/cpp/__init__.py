@@ -1,1 +1,0 @@
-"""C++ and the preprocessor in snippets: macros, templates, names of types."""
