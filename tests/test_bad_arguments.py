@@ -101,7 +101,10 @@ def signature_of(function: Any) -> inspect.Signature:
     try:
         return inspect.signature(function)
     except ValueError:  # one that wraps a function of torch's in C, which has none
-        return inspect.signature(function, follow_wrapped=False)
+        try:
+            return inspect.signature(function, follow_wrapped=False)
+        except ValueError:  # one of PyCUDA's own, in C++
+            return inspect.Signature()
 
 
 def each_argument(name: str, function: Any, /, *args: Any, **options: Any) -> Iterator[Case]:
@@ -356,6 +359,7 @@ def wrongs(cases: Iterable[Case], kinds: Iterable[str]) -> str:
     return "\n".join(found)
 
 
+@pytest.mark.filterwarnings("ignore::xferlib.errors.XferWarning")  # of what stays where it is in a tree
 @pytest.mark.parametrize("backend", ["numpy", "sim"])
 def test_a_nonsense_argument_is_refused_by_name(backend: str) -> None:
     with xl.use_backend(backend):

@@ -93,7 +93,8 @@ def test_a_library_that_fails_in_any_way_is_unavailable_and_the_next_one_is_take
         with monkeypatch.context() as patch, replaced(defaults, "_automatic", None):
             for kind, name in names.items():
                 patch.delitem(sys.modules, name, raising=False)
-                patch.delitem(sys.modules, f"xferlib.backends.{name}", raising=False)
+                for module in [each for each in sys.modules if f"{each}.".startswith(f"xferlib.backends.{name}.")]:
+                    patch.delitem(sys.modules, module)
                 if where == "backend":
                     stand_in: Any = ModuleType(f"xferlib.backends.{name}")
                     setattr(stand_in, f"{kind}Backend", _raises(error))

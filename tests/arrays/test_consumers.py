@@ -55,7 +55,7 @@ EXTRA: dict[str, Call] = {
     "union1d": lambda f, put, xp: f(put(I), put(np.array([7, 1]))),
     "unravel_index": lambda f, put, xp: f(put(I), (2, 3))[1],
 }  # fmt: skip
-READS = ("isin", "nanmax", "setdiff1d")
+READS = ("nanmax",)
 """Functions that ask for the values of an array, which the simulator refuses."""
 
 

@@ -327,7 +327,8 @@ def test_cuda_libraries_share_memory_in_the_order_of_their_streams(cuda: Space, 
             same(xl.to_host(back), np.full_like(big, 7))
         ours = cuda.xp.from_dlpack(Foreign(theirs))
         same(cuda.get(ours), np.full_like(big, 7))
-        ours[...] = 8.0
+        ours[...] = 8.0  # on PyCUDA's stream, which is not the current one of the other library
+        xl.synchronize(xl.device_of(ours))
         same(xl.to_host(theirs), np.full_like(big, 8))
     view = xl.to_device(X, backend=library)[:, ::2]
     same(cuda.get(cuda.xp.from_dlpack(view)), X[:, ::2])

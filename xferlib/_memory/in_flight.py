@@ -120,5 +120,7 @@ def abandon(backend: Backend, stream: RawStream) -> None:
     """Wait for copies that may be in flight without an event: after an error, or Ctrl-C between the two."""
     if stream.capture is not None:  # nothing is in flight
         return
+    if stream.handle and backend.stream_is_recorded(stream):  # by its library, whose recording a wait would spoil
+        return
     with contextlib.suppress(Exception):  # a device that is lost copies nothing; the first error is the one to tell
         backend.stream_synchronize(stream)

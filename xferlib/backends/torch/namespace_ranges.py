@@ -48,7 +48,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
 def _of_integers(first: Any, last: Any, step: Any, wanted: torch.dtype, place: Any) -> Tensor:
     real = wanted.to_real() if wanted.is_complex else wanted
     numbers = first, last, step, first + step
-    if torch.SymInt in map(type, numbers):
+    if torch.compiler.is_compiling() or torch.SymInt in map(type, numbers):  # which no number is compared with
         pass
     elif not real.is_floating_point:
         if wanted is torch.bool or not all(dtypes.fits(each, wanted) for each in (first, last, first + step)):

@@ -95,6 +95,8 @@ def _refuse(tensor: torch.Tensor) -> NoReturn:
 
 def _check_class(tensor: torch.Tensor) -> None:
     """Refuse tensors of classes that compute by other means than memory."""
+    if tensor.is_nested:
+        _refuse(tensor)
     if parameter.is_lazy(tensor):  # torch's word for "without a shape yet"
         raise UnsupportedArrayError(
             f"the {type(tensor).__name__} of a lazy module has no shape yet; call the module once, which makes it"
@@ -118,10 +120,7 @@ def _check_memory(tensor: torch.Tensor) -> None:
 
 def view(tensor: torch.Tensor, device: Device) -> ArrayInfo:
     if tensor.is_nested:
-        raise UnsupportedArrayError(
-            "the tensor is nested: its parts have shapes of their own, and it has none; pass x.to_padded_tensor(0.0), "
-            "or its parts, x.unbind(), to xferlib.tree"
-        )
+        _refuse(tensor)
     check(tensor)
     if not autograd.is_plain(tensor):  # one call for most
         _check_memory(tensor)
