@@ -672,10 +672,13 @@ def test_no_call_fills_an_array_whose_elements_share_memory(backend: str) -> Non
             "on the device": lambda out: xl.to_device(d, out=out),
             "a kernel": lambda out: kernel(d, out=out),
             "in place": xl.elementwise("double *x", "x[i] = 1", name="set"),
-            "a reduction": lambda out: reductions.sum(xl.to_device(np.ones((2, 3, 2))), axis=0, out=out),
+            "a reduction": lambda out: reductions.sum(
+                xl.to_device(np.ones((2, 3, 2)), device=xl.device_of(out)), axis=0, out=out
+            ),
             "rows of results": lambda out: xl.stream_map(lambda rows: rows, x, chunk_rows=1, out=out),
         }
         for kind, out in _windows(backend).items():
+            d = xl.to_device(np.ones((3, 2)), device=xl.device_of(out))
             for name, call in calls.items():
                 if name == "rows of results" and xl.device_of(out).kind != "cpu":
                     continue

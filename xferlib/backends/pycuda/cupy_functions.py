@@ -34,10 +34,10 @@ class CupyFunctions:
 
     @contextlib.contextmanager
     def inside(self, stream: RawStream) -> Iterator[None]:
-        index = stream.device.index
+        cuda = self._cupy.cuda
         with (
-            self._cupy.cuda.Device(index),
-            self._cupy.cuda.ExternalStream(stream.handle, device_id=index),
+            cuda.Device(stream.device.index),
+            cuda.Stream.from_external(stream.core) if stream.handle else cuda.Stream.null,
             self._errors(linalg="raise"),
         ):
             yield
