@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
@@ -15,10 +14,8 @@ from typing import Any
 import pytest
 
 import xferlib as xl
-from xferlib._core import devices
 from xferlib.errors import ConfigError
 from xferlib.testing import backend_named, configured
-from xferlib.testing.settings import replaced
 
 
 @pytest.mark.parametrize(
@@ -176,7 +173,7 @@ def test_a_device_that_the_program_sets_behind_the_first_use_holds_in_each_threa
             return [xl.get_device(), xl.device_of(xl.zeros(2)), xl.current_stream().device, *again.map(_current, "a"),
                     pool.submit(_current, "").result()]  # fmt: skip
 
-    with configured({}), replaced(devices, "_local", threading.local()), ThreadPoolExecutor(1) as again:
+    with configured({}), ThreadPoolExecutor(1) as again:
         for name in ("sim:sim:1", "sim:sim:0", "sim:1", "sim:0", "numpy:cpu", "sim:sim:1"):
             xl.configure(device=name)
             assert set(current()) == {xl.get_device(name)}

@@ -18,8 +18,8 @@ class DeviceArray(Protocol):  # noqa: PLW1641 - whether arrays have a hash depen
     NumPy, CuPy, PyTorch and simulated arrays have all of these members, and give the same; the arrays of other
     libraries' backends may lack some. What differs is not here: of PyTorch's arrays ``max`` along an axis gives two,
     ``std`` divides by one less, ``mean`` takes no integers, ``argmax`` no bool, ``prod`` no two axes, ``any`` of uint8
-    is uint8, ``view`` takes a shape, ``transpose`` two axes. The namespace's ``max``, ``std``, ``mean``, ``permute_dims``
-    and so on are the same for all.
+    is uint8, ``view`` takes a shape, ``transpose`` two axes. The namespace's ``max``, ``std``, ``permute_dims`` and so
+    on are the same for all.
     """
 
     @property
