@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -272,6 +273,37 @@ def test_another_tasks_or_threads_block_is_not_left(devices: list[xl.Device]) ->
 def _leave_refused(made: Any) -> None:
     with pytest.raises(BlockError):
         made.__exit__(None, None, None)
+
+
+def test_a_block_belongs_to_its_context_whatever_task_or_thread_runs_in_it(devices: list[xl.Device]) -> None:
+    """As `unittest.IsolatedAsyncioTestCase` has its parts in several tasks, and none, of one context."""
+    before = all_native(devices)
+    for make in entered(devices):
+        made = make()
+        with asyncio.Runner() as runner:
+            context = contextvars.copy_context()
+            runner.run(_call(made.__enter__), context=context)
+            runner.run(_call(lambda made=made: _leave_refused(made)), context=context.copy())
+            inside = runner.run(_call(lambda: xl.current_stream(devices[0])), context=context)
+            assert inside == context.run(lambda: xl.current_stream(devices[0]))
+            _leave_refused(made)
+            runner.run(_call(lambda made=made: made.__exit__(None, None, None)), context=context)
+            copied = context.copy()
+            context.run(made.__enter__)
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(copied.run, _leave_refused, made).result()
+                pool.submit(context.run, made.__exit__, None, None, None).result()
+            context.run(_leave_refused, made)
+            context.run(made.__enter__)
+            copied = context.copy()
+            context.run(made.__exit__, None, None, None)
+            copied.run(_leave_refused, made)  # a copy, behind the end of the block
+        xl.current_stream(devices[0])
+        assert all_native(devices) == before
+
+
+async def _call(function: Callable[[], Any]) -> Any:
+    return function()
 
 
 def test_blocks_left_in_another_order_are_an_error_and_leave_nothing_behind(devices: list[xl.Device]) -> None:

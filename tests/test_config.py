@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -164,3 +165,25 @@ def test_the_limit_of_pinned_memory_holds_for_the_pool() -> None:
         del kept
     finally:
         xl.configure(pinned_limit=before.pinned_limit)
+
+
+def test_a_device_that_the_program_sets_behind_the_first_use_holds_in_each_thread() -> None:
+    def current() -> list[xl.Device]:
+        with ThreadPoolExecutor(1) as pool:
+            return [xl.get_device(), xl.device_of(xl.zeros(2)), xl.current_stream().device, *again.map(_current, "a"),
+                    pool.submit(_current, "").result()]  # fmt: skip
+
+    with configured({}), ThreadPoolExecutor(1) as again:
+        for name in ("sim:sim:1", "sim:sim:0", "sim:1", "sim:0", "numpy:cpu", "sim:sim:1"):
+            xl.configure(device=name)
+            assert set(current()) == {xl.get_device(name)}
+        with xl.Device("sim:sim:0"):
+            xl.configure(device="sim:sim:0")
+            xl.configure(device="sim:sim:1")
+            assert xl.get_device() is xl.Device("sim:sim:0")
+        sim = backend_named("sim")
+        sim.device_use(sim.devices()[0])
+
+
+def _current(_: str) -> xl.Device:
+    return xl.get_device()

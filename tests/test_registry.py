@@ -194,8 +194,40 @@ def _broken(name: str) -> Iterator[Any]:
     found: Any
     for found in ((), 3, ("cpu",), (xl.Device("cpu"),)):
         yield _backend(name, devices=lambda self, found=found: found)
+    for found in (iter((xl.Device("cpu"),)), [SimpleNamespace(backend=name)], [None]):
+        yield _backend(name, devices=lambda self, found=found: found)
+    for member in ("device_current", "at"):
+        yield from (_backend(name, **{member: _raises(error)}) for error in ERRORS[:3])
+        yield from (_backend(name, **{member: lambda *_, found=found: found}) for found in (None, xl.Device("cpu")))
+    yield _backend(name, survives_fork=property(_raises(RuntimeError("lost"))))
+    yield _backend(name, array_types=("a.B", "builtins.object"))
     yield _backend(name, pinned_domain=3)
     yield lambda needs_an_argument: None
+    yield from (lambda ask=ask: ask(name) for ask in (xl.use_backend, lambda name: xl.to_device(X, backend=name)))
+
+
+def test_a_plug_in_may_list_the_backends_while_it_is_loaded() -> None:
+    seen = []
+
+    def make() -> Any:
+        seen.append(xl.available_backends())
+        xl.to_device(X, backend="numpy")
+        return _backend("asking")()
+
+    with fresh_registry(asking=make), replaced(registry, "_loaded", dict(registry._loaded)):
+        assert xl.available_backends()["asking"].is_available
+        assert "is being loaded" in seen[0]["asking"].reason
+        assert seen[0]["numpy"].is_available
+        assert len(seen) == 1
+
+
+def test_a_plug_in_that_is_lost_later_keeps_no_other_from_being_closed() -> None:
+    calls = iter(range(3))
+    lost = _backend("lost", devices=lambda self: (self.device,) if next(calls) == 0 else _raises(OSError("lost"))())
+    with fresh_registry(lost=lost), replaced(registry, "_loaded", dict(registry._loaded)):
+        backend = registry.get("lost")
+        assert not xl.available_backends()["lost"].is_available
+        assert {backend, registry.get("numpy")} <= set(registry._parts())
 
 
 def test_a_broken_plug_in_is_unavailable_for_its_own_reason_and_disturbs_nothing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import re
 import shutil
@@ -103,18 +104,12 @@ def test_arrays_of_every_backend_have_the_members_of_the_protocol(name: str) -> 
     need(name)
     array = xl.ones((2, 2), backend=name)
     members = [each for each in vars(xl.DeviceArray) if not each.startswith("_") or each in ("__len__", "__matmul__")]
-    assert len(members) > 15
+    assert len(members) > 10
     assert [each for each in members if not hasattr(array, each)] == []
 
 
 SAME: dict[str, Any] = {
-    "sum": lambda x: (x.sum(), x.sum(axis=0)),
-    "prod": lambda x: (x.prod(), x.prod(axis=1)),
-    "mean": lambda x: (x.mean(), x.mean(axis=0)),
-    "argmin": lambda x: (x.argmin(), x.argmin(axis=1)),
-    "argmax": lambda x: (x.argmax(), x.argmax(axis=0)),
-    "any": lambda x: ((x > 1).any(), (x > 1).any(axis=0)),
-    "all": lambda x: ((x > 0).all(), (x > 1).all(axis=1)),
+    "sum": lambda x: (x.sum(), x.sum(axis=0), x.sum(axis=(0, 1)), x.sum(axis=-1, keepdims=True)),
     "reshape": lambda x: (x.reshape(3, 2), x.reshape((6,)), x.reshape(-1)),
     "ravel": lambda x: (x.ravel(), x.T.ravel()),
     "squeeze": lambda x: (x[:1].squeeze(), x[:1].squeeze(0), x.squeeze()),
@@ -127,11 +122,13 @@ def test_members_of_the_protocol_give_the_same_on_every_backend(name: str) -> No
     need(name)
     methods = {each for each in vars(xl.DeviceArray) if not each.startswith("_")}
     assert methods - {"shape", "dtype", "ndim", "nbytes", "device"} == set(SAME)
-    host = np.array([[1.0, 4.0, 2.0], [3.0, 0.5, 6.0]])
-    for each, use in SAME.items():
+    for dtype, (each, use) in itertools.product(
+        ("bool", "uint8", "int32", "float32", "float64", "complex64"), SAME.items()
+    ):
+        host = np.array([[1.0, 4.0, 2.0], [3.0, 0.5, 6.0]]).astype(dtype)
         expected = [np.asarray(value) for value in use(host)]
         found = [xl.to_host(value) for value in use(xl.to_device(host, backend=name))]
         for one, other in zip(found, expected, strict=True):
             assert one.shape == other.shape, each
-            assert one.dtype.kind == other.dtype.kind, each
+            assert one.dtype == other.dtype or (each, dtype) == ("sum", "uint8"), each
             assert np.array_equal(one, other), each

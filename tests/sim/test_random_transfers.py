@@ -14,8 +14,9 @@ import xferlib as xl
 from tests.sim.random_transfers import Model, draw, verdict
 from xferlib import sim
 
-PROGRAMS = 20_000 if os.environ.get("XFERLIB_TEST_LONG") else 480
-SHARDS = 4
+IS_LONG = bool(os.environ.get("XFERLIB_TEST_LONG"))
+PROGRAMS = 20_000 if IS_LONG else 480
+SHARDS = 80 if IS_LONG else 4  # beyond two minutes a test counts as one that hangs
 
 pytestmark = pytest.mark.usefixtures("silence")
 

@@ -17,8 +17,9 @@ class DeviceArray(Protocol):  # noqa: PLW1641 - whether arrays have a hash depen
 
     NumPy, CuPy, PyTorch and simulated arrays have all of these members, and give the same; the arrays of other
     libraries' backends may lack some. What differs is not here: of PyTorch's arrays ``max`` along an axis gives two,
-    ``std`` divides by one less, ``view`` takes a shape, ``transpose`` two axes. The namespace's ``max``, ``std``,
-    ``permute_dims`` and so on are the same for all.
+    ``std`` divides by one less, ``mean`` takes no integers, ``argmax`` no bool, ``prod`` no two axes, ``any`` of uint8
+    is uint8, ``view`` takes a shape, ``transpose`` two axes. The namespace's ``max``, ``std``, ``permute_dims`` and so
+    on are the same for all.
     """
 
     @property
@@ -47,31 +48,7 @@ class DeviceArray(Protocol):  # noqa: PLW1641 - whether arrays have a hash depen
 
     @property
     def sum(self) -> Callable[..., Any]:
-        """The sum, of all elements or along an axis."""
-
-    @property
-    def prod(self) -> Callable[..., Any]:
-        """The product."""
-
-    @property
-    def mean(self) -> Callable[..., Any]:
-        """The mean."""
-
-    @property
-    def argmin(self) -> Callable[..., Any]:
-        """The index of the least element."""
-
-    @property
-    def argmax(self) -> Callable[..., Any]:
-        """The index of the greatest element."""
-
-    @property
-    def any(self) -> Callable[..., Any]:
-        """Whether an element is true."""
-
-    @property
-    def all(self) -> Callable[..., Any]:
-        """Whether all elements are true."""
+        """The sum, of all elements or along an axis; PyTorch's of unsigned integers is int64."""
 
     @property
     def reshape(self) -> Callable[..., Any]:

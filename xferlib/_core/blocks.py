@@ -14,16 +14,14 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Protocol, TypeAlias
-from weakref import ref
 
 from xferlib._runtime import circumstances
 from xferlib.errors import BlockError
 
-_modules = sys.modules  # bound here, as the next: blocks may be entered at each call of a program
-_ident = threading.get_ident
+_modules = sys.modules  # bound here: blocks may be entered at each call of a program
 
 Undo: TypeAlias = Callable[[], object]
 
@@ -40,10 +38,6 @@ def _running_loop() -> Any:
     return events._get_running_loop() if events is not None else None
 
 
-def _current_task() -> Any:
-    return None if _running_loop() is None else _modules["asyncio"].current_task()
-
-
 class EnteredBlock:
     """A ``with`` block, from its begin to its end.
 
@@ -53,29 +47,21 @@ class EnteredBlock:
         changes: What it changes in the libraries.
     """
 
-    __slots__ = ("changes", "scope", "task", "thread", "what")
+    __slots__ = ("changes", "scope", "token", "what")
+
+    token: Token[Blocks]
+    """Of its begin. It tells the context that has entered the block from the copies that tasks and threads get. The
+    running task would not: several may share one context, as the parts of an asynchronous test do."""
 
     def __init__(self, what: object, scope: str | None, changes: tuple[Change, ...] = ()) -> None:
         self.what = what
         self.scope = scope
         self.changes = changes
-        self.thread = _ident()
-        self.task: Any = None
-        """A reference to the asynchronous task that has entered it."""
-        if "asyncio" in _modules and (task := _current_task()) is not None:
-            self.task = ref(task)
-
-    def is_own(self) -> bool:
-        """Whether the running thread and task have entered it."""
-        if self.thread != _ident():
-            return False
-        task = _current_task() if "asyncio" in _modules else None
-        return self.task is None if task is None else self.task is not None and self.task() is task
 
     def altered(self, scope: str | None, changes: tuple[Change, ...]) -> EnteredBlock:
         """The block behind a choice that holds until its end."""
         block = EnteredBlock(self.what, scope or self.scope, (*self.changes, *changes))
-        block.thread, block.task = self.thread, self.task
+        block.token = self.token
         return block
 
 
@@ -194,7 +180,7 @@ class Enterable:
             around = _here.get()
             _leave(self, around, error)
         except KeyboardInterrupt:  # once more from the same blocks, for what may have been left undone
-            _leave(self, _here.get() if around is None else around, error)
+            _leave(self, _here.get() if around is None else around, error, is_again=True)
             raise
 
 
@@ -212,7 +198,7 @@ def enter(what: Enterable, scope: str | None, changes: tuple[Change, ...] = ()) 
             _become(around, mine)
         block = EnteredBlock(what, scope, changes)
         blocks = (*around, block)
-        _here.set(blocks)
+        block.token = _here.set(blocks)
         if changes:
             _become(blocks, mine)
         else:  # in a tenth of the time
@@ -242,20 +228,23 @@ def restore(blocks: Blocks) -> None:
         _become(blocks, mine)
 
 
-def _leave(what: Enterable, blocks: Blocks, error: BaseException | None) -> None:
+def _leave(what: Enterable, blocks: Blocks, error: BaseException | None, *, is_again: bool = False) -> None:
     """End the innermost block of an object, where ``blocks`` are those of the context.
 
     Raises:
-        BlockError: There is none, or it is another task's: nothing is done. Or blocks within it go on: it is ended, and
-            the error of the block, if there is one, tells more.
+        BlockError: There is none, or it is another context's: nothing is done. Or blocks within it go on: it is ended,
+            and the error of the block, if there is one, tells more.
     """
     mine, number = _local.blocks, len(blocks) - 1
     while number >= 0 and blocks[number].what is not what:
         number -= 1
     if number < 0:
         raise not_entered(what)
-    if not blocks[number].is_own():
-        raise BlockError(f"{what!r}: its block was entered by another task, or thread; leave it there")
+    try:
+        _here.reset(blocks[number].token)
+    except (ValueError, RuntimeError) as refused:  # another context's; used before
+        if not is_again or isinstance(refused, ValueError):
+            raise BlockError(f"{what!r}: its block was entered by another task, or thread; leave it there") from None
     rest = (*blocks[:number], *blocks[number + 1 :])
     if number == len(rest) and mine.here is blocks and not mine.made[-1].undo:  # the usual end of an unchanging block
         mine.here = _UNKNOWN  # for Ctrl-C

@@ -232,20 +232,30 @@ def _existing(backend: Backend, kind: str | None, index: int | None, spec: Any, 
 
 
 def current_device(backend: Backend) -> Device:
-    """The backend's current device for this thread and task; ``XFERLIB_DEVICE`` at the thread's first look."""
+    """The backend's current device for this thread and task; the setting's at the thread's first look behind it."""
     blocks.follow()
+    mine = _local
     try:
-        is_seen = backend.name in _local.seen
+        is_seen = backend.name in mine.seen
     except AttributeError:
-        _local.seen = set()
+        mine.seen = set()
         is_seen = False
     if not is_seen:
         _apply_default(backend)
-        _local.seen.add(backend.name)
+        mine.seen.add(backend.name)
         _join(backend)
         if backend.asks_each_thread:
             backend.hand_out(None)
     return backend.device_current()
+
+
+def _look_again() -> None:
+    """Let each thread make the setting's device current, which the program has just changed."""
+    global _local
+    _local = threading.local()
+
+
+config.watchers["device"] = _look_again
 
 
 def _apply_default(backend: Backend) -> None:

@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,7 @@ _lock = threading.RLock()
 _loaded: dict[str, Backend] = {}
 _failed: dict[str, tuple[type[BackendUnavailableError | ForkError], str, str]] = {}
 """The error of each backend that cannot be used, and the reason, in words: a traceback would keep arrays alive."""
+_loading: set[str] = set()
 by_type: dict[type, Backend | None] = {}
 """The backend of each type that was seen, None for what is no array; filled by `backend_of`, and never replaced."""
 namespaces: dict[type, ModuleType] = {}
@@ -122,7 +124,10 @@ def _load(name: str) -> Backend:
             kind, said, reason = _failed[name]
             raise kind(said) from (ImportError(reason) if reason else None)
         factory = _factory(name)
+        if name in _loading:  # with the lock: this thread loads it
+            raise BackendUnavailableError(f"backend {name!r} is being loaded: it may not ask for itself meanwhile")
         try:
+            _loading.add(name)
             backend: Backend = torch_compile.untraced(factory)()  # whose imports torch's tracer would look into
             _check(name, backend)
         except (ForkError, KeyboardInterrupt):
@@ -131,6 +136,8 @@ def _load(name: str) -> Backend:
             failure = _unavailable(name, error)
             _failed[name] = type(failure), str(failure), _said(error)
             raise failure from error
+        finally:
+            _loading.discard(name)
         _loaded[name] = backend
         forget_types(lambda found: found is None)  # some may be arrays of this one
     if (recorder := observe.active) is not None:
@@ -152,9 +159,26 @@ def _check(name: str, backend: Any) -> None:
     types = backend.array_types
     if not isinstance(types, tuple) or not all(isinstance(each, str) for each in types):
         raise TypeError(f"its array_types is {shown(types)}, which is no tuple of dotted names")
+    if any(each.startswith("builtins.") for each in types):
+        raise TypeError(f"its array_types is {shown(types)}: Python's own types are no arrays")
     devices = backend.devices()
-    if not devices or any(getattr(each, "backend", None) != name for each in devices):
-        raise TypeError(f"its devices() are {shown(devices)}, which are no devices of {name!r}")
+    if not isinstance(devices, (tuple, list)) or not devices or any(not _is_device(each, name) for each in devices):
+        raise TypeError(f"its devices() are {shown(devices)}, which are no tuple of devices of {name!r}")
+    if name in _BUILTIN:  # whose libraries set a device up when they are asked for the current one
+        return
+    for each in devices:
+        if not isinstance(part := backend.at(each), Backend):
+            raise TypeError(f"its at({each}) is {shown(part)}, which is no xferlib.backends.base.Backend")
+    if not _is_device(current := backend.device_current(), name):
+        raise TypeError(f"its device_current() is {shown(current)}, which is no device of {name!r}")
+    if not isinstance(backend.survives_fork, bool):
+        raise TypeError("its survives_fork is no bool")
+
+
+def _is_device(thing: Any, name: str) -> bool:
+    from xferlib._core.device import Device
+
+    return isinstance(thing, Device) and thing.backend == name
 
 
 def loaded() -> tuple[Backend, ...]:
@@ -378,6 +402,7 @@ def _after_fork_in_child() -> None:
     """Make every backend that was live, or its CUDA part, raise ForkError: CUDA does not work in a forked child."""
     global _lock
     _lock = threading.RLock()
+    _loading.clear()  # by threads that the child has not
     for name, backend in list(_loaded.items()):
         if backend.capabilities.streams and not backend.survives_fork:
             leak.keep(_loaded.pop(name))  # and what its driver owns
@@ -394,7 +419,11 @@ reset_in_child(_after_fork_in_child)
 
 def _parts() -> list[Backend]:
     """The loaded backends, and the parts of them that serve a device."""
-    return [part for backend in loaded() for part in (backend, *(backend.at(device) for device in backend.devices()))]
+    found = list(loaded())
+    for backend in loaded():
+        with suppress(Exception):  # of a library that was lost meanwhile; the others are to be closed
+            found += [backend.at(device) for device in backend.devices()]
+    return found
 
 
 def _end_threads() -> None:

@@ -217,7 +217,8 @@ class Stream(ProcessBound, blocks.Enterable):
             transfer.settle()
 
     def __enter__(self) -> Stream:
-        blocks.enter(self, None, (_Choice(self._backend, self._raw),))
+        has_streams = self._backend.capabilities.streams  # else there is nothing to make current
+        blocks.enter(self, None, (_Choice(self._backend, self._raw),) if has_streams else ())
         return self
 
     def use(self) -> Stream:
@@ -225,9 +226,10 @@ class Stream(ProcessBound, blocks.Enterable):
 
         In a block it is current until the block ends.
         """
-        change = _Choice(self._backend, self._raw)
-        if not blocks.alter(None, (change,)):
-            change.make([])
+        if self._backend.capabilities.streams:
+            change = _Choice(self._backend, self._raw)
+            if not blocks.alter(None, (change,)):
+                change.make([])
         return self
 
     @property
@@ -264,7 +266,7 @@ class _Choice:
 
     def make(self, undo: list[blocks.Undo]) -> None:
         backend, device = self._backend, self._stream.device
-        if backend.capabilities.streams and (before := devices.current_device(backend)) is not device:
+        if (before := devices.current_device(backend)) is not device:
             undo.append(functools.partial(backend.device_use, before))
             backend.device_use(device)
         undo.append(functools.partial(backend.stream_use, backend.stream_current(device)))
