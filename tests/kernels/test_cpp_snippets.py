@@ -77,6 +77,14 @@ KERNELS = {
     "local reference": ("", "T a = x; T& r = a; r += 1; y = a;", lambda v: v + 1),
     "local array": ("", "T a[] = {x, 1, 2}; a[1] += a[0]; const int k = 1; y = a[k] * a[2] + sizeof(T);",
                     lambda v: 2 * (1 + v) + 8),
+    "two dimensions of a parameter": (
+        """T sum(const T p[][2], int k) { return p[k][0] + p[k][1]; }
+        void set(T p[3][2], T v) { p[1][0] = v; p[2][1] += v; }
+        void both(T p[3][2], T v) { set(p, v); p[0][1] = sum(p, v > 0 ? 2 : 1); }""",
+        """T a[3][2] = {{1, 2}, {3, 4}, {5, 6}};
+        both(a, x);
+        y = sum(a, 0) + 10 * sum(a, 1) + 100 * sum(a, (int)(x > 0) + 1);""",
+        lambda v: 1 + (11 + v if v > 0 else v + 4) + 10 * (v + 4) + 100 * (11 + v if v > 0 else v + 4)),
     "computed index": ("", "T a[4] = {1, 2}; a[(int)(x > 0)] = x; int k = x > 3 ? 1 : 0; y = a[k] + a[k + 2] + a[3];",
                        lambda v: v if v > 3 or v <= 0 else 1),
     "two dimensions": (
