@@ -390,3 +390,20 @@ def test_a_function_may_end_with_a_loop_that_only_return_leaves(head):
     without = "double f(double v) { while (true) { v += 1; } }"
     with pytest.raises(KernelSyntaxError, match="has no end; add one"):
         elementwise("double x", "double y", "y = f(x)", preamble=without)(np.array([2.5]))
+
+
+@pytest.mark.parametrize(
+    "declared", ["const double n = 2;", "double n() { return 2; }", "enum { n = 2 };", "#define n 2\n"]
+)
+def test_a_preamble_may_declare_what_cupys_kernels_do_not(declared):
+    used = "n()" if "return" in declared else "n"
+    assert elementwise("T x", "T y", f"y = x * {used}", preamble=declared)(X).tolist() == (2 * X).tolist()
+    texts = {"map_expr": f"x * {used}", "reduce_expr": "a + b", "post_map_expr": "y = a", "identity": "0"}
+    total = reduction("T x", "T y", **texts, preamble=declared)
+    assert total(X) == (2 * X).sum()
+
+
+def test_the_size_of_a_call_hides_a_constant_in_pycudas_notation():
+    y = X.copy()
+    elementwise("double *x, double *y", "y[i] = x[i] * n", preamble="const double n = 2;")(X, y)
+    assert y.tolist() == (len(X) * X).tolist()

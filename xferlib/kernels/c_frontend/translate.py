@@ -186,12 +186,17 @@ class Translator:
             raise TranslationTooLongError
 
     # --- entries
-    def declare_kernel(self, layouts: Mapping[str, tuple[Node, bool]]) -> None:
-        """Declare what a snippet knows of its call: ``i``, ``n``, and the sizes by name, with axes or without."""
+    def declare_kernel(self, layouts: Mapping[str, tuple[Node, bool]], *, is_pycudas: bool = False) -> None:
+        """Declare what a snippet knows of its call: ``i``, ``n``, and the sizes by name, with axes or without.
+
+        In CuPy's notation a kernel has no ``n``, so that the name is the preamble's where that declares one.
+        """
         names = self._kernel.names
         cell = self.memory.cell("i", INT64)
         self.memory.state.cells[cell] = Contents(self.number, self.memory.true)
-        names["i"], names["n"] = cell, Constant(self.b.size())
+        names["i"] = cell
+        if is_pycudas or "n" not in self.globals.names:
+            names["n"] = Constant(self.b.size())
         for name, (size, has_axes) in layouts.items():
             names[name] = ShapeOfCall(name, size, has_axes)
         self.frame.scope = self._params = Scope(self._kernel)
