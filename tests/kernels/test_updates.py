@@ -208,10 +208,14 @@ OWN = {
     "strides": "for (int j = i; j < 5 * n; j += n) y[j] *= 2;",
     "a helper": "set(&y[i * m], m);",
     "axes": "int r = i / m, c = i % m; y[c * (n / m) + r] += i;",
+    "parts": "y[i / 32 * 64 + i % 32] += 1;",
+    "parts turned around": "y[(i & ~3) | (3 - (i & 3))] *= 2;",
+    "no more elements than a mask has": "if (i < 256) y[i & 255] += 1;",
     "a permutation": "y[i ^ 1] *= 2;",
     "a shift around": "y[(i + m) % n] += i;",
     "a stage of a transform": "int p = 2 * i - (i & (m - 1)); T a = y[p], b = y[p + m]; y[p] = a + b; y[p + m] -= a;",
     "a stage of a sort": "int o = i ^ m; if (o > i && y[i] < y[o]) { T t = y[i]; y[i] = y[o]; y[o] = t; }",
+    "every other one": "int r = i / 4, c = i % 4; if (((r + c + 1) & 1) == m / 4) y[r * 4 + c] += y[r * 4 + c + 1];",
     "one of several": "if (i % m == 0) for (int j = 0; j < m; j++) y[i / m * m + j] += y[i];",
     "an axis's index": "y[_ind.get()[0] * m] += 1;",
     "data within a row": "y[i * 4 + (int)x[i] % 4] += 1; y[4 * i + (x[i] > 2)] *= 2;",
@@ -246,7 +250,11 @@ def test_an_update_by_one_element_is_taken(condition):
 
 
 SHARED = [
-    "y[i / m] += 1;", "y[i % m] += 1;", "y[i / m * m] += 1;", "y[i / m + i % m] += 1;", "y[i & m] += 1;",
+    "y[i % 256] += 1;", "y[i & 1023] += 1;", "y[i % 8 * 4 + i / 8 % 4] += 1;", "y[i % 1000 * m] += 1;",
+    "y[i % 30 + m] += 1;", "y[i % (m * m)] += 1;", "y[i % (m * k)] += 1;", "y[i / m % k * m + i % m] += 1;",
+    "y[(i & 63) * m + 1] += 1;", "y[min((int)i, 5000)] += m;", "y[i % 32 * 32 + i / 32 % 32] += 1;",
+    "if (i < 300) y[i & 255] += 1;", "y[i / m] += 1;", "y[i % m] += 1;", "y[i % y.size()] += 1;",
+    "y[i / m * m] += 1;", "y[i / m + i % m] += 1;", "y[i & m] += 1;",
     "if (m == 1) y[0] += 1;", "if (i < m) y[0] += 1;", "if (x[i] > 2) y[0] += 1;", "if (i > 1) y[m] += 1;",
     "int b = i / m; for (int j = 0; j < 4; j++) y[b + j] += 1;", "T *p = y + i / m; *p += 1;",
     "int b = i; b -= i; y[b] += 1;", "y[min(i, (long)m)] += 1;", "y[i > m ? i : m] += 1;", "y[abs(i - 5)] += 1;",
@@ -259,7 +267,8 @@ SHARED = [
 @pytest.mark.parametrize("operation", SHARED)
 def test_an_index_that_several_elements_share_whatever_the_numbers_is_refused(operation):
     with pytest.raises(KernelSyntaxError, match="one update would be lost"):
-        elementwise("raw T x, int32 m", "raw T y", operation, math="fast")(np.arange(8.0), 4, np.zeros(64), size=8)
+        kernel = elementwise("raw T x, int32 m, int32 k", "raw T y", operation, math="fast")
+        kernel(np.arange(8.0), 4, 3, np.zeros(64), size=8)
 
 
 @pytest.mark.parametrize("math", ["exact", "fast"])

@@ -1357,7 +1357,7 @@ class Memory:
             return  # exact results are promised for less: see `check_order`
         is_chosen = self.path is not None and linear(value, self.b.params) is None  # such as the larger of two
         if self._rests_on(value, place) or (is_chosen and self._rests_on(self.path, place)):
-            self.work(len(self.around) + 8)
+            self.work(128)
             if not self.own_indices.may_be(place.index, _conditions([*self.around, self.path])):
                 self._refuse_lost(place)
 
