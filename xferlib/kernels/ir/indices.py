@@ -132,7 +132,7 @@ class OwnIndices:
         data: set[int] = set()
         varying: set[int] = set()
         chosen: set[int] = set()
-        """What rests on numbers that are the caller's choice, unlike the extents."""
+        """Nodes that rest on numbers of the caller, unlike the extents."""
         is_right = np.ones(len(next(iter(numbers.values()), [0])), np.bool_)
         for node in nodes:
             operands = self._operands(node)
@@ -207,7 +207,7 @@ def _products() -> list[int]:
 
 
 def _tried(sizes: Sequence[tuple[int, ...]], scale: int) -> A:
-    """Combinations of numbers, each of which has these sizes or is so many times as large."""
+    """Combinations of numbers, each of which has these sizes or is larger by the scale."""
     wide = [(*each, *(one * scale for one in each)) for each in sizes]
     if len(sizes) < 3:
         return np.array(list(itertools.product(*wide)), np.int64)
