@@ -49,12 +49,13 @@ EXPLOSIONS = {
     "macros": macros(40, "#define M@(v) (M?(v) + M?(v))", "M40(x)"),
     "macros without parameters": macros(40, "#define M@ M? + M?", "M40", "#define M0 x"),
     "macros as arguments": macros(40, "#define M@(v) M?(M?(v))", "M40(x)"),
+    "macros within macros": ("#define F(a) G(a)\n#define G(a) ((a) + 1)", f"z = {'F(' * 4000}x{')' * 4000}"),
     "macros of doubled arguments": macros(40, "#define M@(v) M?(v + v)", "M40(x)"),
     "structs": structs(20),
     "arrays": ("", "double s = 0; double a[1024]; " + "a[(int)(s += x)] = s; " * 900 + "z = a[(int)x];"),
     "many texts": ("double f(double v) { return v; }\n" * 1500, "double s = 0; " + "s = s * x + 1; " * 3000 + "z = s;"),
 }  # fmt: skip
-BOUNDS = "more than|write out|numbers; at most|characters; at most"
+BOUNDS = "more than|nested too deeply|write out|numbers; at most|characters; at most"
 
 
 @pytest.mark.parametrize("name", EXPLOSIONS)

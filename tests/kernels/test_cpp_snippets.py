@@ -77,6 +77,14 @@ KERNELS = {
     "local reference": ("", "T a = x; T& r = a; r += 1; y = a;", lambda v: v + 1),
     "local array": ("", "T a[] = {x, 1, 2}; a[1] += a[0]; const int k = 1; y = a[k] * a[2] + sizeof(T);",
                     lambda v: 2 * (1 + v) + 8),
+    "two dimensions of a parameter": (
+        """T sum(const T p[][2], int k) { return p[k][0] + p[k][1]; }
+        void set(T p[3][2], T v) { p[1][0] = v; p[2][1] += v; }
+        void both(T p[3][2], T v) { set(p, v); p[0][1] = sum(p, v > 0 ? 2 : 1); }""",
+        """T a[3][2] = {{1, 2}, {3, 4}, {5, 6}};
+        both(a, x);
+        y = sum(a, 0) + 10 * sum(a, 1) + 100 * sum(a, (int)(x > 0) + 1);""",
+        lambda v: 1 + (11 + v if v > 0 else v + 4) + 10 * (v + 4) + 100 * (11 + v if v > 0 else v + 4)),
     "computed index": ("", "T a[4] = {1, 2}; a[(int)(x > 0)] = x; int k = x > 3 ? 1 : 0; y = a[k] + a[k + 2] + a[3];",
                        lambda v: v if v > 3 or v <= 0 else 1),
     "two dimensions": (
@@ -382,3 +390,20 @@ def test_a_function_may_end_with_a_loop_that_only_return_leaves(head):
     without = "double f(double v) { while (true) { v += 1; } }"
     with pytest.raises(KernelSyntaxError, match="has no end; add one"):
         elementwise("double x", "double y", "y = f(x)", preamble=without)(np.array([2.5]))
+
+
+@pytest.mark.parametrize(
+    "declared", ["const double n = 2;", "double n() { return 2; }", "enum { n = 2 };", "#define n 2\n"]
+)
+def test_a_preamble_may_declare_what_cupys_kernels_do_not(declared):
+    used = "n()" if "return" in declared else "n"
+    assert elementwise("T x", "T y", f"y = x * {used}", preamble=declared)(X).tolist() == (2 * X).tolist()
+    texts = {"map_expr": f"x * {used}", "reduce_expr": "a + b", "post_map_expr": "y = a", "identity": "0"}
+    total = reduction("T x", "T y", **texts, preamble=declared)
+    assert total(X) == (2 * X).sum()
+
+
+def test_the_size_of_a_call_hides_a_constant_in_pycudas_notation():
+    y = X.copy()
+    elementwise("double *x, double *y", "y[i] = x[i] * n", preamble="const double n = 2;")(X, y)
+    assert y.tolist() == (len(X) * X).tolist()

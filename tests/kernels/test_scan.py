@@ -91,6 +91,29 @@ def test_a_scan_may_call_functions_of_its_preamble() -> None:
     assert twice(np.ones(4, np.float32)).tolist() == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("name", ["d", "f", "g", "x", "y", "n", "v", "begins", "count"])
+@pytest.mark.parametrize(
+    "declared",
+    ["const T @ = 2;", "constexpr int @ = 2;", "#define @ 2\n", "enum { @ = 2 };", "int @(int k) { return k; }"],
+)
+def test_a_scans_own_names_are_no_names_of_the_preamble(declared: str, name: str) -> None:
+    used = f"{name}(2)" if "return" in declared else name
+    kernel = xl.scan(f"a + b * ({used} - 1)", neutral=f"{used} - 2", preamble=declared.replace("@", name))
+    x = np.arange(1.0, 6.0)
+    starts = np.array([0, 0, 1, 0, 0], bool)
+    assert kernel(x).tolist() == [1, 3, 6, 10, 15]
+    assert kernel(x, segments=starts).tolist() == [1, 3, 3, 7, 12]
+    assert kernel(x, segments=starts, exclusive=True).tolist() == [0, 1, 0, 3, 7]
+
+
+@pytest.mark.parametrize(
+    "expression", ["a + y", "a + xf_y", "a + i", "a + x[i]", "a = b", "a; b", "a +", "xf_combined(a, b)"]
+)
+def test_a_scans_expression_knows_two_values(expression: str) -> None:
+    with pytest.raises((KernelSyntaxError, KernelTypeError)):
+        xl.scan(expression)(np.ones(4))
+
+
 def test_a_scan_refuses_what_it_cannot_take() -> None:
     running, x = RUNNING["sum"][0], np.ones(4)
     for wrong in (np.ones((2, 2)), np.float64(1), np.ones(())):
@@ -171,5 +194,5 @@ def test_errors_of_shape_are_value_errors_and_type_errors() -> None:
 
 def test_a_message_shows_the_expression_alone() -> None:
     for expression in ("a + c", "a + d", "x[i]"):
-        with pytest.raises(KernelSyntaxError, match="known here are a, b, y\n    y = "):
+        with pytest.raises(KernelSyntaxError, match="known here are a, b, xf_result\n    xf_result = "):
             xl.scan(expression)

@@ -1,6 +1,7 @@
 """Structs, constants, tables, enumerations, switch and numeric limits in snippets, and reductions over structs."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -310,6 +311,17 @@ def test_a_constructor_makes_the_members_that_have_one():
 def test_other_functions_of_a_struct_are_refused(function):
     with pytest.raises((KernelSyntaxError, KernelTypeError)):
         elementwise("T x", "T y", "Q q(Q(x)); y = q.a", preamble=f"struct Q {{ float a, b; {function} }};")(X)
+
+
+@pytest.mark.parametrize("operator", ["operator()", "operator[]", "operator->"])
+def test_an_operator_that_is_not_supported_is_named(operator):
+    preamble = (
+        f"struct Q {{ float a; float &{operator}({'' if operator == 'operator->' else 'int k'}) {{ return a; }} }};"
+    )
+    with pytest.raises(
+        KernelSyntaxError, match=f"struct Q has a function {re.escape(operator)}, which is not supported"
+    ):
+        elementwise("T x", "T y", "Q q; q.a = x; y = q.a", preamble=preamble)
 
 
 LOWEST = """

@@ -200,6 +200,77 @@ def test_an_update_that_would_be_lost_is_refused(operation, math):
         kernel(np.arange(1.0, 5.0), 0, np.zeros(4), size=4)
 
 
+OWN = {
+    "a step of blocks": "int b = i / m * m * 4 + i % m; for (int j = 1; j < 4; j++) y[b + j * m] -= y[b] / 2;",
+    "rows": "int b = i * m; for (int j = 1; j < m; j++) y[b + j] += y[b + j - 1];",
+    "rows by a counter": "for (int j = i * m; j < (i + 1) * m; j++) y[j] *= 2;",
+    "rows by a pointer": "T *p = y + i * m, s = 0; for (int j = 0; j < m; j++) s += p[j]; p[m - 1] -= s;",
+    "strides": "for (int j = i; j < 5 * n; j += n) y[j] *= 2;",
+    "a helper": "set(&y[i * m], m);",
+    "axes": "int r = i / m, c = i % m; y[c * (n / m) + r] += i;",
+    "parts": "y[i / 32 * 64 + i % 32] += 1;",
+    "parts turned around": "y[(i & ~3) | (3 - (i & 3))] *= 2;",
+    "no more elements than a mask has": "if (i < 256) y[i & 255] += 1;",
+    "a permutation": "y[i ^ 1] *= 2;",
+    "a shift around": "y[(i + m) % n] += i;",
+    "a stage of a transform": "int p = 2 * i - (i & (m - 1)); T a = y[p], b = y[p + m]; y[p] = a + b; y[p + m] -= a;",
+    "a stage of a sort": "int o = i ^ m; if (o > i && y[i] < y[o]) { T t = y[i]; y[i] = y[o]; y[o] = t; }",
+    "every other one": "int r = i / 4, c = i % 4; if (((r + c + 1) & 1) == m / 4) y[r * 4 + c] += y[r * 4 + c + 1];",
+    "one of several": "if (i % m == 0) for (int j = 0; j < m; j++) y[i / m * m + j] += y[i];",
+    "an axis's index": "y[_ind.get()[0] * m] += 1;",
+    "data within a row": "y[i * 4 + (int)x[i] % 4] += 1; y[4 * i + (x[i] > 2)] *= 2;",
+    "one of two rows": "y[x[i] > 2 ? i : i + n] *= 3;",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("library", targets.ENGINES)
+def test_an_index_that_may_be_the_elements_own_is_taken(library, name):
+    target = targets.target(library)
+    preamble = "void set(T *p, int m) { for (int j = 0; j < m; j++) p[j] += j; }"
+    x, y = np.arange(8.0), np.arange(64.0) * 7 % 23
+    kernel = elementwise("raw T x, int32 m", "raw T y", OWN[name], preamble=preamble, math="fast")
+    found, given = target.put(y), target.put(x)
+    kernel(given, 4, found, size=8)
+    one = elementwise(
+        "raw T x, int32 m, int32 e", "raw T y", f"if (i == e) {{ {OWN[name]} }}", preamble=preamble, math="fast"
+    )
+    expected = y.copy()
+    for number in range(8):
+        one(x, 4, number, expected, size=8)
+    assert target.get(found).tolist() == expected.tolist() != y.tolist()
+
+
+@pytest.mark.parametrize("condition", ["i == 0", "i == n - 1", "i == m", "i < 1 && x[i] < 9"])
+def test_an_update_by_one_element_is_taken(condition):
+    kernel = elementwise("raw T x, int32 m", "raw T y", f"if ({condition}) y[3] += m;", math="fast")
+    y = np.zeros(64)
+    kernel(np.arange(8.0), 4, y, size=8)
+    assert y.tolist() == [0, 0, 0, 4, *[0] * 60]
+
+
+SHARED = [
+    "y[i % 256] += 1;", "y[i & 1023] += 1;", "y[i % 8 * 4 + i / 8 % 4] += 1;", "y[i % 1000 * m] += 1;",
+    "y[i % 30 + m] += 1;", "y[i % (m * m)] += 1;", "y[i % (m * k)] += 1;", "y[i / m % k * m + i % m] += 1;",
+    "y[(i & 63) * m + 1] += 1;", "y[min((int)i, 5000)] += m;", "y[i % 32 * 32 + i / 32 % 32] += 1;",
+    "if (i < 300) y[i & 255] += 1;", "y[i / m] += 1;", "y[i % m] += 1;", "y[i % y.size()] += 1;",
+    "y[i / m * m] += 1;", "y[i / m + i % m] += 1;", "y[i & m] += 1;",
+    "if (m == 1) y[0] += 1;", "if (i < m) y[0] += 1;", "if (x[i] > 2) y[0] += 1;", "if (i > 1) y[m] += 1;",
+    "int b = i / m; for (int j = 0; j < 4; j++) y[b + j] += 1;", "T *p = y + i / m; *p += 1;",
+    "int b = i; b -= i; y[b] += 1;", "y[min(i, (long)m)] += 1;", "y[i > m ? i : m] += 1;", "y[abs(i - 5)] += 1;",
+    "y[x[i] > 2 ? i : 0] += 1;", "int b = 0; if (x[i] > 2) b = i; y[b] += 1;", "y[max((int)x[i], (int)i)] += 1;",
+    "for (int j = m; j < 9; j++) y[j] += i;", "y[(int)(i * 0.5)] += 1;", "y[i * m % 5] += 1;",
+    "int b = 0; for (int j = 0; j < x[i]; j++) b = i; y[b] += 1;", "y[_ind.get()[0] / 2] += 1;",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("operation", SHARED)
+def test_an_index_that_several_elements_share_whatever_the_numbers_is_refused(operation):
+    with pytest.raises(KernelSyntaxError, match="one update would be lost"):
+        kernel = elementwise("raw T x, int32 m, int32 k", "raw T y", operation, math="fast")
+        kernel(np.arange(8.0), 4, 3, np.zeros(64), size=8)
+
+
 @pytest.mark.parametrize("math", ["exact", "fast"])
 def test_an_update_by_pycudas_notation_is_not_lost(math):
     with pytest.raises(KernelSyntaxError, match=r"update would be lost.* atomicAdd\(&y\[...\], value\)"):

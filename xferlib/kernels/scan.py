@@ -13,13 +13,19 @@ from xferlib.errors import KernelShapeError, KernelTypeError
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 from xferlib.kernels.frontends.signature import check_texts
 
-_STEP = "if (i >= d) {{ T a = x[i - d]; T b = x[i]; y = {expression}; }} else {{ y = x[i]; }}"
+_COMBINED = "\n\nT xf_combined(T a, T b) {{ return ({}); }}"
+_NEUTRAL = "\nT xf_neutral() {{ return ({}); }}"
+"""The expressions stand in functions, and the names below are no user's: a preamble may have an ``x`` or a ``d``."""
+_STEP = "xf_y = i < xf_distance ? xf_x[i] : xf_combined(xf_x[i - xf_distance], xf_x[i]);"
 _STEP_IN_SEGMENTS = """
-bool begins = f[i];
-g = begins;
-y = x[i];
-if (i >= d && !begins) {{ T a = x[i - d]; T b = x[i]; y = {expression}; g = f[i - d]; }}"""
-_SHIFT = "if ({begins}) {{ y = {neutral}; }} else {{ y = x[i - 1]; }}"
+xf_begins = xf_begun[i];
+xf_y = xf_x[i];
+if (i >= xf_distance && !xf_begins) {
+    xf_y = xf_combined(xf_x[i - xf_distance], xf_x[i]);
+    xf_begins = xf_begun[i - xf_distance];
+}"""
+_SHIFT = "xf_y = i == 0 ? xf_neutral() : xf_x[i - 1];"
+_SHIFT_IN_SEGMENTS = "xf_y = i == 0 || xf_begun[i] ? xf_neutral() : xf_x[i - 1];"
 
 
 class ScanKernel(metaclass=MadeBy, by="scan"):
@@ -33,17 +39,22 @@ class ScanKernel(metaclass=MadeBy, by="scan"):
         self.name = name
         self._made = (expression, neutral, name, math, preamble)
 
-        def make(inputs: str, outputs: str, text: str, begins: str = "i == 0") -> ElementwiseKernel:
-            filled = text.format(expression=f"({expression})", neutral=f"({neutral})", begins=begins)
-            return elementwise(inputs, outputs, filled, name=name, math=math, preamble=preamble)
+        def make(inputs: str, outputs: str, text: str, functions: str = "") -> ElementwiseKernel:
+            return elementwise(inputs, outputs, text, name=name, math=math, preamble=preamble + functions)
 
-        make("T a, T b", "T y", "y = {expression}")  # so that a message speaks of the names of the expression
-        self._step = make("raw T x, int64 d", "T y", _STEP)
-        self._step_in_segments = make("raw T x, raw bool f, int64 d", "T y, bool g", _STEP_IN_SEGMENTS)
+        make(
+            "T a, T b", "T xf_result", f"xf_result = ({expression})"
+        )  # so that a message speaks of the expression's own text
+        functions = _COMBINED.format(expression)
+        self._step = make("raw T xf_x, int64 xf_distance", "T xf_y", _STEP, functions)
+        self._step_in_segments = make(
+            "raw T xf_x, raw bool xf_begun, int64 xf_distance", "T xf_y, bool xf_begins", _STEP_IN_SEGMENTS, functions
+        )
         self._shift = self._shift_in_segments = None
         if neutral is not None:
-            self._shift = make("raw T x", "T y", _SHIFT)
-            self._shift_in_segments = make("raw T x, raw bool f", "T y", _SHIFT, "i == 0 || f[i]")
+            functions = _NEUTRAL.format(neutral)
+            self._shift = make("raw T xf_x", "T xf_y", _SHIFT, functions)
+            self._shift_in_segments = make("raw T xf_x, raw bool xf_begun", "T xf_y", _SHIFT_IN_SEGMENTS, functions)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ScanKernel, self._made

@@ -726,11 +726,15 @@ class Calls:
             kind = t.declared_type(
                 parse.DeclaredType(declared.base, declared.pointers, is_const=declared.is_const, at=declared.at)
             )
-        if extents and declared.is_reference:
+        if extents and (declared.is_reference or len(extents) > 1):
             place = plain(given.place)
-            if place is None or getattr(place, "dtype", None) != ArrayType(kind, tuple(each or 0 for each in extents)):
+            wanted = ArrayType(kind, tuple(each or 0 for each in extents))
+            found = getattr(place, "dtype", None)
+            if not declared.is_reference and isinstance(found, ArrayType):  # a pointer to rows, of any number
+                wanted = ArrayType(kind, (found.extents[0], *wanted.extents[1:]))
+            if place is None or found != wanted:
                 t.fail(node, f"argument {param.name!r} must be an array of the declared length", KernelTypeError)
-            return given.place
+            return ReadOnly(given.place) if declared.is_const else given.place
         if declared.pointers or extents:
             value = given.value
             if not isinstance(value, Pointer):

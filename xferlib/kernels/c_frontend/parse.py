@@ -500,11 +500,17 @@ class _Text:
                 text = '""'
             elif text == "<" and not self._opens(number, templates):
                 text = "<="
+            space = "" if self._is_operators(number) else " "
             starts.append(at)
-            pieces += [text, " "]
-            at += len(text) + 1
+            pieces += [text, space]
+            at += len(text) + len(space)
         self.starts = starts
         self.text = "".join([*pieces, after])
+
+    def _is_operators(self, number: int) -> bool:
+        """Whether a bracket opens the name ``operator()`` or ``operator[]``, which the grammar reads without space."""
+        shown = [each.text for each in self.tokens[max(0, number - 1) : number + 2]]
+        return shown in (["operator", "(", ")"], ["operator", "[", "]"])
 
     def _opens(self, number: int, templates: Container[str]) -> bool:
         """Whether a ``<`` opens the arguments of a template; of an unknown one too, which is refused by its name."""

@@ -182,6 +182,23 @@ class Preprocessor:
         Raises:
             KernelSyntaxError: A directive is not supported, or a condition is a GPU's compiler's to decide.
         """
+        try:
+            found = self._read()
+        except RecursionError:
+            raise self.source.error("has macros that are nested too deeply; use local variables for parts") from None
+        if self._open:
+            raise self.source.error("this condition has no #endif; add it", self._open[-1].at)
+        for each in found:
+            if each.kind == "stray":
+                ends = {"'": "has no end on its line", '"': "has no end on its line", "/*": "has no end"}
+                what = ends.get(each.text, "cannot stand in C source")
+                raise self.source.error(f"{each.text!r} {what}; C cannot be read from here on", each.at)
+        if len(found) > MOST_TOKENS:
+            raise self.source.error(f"the text has more than {MOST_TOKENS} tokens; split the kernel", found[-1].at)
+        return found
+
+    def _read(self) -> list[Token]:
+        """The tokens behind the directives, with all macros replaced."""
         found: list[Token] = []
         text: list[Token] = []
         for line in _lines(tokens(self.source)):
@@ -192,15 +209,6 @@ class Preprocessor:
             elif self._is_read:
                 text += line
         found += self._expanded(text)
-        if self._open:
-            raise self.source.error("this condition has no #endif; add it", self._open[-1].at)
-        for each in found:
-            if each.kind == "stray":
-                ends = {"'": "has no end on its line", '"': "has no end on its line", "/*": "has no end"}
-                what = ends.get(each.text, "cannot stand in C source")
-                raise self.source.error(f"{each.text!r} {what}; C cannot be read from here on", each.at)
-        if len(found) > MOST_TOKENS:
-            raise self.source.error(f"the text has more than {MOST_TOKENS} tokens; split the kernel", found[-1].at)
         return found
 
     @property

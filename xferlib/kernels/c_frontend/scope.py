@@ -22,7 +22,7 @@ translated; `OrderNeededError` then begins the translation anew.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -34,7 +34,7 @@ from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.c_frontend.parse import Alias, FunctionTree, StructTree
 from xferlib.kernels.c_frontend.preprocess import SourceText
 from xferlib.kernels.ir.constants import constant_value
-from xferlib.kernels.ir.indices import is_distinct, linear, may_be_own
+from xferlib.kernels.ir.indices import OwnIndices, is_distinct, linear
 from xferlib.kernels.ir.nodes import (
     BOOL,
     FLOAT32,
@@ -788,6 +788,9 @@ class Memory:
     """The cells of a reduction's outputs, which are variables of the snippet."""
     work: Callable[[int], None] = lambda _: None
     """Counts work, and raises where there is too much."""
+    around: tuple[Node | None, ...] = ()
+    """The conditions around the loops that are being translated, each of which has a path of its own."""
+    own_indices: OwnIndices = field(init=False)
     serial: int = 0
     raws: dict[int, Raw] = field(default_factory=dict)
     """The array parameters that pointers lead to."""
@@ -806,6 +809,7 @@ class Memory:
     def __post_init__(self) -> None:
         self.true = self.b.const(True, BOOL)
         self.zero = self.b.const(0, INT64)
+        self.own_indices = OwnIndices(self.b.params)
 
     def constant(self, node: Node) -> Any:
         """The value of a node that depends on constants alone; None of any other."""
@@ -833,7 +837,7 @@ class Memory:
         if isinstance(kind, ArrayType):
             if not 0 < count_of(kind) <= MOST_ELEMENTS:
                 raise RefusedError(f"{name!r} has {count_of(kind)} element(s); at most {MOST_ELEMENTS} are possible")
-            self.work(kind.count // 8)
+            self.work(kind.count // 3)
             return Array(name, kind, [self.new(f"element {k} of {name}", kind.element) for k in range(kind.count)])
         return self.cell(name, kind)
 
@@ -1349,12 +1353,13 @@ class Memory:
 
     def _check_store(self, place: Element, value: Node) -> None:
         """Refuse to store what depends on the element's value before: no order of the elements keeps both updates."""
-        params = self.b.params
-        if self.b.math == "exact" or may_be_own(place.index, params):
+        if self.b.math == "exact" or is_distinct(place.index, self.b.params):
             return  # exact results are promised for less: see `check_order`
-        is_chosen = self.path is not None and linear(value, params) is None  # such as the larger of two
+        is_chosen = self.path is not None and linear(value, self.b.params) is None  # such as the larger of two
         if self._rests_on(value, place) or (is_chosen and self._rests_on(self.path, place)):
-            self._refuse_lost(place)
+            self.work(128)
+            if not self.own_indices.may_be(place.index, _conditions([*self.around, self.path])):
+                self._refuse_lost(place)
 
     def _rests_on(self, value: Node | None, place: Element) -> bool:
         """Whether a value is computed from an element of an array."""
@@ -1477,6 +1482,17 @@ def _what(value: Any) -> str:
     if isinstance(value, StructValue):
         return "a struct"
     return "a pointer" if isinstance(value, Pointer) else "an array"
+
+
+def _conditions(paths: Iterable[Node | None]) -> Iterator[Node]:
+    """The parts of conditions that all hold."""
+    waiting = [each for each in paths if each is not None]
+    while waiting:
+        node = waiting.pop()
+        if node.op == "and":
+            waiting += node.args
+        else:
+            yield node
 
 
 def _elements_in(place: Any) -> Iterator[Element]:

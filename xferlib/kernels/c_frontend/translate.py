@@ -186,12 +186,17 @@ class Translator:
             raise TranslationTooLongError
 
     # --- entries
-    def declare_kernel(self, layouts: Mapping[str, tuple[Node, bool]]) -> None:
-        """Declare what a snippet knows of its call: ``i``, ``n``, and the sizes by name, with axes or without."""
+    def declare_kernel(self, layouts: Mapping[str, tuple[Node, bool]], *, is_pycudas: bool = False) -> None:
+        """Declare what a snippet knows of its call: ``i``, ``n``, and the sizes by name, with axes or without.
+
+        In CuPy's notation a kernel has no ``n``, so that the name is the preamble's where that declares one.
+        """
         names = self._kernel.names
         cell = self.memory.cell("i", INT64)
         self.memory.state.cells[cell] = Contents(self.number, self.memory.true)
-        names["i"], names["n"] = cell, Constant(self.b.size())
+        names["i"] = cell
+        if is_pycudas or "n" not in self.globals.names:
+            names["n"] = Constant(self.b.size())
         for name, (size, has_axes) in layouts.items():
             names[name] = ShapeOfCall(name, size, has_axes)
         self.frame.scope = self._params = Scope(self._kernel)
@@ -1077,6 +1082,7 @@ class Translator:
         outside = memory.snapshot()
         key = id(node), memory.serial, b.work
         slots: list[tuple[Cell, Node, Node | None, Node, Node | None]] = []
+        around, memory.around = memory.around, (*memory.around, outside.path)
         memory.path, memory.state.jumps = None, {}
         for number, cell in enumerate(carried):
             slot = outside.state.cells.get(cell)
@@ -1085,6 +1091,7 @@ class Translator:
             if (cell.param is not None or cell in memory.outputs) and (slot is None or slot.written is not memory.true):
                 written = b.const(False, BOOL) if slot is None else slot.written
             leaf = loops.leaf(b, (*key, number, "value"), value)
+            memory.own_indices.starts[id(leaf)] = value
             flag = None if written is None else loops.leaf(b, (*key, number, "written"), written)
             slots.append((cell, value, written, leaf, flag))
             memory.state.cells[cell] = Contents(leaf, flag or memory.true)
@@ -1093,6 +1100,7 @@ class Translator:
         entered = memory.state.copy()
         again = self._rest(node, following, node.condition) if is_late else self._turn(node, following)
         broken = memory.state.jumps.pop(stop, None)
+        memory.around = around
         if memory.constant(again):
             self.fail(node, "a loop whose condition is always true, without break or return, has no end; add one")
         if len(self.frame.references or ()) > returned:

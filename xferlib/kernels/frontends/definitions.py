@@ -193,7 +193,8 @@ class SnippetDefinition:
         if self.step is not None:
             shift = b.op("mul", b.index(), b.const(self.step, INT64))
             translator.number = b.op("add", shift, b.load(len(self.params) - 1))
-        translator.declare_kernel({"_ind": (b.size(), True)})
+        is_pycudas = any(param.is_pointer for param in self.params)
+        translator.declare_kernel({"_ind": (b.size(), True)}, is_pycudas=is_pycudas)
         for number, param in enumerate(self.params):
             translator.bind(param.name, self._object(translator, number, param, b.params[number]))
         translator.run(self._preparation)

@@ -108,7 +108,8 @@ class SnippetReduction:
     def _translator(self, b: Builder, types: Mapping[str, DType], *, has_sizes: bool = False) -> Translator:
         """A translator; ``has_sizes`` where a reduction's sizes take the place of its call's."""
         found = Translator(b, self._preamble, types)
-        found.declare_kernel({} if has_sizes else {"_ind": (b.size(), True)})
+        is_pycudas = any(param.is_pointer for param in self._inputs)
+        found.declare_kernel({} if has_sizes else {"_ind": (b.size(), True)}, is_pycudas=is_pycudas)
         return found
 
     def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec:
