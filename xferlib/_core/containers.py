@@ -13,6 +13,7 @@ says once for its class that they stay where they are.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import sys
@@ -226,19 +227,20 @@ def _rebuilt(taken: list[_Taken], leaves: list[Any]) -> Any:
     made: list[Any] = []
     are_new: list[bool] = []
     left = list(leaves)
-    for form, node, kept, count in reversed(taken):
+    for form, node, kept, own in reversed(taken):
         if form is None:
             made.append(left.pop())
             are_new.append(made[-1] is not node)
             continue
-        if type(count) is list:
-            start = len(left) - len(count)
+        if isinstance(own, list):
+            start = len(left) - len(own)
             children = left[start:]
             del left[start:]
-            is_new = True in map(is_not, children, count)
+            is_new = True in map(is_not, children, own)
         else:
-            children, is_new = made[: -count - 1 : -1], True in are_new[len(made) - count :]
-            del made[len(made) - count :], are_new[len(are_new) - count :]
+            start = len(made) - own
+            children, is_new = made[: -own - 1 : -1], True in are_new[start:]
+            del made[start:], are_new[start:]
         made.append(form.make(node, kept, children) if is_new or form.is_usual else node)
         are_new.append(is_new)
     return made[0]
@@ -410,13 +412,14 @@ class _Record(Form):
 
 def _is_plain(value: Any) -> bool:
     """Whether an attribute holds nothing but texts and numbers, such as the versions of a model's parts: many."""
-    level, looks = [value], 0
+    level: list[Any] = [value]
+    looks = 0
     while kinds := set(map(type, level)) - _PLAIN:
         deeper: list[Any] = []
         for kind in kinds:
             if (inside := _PLAIN_INSIDE.get(kind)) is None:
                 return False
-            same = [each for each in level if type(each) is kind]
+            same: list[Any] = [each for each in level if type(each) is kind]
             looks += 1 + sum(map(len, same))
             if looks > _PARTS_MOST or (kind is OrderedDict and any(each.__dict__ for each in same)):
                 return False
@@ -733,8 +736,9 @@ def _inside(node: Any) -> Iterable[tuple[str, Any]]:
         if cls.__dictoffset__:
             found += [(f".{name}", each) for name, each in _attributes(node).items()]
         for slot in _slots(cls, _base(cls)):
-            found.append((f".{slot.__name__}", slot.__get__(node, cls)))
-    except Exception:  # a foreign object may raise anything, and a slot be empty
+            with contextlib.suppress(AttributeError):  # it is empty
+                found.append((f".{slot.__name__}", slot.__get__(node, cls)))
+    except Exception:  # a foreign object may raise anything
         return found
     return found
 

@@ -62,9 +62,7 @@ def source_of(x: Any, *, what: str = "x", dtype: Any = None) -> CopySource:
     """
     owner = registry.backend_of(x)
     if owner is None or owner.name == "numpy":
-        if isinstance(x, tuple):
-            _refuse_results(x, what)
-        host = array.as_host_array(x, what=what)
+        host = array.as_host_array(x, what=what, check_tuple=_refuse_results)
         if owner is None and dtype is not None:
             host = convert.exactly(x, host, wanted_dtype(dtype, host.dtype))
         numpy = owner if owner is not None else registry.get("numpy")
