@@ -353,9 +353,13 @@ def _check_parts(x: Any, what: str, check_tuple: Callable[[tuple[Any, ...], str]
         for kind in kinds:
             if issubclass(kind, np.ma.MaskedArray):
                 refuse_masked(next(each for each in part if isinstance(each, kind)), f"a part of {what}")
+            elif issubclass(kind, np.ndarray):
+                for each in part:
+                    if isinstance(each, kind):
+                        refuse_truncated(each, f"a part of {what}")
             elif is_sequence(kind):
                 rest += [each for each in part if type(each) is kind and id(each) not in seen]
-            elif hasattr(kind, "__array__") and not issubclass(kind, (np.ndarray, np.generic)):
+            elif hasattr(kind, "__array__") and not issubclass(kind, np.generic):
                 for each in part:
                     if type(each) is kind:
                         refuse_masked(np.asanyarray(each), f"an array of a part of {what}")
@@ -394,7 +398,7 @@ def as_host_array(
             made = np.asanyarray(x)  # asarray would hide a mask
             refuse_masked(made, f"an array of {what}")
             array = np.asarray(made)
-        except UnsupportedArrayError:  # such as of a transfer, which says what to write instead
+        except (UnsupportedArrayError, LayoutError):  # such as of a transfer, which says what to write instead
             raise
         except MemoryError as error:
             raise OutOfMemoryError(f"{what}: no host memory for an array of it ({error}); give it in parts") from error
