@@ -75,7 +75,8 @@ RUBBISH: dict[str, Any] = {
     "2**63": 1 << 63, "-2**63-1": -(1 << 63) - 1, "inf": float("inf"), "complex": 1j, "array": np.ones(3),
     "no axes": np.array(1.0), "flags": np.array([True, False]), "nothing in it": [], "empty dict": {},
     "slice": slice(3), "function": lambda *_: None, "ellipsis": ..., "dtype": np.dtype("f4"), "decimal": Decimal(1),
-    "true": True,
+    "true": True, "NumPy's scalar": np.float32(2), "NumPy's flag": np.bool_(1), "long double": np.longdouble(1),
+    "masked": np.ma.masked_array([1.0], mask=True),
 }  # fmt: skip
 STREAMS = [
     (),
@@ -356,6 +357,7 @@ def wrongs(cases: Iterable[Case], kinds: Iterable[str]) -> str:
     return "\n".join(found)
 
 
+@pytest.mark.filterwarnings("ignore::xferlib.errors.XferWarning")  # of objects in trees that stay
 @pytest.mark.parametrize("backend", ["numpy", "sim"])
 def test_a_nonsense_argument_is_refused_by_name(backend: str) -> None:
     with xl.use_backend(backend):

@@ -54,7 +54,7 @@ MAPS: dict[str, Callable[[Path], Any]] = {
     "a plain array": lambda path: np.asarray(np.memmap(path, np.float32, "r+")),
     "a view of a plain array": lambda path: np.asarray(np.memmap(path, np.float32, "r+"))[:].reshape(2, -1).reshape(-1),
     "Python's": _mapped,
-    "a view's memory": lambda path: np.asarray(memoryview(np.memmap(path, np.float32, "r"))),
+    "a view's memory": lambda path: np.asarray(memoryview(np.memmap(path, np.float32, "r"))),  # type: ignore[arg-type]
     "strides of one's own": lambda path: np.lib.stride_tricks.as_strided(np.memmap(path, np.float32, "r+"), (100_000,)),
 }
 

@@ -100,7 +100,7 @@ def target_of(backend: str | None, device: Any, stream: Any, out: Array | None) 
     chosen = registry.get(backend) if backend is not None else None
     if out is not None:
         owner = registry.backend_of(out)
-        if owner is None:
+        if owner is None or isinstance(out, np.generic):  # NumPy's scalars cannot be written
             raise UnsupportedArrayError(
                 f"out is {type(out).__name__}, not an array of any backend; make it with xferlib.empty()"
             )
