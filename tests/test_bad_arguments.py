@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib.errors import XferError, shown
+from xferlib.errors import ArgumentError, UnsupportedArrayError, XferError, shown
 
 
 class Hostile:
@@ -419,3 +419,18 @@ def test_texts_of_any_length_are_refused(backend: str) -> None:
     for call in (xl.to_device, xl.to_device_async, lambda x: xl.tree.to_device([x]), lambda x: xl.empty(2, x.dtype)):
         with pytest.raises(xl.errors.UnsupportedDTypeError, match="which no device holds"):
             call(texts)
+
+
+def test_a_scalar_of_numpy_is_no_array_to_write_to_or_to_join(backend: str) -> None:
+    scalar: Any = np.float32(3)
+    for call in (
+        lambda: xl.to_device(np.float32(5), out=scalar),
+        lambda: xl.to_device_async(np.float32(5), out=scalar).result(),
+        lambda: xl.to_host(np.float32(5), out=scalar),
+        lambda: xl.distributed.init("single").all_reduce(np.ones((), "f4"), out=scalar),
+    ):
+        with pytest.raises(UnsupportedArrayError, match="out is float32"):
+            call()
+    if backend != "numpy":
+        with pytest.raises(ArgumentError, match="no scalars"):
+            xl.concat([xl.zeros(2), np.bool_(1)])

@@ -18,7 +18,7 @@ from xferlib.errors import LayoutError, LayoutIndexError, LayoutTypeError, shown
 
 HostArray = np.ndarray[Any, Any]
 Between: Any = type(as_strided(np.empty(1), (1,)).base)
-"""What stands between the windows of an array and the array."""
+"""The type of what NumPy puts between an array and windows of it."""
 
 
 def mapped(array: Any) -> Any:
