@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib.errors import XferError, shown
+from xferlib.errors import ArgumentError, UnsupportedArrayError, XferError, shown
 
 
 class Hostile:
@@ -75,7 +75,8 @@ RUBBISH: dict[str, Any] = {
     "2**63": 1 << 63, "-2**63-1": -(1 << 63) - 1, "inf": float("inf"), "complex": 1j, "array": np.ones(3),
     "no axes": np.array(1.0), "flags": np.array([True, False]), "nothing in it": [], "empty dict": {},
     "slice": slice(3), "function": lambda *_: None, "ellipsis": ..., "dtype": np.dtype("f4"), "decimal": Decimal(1),
-    "true": True,
+    "true": True, "NumPy's scalar": np.float32(2), "NumPy's flag": np.bool_(1), "long double": np.longdouble(1),
+    "masked": np.ma.masked_array([1.0], mask=True),
 }  # fmt: skip
 STREAMS = [
     (),
@@ -424,3 +425,18 @@ def test_texts_of_any_length_are_refused(backend: str) -> None:
     for call in (xl.to_device, xl.to_device_async, lambda x: xl.tree.to_device([x]), lambda x: xl.empty(2, x.dtype)):
         with pytest.raises(xl.errors.UnsupportedDTypeError, match="which no device holds"):
             call(texts)
+
+
+def test_a_scalar_of_numpy_is_no_array_to_write_to_or_to_join(backend: str) -> None:
+    scalar: Any = np.float32(3)
+    for call in (
+        lambda: xl.to_device(np.float32(5), out=scalar),
+        lambda: xl.to_device_async(np.float32(5), out=scalar).result(),
+        lambda: xl.to_host(np.float32(5), out=scalar),
+        lambda: xl.distributed.init("single").all_reduce(np.ones((), "f4"), out=scalar),
+    ):
+        with pytest.raises(UnsupportedArrayError, match="out is float32"):
+            call()
+    if backend != "numpy":
+        with pytest.raises(ArgumentError, match="no scalars"):
+            xl.concat([xl.zeros(2), np.bool_(1)])

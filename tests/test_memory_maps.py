@@ -25,6 +25,8 @@ ON_MAPS: dict[str, Callable[[Any], Any]] = {
     "of a tree of small ones": lambda x: xl.tree.to_device([x[-9:]] * 30),
     "of a tree of some": lambda x: xl.tree.to_device([x, x[::2], x[-9:]] * 3),
     "to_host": xl.to_host,
+    "part of a sequence": lambda x: xl.to_host([x, x]),
+    "part of a part": lambda x: xl.to_device([[[1.0]], ([x[-9:]],)]),
     "pinned": xl.pinned_array,
     "list": lambda x: list(xl.prefetch([x, x[:-1]])),
     "generator": lambda x: list(xl.prefetch(iter([x]))),
@@ -52,6 +54,8 @@ MAPS: dict[str, Callable[[Path], Any]] = {
     "a plain array": lambda path: np.asarray(np.memmap(path, np.float32, "r+")),
     "a view of a plain array": lambda path: np.asarray(np.memmap(path, np.float32, "r+"))[:].reshape(2, -1).reshape(-1),
     "Python's": _mapped,
+    "a view's memory": lambda path: np.asarray(memoryview(np.memmap(path, np.float32, "r"))),  # type: ignore[arg-type]
+    "strides of one's own": lambda path: np.lib.stride_tricks.as_strided(np.memmap(path, np.float32, "r+"), (100_000,)),
 }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections import UserList, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -104,6 +106,70 @@ def test_no_call_drops_a_mask(backend: str) -> None:
             with pytest.raises(UnsupportedArrayError, match=r"masked.*\.filled\("):
                 verb(parts)
                 pytest.fail(name)
+
+
+class Masking:
+    """Converts to a masked array, as variables of files do whose numbers are missing in part."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.array[key]
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.array
+
+
+SEQUENCES: list[Callable[[list[Any]], Any]] = [list, tuple, deque, UserList, lambda items: [deque(items)]]
+"""Whatever NumPy takes the items of."""
+
+
+@pytest.mark.parametrize("make", SEQUENCES)
+def test_masks_and_results_are_found_in_every_kind_of_sequence(make: Callable[[list[Any]], Any]) -> None:
+    masked = np.ma.masked_array([1.0, 2.0], mask=[False, True])
+    for name, verb in VERBS.items():
+        for parts in ([masked, masked], [1.0, np.ma.masked], [Masking(masked), [1.0, 2.0]]):
+            with pytest.raises(UnsupportedArrayError, match=r"masked.*\.filled\("):
+                verb(make(parts))
+                pytest.fail(name)
+        for several in (np.linalg.slogdet(np.ones((2, 2, 2))), np.divmod(np.arange(3), 2)):
+            with pytest.raises(UnsupportedArrayError, match="results"):
+                verb(make([several, several]))
+                pytest.fail(name)
+        large = (1 << 53) + 1
+        assert xl.to_host(verb(make([large, 1.0]), dtype="int64")).ravel().tolist() == [large, 1], name
+
+
+def test_a_mask_behind_a_conversion_is_refused(backend: str) -> None:
+    masked = Masking(np.ma.masked_array(np.ones((3, 2)), mask=np.eye(3, 2, dtype=bool)))
+    calls: list[Callable[[], object]] = [
+        *[functools.partial(verb, masked) for verb in VERBS.values()],
+        lambda: xl.stream_map(lambda rows: rows, masked, chunk_rows=2),
+        lambda: xl.stream_map(lambda rows: rows, masked, chunk_rows=2, reduce=lambda a, b: a + b),
+    ]
+    for call in calls:
+        with pytest.raises(UnsupportedArrayError, match=r"masked.*\.filled\("):
+            call()
+
+
+def test_floats_become_integers_by_one_rule(backend: str) -> None:
+    if backend == "fake":
+        pytest.skip("it has no namespace")
+    given = [float("nan"), float("inf"), -1e30, 3e10, -1.5, 300.0]
+    xp: Any = backend_named(backend).namespace()
+    for dtype in ("uint8", "int32", "int64", "uint64"):
+        expected = xl.to_host(given, dtype=dtype).tolist()
+        for x in (given, np.array(given), np.array(given, "f4")[:5], given[0]):
+            if backend == "numpy":  # its namespace is NumPy's own
+                break
+            found = xl.to_host(xp.asarray(x, dtype=getattr(xp, dtype)))
+            assert found.tolist() == xl.to_host(x, dtype=dtype).tolist()
+        assert xl.to_host(xl.asarray(given, dtype=dtype)).tolist() == expected
 
 
 def _integers(dtype: str) -> st.SearchStrategy[Any]:

@@ -636,12 +636,23 @@ def _opaque() -> dict[str, Any]:
         def __array__(self, *_: Any, **__: Any) -> Any:
             return np.ones(2)
 
+    class Slots:
+        __slots__ = ("empty", "x")
+
     text: Any = Text("a")
     text.x = np.ones(2)
-    return {r"x\.parts\['x'\]": Plain(np.ones(2)), r"x\['x'\]": Late(), r"x\.x": text, r"numpy\.asarray": Image()}
+    slots: Any = Slots()
+    slots.x = [np.ones(2)]
+    return {
+        r"x\.x\[0\]": slots,
+        r"x\.parts\['x'\]": Plain(np.ones(2)),
+        r"x\['x'\]": Late(),
+        r"x\.x": text,
+        r"numpy\.asarray": Image(),
+    }
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(5))
 @pytest.mark.parametrize("move", MOVES)
 def test_arrays_that_stay_behind_are_told_once_for_each_class(move: str, number: int) -> None:
     text, hidden = list(_opaque().items())[number]

@@ -172,8 +172,8 @@ def concat(arrays: Sequence[Array], axis: int | None = 0, *, dtype: Any = None) 
     """
     given = _listed(arrays)
     backend = mixing.common_backend(given, call="concat")
-    if backend is None or any(registry.backend_of(each) is None for each in given):
-        raise ArgumentError("concat takes one or more arrays, no Python scalars and no None; use xferlib.asarray(x)")
+    if backend is None or any(registry.backend_of(each) is not backend for each in given):  # NumPy's scalars mix
+        raise ArgumentError("concat takes one or more arrays, no scalars and no None; use xferlib.asarray(x)")
     mixing.check_device(given, backend, call="concat")
     sources = [ends.source_of(each, what=f"arrays[{index}]") for index, each in enumerate(given)]
     wanted = ends.wanted_dtype(dtype, np.result_type(*(each.dtype for each in sources)))

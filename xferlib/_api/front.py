@@ -18,7 +18,7 @@ from xferlib import _native
 from xferlib._core import blocks, defaults, devices, registry
 from xferlib._core.array import DTYPES
 from xferlib._core.device import Device
-from xferlib._core.layout import address
+from xferlib._core.layout import Between, address
 from xferlib._core.stream import Stream
 from xferlib._core.thresholds import (
     CAST_TO_HALF_FROM,
@@ -93,6 +93,7 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
         "to_device": to_device, "to_host": to_host,
         "ndarray": np.ndarray, "device": Device, "stream": Stream,
         "dtype": np.dtype, "dtypes": numbers, "swapped": swapped, "memmap": np.memmap, "mmap": mmap.mmap,
+        "between": Between,
     }  # fmt: skip
     try:
         found: tuple[Callable[..., Any], Callable[..., Any]] = _front.bind_front(

@@ -7,7 +7,7 @@ import datetime as dt
 import itertools
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -324,7 +324,23 @@ def refuse_masked(x: np.ndarray[Any, Any], what: str) -> None:
 _PLAIN_NUMBERS = {bool, int, float, complex}
 
 
-def _refuse_masked_parts(x: Sequence[Any], what: str) -> None:
+_NO_SEQUENCES = (np.ndarray, np.generic, str, bytes, bytearray, memoryview, range, Mapping)
+_ARRAY_PROTOCOLS = ("__array__", "__array_interface__", "__array_struct__")
+
+
+def is_sequence(cls: type) -> bool:
+    """Whether NumPy makes an array of an object of this class item by item: lists, tuples, and what acts like them."""
+    if issubclass(cls, (list, tuple)):
+        return True
+    return (
+        hasattr(cls, "__getitem__")
+        and hasattr(cls, "__len__")
+        and not issubclass(cls, _NO_SEQUENCES)
+        and not any(hasattr(cls, name) for name in _ARRAY_PROTOCOLS)
+    )
+
+
+def _check_parts(x: Any, what: str, check_tuple: Callable[[tuple[Any, ...], str], None] | None) -> None:
     """Refuse a sequence with masked arrays or numbers in it: NumPy would make an array of what is below the masks."""
     seen: set[int] = set()
     rest = [x]
@@ -333,18 +349,36 @@ def _refuse_masked_parts(x: Sequence[Any], what: str) -> None:
         kinds = {*map(type, part)}
         if kinds <= _PLAIN_NUMBERS:  # as a rule
             continue
-        if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
-            refuse_masked(next(each for each in part if isinstance(each, np.ma.MaskedArray)), f"a part of {what}")
         seen.add(id(part))
-        if any(issubclass(kind, (list, tuple)) for kind in kinds):
-            rest += [each for each in part if isinstance(each, (list, tuple)) and id(each) not in seen]
+        for kind in kinds:
+            if issubclass(kind, np.ma.MaskedArray):
+                refuse_masked(next(each for each in part if isinstance(each, kind)), f"a part of {what}")
+            elif issubclass(kind, np.ndarray):
+                for each in part:
+                    if isinstance(each, kind):
+                        refuse_truncated(each, f"a part of {what}")
+            elif is_sequence(kind):
+                rest += [each for each in part if type(each) is kind and id(each) not in seen]
+            elif hasattr(kind, "__array__") and not issubclass(kind, np.generic):
+                for each in part:
+                    if type(each) is kind:
+                        refuse_masked(np.asanyarray(each), f"an array of a part of {what}")
+        if check_tuple is not None and isinstance(part, tuple):
+            check_tuple(part, what if part is x else f"a part of {what}")
 
 
-def as_host_array(x: Any, *, what: str = "x") -> np.ndarray[Any, Any]:
+def as_host_array(
+    x: Any, *, what: str = "x", check_tuple: Callable[[tuple[Any, ...], str], None] | None = None
+) -> np.ndarray[Any, Any]:
     """``x`` as a NumPy array of a supported dtype, without a copy where it already is one.
 
     Byte-swapped arrays pass: they are swapped while staging. Sequences and scalars are converted
     as NumPy does.
+
+    Args:
+        x: The array.
+        what: Its name for messages.
+        check_tuple: Called with each tuple that ``x`` is or holds, and its name; may raise `UnsupportedArrayError`.
 
     Raises:
         UnsupportedArrayError: ``x`` is no array, sequence or scalar.
@@ -358,11 +392,13 @@ def as_host_array(x: Any, *, what: str = "x") -> np.ndarray[Any, Any]:
     elif x is None or isinstance(x, (str, bytes, dict, set)):
         raise UnsupportedArrayError(f"{what} is {type(x).__name__}, not an array; {_instead_of(x)}")
     else:
-        if isinstance(x, (list, tuple)):
-            _refuse_masked_parts(x, what)
         try:
-            array = np.asarray(x)
-        except UnsupportedArrayError:  # such as of a transfer, which says what to write instead
+            if is_sequence(type(x)):
+                _check_parts(x, what, check_tuple)
+            made = np.asanyarray(x)  # asarray would hide a mask
+            refuse_masked(made, f"an array of {what}")
+            array = np.asarray(made)
+        except (UnsupportedArrayError, LayoutError):  # such as of a transfer, which says what to write instead
             raise
         except MemoryError as error:
             raise OutOfMemoryError(f"{what}: no host memory for an array of it ({error}); give it in parts") from error

@@ -13,6 +13,7 @@ says once for its class that they stay where they are.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import sys
@@ -21,8 +22,8 @@ import warnings
 import weakref
 from collections import OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
-from itertools import islice
-from operator import itemgetter
+from itertools import chain, islice
+from operator import is_not, itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -36,6 +37,10 @@ NAMESPACE = "xferlib"
 """Namespace of `optree` in which xferlib looks for custom nodes, besides the global one."""
 _LEAVES = frozenset([np.ndarray, float, int, bool, complex, str, bytes, type(None)])
 """Types of leaves, besides those of arrays that the registry has met."""
+_FEW_CHILDREN = 8
+"""Below, a set of their types costs more than it saves."""
+_FEW_CHILDREN = 8
+"""Below, a set of their types costs more than it saves."""
 _DEEPEST = 2000
 """Containers within each other: beyond, one is taken to hold itself."""
 
@@ -175,8 +180,9 @@ def _flatten_plain(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]] | 
     return (leaves, rebuild) if all(registry.is_array_type(kind) for kind in kinds) else None
 
 
-_Taken: TypeAlias = "tuple[Form | None, Any, Any, int]"
-"""An object of a tree: how a container was taken apart, itself, what its form needs, and its number of children."""
+_Taken: TypeAlias = "tuple[Form | None, Any, Any, int | list[Any]]"
+"""An object of a tree: how a container was taken apart, itself, what its form needs, and its number of children; or
+the children themselves, where all are leaves: then they have no entries of their own."""
 
 
 def _walk(tree: Any, moving: str) -> tuple[list[Any], Callable[[list[Any]], Any]]:
@@ -192,6 +198,14 @@ def _walk(tree: Any, moving: str) -> tuple[list[Any], Callable[[list[Any]], Any]
             form = _LEAF if arrays.get(cls) is not None else find(cls) or _form(node)
             if isinstance(form, Form):
                 children, kept = form.take(node)
+                kinds = map(type, children)
+                for kind in kinds if len(children) < _FEW_CHILDREN else set(kinds):
+                    if arrays.get(kind) is None and find(kind) is not _LEAF:
+                        break
+                else:
+                    leaves += children
+                    taken.append((form, node, kept, children))
+                    continue
                 taken.append((form, node, kept, len(children)))
                 open_ones.append(iter(children))
                 break
@@ -213,13 +227,20 @@ def _rebuilt(taken: list[_Taken], leaves: list[Any]) -> Any:
     made: list[Any] = []
     are_new: list[bool] = []
     left = list(leaves)
-    for form, node, kept, count in reversed(taken):
+    for form, node, kept, own in reversed(taken):
         if form is None:
             made.append(left.pop())
             are_new.append(made[-1] is not node)
             continue
-        children, is_new = made[: -count - 1 : -1], True in are_new[len(made) - count :]
-        del made[len(made) - count :], are_new[len(are_new) - count :]
+        if isinstance(own, list):
+            start = len(left) - len(own)
+            children = left[start:]
+            del left[start:]
+            is_new = True in map(is_not, children, own)
+        else:
+            start = len(made) - own
+            children, is_new = made[: -own - 1 : -1], True in are_new[start:]
+            del made[start:], are_new[start:]
         made.append(form.make(node, kept, children) if is_new or form.is_usual else node)
         are_new.append(is_new)
     return made[0]
@@ -391,21 +412,25 @@ class _Record(Form):
 
 def _is_plain(value: Any) -> bool:
     """Whether an attribute holds nothing but texts and numbers, such as the versions of a model's parts: many."""
-    pending = [value]
-    for _ in range(_PARTS_MOST):
-        if not pending:
-            return True
-        each = pending.pop()
-        cls = type(each)
-        if cls is dict or (cls is OrderedDict and not each.__dict__):
-            pending += each.values()
-        elif cls is list or cls is tuple:
-            pending += each
-        elif cls not in _PLAIN:
-            return False
-    return False
+    level: list[Any] = [value]
+    looks = 0
+    while kinds := set(map(type, level)) - _PLAIN:
+        deeper: list[Any] = []
+        for kind in kinds:
+            if (inside := _PLAIN_INSIDE.get(kind)) is None:
+                return False
+            same: list[Any] = [each for each in level if type(each) is kind]
+            looks += 1 + sum(map(len, same))
+            if looks > _PARTS_MOST or (kind is OrderedDict and any(each.__dict__ for each in same)):
+                return False
+            deeper += chain.from_iterable(map(inside, same))
+        level = deeper
+    return True
 
 
+_PLAIN_INSIDE: dict[type, Callable[[Any], Iterable[Any]]] = {
+    dict: dict.values, OrderedDict: OrderedDict.values, list: iter, tuple: iter
+}  # fmt: skip
 _PARTS_MOST = 50_000
 
 
@@ -711,8 +736,9 @@ def _inside(node: Any) -> Iterable[tuple[str, Any]]:
         if cls.__dictoffset__:
             found += [(f".{name}", each) for name, each in _attributes(node).items()]
         for slot in _slots(cls, _base(cls)):
-            found.append((f".{slot.__name__}", slot.__get__(node, cls)))
-    except Exception:  # a foreign object may raise anything, and a slot be empty
+            with contextlib.suppress(AttributeError):  # it is empty
+                found.append((f".{slot.__name__}", slot.__get__(node, cls)))
+    except Exception:  # a foreign object may raise anything
         return found
     return found
 

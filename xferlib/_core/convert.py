@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from xferlib._core.array import is_sequence
 from xferlib.errors import UnsupportedDTypeError
 
 _BLOCK = 1 << 16
@@ -45,7 +46,7 @@ def exactly(obj: Any, host: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.nd
     try:
         if host.dtype.kind in "iu":
             return np.asarray(obj, dtype)
-        if not isinstance(obj, (list, tuple)):
+        if not is_sequence(type(obj)):
             return host
         items = np.array(obj, object)
         whole = {number: each for number, each in enumerate(map(_integer, items.flat)) if each is not None}
@@ -76,6 +77,8 @@ def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
     """
     if isinstance(value, (complex, np.complexfloating)):
         check_conversion(np.result_type(value), dtype)
+    if isinstance(value, np.floating) and dtype.kind in "iu":  # astype would give whatever the processor does
+        value = value.item()
     found: Any = value.astype(dtype) if isinstance(value, np.generic) else np.array(value, dtype)[()]
     return found  # type: ignore[no-any-return]
 

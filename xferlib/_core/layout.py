@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from xferlib.errors import LayoutError, LayoutIndexError, LayoutTypeError, shown
 
 HostArray = np.ndarray[Any, Any]
+Between: Any = type(as_strided(np.empty(1), (1,)).base)
+"""The type of what NumPy puts between an array and windows of it."""
 
 
 def mapped(array: Any) -> Any:
@@ -23,13 +26,18 @@ def mapped(array: Any) -> Any:
 
     ``np.asarray`` of a map, and a view of that, are plain arrays with the map among their bases.
     """
-    while isinstance(array, np.ndarray):
-        if isinstance(array, np.memmap) and getattr(array, "_mmap", None) is not None:
-            return array
-        array = array.base  # also of a result of arithmetic with a map, which is no map
-    if isinstance(array, memoryview):
-        array = array.obj
-    return array if isinstance(array, mmap.mmap) else None
+    while array is not None:
+        if isinstance(array, np.ndarray):
+            if isinstance(array, np.memmap) and getattr(array, "_mmap", None) is not None:
+                return array
+            array = array.base  # also of a result of arithmetic with a map, which is no map
+        elif isinstance(array, memoryview):
+            array = array.obj
+        elif type(array) is Between:
+            array = array.base
+        else:
+            return array if isinstance(array, mmap.mmap) else None
+    return None
 
 
 def refuse_truncated(array: Any, what: str) -> None:

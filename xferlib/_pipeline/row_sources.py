@@ -95,7 +95,9 @@ class _Sliced:
 
     def read(self, start: int, stop: int) -> HostArray:
         with self._lock:
-            found: HostArray = np.asarray(self._source[start:stop])
+            made = np.asanyarray(self._source[start:stop])  # asarray would hide a mask, as of netCDF4's variables
+        _array.refuse_masked(made, f"source[{start}:{stop}]")
+        found: HostArray = np.asarray(made)
         if found.shape != (stop - start, *self._inner):
             raise LayoutError(
                 f"source[{start}:{stop}] has shape {found.shape} instead of {(stop - start, *self._inner)}; slices of "

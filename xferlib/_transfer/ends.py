@@ -62,9 +62,7 @@ def source_of(x: Any, *, what: str = "x", dtype: Any = None) -> CopySource:
     """
     owner = registry.backend_of(x)
     if owner is None or owner.name == "numpy":
-        if isinstance(x, tuple):
-            _refuse_results(x, what)
-        host = array.as_host_array(x, what=what)
+        host = array.as_host_array(x, what=what, check_tuple=_refuse_results)
         if owner is None and dtype is not None:
             host = convert.exactly(x, host, wanted_dtype(dtype, host.dtype))
         numpy = owner if owner is not None else registry.get("numpy")
@@ -102,7 +100,7 @@ def target_of(backend: str | None, device: Any, stream: Any, out: Array | None) 
     chosen = registry.get(backend) if backend is not None else None
     if out is not None:
         owner = registry.backend_of(out)
-        if owner is None:
+        if owner is None or isinstance(out, np.generic):  # NumPy's scalars cannot be written
             raise UnsupportedArrayError(
                 f"out is {type(out).__name__}, not an array of any backend; make it with xferlib.empty()"
             )

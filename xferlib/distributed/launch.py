@@ -8,6 +8,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib.distributed.communicator import Communicator
 from xferlib.distributed.drivers import mpi, nccl, torch
@@ -52,6 +54,8 @@ def init(driver: str = "auto", timeout: float = 300.0, check: bool = True, *, cu
     if not isinstance(driver, str) or driver not in _DRIVERS:
         hint = did_you_mean(_PARTS.get(driver.lower(), driver.lower()), _DRIVERS) if isinstance(driver, str) else ""
         raise ArgumentError(f"init: driver={shown(driver)} is none of {', '.join(_DRIVERS)}{hint}")
+    if isinstance(timeout, np.generic):  # a float32 would be compared as one
+        timeout = timeout.item()
     is_number = isinstance(timeout, numbers.Real) and not isinstance(timeout, bool)
     if not is_number or not 0 < timeout <= sys.float_info.max:
         raise ArgumentError(f"init: timeout={shown(timeout)} is no positive number of seconds; give one, such as 300.0")

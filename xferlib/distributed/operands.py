@@ -152,7 +152,7 @@ def separate(given: HostArray, out: HostArray) -> HostArray:
 
 def _checked_out(out: Any, operand: Operand, shape: tuple[int, ...], call: str) -> ArrayInfo:
     owner, source = registry.backend_of(out), operand.source
-    if owner is None:
+    if owner is None or isinstance(out, np.generic):  # NumPy's scalars cannot be written
         raise UnsupportedArrayError(
             f"{call}: out is {type(out).__name__}, not an array of any backend; make it with xferlib.empty()"
         )

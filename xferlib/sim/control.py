@@ -49,7 +49,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         seed: int | None = None,
         guard: bool = False,
     ) -> None:
-        if mode is not None and mode not in [*Mode]:
+        if mode is not None and (not isinstance(mode, str) or mode not in [*Mode]):
             raise ArgumentError(f"sim.check: mode={shown(mode)} is no mode; give one of {', '.join(Mode)}")
         if isinstance(schedule, str) and schedule not in schedules.NAMES:
             near = did_you_mean(schedule, schedules.NAMES)
@@ -207,7 +207,7 @@ def writes(array: Any) -> None:
 
 
 def _of_host(array: Any, call: str) -> HostArray:
-    if isinstance(array, SimArray) or not hasattr(array, "__array_interface__"):
+    if isinstance(array, SimArray) or not hasattr(type(array), "__array_interface__"):
         raise UnsupportedArrayError(
             f"sim.{call}: {type(array).__name__} is no array in host memory; give the NumPy array that the host {call}"
         )

@@ -30,6 +30,10 @@ def path_of(path: Any, call: str) -> Path:
         raise ArgumentError(f"{name}: the path is {type(path).__name__}; write {call}, the file's name first")
     if "\0" in given:
         raise ArgumentError(f"{name}: the path {shown(given)} holds a null character; give a name without")
+    try:
+        os.fsencode(given)
+    except UnicodeEncodeError as error:
+        raise ArgumentError(f"{name}: no file can have the name {shown(given)} ({error}); give another") from error
     return Path(given)
 
 

@@ -42,10 +42,12 @@ static int is_mapped(const ndarray *a)
         return 0;
     if ((PyObject *)Py_TYPE(base) == front.memmap || (PyObject *)Py_TYPE(base) == front.mmap)
         return 1;
+    if ((PyObject *)Py_TYPE(base) == front.between)
+        return 1;
     if (!PyMemoryView_Check(base))
         return 0;
     object = PyObject_GetAttrString(base, "obj");
-    result = !object || (PyObject *)Py_TYPE(object) == front.mmap;
+    result = !object || (PyObject *)Py_TYPE(object) == front.mmap || PyObject_HasAttrString(object, "base");
     PyErr_Clear();
     Py_XDECREF(object);
     return result;

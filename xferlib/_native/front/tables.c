@@ -33,7 +33,7 @@ static const field objects[] = {
     {"device", offsetof(struct tables, device)},       {"stream", offsetof(struct tables, stream)},
     {"dtype", offsetof(struct tables, dtype)},         {"dtypes", offsetof(struct tables, dtypes)},
     {"swapped", offsetof(struct tables, swapped)},     {"memmap", offsetof(struct tables, memmap)},
-    {"mmap", offsetof(struct tables, mmap)},
+    {"mmap", offsetof(struct tables, mmap)},           {"between", offsetof(struct tables, between)},
 };
 
 static const field limits_of_calls[] = {

@@ -111,7 +111,7 @@ struct tables {
     PyObject *follow; /* () -> the blocks around the call, which it makes true in the thread */
     PyObject *may_skip, *settle, *introduce, *resolve;
     PyObject *to_device, *to_host; /* the general ones */
-    PyObject *ndarray, *device, *stream, *memmap, *mmap; /* types */
+    PyObject *ndarray, *device, *stream, *memmap, *mmap, *between; /* types */
     PyObject *(*new_copy)(PyObject *, int);
     PyObject *(*new_array)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *);
     int (*set_base)(PyObject *, PyObject *);

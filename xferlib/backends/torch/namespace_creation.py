@@ -181,6 +181,11 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
     host = as_host_array(obj, what="obj")
     if wanted in FROM_TORCH:
         host = convert.exactly(obj, host, FROM_TORCH[wanted])
+        if host.dtype.kind == "f" and FROM_TORCH[wanted].kind in "iu":  # torch gives whatever the processor does
+            _check_shared(obj, copy, is_shared=False)
+            whole = np.empty(host.shape, FROM_TORCH[wanted])
+            convert.copy_into(whole, host)
+            host = whole
     if wanted is None and not isinstance(obj, (np.ndarray, np.generic)):
         wanted = by_default(TO_TORCH[host.dtype.newbyteorder("=")])
     can_share = host.flags.writeable and host.dtype.isnative and all(step >= 0 for step in host.strides)
