@@ -18,9 +18,9 @@ import numpy as np
 import xferlib as xl
 from benchmarks import kernel_peers
 from benchmarks.kernel_peers import Run, Runs
+from xferlib._cli import bench as show
 from xferlib._cli.arguments import require
-from xferlib._cli.bench import show
-from xferlib._cli.bench.transfer import machine as machine_of
+from xferlib._cli.bench_transfer import machine as machine_of
 from xferlib.kernels import elementwise, reductions
 
 SMALL = 16

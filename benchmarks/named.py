@@ -27,17 +27,13 @@ from typing import Any
 import numpy as np
 
 import xferlib as xl
-from xferlib._cli.bench import show
-from xferlib._cli.bench.libraries import HostArray, Run
-from xferlib._cli.bench.sweep.figures import REGIMES, CaseFigures
-from xferlib._cli.bench.sweep.measurement import measured
-from xferlib._cli.bench.sweep.peers import Peers, present
-from xferlib._cli.bench.sweep.timing import Key, OtherWork, Timing
-from xferlib._cli.bench.sweep.transfer.array_cases import ArrayCase
-from xferlib._cli.bench.sweep.transfer.networks import NETWORKS
-from xferlib._cli.bench.sweep.transfer.tree_cases import TreeCase
-from xferlib._cli.bench.transfer import machine
-from xferlib._cli.columns import aligned
+from xferlib._cli import bench as show
+from xferlib._cli.bench import HostArray, Run
+from xferlib._cli.bench_sweep import REGIMES, CaseFigures, measured
+from xferlib._cli.bench_transfer import machine
+from xferlib._cli.main import aligned
+from xferlib._cli.sweep_transfers import NETWORKS, ArrayCase, TreeCase
+from xferlib._cli.sweep_trial import Key, OtherWork, Peers, Timing, present_peers
 
 SIZES_MB = (2, 10, 30, 102, 150)
 _NETWORKS = ("ResNet-50", "BERT-base")
@@ -188,7 +184,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--match", default="", help="only cases that a regular expression finds")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     options = parser.parse_args(argv)
-    peers = present(compiles=False)
+    peers = present_peers(compiles=False)
     backends = options.backends.split(",") if options.backends else list(peers.backends)
     here = machine(backends[0])
     found: list[Row] = []

@@ -19,8 +19,8 @@ import xferlib as xl
 from benchmarks.overlap_loops import HostArray, XferlibLoop, compute_on, peers, summed
 from benchmarks.overlap_result import Figures, Loop, Map
 from xferlib._cli.arguments import require
-from xferlib._cli.bench.result import size_text
-from xferlib._cli.bench.transfer import machine
+from xferlib._cli.bench import size_text
+from xferlib._cli.bench_transfer import machine
 
 _GIB = 1 << 30
 _MIB = 1 << 20
@@ -248,9 +248,9 @@ def main(argv: list[str] | None = None) -> int:
     if options.plot is not None or options.out is not None:
         require("matplotlib", "--plot", extra="bench")  # before anything is measured
     from benchmarks import overlap_show
-    from xferlib._cli.bench import show
+    from xferlib._cli import bench as show
     from xferlib._core import registry
-    from xferlib._runtime import config
+    from xferlib._runtime import process as config
 
     backend = options.backend or xl.get_backend().name
     kind = xl.get_device(backend).kind

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.overlap_result import Figures, Loop
-from xferlib._cli.bench import show
-from xferlib._cli.bench.result import size_text
-from xferlib._cli.columns import aligned
+from xferlib._cli import bench as show
+from xferlib._cli.bench import size_text
+from xferlib._cli.main import aligned
 
 _COLOURS = ("#14906a", "#57b865", "#9bc1bc", "#d1495b", "#c5862c", "#e0b675", "#8f6b2e")
 

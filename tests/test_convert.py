@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib.errors import UnsupportedDTypeError
 from xferlib.testing import assert_same_bits, strategies
-from xferlib.testing.copies import converted
+from xferlib.testing.conformance import converted
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "float32", "float64"]

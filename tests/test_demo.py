@@ -153,7 +153,7 @@ def test_files_that_cannot_be_written_are_refused_before_the_work(
 def test_the_command_runs_the_example_itself(tmp_path: Path) -> None:
     xl.configure(backend="numpy")
     run(tmp_path, "--epochs", "1")
-    source = Path(sys.modules["xferlib._cli.demo.digits"].__file__ or "")
+    source = Path(sys.modules["xferlib._cli.digits"].__file__ or "")
     assert source.samefile(Path(__file__).parents[1] / "examples" / "digits.py")
 
 

@@ -13,13 +13,7 @@ import pytest
 
 import xferlib as xl
 from tests.pair import Left, Right
-from xferlib.errors import (
-    BackendNotFoundError,
-    BackendUnavailableError,
-    ConfigError,
-    DeviceNotFoundError,
-    XferError,
-)
+from xferlib.errors import BackendNotFoundError, BackendUnavailableError, ConfigError, DeviceNotFoundError, XferError
 from xferlib.testing import configured, fresh_registry
 
 pytestmark = pytest.mark.usefixtures("fake")

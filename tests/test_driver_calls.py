@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xferlib import _native
-from xferlib._native import build, driver_calls
+from xferlib import _native as driver_calls
+from xferlib._native import build
 from xferlib.testing import assert_same_bits, fresh_registry
 from xferlib.testing.harness import in_threads
 from xferlib.testing.strategies import bits_of
@@ -27,7 +28,9 @@ pytestmark = pytest.mark.usefixtures("compiled_parts")
 
 WORD, LARGEST = ctypes.c_uint64, (1 << 64) - 1
 CONTEXT = 0xC0
-compiled = pytest.mark.skipif(driver_calls._loaded()[0] is None, reason=f"calls in C: {driver_calls.why_absent()}")
+compiled = pytest.mark.skipif(
+    driver_calls._loaded_calls()[0] is None, reason=f"calls in C: {driver_calls.why_calls_absent()}"
+)
 
 
 @pytest.fixture(params=[pytest.param("compiled", marks=compiled), "ctypes"])
@@ -171,7 +174,7 @@ def described(host: Any, wire: str) -> _native.StridedLayout:
     return layout
 
 
-spread = pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")
+spread = pytest.mark.skipif(_native.load_library() is None, reason=f"staging in C: {_native.why_absent()}")
 
 
 def _plain(driver: Driver, host: Any, device: Any) -> Callable[[], int]:
@@ -300,36 +303,38 @@ def test_the_module_is_compiled_where_there_is_a_compiler() -> None:
     """Otherwise all tests of compiled code would be skipped unnoticed."""
     assert {
         _name(_native.SOURCE): _name(_native.LIBRARY),
-        _name(driver_calls.SOURCE): _name(driver_calls.LIBRARY),
+        _name(driver_calls.CALLS_SOURCE): _name(driver_calls.CALLS_LIBRARY),
     } == build.LIBRARIES
     if not build._compiler():
         pytest.skip("no C compiler")
     assert not _native.why_absent()
     if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
         pytest.skip("no CPython headers")
-    assert not driver_calls.why_absent()
+    assert not driver_calls.why_calls_absent()
 
 
 @compiled
 def test_a_module_of_another_source_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     include = Path(sysconfig.get_paths()["include"])
-    assert not build.build(Path(driver_calls.SOURCE), tmp_path / _name(driver_calls.LIBRARY), 12345, include)
+    assert not build.build(
+        Path(driver_calls.CALLS_SOURCE), tmp_path / _name(driver_calls.CALLS_LIBRARY), 12345, include
+    )
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ImportError, match=r"another calls\.c; run python -m xferlib\._native\.build"):
-        driver_calls.load("_calls")
+        driver_calls.load_calls("_calls")
     sys.modules.pop("_calls")
 
 
 def test_without_the_headers_of_python_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "_compiler", lambda: ["cc"])
-    assert "python3-dev" in build.build(Path(driver_calls.SOURCE), tmp_path / "_calls.abi3.so", 1, tmp_path)
+    assert "python3-dev" in build.build(Path(driver_calls.CALLS_SOURCE), tmp_path / "_calls.abi3.so", 1, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_without_the_module_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_calls, "LIBRARY", str(tmp_path / "absent"))
-    monkeypatch.setattr(driver_calls, "_loaded", driver_calls._loaded.__wrapped__)
-    assert "python -m xferlib._native.build" in driver_calls.why_absent()
+    monkeypatch.setattr(driver_calls, "CALLS_LIBRARY", str(tmp_path / "absent"))
+    monkeypatch.setattr(driver_calls, "_loaded_calls", driver_calls._loaded_calls.__wrapped__)
+    assert "python -m xferlib._native.build" in driver_calls.why_calls_absent()
 
 
 @compiled

@@ -385,8 +385,8 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 def test_a_cluster_whose_workers_are_gone_for_good_is_an_error(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xferlib._pipeline.engines.executor._LOOK_S", 0.0)
-    monkeypatch.setattr("xferlib._pipeline.engines.executor._DESERTED_S", -1.0)
+    monkeypatch.setattr("xferlib._pipeline.engines._LOOK_S", 0.0)
+    monkeypatch.setattr("xferlib._pipeline.engines._DESERTED_S", -1.0)
     client = DaskDouble(loop, [1, 1, 0], asyncio.Event().wait)
     with pytest.raises(DistributedTimeoutError, match="the cluster has had no workers for") as raised:
         xl.stream_map(doubled, DATA, chunk_rows=10, depth=1, engine=client)

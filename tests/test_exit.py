@@ -47,7 +47,7 @@ def test_the_interpreter_ends_in_silence(name: str, way: str, plugins: Path) -> 
 OWNS = """
 import builtins, ctypes, sys, threading, time
 import xferlib as xl
-from xferlib._native import driver_calls as calling
+from xferlib import _native as calling
 
 xl.to_device
 
@@ -116,6 +116,6 @@ def test_a_thread_within_a_librarys_own_operation_does_not_abort_the_process() -
 
 
 def test_an_end_without_threads_costs_no_wait() -> None:
-    shutdown = "from xferlib._runtime import shutdown; shutdown._INSIDE_S = 1e9"
+    shutdown = "from xferlib._runtime import process as shutdown; shutdown._INSIDE_S = 1e9"
     source = f"import xferlib as xl; xl.to_device([1.0]); {shutdown}"
     assert ended("-c", source) == (0, "")

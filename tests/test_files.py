@@ -18,12 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib.errors import (
-    ArgumentError,
-    BackendUnavailableError,
-    UnsupportedArrayError,
-    UnsupportedDTypeError,
-)
+from xferlib.errors import ArgumentError, BackendUnavailableError, UnsupportedArrayError, UnsupportedDTypeError
 from xferlib.testing import assert_same_bits, cores
 
 SUFFIXES = (".npz", ".safetensors")

@@ -77,9 +77,9 @@ driver = sys.modules["cuda.bindings.driver"]
 driver.cuPointerGetAttribute = lambda attribute, pointer: (0, pointer >> 32) if pointer else (1, None)
 
 import xferlib as xl
-from xferlib._api.arrays import dlpack
-from xferlib._api.arrays.primitives import Primitives
-from xferlib.backends.cuda.devices import CudaDevices
+from xferlib._arrays import dlpack
+from xferlib._arrays.primitives import Primitives
+from xferlib.backends.cuda.backend import CudaDevices
 
 class Two(CudaDevices):
     name, seen = "two", []
@@ -131,6 +131,6 @@ def test_torch_is_told_the_device_of_the_address(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch, "as_tensor", as_tensor)
     place_at = lambda pointer: torch.device("cuda", pointer >> 32)
-    monkeypatch.setattr("xferlib.backends.torch.namespace_creation.place_at", place_at)
+    monkeypatch.setattr("xferlib.backends.torch.functions.place_at", place_at)
     xp.asarray(Object())
     assert made == [torch.device("cuda", 5)]

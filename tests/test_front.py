@@ -58,7 +58,7 @@ to_device: Any = xl.to_device
 copy_to: Any = xl.copy_to
 to_host: Any = xl.to_host
 HERE = "direct:sim:0"
-OWN = ("xferlib.testing.", "xferlib._core.array.")
+OWN = ("xferlib.testing.", "xferlib._core.arrays.")
 """Modules that the double below is made of."""
 WORD = ctypes.c_uint64
 
@@ -726,10 +726,10 @@ def test_other_threads_take_part_only_in_a_loop_for_which_they_spin(
     out = cut(np.zeros(kib << 10, np.uint8))
     d = to_device(x, device=xl.get_device(HERE))
     xl.synchronize(HERE)
-    crew = sys.modules["xferlib._runtime.thread_budget"].crew()
+    crew = sys.modules["xferlib._runtime.threads"].crew()
     for fillers in (0, 1):
         few = crew._replace(each_way=2, both_ways=2, fillers=fillers)
-        monkeypatch.setattr("xferlib._runtime.thread_budget.crew", lambda few=few: few)
+        monkeypatch.setattr("xferlib._runtime.threads.crew", lambda few=few: few)
         xl.trim()  # and with it what was known of threads
         direct.seen.clear()
         with configured(threads=2):
@@ -1325,7 +1325,7 @@ import threading, time
 import numpy as np, xferlib as xl
 from tests.test_front import Direct, HERE
 from xferlib.testing import fresh_registry
-from xferlib._runtime import shutdown
+from xferlib._runtime import process as shutdown
 
 with fresh_registry(direct=Direct):
     device, x = xl.get_device(HERE), np.ones(1000, np.uint8)

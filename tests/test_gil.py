@@ -28,7 +28,7 @@ BLOCKED = """
 import ctypes, sys, threading
 import numpy as np
 from xferlib import _native
-from xferlib._native import driver_calls as calling
+from xferlib import _native as calling
 
 libc = ctypes.CDLL(None)
 semaphore = ctypes.create_string_buffer(64)  # at least a sem_t

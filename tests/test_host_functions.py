@@ -11,7 +11,8 @@ state = {}
 calls.graph_launch = lambda handle, stream: 0
 calls.event_query = lambda handle: state[handle]
 
-from xferlib.backends.cuda import graphs, host_functions
+from xferlib.backends.cuda import backend as graphs
+from xferlib.backends.cuda import contexts as host_functions
 
 class Event:
     def __init__(self, handle, found):

@@ -12,7 +12,7 @@ import pytest
 
 import xferlib as xl
 from tests.striking import python_s_handler, struck_everywhere
-from xferlib._memory import host
+from xferlib._memory import buffers as host
 from xferlib.testing import configured
 from xferlib.testing.harness import in_threads
 

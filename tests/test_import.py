@@ -80,7 +80,7 @@ def test_asking_which_backends_there_are_follows_no_thread() -> None:
 import sys
 sys.modules["torch"] = None  # its import takes seconds, and is not the question
 import xferlib as xl
-from xferlib._runtime import handoff
+from xferlib._runtime import threads as handoff
 xl.available_backends()
 with xl.use_backend("sim"):
     print(handoff.is_followed(), end=" ")

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from xferlib._runtime import thread_budget
-from xferlib._runtime.jobs import Computation, Job
-from xferlib._runtime.threads import Workers
+from xferlib._runtime import threads as thread_budget
+from xferlib._runtime.threads import Computation, Job, Workers
 from xferlib.errors import ClosedError
 from xferlib.testing import backend_named, configured, cores
 

@@ -9,7 +9,7 @@ import pytest
 
 _SCRIPT = """
 import builtins, os, sys
-from xferlib._runtime import leak as _immortal
+from xferlib._runtime import process as _immortal
 
 
 class Stream:

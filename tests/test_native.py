@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib import _native
-from xferlib._memory import host as _host
+from xferlib._memory import buffers as _host
 from xferlib._native import build
-from xferlib._transfer.compiled_copies import Filling
+from xferlib._transfer.plan import Filling
 from xferlib.backends.base import staging_failure
 from xferlib.errors import TransferError
 from xferlib.testing import (
@@ -41,7 +41,7 @@ ROOT = Path(__file__).parents[1]
 HERE = "fake:sim:0"
 CHUNK = 64
 CONTEXT = 0xC0
-compiled = pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")
+compiled = pytest.mark.skipif(_native.load_library() is None, reason=f"staging in C: {_native.why_absent()}")
 
 
 @compiled
@@ -137,8 +137,8 @@ def test_a_transfer_that_finds_no_memory_for_its_state_keeps_no_chunk(
     x = bits_of(100_000, np.uint8, seed=7)
     d = xl.to_device(x, device=HERE)
     with _staged(), monkeypatch.context() as patch:
-        patch.setattr(_native.library(), "xf_copy", lambda *_: _native.NO_MEMORY)
-        patch.setattr(_native.library(), "xf_open", lambda *_: None)
+        patch.setattr(_native.load_library(), "xf_copy", lambda *_: _native.NO_MEMORY)
+        patch.setattr(_native.load_library(), "xf_open", lambda *_: None)
         for _ in range(3):
             with pytest.raises(MemoryError, match="state of a transfer"):
                 xl.to_host(d)
@@ -223,7 +223,7 @@ def test_a_library_of_another_source_is_not_used(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("native", ["on", "off"])
 def test_the_setting_is_read_from_the_environment(native: str) -> None:
-    code = "from xferlib._runtime import config; print(config.get().native)"
+    code = "from xferlib._runtime import process as config; print(config.get().native)"
     environ = {**os.environ, "XFERLIB_NATIVE": native}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
     assert done.stdout.strip() == native

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 import xferlib as xl
-from xferlib._memory import registration
+from xferlib._memory import pinned as registration
 from xferlib.errors import PinnedMemoryError
 from xferlib.testing import configured
 from xferlib.testing.harness import in_threads

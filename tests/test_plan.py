@@ -43,7 +43,7 @@ def zeros(nbytes: int, dtype: np.dtype[Any] = F4) -> np.ndarray[Any, Any]:
         (zeros(4096), {"means": means(small_at_once=False), "is_blocking": False}, "staged"),
         (zeros(8 * MIB), {}, "staged"),
         (zeros(8 * MIB), {"memory": "pinned"}, "pinned"),
-        (zeros(8 * MIB), {"memory": "pinned", "forced": plan.Path.STAGED}, "staged"),
+        (zeros(8 * MIB), {"memory": "pinned", "forced": plan.TransferPath.STAGED}, "staged"),
         (zeros(MIB)[::2], {}, "small"),
         (zeros(MIB)[::2], {"is_blocking": False}, "staged"),
         (zeros(8 * MIB)[::2], {}, "staged"),

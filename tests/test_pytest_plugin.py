@@ -221,7 +221,7 @@ def test_a_report_shows_the_lines_of_the_program_and_none_of_the_librarys(tmp_pa
     assert re.search(r"^> +x = x \+ 1\.0$", output, re.MULTILINE)
     assert not re.search(r"^\S*xferlib/\S+\.py:\d+", output, re.MULTILINE)
     full = run(tmp_path, RACE, "--xferlib-backend=sim", "-k", "fixture", "--full-trace")
-    assert re.search(r"^\S*xferlib/sim/detect/detector\.py:\d+", full, re.MULTILINE)
+    assert re.search(r"^\S*xferlib/sim/detector\.py:\d+", full, re.MULTILINE)
 
 
 AT_THE_END = """
@@ -317,7 +317,7 @@ import sys
 @pytest.mark.other
 def test_loads_nothing():
     assert not [name for name in sys.modules if name.startswith("xferlib.sim")]
-    assert "xferlib.testing.plugin.choice" not in sys.modules
+    assert "xferlib.testing.plugin_checks" not in sys.modules
 """
     assert "1 passed" in run(tmp_path, program)
 

@@ -28,8 +28,9 @@ from xferlib.errors import (
     UnsupportedArrayError,
     UnsupportedDTypeError,
 )
-from xferlib.kernels.random import distributions, permuting
-from xferlib.kernels.random.drawing import Draw
+from xferlib.kernels import random as distributions
+from xferlib.kernels import random as permuting
+from xferlib.kernels.random import Draw
 from xferlib.random import Generator
 from xferlib.testing import assert_same_bits, configured
 from xferlib.testing.harness import in_threads

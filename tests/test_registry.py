@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib._core import defaults, registry
+from xferlib._core import registry
+from xferlib._core import registry as defaults
 from xferlib.backends.base import WHY_HOST, ArrayInfo, Capabilities, HostBackend
 from xferlib.errors import BackendUnavailableError, UnsupportedArrayError
 from xferlib.testing import configured, fresh_registry
-from xferlib.testing.settings import replaced
+from xferlib.testing.tools import replaced
 
 X = np.arange(3.0)
 LIBRARIES = ("cupy", "torch", "pycuda")

@@ -22,7 +22,7 @@ from xferlib.testing.strategies import bits_of
 
 CHUNK = 64
 CONTEXT = 0xC0
-pytestmark = pytest.mark.skipif(_native.library() is None, reason=f"staging in C: {_native.why_absent()}")
+pytestmark = pytest.mark.skipif(_native.load_library() is None, reason=f"staging in C: {_native.why_absent()}")
 
 
 DEVICE = threading.RLock()
@@ -111,7 +111,7 @@ class Ring:
 
     def __init__(self, chunks: int, nbytes: int = CHUNK) -> None:
         self.nbytes = nbytes
-        self.handle = _native.library().xf_ring_new()
+        self.handle = _native.load_library().xf_ring_new()
         self.memory: list[Any] = []
         for _ in range(chunks):
             self.add()
@@ -119,21 +119,21 @@ class Ring:
     def add(self) -> None:
         """One chunk more; its event has the number of the chunk and one."""
         memory = np.full(self.nbytes, 0xA5, np.uint8)
-        number = _native.library().xf_ring_add(self.handle, memory.ctypes.data, len(self.memory) + 1)
+        number = _native.load_library().xf_ring_add(self.handle, memory.ctypes.data, len(self.memory) + 1)
         assert number == len(self.memory)
         self.memory.append(memory)
 
     @property
     def lent(self) -> tuple[int, int]:
-        library = _native.library()
+        library = _native.load_library()
         return library.xf_ring_lent(self.handle, 0), library.xf_ring_lent(self.handle, 1)
 
     @property
     def free(self) -> int:
-        return int(_native.library().xf_ring_free(self.handle))
+        return int(_native.load_library().xf_ring_free(self.handle))
 
     def __del__(self) -> None:
-        _native.library().xf_ring_close(self.handle)
+        _native.load_library().xf_ring_close(self.handle)
 
 
 def setup_of(driver: Driver, ring: Ring | None, *, up: bool, helpers: int = 0, **changed: Any) -> Any:
@@ -158,7 +158,7 @@ def region(host: Any, device: Any, *, unit: int = 1) -> Any:
 
 def transfer(setup: Any, regions: Sequence[Any], *, threads: int = 1, slice_: int = 3, groups: int = 1) -> int:
     """One transfer by several Python threads, and helpers; its regions come in groups. Returns the driver's error."""
-    library = _native.library()
+    library = _native.load_library()
     staging = library.xf_open(ctypes.byref(setup))
     each = max(-(-len(regions) // groups), 1)
     parts = [regions[start : start + each] for start in range(0, len(regions), each)]
@@ -207,7 +207,7 @@ def test_every_byte_arrives_however_many_threads_and_chunks(
         first_block=first,
     )  # fmt: skip
     cut = (ctypes.c_int64 * 4)()
-    _native.library().xf_cut(ctypes.byref(setup), nbytes, unit, cut)
+    _native.load_library().xf_cut(ctypes.byref(setup), nbytes, unit, cut)
     assert not transfer(setup, [region(host, device, unit=unit)], threads=threads, slice_=slice_)
     assert list(cut[:3]) == [len(driver.sizes), cut[1] * (cut[1] in driver.sizes), max(driver.sizes)]
     assert 1 <= cut[3] <= helpers + 1
@@ -390,7 +390,7 @@ def test_a_transfer_without_chunks_works_for_one_that_has_them() -> None:
     ring, drivers = Ring(1), (Driver(events=events), Driver(events=events))
     hosts = [bits_of(500, np.uint8, seed=seed) for seed in (1, 2)]
     devices = [np.zeros(500, np.uint8) for _ in hosts]
-    library = _native.library()
+    library = _native.load_library()
     first = library.xf_open(ctypes.byref(setup_of(drivers[0], ring, up=True, most_piece=4)))
     assert library.xf_add(first, ctypes.byref(region(hosts[0], devices[0])), 1, 1, 0)
     assert library.xf_run(first, 1)
@@ -414,7 +414,7 @@ def test_a_transfer_without_chunks_works_for_one_that_has_them() -> None:
 
 
 def test_a_copy_without_any_chunk_says_so_and_goes_on_with_one() -> None:
-    ring, driver, library = Ring(0), Driver(), _native.library()
+    ring, driver, library = Ring(0), Driver(), _native.load_library()
     host, device = bits_of(500, np.uint8, seed=1), np.zeros(500, np.uint8)
     opened = ctypes.c_void_p()
     setup = setup_of(driver, ring, up=True)
@@ -431,7 +431,7 @@ def test_a_copy_without_any_chunk_says_so_and_goes_on_with_one() -> None:
 
 @given(pieces=st.integers(0, 20), up=st.booleans(), helpers=st.integers(0, 2))
 def test_a_transfer_that_is_ended_early_gives_its_chunks_back(pieces: int, up: bool, helpers: int) -> None:
-    ring, driver, library = Ring(4), Driver(), _native.library()
+    ring, driver, library = Ring(4), Driver(), _native.load_library()
     host, device = bits_of(1000, np.uint8, seed=1), bits_of(1000, np.uint8, seed=2)
     staging = library.xf_open(ctypes.byref(setup_of(driver, ring, up=up, helpers=helpers)))
     assert library.xf_add(staging, ctypes.byref(region(host, device)), 1, 0, 0)
@@ -447,7 +447,7 @@ def test_a_transfer_that_is_ended_early_gives_its_chunks_back(pieces: int, up: b
 
 
 def test_chunks_that_the_device_may_use_for_ever_are_lost() -> None:
-    ring, driver, library = Ring(4), Driver(), _native.library()
+    ring, driver, library = Ring(4), Driver(), _native.load_library()
     host, device = bits_of(1000, np.uint8, seed=1), bits_of(1000, np.uint8, seed=2)
     staging = library.xf_open(ctypes.byref(setup_of(driver, ring, up=False, most_chunks=3)))
     assert library.xf_add(staging, ctypes.byref(region(host, device)), 1, 1, 0)
@@ -456,8 +456,8 @@ def test_chunks_that_the_device_may_use_for_ever_are_lost() -> None:
     assert library.xf_close(staging, 1) == 3
     assert ring.lent == (0, 0)
     assert ring.free == 1
-    assert _native.library().xf_ring_remove(ring.handle) == 3
-    assert _native.library().xf_ring_remove(ring.handle) == -1
+    assert _native.load_library().xf_ring_remove(ring.handle) == 3
+    assert _native.load_library().xf_ring_remove(ring.handle) == -1
 
 
 # --- errors, helpers, recordings
@@ -518,7 +518,12 @@ def test_a_forked_child_starts_helpers_of_its_own() -> None:
 @settings(max_examples=50)
 @given(nbytes=st.integers(1, 2000), up=st.booleans(), helpers=st.integers(0, 3), groups=st.integers(1, 2))
 def test_a_recording_learns_of_every_byte_and_of_both_ends(nbytes: int, up: bool, helpers: int, groups: int) -> None:
-    host, device, driver, library = np.zeros(nbytes, np.uint8), np.zeros(nbytes, np.uint8), Driver(), _native.library()
+    host, device, driver, library = (
+        np.zeros(nbytes, np.uint8),
+        np.zeros(nbytes, np.uint8),
+        Driver(),
+        _native.load_library(),
+    )
     setup = setup_of(driver, Ring(3), up=up, helpers=helpers, is_marked=1, before_first=1001, after_last=1002)
     staging = library.xf_open(ctypes.byref(setup))
     assert library.xf_add(staging, ctypes.byref(region(host, device)), 1, groups == 1, 0)
@@ -582,7 +587,7 @@ def test_helpers_change_sides_when_the_other_direction_begins() -> None:
 
 
 def _change_sides() -> None:
-    library, let_go = _native.library(), threading.Event()
+    library, let_go = _native.load_library(), threading.Event()
     host = np.zeros(4 * CHUNK, np.uint8)
     rings = Ring(1), Ring(1)
 
@@ -618,7 +623,7 @@ def test_memory_is_filled_alone_and_in_a_loop(nbytes: int, offset: int, helpers:
     source = bits_of(1 << 20, np.uint8, seed=3)[:nbytes]
     for _ in range(3):  # from the second on it may be a loop
         found = np.full(nbytes + offset + 100, 0xA5, np.uint8)
-        _native.library().xf_fill(found.ctypes.data + offset, source.ctypes.data, nbytes, helpers, 3, 8, 50_000)
+        _native.load_library().xf_fill(found.ctypes.data + offset, source.ctypes.data, nbytes, helpers, 3, 8, 50_000)
         assert_same_bits(found[offset : offset + nbytes], source)
         assert (found[:offset] == 0xA5).all()
         assert (found[offset + nbytes :] == 0xA5).all()
@@ -628,7 +633,7 @@ def test_memory_is_filled_alone_and_in_a_loop(nbytes: int, offset: int, helpers:
 def test_memory_is_filled_while_the_caller_does_something_else(
     nbytes: int, offset: int, helpers: int, is_loop: bool
 ) -> None:
-    source, library = bits_of(1 << 20, np.uint8, seed=4)[:nbytes], _native.library()
+    source, library = bits_of(1 << 20, np.uint8, seed=4)[:nbytes], _native.load_library()
     found = np.full(nbytes + offset + 100, 0xA5, np.uint8)
     arguments = (found.ctypes.data + offset, source.ctypes.data, nbytes, helpers, 3, 8, 50_000)
     if is_loop:

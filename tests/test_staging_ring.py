@@ -11,8 +11,8 @@ import pytest
 
 import xferlib as xl
 from xferlib import sim
-from xferlib._memory import slab
-from xferlib._runtime.handoff import Handed, OwnThread
+from xferlib._memory import buffers as slab
+from xferlib._runtime.threads import Handed, OwnThread
 from xferlib.errors import DeviceLostError, PinnedMemoryError, TransferError
 from xferlib.testing import THRESHOLDS, assert_same_bits, forced, fresh_staging, lent_chunks, native, staging_stats
 

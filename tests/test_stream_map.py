@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib import errors as e
-from xferlib._pipeline import chunk_ledger
+from xferlib._pipeline import chunks as chunk_ledger
 from xferlib.testing import advised, assert_same_bits, backend_named, results_begun
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -202,7 +202,7 @@ def test_a_disk_without_room_for_the_results_is_an_error_and_does_not_end_the_pr
     with advised() as advice:
         assert_same_bits(xl.stream_map(same, rows(), chunk_rows=7, out=out), rows())  # its pages exist
     assert sys.platform != "linux" or advice[0][0] == "MADV_POPULATE_WRITE"
-    monkeypatch.setattr("xferlib._memory.mmap_advice._advise", lambda *_: errno.EFAULT)
+    monkeypatch.setattr("xferlib._memory.buffers._advise_kernel", lambda *_: errno.EFAULT)
     with pytest.raises(e.TransferError, match=r"the disk of .*rows has no room for rows \d+ to \d+ of out; free"):
         xl.stream_map(same, rows(), chunk_rows=7, out=out)
 
@@ -257,7 +257,7 @@ def test_no_more_than_depth_chunks_are_read_ahead(kind: str, depth: int) -> None
 def test_device_memory_is_bounded_whatever_the_size(backend: str, depth: int) -> None:
     if backend != "sim":
         pytest.skip("sim counts what is allocated")
-    from xferlib.sim.machine.current import machine
+    from xferlib.sim.machine import machine
 
     data = rows(400, 5000)
     used = machine().memory.used.get(0, 0)

@@ -14,8 +14,12 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib._cli.bench import libraries
-from xferlib._cli.bench.sweep import figures, kinds, show, timing, trial
+from xferlib._cli import bench as libraries
+from xferlib._cli import bench_sweep as figures
+from xferlib._cli import bench_sweep as kinds
+from xferlib._cli import bench_sweep as show
+from xferlib._cli import sweep_trial as timing
+from xferlib._cli import sweep_trial as trial
 
 
 class FakeClock:

@@ -10,7 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import xferlib as xl  # noqa: E402
-from xferlib.backends.torch import cpu, tensors  # noqa: E402
+from xferlib.backends.torch import backend as cpu  # noqa: E402
+from xferlib.backends.torch import tensors  # noqa: E402
 from xferlib.testing import assert_same_bits  # noqa: E402
 
 

@@ -34,7 +34,7 @@ from xferlib.testing import (
     in_flight_count,
     strategies,
 )
-from xferlib.testing.fake_machine import FakeEvent, FakePoint, FakeQueue
+from xferlib.testing.fake import FakeEvent, FakePoint, FakeQueue
 from xferlib.testing.strategies import bits_of
 
 HERE, THERE = "fake:sim:0", "fake:sim:1"

@@ -16,7 +16,7 @@ import pytest
 import xferlib as xl
 from tests import driver_double
 from xferlib.errors import CaptureError, StreamError
-from xferlib.testing.asserts import assert_same_bits
+from xferlib.testing.tools import assert_same_bits
 
 HOST = np.arange(24, dtype=np.float32).reshape(4, 6)
 VIEWS: dict[str, Callable[[Any], Any]] = {
@@ -104,8 +104,8 @@ def test_a_capture_of_both_ends_streams_repeats_a_copy(places: list[xl.Device]) 
 
 _CUDA = """
 import numpy as np, xferlib as xl
-from xferlib._core.array import ArrayInfo, c_strides
-from xferlib._core.capabilities import Capabilities
+from xferlib._core.arrays import ArrayInfo, c_strides
+from xferlib._core.device import Capabilities
 
 asked, current = [], [0xC0]
 

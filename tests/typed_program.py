@@ -10,14 +10,14 @@ x = np.zeros((3, 4), "float32")
 stream = xl.Stream()
 
 reveal_type(xl.to_device(x))  # is xferlib._api.device_array.DeviceArray
-reveal_type(xl.to_device(x, backend="sim", device=0))  # is xferlib.sim.arrays.array.SimArray
+reveal_type(xl.to_device(x, backend="sim", device=0))  # is xferlib.sim.arrays.SimArray
 reveal_type(xl.zeros(3, backend="numpy"))  # is numpy.ndarray[Any, Any]
 reveal_type(xl.to_device(x, out=x))  # is numpy.ndarray[tuple[int, int], numpy.dtype[Any]]
 reveal_type(xl.to_host(xl.to_device(x)))  # is numpy.ndarray[Any, Any]
 reveal_type(xl.to_host_async(x).result())  # is numpy.ndarray[Any, Any]
-reveal_type(xl.to_device_async(x, backend="sim").result())  # is xferlib.sim.arrays.array.SimArray
-reveal_type(xl.zeros_like(xl.zeros(3, backend="sim")))  # is xferlib.sim.arrays.array.SimArray
-reveal_type(xl.zeros(3, backend="sim") * 2 + x)  # is xferlib.sim.arrays.array.SimArray
+reveal_type(xl.to_device_async(x, backend="sim").result())  # is xferlib.sim.arrays.SimArray
+reveal_type(xl.zeros_like(xl.zeros(3, backend="sim")))  # is xferlib.sim.arrays.SimArray
+reveal_type(xl.zeros(3, backend="sim") * 2 + x)  # is xferlib.sim.arrays.SimArray
 
 
 def scaled(a: xl.DeviceArray) -> xl.DeviceArray:

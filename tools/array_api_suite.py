@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 import xferlib as xl
-from xferlib.sim.arrays.array import SimArray
+from xferlib.sim.arrays import SimArray
 
 CONVERSIONS = "float(x), int(x), bool(x), complex(x) and x as an index would copy to the host: refused"
 SHARING = "memory of a simulated device is shared with no other library"

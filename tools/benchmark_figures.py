@@ -12,10 +12,10 @@ from typing import Any
 
 from benchmarks import kernels, overlap_show
 from benchmarks.overlap_result import Figures, Loop, Map
-from xferlib._cli.bench import show
-from xferlib._cli.bench.result import TransferResult
-from xferlib._cli.bench.sweep import show as sweep_show
-from xferlib._cli.bench.sweep.figures import CaseFigures
+from xferlib._cli import bench as show
+from xferlib._cli import bench_sweep as sweep_show
+from xferlib._cli.bench import TransferResult
+from xferlib._cli.bench_sweep import CaseFigures
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "benchmarks"
 OURS, OTHERS, LIMIT = "#3f86d0", "#8b94a3", show.INK

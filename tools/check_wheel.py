@@ -11,11 +11,11 @@ import numpy as np
 
 import xferlib as xl
 from xferlib import _native
-from xferlib._native import driver_calls
+from xferlib import _native as driver_calls
 
 
 def main() -> int:
-    absent = [each for each in (_native.why_absent(), driver_calls.why_absent()) if each]
+    absent = [each for each in (_native.why_absent(), driver_calls.why_calls_absent()) if each]
     is_right = len(absent) == 2 if "--pure" in sys.argv[1:] else not absent
     if not is_right:
         print("\n".join(absent) or "there are compiled parts", file=sys.stderr)

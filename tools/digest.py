@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.frontends.definitions import ArgumentKind
-from xferlib.kernels.ir.formulas.lower import plain_bits
-from xferlib.kernels.ir.functions import TABLE
-from xferlib.kernels.ir.nodes import FLOAT32, UINT32, UINT64, Builder, DType, Node, Param, is_float
-from xferlib.kernels.ir.reduction import ReductionSpec, build
+from xferlib.kernels.definitions import ArgumentKind
+from xferlib.kernels.formulas import plain_bits
+from xferlib.kernels.functions import TABLE
+from xferlib.kernels.ir import FLOAT32, UINT32, UINT64, Builder, DType, Node, Param, is_float
+from xferlib.kernels.ir_reduction import ReductionSpec, build
 from xferlib.kernels.reduction import ReductionKernel
 
 CHUNK = 1 << 26

@@ -21,9 +21,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import xferlib as xl  # noqa: E402 - from this tree, installed or not
-from xferlib._api.trace.picture import DARK  # noqa: E402
-from xferlib._cli.demo import report  # noqa: E402
-from xferlib._cli.demo.row import Row  # noqa: E402
+from xferlib._cli import demo as report  # noqa: E402
+from xferlib._cli.demo import Row  # noqa: E402
+from xferlib._trace.trace import DARK  # noqa: E402
 
 MEASURED = ROOT / "docs" / "benchmarks" / "h200"
 ROWS, COLUMNS, BATCHES = 2048, 512, 6

@@ -20,14 +20,13 @@ from typing import Any
 import numpy as np
 
 from xferlib._core import registry
-from xferlib.kernels.engines.cuda.ops import CALL_NAMES
-from xferlib.kernels.engines.cuda.prelude import OPTIONS
-from xferlib.kernels.ir.functions import CALLS
-from xferlib.kernels.ir.hard_cases import MARGIN_ULP
+from xferlib.kernels.cuda_source import CALL_NAMES, OPTIONS
+from xferlib.kernels.functions import CALLS
+from xferlib.kernels.hard_cases import MARGIN_ULP
 
 FOUND_ULP = MARGIN_ULP + 8
 MOST = 1 << 16
-DATA = Path(__file__).parent.parent / "xferlib" / "kernels" / "ir" / "hard_cases.bin"
+DATA = Path(__file__).parent.parent / "xferlib" / "kernels" / "hard_cases.bin"
 
 SOURCE = """
 extern "C" __global__ void find(unsigned int* found, unsigned int* count) {{
@@ -50,7 +49,7 @@ def find(path: Path) -> None:
     """Sweep all inputs on the GPU; write candidates as JSON."""
     import cupy
 
-    from xferlib.kernels.engines.cuda.engine import ParameterBlock
+    from xferlib.kernels.cuda_engine import ParameterBlock
 
     backend: Any = registry.get("cupy")
     device = backend.devices()[0]

@@ -19,8 +19,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from xferlib.kernels.engines.cuda.ops import CALL_NAMES
-from xferlib.kernels.ir.functions import CALLS
+from xferlib.kernels.cuda_source import CALL_NAMES
+from xferlib.kernels.functions import CALLS
 
 DIGESTS = Path(__file__).with_name("kernel_digests.json")
 

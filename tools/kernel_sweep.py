@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import xferlib as xl
 from tools import digest
-from xferlib.kernels.ir.functions import CALLS, TABLE, guarantee
+from xferlib.kernels.functions import CALLS, TABLE, guarantee
 
 EXACT_DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32",
                 "float64")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Write the table of guarantees into docs/reference/kernels.md, from `xferlib.kernels.ir.functions`."""
+"""Write the table of guarantees into docs/reference/kernels.md, from `xferlib.kernels.functions`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.ir.functions import ALIASES, TABLE, guarantee, measurable
+from xferlib.kernels.functions import ALIASES, TABLE, guarantee, measurable
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "kernels.md"
 FIGURES = Path(__file__).with_name("kernel_ulps.json")

@@ -27,9 +27,8 @@ import numpy as np
 
 import xferlib as xl
 from tools import ulp_oracle
-from xferlib.kernels import elementwise
-from xferlib.kernels.frontends import trace_math
-from xferlib.kernels.ir.functions import guarantee, measurable
+from xferlib.kernels import elementwise, trace_math
+from xferlib.kernels.functions import guarantee, measurable
 
 FIGURES = Path(__file__).with_name("kernel_ulps.json")
 DTYPES = ("float32", "float64", "complex64", "complex128")

@@ -2,7 +2,7 @@
 
     python tools/make_namespace_page.py [--check]
 
-The tables are `xferlib/_core/promotion.py` and `tools/namespace_table.json`. ``--check`` writes nothing and exits with
+The tables are `xferlib/_core/arrays.py` and `tools/namespace_table.json`. ``--check`` writes nothing and exits with
 1 where the page is not theirs.
 """
 
@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tools import namespace_table, pages  # noqa: E402 - from this tree, installed or not
-from xferlib._core import promotion  # noqa: E402
-from xferlib._core.array import DTYPES  # noqa: E402
+from xferlib._core import arrays as promotion  # noqa: E402
+from xferlib._core.arrays import DTYPES  # noqa: E402
 
 PAGE = ROOT / "docs" / "reference" / "namespaces.md"
 SETS = {

@@ -27,11 +27,11 @@ sys.path.insert(0, str(ROOT))
 
 import xferlib as xl  # noqa: E402 - from this tree, installed or not
 from tools.docstrings import markdown, summary  # noqa: E402
-from xferlib._cli import commands  # noqa: E402
+from xferlib._cli import main as commands  # noqa: E402
 from xferlib._cli.info import shown  # noqa: E402
 from xferlib._core import registry  # noqa: E402
-from xferlib._core.capabilities import Capabilities  # noqa: E402
-from xferlib._runtime import config  # noqa: E402
+from xferlib._core.device import Capabilities  # noqa: E402
+from xferlib._runtime import process as config  # noqa: E402
 from xferlib._runtime.version import install_command  # noqa: E402
 from xferlib.backends.host import WHY_HOST  # noqa: E402
 

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 import xferlib as xl
-from xferlib._api.calibration import Calibration
-from xferlib._runtime import thread_budget
+from xferlib._api.diagnose import Calibration
+from xferlib._runtime import threads as thread_budget
 
 N = 1 << 24  # float32: 64 MiB
 BATCHES = 12

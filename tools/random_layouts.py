@@ -22,7 +22,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import xferlib as xl
-from xferlib._core.array import DTYPES
+from xferlib._core.arrays import DTYPES
 from xferlib.testing import assert_same_bits, forced
 
 HostArray = np.ndarray[Any, Any]

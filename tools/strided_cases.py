@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xferlib import _native
-from xferlib._core.array import DTYPES
-from xferlib._core.convert import check_conversion, copy_into
-from xferlib._transfer import compiled_copies
+from xferlib._core.arrays import DTYPES, check_conversion, copy_into
+from xferlib._transfer import plan as compiled_copies
 from xferlib.errors import UnsupportedDTypeError
 
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 70, 130)
@@ -122,7 +121,7 @@ def differ(found: Array, expected: Array) -> bool:
 
 def gathers(case: Case, library: Any, *, is_streamed: bool) -> bool:
     """Whether a gather gives what NumPy does, and writes nothing else."""
-    found = compiled_copies.form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
+    found = compiled_copies.describe_form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
     assert found is not None
     expected = np.empty(case.array.shape, case.dtype)
     copy_into(expected, case.array)
@@ -140,7 +139,7 @@ _CREW = 64, 3, 3, 100_000
 
 def copies_to_plain(case: Case, library: Any) -> bool:
     """Whether several threads copy the array to one in C order as NumPy does."""
-    found = compiled_copies.form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
+    found = compiled_copies.describe_form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
     assert found is not None
     expected = np.empty(case.array.shape, case.dtype)
     copy_into(expected, case.array)
@@ -152,7 +151,7 @@ def copies_to_plain(case: Case, library: Any) -> bool:
 
 def copies_from_plain(case: Case, library: Any, chance: np.random.Generator) -> bool:
     """Whether several threads fill the array from one in C order as NumPy does, and no other byte."""
-    found = compiled_copies.form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
+    found = compiled_copies.describe_form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
     assert found is not None
     plain = values(case.dtype, case.array.size, chance)
     expected, memory = case.memory.copy(), case.memory.copy()
@@ -175,7 +174,7 @@ def _is_filled_alike(case: Case, memory: Array, expected: Array) -> bool:
 
 def scatters(case: Case, library: Any, chance: np.random.Generator) -> bool:
     """Whether a scatter fills the elements as NumPy does, and no other byte."""
-    found = compiled_copies.form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
+    found = compiled_copies.describe_form(case.array.shape, case.array.strides, case.array.dtype, case.dtype)
     assert found is not None
     device = values(case.dtype, case.array.size, chance)
     whole, expected, memory = case.memory.copy(), case.memory.copy(), case.memory.copy()
@@ -191,7 +190,7 @@ def scatters(case: Case, library: Any, chance: np.random.Generator) -> bool:
 
 def run(cases: int, seed: int, path: str = "") -> list[str]:
     """The cases that differ, as text; of the library at ``path``, or the package's own."""
-    library = _native.load(path) if path else _native.library()
+    library = _native.load(path) if path else _native.load_library()
     chance = np.random.default_rng(seed)
     wrong = []
     for number in range(cases):

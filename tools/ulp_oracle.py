@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.ir.large_angles import half_pi
+from xferlib.kernels.numpy_functions import half_pi
 
 A = np.ndarray[Any, Any]
 Pair = tuple[A, A]

@@ -22,16 +22,18 @@ import numpy as np
 from xferlib._api import random_arguments as checks
 from xferlib._api import transfers
 from xferlib._api.creation import Shape
-from xferlib._core import devices, registry
-from xferlib._core.array import Array, check_dtype
-from xferlib._core.layout import shape_of
+from xferlib._core import registry
+from xferlib._core import registry as devices
+from xferlib._core.arrays import Array, check_dtype, shape_of
 from xferlib._runtime.checks import refuse_no_flag
-from xferlib._transfer import ends
+from xferlib._transfer import describe as ends
 from xferlib.errors import ArgumentError, LayoutError, OutOfMemoryError, shown
 from xferlib.kernels import autograd
-from xferlib.kernels.random import distributions, permuting, seeding
-from xferlib.kernels.random import normal as gaussian
-from xferlib.kernels.random.drawing import Draw
+from xferlib.kernels import random as distributions
+from xferlib.kernels import random as gaussian
+from xferlib.kernels import random as permuting
+from xferlib.kernels import random as seeding
+from xferlib.kernels.random import Draw
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device, DeviceSpec
@@ -195,7 +197,7 @@ class Generator:
             MemoryError: The host has too little memory for the keys.
             Others: As for `random`.
         """
-        owner = registry.backend_of(x)
+        owner = registry.owner_of(x)
         if owner is None:
             (count,) = shape_of(checks.length(x), what="x")
             return transfers.to_device(self._order(count), device=self._place(), copy=None)

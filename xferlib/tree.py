@@ -13,25 +13,28 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from xferlib._api import front, transfers
-from xferlib._api.files import saving
+from xferlib._api import files as saving
+from xferlib._api import transfers
+from xferlib._api import transfers as front
 from xferlib._core import blocks, registry
-from xferlib._core.array import check_dtype
-from xferlib._core.containers import flatten, register, say_where
-from xferlib._core.ordering import capture
+from xferlib._core import streams as capture
+from xferlib._core.arguments import flatten, register, say_where
+from xferlib._core.arrays import check_dtype
 from xferlib._core.thresholds import DRIVER_MOST_UP, FEW_PINNED_LEAVES, PACKED_LEAF_MOST, PACKED_UP_FROM
-from xferlib._runtime import peer_names
+from xferlib._runtime import checks as peer_names
 from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag
-from xferlib._transfer import copies, ends, host_copy, many, packing, plan
-from xferlib._transfer.many_download import ManyDownload
+from xferlib._transfer import copies, many, plan
+from xferlib._transfer import describe as ends
+from xferlib._transfer import many as packing
+from xferlib._transfer import staging as host_copy
+from xferlib._transfer.many import ManyDownload
 from xferlib.errors import ArrayError
 
 if TYPE_CHECKING:
     import os
 
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device, DeviceSpec
-    from xferlib._core.raw import RawStream
+    from xferlib._core.device import Device, DeviceSpec, RawStream
 
 __all__ = ["load", "register", "save", "to_device", "to_host"]
 
@@ -92,7 +95,7 @@ def _to_device(
     capture.refuse_current("tree.to_device", target, place)
     if target.name == "numpy" and dtype is None and stream is None and plan.may_skip():
         results, others = host_copy.copied_each(leaves)
-        alone = [number for number in others if registry.backend_of(leaves[number]) is not None]
+        alone = [number for number in others if registry.owner_of(leaves[number]) is not None]
     else:
         results, alone = _sent(leaves, dtype, target, place, order)
     for number in alone:
@@ -121,7 +124,7 @@ def _sent(
 
 def _few_pinned(leaves: list[Any]) -> list[Any] | None:
     """Copy a few arrays to pinned memory, waiting once; None, a no-op, where they are many, or of several kinds."""
-    numbers = [number for number, leaf in enumerate(leaves) if registry.backend_of(leaf) is not None]
+    numbers = [number for number, leaf in enumerate(leaves) if registry.owner_of(leaf) is not None]
     if not 1 < len(numbers) <= FEW_PINNED_LEAVES or not plan.may_skip():
         return None
     found = front.fetched_pinned([leaves[number] for number in numbers])
@@ -166,19 +169,19 @@ def _to_host(tree: Any, stream: Any, *, pinned: bool, copy: bool | None) -> Any:
         moving = [
             n
             for n, leaf in enumerate(leaves)
-            if registry.backend_of(leaf) is not None and (pinned or not copies.is_host_array(leaf, None))
+            if registry.owner_of(leaf) is not None and (pinned or not copies.is_host_array(leaf, None))
         ]
         if copy is False and moving:
             raise copies.to_host_needs_a_copy(leaves[moving[0]], pinned=pinned)
         got = _to_host([leaves[n] for n in moving], stream, pinned=pinned, copy=True)
         return rebuild(_with(leaves, moving, got))
-    if len(leaves) == 1 and registry.backend_of(leaves[0]) is not None:
+    if len(leaves) == 1 and registry.owner_of(leaves[0]) is not None:
         return rebuild([transfers.to_host(leaves[0], stream=stream, pinned=pinned)])
     if pinned and stream is None and (results := _few_pinned(leaves)) is not None:
         return rebuild(results)
     if stream is None and packing.are_few(leaves, PACKED_LEAF_MOST):
         return rebuild(
-            [leaf if registry.backend_of(leaf) is None else transfers.to_host(leaf, pinned=pinned) for leaf in leaves]
+            [leaf if registry.owner_of(leaf) is None else transfers.to_host(leaf, pinned=pinned) for leaf in leaves]
         )
     results, numbers = list(leaves), list(range(len(leaves)))
     if stream is None and not pinned and plan.may_skip():
@@ -188,7 +191,7 @@ def _to_host(tree: Any, stream: Any, *, pinned: bool, copy: bool | None) -> Any:
     try:
         for number in numbers:
             leaf = leaves[number]
-            if (owner := registry.backend_of(leaf)) is None:
+            if (owner := registry.owner_of(leaf)) is None:
                 continue
             place = owner.device_of(leaf)
             if (found := downloads.get(place)) is None:

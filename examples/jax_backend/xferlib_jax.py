@@ -14,15 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from xferlib.backends.base import (
-    WHY_HOST,
-    ArrayInfo,
-    Capabilities,
-    Device,
-    HostBackend,
-    RawStream,
-    c_strides,
-)
+from xferlib.backends.base import WHY_HOST, ArrayInfo, Capabilities, Device, HostBackend, RawStream, c_strides
 from xferlib.errors import UnsupportedArrayError
 
 _ALIGNMENT = 64  # bytes; JAX copies memory that is aligned to less, instead of adopting it

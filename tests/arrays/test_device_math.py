@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.arrays.conftest import Space, same
-from xferlib.backends.cuda.blas import load_binding
+from xferlib.backends.cuda.libraries import load_binding
 from xferlib.errors import CaptureError, DeviceMemoryError, KernelError, LayoutError, UnsupportedError
 from xferlib.testing import backend_named
 
@@ -178,7 +178,7 @@ def test_a_repeated_product_asks_for_no_layout(
     same(vendor.get(first), function(np, x, y))
     d, e = vendor.put(x + 1), vendor.put(y * 2)
     with monkeypatch.context() as patch:
-        patch.setattr("xferlib._api.arrays.extensions.layouts.products", None)
+        patch.setattr("xferlib._arrays.products.products", None)
         found = function(vendor.xp, d, e)
     same(vendor.get(found), function(np, x + 1, y * 2))
     same(vendor.get(first), function(np, x, y))
@@ -291,7 +291,7 @@ def test_linear_algebra_is_refused_in_a_capture(vendor: Space, monkeypatch: pyte
     def refuse(call: str, stream: Any) -> None:
         raise CaptureError(call)
 
-    monkeypatch.setattr("xferlib._core.ordering.capture.refuse", refuse)
+    monkeypatch.setattr("xferlib._core.streams.refuse", refuse)
     for call in (vendor.xp.linalg.inv, vendor.xp.fft.fft):
         with pytest.raises(CaptureError):
             call(x)

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.arrays.conftest import Space, opened, same
-from xferlib.backends.cuda.sorting import CudaSorting, load_compute
+from xferlib.backends.cuda.libraries import CudaSorting, load_compute
 from xferlib.errors import KernelError, UnsupportedError
-from xferlib.kernels.engines.cuda import cache
+from xferlib.kernels import cuda_engine as cache
 from xferlib.testing import backend_named, configured
 
 DTYPES = ("bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64", "complex64")

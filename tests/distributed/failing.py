@@ -20,10 +20,7 @@ import numpy as np
 
 import xferlib as xl
 from xferlib import distributed
-from xferlib.distributed.drivers.device_driver import DeviceDriver
-from xferlib.distributed.drivers.mpi import MpiDriver
-from xferlib.distributed.drivers.mpi_devices import MpiDevices
-from xferlib.distributed.drivers.torch import GlooDriver
+from xferlib.distributed.drivers import DeviceDriver, GlooDriver, MpiDevices, MpiDriver
 
 WAYS = ("killed", "raising", "leaving", "stuck", "aborting", "absent")
 INSIDE = ("killed-inside", "stuck-inside")
@@ -128,7 +125,7 @@ def gpus() -> list[xl.Device]:
 
 def fail_inside(way: str) -> None:
     """Let the next operation of the device never begin."""
-    from xferlib.distributed.drivers.nccl import Nccl
+    from xferlib.distributed.drivers import Nccl
 
     def all_reduce(*_: Any) -> None:
         if way == "killed-inside":

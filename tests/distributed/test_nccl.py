@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import xferlib as xl
-from xferlib.distributed.drivers import nccl, nccl_library
-from xferlib.distributed.drivers.device_driver import Order
+from xferlib.distributed import drivers as nccl
+from xferlib.distributed import drivers as nccl_library
+from xferlib.distributed.drivers import Order
 from xferlib.testing import backend_named
 
 DEVICE = xl.Device("sim:sim:0")

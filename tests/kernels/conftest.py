@@ -8,7 +8,7 @@ import pytest
 
 import xferlib as xl
 from tests.needed import need
-from xferlib.kernels.engines.cuda import engine
+from xferlib.kernels import cuda_engine as engine
 from xferlib.testing import configured
 
 

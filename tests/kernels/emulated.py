@@ -210,7 +210,7 @@ class Emulator:
 
 def as_cuda(kernel: Any, *arrays: np.ndarray[Any, Any]) -> None:
     """Run an element-wise kernel's CUDA source, compiled by g++, on all its arguments."""
-    from xferlib.kernels.engines.cuda.engine import CudaPlan
+    from xferlib.kernels.cuda_engine import CudaPlan
 
     program = kernel.definition.specialize(tuple(each.dtype for each in arrays), frozenset()).program
     infos = {

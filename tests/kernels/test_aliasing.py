@@ -14,7 +14,7 @@ from tests.kernels import targets
 from tests.kernels.bits import random_bits, same_bits
 from xferlib.errors import KernelTypeError, LayoutError
 from xferlib.kernels import elementwise, reduction, reductions
-from xferlib.kernels.engines.numpy import costs
+from xferlib.kernels import numpy_engine as costs
 from xferlib.testing import configured
 
 INPUTS = ("a", "b", "c", "d")

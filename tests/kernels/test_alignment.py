@@ -18,9 +18,9 @@ from tests.kernels.bits import same_bits
 from tests.kernels.emulated import Emulator
 from xferlib.backends.base import ArrayInfo, RawStream
 from xferlib.kernels import elementwise, reductions
-from xferlib.kernels.engines.cuda.engine import CudaPlan
-from xferlib.kernels.engines.cuda.reduction import CudaReduction
-from xferlib.kernels.ir.layout import CallLayout, broadcast_strides
+from xferlib.kernels.cuda_engine import CudaPlan
+from xferlib.kernels.cuda_reduction import CudaReduction
+from xferlib.kernels.layouts import CallLayout, broadcast_strides
 from xferlib.testing import backend_named, fresh_registry, strategies
 from xferlib.testing.fake import FakeArray, FakeBackend
 

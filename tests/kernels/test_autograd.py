@@ -5,9 +5,8 @@ import pytest
 
 from tests.kernels.bits import same_bits
 from xferlib.errors import KernelTypeError
-from xferlib.kernels import elementwise
-from xferlib.kernels.frontends import trace_math
-from xferlib.kernels.ir.functions import CALLS
+from xferlib.kernels import elementwise, trace_math
+from xferlib.kernels.functions import CALLS
 
 torch = pytest.importorskip("torch")
 gradcheck = torch.autograd.gradcheck

@@ -11,7 +11,7 @@ import pytest
 
 from tests.kernels import targets
 from tools import kernel_ulp, ulp_oracle
-from xferlib.kernels.ir.functions import guarantee
+from xferlib.kernels.functions import guarantee
 
 ROOT = Path(__file__).parent.parent.parent
 ROWS = kernel_ulp.rows()

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from xferlib.kernels.engines.cuda import cache
+from xferlib.kernels import cuda_engine as cache
 from xferlib.testing import configured
 
 
@@ -127,7 +127,7 @@ def unknown(*args):
     raise KeyError(args)
 pwd.getpwuid = pwd.getpwnam = unknown
 import numpy as np, xferlib as xl
-from xferlib.kernels.engines.cuda import cache
+from xferlib.kernels import cuda_engine as cache
 assert "no home directory; set XFERLIB_CACHE_DIR" in cache.info().problem, cache.info()
 cache.write("a", b"machine code")
 assert cache.read("a") is None and cache.clear().files == 0
@@ -156,7 +156,7 @@ WRITER = """
 import sys
 from pathlib import Path
 import xferlib as xl
-from xferlib.kernels.engines.cuda import cache
+from xferlib.kernels import cuda_engine as cache
 xl.configure(cache_dir=Path(sys.argv[1]))
 for turn in range(50):
     payload = f"payload {turn % 5}".encode() * 1000

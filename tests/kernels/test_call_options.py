@@ -14,7 +14,7 @@ import xferlib as xl
 from tests.kernels.emulated import Emulator
 from xferlib.backends.base import ArrayInfo
 from xferlib.errors import KernelSyntaxError, KernelTypeError
-from xferlib.kernels.engines.cuda.engine import CudaPlan
+from xferlib.kernels.cuda_engine import CudaPlan
 
 double = xl.elementwise("float *x, float *y", "y[i] = 2 * x[i]", name="double_it")
 count_up = xl.elementwise("", "raw int32 y", "y[i] = i * 2")

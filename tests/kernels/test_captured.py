@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib.kernels.calls.captured import MOST_ENVIRONMENTS
+from xferlib.kernels.captured import MOST_ENVIRONMENTS
 
 scale = 2
 limits: dict[str, Any] = {"low": 1.0, "nested": [{"high": 2}]}

@@ -7,11 +7,9 @@ import pytest
 
 from tests.kernels import targets
 from tests.kernels.bits import same_bits
-from xferlib.kernels import elementwise
-from xferlib.kernels.frontends import trace_math
-from xferlib.kernels.ir.error_bounds import COMPLEX
-from xferlib.kernels.ir.formulas.complex_functions import FORMULAS
-from xferlib.kernels.ir.functions import guarantee
+from xferlib.kernels import elementwise, trace_math
+from xferlib.kernels.complex_formulas import FORMULAS
+from xferlib.kernels.functions import COMPLEX, guarantee
 
 mpmath = pytest.importorskip("mpmath")
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from tests.kernels import targets
 from tests.kernels.bits import FLOATS, same_bits
 from xferlib.errors import KernelTypeError, LayoutError
+from xferlib.kernels import calls as arguments
+from xferlib.kernels import calls as caller
 from xferlib.kernels import elementwise, reduction
-from xferlib.kernels.calls import arguments, caller
 
 add = elementwise(lambda x, y: x + y, name="add")
 
@@ -115,7 +116,7 @@ def test_a_gradient_asked_for_later():
 def test_torch_tensors_are_told_apart_either_way(is_private, monkeypatch):
     torch = pytest.importorskip("torch")
     from xferlib.backends.torch import tensors
-    from xferlib.backends.torch.cpu import TorchCpu
+    from xferlib.backends.torch.backend import TorchCpu
 
     if not is_private:
         monkeypatch.setattr(tensors, "_guards", None)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.kernels.bits import FLOATS, INTEGERS, random_bits, same_bits, specials
-from xferlib.kernels.engines.numpy.engine import NumpyPlan
-from xferlib.kernels.ir.nodes import Builder, Param, Store
+from xferlib.kernels.ir import Builder, Param, Store
+from xferlib.kernels.numpy_engine import NumpyPlan
 
 
 def run(op, *operands, out=None):

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from tests.kernels import targets
 from tests.kernels.bits import FLOATS, same_bits
-from xferlib.kernels import elementwise, reduction, reductions
-from xferlib.kernels.frontends import trace_math
-from xferlib.kernels.ir.nodes import Param
-from xferlib.kernels.ir.reduction import build
+from xferlib.kernels import elementwise, reduction, reductions, trace_math
+from xferlib.kernels.ir import Param
+from xferlib.kernels.ir_reduction import build
 from xferlib.kernels.reduction import ReductionKernel
 
 COUNTS = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 511, 513, 4096, 4097, 20_000)  # around vectors

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xferlib.kernels.ir.functions import ALIASES, CALLS, TABLE, find, guarantee
+from xferlib.kernels.functions import ALIASES, CALLS, TABLE, find, guarantee
 
 ROOT = Path(__file__).parent.parent.parent
 

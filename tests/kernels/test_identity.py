@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 from tests.kernels import targets
 from tests.kernels.bits import DTYPES, FLOATS, INTEGERS, random_bits, same_bits, specials
-from xferlib.kernels import elementwise
-from xferlib.kernels.frontends import trace_math
-from xferlib.kernels.ir.functions import TABLE, guarantee
-from xferlib.kernels.ir.nodes import Builder, Param, Store
-from xferlib.kernels.ir.types import numpy_loop
+from xferlib.kernels import elementwise, trace_math
+from xferlib.kernels.functions import TABLE, guarantee, numpy_loop
+from xferlib.kernels.ir import Builder, Param, Store
 
 REAL = ("bool", *INTEGERS, *FLOATS)
 
@@ -227,7 +225,7 @@ class _Fixed:
         self.program = program
 
     def specialize(self, kinds, scalars, arguments=()):
-        from xferlib.kernels.frontends.definitions import Specialization
+        from xferlib.kernels.definitions import Specialization
 
         return Specialization(program=self.program, outputs=(2,))
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.kernels import targets
 from tools import ulp_oracle
 from tools.kernel_ulp import kernel_of
-from xferlib.kernels.ir import large_angles
-from xferlib.kernels.ir.functions import guarantee
+from xferlib.kernels import numpy_functions as large_angles
+from xferlib.kernels.functions import guarantee
 
 mpmath = pytest.importorskip("mpmath")
 

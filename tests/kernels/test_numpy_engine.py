@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.kernels.bits import DTYPES, FLOATS, random_bits, same_bits
 from xferlib.kernels import elementwise, reduction, reductions
-from xferlib.kernels.engines.numpy import costs
+from xferlib.kernels import numpy_engine as costs
 from xferlib.testing import configured, work_shared
 
 SIZES = (16_384, 16_385, 65_536, 65_537, 131_072, 200_003)

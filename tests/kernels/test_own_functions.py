@@ -7,10 +7,10 @@ from tests.kernels import targets
 from tests.kernels.bits import random_bits, same_bits, specials
 from tools import digest
 from tools.kernel_ulp import kernel_of
-from xferlib.kernels.engines.cuda.source import CallKind, OperandAccess, elementwise_source
-from xferlib.kernels.ir.formulas.own_functions import IDENTICAL, expanded
-from xferlib.kernels.ir.functions import guarantee
-from xferlib.kernels.ir.nodes import FLOAT64, Builder, Param, Store
+from xferlib.kernels.cuda_source import CallKind, OperandAccess, elementwise_source
+from xferlib.kernels.formulas import IDENTICAL, expanded
+from xferlib.kernels.functions import guarantee
+from xferlib.kernels.ir import FLOAT64, Builder, Param, Store
 
 DIGESTS = {"rsqrt": "0001ffc1079621ff", "cbrt": "0001ff1a71824c55"}
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from tests.kernels.bits import DTYPES, FLOATS, INTEGERS, same_bits, specials
 from xferlib.errors import KernelError
-from xferlib.kernels import elementwise
-from xferlib.kernels.frontends import trace_math
-from xferlib.kernels.ir.functions import TABLE, guarantee
+from xferlib.kernels import elementwise, trace_math
+from xferlib.kernels.functions import TABLE, guarantee
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

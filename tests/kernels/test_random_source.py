@@ -5,9 +5,10 @@ import pytest
 
 from tests.kernels.emulated import Emulator
 from xferlib.backends.base import ArrayInfo
-from xferlib.kernels.engines.cuda.engine import CudaPlan
-from xferlib.kernels.random import distributions, normal
-from xferlib.kernels.random.drawing import Draw, DrawDefinition
+from xferlib.kernels import random as distributions
+from xferlib.kernels import random as normal
+from xferlib.kernels.cuda_engine import CudaPlan
+from xferlib.kernels.random import Draw, DrawDefinition
 from xferlib.testing import assert_same_bits
 
 F32, F64, U32, U64, I8, I64 = map(np.dtype, ("float32", "float64", "uint32", "uint64", "int8", "int64"))

@@ -15,10 +15,10 @@ from tests.kernels import targets
 from tests.kernels.bits import same_bits
 from tests.needed import need
 from xferlib.errors import KernelCompileError, KernelSyntaxError, KernelTypeError, LayoutError, UnsupportedError
+from xferlib.kernels import calls as checks
 from xferlib.kernels import raw_module
-from xferlib.kernels.calls import arguments as checks
-from xferlib.kernels.calls.raw import RawCall, codes_of
-from xferlib.kernels.frontends.raw.signature import RawParameter
+from xferlib.kernels.cuda_signature import RawParameter
+from xferlib.kernels.raw import RawCall, codes_of
 
 SOURCE = """
 extern "C" __global__ void add2d(const float *x, const float *y, float *z, int nx, int ny) {

@@ -27,9 +27,8 @@ from xferlib.errors import (
     UnsupportedError,
 )
 from xferlib.kernels import raw_module
-from xferlib.kernels.calls.raw import codes_of
-from xferlib.kernels.frontends.raw.preprocessor import preprocessed
-from xferlib.kernels.frontends.raw.source import variable, whole_shape
+from xferlib.kernels.cuda_signature import preprocessed, variable, whole_shape
+from xferlib.kernels.raw import codes_of
 from xferlib.testing import backend_named
 
 
@@ -467,8 +466,8 @@ driver = sys.modules["cuda.bindings.driver"]
 driver.cuPointerGetAttribute = lambda attribute, pointer: (0, pointer >> 32)
 
 from types import SimpleNamespace
-from xferlib.backends.cuda.devices import CudaDevices
-from xferlib.kernels.calls.foreign_arrays import Adopted
+from xferlib.backends.cuda.backend import CudaDevices
+from xferlib.kernels.raw import Adopted
 
 class Two(CudaDevices):
     name, attached = "two", []

@@ -13,7 +13,7 @@ from tests.kernels import targets
 from tests.kernels.bits import FLOATS, INTEGERS, random_bits, same_bits
 from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError
 from xferlib.kernels import reduction, reductions
-from xferlib.kernels.engines.numpy.reduction import NumpyReduction
+from xferlib.kernels.numpy_reduction import NumpyReduction
 
 LENGTHS = (1, 2, 3, 15, 16, 17, 100, 511, 512, 513, 1025, 4095, 4096, 4097, 32768, 40961)
 

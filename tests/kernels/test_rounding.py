@@ -8,10 +8,9 @@ import pytest
 
 from tests.kernels.bits import same_bits, specials
 from tools import digest
-from xferlib.kernels import elementwise
-from xferlib.kernels.frontends import trace_math
-from xferlib.kernels.ir import hard_cases, rounding
-from xferlib.kernels.ir.functions import CALLS
+from xferlib.kernels import elementwise, hard_cases, trace_math
+from xferlib.kernels import numpy_functions as rounding
+from xferlib.kernels.functions import CALLS
 
 DIGESTS = Path(__file__).parent / "digests.json"
 SAMPLE = np.arange(1 << 20, dtype=np.uint32) * np.uint32(4099)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernels import targets
-from xferlib._core.layout import overlaps_itself, share_bytes
+from xferlib._core.arrays import overlaps_itself, share_bytes
 from xferlib.kernels import elementwise, reductions
 
 shapes = st.lists(st.integers(0, 4), min_size=0, max_size=3).map(tuple)

@@ -10,7 +10,7 @@ from tests.kernels.bits import same_bits, specials
 from tests.kernels.emulated import as_cuda
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import elementwise
-from xferlib.kernels.ir.formulas.special_functions import BOUNDS
+from xferlib.kernels.formulas import BOUNDS
 
 pytestmark = pytest.mark.usefixtures("kernels_apart")
 

@@ -414,7 +414,7 @@ def test_every_reader_of_memory_sees_the_elements(kind, device):
 @pytest.mark.parametrize("kind", FLAGS)
 def test_kernels_ask_for_the_memory_of_no_tensor_that_holds_other_elements(kind, monkeypatch):
     """On the CPU such a tensor's memory is a copy; a GPU gets its address."""
-    from xferlib.backends.torch.cpu import TorchCpu
+    from xferlib.backends.torch.backend import TorchCpu
 
     def host_view(self, array):
         assert not self.is_lazy(array)

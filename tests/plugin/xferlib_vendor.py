@@ -18,8 +18,7 @@ import numpy as np
 from xferlib_bare import BareBackend
 
 from xferlib.backends.base import WHY_HOST, ArrayInfo, Capabilities, Device, RawStream
-from xferlib.backends.cuda.blas import Blas
-from xferlib.backends.cuda.sorting import CudaSorting
+from xferlib.backends.cuda.libraries import Blas, CudaSorting
 from xferlib.backends.host import over as host_memory
 
 DTYPES = {0: "float32", 1: "float64", 2: "float16", 4: "complex64", 5: "complex128"}

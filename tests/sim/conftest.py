@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from xferlib.sim.detect.detector import Mode
-from xferlib.sim.machine.machine import Machine
-from xferlib.sim.machine.schedules import Lazy, Schedule
-from xferlib.sim.machine.settings import Settings
+from xferlib.sim.detector import Mode
+from xferlib.sim.machine import Machine
+from xferlib.sim.schedules import Lazy, Schedule, Settings
 
 
 @pytest.fixture

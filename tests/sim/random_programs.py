@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xferlib.sim.detect.detector import Mode
-from xferlib.sim.detect.reports import Race
-from xferlib.sim.machine import schedules
-from xferlib.sim.machine.machine import Machine
-from xferlib.sim.machine.settings import Settings
-from xferlib.sim.model.blocks import UNTOUCHED, Block, Span
-from xferlib.sim.model.memory import pages
-from xferlib.sim.model.streams import SimEvent, StreamKind
-from xferlib.sim.timing.profile import Lane
+from xferlib.sim import schedules
+from xferlib.sim.detector import Mode, Race
+from xferlib.sim.machine import Machine
+from xferlib.sim.memory import UNTOUCHED, Block, Span, pages
+from xferlib.sim.model import SimEvent, StreamKind
+from xferlib.sim.schedules import Settings
+from xferlib.sim.timing import Lane
 
 KINDS = (StreamKind.NON_BLOCKING, StreamKind.NON_BLOCKING, StreamKind.BLOCKING)
 WORDS = 2

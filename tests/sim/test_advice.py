@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.sim.advised import draw, followed, run, study, synchronous
-from xferlib.sim.detect import reports
-from xferlib.sim.detect.reports import Hazard
+from xferlib.sim import detector as reports
+from xferlib.sim.detector import Hazard
 
 PROGRAMS, SHARDS = 120, 2
 

@@ -25,7 +25,7 @@ from xferlib.errors import (
     UnsupportedArrayError,
     XferError,
 )
-from xferlib.sim.model import ranges
+from xferlib.sim import model as ranges
 
 pytestmark = pytest.mark.usefixtures("xferlib_sim")
 X = np.arange(12.0).reshape(3, 4)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from xferlib.sim.machine.current import machine
-from xferlib.sim.model.clocks import KeptClock, Participant, ParticipantKeys, joined
+from xferlib.sim.machine import machine
+from xferlib.sim.model import KeptClock, Participant, ParticipantKeys, joined
 
 clocks = st.dictionaries(st.integers(0, 4), st.integers(1, 5), max_size=5)
 histories = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=25)

@@ -15,7 +15,7 @@ import pytest
 import xferlib as xl
 from xferlib import sim
 from xferlib.errors import ArgumentError, DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError
-from xferlib.sim.machine.current import machine
+from xferlib.sim.machine import machine
 from xferlib.testing import pending_count
 
 N = 1 << 15

@@ -12,7 +12,7 @@ import pytest
 
 import xferlib as xl
 from xferlib import sim
-from xferlib.sim.model import memory
+from xferlib.sim import memory
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 200
@@ -68,7 +68,8 @@ def test_nothing_accumulates_over_many_operations(schedule: str) -> None:
 
 
 def test_operations_without_a_wait_do_not_pile_up() -> None:
-    from xferlib.sim.machine import current, engine
+    from xferlib.sim import machine as current
+    from xferlib.sim import schedules as engine
 
     with xl.use_backend("sim"), sim.check("raise"):
         x = xl.zeros(16)
@@ -80,7 +81,7 @@ def test_operations_without_a_wait_do_not_pile_up() -> None:
 
 def test_threads_and_streams_that_ended_are_forgotten() -> None:
     """Each prefetcher over an iterator has a thread and three streams of its own."""
-    from xferlib.sim.machine import current
+    from xferlib.sim import machine as current
 
     with xl.use_backend("sim"), sim.check("raise"):
         known = []

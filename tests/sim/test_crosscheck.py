@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from tests.sim.random_programs import Step, draw, outcomes, races, sets_elsewhere
-from xferlib.sim.detect.detector import Detector
-from xferlib.sim.detect.reports import Hazard, Race
-from xferlib.sim.model.pool import Pool
+from xferlib.sim.detector import Detector, Hazard, Race
+from xferlib.sim.model import Pool
 
 PROGRAMS = 1200
 SHARDS = 4
@@ -80,7 +79,7 @@ def test_the_study_notices_a_pool_that_forgets_who_uses_its_memory(monkeypatch: 
 
 
 def test_the_study_notices_a_detector_that_ignores_the_legacy_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    from xferlib.sim.machine.machine import Machine
+    from xferlib.sim.machine import Machine
 
     order = Machine.order
 

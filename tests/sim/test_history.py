@@ -12,13 +12,13 @@ import xferlib as xl
 from tests.sim.random_programs import initialise
 from xferlib import sim
 from xferlib.errors import LayoutError
-from xferlib.sim.detect.detector import Detector
-from xferlib.sim.machine.machine import Machine
-from xferlib.sim.model import blocks, history, ranges
-from xferlib.sim.model.blocks import Block, Span
-from xferlib.sim.model.operations import Operation
-from xferlib.sim.model.ranges import Cells
-from xferlib.sim.model.streams import SimStream
+from xferlib.sim import memory as blocks
+from xferlib.sim import model as history
+from xferlib.sim import model as ranges
+from xferlib.sim.detector import Detector
+from xferlib.sim.machine import Machine
+from xferlib.sim.memory import Block, Span
+from xferlib.sim.model import Cells, Operation, SimStream
 
 Make = Callable[..., Machine]
 ROWS, COLS, ITEM = 6, 8, 4

@@ -19,8 +19,8 @@ import pytest
 import xferlib as xl
 from xferlib import sim
 from xferlib.errors import TransferError
-from xferlib.sim.machine.current import machine
-from xferlib.sim.model.hosts import Stager
+from xferlib.sim.machine import machine
+from xferlib.sim.model import Stager
 
 STRIKES = None if os.environ.get("XFERLIB_TEST_LONG") else 4
 """Of each program and error; None for one at each line."""

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xferlib.sim.model.intervals import IntervalMap
+from xferlib.sim.memory import IntervalMap
 
 LENGTH = 24
 ranges = st.tuples(st.integers(0, LENGTH - 1), st.integers(1, LENGTH)).map(lambda r: (r[0], min(r[0] + r[1], LENGTH)))

@@ -12,13 +12,12 @@ import xferlib as xl
 from tests.sim.random_programs import initialise
 from xferlib import sim
 from xferlib.errors import DeviceMemoryError
-from xferlib.sim.detect.reports import Hazard, SimError, WrongDeviceError
-from xferlib.sim.machine import addresses
-from xferlib.sim.machine.machine import Machine
-from xferlib.sim.model.blocks import Span
-from xferlib.sim.model.memory import POISON
-from xferlib.sim.model.streams import SimStream, StreamKind
-from xferlib.sim.timing.profile import Lane
+from xferlib.sim import machine as addresses
+from xferlib.sim.detector import Hazard, SimError, WrongDeviceError
+from xferlib.sim.machine import Machine
+from xferlib.sim.memory import POISON, Span
+from xferlib.sim.model import SimStream, StreamKind
+from xferlib.sim.timing import Lane
 
 Make = Callable[..., Machine]
 BLOCKING, NON_BLOCKING = StreamKind.BLOCKING, StreamKind.NON_BLOCKING

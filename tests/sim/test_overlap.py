@@ -16,8 +16,8 @@ import pytest
 import xferlib as xl
 from xferlib import sim
 from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError
+from xferlib.sim import machine as current
 from xferlib.sim.backend import SimBackend
-from xferlib.sim.machine import current
 from xferlib.testing import cores
 
 N = 530_000  # more than 2 MiB, so that batches travel on streams of their own where there are few cores

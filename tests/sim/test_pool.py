@@ -10,10 +10,8 @@ import pytest
 
 import xferlib as xl
 from xferlib import sim
-from xferlib.sim.detect.reports import Hazard
-from xferlib.sim.model.clocks import Participant
-from xferlib.sim.model.operations import Action
-from xferlib.sim.model.pool import LastOwner, Pool
+from xferlib.sim.detector import Hazard
+from xferlib.sim.model import Action, LastOwner, Participant, Pool
 
 N = 1 << 12
 plus_one = xl.elementwise("T x", "T y", "y = x + 1", name="plus_one")
@@ -211,8 +209,8 @@ def test_columns_of_what_was_freed_count_too(checked: sim.check) -> None:
 
 
 def test_the_record_of_freed_memory_is_bounded() -> None:
-    from xferlib.sim.machine import current
-    from xferlib.sim.model import pool
+    from xferlib.sim import machine as current
+    from xferlib.sim import model as pool
 
     with xl.use_backend("sim"), sim.check("raise"):
         stream = xl.Stream()

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xferlib.sim.model import blocks, ranges
-from xferlib.sim.model.blocks import Block, Span
-from xferlib.sim.model.ranges import Cells, Strided
+from xferlib.sim import memory as blocks
+from xferlib.sim import model as ranges
+from xferlib.sim.memory import Block, Span
+from xferlib.sim.model import Cells, Strided
 
 NBYTES = 400
 LINE = ((lambda: None).__code__, 0)

@@ -18,9 +18,9 @@ from tools.kernel_harvest import cpp_program
 from tools.kernel_harvest.arguments import MOODS, Arguments, Mood, draw, ranks
 from tools.kernel_harvest.trying import Taken
 from xferlib.errors import XferError
-from xferlib.kernels import elementwise
-from xferlib.kernels.ir import error_bounds, functions
-from xferlib.kernels.ir.formulas import special_functions
+from xferlib.kernels import elementwise, functions
+from xferlib.kernels import formulas as special_functions
+from xferlib.kernels import functions as error_bounds
 from xferlib.testing import configured
 
 A = np.ndarray[Any, Any]
@@ -244,7 +244,7 @@ def _function(number: int, is_single: int, math: str) -> tuple[Any, int, float, 
 
     name = cpp_program.FUNCTIONS[number]
     dtype = np.dtype(np.float32 if is_single else np.float64)
-    if name in special_functions.FORMULAS:
+    if name in special_functions.SPECIAL_FORMULAS:
         return (
             elementwise("T x", "T y", f"y = {name}(x)"),
             1,

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from tools.kernel_harvest.trying import Taken
+from xferlib.kernels import formulas as special_functions
 from xferlib.kernels.c_frontend.functions import FLOAT_FUNCTIONS
-from xferlib.kernels.engines.cuda.ops import C_NAMES
-from xferlib.kernels.frontends.signature import CParam
-from xferlib.kernels.ir.formulas import special_functions
-from xferlib.kernels.ir.types import C_TYPES
+from xferlib.kernels.cuda_source import C_NAMES
+from xferlib.kernels.functions import C_TYPES
+from xferlib.kernels.signature import CParam
 
 HEADER = Path(__file__).with_name("snippets.hpp")
 
@@ -24,7 +24,7 @@ _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[^\n]*$", re.MULTILINE)
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _STD = re.compile(r"\bstd\s*::")
 
-FUNCTIONS = tuple(sorted({*FLOAT_FUNCTIONS, *special_functions.FORMULAS, "divide"}))
+FUNCTIONS = tuple(sorted({*FLOAT_FUNCTIONS, *special_functions.SPECIAL_FORMULAS, "divide"}))
 """The functions that the program asks of xferlib, by their numbers."""
 
 

@@ -12,9 +12,8 @@ import numpy as np
 
 from tools.kernel_harvest.finding import Found
 from xferlib.errors import XferError
-from xferlib.kernels import elementwise, reduction
-from xferlib.kernels.frontends import signature
-from xferlib.kernels.frontends.indexed_arrays import may_be_numbers
+from xferlib.kernels import elementwise, reduction, signature
+from xferlib.kernels.definitions import may_be_numbers
 
 _DTYPES = ("float64", "float32", "int32", "int64", "uint8", "complex128", "bool")
 _USUAL = ("float64", "int32", "complex128")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xferlib._core.array import check_dtype
+from xferlib._core.arrays import check_dtype
 from xferlib._runtime.checks import whole
 from xferlib.errors import ArgumentError, UnsupportedArrayError, UnsupportedDTypeError, shown
 

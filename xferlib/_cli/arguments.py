@@ -7,9 +7,9 @@ import importlib.util
 import os
 from pathlib import Path
 
-from xferlib._api.trace.trace import PICTURES
-from xferlib._runtime.config import parse_nbytes
+from xferlib._runtime.process import parse_nbytes
 from xferlib._runtime.version import install_command
+from xferlib._trace.trace import PICTURES
 from xferlib.errors import BackendUnavailableError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 
-from xferlib._cli import commands
+from xferlib._cli import main as commands
 from xferlib._runtime.version import install_command
 from xferlib.errors import ConfigError
 

@@ -16,10 +16,12 @@ from importlib import metadata, util
 from typing import Any, NamedTuple
 
 from xferlib import __version__, _native
-from xferlib._cli.columns import terminal_columns, wrapped
-from xferlib._core import defaults, registry
-from xferlib._native import cuda_driver, driver_calls
-from xferlib._runtime import config
+from xferlib import _native as driver_calls
+from xferlib._cli.main import terminal_columns, wrapped
+from xferlib._core import registry
+from xferlib._core import registry as defaults
+from xferlib._native import cuda_driver
+from xferlib._runtime import process as config
 from xferlib.errors import ConfigError
 
 _DISTRIBUTIONS = ("numpy", "torch", "array-api-compat", "pycuda", "cuda-core", "cuda-bindings")
@@ -153,7 +155,7 @@ def _versions() -> Iterator[Fact]:
     yield Fact("xferlib", __version__)
     yield Fact("Python", f"{platform.python_version()} on {platform.platform()}")
     yield Fact("staging in C:", _native.why_absent() or "compiled")
-    yield Fact("driver calls in C:", driver_calls.why_absent() or "compiled")
+    yield Fact("driver calls in C:", driver_calls.why_calls_absent() or "compiled")
     for name in (*_DISTRIBUTIONS, *_cupy_distributions()):
         try:
             yield Fact(name, metadata.version(name))

@@ -3,17 +3,87 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING
+import textwrap
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-from xferlib._cli.columns import wrapped
-from xferlib._cli.commands import COMMANDS, ONLY_IN_CHECKOUTS, load
 from xferlib.errors import XferError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+# Lines that fit a terminal, and in a pipe stay whole, so that `grep` finds them; tables.
+
+_LEAST_WIDTH = 30
+
+
+def terminal_columns() -> int | None:
+    """The columns of the terminal on standard output; None where there is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def wrapped(line: str, width: int | None, *, indent: int) -> list[str]:
+    """A line as lines of at most ``width`` columns, those after the first indented; whole where that is None."""
+    if width is None:
+        return [line.rstrip()]
+    return textwrap.wrap(
+        line, max(width, _LEAST_WIDTH), subsequent_indent=" " * indent, drop_whitespace=True, break_on_hyphens=False
+    )
+
+
+def aligned(rows: list[list[str]]) -> list[str]:
+    """A table's lines: the first column begins in one line, the others end in one."""
+    first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([name.ljust(first), *(cell.rjust(width) for cell, width in zip(cells, others, strict=True))]).rstrip()
+        for name, *cells in rows
+    ]
+
+
+# The commands: the module of each, which is imported when the command runs, and what it is for.
+
+
+class CommandModule(Protocol):
+    """The contents of a command's module."""
+
+    def main(self, argv: list[str]) -> int:
+        """Run with the remaining arguments; returns the exit status."""
+
+    def parser(self) -> argparse.ArgumentParser:
+        """The parser of its arguments."""
+
+
+class Command(NamedTuple):
+    """A command by its module."""
+
+    module: str
+    help: str
+
+
+COMMANDS: dict[str, Command] = {
+    "info": Command("info", "backends, devices, configuration and versions"),
+    "doctor": Command("doctor", "find what makes programs fail or slow on this machine"),
+    "demo": Command("demo", "train on handwritten digits on every backend"),
+    "trace": Command("trace", "run a script and draw what it copies and computes, and when"),
+    "bench transfer": Command("bench_transfer", "GB/s of transfers, beside the other libraries"),
+    "bench sweep": Command("bench_sweep", "random transfers, trees, kernels and reductions, beside the best of others"),
+    "cache info": Command("cache_info", "where compiled kernels are kept, and how many"),
+    "cache clear": Command("cache_clear", "delete the compiled kernels"),
+    "completion": Command("completion", "print a script for the shell's completion"),
+}
+"""By one word, or by two."""
+GROUPS = {"bench": "benchmarks", "cache": "the compiled kernels on disk"}
+"""The first words of commands of two."""
+ONLY_IN_CHECKOUTS = {f"bench {name}": f"python -m benchmarks {name}" for name in ("kernels", "overlap")}
+
+
+def load(name: str) -> CommandModule:
+    """Import a command's module."""
+    return cast("CommandModule", importlib.import_module(f"xferlib._cli.{COMMANDS[name].module}"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,8 +9,8 @@ import traceback
 from functools import partial
 from pathlib import Path
 
-from xferlib._api.trace.trace import PICTURES, checked_path, trace
 from xferlib._cli.arguments import require
+from xferlib._trace.trace import PICTURES, checked_path, trace
 from xferlib.errors import ArgumentError, nearest
 
 

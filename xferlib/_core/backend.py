@@ -19,24 +19,376 @@ Why backends are shaped so:
 
 from __future__ import annotations
 
+import functools
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xferlib._core.backend_options import DeviceKernels, FastCopies, LibraryHooks
+import numpy as np
+
+from xferlib._core.arrays import matching
 from xferlib._core.device import DeviceIdentity
 from xferlib.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable, Iterable, Sequence
     from types import ModuleType
 
-    import numpy as np
+    from xferlib._core.arrays import Array, ArrayInfo
+    from xferlib._core.device import (
+        Capabilities,
+        Device,
+        DeviceProperties,
+        OperationListener,
+        PinnedBlock,
+        RawEvent,
+        RawKernel,
+        RawStream,
+        StagingCalls,
+    )
 
-    from xferlib._core.array import Array, ArrayInfo
-    from xferlib._core.capabilities import Capabilities
-    from xferlib._core.device import Device, DeviceProperties
-    from xferlib._core.raw import OperationListener, PinnedBlock, RawEvent, RawStream
+
+# The optional parts of a backend: each has a default, or is missing, and everything works without it.
+#
+# `LibraryHooks` are methods with defaults, which a backend overrides where its library needs it. `FastCopies` and
+# `DeviceKernels` are interfaces that a backend hands out as `Backend.fast` and `Backend.kernels`, usually itself.
+
+
+def _gather(x: Any, *indices: Any) -> None:
+    indices[-1][...] = x[indices[:-1]]
+
+
+def _scatter(value: Any, *indices: Any) -> None:
+    indices[-1][indices[:-1]] = value
+
+
+class PlainArrays(NamedTuple):
+    """The arrays of a library whose memory is all that there is to them, for the C that looks at them by itself."""
+
+    array_type: type
+    """Theirs, exactly."""
+    exchange: Any = None
+    """The capsule of DLPack's C exchange API, which describes an array; None: `FastCopies.whole` does."""
+    is_negated: Callable[[Array], bool] | None = None
+    """Whether an array stands for the negative of its memory."""
+    is_conjugate: Callable[[Array], bool] | None = None
+    """Whether an array stands for the conjugate of its memory."""
+    recording: Callable[[], Any] | None = None
+    """The recorder of the library's operations; its result is None where nothing records them."""
+    maker: Callable[[tuple[int, ...], tuple[int, ...], Any], Array] | None = None
+    """A function of a shape, steps in elements and a dtype that makes an uninitialised array on the CPU; where it is
+    None, or raises RuntimeError, `Backend.empty` makes it."""
+    dtypes: tuple[Any, ...] = ()
+    """The library's own, in the order of `xferlib._core.arrays.DTYPES`."""
+
+
+class DirectCopies(NamedTuple):
+    """How C copies between plain memory and arrays of a device, on the current stream."""
+
+    send: int
+    """The address of ``int send(uint64_t dst, uint64_t src, size_t nbytes)``, in the order of the default stream alone;
+    ``src`` has been read on return."""
+    fetch: int
+    """The same to the host, complete on return."""
+    enqueue: int
+    """Of ``int enqueue(uint64_t dst, uint64_t src, size_t nbytes, void *stream)``, an upload behind the
+    stream's work of memory that is not pinned; ``src`` has been read on return. 0: there is none."""
+    current: int
+    """Of ``int current(void **context)``: the thread's."""
+    query: int
+    """Of ``int query(void *stream)``, which returns 0 for an idle one."""
+    attribute: int
+    """Of ``int attribute(void *answer, unsigned name, uint64_t pointer)`` as CUDA has it; 0: nothing is pinned."""
+    context: int
+    """Of the device."""
+    empty: Callable[[tuple[int, ...], np.dtype[Any]], Array]
+    """A new array on the device, which is current, on its default stream."""
+    pointer: Callable[[Array], int]
+    stream: Callable[[], int]
+    """The handle of the device's current stream; not asked where the library's arrays have an exchange API."""
+    is_current: Callable[[], bool] | None
+    """Whether the device is the thread's; None where that follows from the context."""
+    launch: int = 0
+    """Of a function like CUDA's ``cuLaunchKernel``, which takes the ``handle`` of what `DeviceKernels.load` returns. 0:
+    kernels are launched by `DeviceKernels.launch` alone."""
+    fetch_later: int = 0
+    """As ``enqueue``, to the host; the copy is complete when the stream has done it. 0: none."""
+    wait: int = 0
+    """Of ``int wait(void *stream)``, until the stream has done its work. 0: other streams than the default one are left
+    to Python."""
+    is_captured: int = 0
+    """Of ``int is_captured(void *stream, int *status)``, which writes 0 where no graph records the stream. 0: none ever
+    does."""
+    empty_between: Callable[[tuple[int, ...], np.dtype[Any], RawStream], Array] | None = None
+    """A new array of a stream's memory, for work on that stream alone that is enqueued before the array dies. None:
+    `Backend.empty` makes it."""
+
+
+class LibraryHooks:
+    """Methods beyond the primitives; the defaults suit a library that computes at once and keeps no history."""
+
+    follows_writes: bool = False
+    """Whether the library wants to know of writes past it: see `note_write`."""
+    has_made_streams: bool = False
+    """Whether an array may belong to another stream than the default one, so that `consumed` has something to say."""
+    survives_fork: bool = False
+    """Whether a part of the backend works in a forked child; the other part raises ForkError by itself."""
+
+    plain_arrays: PlainArrays | None = None
+    """Those that C may look at; None: none of the library's."""
+    other_dtypes: tuple[str, ...] = ()
+    """Dtypes that NumPy has not: see `as_bits`."""
+
+    if TYPE_CHECKING:
+
+        def view(self, array: Array) -> ArrayInfo: ...
+        def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array: ...
+
+    @property
+    def asks_each_thread(self) -> bool:
+        """Whether each thread has to ask for the namespace, since that does something to the thread."""
+        return False
+
+    def hand_out(self, dtype: np.dtype[Any] | None) -> None:
+        """Note that the program is given an array of a dtype; None: the namespace, or a first device in a thread."""
+
+    # --- arrays that a library evaluates lazily, or keeps a history of
+
+    def is_lazy(self, array: Array) -> bool:
+        """Whether the memory of ``array`` holds other values than its elements, such as those before a conjugation."""
+        return False
+
+    def resolved(self, array: Array) -> Array:
+        """``array``, or one with its elements in memory where it `is_lazy`, made on the library's current stream."""
+        return array
+
+    def detached(self, array: Array) -> Array:
+        """``array`` as mere memory: without the history that its library keeps for derivatives."""
+        return array
+
+    def as_bits(self, array: Array) -> tuple[Array, str] | None:
+        """An array of a dtype that NumPy has not, as integers over its memory, and the dtype's name; None of others."""
+        return None
+
+    def of_bits(self, array: Array, dtype: str) -> Array:
+        """An array of integers as one of a dtype in `other_dtypes`, over its memory."""
+        raise NotImplementedError
+
+    def note_write(self, array: Array, what: str) -> None:
+        """``array`` is about to be written past its library.
+
+        Args:
+            array: The array.
+            what: Its name for an error, such as ``"kernel(): output 'y'"``.
+
+        Raises:
+            LayoutError: The library's own operations would refuse to write it.
+        """
+
+    def reversed_axes(self, array: Array) -> Array:
+        """A view with the axes reversed."""
+        return array.transpose(*reversed(range(len(array.shape))))
+
+    # --- arrays whose memory the library may reuse while another stream still works on it
+
+    def consumed(self, array: Array, stream: RawStream) -> None:
+        """``array``, allocated on another stream, is used on ``stream``: its memory must outlive that use."""
+
+    def guarded(self, array: Array, stream: RawStream) -> Array:
+        """``array``, made by the library on ``stream``, whose memory then outlives all uses told by `consumed`."""
+        return array
+
+    def kept(self, objects: tuple[Any, ...], event: RawEvent) -> tuple[Any, ...]:
+        """Return those of ``objects`` that shared code must hold until ``event`` completes; usually all.
+
+        A backend whose memory outlives its arrays in stream order by itself returns fewer.
+        """
+        return objects
+
+    # --- arrays whose memory the host can read
+
+    def compute_on_host(
+        self, name: str, function: Callable[..., None], reads: Sequence[Array], writes: Sequence[Array]
+    ) -> bool:
+        """Enqueue ``function`` on the current stream, given NumPy arrays over the memory of ``reads`` and ``writes``.
+
+        Returns:
+            Whether that was done: False on devices of their own, where a kernel has to compute.
+        """
+        return False
+
+    def gather(self, x: Array, indices: Sequence[Array], out: Array) -> bool:
+        """Enqueue ``out[...] = x[indices]``, for integer arrays, one for each of the first axes of ``x``.
+
+        Returns:
+            Whether that was done: False where a kernel has to.
+
+        Raises:
+            IndexError: An index is out of range; kernels on a GPU read 0 instead.
+        """
+        return self.compute_on_host("index", _gather, (x, *indices), (out,))
+
+    def scatter(self, x: Array, indices: Sequence[Array], value: Any) -> bool:
+        """Enqueue ``x[indices] = value``, likewise; or of a number alone with one mask of the first axes."""
+        if isinstance(value, np.generic):
+            return self.compute_on_host("assignment", functools.partial(_scatter, value), indices, (x,))
+        return self.compute_on_host("assignment", _scatter, (value, *indices), (x,))
+
+    # --- shorter ways to what `view` and `subarray` tell, for libraries whose arrays are slow to ask
+
+    def device_of(self, array: Array) -> Device:
+        """The device of ``array``, which may be of any kind that `view` takes; what `view` refuses may have one too."""
+        return self.view(array).device
+
+    def subarrays(self, slab: Array, forms: Iterable[tuple[int, tuple[int, ...], np.dtype[Any]]]) -> list[Array]:
+        """Arrays in ``slab``, an allocation of its own, by their places in bytes, shapes and dtypes."""
+        return [self.subarray(slab, place, shape, dtype) for place, shape, dtype in forms]
+
+    def signature(self, array: Array) -> Hashable:
+        """All of an array that a prepared kernel call depends on, its type too, but not its address."""
+        return (type(array), *self.view(array)[1:])
+
+    def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
+        """A function that compares as many arrays with these, one by one: True if the signatures are equal."""
+        return matching(self.signature, arrays)
+
+    def operands(self, arrays: Sequence[Array]) -> list[Any]:
+        """The arguments of a prepared kernel call for these arrays: addresses on a GPU, NumPy arrays on the CPU."""
+        return [self.view(array).pointer for array in arrays]
+
+
+class FastCopies:
+    """Copies in fewer steps than `Backend.copy` between pinned memory and a device.
+
+    Each method may decline: it returns None, 0 or False, nothing has been done, and shared code takes the general way.
+    """
+
+    def staging_calls(self, device: Device) -> StagingCalls | None:
+        """C functions for staging plain bytes; None where only Python can do it."""
+        return None
+
+    def copy_behind(
+        self, dst: int, src: int, nbytes: int, *, behind: RawStream, stream: RawStream, event: RawEvent | None = None,
+        copied: RawEvent | None = None, is_mutual: bool = False,
+    ) -> RawEvent | None:  # fmt: skip
+        """`Backend.copy` on ``stream`` after the work enqueued so far on ``behind``.
+
+        Where it declines, or raises, ``stream`` may wait for that work all the same.
+
+        Args:
+            dst, src, nbytes: As for `Backend.copy`.
+            behind: Its work comes first; a stream of any device, and of any library of the same pinned domain.
+            stream: The stream of the copy, of this backend.
+            event: Recorded again on ``behind``; a new one if omitted.
+            copied: Recorded after the copy; a new one if omitted.
+            is_mutual: Later work on ``behind`` waits for the copy.
+
+        Returns:
+            ``copied``, or the new one.
+        """
+        return None
+
+    def copy_each(self, dsts: list[int], srcs: list[int], sizes: list[int], *, stream: RawStream) -> bool:
+        """`Backend.copy` of many, in their order: addresses, and sizes in bytes."""
+        return False
+
+    def takes_pageable(self, stream: RawStream, *, idle: bool) -> bool:
+        """Whether `copy_to_device` and `copy_to_host` are ordered on ``stream``; with ``idle``, at once."""
+        return False
+
+    def copy_to_device(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
+        """Copy ordinary host memory by the driver's own staging; ``src`` has been read on return.
+
+        Returns:
+            False if the driver does not take this memory.
+        """
+        return False
+
+    def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
+        """Copy to ordinary host memory by the driver's own staging; complete on return.
+
+        Returns:
+            False if the driver does not take this memory.
+        """
+        return False
+
+    def direct(self, device: Device) -> DirectCopies | None:
+        """Whole copies of small arrays by C alone; None where Python makes them, by the methods below."""
+        return None
+
+    def whole(self, array: Array) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
+        """Address, shape and dtype of an array that lies on a device as it is, in C order; None of any other."""
+        return None
+
+    def send_gathered(
+        self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int
+    ) -> bool:
+        """Do a whole blocking upload of an array of any layout, converted on the way; ``src`` has been read on return.
+
+        Args:
+            src: On the host, at least one element.
+            layout: The address of its `xferlib._native.StridedLayout`.
+            dst: The same elements in C order, on a device.
+            pointer: Of ``dst``.
+            nbytes: Of ``dst``.
+            memory: The address of as many bytes of pinned memory, which is free again on return.
+
+        Returns:
+            False where that cannot be: the stream is busy or another than the driver's default, or the device is not
+            the current one.
+        """
+        return False
+
+    def fetch_scattered(
+        self, dst: np.ndarray[Any, Any], layout: int, src: Array, pointer: int, nbytes: int, memory: int
+    ) -> bool:
+        """Do a whole blocking download, complete on return; as `send_gathered`, but the stream may be busy."""
+        return False
+
+
+class DeviceKernels(ABC):
+    """CUDA C++ for the devices of a backend whose `Capabilities.kernels` is True."""
+
+    @abstractmethod
+    def compile(
+        self, source: str, *, device: Device, options: tuple[str, ...] = (), names: tuple[str, ...] = ()
+    ) -> Any:
+        """Machine code (``cubin``) of CUDA C++ for ``device``, with the mangled ``names`` asked for."""
+
+    @abstractmethod
+    def load(self, cubin: bytes, *, name: str, device: Device) -> RawKernel:
+        """Load the kernel ``name`` from machine code."""
+
+    @abstractmethod
+    def launch(
+        self,
+        kernel: RawKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        params: int,
+        *,
+        stream: RawStream,
+        shared_nbytes: int = 0,
+    ) -> None:
+        """Enqueue a kernel; ``params`` is the address of an array of pointers to its arguments."""
+
+    def repeat_launch(
+        self,
+        kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], arrays: Sequence[Any], fields: Any, *,
+        device: Device, shared_nbytes: int = 0, cooperative: bool = False,
+    ) -> tuple[Callable[[Any, int], int], Callable[[int, Any, int], bool]] | None:  # fmt: skip
+        """Two functions that repeat a checked launch; None, as by default, where Python must do it step by step.
+
+        The first takes the arguments and a stream's handle, and returns 0 where the kernel is enqueued. The second
+        takes another result and the same two, and ends the launch; it returns False, with nothing done, where they must
+        be checked anew. ``arrays`` are those among the checked ones; later ones must be like them. Each of the
+        ``fields`` is a `LaunchField` of `xferlib._native`.
+        """
+        return None
+
+    def engine(self) -> Any:
+        """A `kernels.calls.backend_engine.BackendEngine` in place of the compiler; None, as usual: the three above."""
+        return None
 
 
 class _Named:

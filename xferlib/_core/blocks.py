@@ -18,7 +18,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Protocol, TypeAlias
 
-from xferlib._runtime import circumstances
+from xferlib._runtime import process as circumstances
 from xferlib.errors import BlockError
 
 _modules = sys.modules  # bound here: blocks may be entered at each call of a program

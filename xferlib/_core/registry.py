@@ -8,24 +8,215 @@ selects a registered name.
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from xferlib._core import observe
-from xferlib._runtime import circumstances, leak, shutdown, torch_compile
-from xferlib._runtime.fork import reset_in_child
+import numpy as np
+
+from xferlib._core import blocks, device, observe
+from xferlib._core.device import Device, DeviceParts, DeviceSpec, make_device, parse, refuse_device
+from xferlib._runtime import process, torch_compile
+from xferlib._runtime.process import reset_in_child
 from xferlib._runtime.version import install_command
-from xferlib.errors import BackendNotFoundError, BackendUnavailableError, ForkError, did_you_mean, shown
+from xferlib.errors import (
+    ArgumentError,
+    BackendNotFoundError,
+    BackendUnavailableError,
+    ConfigError,
+    DeviceNotFoundError,
+    ForkError,
+    LayoutIndexError,
+    LayoutTypeError,
+    OutOfMemoryError,
+    UnsupportedArrayError,
+    XferError,
+    did_you_mean,
+    shown,
+)
 
 if TYPE_CHECKING:
-    from xferlib._core.backend import Backend
+    from xferlib._core.backend import Arrays, Backend
+    from xferlib._core.device import DeviceIdentity, DeviceProperties
+
+
+# Array-API namespaces: those for libraries that have none, written above the backends, and the names that none has.
+
+Function = Callable[..., Any]
+
+_MAKER = "xferlib._arrays.namespace"
+
+
+class Namespace(ModuleType):
+    """A module that pickles by its name."""
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return importlib.import_module, (self.__name__,)
+
+
+def named(function: Any, name: str, module: str) -> Function:
+    """Make a function one of a module's, so that it pickles by name."""
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = module
+    made: Function = function
+    return made
+
+
+def guarded(function: Function, name: str) -> Function:
+    """``function``, whose failure by an argument that it cannot use is an error of ours, whatever raised it.
+
+    A namespace takes some 200 functions' arguments, which NumPy, torch and strangers' objects look at on the way; so
+    they are looked at where one has failed, and cost nothing where none has.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except Exception as error:
+            if (refusal := refused(name, error, args, options)) is None:
+                raise
+            raise refusal from error
+
+    return call
+
+
+def refused(name: str, error: Exception, args: Sequence[Any], options: Mapping[str, Any]) -> XferError | None:
+    """The error of ours for one that an argument has caused; None where it says enough, or is no argument's fault."""
+    trace = error.__traceback__
+    if isinstance(error, TypeError) and trace is not None and trace.tb_next is None:
+        return None  # the signature's
+    if isinstance(error, (XferError, OverflowError, BufferError, Warning)):
+        return None
+    said = str(error).partition("\n")[0]
+    if isinstance(error, RuntimeError) and not isinstance(error, RecursionError):
+        if not said.startswith(_OF_ARGUMENTS):  # a device's, or torch's tracer's
+            return None
+    if isinstance(error, MemoryError) or "DefaultCPUAllocator" in said:
+        return OutOfMemoryError(f"{name}: the host has too little memory ({error}); free arrays, or work on parts")
+    kinds = [*(type(each).__name__ for each in args), *(f"{key}={type(options[key]).__name__}" for key in options)]
+    kind: type[XferError] = ArgumentError
+    for theirs, ours in _OURS.items():
+        kind = ours if isinstance(error, theirs) else kind
+    return kind(
+        f"{name}({', '.join(kinds)}) cannot be computed: {type(error).__name__}: {said}; give arrays of the namespace, "
+        "numbers, and what the signature names"
+    )
+
+
+_OURS: dict[type[Exception], type[XferError]] = {
+    IndexError: LayoutIndexError, TypeError: LayoutTypeError, AttributeError: UnsupportedArrayError,
+}  # fmt: skip
+"""By what Python raises: where something is no array, it lacks an attribute."""
+_OF_ARGUMENTS = (
+    "Boolean value of Tensor", "value cannot be converted to type", "from_dlpack received an invalid capsule",
+    "[enforce fail at alloc_cpu", "numel: integer multiplication overflow",
+)  # fmt: skip
+"""How torch's RuntimeErrors begin that are an argument's fault; others may be a device's."""
+_NOTHING = object()
+
+
+def having_too(module: str, *others: ModuleType) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a namespace that has the public names of other modules too; of the first that has one."""
+
+    def module_getattr(name: str) -> Any:
+        own = sys.modules[module]
+        for other in others if not (name.startswith("__") and name.endswith("__")) else ():
+            found = getattr(other, name, _NOTHING)
+            if found is not _NOTHING:
+                vars(own)[name] = found  # the next look-up is an ordinary one
+                return found
+        raise missing(own, own, name)
+
+    return module_getattr
+
+
+def make_namespace(
+    backend: Arrays,
+    array_type: type,
+    *,
+    refusal: type[Exception] = UnsupportedArrayError,
+    around: Callable[[Function], Function] | None = None,
+) -> ModuleType:
+    """Make a namespace for a backend, and give its array type the operators and methods of the Array API.
+
+    Args:
+        backend: It must have `Arrays.strided_view`, and run kernels: on a CPU or on CUDA every backend does.
+        array_type: The exact type of its arrays. What the class defines itself stays as it is.
+        around: Wraps each function and method.
+        refusal: The error that NumPy's functions raise when they are given such an array.
+    """
+    made: ModuleType = importlib.import_module(_MAKER).make(backend, array_type, refusal, around)
+    return made
+
+
+# --- NumPy's and torch's names that a namespace does not have
+
+RENAMED = {
+    "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",
+    "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh", "around": "round",
+    "array": "asarray", "as_tensor": "asarray", "bitwise_not": "bitwise_invert", "bool_": "bool", "cat": "concat",
+    "clamp": "clip", "concatenate": "concat", "conjugate": "conj", "cumprod": "cumulative_prod",
+    "cumsum": "cumulative_sum", "dot": "matmul", "fabs": "abs", "flatten": "reshape", "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift", "norm": "vector_norm", "power": "pow", "ravel": "reshape",
+    "right_shift": "bitwise_right_shift", "rint": "round", "swapaxes": "moveaxis", "tensor": "asarray",
+    "transpose": "permute_dims",
+    "true_divide": "divide", "unique": "unique_values",
+}  # fmt: skip
+"""The names that differ. `fmod`, whose remainder has another sign, has no equal here, nor have partial functions."""
+
+COMPOSED = {
+    "allclose": "xp.all(xp.abs(x - y) <= tolerance)", "argwhere": "xp.stack(xp.nonzero(x), axis=1)",
+    "array_equal": "xp.all(x == y)", "asnumpy": "xferlib.to_host(x)",
+    "column_stack": "xp.stack(columns, axis=1)", "copy": "xp.asarray(x, copy=True)",
+    "deg2rad": "x * (xp.pi / 180)", "dstack": "xp.stack(arrays, axis=2) of matrices",
+    "flatnonzero": "xp.nonzero(xp.reshape(x, -1))[0]", "hstack": "xp.concat(arrays, axis=1) of matrices",
+    "identity": "xp.eye(n)", "isclose": "xp.abs(x - y) <= tolerance", "load": "xferlib.load(path)",
+    "nansum": "xp.sum(xp.where(xp.isnan(x), 0, x))", "ndim": "x.ndim", "pad": "y = xp.zeros(shape); y[2:-2] = x",
+    "ptp": "xp.max(x) - xp.min(x)", "rad2deg": "x * (180 / xp.pi)", "random": "xferlib.random.default_rng(seed)",
+    "save": "xferlib.save(path, x)", "savez": "xferlib.save(path, tree)", "shape": "x.shape", "size": "x.size",
+    "split": "x[:n] and x[n:], or xp.unstack(x)", "vstack": "xp.concat(arrays, axis=0) of matrices",
+}  # fmt: skip
+"""The code that does the same as NumPy's other functions, with ``xp = get_array_module(x)``, on the device."""
+
+
+def known_name(namespace: ModuleType, name: str) -> str | None:
+    """The name in a namespace, or in an extension of it, of a function that NumPy has by that name."""
+    name = RENAMED.get(name, name)
+    for part, prefix in ((namespace, ""), *((vars(namespace).get(each), f"{each}.") for each in ("linalg", "fft"))):
+        if part is not None and name in getattr(part, "__all__", ()):
+            return prefix + name
+    return None
+
+
+def missing(namespace: ModuleType, part: ModuleType, name: str) -> AttributeError:
+    """The error for a name that ``part``, a namespace or an extension, does not have: it says which one there is."""
+    known, remedy = None if name.startswith("_") else known_name(namespace, name), ""
+    if known is not None:
+        remedy = f"; use get_array_module(x).{known}"
+    elif part is namespace and name in COMPOSED:
+        remedy = f"; write {COMPOSED[name]}"
+    elif inspect.isroutine(getattr(np, name, None)) or isinstance(getattr(np, name, None), np.ufunc):
+        remedy = f"; use numpy.{name} with xferlib.to_host(x)"
+    return AttributeError(f"module {part.__name__!r} has no attribute {name!r}{remedy}", name=name, obj=part)
+
+
+def explain_missing(namespace: ModuleType, part: ModuleType) -> None:
+    """Let ``part`` say which name it has instead of one of NumPy's."""
+
+    def module_getattr(name: str) -> NoReturn:
+        raise missing(namespace, part, name)
+
+    vars(part)["__getattr__"] = module_getattr
+
 
 ENTRY_POINT_GROUP = "xferlib.backends"
 
@@ -63,7 +254,7 @@ class BackendStatus:
         return f"available on {', '.join(self.devices)}" if self.is_available else f"unavailable: {self.reason}"
 
 
-_lock = threading.RLock()
+_registry_lock = threading.RLock()
 _loaded: dict[str, Backend] = {}
 _failed: dict[str, tuple[type[BackendUnavailableError | ForkError], str, str]] = {}
 """The error of each backend that cannot be used, and the reason, in words: a traceback would keep arrays alive."""
@@ -117,7 +308,7 @@ def _load(name: str) -> Backend:
         near = name.__name__ if isinstance(name, ModuleType) else None  # such as torch
         hint = f"; give its name, {near!r}" if near in names() else f"; the registered ones are {', '.join(names())}"
         raise BackendNotFoundError(f"{shown(name)} names no backend{hint}")
-    with _lock:
+    with _registry_lock:
         if name in _loaded:
             return _loaded[name]
         if name in _failed:
@@ -148,7 +339,7 @@ def _load(name: str) -> Backend:
 def _check(name: str, backend: Any) -> None:
     """Refuse what a plug-in has made where the library, which asks each backend that is loaded, would stumble on it."""
     from xferlib._core.backend import Backend
-    from xferlib._core.capabilities import Capabilities
+    from xferlib._core.device import Capabilities
 
     if not isinstance(backend, Backend):
         raise TypeError(f"its entry point makes {shown(backend)}, which is no xferlib.backends.base.Backend")
@@ -325,7 +516,7 @@ def status(name: str) -> BackendStatus:
 # --- from arrays
 
 
-def backend_of(array: Any) -> Backend | None:
+def owner_of(array: Any) -> Backend | None:
     """The backend whose array type this is; None for anything else, scalars and sequences included."""
     cls = type(array)
     try:
@@ -351,7 +542,7 @@ def forget_types(belongs: Callable[[Backend | None], bool]) -> None:
             by_type.pop(cls, None)
             namespaces.pop(cls, None)
     forgotten += 1
-    circumstances.changed()
+    process.changed()
 
 
 def _match(cls: type) -> Backend | None:
@@ -363,7 +554,7 @@ def _match(cls: type) -> Backend | None:
             found = get(name)
         else:
             found = next((each for each in _plugin_backends(cls) if _is_declared(cls, each.array_types)), None)
-    with _lock:  # which the thread holds that loads a backend and forgets these types
+    with _registry_lock:  # which the thread holds that loads a backend and forgets these types
         if found is not None or count == len(_loaded):  # else one was loaded meanwhile, which this may be an array of
             by_type[cls] = found
     return found
@@ -398,14 +589,14 @@ def _plugin_backends(cls: type) -> Iterator[Backend]:
 # --- fork
 
 
-def _after_fork_in_child() -> None:
+def _reset_registry_after_fork() -> None:
     """Make every backend that was live, or its CUDA part, raise ForkError: CUDA does not work in a forked child."""
-    global _lock
-    _lock = threading.RLock()
+    global _registry_lock
+    _registry_lock = threading.RLock()
     _loading.clear()  # by threads that the child has not
     for name, backend in list(_loaded.items()):
         if backend.capabilities.streams and not backend.survives_fork:
-            leak.keep(_loaded.pop(name))  # and what its driver owns
+            process.keep(_loaded.pop(name))  # and what its driver owns
             said = (
                 f"backend {name!r} was initialised before this process (pid {os.getpid()}) was forked, and CUDA does "
                 "not survive a fork; start workers with multiprocessing.get_context('spawn'), or fork first"
@@ -414,7 +605,7 @@ def _after_fork_in_child() -> None:
     forget_types(lambda found: found is not None and found.capabilities.streams and not found.survives_fork)
 
 
-reset_in_child(_after_fork_in_child)
+reset_in_child(_reset_registry_after_fork)
 
 
 def _parts() -> list[Backend]:
@@ -427,10 +618,501 @@ def _parts() -> list[Backend]:
 
 
 def _end_threads() -> None:
-    from xferlib._native import driver_calls  # here: most programs end without threads, and need none of it
+    from xferlib import _native as driver_calls  # here: most programs end without threads, and need none of it
 
     driver_calls.end_threads()
 
 
-shutdown.close_at_end(_parts)
-shutdown.call_first(_end_threads)
+process.close_at_end(_parts)
+process.call_first(_end_threads)
+
+
+# The backend of a call that names none: ``use_backend``, the environment, the first that can run.
+
+HOMES = {"cpu": "numpy", "sim": "sim"}
+"""The backends to ask for a kind of device that the default backend has none of."""
+
+_lock = threading.Lock()
+_automatic: str | None = None
+_NOWHERE = DeviceParts(None, None, None)
+_checked: tuple[process.Config | None, DeviceParts] = (None, _NOWHERE)
+"""The settings that `environment_device` was last asked of, and its answer."""
+
+
+class use_backend(blocks.Enterable):  # noqa: N801 - reads as a verb: `use_backend("torch")`, `with use_backend("torch"):`
+    """Choose the default backend: a plain call for the process, ``with`` for the block.
+
+    Inside ``with`` the choice holds for this thread and its asynchronous tasks only.
+
+    Args:
+        name: A registered backend.
+
+    Raises:
+        BackendNotFoundError: Nothing is registered under ``name``.
+        BackendUnavailableError: It cannot run here.
+        BlockError: The block is left twice, by another task, or before one within it.
+    """
+
+    __slots__ = ("_around", "_before", "_is_scope", "_thread", "name")
+
+    def __init__(self, name: str) -> None:
+        global _process_choice
+        self.name = get(name).name
+        self._is_scope = False
+        self._thread = threading.get_ident()
+        self._before: use_backend | None = None
+        around = blocks.here()
+        self._around: blocks.Blocks | None = None
+        if around and blocks.alter(self.name, is_chosen=True):  # inside a block: the call holds until the block ends
+            self._around = around
+            return
+        with _lock:
+            before = _process_choice
+            if before is not None and before._thread == self._thread:
+                before._before = None  # a plain call that stayed one: nothing can undo it any more
+            self._before = before
+            _process_choice = self
+        process.changed()
+
+    def __enter__(self) -> Backend:
+        global _process_choice
+        around, self._around = self._around, None
+        if around is not None:  # the call was no plain one
+            blocks.restore(around)
+        elif not self._is_scope:
+            with _lock:
+                self._is_scope = True
+                while _process_choice is not None and _process_choice._is_scope:
+                    _process_choice = _process_choice._before
+            process.changed()
+        blocks.enter(self, self.name)
+        return get(self.name)
+
+    def __repr__(self) -> str:
+        return f"<use_backend {self.name!r}>"
+
+
+_process_choice: use_backend | None = None
+
+
+def default_backend() -> Backend:
+    """The innermost ``use_backend``, then ``XFERLIB_BACKEND``, then the first usable one.
+
+    Raises:
+        BackendNotFoundError, BackendUnavailableError: The backend asked for by name does not exist or is unavailable.
+    """
+    name = blocks.scope()
+    if name is None:
+        choice = _process_choice
+        name = choice.name if choice is not None else environment_choice()
+        if choice is None and name == process.get().backend:
+            return _chosen_by_environment(name)
+    return get(name)
+
+
+def chosen() -> str | None:
+    """The name of the backend that the program has chosen by `use_backend` or a device; None if it has not."""
+    choice = _process_choice
+    name = blocks.scope()
+    return name if name is not None or choice is None else choice.name
+
+
+def is_unnamed(name: str) -> bool:
+    """Whether a backend is the default one although no line of the program has named it; looks for none."""
+    if chosen() is not None or process.is_by_program("backend") or process.is_by_program("device"):
+        return False
+    return name == (_named_by_environment() or _automatic)
+
+
+def described() -> str:
+    """The default backend in words, without loading one to find out.
+
+    Raises:
+        BackendNotFoundError: ``XFERLIB_BACKEND`` names one that does not exist.
+    """
+    name = _named_by_environment()
+    if name is not None:
+        return name if name in names() else _chosen_by_environment(name).name
+    if not cuda_driver_present():
+        return "numpy"
+    return "the first of cupy, torch and pycuda that runs on a CUDA device; else numpy"
+
+
+def _chosen_by_environment(name: str) -> Backend:
+    try:
+        return get(name)
+    except (BackendNotFoundError, BackendUnavailableError) as error:
+        said, remedy = process.origin("backend")
+        raise type(error)(f"{said}={name!r}: {error}; or {remedy}") from error.__cause__
+
+
+def environment_choice() -> str:
+    """The default without ``use_backend``.
+
+    Raises:
+        ConfigError, DeviceNotFoundError: As `environment_device`.
+    """
+    return _named_by_environment() or _first_usable()
+
+
+def _named_by_environment() -> str | None:
+    """The backend that a setting names, or whose kind of device it names; None where none does."""
+    device = environment_device()  # checked even where it does not decide
+    return process.get().backend or device.backend or HOMES.get(device.kind or "")
+
+
+def environment_device(config: process.Config | None = None) -> DeviceParts:
+    """The parts of ``XFERLIB_DEVICE``, which may say no more than which backend it is.
+
+    Args:
+        config: The settings; those in force if omitted.
+
+    Raises:
+        DeviceNotFoundError: It cannot be read, or names a backend that is not registered.
+        ConfigError: It and ``XFERLIB_BACKEND`` name different backends.
+    """
+    global _checked
+    config = process.get() if config is None else config
+    if _checked[0] is not config:
+        _checked = config, _checked_device(config)
+    return _checked[1]
+
+
+def _checked_device(config: process.Config) -> DeviceParts:
+    spec = config.device
+    if spec is None:
+        return _NOWHERE
+    said, remedy = process.origin("device")
+    try:
+        parts = parse(spec, said)
+    except DeviceNotFoundError as error:
+        raise DeviceNotFoundError(f"{error}; or {remedy}") from None
+    name = parts.backend
+    if name is not None and name not in names():
+        raise DeviceNotFoundError(
+            f"{said}={spec!r}: there is no backend {name!r}{did_you_mean(name, names())}; the registered ones are "
+            f"{', '.join(names())}; {remedy}"
+        )
+    if name is not None and config.backend not in (None, name):
+        raise ConfigError(
+            f"{said}={spec!r} names backend {name!r}, but {process.origin('backend')[0]}={config.backend!r}; "
+            f"make them agree, or {remedy}"
+        )
+    return parts
+
+
+def _first_usable() -> str:
+    global _automatic
+    if _automatic is None:
+        _automatic = next((name for name in ("cupy", "torch", "pycuda") if _runs_on_cuda(name)), "numpy")
+    return _automatic
+
+
+def _runs_on_cuda(name: str) -> bool:
+    if not cuda_driver_present():  # importing torch costs a second: not where it cannot help
+        return False
+    try:
+        return any(device.kind == "cuda" for device in get(name).devices())
+    except BackendUnavailableError:
+        return False
+
+
+def _after_fork_in_child() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+reset_in_child(_after_fork_in_child)
+
+
+# The list of devices, the parser of specifications, and the current device.
+
+_local = threading.local()
+settle: Callable[[Device], None] | None = None
+"""Waits until the transfers on a device are enqueued; `pending` sets it."""
+
+
+class _Directory:
+    """The registry, as devices see it."""
+
+    def resolve(self, spec: DeviceSpec) -> Device:
+        return resolve(spec)
+
+    def properties(self, device: Device) -> DeviceProperties:
+        return get(device.backend).at(device).device_properties(device)
+
+    def identity(self, device: Device) -> DeviceIdentity:
+        return get(device.backend).at(device).device_identity(device)
+
+    def memory(self, device: Device) -> tuple[int, int]:
+        return get(device.backend).at(device).device_memory(device)
+
+    def attribute(self, device: Device, name: str) -> int:
+        if not isinstance(name, str):
+            raise ArgumentError(
+                f"{device}: attribute {shown(name)} is no name; give one such as 'max_threads_per_block'"
+            )
+        return get(device.backend).at(device).device_attribute(device, attribute_name(name))
+
+    def synchronize(self, device: Device) -> None:
+        refuse_device("synchronize", device)
+        if settle is not None:
+            settle(device)
+        get(device.backend).at(device).device_synchronize(device)
+
+    def use(self, device: Device) -> None:
+        change = _Switch(device)
+        if not blocks.alter(device.backend, (change,)):
+            undo: list[blocks.Undo] = []
+            try:
+                change.make(undo)
+            except BaseException:
+                for each in reversed(undo):
+                    each()
+                raise
+            use_backend(device.backend)
+
+    def enter(self, device: Device) -> None:
+        if device.kind == "cpu":
+            blocks.enter(device, None)
+        else:
+            blocks.enter(device, device.backend, (_Switch(device),))
+
+
+device.directory = _Directory()
+
+
+class _Switch:
+    """Makes a device current in its library, and in each other one that has it."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+
+    def make(self, undo: list[blocks.Undo]) -> None:
+        device = self.device
+        owner = get(device.backend)
+        after = [(owner, device)]
+        # Asked here, so that a later first look does not undo this with XFERLIB_DEVICE.
+        undo.append(functools.partial(owner.device_use, current_device(owner)))
+        for each in loaded():  # some share their current device, so all are asked before any is told
+            here = current_device(each) if each is not owner and each.pinned_domain == owner.pinned_domain else None
+            if here is not None and (there := _same(device, each, here)) is not None:
+                undo.append(functools.partial(each.device_use, here))
+                after.append((each, there))
+        for backend, there in reversed(after):  # the library that was named comes last, where they share
+            backend.device_use(there)
+
+
+def _same(device: Device, backend: Backend, here: Device) -> Device | None:
+    """The device as another library has it; None if that is current there, or the library is to stay elsewhere."""
+    there = make_device(backend.name, device.kind, device.index)
+    return there if here is not there and here.kind == device.kind and there in backend.devices() else None
+
+
+def _join(backend: Backend) -> None:
+    """Make a library that the thread meets within blocks of devices as if it had met it before them."""
+    for made in blocks.made():
+        for change in made.block.changes:
+            if isinstance(change, _Switch) and get(change.device.backend).pinned_domain == backend.pinned_domain:
+                here = backend.device_current()
+                if (there := _same(change.device, backend, here)) is not None:
+                    made.undo.append(functools.partial(backend.device_use, here))
+                    backend.device_use(there)
+
+
+def attribute_name(name: str) -> str:
+    """The name of a device's attribute as backends have it: in lower case, without the driver's prefix."""
+    return name.lower().removeprefix("cu_device_attribute_")
+
+
+def resolve(spec: DeviceSpec, *, backend: Backend | None = None, default: Backend | None = None) -> Device:
+    """A device that exists, from any specification.
+
+    Args:
+        spec: As for `Device`.
+        backend: The backend that the call has settled on, if it has.
+        default: The backend of a specification that names none; the default one if omitted.
+
+    Raises:
+        DeviceNotFoundError: It cannot be read or does not exist, or is of another backend.
+    """
+    if spec is None:
+        return current_device(backend or default or default_backend())
+    blocks.follow()
+    name: str | None
+    kind: str | None
+    index: int | None
+    if type(spec) is not str and (native := _from_native(spec)) is not None:
+        return _of_native(*native, spec, backend)
+    if isinstance(spec, Device):
+        if (backend is None or backend.name == spec.backend) and backend_of(spec) is not None:
+            return spec
+        name, kind, index = spec.backend, spec.kind, spec.index
+    elif isinstance(spec, str):
+        name, kind, index = parse(spec, "device")
+    elif type(spec) is int:
+        name, kind, index = None, None, spec
+        if index < 0:
+            raise DeviceNotFoundError(
+                f"device={shown(index)} is no device: their numbers begin at 0; give None for the current one"
+            )
+    else:
+        raise DeviceNotFoundError(
+            f"device={shown(spec)} is {type(spec).__name__}, not a device; give 'cuda:0', 'cpu', a Python int "
+            "(int(x) of a NumPy integer) or None; xferlib.device_of(x) gives the device of an array"
+        )
+    if name is not None and backend is not None and name != backend.name:
+        raise _other_backend(spec, name, backend)
+    owner = backend if backend is not None else _owner(name, kind, default)
+    return _existing(owner, kind, index, spec)
+
+
+def _from_native(native: Any) -> tuple[str, str, int | None] | None:
+    """Backend, kind and index of a library's own device object; None for any other object.
+
+    The library is not imported: the object's class says where it is from. The index is None for torch's ``"cuda"``,
+    which is the current device.
+    """
+    cls = type(native)
+    library = cls.__module__.partition(".")[0]
+    if library == "torch" and cls.__name__ == "device":
+        return "torch", native.type, native.index if native.type != "cpu" else 0
+    if library == "cupy" and cls.__name__ == "Device":
+        return "cupy", "cuda", int(native.id)
+    return None
+
+
+def _of_native(name: str, kind: str, index: int | None, spec: Any, backend: Backend | None) -> Device:
+    """The device that a library's own device object means."""
+    if backend is not None and backend.name != name:
+        raise _other_backend(spec, name, backend)
+    owner = get(name)
+    if index is None:
+        index = next((each.index for each in [current_device(owner)] if each.kind == kind), 0)
+    return _existing(owner, kind, index, spec)
+
+
+def _other_backend(spec: Any, name: str, backend: Backend) -> DeviceNotFoundError:
+    return DeviceNotFoundError(
+        f"device={text(spec)!r} belongs to backend {name!r}, but this call uses {backend.name!r}; "
+        f"leave one of the two out"
+    )
+
+
+def text(spec: Any) -> str:
+    """A specification that has been read, for a message."""
+    return shown(spec) if type(spec) is int else str(spec)
+
+
+def backend_of(device: Device) -> Backend | None:
+    """The backend's part that serves a device; None where that does not exist."""
+    owner = get(device.backend)
+    return owner.at(device) if device in owner.devices() else None
+
+
+def _owner(name: str | None, kind: str | None, default: Backend | None) -> Backend:
+    if name is not None:
+        return get(name)
+    owner = default if default is not None else default_backend()
+    if kind not in HOMES or any(device.kind == kind for device in owner.devices()):
+        return owner
+    return get(HOMES[kind])
+
+
+def _existing(backend: Backend, kind: str | None, index: int | None, spec: Any, setting: str = "device") -> Device:
+    """The device of a backend that a specification means, which ``setting`` names in messages."""
+    if index is None:
+        return current_device(backend)
+    devices = backend.devices()
+    kind = devices[0].kind if kind is None else kind
+    for each in devices:  # as it is called by name in each transfer: a generator takes twice as long
+        if each.index == index and each.kind == kind:
+            return each
+    names = ", ".join(map(str, devices))
+    raise DeviceNotFoundError(
+        f"{setting}={text(spec)!r} does not exist: {backend.name} sees {names}; `xferlib info --load` lists all"
+    )
+
+
+def current_device(backend: Backend) -> Device:
+    """The backend's current device for this thread and task; the setting's at the thread's first look behind it."""
+    blocks.follow()
+    mine = _local
+    try:
+        is_seen = backend.name in mine.seen
+    except AttributeError:
+        mine.seen = set()
+        is_seen = False
+    if not is_seen:
+        _apply_default(backend)
+        mine.seen.add(backend.name)
+        _join(backend)
+        if backend.asks_each_thread:
+            backend.hand_out(None)
+    return backend.device_current()
+
+
+def _look_again() -> None:
+    """Let each thread make the setting's device current, which the program has just changed."""
+    global _local
+    _local = threading.local()
+
+
+process.watchers["device"] = _look_again
+
+
+def _apply_default(backend: Backend) -> None:
+    """Make the environment's device current, if it is one of this backend's.
+
+    NumPy is the host side of every backend, and the CPU and the simulated devices belong to some only: where such a
+    device is not the program's default, the setting is meant for another backend.
+    """
+    spec = process.get().device
+    if spec is None:
+        return
+    name, kind, index = environment_device()
+    if index is None or name not in (None, backend.name):
+        return
+    is_elsewhere = kind in HOMES and all(each.kind != kind for each in backend.devices())
+    if (backend.name == "numpy" or is_elsewhere) and environment_choice() != backend.name:
+        return
+    said, remedy = process.origin("device")
+    try:
+        device = _existing(backend, kind, index, spec, said)
+    except DeviceNotFoundError as error:
+        raise DeviceNotFoundError(f"{error}; or {remedy}") from None
+    backend.device_use(device)
+
+
+def device_of(x: Any) -> Device:
+    """The device that holds an array.
+
+    Raises:
+        UnsupportedArrayError: ``x`` is no array of any backend.
+    """
+    backend = owner_of(x)
+    if backend is None:
+        raise UnsupportedArrayError(
+            f"device_of: {type(x).__name__} is not an array of any backend; "
+            "xferlib.get_device(spec) takes specifications"
+        )
+    return backend.device_of(x)
+
+
+def for_array(spec: Any, array: Any) -> Device:
+    """`get_device`, of the array's own backend where the specification names none; NumPy's is the default one."""
+    if isinstance(spec, (str, int)) or spec is None:
+        owner = owner_of(array)
+        return resolve(spec, default=None if owner is None or owner.name == "numpy" else owner)
+    return get_device(spec)
+
+
+def get_device(spec: Any = None) -> Device:
+    """A device from a specification or an array; None is the current device.
+
+    ``with get_device(x): y = x + 1`` works for arrays of every backend: a CPU device is a no-op. A NumPy integer is
+    neither: it is refused, as by `Device`.
+    """
+    if isinstance(spec, (str, int, Device, np.generic)) or owner_of(spec) is None:
+        return resolve(spec)
+    return device_of(spec)

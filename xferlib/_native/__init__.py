@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import os
 import sys
+import threading
 import zlib
-from typing import Any
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
 
-from xferlib._runtime import config
+from xferlib._runtime import process
 
 _FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a fifth of what importing xferlib does
 SOURCE = f"{_FOLDER}{os.sep}staging{os.sep}staging.c"
@@ -38,7 +42,7 @@ MOST_AXES = 32
 
 
 class StridedLayout(ctypes.Structure):
-    """The form of a host array; the dtypes on both sides are numbers, their places in `xferlib._core.array.DTYPES`."""
+    """The form of a host array; the dtypes on both sides are numbers, their places in `xferlib._core.arrays.DTYPES`."""
 
     _fields_ = (
         ("axes", ctypes.c_int64),
@@ -164,7 +168,7 @@ def _loaded() -> tuple[Any, str]:
 
 def is_wanted() -> bool:
     """Whether compiled parts are used where they exist."""
-    return config.get().native != "off"
+    return process.get().native != "off"
 
 
 def is_wanted_at_import() -> bool:
@@ -174,10 +178,10 @@ def is_wanted_at_import() -> bool:
 
 def is_on() -> bool:
     """Whether staging in C is compiled and wanted."""
-    return config.get().native != "off" and _loaded()[0] is not None
+    return process.get().native != "off" and _loaded()[0] is not None
 
 
-def library() -> Any:
+def load_library() -> Any:
     """The compiled functions; None if they are not compiled."""
     return _loaded()[0]
 
@@ -193,7 +197,7 @@ def tell_if_absent() -> None:
         return
     import warnings
 
-    from xferlib._runtime.callsite import user_site
+    from xferlib._runtime.checks import user_site
     from xferlib.errors import XferWarning
 
     site = user_site()
@@ -204,3 +208,351 @@ def tell_if_absent() -> None:
         site.file,
         site.line,
     )
+
+
+# The functions of the folders `calls` and `front`; where they are not compiled, ctypes calls C functions by address.
+#
+# A call with three integers takes 0.1 us, and 0.8 through ctypes. Binding gives a function of C, one through ctypes, or
+# None where the caller then does the same in Python: the setting ``native`` and the compiler's absence are looked at
+# when a function is bound, never when it is called. Functions that are bound while xferlib is imported look at the
+# variable alone, since the configuration may still be changed.
+#
+# Every call of the driver releases the GIL, but for those that cannot block (``keeps_lock``): `calls.c` says why.
+
+_CALLS_FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a fifth of what importing xferlib does
+CALLS_SOURCE = f"{_CALLS_FOLDER}{os.sep}calls{os.sep}calls.c"
+CALLS_LIBRARY = f"{_CALLS_FOLDER}{os.sep}{'_calls.pyd' if sys.platform == 'win32' else '_calls.abi3.so'}"
+MODULE = f"{__package__}._calls"
+
+NOT_ASKED = -1
+"""The result of a whole copy that takes more than one driver call; nothing has been done."""
+
+
+def load_calls(name: str) -> Any:
+    """The compiled module of that name.
+
+    Raises:
+        ImportError: It cannot be loaded, or was made from another source.
+    """
+    module = importlib.import_module(name)
+    if module.fingerprint != checksum():
+        raise ImportError(f"{name} was compiled from another calls.c; run python -m xferlib._native.build")
+    return module
+
+
+@functools.cache
+def _loaded_calls() -> tuple[Any, str]:
+    if not os.access(CALLS_LIBRARY, os.F_OK):
+        return None, "not compiled; run python -m xferlib._native.build where Python's headers are installed"
+    try:
+        return load_calls(MODULE), ""
+    except ImportError as error:
+        return None, str(error)
+
+
+def why_calls_absent() -> str:
+    """Why calls go through ctypes; empty where they do not."""
+    return _loaded_calls()[1]
+
+
+def _module() -> Any:
+    return _loaded_calls()[0] if is_wanted() else None
+
+
+def distinguisher() -> Callable[[list[Any]], bool] | None:
+    """A function that tells whether no object is twice in a list; None where it is not compiled."""
+    module = _module()
+    return None if module is None else module.is_distinct
+
+
+def flattener() -> tuple[Callable[..., list[Any] | None], Callable[[Any, list[Any]], Any]] | None:
+    """Two functions, for trees of nothing but dicts, lists and tuples; None where they are not compiled.
+
+    The first takes a tree, a dict whose keys are the types of arrays (values may be None for those that are none), and
+    a set of the types of other leaves, and gives the leaves; None where there is any other object. The second takes the
+    tree and a list of as many leaves, and gives new containers with those.
+    """
+    module = _module()
+    return None if module is None else (module.flat, module.rebuilt)
+
+
+def copier() -> Callable[[list[Any], int], tuple[list[Any], int]] | None:
+    """A function that copies the small NumPy arrays of a list; None where it is not compiled.
+
+    It takes the list and the most bytes of an array. It returns a new list, in which all other objects are as they
+    were, and their number.
+    """
+    module = _module()
+    return None if module is None else module.copied
+
+
+def locator() -> Callable[[list[Any], list[int], int], int] | None:
+    """A function that writes where arrays lie; None where it is not compiled.
+
+    It takes a list of arrays, a list of their offsets in a region, and the address of as many `xferlib._native.Part`.
+    It returns how many are not plain bytes in C order: those parts have no address.
+    """
+    module = _module()
+    return None if module is None else module.locate
+
+
+def addresser() -> Callable[[Any], int] | None:
+    """A function that returns the address of an array, 0 if not in C order; None where it is not compiled."""
+    module = _module()
+    return None if module is None else module.address
+
+
+def front() -> Any:
+    """The functions of `front.c`; None where it is not compiled, or not wanted while xferlib is imported."""
+    return _loaded_calls()[0] if is_wanted_at_import() else None
+
+
+def bind_namespaces(
+    by_type: dict[type, Any],
+    namespaces: dict[type, ModuleType],
+    look_up: Callable[..., ModuleType],
+    *,
+    in_python: Callable[..., ModuleType],
+) -> Callable[..., ModuleType]:
+    """``in_python``, which finds the namespace of arrays by two tables, compiled; itself where that is not possible.
+
+    Args:
+        by_type: The backend of each type, None for what is no array. Types whose arrays may be mixed have the same one.
+        namespaces: The namespace of types that are in the other table too.
+        look_up: Called for arguments of which the tables do not tell.
+        in_python: The compiled function has its module and docstring.
+    """
+    if not is_wanted_at_import() or (module := _loaded_calls()[0]) is None:
+        return in_python
+    doc = f"{in_python.__name__}(*arrays)\n--\n\n{in_python.__doc__}"
+    made: Callable[..., ModuleType] = module.bind_namespaces(by_type, namespaces, look_up, in_python.__module__, doc)
+    return made
+
+
+class NoLease:
+    """In place of the compiled base of leases, where it is absent."""
+
+    __slots__ = ()
+
+
+def lease_type() -> type:
+    """The base of compiled leases of the pinned pool; `NoLease` where it is not compiled."""
+    module = _loaded_calls()[0]
+    found: type = NoLease if module is None else module.Lease
+    return found
+
+
+def lender() -> Callable[[type, list[Any], Any], Any] | None:
+    """A function that lends a block of the pinned pool; None where it is not compiled.
+
+    It takes a subclass of `lease_type`, the list of free blocks and the queue of dead ones, and returns a lease of the
+    last free block, or None. The lease is a buffer over the block's memory. Its death puts the block into the list, or
+    into the queue if the block's ``events`` are not empty. A block has ``pointer``, ``nbytes``, ``events`` and
+    ``user``, which becomes a weak reference to the lease, and None where it goes back to the list.
+    """
+    module = _module()
+    return None if module is None else module.lend
+
+
+def guard_thread() -> None:
+    """Let the calling thread stop where the interpreter's end would end it, without destroying what it owns.
+
+    A library may abort the process when it destroys what belongs to a thread. A no-op where it is not compiled.
+    """
+    if (module := _loaded_calls()[0]) is not None:
+        module.guard_thread()
+
+
+def end_threads() -> None:
+    """The calling thread ends the interpreter: from now guarded threads stop, and those that would abort the process.
+
+    A thread aborts it if the interpreter ends that thread within C++ code that must not be left so.
+    """
+    if (module := _loaded_calls()[0]) is not None:
+        module.end_threads()
+
+
+def bind(address: int, count: int, *, keeps_lock: bool) -> Callable[..., int]:
+    """The C function at an address.
+
+    Args:
+        address: Of ``int function(...)``.
+        count: How many arguments it has, at most four: 64-bit integers and pointers, or smaller unsigned integers,
+            which travel in the same registers.
+        keeps_lock: Keep the GIL meanwhile: only for functions that can never block, not even on another thread's lock.
+    """
+    if (module := _module()) is not None:
+        made: Callable[..., int] = module.bind(address, count, keeps_lock)
+        return made
+    prototype = ctypes.PYFUNCTYPE if keeps_lock else ctypes.CFUNCTYPE
+    return prototype(ctypes.c_int, *[ctypes.c_uint64] * count)(address)
+
+
+def bind_question(address: int) -> Callable[[], int]:
+    """The C function ``int function(void **answer)`` at an address, without arguments: the answer, 0 where it fails."""
+    if (module := _module()) is not None:
+        made: Callable[[], int] = module.bind_question(address)
+        return made
+    function = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(address)
+    # One for each thread: a call of the driver releases no GIL here, but two threads may still take turns between the
+    # call and the look at its answer.
+    answers = _Answers()
+
+    def ask() -> int:
+        return 0 if function(answers.reference) else answers.pointer.value or 0
+
+    return ask
+
+
+class _Answers(threading.local):
+    """Memory in which a C function writes a pointer for the calling thread."""
+
+    def __init__(self) -> None:
+        self.pointer = ctypes.c_void_p()
+        self.reference = ctypes.byref(self.pointer)
+
+
+def bind_spread(copy: int, current: int, query: int, *, is_upward: bool) -> Callable[..., int] | None:
+    """A function that copies an array of any layout in one step, converted; None where that is not compiled.
+
+    It takes the array, the address of its `xferlib._native.StridedLayout`, the number of its elements, an address on
+    the device, the bytes there, a context, and the address of as many bytes of pinned memory, through which they pass.
+    It returns the driver's result, or `NOT_ASKED`, with nothing done, where the array is read-only and to be filled,
+    where another context is current in the thread, or where the stream has work. The GIL is released meanwhile.
+
+    Args:
+        copy: The address of ``int copy(uint64_t destination, uint64_t source, size_t nbytes)``.
+        current: Of ``int current(void **context)``.
+        query: Of ``int query(void *stream)``, which returns 0 for an idle stream; a download asks no stream.
+        is_upward: To the device.
+    """
+    library = load_library()
+    if (module := _module()) is None or library is None:
+        return None
+    spread = ctypes.cast(library.xf_gather if is_upward else library.xf_scatter, ctypes.c_void_p).value
+    made: Callable[..., int] = module.bind_spread(copy, current, query, spread, is_upward)
+    return made
+
+
+def bind_copy_behind(record: int, wait: int, copy: int, current: int, enter: int) -> Callable[..., int] | None:
+    """A function that orders a copy behind another stream's work, in one step; None where that is not compiled.
+
+    It takes destination, source and bytes, the stream that is followed and an event to follow it by, the stream of the
+    copy and an event for the end of it, the contexts of both streams, or 0 where no other can be current, and whether
+    the first stream then waits for the copy. It returns the driver's first result that is not 0. The GIL is released
+    meanwhile.
+
+    Args:
+        record: The address of ``int record(void *event, void *stream)``.
+        wait: Of ``int wait(void *stream, void *event, unsigned flags)``.
+        copy: Of ``int copy(uint64_t destination, uint64_t source, size_t nbytes, void *stream)``.
+        current: Of ``int current(void **context)``: the thread's.
+        enter: Of ``int enter(void *context)``: make it the thread's.
+    """
+    if (module := _module()) is None:
+        return None
+    made: Callable[..., int] = module.bind_copy_behind(record, wait, copy, current, enter)
+    return made
+
+
+def bind_copy_each(copy: int) -> Callable[[list[int], list[int], list[int], int], int] | None:
+    """A function that enqueues many copies on one stream, in one call; None where that is not compiled.
+
+    It takes lists of destinations, sources and sizes in bytes, and the stream, and returns the driver's first result
+    that is not 0. The GIL is released meanwhile.
+
+    Args:
+        copy: The address of ``int copy(uint64_t destination, uint64_t source, size_t nbytes, void *stream)``.
+    """
+    if (module := _module()) is None:
+        return None
+    made: Callable[[list[int], list[int], list[int], int], int] = module.bind_copy_each(copy)
+    return made
+
+
+def bind_alike(names: tuple[str, ...], arrays: Sequence[Any]) -> Callable[..., bool] | None:
+    """A function that compares as many arrays with these, by their types and attributes; None where not compiled."""
+    if (module := _module()) is None:
+        return None
+    values = tuple(tuple(getattr(each, name) for name in names) for each in arrays)
+    made: Callable[..., bool] = module.bind_alike(tuple(map(type, arrays)), names, values)
+    return made
+
+
+def bind_plain(
+    check: Callable[..., bool], flag: str, table: dict[str, Any], key: str, state: Callable[[], Any]
+) -> Callable[..., bool] | None:
+    """A function that asks ``check`` of arrays; None where that is not compiled.
+
+    It says False, and asks nothing, where the attribute ``flag`` of an array is true, ``table[key]`` is not negative,
+    or ``state()`` is not None.
+    """
+    if (module := _module()) is None:
+        return None
+    made: Callable[..., bool] = module.bind_plain(check, flag, table, key, state)
+    return made
+
+
+def bind_launch(
+    launch: int,
+    kernel: int,
+    config: bytes,
+    stream_at: int,
+    matches: Callable[..., bool],
+    address: ArrayAddress,
+    note: Callable[[Any, str], None] | None,
+    fields: tuple[LaunchField, ...],
+) -> Callable[[Any, int], int] | None:
+    """A function that repeats a checked launch; None where that is not compiled, or the arguments are too many.
+
+    It takes the arguments, a tuple or a list, and the handle of a stream, and returns the driver's result. It returns
+    `NOT_FIT`, with nothing done, where the arguments must be checked anew: a type is another, ``matches`` says so, an
+    address is not aligned, or a number is out of range. Threads may call it at the same time; the GIL is released while
+    the driver launches.
+
+    Args:
+        launch: The address of ``int launch(const void *config, void *kernel, void **arguments, void **more)``.
+        kernel: Its second argument.
+        config: What its first one points to.
+        stream_at: Where in ``config`` the stream is written, in bytes.
+        matches: Called with the arrays.
+        address: How an array tells its address.
+        note: Called with each array that is written and its label, before the launch.
+        fields: The parameters.
+    """
+    if (module := _module()) is None:
+        return None
+    if len(fields) > _MOST_PARAMETERS or any(field.offset > _MOST_OFFSET for field in fields):
+        return None
+    made: Callable[[Any, int], int] = module.bind_launch(
+        launch, kernel, config, stream_at, matches, address.names, address.is_method, note, fields
+    )
+    return made
+
+
+class ArrayAddress(NamedTuple):
+    """The attributes that lead from an array to the address of its memory, or to an object that `int` makes one of."""
+
+    names: tuple[str, ...]
+    is_method: bool = False
+    """The last attribute is called."""
+
+
+class LaunchField(NamedTuple):
+    """A parameter of a launch that is repeated."""
+
+    type: type
+    """Of the argument, exactly."""
+    code: str
+    """``A`` for an array, else that of `struct`: one of ``?bhiqBHIQfd``."""
+    offset: int
+    """In the block of arguments, in bytes."""
+    mask: int = 0
+    """The bits of an array's address that must be 0."""
+    label: str | None = None
+    """The name of an array that is written, for the library's books."""
+
+
+NOT_FIT = -1
+"""The result of a repeated launch whose arguments must be checked anew."""
+_MOST_PARAMETERS, _MOST_OFFSET = 64, 1016

@@ -10,23 +10,21 @@ import numpy as np
 
 from xferlib._api import transfers
 from xferlib._core import registry
-from xferlib._core.array import SUPPORTED
-from xferlib._core.devices import resolve
-from xferlib._core.layout import address
-from xferlib._core.stream import current_stream
+from xferlib._core.arrays import SUPPORTED, address
+from xferlib._core.registry import resolve
+from xferlib._core.streams import current_stream
 from xferlib._core.thresholds import IN_TURN_MOST, RECYCLED_CHUNK_FROM
-from xferlib._memory.host import RECYCLED_FROM, host_cache, let_malloc_recycle
-from xferlib._pipeline.device_worker import Station
-from xferlib._runtime import thread_budget
+from xferlib._memory.buffers import RECYCLED_FROM, host_cache, let_malloc_recycle
+from xferlib._pipeline.chunks import Station
+from xferlib._runtime import threads as thread_budget
 from xferlib._runtime.checks import has
-from xferlib._runtime.interrupts import deferred
+from xferlib._runtime.threads import deferred
 from xferlib.errors import ArgumentError, UnsupportedArrayError
 
 if TYPE_CHECKING:
-    from xferlib._core.array import Array
+    from xferlib._core.arrays import Array, HostArray
     from xferlib._core.device import Device
-    from xferlib._core.layout import HostArray
-    from xferlib._pipeline.chunk_ledger import Results
+    from xferlib._pipeline.chunks import Results
 
 
 _ALONE = 2

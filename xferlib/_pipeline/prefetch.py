@@ -3,37 +3,270 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import devices as devices_of_process
-from xferlib._core import registry
-from xferlib._core.containers import flatten
-from xferlib._core.ordering import capture
-from xferlib._core.stream import Stream
+from xferlib._core import registry, streams
+from xferlib._core.arguments import flatten
+from xferlib._core.streams import ProcessBound, Stream
 from xferlib._core.thresholds import PYTHON_LEAF_FROM
+from xferlib._pipeline.batches import Conveyor, Router
 from xferlib._pipeline.chunk_map import targets_of
-from xferlib._pipeline.feed import copy_streams
-from xferlib._pipeline.prefetcher import Prefetcher
-from xferlib._pipeline.reader_feed import ThreadedFeed
-from xferlib._pipeline.rotation import Dealer, Rotation
-from xferlib._pipeline.routing import Router
-from xferlib._pipeline.sequence_feed import ListFeed
-from xferlib._pipeline.side_stream import Conveyor
+from xferlib._pipeline.feeds import ListFeed, ThreadedFeed, copy_streams
+from xferlib._runtime import process
 from xferlib._runtime.checks import MOST_AHEAD, has, refuse_keyword, whole
-from xferlib._transfer import ends, plan
-from xferlib._transfer.host_end import HostEnd
-from xferlib.errors import ArgumentError, UnsupportedArrayError, shown
+from xferlib._runtime.threads import Handed
+from xferlib._transfer import describe, plan
+from xferlib._transfer.describe import HostEnd
+from xferlib.errors import ArgumentError, ClosedError, UnsupportedArrayError, shown
 
 if TYPE_CHECKING:
     from typing import Never
 
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device, DeviceSpec
-    from xferlib._core.raw import RawStream
-    from xferlib._pipeline.feed import Feed
+    from xferlib._core.device import Device, DeviceSpec, RawStream
+    from xferlib._pipeline.feeds import Feed
+
+
+# `Prefetcher`: the iterator that `prefetch` makes, over one feed for each iteration.
+
+
+class Prefetcher(ProcessBound, Iterator[Any]):
+    """Batches on a device, made by `prefetch`: an iterator and a context manager.
+
+    Over a list, or anything else that gives its items again, each ``for`` but the first begins anew, and drops what the
+    one before has not taken; the first goes on behind what ``next`` has taken. Over an iterator ``for`` goes on with
+    the rest; when there is none, it raises ClosedError.
+
+    Dropping the prefetcher ends it, too.
+    """
+
+    _elsewhere = "make one there: xferlib.prefetch(batches)"
+
+    def __init__(self, batches: Any, begin: Callable[[], Feed | Rotation]) -> None:
+        self._source = type(batches).__name__
+        self._again = None if isinstance(batches, Iterator) else (batches, begin)
+        """None of an iterator, which ends when the feed lets go of it."""
+        self._is_closed = self._has_ended = self._is_iterated = False
+        self._taken = 0
+        self._use(begin())
+
+    def _use(self, feed: Feed | Rotation) -> None:
+        self._feed = feed
+        self._finalizer = weakref.finalize(self, feed.close, waits=False)
+        self._finalizer.atexit = False
+        feed.start()
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._again is None:
+            if self._has_ended:
+                raise ClosedError(
+                    f"the prefetcher has handed out all {self._taken} batches of its iterator, which gives nothing "
+                    "twice; give prefetch a list or a DataLoader, or call it anew for each epoch"
+                )
+            return self
+        if (self._is_iterated or self._has_ended) and not self._is_closed:
+            self._restart(self._again[1])
+        self._is_iterated = True
+        return _Iteration(self, self._feed)
+
+    def _restart(self, begin: Callable[[], Feed | Rotation]) -> None:
+        self._feed.close(waits=True)
+        self._finalizer.detach()
+        self._has_ended, self._taken = False, 0
+        self._use(begin())
+
+    def __next__(self) -> Any:
+        try:
+            batch = self._feed.next()
+        except BaseException as error:
+            self._has_ended = isinstance(error, StopIteration)
+            if self._feed.has_ended:  # nothing is left to close, and an error that the caller keeps would keep the feed
+                self._finalizer.detach()
+            del self  # the error may be part of a cycle, and its traceback keeps this frame
+            raise
+        self._taken += 1
+        return batch
+
+    def __len__(self) -> int:
+        """The number of batches of a whole iteration.
+
+        Raises:
+            TypeError: The source has no length.
+        """
+        if self._again is None or not hasattr(type(self._again[0]), "__len__"):
+            raise TypeError(f"a prefetcher over {self._source} has no len(); give prefetch a list of batches")
+        return len(self._again[0])
+
+    def __bool__(self) -> bool:
+        return True  # as any iterator, of an empty list as well
+
+    def close(self) -> None:
+        """Take nothing more from the source, and drop the batches in flight.
+
+        When it returns, no copy reads the source's arrays, and the thread that read ahead has ended. If that
+        thread waits inside the source, or for the device to finish your work, it ends as soon as that returns.
+        """
+        self._is_closed = True
+        self._feed.close(waits=True)
+
+    def __enter__(self) -> Prefetcher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        taken = f"{self._taken} batch{'es' * (self._taken != 1)} taken"
+        state = "closed" if self._is_closed else "ended" if self._has_ended else taken
+        return f"<Prefetcher over {self._source}, {state}>"
+
+
+class _Iteration(Iterator[Any]):
+    """One iteration of a prefetcher over a source that gives its items again."""
+
+    __slots__ = ("_feed", "_prefetcher")
+
+    def __init__(self, prefetcher: Prefetcher, feed: Feed | Rotation) -> None:
+        self._prefetcher = prefetcher
+        self._feed = feed
+
+    def __next__(self) -> Any:
+        if self._prefetcher._feed is not self._feed:
+            raise ClosedError(
+                "a later iteration of this prefetcher has begun anew; make one with prefetch for each loop"
+            )
+        try:
+            return next(self._prefetcher)
+        except BaseException:
+            del self  # as in `Prefetcher.__next__`
+            raise
+
+
+# The batches of one source for several devices in turn: batch n goes to device n modulo their number.
+#
+# Each device has a feed of its own, which copies ahead on its own link. A list is cut into one for each. The items of
+# any other source are dealt to the feeds' threads in turn by a `Dealer`.
+#
+# Guaranteed: batches come in the source's order. The feed of the next one is found from what all have handed out, so
+# that neither an error nor Ctrl-C can put them out of step.
+
+
+class Dealer(Handed):
+    """Deals the items of an iterator to threads, each of which asks for its own in turn.
+
+    A thread that asks again has done with the item before, as `reader_feed` has it, and only then is the next one read:
+    the source may fill the same memory again and again.
+
+    Args:
+        source: Read by one thread at a time.
+        count: The number of threads.
+    """
+
+    def __init__(self, source: Iterator[Any], count: int) -> None:
+        self._source: Iterator[Any] | None = source
+        self._count = count
+        self._next = 0
+        """The thread that gets the next item."""
+        self._is_busy = False
+        """Whether the thread before has not come back."""
+        self._changed = threading.Condition()
+        self.hand_on()
+
+    def part(self, number: int) -> Iterator[Any]:
+        """The items of one thread; when it wants no more, none gets any."""
+        try:
+            while (source := self._await_turn(number)) is not None:
+                try:
+                    item = next(source)
+                except StopIteration:
+                    return
+                with self._changed:
+                    self._next, self._is_busy = (number + 1) % self._count, True
+                yield item
+                del item
+        finally:
+            self.close()
+
+    def _await_turn(self, number: int) -> Iterator[Any] | None:
+        """Return the source when a thread may read it; None when there is nothing more."""
+        with self._changed:
+            if self._is_busy and self._next == (number + 1) % self._count:  # it is back
+                self._is_busy = False
+                self.hand_on()
+                self._changed.notify_all()
+            self._changed.wait_for(lambda: self._source is None or (self._next == number and not self._is_busy))
+            self.take_over()
+            return self._source
+
+    def close(self) -> None:
+        """Deal nothing more: threads that wait for an item find that there is none."""
+        with self._changed:
+            self._source = None
+            self._changed.notify_all()
+
+
+class Rotation:
+    """The feeds of several devices, asked in turn.
+
+    Args:
+        feeds: One for each device.
+        dealer: Deals their items; None where each has a list.
+    """
+
+    def __init__(self, feeds: list[Feed], dealer: Dealer | None) -> None:
+        self._feeds = feeds
+        self._dealer = dealer
+        self._pid = os.getpid()
+        self._turn = threading.RLock()  # reentrant, as that of a feed
+
+    def start(self) -> None:
+        """Begin to read ahead, as `Feed.start` does."""
+        for feed in self._feeds:
+            feed.start()
+
+    @property
+    def _is_forked(self) -> bool:
+        return self._pid != os.getpid()
+
+    @property
+    def _front(self) -> Feed:
+        """The feed of the next batch."""
+        count = len(self._feeds)
+        number = min(range(count), key=lambda index: self._feeds[index].taken * count + index)
+        return self._feeds[number]
+
+    def next(self) -> Any:
+        """Return the next batch, as `Feed.next` does."""
+        if self._is_forked:
+            return self._feeds[0].next()  # which refuses
+        process.gate()
+        with self._turn:
+            return self._front.next()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the source has ended and every batch has been handed out."""
+        return self._front.has_ended
+
+    def close(self, *, waits: bool) -> None:
+        """Take nothing more from the source, and drop the batches in flight, as `Feed.close` does."""
+        if self._is_forked:  # the parent's threads may have held the locks
+            return
+        if self._dealer is not None:
+            self._dealer.close()
+        for feed in self._feeds:
+            feed.close(waits=False)
+        for feed in self._feeds if waits else ():
+            feed.close(waits=True)
 
 
 _COLUMN_LEAST = 256
@@ -108,8 +341,8 @@ def prefetch(
     targets = _targets(device, devices, stream)
     for target in targets:
         _backend_of(target).attach(target)
-        capture.refuse_current("prefetch", _backend_of(target), target)
-    given = ends.raw_stream(stream, targets[0]) if stream is not None else None
+        streams.refuse_current("prefetch", _backend_of(target), target)
+    given = describe.raw_stream(stream, targets[0]) if stream is not None else None
 
     def begin() -> Feed | Rotation:
         items: Any = batches if type(batches) is list or type(batches) is tuple else None
@@ -136,7 +369,7 @@ def _targets(device: Any, several: Any, stream: Any) -> list[Device]:
     """The devices that batches go to."""
     if several is None:
         is_streams = device is None and isinstance(stream, Stream)
-        return [stream.device if is_streams else devices_of_process.resolve(device)]
+        return [stream.device if is_streams else registry.resolve(device)]
     if device is not None:
         raise ArgumentError("prefetch: device and devices are both given; leave one of them out")
     targets = targets_of(several, "prefetch")
@@ -185,7 +418,7 @@ def _refuse_columns(batches: Any) -> None:
     if (
         type(batches) is not tuple
         or len(batches) < 2
-        or not all(registry.backend_of(each) is not None for each in batches)
+        or not all(registry.owner_of(each) is not None for each in batches)
     ):
         return
     kinds = {(tuple(each.shape[1:]), str(each.dtype)) for each in batches}
@@ -211,6 +444,6 @@ def _takes_long(leaf: Any, backend: Backend, device: Device) -> bool:
         return False
     if not isinstance(leaf, np.ndarray) or not backend.capabilities.pinned_memory:
         return True
-    end = HostEnd(leaf, ends.wanted_dtype(None, leaf.dtype), backend)
+    end = HostEnd(leaf, describe.wanted_dtype(None, leaf.dtype), backend)
     found = plan.of(end, device, is_upload=True, is_blocking=False, may_permute=False, may_cast=False)
-    return not (found.path is plan.Path.PINNED or found.is_c)
+    return not (found.path is plan.TransferPath.PINNED or found.is_c)

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from xferlib._core import registry
-from xferlib._core.ordering import capture
-from xferlib._pipeline import row_sinks, row_sources
-from xferlib._pipeline.chunk_ledger import Results
+from xferlib._core import streams as capture
+from xferlib._pipeline import rows as row_sinks
+from xferlib._pipeline import rows as row_sources
 from xferlib._pipeline.chunk_map import ChunkMap, chunks_of, listed, targets_of
+from xferlib._pipeline.chunks import Results
 from xferlib._runtime.checks import MOST_AHEAD, refuse_keyword, whole
 from xferlib.errors import ArgumentError, shown
 
@@ -120,7 +121,8 @@ def stream_map(
     if reduce is None and initial is not None:
         raise ArgumentError("stream_map: initial is what reduce begins with; give reduce, or leave initial away")
     if engine is not None:
-        from xferlib._pipeline.engines import choice, ranges
+        from xferlib._pipeline import engines as choice
+        from xferlib._pipeline import engines as ranges
 
         run = choice.runner_of(engine)
     targets = targets_of(devices) if engine is None else []  # workers have devices of their own

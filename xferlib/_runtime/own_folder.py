@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from xferlib._runtime import config
+from xferlib._runtime import process as config
 
 _HAS_FOLDERS = os.open in os.supports_dir_fd and hasattr(os, "getuid")
 """Whether the system opens files in an open folder and has users, as all but Windows."""

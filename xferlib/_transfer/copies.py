@@ -2,39 +2,386 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib._core import defaults
-from xferlib._core.array import Array, check_dtype
+from xferlib._core import arrays, observe, registry, streams
+from xferlib._core.arrays import (
+    SUPPORTED,
+    Array,
+    ArrayInfo,
+    address,
+    c_strides,
+    check_dtype,
+    overlaps_itself,
+    refuse_truncated,
+)
+from xferlib._core.device import PER_THREAD, Device
 from xferlib._core.observe import Kind
-from xferlib._core.ordering import capture
-from xferlib._core.raw import PER_THREAD
-from xferlib._memory import host as _host
-from xferlib._memory import pinned
-from xferlib._transfer import download, ends, host_copy, on_device, staged, upload
-from xferlib._transfer.ends import CopySource, CopyTarget
+from xferlib._memory import buffers, lifetimes, pinned
+from xferlib._transfer import describe, on_device, plan, staging
+from xferlib._transfer.describe import CopySource, CopyTarget, HostEnd
 from xferlib._transfer.handle import Transfer
-from xferlib.errors import LayoutError
+from xferlib._transfer.on_device import cast, cast_on_current, in_c_order, in_native_order, resolved
+from xferlib._transfer.plan import Conversion, Plan, TransferPath
+from xferlib.errors import DeviceMemoryError, LayoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from xferlib._core.layout import HostArray
-    from xferlib._core.raw import RawStream
+    from xferlib._core.arrays import HostArray
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import RawStream
+
+
+# Device to host: put in order on the device what is not, choose the path, then let its executor copy.
+#
+# Arguments arrive checked: devices exist, dtypes are supported, ``out`` fits.
+
+
+@observe.user_call(lambda src, info, backend, dtype, **_: (backend, info.nbytes))
+def device_to_host(
+    src: Array,
+    info: ArrayInfo,
+    backend: Backend,
+    dtype: np.dtype[Any],
+    *,
+    stream: RawStream | None = None,
+    out: HostArray | None = None,
+) -> HostArray:
+    """Blocking download: complete on return."""
+    src, info = resolved(src, info, backend, stream)
+    order = stream if stream is not None else backend.stream_current(info.device)
+    dst = out if out is not None else buffers.host_cache.empty(info.shape, dtype)
+    try:
+        ready = _prepared(src, info, backend, dst, order, "to_host" if out is not None else "", is_blocking=True)
+        _DOWNLOADS[ready.found.path](ready.flat, ready.end, order, ready.found)
+    except BaseException:  # what may be enqueued reads memory that the caller may free now
+        lifetimes.abandon(backend, order)
+        raise
+    del ready
+    if out is not None:
+        observe.touched(out, backend.pinned_domain, is_write=True)
+    return dst
+
+
+class _Ready(NamedTuple):
+    """A download whose device side is in the order and, if that is planned, in the dtype in which it travels."""
+
+    end: HostEnd
+    flat: ArrayInfo
+    owner: Array
+    """Of the memory that ``flat`` is in."""
+    found: Plan
+
+
+def _prepared(
+    src: Array, info: ArrayInfo, backend: Backend, dst: HostArray, order: RawStream, call: str, *, is_blocking: bool
+) -> _Ready:
+    """Plan a download, and enqueue the device's part of it; ``call`` refuses to stage the caller's ``dst``."""
+    end = HostEnd(dst, info.dtype, backend)
+    found = plan.of(end, info.device, is_upload=False, is_blocking=is_blocking, may_cast=is_blocking)
+    if found.conversion is Conversion.ON_DEVICE:
+        src, info = _converted(src, info, backend, dst.dtype, order)
+        end = HostEnd(dst, info.dtype, backend)
+        found = plan.of(end, info.device, is_upload=False, is_blocking=is_blocking, may_cast=False)
+    if call:
+        plan.refuse_slow(found, dst.nbytes, call)
+    if (
+        found.path is TransferPath.PERMUTED
+    ):  # the device puts the elements in the order of the host's memory, which is dense
+        shape, strides = (tuple(each[axis] for axis in found.order) for each in (info.shape, info.strides))
+        lies, flat = (
+            HostEnd(dst.transpose(found.order), info.dtype, backend),
+            info._replace(shape=shape, strides=strides),
+        )
+        try:
+            ready = in_c_order(src, flat, backend, order)
+        except DeviceMemoryError:  # the host puts them in their places
+            found = plan.of(
+                end, info.device, is_upload=False, is_blocking=is_blocking, may_permute=False, may_cast=False
+            )  # fmt: skip
+        else:
+            found = plan.of(lies, info.device, is_upload=False, is_blocking=is_blocking, may_cast=False)
+            return _Ready(lies, *ready, found)
+    return _Ready(end, *in_c_order(src, info, backend, order), found)
+
+
+def _converted(
+    src: Array, info: ArrayInfo, backend: Backend, dtype: np.dtype[Any], stream: RawStream
+) -> tuple[Array, ArrayInfo]:
+    """The array in another dtype, made on the device; itself where that has no room."""
+    try:
+        converted = backend.empty(info.shape, dtype, device=info.device, stream=stream)
+    except DeviceMemoryError:
+        return src, info
+    cast(src, converted, backend, stream)
+    return converted, backend.view(converted)
+
+
+# --- one executor a path
+
+
+def _nothing(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:
+    pass
+
+
+def _pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, _found: Plan) -> None:
+    staging.copy_pinned(end, src.pointer, stream, is_upward=False)
+    staging.await_copy(end.backend, stream)
+
+
+_DOWNLOADS: dict[TransferPath, Callable[[ArrayInfo, HostEnd, RawStream, Plan], None]] = {
+    TransferPath.EMPTY: _nothing,
+    TransferPath.SMALL: staging.download,
+    TransferPath.PINNED: _pinned,
+    TransferPath.STAGED: staging.download,
+}
+
+
+# --- asynchronous
+
+
+@observe.user_call(lambda src, info, backend, dtype, **_: (backend, info.nbytes))
+def device_to_host_async(
+    src: Array,
+    info: ArrayInfo,
+    backend: Backend,
+    dtype: np.dtype[Any],
+    *,
+    stream: RawStream | None = None,
+    out: HostArray | None = None,
+    is_awaited: bool = False,
+) -> Transfer:
+    """Start a download; the result is handed out only when it is complete. ``is_awaited``: see `Transfer.start`."""
+    src, info = resolved(src, info, backend, stream)
+    order = stream
+    if order is None:
+        from xferlib._core.streams import copy_stream  # here, for programs that only wait
+
+        order = copy_stream(backend, info.device, "down")
+        backend.event_wait(order, backend.event_record(backend.stream_current(info.device), timing=False))
+    dst = out if out is not None else buffers.host_cache.empty(info.shape, dtype)
+    try:
+        end, flat, owner, found = _prepared(
+            src, info, backend, dst, order, "to_host_async" if out is not None else "", is_blocking=False
+        )
+        transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=False)
+        if found.path is TransferPath.SMALL or found.path is TransferPath.STAGED:
+            job = staging.job(end, flat.pointer, order, transfer.finish, is_upward=False)
+            transfer.start(job, flat, keep=(src, owner), is_awaited=is_awaited)
+        else:
+            if found.path is TransferPath.PINNED:
+                staging.copy_pinned(end, flat.pointer, order, is_upward=False)
+            transfer.finish(src, owner)
+    except BaseException:  # what may be enqueued reads memory that the caller may free now
+        lifetimes.abandon(backend, order)
+        raise
+    return transfer
+
+
+# Host to device: allocate, order streams, choose the path, then let its executor copy.
+#
+# Arguments arrive checked: devices exist, dtypes are supported, ``out`` fits.
+
+
+class Upload(NamedTuple):
+    """One copy to a device: both ends, and the stream that orders it."""
+
+    end: HostEnd
+    out: Array
+    """The array on the device."""
+    into: ArrayInfo
+    """Location and layout of ``out``."""
+    stream: RawStream
+    is_blocking: bool
+    """The source has been read on return even if it is pinned."""
+
+
+@observe.user_call(lambda src, target, dtype: (target.backend, src.size * dtype.itemsize))
+def host_to_device(src: HostArray, target: CopyTarget, dtype: np.dtype[Any]) -> Array:
+    """Blocking upload: the source has been read on return, unless it is pinned and the target has a stream."""
+    backend, device, stream, out, into = target
+    order = stream if stream is not None else backend.stream_current(device)
+    end = HostEnd(src, dtype, backend)
+    is_given = into is not None
+    try:
+        if into is None:
+            out = backend.empty(src.shape, dtype, device=device, stream=order)
+            into = backend.view(out)
+        path = send(Upload(end, out, into, order, stream is None))
+        if order.handle and is_given and path is not TransferPath.PINNED:
+            # Its memory may be of another stream, which must not reuse it before this one.
+            lifetimes.in_flight.hold(backend, lifetimes.record(backend, order), out)
+    except BaseException:  # what may be enqueued uses memory that the caller may free now
+        lifetimes.abandon(backend, order)
+        raise
+    return out
+
+
+def send(upload: Upload) -> TransferPath:
+    """Fill the array on the device; returns the path that the bytes took."""
+    if upload.stream.capture is not None:
+        return staging.captured_upload(upload.end, upload.out, upload.into, upload.stream)
+    observe.touched(upload.end.array, upload.end.backend.pinned_domain, is_write=False)
+    return _send(upload)
+
+
+def _send(upload: Upload, *, may_cast: bool = True) -> TransferPath:
+    end, _, into, _, is_blocking = upload
+    is_flat = into.is_c_contiguous
+    found = plan.of(
+        end, into.device, is_upload=True, is_blocking=is_blocking, may_permute=is_flat, may_cast=may_cast
+    )  # fmt: skip
+    plan.refuse_slow(found, end.array.nbytes, "to_device")
+    if found.conversion is Conversion.ON_DEVICE:
+        return _send_and_cast(upload)
+    return _UPLOADS[found.path](upload, found) if is_flat else _spread(upload, found)
+
+
+def _send_and_cast(upload: Upload) -> TransferPath:
+    """Send the values as they are and convert them on the device; on the host if that has no room."""
+    end, out, into, stream, _ = upload
+    backend, dtype = end.backend, in_native_order(end.array.dtype)
+    try:
+        sent = backend.empty(into.shape, dtype, device=into.device, stream=stream)
+    except DeviceMemoryError:
+        return _send(upload, may_cast=False)
+    path = _send(upload._replace(end=HostEnd(end.array, dtype, backend), out=sent, into=backend.view(sent)))
+    cast(sent, out, backend, stream)
+    return path
+
+
+# --- one executor a path
+
+
+def _staged(upload: Upload, found: Plan) -> TransferPath:
+    staging.upload(upload.end, upload.into, upload.stream, found)
+    return found.path
+
+
+def _upload_pinned(upload: Upload, found: Plan) -> TransferPath:
+    end, out, into, stream, is_blocking = upload
+    backend, ranges = end.backend, end.pinned
+    assert ranges is not None
+    staging.copy_pinned(end, into.pointer, stream, is_upward=True)
+    if is_blocking:
+        staging.await_copy(backend, stream)
+    else:  # both ends live until the copy is complete
+        event = lifetimes.record(backend, stream)
+        lifetimes.hold_pinned(end.array, ranges.lease, backend, event)
+        lifetimes.in_flight.hold(backend, event, out)
+    return found.path
+
+
+def _permuted(upload: Upload, found: Plan) -> TransferPath:
+    """Send a dense array in the order of memory and reorder it on the device; gather it if that has no room."""
+    end, _, into, stream, is_blocking = upload
+    backend, lies = end.backend, end.array.transpose(found.order)
+    try:
+        temporary = backend.empty(lies.shape, into.dtype, device=into.device, stream=stream)
+    except DeviceMemoryError:
+        return _staged(upload, plan.STAGED)
+    first = Upload(HostEnd(lies, into.dtype, backend), temporary, backend.view(temporary), stream, is_blocking)
+    path = _send(first)
+    strides = [0] * len(into.shape)
+    for axis, stride in zip(found.order, c_strides(lies.shape, into.dtype.itemsize), strict=True):
+        strides[axis] = stride
+    _lay_out(upload, temporary, first.into._replace(shape=into.shape, strides=tuple(strides)))
+    return path
+
+
+def _spread(upload: Upload, found: Plan) -> TransferPath:
+    """Fill an ``out`` with gaps through a contiguous temporary."""
+    backend, into = upload.end.backend, upload.into
+    temporary = backend.empty(into.shape, into.dtype, device=into.device, stream=upload.stream)
+    info = backend.view(temporary)
+    path = _UPLOADS[found.path](upload._replace(out=temporary, into=info), found)
+    _lay_out(upload, temporary, info)
+    return path
+
+
+def _lay_out(upload: Upload, temporary: Array, info: ArrayInfo) -> None:
+    """Copy a temporary on the device into its place; both live until then, where the caller may drop ``out``."""
+    backend, stream = upload.end.backend, upload.stream
+    on_device.copy(upload.into, info, backend, stream)
+    lifetimes.in_flight.hold(backend, lifetimes.record(backend, stream), temporary, upload.out)
+
+
+_UPLOADS: dict[TransferPath, Callable[[Upload, Plan], TransferPath]] = {
+    TransferPath.EMPTY: lambda _, found: found.path,
+    TransferPath.SMALL: _staged,
+    TransferPath.PINNED: _upload_pinned,
+    TransferPath.STAGED: _staged,
+    TransferPath.PERMUTED: _permuted,
+}
+"""For a destination in C order; each returns the path that the bytes took."""
+
+
+# --- asynchronous
+
+
+@observe.user_call(lambda src, target, dtype, **_: (target.backend, src.size * dtype.itemsize))
+def host_to_device_async(
+    src: HostArray, target: CopyTarget, dtype: np.dtype[Any], *, is_awaited: bool = False
+) -> Transfer:
+    """Start an upload; only pinned and staged ones outlast the call. ``is_awaited``: see `Transfer.start`."""
+    backend, device, order, dst, info = target
+    if order is None:
+        from xferlib._core.streams import copy_stream  # here, for programs that only wait
+
+        order = copy_stream(backend, device, "up")
+        if dst is not None:
+            backend.event_wait(order, backend.event_record(backend.stream_current(device), timing=False))
+    if info is None:
+        dst = backend.empty(src.shape, dtype, device=device, stream=order)
+        info = backend.view(dst)
+    end = HostEnd(src, dtype, backend)
+    found = plan.of(end, device, is_upload=True, is_blocking=False, may_permute=False, may_cast=False)
+    plan.refuse_slow(found, end.array.nbytes, "to_device_async")
+    transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=True)
+    is_flat = info.is_c_contiguous
+    if found.path is TransferPath.STAGED and is_flat:
+        job = staging.job(end, info.pointer, order, transfer.finish, is_upward=True)
+        transfer.start(job, info, keep=(src,), is_awaited=is_awaited)
+    else:
+        observe.touched(src, backend.pinned_domain, is_write=False)  # of small ones a thread reads pinned memory too
+        try:
+            execute = _UPLOADS[found.path] if is_flat else _spread
+            execute(Upload(end, dst, info, order, is_blocking=False), found)
+            transfer.finish()
+        except BaseException:
+            lifetimes.abandon(backend, order)
+            raise
+    return transfer
+
+
+def fill(dst: Array, value: HostArray, backend: Backend) -> None:
+    """Set every element of an array to one value, on the current stream."""
+    info = backend.view(dst)
+    if info.size:
+        stream = backend.stream_current(info.device)
+        if stream.capture is not None:  # a graph copies from pinned memory alone
+            given, value = value, pinned.pools.of(backend)._lend((), info.dtype)
+            arrays.copy_into(value, given)
+        one = host_to_device(value, CopyTarget(backend, info.device), info.dtype)
+        spread = backend.view(one)._replace(shape=info.shape, strides=(0,) * len(info.shape))
+        on_device.copy(info, spread, backend, stream)
+        if stream.capture is not None:
+            stream.capture.keep(one, dst)  # each launch uses them, whatever becomes of them before
 
 
 def copy(source: CopySource, target: CopyTarget, dtype: Any = None, *, copy: bool | None = True) -> Array:
     """`to_device` between two ends; ``dtype`` and ``copy`` as there."""
-    wanted = ends.arriving_dtype(source, dtype)
+    wanted = describe.arriving_dtype(source, dtype)
     if copy is not True:
-        if ends.fits(source, target, wanted):
+        if describe.fits(source, target, wanted):
             return source.given
         if copy is False:
-            raise ends.copy_needed(source, target, wanted)
-    ends.claim_out(target, source.shape, wanted)
-    staged.captured_stream("to_device", target.backend, target.device, target.stream)
+            raise describe.copy_needed(source, target, wanted)
+    describe.claim_out(target, source.shape, wanted)
+    staging.captured_stream("to_device", target.backend, target.device, target.stream)
     return _EXECUTORS[source.host is not None, target.device.kind == "cpu"](source, target, wanted)
 
 
@@ -55,7 +402,7 @@ def to_host_needs_a_copy(d: Any, dtype: Any = None, out: Any = None, *, pinned: 
 
 def begin(source: CopySource, target: CopyTarget, dtype: Any = None, *, is_awaited: bool = False) -> Transfer:
     """`to_device_async` between two ends; ``is_awaited`` as in `xferlib._transfer.handle.Transfer.start`."""
-    order = staged.captured_stream("to_device_async", target.backend, target.device, target.stream)
+    order = staging.captured_stream("to_device_async", target.backend, target.device, target.stream)
     if order is not None:
         done = copy(source, target, dtype)
         return _complete(done, target.backend, target.backend.view(done).nbytes, is_upload=True)
@@ -64,10 +411,10 @@ def begin(source: CopySource, target: CopyTarget, dtype: Any = None, *, is_await
         target.backend.stream_synchronize(target.stream)
         return _complete(done, target.backend, target.backend.view(done).nbytes, is_upload=True)
     if source.host is not None and target.device.kind != "cpu":
-        wanted = ends.arriving_dtype(source, dtype)
-        ends.claim_out(target, source.shape, wanted)
+        wanted = describe.arriving_dtype(source, dtype)
+        describe.claim_out(target, source.shape, wanted)
         target.backend.attach(target.device)
-        return upload.host_to_device_async(source.host, target, wanted, is_awaited=is_awaited)
+        return host_to_device_async(source.host, target, wanted, is_awaited=is_awaited)
     done = copy(source, target, dtype)
     if source.host is not None:
         return _complete(done, target.backend, source.host.nbytes, is_upload=True)
@@ -94,7 +441,7 @@ def to_pinned(d: Any, dtype: Any, stream: Any, out: HostArray | None) -> HostArr
     if out is not None:
         raise LayoutError("pinned=True asks for a new array, but out is given; leave one of them out")
     source, wanted, order = _host_arguments(d, dtype, stream, None, "to_host")
-    owner = source.backend if source.host is None else defaults.default_backend()
+    owner = source.backend if source.host is None else registry.default_backend()
     filled = pinned.pools.of(owner)._lend(source.shape, wanted)
     if source.host is not None:
         return _to_host_from_cpu(source, wanted, filled, "to_host")
@@ -111,39 +458,37 @@ def begin_to_host(
         return _complete(done, source.backend, done.nbytes, is_upload=False)
     assert source.info is not None
     source.backend.attach(source.info.device)
-    recorded = staged.captured_stream("to_host_async", source.backend, source.info.device, order)
+    recorded = staging.captured_stream("to_host_async", source.backend, source.info.device, order)
     if recorded is not None:
-        done = staged.captured_download(d, source.info, source.backend, recorded, out)
+        done = staging.captured_download(d, source.info, source.backend, recorded, out)
         return _complete(done, source.backend, done.nbytes, is_upload=False)
     if order is not None and order.handle == PER_THREAD:  # threads cannot enqueue on it
         done = _download(source, wanted, order, out)
         return _complete(done, source.backend, done.nbytes, is_upload=False)
-    return download.device_to_host_async(
-        d, source.info, source.backend, wanted, stream=order, out=out, is_awaited=is_awaited
-    )
+    return device_to_host_async(d, source.info, source.backend, wanted, stream=order, out=out, is_awaited=is_awaited)
 
 
 def _host_arguments(
     d: Any, dtype: Any, stream: Any, out: HostArray | None, call: str
 ) -> tuple[CopySource, np.dtype[Any], RawStream | None]:
     """The source of a download, the dtype that arrives and the stream."""
-    source = ends.source_of(d, what="d", dtype=dtype)
-    wanted = ends.arriving_dtype(source, dtype)
+    source = describe.source_of(d, what="d", dtype=dtype)
+    wanted = describe.arriving_dtype(source, dtype)
     if out is not None:
-        ends.check_host_out(out, source.shape, wanted, call)
+        describe.check_host_out(out, source.shape, wanted, call)
     device = source.device if source.device is not None else source.backend.devices()[0]
-    return source, wanted, ends.raw_stream(stream, device) if stream is not None else None
+    return source, wanted, describe.raw_stream(stream, device) if stream is not None else None
 
 
 def _to_host_from_cpu(source: CopySource, wanted: np.dtype[Any], out: HostArray | None, blocking: str) -> HostArray:
     """``blocking``: the call that promises complete data, if it does."""
     assert source.host is not None
     if blocking and source.device is not None:
-        capture.refuse_current(blocking, source.backend, source.device)
-    filled = out if out is not None else _host.host_cache.empty(source.shape, wanted)
+        streams.refuse_current(blocking, source.backend, source.device)
+    filled = out if out is not None else buffers.host_cache.empty(source.shape, wanted)
     memory = source.host if out is None else _apart(source.host, out)
     device = source.device if source.device is not None else source.backend.devices()[0]
-    host_copy.copy_on_cpu(Kind.D2H, filled, memory, source.backend, device)
+    staging.copy_on_cpu(Kind.D2H, filled, memory, source.backend, device)
     return filled
 
 
@@ -162,7 +507,7 @@ def _complete(result: Any, backend: Any, nbytes: int, *, is_upload: bool) -> Tra
 def _upload(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> Array:
     assert source.host is not None
     target.backend.attach(target.device)
-    return upload.host_to_device(source.host, target, dtype)
+    return host_to_device(source.host, target, dtype)
 
 
 def _download(
@@ -170,13 +515,13 @@ def _download(
 ) -> HostArray:
     assert source.info is not None
     source.backend.attach(source.info.device)
-    if (order := staged.captured_stream("to_host", source.backend, source.info.device, stream)) is not None:
-        capture.refuse("to_host", order)
-    return download.device_to_host(source.given, source.info, source.backend, dtype, stream=stream, out=out)
+    if (order := staging.captured_stream("to_host", source.backend, source.info.device, stream)) is not None:
+        streams.refuse("to_host", order)
+    return device_to_host(source.given, source.info, source.backend, dtype, stream=stream, out=out)
 
 
 def _download_to_cpu(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> Array:
-    filled = target.out if target.out is not None else host_copy.new(target.backend, target.device, source.shape, dtype)
+    filled = target.out if target.out is not None else staging.new(target.backend, target.device, source.shape, dtype)
     _download(source, dtype, out=target.backend.host_view(filled))
     return filled
 
@@ -190,10 +535,10 @@ def _between_devices(source: CopySource, target: CopyTarget, dtype: np.dtype[Any
 
 def _on_cpu(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> Array:
     assert source.host is not None
-    filled = target.out if target.out is not None else host_copy.new(target.backend, target.device, source.shape, dtype)
+    filled = target.out if target.out is not None else staging.new(target.backend, target.device, source.shape, dtype)
     memory = target.backend.host_view(filled)
     host = source.host if target.out is None else _apart(source.host, memory)
-    host_copy.copy_on_cpu(Kind.H2D, memory, host, target.backend, target.device)
+    staging.copy_on_cpu(Kind.H2D, memory, host, target.backend, target.device)
     return filled
 
 
@@ -204,3 +549,288 @@ _EXECUTORS: dict[tuple[bool, bool], Callable[[CopySource, CopyTarget, np.dtype[A
     (True, True): _on_cpu,
 }
 """By whether the source and the target are in host memory."""
+
+
+# Blocking uploads of one array in few steps, for what `front.c` leaves to Python: devices that are not current, what
+# the device converts from another byte order, and all where it is not compiled; `one_step_download` is the other way.
+#
+# `xferlib._transfer.copies` knows every case. This module knows those in which one copy is the whole transfer, and
+# leaves the others to it. To and from a CPU device NumPy copies. To and from a GPU it is one synchronous call of the
+# driver: up to 1 MiB (24 MiB from the pinned pool, or where nothing stages in C), both ends in C order, on a stream
+# that the driver's copies are ordered behind. A small array of another layout, byte order or dtype is gathered into the
+# thread's slab, and sent from there, or fetched into it and put in its places, in one call of C where the stream allows
+# a synchronous copy; a download to the pinned pool is one copy.
+
+
+def to_device(x: Any, backend: Any, device: Any, out: Array | None, dtype: Any = None) -> Array | None:
+    """Copy ``x`` to a device, into ``out`` if given; it has been read on return. None, a no-op, in every other case."""
+    if type(x) is not np.ndarray:
+        return on_device.to_device(x, backend, device, out, dtype)
+    if not plan.may_skip():
+        return None
+    refuse_truncated(x, "x")
+    wanted = x.dtype if dtype is None and x.dtype in SUPPORTED else arriving(x.dtype, dtype)
+    if wanted is None:
+        return None
+    if out is not None:
+        return out if backend is device is None and _fills(x, out, wanted) else None
+    part: Backend | None
+    if backend is not None or isinstance(device, (str, int)):
+        part, place = _named(backend, device)
+    elif device is None:
+        owner = registry.default_backend()
+        place = registry.current_device(owner)
+        part = owner.at(place)
+    else:
+        part, place = (registry.backend_of(device), device) if isinstance(device, Device) else (None, device)
+    return _to_new(x, part, place, wanted) if part is not None else None
+
+
+def arriving(given: np.dtype[Any], dtype: Any) -> np.dtype[Any] | None:
+    """The dtype that arrives, native; None where that must be looked at, or refused, the long way."""
+    native = given if given.isnative else given.newbyteorder("=")
+    if dtype is None or native not in SUPPORTED:
+        return native if native in SUPPORTED else None
+    if not isinstance(dtype, (str, type, np.dtype)):
+        return None
+    try:
+        wanted = np.dtype(dtype)
+    except Exception:  # of a text, NumPy raises what its parser does
+        return None
+    return wanted if wanted in SUPPORTED and (native.kind != "c" or wanted.kind == "c") else None
+
+
+def _named(name: Any, device: Any) -> tuple[Backend | None, Any]:
+    """The backend's part and the device that a call names; None where that must be checked."""
+    if name is not None and type(name) is not str:
+        return None, None
+    chosen = registry.get(name) if name is not None else None
+    place = registry.resolve(device, backend=chosen)
+    return registry.get(place.backend).at(place), place
+
+
+def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any]) -> Array | None:
+    """Copy an array to a new one on a device; on the usual way where the driver declines."""
+    if device.kind == "cpu":
+        filled = staging.new(backend, device, x.shape, wanted)
+        staging.copy_on_host(backend.host_view(filled), x)
+        return filled
+    if backend.fast is None or not x.nbytes:
+        return None
+    means = plan.known.get(device) or plan.means_of(backend, device)
+    found = plan.compiled(x.shape, x.strides, x.dtype, wanted, means, True, True, True, True, "pageable", None)
+    if found.path is TransferPath.PERMUTED:
+        return None
+    is_cast = found.conversion is Conversion.ON_DEVICE
+    if found.asks_pinned and not found.is_plain:
+        is_cast = pinned.find(address(x), x.nbytes, backend) is not None
+    if is_cast:
+        sent = _to_new(x, backend, device, in_native_order(x.dtype))
+        return converted(sent, x.shape, wanted, backend) if sent is not None else None
+    backend.attach(device)
+    stream = backend.stream_current(device)
+    out = backend.empty(x.shape, wanted, device=device, stream=stream)
+    into = backend.view(out)
+    if not _sends(x, wanted, out, into.pointer, backend, stream, found):
+        send(Upload(HostEnd(x, wanted, backend), out, into, stream, is_blocking=True))
+    return out
+
+
+def converted(src: Array, shape: tuple[int, ...], dtype: np.dtype[Any], backend: Backend) -> Array | None:
+    """A new array, converted on the device in the order of the current stream; None where that has no room."""
+    device = backend.device_of(src)
+    backend.attach(device)
+    try:
+        made = backend.empty(shape, dtype, device=device, stream=backend.stream_current(device))
+    except DeviceMemoryError:
+        return None
+    cast_on_current(backend.detached(src), made)
+    return made
+
+
+def _sends(
+    x: HostArray, wanted: np.dtype[Any], out: Array, pointer: int, backend: Backend, stream: RawStream, found: Plan
+) -> bool:
+    """Fill a C-contiguous array at an address of the device; False, a no-op, in every case but this module's.
+
+    Args:
+        x, wanted, out, pointer, backend, stream: Both ends, and what carries the copy.
+        found: The plan for pageable memory.
+    """
+    host, fast, nbytes = address(x), backend.fast, found.nbytes
+    if found.is_plain:
+        ranges = None if found.tries_driver else pinned.find(host, nbytes, backend)
+        if ranges is not None:
+            means, memory = plan.means_of(backend, stream.device), plan.memory_of(ranges)
+            found = plan.compiled(x.shape, x.strides, x.dtype, wanted, means, True, True, True, True, memory, None)
+        if found.tries_driver and fast is not None and fast.takes_pageable(stream, idle=True):
+            if fast.copy_to_device(pointer, host, nbytes, stream=stream):
+                return True
+    if found.path is TransferPath.SMALL:
+        _gather_and_send(x, wanted, out, pointer, backend, stream, found)
+        return True
+    if found.path is not TransferPath.STAGED:
+        return False
+    if found.tries_driver and pinned.find(host, nbytes, backend) is not None:  # the driver is busy
+        return False
+    return staging.stage(x, wanted, host, pointer, backend, stream, is_upward=True)
+
+
+def _gather_and_send(
+    x: HostArray, dtype: np.dtype[Any], out: Array, pointer: int, backend: Backend, stream: RawStream, found: Plan
+) -> None:
+    """Send a small array of any layout by way of the thread's slab, in one call of C where the stream allows that."""
+    form, fast, nbytes = found.form, backend.fast, found.nbytes
+    if form is not None and fast is not None:
+        if fast.send_gathered(x, form.address, out, pointer, nbytes, buffers.scratch_of(backend)):
+            return
+    memory, address = buffers.slab_of(backend, nbytes, stream).take(nbytes, stream)
+    plan.gather(x, dtype, memory, address)
+    backend.copy(pointer, address, nbytes, stream=stream)
+
+
+def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
+    """Fill the caller's array; False, a no-op, in every case but this module's."""
+    owner = registry.owner_of(out)
+    if owner is None:
+        return False
+    if (fast := owner.fast) is None:
+        return not owner.capabilities.streams and _fills_on_host(x, wanted, out, owner)
+    whole = fast.whole(out)
+    if whole is None or whole[1] != x.shape or whole[2] != wanted or not x.nbytes:
+        return False
+    device = owner.view(out).device
+    backend = owner.at(device)
+    means = plan.known.get(device) or plan.means_of(backend, device)
+    found = plan.compiled(x.shape, x.strides, x.dtype, wanted, means, True, True, True, True, "pageable", None)
+    backend.attach(device)
+    stream = backend.stream_current(device)
+    if stream.handle:  # the array's memory may be of another stream, which must not reuse it before this one
+        return False
+    if owner.follows_writes:
+        owner.note_write(out, "out")
+    if found.conversion is Conversion.ON_DEVICE:
+        try:
+            sent = _to_new(x, backend, device, in_native_order(x.dtype))
+        except DeviceMemoryError:  # for a temporary; the long way converts on the host
+            sent = None
+        if sent is None:
+            return False
+        cast_on_current(backend.detached(sent), backend.detached(out))
+        return True
+    return found.path is not TransferPath.PERMUTED and _sends(x, wanted, out, whole[0], backend, stream, found)
+
+
+def _fills_on_host(x: HostArray, wanted: np.dtype[Any], out: Array, owner: Backend) -> bool:
+    memory = memory_of(out, owner)
+    if memory is None or not staging.is_fitting(memory, x, wanted):
+        return False
+    if memory is not out and not owner.view(out).is_writable:  # such as an array of JAX, whose memory could be written
+        return False
+    if owner.follows_writes:
+        owner.note_write(out, "out")
+    staging.copy_on_host(memory, x)
+    return True
+
+
+def memory_of(array: Array, owner: Backend) -> HostArray | None:
+    """The memory of an array on the CPU; None where it has none, which the long way tells."""
+    refuse_truncated(array, "the array")
+    try:
+        return owner.host_view(array)
+    except RuntimeError:
+        return None
+
+
+# Blocking downloads of one array in few steps; what `one_step` is for uploads.
+#
+# Up to 2 MiB the driver copies, into whatever memory the result lies in; to the pinned pool it copies any size. A small
+# array that is to lie otherwise, or to be converted, is fetched into the thread's slab and put in its places, in one
+# call of C; for a transposed one a kernel puts the elements in the order of its memory. From some size on a conversion
+# that saves bytes on the link, or work on the host, is a kernel on the device.
+
+
+def fetch_in_one_step(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> HostArray | None:
+    """Copy ``d`` to the host, complete on return. None, a no-op, in every case that is not this module's.
+
+    Args:
+        d: Of any kind.
+        out: Filled, if given.
+        dtype: As for `xferlib.to_host`.
+        is_pinned: The result is a new array of the pinned pool.
+    """
+    owner = registry.owner_of(d)
+    if owner is None or not plan.may_skip():
+        return None
+    if out is not None:
+        refuse_truncated(out, "to_host: out")
+    if (fast := owner.fast) is None:
+        if dtype is not None or is_pinned:
+            return None
+        memory = memory_of(d, owner) if not owner.capabilities.streams else None
+        return staging.copied(memory, out) if memory is not None else None
+    found = fast.whole(d)
+    if found is None:
+        return None
+    pointer, shape, given = found
+    wanted = given if dtype is None else arriving(given, dtype)
+    if wanted is None or 0 in shape:
+        return None
+    if out is not None:
+        if type(out) is not np.ndarray or out.shape != shape or out.dtype != wanted or not out.flags.writeable:
+            return None
+        if not out.flags.c_contiguous and overlaps_itself(shape, out.strides, out.dtype.itemsize):
+            return None
+    device = owner.view(d).device
+    backend = owner.at(device)
+    means = plan.known.get(device) or plan.means_of(backend, device)
+    strides = out.strides if out is not None else c_strides(shape, wanted.itemsize)
+    place: plan.Memory = "pooled" if is_pinned else "pageable"
+    way = plan.compiled(shape, strides, wanted, given, means, False, True, True, True, place, None)
+    if way.path is TransferPath.PERMUTED:
+        return None
+    if way.conversion is Conversion.ON_DEVICE:
+        made = converted(d, shape, wanted, owner)
+        return fetch_in_one_step(made, out, is_pinned=is_pinned) if made is not None else None
+    if not way.is_plain and (way.path is not TransferPath.SMALL or way.form is None):
+        return None
+    dst = _result(out, shape, wanted, owner, is_pinned=is_pinned)
+    if dst is None:
+        return None
+    if way.form is not None:
+        scratch = buffers.scratch_of(owner)
+        return dst if fast.fetch_scattered(dst, way.form.address, d, pointer, way.nbytes, scratch) else None
+    target = address(dst)
+    backend.attach(device)
+    stream = backend.stream_current(device)
+    if is_pinned:
+        return _fetch_pinned(dst, target, pointer, way.nbytes, backend, stream)
+    if way.tries_driver:
+        is_taken = fast.takes_pageable(stream, idle=False)
+        return dst if is_taken and fast.copy_to_host(target, pointer, way.nbytes, stream=stream) else None
+    if out is not None and pinned.find(target, way.nbytes, owner) is not None:
+        return None
+    is_staged = staging.stage(dst, given, target, pointer, backend, stream, is_upward=False)
+    return dst if is_staged else None
+
+
+def _result(
+    out: HostArray | None, shape: tuple[int, ...], dtype: np.dtype[Any], owner: Backend, *, is_pinned: bool
+) -> HostArray | None:
+    """The caller's array, or a new one; None where the pinned pool is full, and set up to give ordinary memory."""
+    if out is not None:
+        return out
+    if not is_pinned:
+        return buffers.host_cache.empty(shape, dtype)
+    made = pinned.pools.of(owner)._lend(shape, dtype)
+    return made if made.base is not None else None  # the owner of ordinary memory is the array itself
+
+
+def _fetch_pinned(
+    dst: HostArray, target: int, pointer: int, nbytes: int, backend: Backend, stream: RawStream
+) -> HostArray:
+    try:
+        backend.copy(target, pointer, nbytes, stream=stream)
+    finally:
+        staging.await_copy(backend, stream)  # the memory must outlive what has been enqueued
+    return dst

@@ -27,21 +27,19 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic
 
-from xferlib._core import observe, pending, staging_hooks
-from xferlib._core.pending import PendingTransfer, Result_co
-from xferlib._core.stream import Stream
-from xferlib._memory import in_flight
-from xferlib._runtime.interrupts import deferred
-from xferlib._runtime.jobs import Job
-from xferlib._runtime.threads import workers
-from xferlib._transfer.plan import Path
+from xferlib._core import observe
+from xferlib._core import observe as staging_hooks
+from xferlib._core import streams as pending
+from xferlib._core.streams import PendingTransfer, Result_co, Stream
+from xferlib._memory import lifetimes as in_flight
+from xferlib._runtime.threads import Job, deferred, workers
+from xferlib._transfer.plan import TransferPath
 from xferlib.errors import ArgumentError, ForkError, StreamTypeError, TransferError, TransferTimeoutError, shown
 
 if TYPE_CHECKING:
-    from xferlib._core.array import ArrayInfo
+    from xferlib._core.arrays import ArrayInfo
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device
-    from xferlib._core.raw import RawEvent, RawStream
+    from xferlib._core.device import Device, RawEvent, RawStream
 
 
 _LONGEST_S = 1e9
@@ -168,7 +166,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
     def release(self) -> None:
         """Wait until the source may be changed."""
         self.settle()
-        if self._job is None and self._event is not None and self._path != Path.SMALL:
+        if self._job is None and self._event is not None and self._path != TransferPath.SMALL:
             self._backend.event_synchronize(self._event)
 
     def settle(self, timeout_s: float | None = None) -> None:
@@ -286,7 +284,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
         """
         if self._job is not None and self.is_upload:
             return self._is_staged()
-        return self._path == Path.SMALL or self.done()
+        return self._path == TransferPath.SMALL or self.done()
 
     @observe.user_call(lambda self, timeout=None: (self._backend, 0))
     def result(self, timeout: float | None = None) -> Result_co:

@@ -13,36 +13,274 @@ are a few KiB, or C cannot stage, this thread packs the slab's bytes for one cop
 
 from __future__ import annotations
 
+import ctypes
+import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib._core import observe
-from xferlib._core.array import SUPPORTED, Array
-from xferlib._core.thresholds import GROUP_NBYTES, ONE_CALL_MOST, SCATTERED_FROM, TOGETHER_FROM
-from xferlib._memory import pinned_ranges
-from xferlib._native import driver_calls
-from xferlib._runtime import config
-from xferlib._transfer import compiled_staging, plan, regions, staged
+from xferlib import _native
+from xferlib._core import arrays, observe, registry
+from xferlib._core.arrays import SUPPORTED, Array, address, refuse_truncated
+from xferlib._core.observe import Kind
+from xferlib._core.thresholds import (
+    FEW_LARGE_LEAVES,
+    FEW_LEAVES,
+    GATHERED_LEAVES_MOST,
+    GROUP_NBYTES,
+    MEDIUM_NBYTES,
+    ONE_CALL_MOST,
+    PACKED_DOWN_FROM,
+    PACKED_LEAF_MOST,
+    SCATTERED_FROM,
+    TOGETHER_FROM,
+)
+from xferlib._memory import buffers, lifetimes, pinned
+from xferlib._memory.buffers import slab_of
+from xferlib._runtime import process
+from xferlib._transfer import copies, on_device, plan
+from xferlib._transfer import staging as staging_module
+from xferlib._transfer.copies import Upload
+from xferlib._transfer.describe import HostEnd
 from xferlib._transfer.handle import Transfer
-from xferlib._transfer.host_end import HostEnd
-from xferlib._transfer.packing import LeafKind, PackedLeaves, SlabLayout
-from xferlib._transfer.plan import Path
-from xferlib._transfer.regions import PlainCopy
+from xferlib._transfer.plan import TransferPath
+from xferlib._transfer.staging import PlainCopy
 
 if TYPE_CHECKING:
+    from xferlib._core.arrays import HostArray
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device
-    from xferlib._core.layout import HostArray
-    from xferlib._core.raw import RawStream
-    from xferlib._transfer.open_transfer import OpenTransfer
-    from xferlib._transfer.regions import Regions
+    from xferlib._core.device import Device, RawStream
+    from xferlib._transfer.staging import OpenTransfer, Regions
+
+
+# Small arrays of a tree, as one: which they are, their places in a slab, and how its bytes are collected.
+
+ALIGNMENT = 64
+"""Bytes at a multiple of which each array begins: vector loads want 16, a line of a cache holds 64."""
+BYTE = np.dtype(np.uint8)
+
+
+def is_few(leaves: int, large: int) -> bool:
+    """Whether that many arrays, of which some are large, are better copied one after the other."""
+    return leaves < FEW_LEAVES and large <= FEW_LARGE_LEAVES
+
+
+def are_few(leaves: Sequence[Any], most: int, backend: Backend | None = None) -> bool:
+    """Whether arrays are copied one after the other in less time than it takes to describe all of them.
+
+    Args:
+        leaves: Of a tree.
+        most: Bytes; all but `FEW_LARGE_LEAVES` of the arrays are that small.
+        backend: The arrays are NumPy's, and go there; without one, each is of a device.
+    """
+    if not is_few(len(leaves), 0) or not plan.may_skip():
+        return False
+    large = 0
+    for leaf in leaves:
+        if (owner := registry.owner_of(leaf)) is None:
+            continue
+        if backend is not None and type(leaf) is not np.ndarray:
+            return False
+        carrier = owner if backend is None else backend
+        if carrier.fast is None:
+            return False
+        large += owner.view(leaf).nbytes > most
+    return is_few(len(leaves), large)
+
+
+class LeafKind(NamedTuple):
+    """Arrays of one shape and dtype."""
+
+    shape: tuple[int, ...]
+    given: np.dtype[Any]
+    wanted: np.dtype[Any]
+    members: list[int]
+
+
+def all_of(leaves: Sequence[Any], dtype: Any) -> list[int]:
+    """The numbers of the arrays among leaves.
+
+    Raises:
+        UnsupportedDTypeError: As `chosen`.
+    """
+    found: list[int] = []
+    for number, leaf in enumerate(leaves):
+        if type(leaf) is np.ndarray or registry.owner_of(leaf) is not None:
+            if dtype is not None or leaf.dtype not in arrays.SUPPORTED:
+                _arriving(leaf.dtype, dtype)
+            found.append(number)
+    return found
+
+
+def chosen(leaves: Sequence[Any], dtype: Any, *, least: int = 2) -> tuple[list[LeafKind], list[int]]:
+    """Sort arrays: the small ones, which share a slab, by kind, and the numbers of the others; skip other leaves.
+
+    Args:
+        leaves: Of a tree.
+        dtype: That arrives; each leaf's own if None.
+        least: Fewer small arrays share none.
+
+    Raises:
+        UnsupportedDTypeError: A leaf cannot be held by a device, or not be converted to ``dtype``.
+    """
+    kinds: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
+    alone: list[int] = []
+    shape, given, add = None, None, alone.append
+    for number, leaf in enumerate(leaves):
+        if type(leaf) is np.ndarray:
+            if leaf.dtype is not given or leaf.shape != shape:  # as a rule they are those of the one before
+                shape, given = leaf.shape, leaf.dtype
+                add = kinds.setdefault((shape, given), []).append
+            add(number)
+        elif registry.owner_of(leaf) is not None:
+            _arriving(leaf.dtype, dtype)
+            alone.append(number)
+    packed: list[LeafKind] = []
+    for (extents, arrives), members in kinds.items():
+        wanted = arrives if dtype is None and arrives in arrays.SUPPORTED else _arriving(arrives, dtype)
+        # An empty array has no bytes to copy, and its place in a slab would be that of the next one.
+        if 0 < math.prod(extents) * wanted.itemsize <= PACKED_LEAF_MOST:
+            packed.append(LeafKind(extents, arrives, wanted, members))
+        else:
+            alone += members
+    if sum(len(kind.members) for kind in packed) < least:  # nothing to travel with
+        alone += [number for kind in packed for number in kind.members]
+        packed = []
+    return packed, sorted(alone)
+
+
+def _arriving(given: Any, dtype: Any) -> np.dtype[Any]:
+    """The dtype that a leaf arrives in."""
+    known = arrays.check_dtype(given)
+    if dtype is None:
+        return known
+    wanted = arrays.check_dtype(dtype, what="dtype")
+    arrays.check_conversion(known, wanted)
+    return wanted
+
+
+class SlabLayout:
+    """Places of arrays in a slab.
+
+    Args:
+        kinds: Of the arrays, which follow one another kind by kind.
+    """
+
+    __slots__ = ("is_plain", "kinds", "members", "nbytes", "places")
+
+    def __init__(self, kinds: Sequence[LeafKind]) -> None:
+        self.kinds = kinds
+        self.members: list[int] = []
+        """Their numbers among the leaves."""
+        self.places: list[int] = []
+        """Where each begins, in bytes."""
+        self.nbytes = 0
+        self.is_plain = all(kind.given == kind.wanted for kind in kinds)
+        """The bytes stay as they are, of what is in C order."""
+        for kind in kinds:
+            step = -(-math.prod(kind.shape) * kind.wanted.itemsize // ALIGNMENT) * ALIGNMENT
+            end = self.nbytes + step * len(kind.members)
+            self.members += kind.members
+            self.places += range(self.nbytes, end, step)
+            self.nbytes = end
+
+    def forms(self) -> Iterator[tuple[int, tuple[int, ...], np.dtype[Any]]]:
+        """Place, shape and dtype of each array."""
+        places = iter(self.places)
+        for kind in self.kinds:
+            for place in itertools.islice(places, len(kind.members)):
+                yield place, kind.shape, kind.wanted
+
+
+class PackedLeaves:
+    """Small arrays on their way, and the memory on the device that they share.
+
+    Args:
+        leaves, layout: The arrays, and their places.
+        backend, stream: They carry the copy.
+    """
+
+    def __init__(self, leaves: Sequence[Any], layout: SlabLayout, backend: Backend, stream: RawStream) -> None:
+        self._sources = [leaves[number] for number in layout.members]
+        if observe.listener is not None:
+            for each in self._sources:
+                observe.touched(each, backend.pinned_domain, is_write=False)
+        self._layout = layout
+        self._backend = backend
+        self._stream = stream
+        self.memory = backend.empty((layout.nbytes,), BYTE, device=stream.device, stream=stream)
+
+    def cut(self, results: list[Any]) -> None:
+        """Put views of the slab into ``results``."""
+        arrays = self._backend.subarrays(self.memory, self._layout.forms())
+        for number, view in zip(self._layout.members, arrays, strict=True):
+            results[number] = view
+
+    def region(self) -> Regions:
+        """Describe the arrays, for threads of C that collect them."""
+        parts, keep = self._parts()
+        pointer = self._backend.view(self.memory).pointer
+        return staging_module.of_parts(parts, self._layout.nbytes, pointer, (keep, self.memory))
+
+    def _parts(self) -> tuple[Any, Any]:
+        """The arrays as C takes them, and what must outlive the copy."""
+        sources, layout = self._sources, self._layout
+        parts = (_native.Part * len(sources))()
+        locate = _native.locator() if layout.is_plain else None
+        if locate is not None and not locate(sources, layout.places, ctypes.addressof(parts)):
+            return parts, sources
+        kept: list[Any] = []
+        for part, source, (place, shape, wanted) in zip(parts, sources, layout.forms(), strict=True):
+            if not part.host:
+                part.place = place
+                kept.append(_describe(part, source, shape, wanted))
+        return parts, (sources, kept)
+
+    def send(self) -> None:
+        """Pack the arrays in this thread, and enqueue one copy; the arrays have been read on return."""
+        backend, stream, nbytes = self._backend, self._stream, self._layout.nbytes
+        info = backend.view(self.memory)
+        # A slab's segments are small and come round soon; what is larger comes from the pool, which keeps it to the
+        # end of its copy.
+        if nbytes > MEDIUM_NBYTES:
+            memory = pinned.pools.of(backend)._lend(info.shape, info.dtype)
+            self._pack(memory, memory.ctypes.data)
+            copies.send(Upload(HostEnd(memory, BYTE, backend), self.memory, info, stream, is_blocking=False))
+        else:
+            memory, pointer = slab_of(backend, nbytes, stream).take(nbytes, stream)
+            self._pack(memory, pointer)
+            observe.copy(Kind.H2D, info.pointer, pointer, nbytes, backend, stream)
+
+    def _pack(self, memory: HostArray, pointer: int) -> None:
+        if _native.is_on():
+            parts, _kept = self._parts()
+            _native.load_library().xf_collect(parts, len(self._sources), self._layout.nbytes, pointer)
+            return
+        for source, (place, shape, wanted) in zip(self._sources, self._layout.forms(), strict=True):
+            refuse_truncated(source, "an array of the tree")
+            arrays.copy_into(np.ndarray(shape, wanted, memory, place), source)
+
+
+def _describe(part: Any, source: HostArray, shape: tuple[int, ...], wanted: np.dtype[Any]) -> Any:
+    """Say where an array lies, and how; returns what must outlive the part."""
+    refuse_truncated(source, "an array of the tree")
+    form = plan.describe_form(shape, source.strides, source.dtype, wanted)
+    # The part keeps an address alone: nothing in C holds the array or its form, so the caller does, to the copy's end.
+    if form is None:  # it has too many axes
+        plain = np.empty(shape, wanted)
+        arrays.copy_into(plain, source)
+        part.host, part.nbytes = plain.ctypes.data, plain.nbytes
+        return plain
+    part.host, part.nbytes = source.ctypes.data, source.size * wanted.itemsize
+    part.layout = ctypes.pointer(form.layout)
+    return form
 
 
 def can_stage(backend: Backend, stream: RawStream) -> bool:
     """Whether threads of C stage what goes on a stream, and no path is forced."""
-    return plan.forced() is None and compiled_staging.calls_of(backend, stream) is not None
+    return plan.forced() is None and staging_module.calls_of(backend, stream) is not None
 
 
 class Shipment:
@@ -66,9 +304,11 @@ class Shipment:
 
     def _begin(self) -> OpenTransfer:
         backend, stream, is_upload = self._backend, self._stream, self._is_upload
-        transfer = Transfer(None, backend, stream, nbytes=self._nbytes, path=Path.STAGED.value, is_upload=is_upload)
+        transfer = Transfer(
+            None, backend, stream, nbytes=self._nbytes, path=TransferPath.STAGED.value, is_upload=is_upload
+        )
         self._begun(transfer)  # first: Ctrl-C might come between the start and the list of what must be ended
-        staging = staged.begin(backend, stream, self._nbytes, is_upward=is_upload)
+        staging = staging_module.begin(backend, stream, self._nbytes, is_upward=is_upload)
         transfer.start(staging.job(transfer.finish), None, keep=(), is_awaited=True)
         return staging
 
@@ -172,7 +412,7 @@ def begin(
     is_together = can and nbytes + layout.nbytes >= SCATTERED_FROM
     numbers = alone if is_together else ()
     large = _large(leaves, numbers, dtype, backend, stream.device, may_permute=call == "to_device")
-    if observe.active is not None or config.get().strict:  # which ask for all of them before the first is copied
+    if observe.active is not None or process.get().strict:  # which ask for all of them before the first is copied
         known = list(large)
         nbytes = sum(each.nbytes for each in known)
         for each in known:
@@ -191,7 +431,7 @@ def begin(
         shipment.close()
     elif is_together:
         described = _described(list(large), results, owned, backend, stream)
-        _in_one_call(described if slab is None else regions.joined(slab.region(), described), backend, stream)
+        _in_one_call(described if slab is None else staging_module.joined(slab.region(), described), backend, stream)
     elif slab is not None:
         slab.send()
     if slab is not None:
@@ -202,10 +442,10 @@ def begin(
 
 def _in_one_call(described: Regions, backend: Backend, stream: RawStream) -> None:
     """Stage arrays in this thread, with helpers; they have been read on return."""
-    setup = compiled_staging.setup_of(backend, stream, is_upward=True)
+    setup = staging_module.setup_of(backend, stream, is_upward=True)
     assert setup is not None
     if described.number:
-        compiled_staging.copy(described, setup, backend, stream)
+        staging_module.copy(described, setup, backend, stream)
 
 
 def _groups(members: Iterable[_Large]) -> Iterator[list[_Large]]:
@@ -246,11 +486,13 @@ def _described(
     for (number, *_), array in zip(group, made, strict=True):
         results[number] = array
     located = list(zip(group, backend.operands(made), strict=True))
-    found = regions.of_plain(
+    found = staging_module.of_plain(
         [PlainCopy(each.pointer, pointer, each.nbytes) for each, pointer in located if each.end is None]
     )
     if others := [(each.end, pointer) for each, pointer in located if each.end is not None]:
-        found = regions.joined(found, regions.of_many([end for end, _ in others], [pointer for _, pointer in others]))
+        found = staging_module.joined(
+            found, staging_module.of_many([end for end, _ in others], [pointer for _, pointer in others])
+        )
     return found._replace(keep=(found.keep, made, group))
 
 
@@ -259,8 +501,8 @@ def _large(
     may_permute: bool,
 ) -> Iterator[_Large]:  # fmt: skip
     """The leaves that C threads stage, as they are asked for; the others go another way."""
-    find_address = driver_calls.addresser()
-    is_pinned = pinned_ranges.tester(backend)
+    find_address = _native.addresser()
+    is_pinned = pinned.tester(backend)
     for number in numbers:
         leaf = leaves[number]
         if type(leaf) is not np.ndarray:
@@ -287,4 +529,312 @@ def _staged_end(
         return None
     end = HostEnd(leaf, wanted, backend)
     found = plan.of(end, device, is_upload=True, is_blocking=False, may_permute=may_permute, may_cast=False)
-    return end if found.path is Path.STAGED and found.is_c else None
+    return end if found.path is TransferPath.STAGED and found.is_c else None
+
+
+# Many arrays of one device to the host, of any number and sizes.
+#
+# The obvious way, one copy after the other, each into memory of its own, waits for each; and to describe all of them
+# before the first is copied leaves the link idle for as long as a third of the copying takes.
+#
+# So arrays are added one by one, and copied in groups that double in size: the link carries one group while Python
+# describes the next. Those of a group that go into pinned memory share one lease, and are enqueued by one call of C.
+# Those that go into ordinary memory are one staged transfer; the larger ones have memory of their own, the others of a
+# group share some. Small arrays come last, and all together: on a GPU a kernel puts them one behind the other, into
+# pinned memory if that is where they end, else into a slab on the device, which is a part of the transfer.
+#
+# Guaranteed: on return of `finish` and `abort` no copy is in flight.
+
+_FIRST = 2 * GROUP_NBYTES
+"""Bytes of the first group: less is copied when all is described."""
+_ALL = 1 << 62
+_INTEGER = np.dtype(np.int64)
+_THREADS = 256
+"""Of a block, which gathers one array."""
+
+_GATHER = """
+typedef long long i64;
+struct Piece { const char* from; i64 offset; i64 nbytes; };
+
+extern "C" __global__ void gather_pieces(char* dst, const Piece* pieces) {
+    Piece piece = pieces[blockIdx.x];
+    char* to = dst + piece.offset;
+    i64 done = 0;
+    if (!(((i64)piece.from | (i64)to) & 15)) {
+        i64 words = piece.nbytes / 16;
+        for (i64 i = threadIdx.x; i < words; i += blockDim.x) ((uint4*)to)[i] = ((const uint4*)piece.from)[i];
+        done = words * 16;
+    }
+    for (i64 i = done + threadIdx.x; i < piece.nbytes; i += blockDim.x) to[i] = piece.from[i];
+}
+"""
+
+
+class _Leaf(NamedTuple):
+    """An array on the device, in C order, and its number in the tree."""
+
+    number: int
+    array: Array
+    pointer: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    nbytes: int
+
+
+class ManyDownload:
+    """Arrays of one device on their way to the host.
+
+    Args:
+        results: Filled in by number.
+        backend: Of the device, which is attached.
+        stream: After whose work the copies run.
+        is_pinned: The results are in pinned memory.
+    """
+
+    def __init__(self, results: list[Any], backend: Backend, stream: RawStream, *, is_pinned: bool) -> None:
+        device = stream.device
+        self._results = results
+        self._backend = backend
+        self._stream = stream
+        self._is_pinned = is_pinned
+        self._can_stage = can_stage(backend, stream)
+        self._gathers = device.kind == "cuda"
+        self._small: list[_Leaf] = []
+        self._group: list[_Leaf] = []
+        self._nbytes = 0
+        """Of the group."""
+        self._most = self._first = _FIRST if observe.active is None else _ALL
+        """A recording is told of all bytes when the first are copied."""
+        self._transfers: list[Transfer] = []
+        self._shipment: Shipment | None = None
+        self._kept: list[Any] = []
+        """Memory that copies read, besides the arrays."""
+        self._has_copies = False
+        """Copies into pinned memory may be in flight."""
+        self.alone: list[int] = []
+        """The numbers of arrays that are left to the caller."""
+        self._carried = 0
+        """Bytes of the others."""
+        self._recorder = observe.active
+        self._since = self._recorder.begin(backend) if self._recorder is not None else None
+
+    def add(self, number: int, array: Array) -> None:
+        """Copy an array to the host; if that cannot be done here, its number is in `alone` when this ends."""
+        fast = self._backend.fast
+        found = fast.whole(array) if fast is not None else _whole(array, self._backend)
+        nbytes = math.prod(found[1]) * found[2].itemsize if found is not None else 0
+        if found is None or not nbytes:
+            self.alone.append(number)
+            return
+        leaf = _Leaf(number, array, *found, nbytes)
+        self._carried += nbytes
+        if self._gathers and nbytes <= PACKED_LEAF_MOST:
+            self._small.append(leaf)
+        elif self._is_pinned or self._can_stage:
+            self._group.append(leaf)
+            self._nbytes += nbytes
+            if self._nbytes >= self._most:
+                self._send_group()
+        else:
+            self.alone.append(number)
+            self._carried -= nbytes
+
+    def finish_adding(self) -> None:
+        """No array will be added: `alone` is complete, and all others are on their way, or there."""
+        if len(self._small) + len(self._group) < PACKED_DOWN_FROM and self._most == self._first:
+            self.alone += [leaf.number for leaf in (*self._small, *self._group)]
+            self._carried = 0
+        elif self._is_pinned:
+            if self._group:
+                self._send_group()
+            self._send_small_pinned()
+        else:
+            self._send_rest()
+        if self._shipment is not None:
+            self._shipment.close()
+
+    def finish(self) -> None:
+        """Wait until every copy is complete.
+
+        Raises:
+            TransferError: A copy failed.
+        """
+        settle(self._transfers)
+        if self._has_copies:
+            staging_module.await_copy(self._backend, self._stream)
+        if self._carried and self._recorder is not None and self._recorder is observe.active:
+            self._recorder.called(self._since, self._backend, self._carried)
+
+    def abort(self) -> None:
+        """Wait until nothing uses the results' memory any more: they are of no use."""
+        abort(self._transfers)
+        if self._has_copies:
+            lifetimes.abandon(self._backend, self._stream)
+
+    def _send_group(self) -> None:
+        group, self._group = self._group, []
+        self._nbytes, self._most = 0, 2 * self._most
+        if self._is_pinned:
+            self._copy_to_pinned(group)
+        else:
+            self._stage(group)
+
+    # --- into ordinary memory
+
+    def _stage(self, group: list[_Leaf]) -> None:
+        if self._shipment is None:
+            begun = self._transfers.append
+            self._shipment = Shipment(self._most, self._backend, self._stream, begun, is_upload=False)
+        self._shipment.add(self._described(group))
+
+    def _described(self, group: list[_Leaf]) -> Regions:
+        """Describe copies of a group into new arrays, the results, for C."""
+        copies = []
+        few = [leaf for leaf in group if leaf.nbytes < buffers.RECYCLED_FROM]
+        if few:
+            places, nbytes = _places(few)
+            memory = buffers.host_cache.empty((nbytes,), BYTE)
+            self._cut(memory, few, places)
+            start, is_fresh = address(memory), buffers.is_fresh(memory)
+            copies = [
+                PlainCopy(start + place, leaf.pointer, leaf.nbytes, is_fresh)
+                for leaf, place in zip(few, places, strict=True)
+            ]
+        for leaf in group:
+            if leaf.nbytes >= buffers.RECYCLED_FROM:
+                made = self._results[leaf.number] = buffers.host_cache.empty(leaf.shape, leaf.dtype)
+                copies.append(PlainCopy(address(made), leaf.pointer, leaf.nbytes, buffers.is_fresh(made)))
+        return staging_module.of_plain(copies)._replace(keep=(group, [self._results[leaf.number] for leaf in group]))
+
+    def _send_rest(self) -> None:
+        """Copy the last arrays, and all small ones."""
+        group, small, backend, stream = self._group, self._small, self._backend, self._stream
+        places, nbytes = _places(small)
+        if small and not group and self._shipment is None and nbytes <= MEDIUM_NBYTES:
+            self._cut(self._fetched(places, nbytes), small, places)
+            return
+        if small:
+            memory = backend.empty((nbytes,), BYTE, device=stream.device, stream=stream)
+            info = backend.view(memory)
+            self._gather(info.pointer, places, nbytes)
+            if not self._can_stage:
+                self._cut(copies.device_to_host(memory, info, backend, BYTE, stream=stream), small, places)
+                return
+            group.append(_Leaf(len(self._results), memory, info.pointer, (nbytes,), BYTE, nbytes))
+            self._results.append(None)
+        described = self._described(group)
+        if small:
+            self._cut(self._results.pop(), small, places)
+        if self._shipment is None and observe.active is not None:
+            self._shipment = Shipment(described.nbytes, backend, stream, self._transfers.append, is_upload=False)
+        if self._shipment is not None:
+            self._shipment.add(described)
+        elif group:
+            setup = staging_module.setup_of(backend, stream, is_upward=False)
+            assert setup is not None
+            staging_module.copy(described, setup, backend, stream)
+
+    def _cut(self, memory: HostArray, leaves: Sequence[_Leaf], places: list[int]) -> None:
+        """Let views of memory be the results."""
+        for leaf, place in zip(leaves, places, strict=True):
+            self._results[leaf.number] = np.ndarray(leaf.shape, leaf.dtype, memory, place)
+
+    def _fetched(self, places: list[int], nbytes: int) -> HostArray:
+        """Copy the small arrays into the thread's slab, and all of it from there."""
+        backend, stream = self._backend, self._stream
+        own = buffers.slab_of(backend, nbytes, stream)
+        memory, start = own.take(nbytes, stream)
+        try:
+            self._copy_small(start, places, nbytes)
+            backend.stream_synchronize(stream)
+            self._has_copies = False  # all that was enqueued is complete
+        except BaseException:  # the slab's bytes may be taken again, so even an interrupted copy must be waited for
+            lifetimes.abandon(backend, stream)
+            raise
+        found = memory.copy()
+        own.emptied()
+        return found
+
+    # --- into pinned memory
+
+    def _copy_to_pinned(self, group: list[_Leaf]) -> None:
+        """Enqueue copies into one block of the pool, or stage, where that is full and gives ordinary memory."""
+        backend, stream = self._backend, self._stream
+        places, nbytes = _places(group)
+        memory = pinned.pools.of(backend)._lend((nbytes,), BYTE)
+        self._cut(memory, group, places)
+        start = address(memory)
+        if memory.base is None:
+            for leaf in group:
+                end = HostEnd(self._results[leaf.number], leaf.dtype, backend)
+                staging_module.download(backend.view(leaf.array), end, stream, plan.STAGED)
+            return
+        self._has_copies = True
+        self._copy_each(start, group, places)
+
+    def _send_small_pinned(self) -> None:
+        if not self._small:
+            return
+        places, nbytes = _places(self._small)
+        memory = pinned.pools.of(self._backend)._lend((nbytes,), BYTE)
+        if memory.base is None:
+            self._send_rest()
+            return
+        self._cut(memory, self._small, places)
+        self._has_copies = True
+        self._copy_small(address(memory), places, nbytes)
+
+    def _copy_small(self, start: int, places: list[int], nbytes: int) -> None:
+        """Enqueue copies of the small arrays into pinned memory at an address."""
+        if len(places) <= GATHERED_LEAVES_MOST or observe.active is not None:  # which knows no kernel that copies
+            self._copy_each(start, self._small, places)
+        else:
+            self._gather(start, places, nbytes)
+
+    def _copy_each(self, start: int, leaves: Sequence[_Leaf], places: list[int]) -> None:
+        """Enqueue one copy for each array into pinned memory at an address."""
+        backend, stream = self._backend, self._stream
+        sources, sizes = [leaf.pointer for leaf in leaves], [leaf.nbytes for leaf in leaves]
+        targets = [start + place for place in places]
+        fast = backend.fast if observe.active is None else None
+        if fast is None or not fast.copy_each(targets, sources, sizes, stream=stream):
+            for target, source, size in zip(targets, sources, sizes, strict=True):
+                observe.copy(Kind.D2H, target, source, size, backend, stream)
+
+    # --- on the device
+
+    def _gather(self, pointer: int, places: list[int], nbytes: int) -> None:
+        """Enqueue a kernel that writes the small arrays to their places in memory of the device, or pinned memory."""
+        backend, stream = self._backend, self._stream
+        rows = [(leaf.pointer, place, leaf.nbytes) for leaf, place in zip(self._small, places, strict=True)]
+        table = pinned.pools.of(backend)._lend((len(rows), 3), _INTEGER)
+        table[...] = rows
+        self._kept.append(table)
+        self._has_copies = True
+        if table.base is None:  # the pool is full
+            there = backend.empty(table.shape, table.dtype, device=stream.device, stream=stream)
+            info = backend.view(there)
+            copies.send(Upload(HostEnd(table, table.dtype, backend), there, info, stream, is_blocking=False))
+            self._kept.append(there)
+            start = info.pointer
+        else:
+            start = address(table)
+        code = on_device.kernel("gather_pieces", _GATHER, (0, 0), backend, stream.device)
+        size, args = (_THREADS, 1, 1), (pointer, start)
+        on_device.launch(code, len(rows), size, args, backend, stream, name="gather_pieces", nbytes=2 * nbytes)
+
+
+def _places(leaves: Sequence[_Leaf]) -> tuple[list[int], int]:
+    """Where arrays begin that follow one another in memory, and how many bytes they take."""
+    places, nbytes = [], 0
+    for leaf in leaves:
+        places.append(nbytes)
+        nbytes += -(-leaf.nbytes // ALIGNMENT) * ALIGNMENT
+    return places, nbytes
+
+
+def _whole(array: Array, backend: Backend) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
+    """As `FastCopies.whole`, for a backend without these."""
+    info = backend.view(array)
+    is_whole = info.is_writable and info.is_c_contiguous and not backend.is_lazy(array)
+    return (info.pointer, info.shape, info.dtype) if is_whole else None

@@ -2,7 +2,7 @@
 
 The obvious way is to choose anew at each call, and to ask the driver whether an address is pinned. `compiled` is pure,
 and its plans are kept: shapes, strides and dtypes of a loop are few. It asks in the order of what an answer costs:
-size, then layout, and only then whether the memory is pinned (see `xferlib._memory.pinned_ranges`), which is a fact of
+size, then layout, and only then whether the memory is pinned (see `xferlib._memory.pinned`), which is a fact of
 each array. A plan that depends on it says so (`Plan.asks_pinned`), and is that of pageable memory. Arrays that are
 dense but not in C order are sent as they lie, and reordered on the device, if two steps may fill the destination.
 
@@ -11,8 +11,10 @@ Guaranteed: a forced path that the array cannot take becomes `STAGED`.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
+import os
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -21,37 +23,251 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import observe, raw
-from xferlib._core.layout import dense_order, merged_axes
+from xferlib._core import arrays, device, observe
+from xferlib._core.arrays import DTYPES, address, dense_order, merged_axes
 from xferlib._core.thresholds import (
+    C_FIRST_BLOCK_NBYTES,
+    C_GATHER_FROM,
+    C_HELPER_NBYTES,
+    C_HELPERS_OF_MEDIUM,
+    C_LARGEST_BLOCK_PARTS,
+    C_PATIENT_FROM,
+    C_PIECE_LEAST,
     C_PIECE_MOST,
+    C_SPIN_NS,
     CAST_ON_DEVICE_FROM,
     CAST_TO_HALF_FROM,
     CAST_TO_QUARTER_FROM,
+    CHUNK_NBYTES,
     DRIVER_MOST_DOWN,
     DRIVER_MOST_OF_ALL,
     DRIVER_MOST_UP,
     GATHERED_MOST,
+    HOST_HELPER_NBYTES,
+    HOST_SPIN_NS,
     MEDIUM_NBYTES,
     REORDERED_ELEMENTS_FROM,
     REORDERED_FROM,
     REORDERED_NARROWED_FROM,
     SMALL_NBYTES,
 )
-from xferlib._runtime import circumstances, config, thread_budget
-from xferlib._transfer import compiled_copies
-from xferlib._transfer.compiled_copies import LINE, Cutting
+from xferlib._runtime import process, threads
 from xferlib.errors import SlowPathError
 
 if TYPE_CHECKING:
+    from xferlib._core.arrays import HostArray
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
-    from xferlib._memory.pinned_ranges import PinnedRanges
-    from xferlib._transfer.compiled_copies import HostForm
-    from xferlib._transfer.host_end import HostEnd
+    from xferlib._memory.pinned import PinnedRanges
+    from xferlib._transfer.describe import HostEnd
 
 
-class Path(str, Enum):
+# Copies between host arrays and pinned memory by the C: plain bytes by several threads, any layout by this one; and
+# how it cuts a transfer.
+
+# --- any layout
+
+
+_NUMBERS = {np.dtype(name): number for number, name in enumerate(DTYPES)}
+LINE = 64
+"""Bytes of a line of the processor's cache, at which pieces of plain bytes begin if the array does."""
+
+
+class HostForm(NamedTuple):
+    """The form of host arrays, for C."""
+
+    layout: _native.StridedLayout
+    address: int
+    """Of ``layout``."""
+    unit: int
+    """Bytes on the device: pieces of a multiple of this use lines of the cache wholly; see `xf_unit`."""
+
+
+@functools.lru_cache(maxsize=128)  # loops move arrays of few forms
+def describe_form(
+    shape: tuple[int, ...], strides: tuple[int, ...], given: np.dtype[Any], dtype: np.dtype[Any]
+) -> HostForm | None:
+    """Describe arrays of at least one element for `strided.c`; None where they have too many axes.
+
+    Args:
+        shape, strides: Of the host arrays.
+        given: Their dtype, in either byte order.
+        dtype: Of the device side, in native byte order.
+    """
+    axes = merged_axes(zip(shape, strides, strict=True)) or [(1, given.itemsize)]
+    if len(axes) > _native.MOST_AXES:
+        return None
+    layout = _native.StridedLayout(axes=len(axes), host_size=given.itemsize, device_size=dtype.itemsize)
+    for number, (extent, stride) in enumerate(axes):
+        layout.extents[number] = extent
+        layout.strides[number] = stride
+    layout.host_type = _NUMBERS[given.newbyteorder("=")]
+    layout.device_type = _NUMBERS[dtype]
+    layout.is_swapped = not given.isnative
+    return HostForm(layout, ctypes.addressof(layout), _native.load_library().xf_unit(layout))
+
+
+def gather(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: int) -> None:
+    """Copy the elements in C order to ``memory``, at an address, converted; releases the GIL."""
+    found = _suitable(array, dtype)
+    if found is None:
+        arrays.copy_into(np.ndarray(array.shape, dtype, memory), array)
+    else:
+        _native.load_library().xf_gather(found.layout, array.ctypes.data, 0, array.size, pointer, 0)
+
+
+def scatter(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: int) -> None:
+    """Fill an array from elements of ``dtype`` in C order in ``memory``, at an address; releases the GIL."""
+    found = _suitable(array, dtype)
+    if found is None:
+        arrays.copy_into(array, np.ndarray(array.shape, dtype, memory))
+    else:
+        _native.load_library().xf_scatter(found.layout, array.ctypes.data, 0, array.size, pointer, 1)
+
+
+_SHORT_ROW = 8
+
+
+def copy_between(dst: HostArray, src: HostArray, helpers: int) -> bool:
+    """Fill a host array from one that shares no memory with it; releases the GIL.
+
+    One of them must be in C order, aligned and in native byte order; or ``dst`` dense in another order, in which the
+    axes of both are put then.
+
+    Args:
+        dst, src: Of the same shape.
+        helpers: The most threads that may help.
+
+    Returns:
+        Whether that was done, not where NumPy takes no more time, or the C knows no way.
+    """
+    is_gathered = dst.flags.carray and dst.dtype.isnative
+    if not is_gathered and not (src.flags.c_contiguous and src.flags.aligned and src.dtype.isnative):
+        order = dense_order(dst.shape, dst.strides, dst.itemsize)
+        if order is None or not (dst.flags.behaved and dst.dtype.isnative):
+            return False
+        dst, src, is_gathered = dst.transpose(order), src.transpose(order), True
+        if src.dtype != dst.dtype and not _has_rows(dst.shape):
+            return False
+    host, plain, layout = (src, dst, None) if is_gathered else (dst, src, None)
+    if host.flags.c_contiguous and src.dtype == dst.dtype:
+        if src.nbytes < HOST_HELPER_NBYTES or not _native.is_on():
+            return False
+        host, plain = src, dst
+    elif (found := _suitable(host, plain.dtype)) is not None:
+        layout = found.layout
+    else:
+        return False
+    pointers = address(host), address(plain)
+    _native.load_library().xf_host_copy(layout, *pointers, plain.nbytes, is_gathered, *host_crew(helpers))
+    return True
+
+
+def _has_rows(shape: tuple[int, ...]) -> bool:
+    """Whether the last two axes have elements enough for a block of them to be worth converting: as in `front.c`."""
+    return shape[-1] >= _SHORT_ROW and (len(shape) < 2 or shape[-1] * shape[-2] >= _SHORT_ROW**2)
+
+
+def host_crew(helpers: int) -> tuple[int, int, int, int]:
+    """How threads take part in a copy between host arrays, as ``xf_host_copy`` takes it."""
+    return HOST_HELPER_NBYTES, helpers, threads.crew().both_ways, HOST_SPIN_NS
+
+
+def _suitable(array: HostArray, dtype: np.dtype[Any]) -> HostForm | None:
+    """The form of an array for which the C takes less time than NumPy, whose floats saturate in several steps."""
+    given = array.dtype
+    is_small = array.size * dtype.itemsize < C_GATHER_FROM
+    if (is_small and not (given.kind == "f" and dtype.kind in "iu")) or not array.size or not _native.is_on():
+        return None
+    return describe_form(array.shape, array.strides, given, dtype)
+
+
+# --- plain bytes
+
+
+def fill(pinned: int, host: int, nbytes: int) -> None:
+    """Copy plain bytes into pinned memory; in a loop, spinning helper threads take part."""
+    _native.load_library().xf_fill(*_arguments(pinned, host, nbytes))
+
+
+def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
+    """The arguments of ``xf_fill``."""
+    budget = threads.crew()
+    helpers = budget.fillers if nbytes > MEDIUM_NBYTES else min(budget.fillers, C_HELPERS_OF_MEDIUM)
+    return pinned, host, nbytes, helpers, budget.each_way - 1, budget.both_ways, C_SPIN_NS
+
+
+class Filling:
+    """Plain bytes on their way into pinned memory.
+
+    Args:
+        pinned: The address of memory that nothing else uses.
+        host: The address of as many bytes, which stay as they are until `end`.
+        nbytes: The number of bytes.
+        keep: Must outlive the copy.
+    """
+
+    __slots__ = ("_handle", "_keep", "_pid", "nbytes")
+
+    def __init__(self, pinned: int, host: int, nbytes: int, keep: Any) -> None:
+        arguments, library = _arguments(pinned, host, nbytes), _native.load_library()
+        self.nbytes = nbytes
+        self._keep = keep
+        self._pid = os.getpid()
+        self._handle: int | None = library.xf_fill_begin(*arguments)
+        if self._handle is None:
+            library.xf_fill(*arguments)
+
+    def end(self) -> None:
+        """Do what is left in this thread too; on return every byte is there."""
+        handle, self._handle = self._handle, None
+        if handle is not None and self._pid == os.getpid():  # a forked child has none of the threads
+            _native.load_library().xf_fill_end(handle)
+        self._keep = None
+
+    def __del__(self) -> None:
+        try:
+            if self._handle is not None:
+                self.end()
+        except Exception:  # it was never begun, or the interpreter is going away
+            return
+
+
+# --- how a transfer is cut
+
+
+class Cutting(NamedTuple):
+    """Into what a transfer is cut."""
+
+    blocks: int
+    """Copies on the link."""
+    first: int
+    """Bytes of the first block."""
+    largest: int
+    """Bytes of the largest."""
+    threads: int
+    """The most that work on it."""
+
+
+def cut(nbytes: int, unit: int, budget: threads.Crew, most: int, *, is_upload: bool) -> Cutting:
+    """How a transfer in a loop is cut, of an array whose pieces begin at multiples of ``unit``; as `limits` says."""
+    setup, found = _native.Setup(is_upward=is_upload, **limits(budget, most)), (ctypes.c_int64 * 4)()
+    _native.load_library().xf_cut(ctypes.byref(setup), nbytes, unit, found)
+    return Cutting(*found)
+
+
+def limits(budget: threads.Crew, most: int) -> dict[str, int]:
+    """The sizes and numbers by which transfers are cut, whose threads take up to ``most`` bytes at a time."""
+    return {
+        "first_block": min(C_FIRST_BLOCK_NBYTES, most), "largest_block": min(CHUNK_NBYTES, 8 * most),
+        "block_parts": C_LARGEST_BLOCK_PARTS, "least_piece": min(C_PIECE_LEAST, most), "most_piece": most,
+        "helper_nbytes": min(C_HELPER_NBYTES, most), "spin_ns": C_SPIN_NS if budget.fillers else 0,
+        "patient_from": C_PATIENT_FROM if budget.fillers else 0,
+        "each_way": budget.each_way, "clearing": budget.clearing, "both_ways": budget.both_ways,
+    }  # fmt: skip
+
+
+class TransferPath(str, Enum):
     """How the bytes travel between host and device."""
 
     EMPTY = "empty"
@@ -85,7 +301,7 @@ _UNCUT = Cutting(0, 0, 0, 0)
 class Plan:
     """How one array travels; each executor gets it, and `xferlib.explain` prints it."""
 
-    path: Path
+    path: TransferPath
     nbytes: int = 0
     """That cross the link."""
     conversion: Conversion = Conversion.NONE
@@ -107,12 +323,12 @@ class Plan:
     """Pageable memory is staged, which ``XFERLIB_STRICT=pageable`` refuses."""
 
     def __post_init__(self) -> None:
-        is_gathered = self.path is Path.SMALL and self.nbytes > SMALL_NBYTES
-        object.__setattr__(self, "is_slow", is_gathered or self.path in (Path.STAGED, Path.PERMUTED))
+        is_gathered = self.path is TransferPath.SMALL and self.nbytes > SMALL_NBYTES
+        object.__setattr__(self, "is_slow", is_gathered or self.path in (TransferPath.STAGED, TransferPath.PERMUTED))
 
     def __str__(self) -> str:
         """The plan in plain words."""
-        if self.path is Path.EMPTY:
+        if self.path is TransferPath.EMPTY:
             return "nothing is copied"
         blocks, first, largest, threads = self.cut
         said = ["one copy" if blocks == 1 else f"{blocks} copies of {first} to {largest} bytes"]
@@ -134,7 +350,7 @@ class Means(NamedTuple):
     small_at_once: bool
     has_driver: bool
     stages: bool
-    budget: thread_budget.Crew
+    budget: threads.Crew
     most_piece: int
 
 
@@ -145,14 +361,14 @@ _number = 0
 
 def means_of(backend: Backend, device: Device) -> Means:
     """The facts of plans for a device, found out once."""
-    in_circumstances(circumstances.number[0])
+    in_circumstances(process.number[0])
     here = known  # which a change of the circumstances replaces
     found = here.get(device)
     if found is None:
         fast, abilities = backend.fast, backend.capabilities
         found = here[device] = Means(
             is_cuda=device.kind == "cuda", kernels=abilities.kernels, small_at_once=abilities.small_at_once,
-            has_driver=fast is not None, budget=thread_budget.crew(), most_piece=chunk_nbytes(),
+            has_driver=fast is not None, budget=threads.crew(), most_piece=chunk_nbytes(),
             stages=fast is not None and _native.is_on() and fast.staging_calls(device) is not None,
         )  # fmt: skip
     return found
@@ -168,7 +384,7 @@ def in_circumstances(number: int) -> None:
 @functools.lru_cache(maxsize=1024)  # loops move arrays of few forms
 def compiled(
     shape: tuple[int, ...], strides: tuple[int, ...], given: np.dtype[Any], wanted: np.dtype[Any], means: Means,
-    is_upload: bool, is_blocking: bool, may_permute: bool, may_cast: bool, memory: Memory, forced: Path | None,
+    is_upload: bool, is_blocking: bool, may_permute: bool, may_cast: bool, memory: Memory, forced: TransferPath | None,
 ) -> Plan:  # fmt: skip
     """Compile the plan for a copy, without a look at anything but these facts.
 
@@ -184,7 +400,7 @@ def compiled(
     """
     nbytes = (size := math.prod(shape)) * wanted.itemsize
     if not nbytes:
-        return Plan(Path.EMPTY)
+        return Plan(TransferPath.EMPTY)
     keeps = given == wanted
     axes = merged_axes(zip(shape, strides, strict=True))
     is_in_order = not axes or axes == [(size, given.itemsize)]
@@ -208,30 +424,32 @@ def compiled(
             )
             return replace(sent, conversion=Conversion.ON_DEVICE)
         asks_pinned = is_readable and is_upload
-    form = compiled_copies.form(shape, strides, given, wanted) if means.stages and not is_plain else None
+    form = describe_form(shape, strides, given, wanted) if means.stages and not is_plain else None
     plan = Plan(
-        Path.STAGED, nbytes, Conversion.NONE if keeps else Conversion.ON_HOST, is_plain=is_plain,
+        TransferPath.STAGED, nbytes, Conversion.NONE if keeps else Conversion.ON_HOST, is_plain=is_plain,
         is_c=means.stages and (is_plain or form is not None),
         asks_pinned=asks_pinned, form=form, cut=Cutting(1, nbytes, nbytes, 1),
         tries_driver=is_plain and is_blocking and forced is None and _is_drivers(nbytes, means, memory, is_upload),
     )  # fmt: skip
     # Small arrays take the slab even if they are pinned, unless each must take as long as the contract allows.
-    is_small = nbytes <= SMALL_NBYTES and (forced is None or forced is Path.SMALL)
-    if is_small and (forced is Path.SMALL or means.small_at_once):
-        return replace(plan, path=Path.SMALL, asks_pinned=False)
+    is_small = nbytes <= SMALL_NBYTES and (forced is None or forced is TransferPath.SMALL)
+    if is_small and (forced is TransferPath.SMALL or means.small_at_once):
+        return replace(plan, path=TransferPath.SMALL, asks_pinned=False)
     order = dense_order(shape, strides, given.itemsize) if keeps and not is_plain else None
     most = max(nbytes, size * given.itemsize)
     may_permute = may_permute and means.kernels and order is not None
     is_permuted = may_permute and _is_reordered(size, nbytes)
     if is_blocking and forced is None and not (is_plain or is_permuted) and _is_gathered(most, means, is_upload):
-        return replace(plan, path=Path.SMALL)
-    if forced is not Path.STAGED and forced is not Path.SMALL:
+        return replace(plan, path=TransferPath.SMALL)
+    if forced is not TransferPath.STAGED and forced is not TransferPath.SMALL:
         if is_plain and memory != "pageable":
-            return replace(plan, path=Path.PINNED, asks_pinned=False)
-        if order is not None and (is_permuted or (may_permute and forced is Path.PERMUTED)):
-            return replace(plan, path=Path.PERMUTED, order=order, form=None, cut=_cut(nbytes, LINE, means, is_upload))
+            return replace(plan, path=TransferPath.PINNED, asks_pinned=False)
+        if order is not None and (is_permuted or (may_permute and forced is TransferPath.PERMUTED)):
+            return replace(
+                plan, path=TransferPath.PERMUTED, order=order, form=None, cut=_cut(nbytes, LINE, means, is_upload)
+            )
     if is_small and is_blocking:
-        return replace(plan, path=Path.SMALL)
+        return replace(plan, path=TransferPath.SMALL)
     unit = LINE if is_plain else form.unit if form is not None else 1
     unit = unit if unit <= means.most_piece else wanted.itemsize
     return replace(plan, cut=_cut(nbytes, unit, means, is_upload))
@@ -272,7 +490,7 @@ def _cut(nbytes: int, unit: int, means: Means, is_upload: bool) -> Cutting:
     if not means.stages:
         most = min(MEDIUM_NBYTES, means.most_piece, nbytes)
         return Cutting(-(-nbytes // most), most, most, 1)
-    return compiled_copies.cut(nbytes, unit, means.budget, means.most_piece, is_upload=is_upload)
+    return cut(nbytes, unit, means.budget, means.most_piece, is_upload=is_upload)
 
 
 def of(
@@ -281,7 +499,7 @@ def of(
 ) -> Plan:  # fmt: skip
     """The plan for the host's end of a copy; asks whether its memory is pinned if that decides. Else as `compiled`."""
     array, means, wanted = end.array, known.get(device), forced()
-    if means is None or circumstances.number[0] != _number:
+    if means is None or process.number[0] != _number:
         means = means_of(end.backend, device)
     form = array.shape, array.strides, array.dtype, end.dtype
     facts = *form, means, is_upload, is_blocking, may_permute, may_cast
@@ -296,9 +514,9 @@ def memory_of(ranges: PinnedRanges) -> Memory:
     return "pinned" if ranges.lease is None else "pooled"
 
 
-STAGED = Plan(Path.STAGED)
+STAGED = Plan(TransferPath.STAGED)
 """For arrays that are known to be staged."""
-_forced: ContextVar[Path | None] = ContextVar("xferlib_forced_path", default=None)
+_forced: ContextVar[TransferPath | None] = ContextVar("xferlib_forced_path", default=None)
 """Tests force a path with this; a path that an array cannot take falls back to staging."""
 forced = _forced.get
 
@@ -315,9 +533,9 @@ def may_skip() -> bool:
     global _ordinary
     if forced() is not None:
         return False
-    now = circumstances.number[0]  # before the look: a change meanwhile voids what it finds
+    now = process.number[0]  # before the look: a change meanwhile voids what it finds
     if now != _ordinary:
-        if observe.active is not None or raw.opened or config.get().strict:
+        if observe.active is not None or device.opened or process.get().strict:
             return False
         in_circumstances(now)
         _ordinary = now
@@ -330,8 +548,8 @@ def refuse_slow(found: Plan, nbytes: int, call: str) -> None:
     Raises:
         SlowPathError: The transfer would be staged.
     """
-    if found.is_slow and "pageable" in config.get().strict:
-        given = " (given to xferlib.configure)" if config.is_by_program("strict") else ""
+    if found.is_slow and "pageable" in process.get().strict:
+        given = " (given to xferlib.configure)" if process.is_by_program("strict") else ""
         raise SlowPathError(
             f"{call}: {nbytes} bytes of pageable memory would be staged, and XFERLIB_STRICT=pageable{given} refuses "
             "that; make the array with pinned_empty() or pinned_array(x)"
@@ -343,7 +561,7 @@ def refuse_slow(found: Plan, nbytes: int, call: str) -> None:
 
 def helpers() -> int:
     """The most threads that help the caller's to copy between host arrays."""
-    return thread_budget.crew().each_way - 1
+    return threads.crew().each_way - 1
 
 
 def chunk_nbytes() -> int:

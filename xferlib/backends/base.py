@@ -7,23 +7,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from xferlib._core.array import Array, ArrayInfo, c_strides, matching
-from xferlib._core.backend import Arrays, Backend, Copies, Streams
-from xferlib._core.backend_options import DeviceKernels, DirectCopies, FastCopies, LibraryHooks, PlainArrays
-from xferlib._core.capabilities import Capabilities
-from xferlib._core.device import Device, DeviceProperties, make_device
-from xferlib._core.namespaces import make_namespace
-from xferlib._core.ordering.capture import RecordedWork
-from xferlib._core.raw import (
+from xferlib._core.arrays import Array, ArrayInfo, c_strides, matching
+from xferlib._core.backend import (
+    Arrays,
+    Backend,
+    Copies,
+    DeviceKernels,
+    DirectCopies,
+    FastCopies,
+    LibraryHooks,
+    PlainArrays,
+    Streams,
+)
+from xferlib._core.device import (
+    Capabilities,
+    Device,
+    DeviceProperties,
     OperationListener,
     PinnedBlock,
     RawEvent,
     RawKernel,
     RawStream,
     StagingCalls,
+    make_device,
     staging_failure,
 )
-from xferlib._runtime.interrupts import deferred
+from xferlib._core.registry import make_namespace
+from xferlib._core.streams import RecordedWork
+from xferlib._runtime.threads import deferred
 from xferlib.backends.device_math import DeviceSorting, FunctionLibrary, Matrices, MatrixProducts, Product
 from xferlib.backends.host import WHY_HOST, HostBackend
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from xferlib._core.array import ArrayInfo
-    from xferlib._core.device import Device
-    from xferlib._core.raw import RawStream
+    from xferlib._core.arrays import ArrayInfo
+    from xferlib._core.device import Device, RawStream
 
 
 class Matrices(NamedTuple):

@@ -9,12 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._core.array import Array, ArrayInfo, refuse_masked
-from xferlib._core.backend_options import PlainArrays
-from xferlib._core.capabilities import Capabilities
-from xferlib._core.device import Device
-from xferlib._core.layout import address
-from xferlib._core.raw import RawStream
+from xferlib._core.arrays import Array, ArrayInfo, address, refuse_masked
+from xferlib._core.backend import PlainArrays
+from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib.backends.host import WHY_HOST, HostBackend, no_memory, over
 
 

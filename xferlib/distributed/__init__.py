@@ -9,11 +9,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from xferlib._runtime.peer_names import COMMUNICATOR_NAMES
-from xferlib.distributed.collective import Collective
-from xferlib.distributed.communicator import Communicator
-from xferlib.distributed.launch import init
-from xferlib.distributed.parameters import TreeCollective, broadcast_params, mean_grads, pairwise_sum
+from xferlib._runtime.checks import COMMUNICATOR_NAMES
+from xferlib.distributed.communicator import (
+    Communicator,
+    TreeCollective,
+    broadcast_params,
+    init,
+    mean_grads,
+    pairwise_sum,
+)
+from xferlib.distributed.operations import Collective
 
 if not TYPE_CHECKING:  # or any name would pass a type checker
 

@@ -6,10 +6,8 @@ Two front ends (`frontends`, `c_frontend`) build one representation (`ir`), whic
 
 from xferlib.kernels import reductions
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
-from xferlib.kernels.raw import KernelAttributes, RawKernel
-from xferlib.kernels.raw_module import RawModule, raw_module
-from xferlib.kernels.reduction import ReductionKernel, reduction
-from xferlib.kernels.scan import ScanKernel, scan
+from xferlib.kernels.raw import KernelAttributes, RawKernel, RawModule, raw_module
+from xferlib.kernels.reduction import ReductionKernel, ScanKernel, reduction, scan
 
 __all__ = [
     "ElementwiseKernel",

@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels.frontends.definitions import ArgumentKind, Definition, Specialization
-from xferlib.kernels.ir import gradients
+from xferlib.kernels import gradients
+from xferlib.kernels.definitions import ArgumentKind, Definition, Specialization
 
 if TYPE_CHECKING:
-    from xferlib.kernels.ir.nodes import Program
+    from xferlib.kernels.ir import Program
 
 Run = Callable[..., Any]
 Make = Callable[[Definition], Callable[..., Any]]
@@ -39,7 +39,7 @@ def _tracking() -> Any:
     """The module that asks torch which tensors it tracks; None where torch is not loaded."""
     if "torch" not in sys.modules:
         return None
-    from xferlib.backends.torch import autograd as tracking
+    from xferlib.backends.torch import tensors as tracking
 
     return tracking
 

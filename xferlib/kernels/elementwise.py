@@ -3,19 +3,51 @@
 from __future__ import annotations
 
 import functools
+import pickle
+import sys
 from collections.abc import Callable, Sequence
+from functools import cache, reduce
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 
-from xferlib._core.array import check_dtype
+from xferlib._core.arrays import check_dtype
 from xferlib._runtime.checks import MadeBy
 from xferlib.errors import KernelTypeError, shown
-from xferlib.kernels.calls.arguments import SCALARS
-from xferlib.kernels.dispatch import Dispatch
-from xferlib.kernels.frontends import compiler_options, signature
-from xferlib.kernels.frontends.definitions import Definition, SnippetDefinition, TracedDefinition, check_definition
-from xferlib.kernels.pickling import check_function, named
+from xferlib.kernels import cuda_signature, signature
+from xferlib.kernels.calls import SCALARS, Dispatch
+from xferlib.kernels.definitions import Definition, SnippetDefinition, TracedDefinition, check_definition
+
+# Pickling of kernels: as the arguments they were made from; a Python function is pickled by its name.
+
+_BY_VALUE = frozenset({"cloudpickle", "dill"})
+
+
+def named(module: Any, name: Any) -> Any:
+    """The object of a name in a module, dotted for a class's attribute; None if there is none."""
+    try:
+        return reduce(getattr, str(name).split("."), sys.modules[module])
+    except (AttributeError, KeyError):
+        return None
+
+
+def check_function(function: Callable[..., Any], what: str) -> None:
+    """Refuse a function that pickle could not find again by its name.
+
+    Where a library that pickles functions by value is loaded, nothing is refused: it may be the caller.
+
+    Raises:
+        pickle.PicklingError: It is a lambda, or defined in another function.
+    """
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if name is None or named(module, name) is function:  # an object that says itself how it is pickled, or a function
+        return
+    if any(each.rpartition(".")[2] in _BY_VALUE for each in list(sys.modules)):
+        return
+    raise pickle.PicklingError(
+        f"{what} {name} cannot be found by its name in module {module}, and so not be pickled; define it with def at "
+        "the top of a module, or pickle with cloudpickle"
+    )
 
 
 class ElementwiseKernel(functools.partial[Any], metaclass=MadeBy, by="elementwise"):
@@ -195,7 +227,7 @@ def elementwise(
             f"given were {', '.join(type(each).__name__ for each in definition)}; a name goes by keyword, name="
         )
     signature.check_texts("elementwise", preamble=preamble, loop_prep=loop_prep, after_loop=after_loop)
-    compiled = compiler_options.read(options, math)
+    compiled = cuda_signature.read(options, math)
     *lists, operation = definition
     lists = list(map(compiled.applied, lists))
     if len(lists) == 2:
@@ -215,3 +247,16 @@ def elementwise(
     )
     check_definition(inputs, outputs, found.specialize, f"{loop_prep}{operation}{after_loop}", lambda: found.work)
     return ElementwiseKernel(found)
+
+
+# Conversion of whole arrays on their device, as the table of guarantees defines it.
+
+
+@cache
+def _kernel() -> ElementwiseKernel:
+    return elementwise("T x", "U y", "y = x", name="xferlib_cast")
+
+
+def cast_into(dst: Any, src: Any) -> None:
+    """``dst[...] = src``, converted to the dtype of ``dst``, on the current stream; equal shapes."""
+    _kernel()(src, dst)

@@ -1,37 +1,517 @@
-"""Raw CUDA kernels: the user's own source, launched with checked arguments on arrays of any CUDA backend."""
+"""A raw kernel's launch, checked once and then repeated with other addresses and numbers."""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
+import os
+import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, overload
 
 import numpy as np
 
-from xferlib._core import blocks, defaults, devices, observe, registry
+from xferlib._core import blocks, observe, registry, streams
+from xferlib._core.arrays import SUPPORTED, check_dtype, is_c_contiguous
 from xferlib._core.observe import Kind
-from xferlib._core.stream import Stream
-from xferlib._runtime.checks import MadeBy, refuse_keyword, refuse_no_flag
+from xferlib._core.streams import Stream
+from xferlib._native import LaunchField
+from xferlib._runtime import checks
+from xferlib._runtime.checks import MadeBy, has, refuse_keyword, refuse_no_flag
 from xferlib._runtime.torch_compile import untraced
-from xferlib.errors import KernelTypeError, LayoutError, UnsupportedError, shown
-from xferlib.kernels import autograd
-from xferlib.kernels.calls import arguments as checks
-from xferlib.kernels.calls.backend_engine import engine_of
-from xferlib.kernels.calls.caller import Plans
-from xferlib.kernels.calls.foreign_arrays import Adopted, is_foreign
-from xferlib.kernels.calls.raw import Repeated, repeated
-from xferlib.kernels.calls.raw_arguments import check_block, check_shared, extents_of, passed
-from xferlib.kernels.engines.cuda.engine import ParameterBlock
-from xferlib.kernels.pickling import check_function
+from xferlib.errors import (
+    ArgumentError,
+    KernelSyntaxError,
+    KernelTypeError,
+    LayoutError,
+    UnsupportedError,
+    XferError,
+    did_you_mean,
+    shown,
+)
+from xferlib.kernels import autograd, calls, cuda_engine, cuda_signature
+from xferlib.kernels.calls import Plans, engine_of, is_scalar
+from xferlib.kernels.cuda_engine import ParameterBlock
+from xferlib.kernels.cuda_signature import (
+    Piece,
+    Preprocessed,
+    SourceTypes,
+    checked_types,
+    closed_up,
+    parse_signature,
+    preprocessed,
+)
+from xferlib.kernels.elementwise import check_function
 
 if TYPE_CHECKING:
-    from xferlib._core.array import ArrayInfo
-    from xferlib._core.device import Device, DeviceSpec
-    from xferlib._core.raw import RawStream
-    from xferlib.kernels.frontends.raw.signature import RawParameter
+    from xferlib._core.arrays import Array, ArrayInfo
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device, DeviceSpec, RawStream
+    from xferlib.kernels.cuda_signature import RawParameter
+    from xferlib.kernels.ir import DType
+
+
+# Arrays of libraries that are no backend, as arguments of a raw kernel: by CUDA's array interface, or DLPack.
+
+
+class _Interface:
+    """The checked description of an array by CUDA's array interface."""
+
+    __slots__ = ("dtype", "pointer", "shape", "stream")
+
+    def __init__(self, kernel: str, parameter: RawParameter, value: Any) -> None:
+        interface = value.__cuda_array_interface__
+        self.shape = tuple(interface["shape"])
+        self.dtype = check_dtype(np.dtype(interface["typestr"]), what=parameter.name)
+        strides = interface.get("strides")
+        pointer, is_read_only = interface["data"]
+        if strides is not None and not is_c_contiguous(self.shape, tuple(strides), self.dtype.itemsize):
+            raise LayoutError(
+                f"{kernel}(): argument {parameter.name!r} has byte strides {tuple(strides)}, and a pointer knows no "
+                "strides; pass a copy in C order"
+            )
+        if is_read_only and not parameter.is_const:
+            raise LayoutError(f"{kernel}(): argument {parameter.name!r} is read-only; pass a writable array")
+        self.pointer = int(pointer)
+        stream = interface.get("stream")
+        self.stream = None if stream is None else int(stream)
+
+
+class Adopted:
+    """The arguments of a launch, foreign arrays as arrays of one backend.
+
+    Args:
+        kernel: Its name, for messages.
+        parameters: Its parameters.
+        args: As given.
+        backend: The part of the backend that launches, where no argument decides it.
+        device: Where it launches, likewise. Memory that CUDA's array interface describes is where the driver says.
+    """
+
+    def __init__(
+        self, kernel: str, parameters: Sequence[RawParameter], args: Sequence[Any], backend: Backend, device: Device
+    ) -> None:
+        self.args = list(args)
+        self._streams: list[int] = []
+        without_memory: list[tuple[int, Any]] = []
+        for number, (parameter, value) in enumerate(zip(parameters, args, strict=True)):
+            if not (parameter.is_pointer and is_foreign(value)):
+                continue
+            if device.kind == "cuda" and hasattr(value, "__cuda_array_interface__"):
+                found = _Interface(kernel, parameter, value)
+                if found.stream is not None:
+                    self._streams.append(found.stream)
+                if 0 in found.shape:
+                    without_memory.append((number, found))
+                    continue
+                device = backend.device_at(found.pointer)
+                backend.attach(device)
+                self.args[number] = backend.over(found.pointer, found.shape, found.dtype, device=device, owner=value)
+            elif hasattr(value, "__dlpack__"):
+                namespace: Any = backend.namespace()
+                try:
+                    self.args[number] = namespace.from_dlpack(value)
+                except (XferError, BufferError, MemoryError):
+                    raise
+                except Exception as error:  # a stranger's object may raise anything
+                    raise KernelTypeError(
+                        f"{kernel}(): argument {parameter.name!r} is {type(value).__name__}, whose DLPack gives no "
+                        f"array ({type(error).__name__}: {error}); pass an array of a backend"
+                    ) from error
+            else:
+                raise KernelTypeError(
+                    f"{kernel}(): argument {parameter.name!r} is memory of a GPU, and the kernel runs on {device}; "
+                    "choose a backend with CUDA: xferlib.use_backend(...)"
+                )
+        for number, found in without_memory:  # which fit any device: that of the others
+            stream = backend.stream_current(device)
+            self.args[number] = backend.empty(found.shape, found.dtype, device=device, stream=stream)
+
+    def order(self, backend: Backend, target: RawStream) -> None:
+        """Make ``target`` wait for the streams on which the foreign arrays are written."""
+        for handle in self._streams:
+            if handle != target.handle:
+                streams.refuse("an array of another library as an argument", target)
+                other = backend.stream_wrap(handle, target.device)
+                backend.event_wait(target, backend.event_record(other, timing=False))
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether a value is an array of a library that is no backend."""
+    if value is None or is_scalar(value) or registry.owner_of(value) is not None:
+        return False
+    return has(value, "__cuda_array_interface__") or has(value, "__dlpack__")
+
+
+Repeated = Callable[[Sequence[Any], "RawStream | None"], bool]
+
+_POINTER = "Q"
+_CODES = {
+    np.dtype(name): code
+    for name, code in {
+        "bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I",
+        "int64": "q", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d",
+    }.items()
+}  # fmt: skip
+
+
+def _code(parameter: RawParameter, value: Any) -> str | None:
+    """The `struct` code that writes such an argument with NumPy's bits; None if there is none."""
+    if parameter.is_pointer:
+        is_address = isinstance(value, (int, np.integer))
+        return _POINTER if is_address or registry.owner_of(value) is not None else None
+    dtype = parameter.dtype
+    assert dtype is not None
+    if parameter.is_struct:
+        return None
+    if isinstance(value, np.generic):
+        is_plain = value.dtype == dtype
+    else:
+        is_plain = type(value) is int if dtype.kind in "iu" else type(value) in (bool, int, float)
+    return _CODES.get(dtype) if is_plain else None
+
+
+def codes_of(parameters: Sequence[RawParameter], args: Sequence[Any]) -> list[str] | None:
+    """The `struct` codes for checked arguments like these; None where each call must convert them."""
+    codes = [_code(parameter, value) for parameter, value in zip(parameters, args, strict=True)]
+    known = [code for code in codes if code is not None]
+    return known if len(known) == len(codes) else None
+
+
+def repeated(
+    name: str,
+    owner: Any,
+    device: Device,
+    kernel: Any,
+    extents: tuple[tuple[int, int, int], tuple[int, int, int]],
+    parameters: Sequence[RawParameter],
+    args: Sequence[Any],
+    arrays: Sequence[int],
+    **options: Any,
+) -> Repeated | None:
+    """A function that repeats a checked launch; None where each call must be checked.
+
+    It takes the arguments and the stream, None for the current one. It returns False, with nothing done, where they
+    must be checked anew.
+
+    Args:
+        name, owner, device, parameters, args, arrays: As for `RawCall`.
+        kernel, extents: The loaded kernel, its grid and block.
+        **options: ``shared_nbytes`` and ``cooperative``.
+    """
+    codes = codes_of(parameters, args)
+    if codes is None:
+        return None
+    labels = _labels(name, owner, parameters, arrays)
+    launches = None
+    if "e" not in codes:
+        offsets = ParameterBlock(0, [each.nbytes for each in parameters]).offsets
+        given = [args[number] for number in arrays]
+        fields = tuple(
+            LaunchField(type(args[number]), "A", offset, _mask(parameters[number]), labels.get(number))
+            if number in arrays
+            else LaunchField(type(args[number]), codes[number], offset)
+            for number, offset in enumerate(offsets)
+        )
+        launches = owner.repeat_launch(kernel, *extents, given, fields, device=device, **options)
+    if launches is None:
+        prepare = lambda params: owner.prepare_launch(kernel, *extents, params, device=device, **options)
+        return RawCall(name, owner, device, parameters, args, arrays, prepare, codes).run
+    launch, otherwise = launches
+    stream_handle, numbers = owner.stream_handle, tuple(arrays)
+
+    def run(args: Sequence[Any], stream: RawStream | None) -> bool:
+        made_streams = owner.has_made_streams
+        if stream is None and made_streams:  # which asks the library once, and not again below
+            stream = owner.stream_current(device)
+        if stream is None:
+            handle = stream_handle(device)
+        elif stream.device is device:
+            handle = stream.handle
+        else:
+            return False
+        if (result := launch(args, handle)) and not otherwise(result, args, handle):
+            return False
+        if handle or made_streams:
+            _keep_alive(owner, stream or owner.stream_current(device), [args[number] for number in numbers])
+        return True
+
+    return run
+
+
+def _labels(name: str, owner: Any, parameters: Sequence[RawParameter], arrays: Sequence[int]) -> dict[int, str]:
+    """The names of the arrays whose writes their library wants to know."""
+    if not owner.follows_writes:
+        return {}
+    written = [number for number in arrays if not parameters[number].is_const]
+    return {number: f"{name}(): argument {parameters[number].name!r}" for number in written}
+
+
+def _mask(parameter: RawParameter) -> int:
+    """The bits of an address that are 0 where elements are aligned."""
+    return 0 if parameter.dtype is None else parameter.dtype.itemsize - 1
+
+
+def _keep_alive(owner: Any, stream: RawStream, arrays: Sequence[Any]) -> None:
+    """Arrays allocated on another stream must outlast the work on this one."""
+    for array in arrays:
+        owner.consumed(array, stream)
+
+
+class RawCall:
+    """A launch with arrays of certain dtypes, shapes, strides and device, and numbers of certain types.
+
+    Args:
+        name: The kernel's, for messages.
+        owner: The CUDA backend of the arrays.
+        device: Where they are.
+        parameters: The kernel's parameters.
+        args: The arguments that were checked against them.
+        arrays: The numbers of those that are arrays; at least one.
+        prepare: Makes the function that launches on a stream, from the address of the parameters.
+        codes: The `struct` codes of the arguments: see `codes_of`.
+    """
+
+    __slots__ = (
+        "_acquire", "_arrays", "_block", "_device", "_launch", "_matches", "_numbers", "_operands",
+        "_owner", "_pack", "_release", "_types", "_written",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        owner: Any,
+        device: Device,
+        parameters: Sequence[RawParameter],
+        args: Sequence[Any],
+        arrays: Sequence[int],
+        prepare: Callable[[int], Callable[[int], None]],
+        codes: Sequence[str],
+    ) -> None:
+        self._owner = owner
+        self._device = device
+        self._types = [*map(type, args)]
+        self._numbers = [(number, _mask(parameters[number])) for number in arrays]
+        """The arrays, and the bits of an address that are 0 where elements are aligned."""
+        self._arrays: Callable[[Sequence[Any]], Any] = itemgetter(*arrays) if len(arrays) > 1 else _only(arrays[0])
+        self._matches = owner.matcher(self._arrays(args))
+        self._operands = owner.operands
+        self._written = [*_labels(name, owner, parameters, arrays).items()]
+        sizes = [each.nbytes for each in parameters]
+        self._block = ParameterBlock(0, sizes)  # which the launch knows by its address alone
+        self._pack = self._block.packer(codes)
+        self._launch = prepare(self._block.address)
+        lock = threading.Lock()
+        self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
+
+    def run(self, args: Sequence[Any], stream: RawStream | None = None) -> bool:
+        """Launch; False, and nothing done, where the arguments or the stream must be checked anew."""
+        if [*map(type, args)] != self._types or (stream is not None and stream.device is not self._device):
+            return False
+        arrays = self._arrays(args)
+        if not self._matches(*arrays):
+            return False
+        values = [*args]
+        for (number, mask), pointer in zip(self._numbers, self._operands(arrays), strict=True):
+            if pointer & mask:
+                return False
+            values[number] = pointer
+        for number, label in self._written:
+            self._owner.note_write(args[number], label)
+        handle = self._owner.stream_handle(self._device) if stream is None else stream.handle
+        self._acquire()  # the driver copies the arguments during the launch
+        try:
+            self._pack(*values)
+            self._launch(handle)
+        except (struct.error, OverflowError):  # a number out of range
+            return False
+        finally:
+            self._release()
+        if handle or self._owner.has_made_streams:
+            _keep_alive(self._owner, stream or self._owner.stream_current(self._device), arrays)
+        return True
+
+
+def _only(number: int) -> Callable[[Sequence[Any]], Any]:
+    return lambda args: (args[number],)
+
+
+# Checks the arguments of a raw kernel's launch: extents, shared memory, and the value of each parameter.
+
+_MOST_THREADS = 1024
+_MOST_THREADS_Z = 64
+_MOST_SHARED_NBYTES = 227 << 10
+"""The most dynamic shared memory of a block on any GPU; on a GPU, its driver checks the exact limit."""
+
+_MOST_STRUCT_NBYTES = 32764
+"""All parameters of a kernel, on any GPU."""
+
+
+def passed(kernel: str, parameter: RawParameter, value: Any, info: ArrayInfo | None) -> np.generic:
+    """The value passed to the kernel: an address of 64 bits, or a number of the declared type.
+
+    Raises:
+        KernelTypeError: It is of another type than the parameter.
+        LayoutError: An array that is not in C order, not aligned to its elements, or written and read-only.
+    """
+    if parameter.is_struct:
+        return _struct(kernel, parameter, value)
+    if not parameter.is_pointer:
+        if info is not None:
+            raise KernelTypeError(
+                f"{kernel}(): argument {parameter.name!r} is an array, and the parameter a number; "
+                "pass xferlib.to_host(x).item() or declare a pointer"
+            )
+        assert parameter.dtype is not None
+        try:
+            return calls.convert_scalar(value, parameter.dtype, parameter.name)
+        except KernelTypeError:
+            raise
+        except TypeError:  # what NumPy makes no number of
+            raise KernelTypeError(
+                f"{kernel}(): argument {parameter.name!r} is {type(value).__name__}, and the parameter a number; "
+                "pass one"
+            ) from None
+    if info is None:
+        return _address(kernel, parameter, value)
+    if parameter.dtype is not None and info.dtype != parameter.dtype:
+        raise KernelTypeError(
+            f"{kernel}(): argument {parameter.name!r} has dtype {info.dtype}, and the parameter points to "
+            f"{parameter.dtype}; convert it first"
+        )
+    if not info.is_c_contiguous and info.size:
+        raise LayoutError(
+            f"{kernel}(): argument {parameter.name!r} has shape {info.shape} and byte strides {info.strides}, and a "
+            "pointer knows no strides; pass a copy in C order, or x.T where that is one, or the whole array and where "
+            "to begin"
+        )
+    if info.pointer % info.dtype.itemsize:
+        raise LayoutError(
+            f"{kernel}(): argument {parameter.name!r} begins at address {info.pointer:#x}, which is no multiple of the "
+            f"{info.dtype.itemsize} bytes of {info.dtype}, so that a GPU cannot read it as one; pass a copy"
+        )
+    if not parameter.is_const:
+        calls.check_writable(kernel, parameter.name, info)
+    return np.uint64(info.pointer)
+
+
+def _address(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
+    """A pointer given as such: an int, None for a null pointer, or an allocation of a library, which ``int`` takes."""
+    is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    is_handle = not calls.is_scalar(value) and not isinstance(value, (np.generic, type)) and has(value, "__int__")
+    if value is None:
+        return np.uint64(0)
+    try:
+        address = int(value) if is_number or is_handle else -1
+    except Exception:  # a stranger's object may raise anything
+        address = -1
+    if not 0 <= address < 1 << 64:
+        what = shown(value) if is_number else type(value).__name__
+        raise KernelTypeError(
+            f"{kernel}(): argument {parameter.name!r} is {what}, and the parameter a pointer; pass an "
+            "array, or an address as an int"
+        )
+    return np.uint64(address)
+
+
+def _struct(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
+    """A struct from a NumPy record (or an array of one), a dict by its members, or as many values as it has members."""
+    dtype = parameter.dtype
+    assert dtype is not None
+    names = dtype.names or ()
+    given = value.dtype if has(value, "dtype") else None
+    record = np.zeros((), dtype)
+    if isinstance(value, (np.ndarray, np.void)) and value.size == 1 and _has_layout(value.dtype, dtype):
+        nbytes = min(value.dtype.itemsize, dtype.itemsize)  # one of them may have more bytes behind its members
+        record.reshape(1).view(np.uint8)[:nbytes] = np.frombuffer(value.tobytes(), np.uint8, nbytes)
+        return _scalar(record)
+    if isinstance(value, dict):
+        fits = value.keys() == set(names)
+        members = tuple(value[name] for name in names) if fits else ()
+    elif isinstance(given, np.dtype) and given.names is not None:
+        fits = given.names == names and getattr(value, "size", 1) == 1
+        members = tuple(value[name].reshape(given[name].shape) for name in names) if fits else ()
+    elif isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim == 1):
+        members = tuple(value)
+        fits = len(members) == len(names)
+    else:
+        fits, members = False, ()
+    try:
+        if fits:
+            record[()] = tuple(members)
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        raise KernelTypeError(
+            f"{kernel}(): argument {parameter.name!r} is {shown(value)}, and the parameter a struct of "
+            f"{', '.join(names) or dtype}; pass a NumPy record, a dict, or a tuple in that order"
+        )
+    return _scalar(record)
+
+
+def _scalar(record: Any) -> np.generic:
+    found: np.generic = record[()]
+    return found
+
+
+def _has_layout(given: Any, wanted: Any) -> bool:
+    """Whether two dtypes have the same numbers at the same bytes, and no name of the one is elsewhere in the other."""
+    if given == wanted:
+        return True
+    if not given.names or not wanted.names or max(given.itemsize, wanted.itemsize) > _MOST_STRUCT_NBYTES:
+        return False
+    if any(a != b and (a in wanted.names or b in given.names) for a, b in zip(given.names, wanted.names, strict=False)):
+        return False
+    return _numbers_of(given) == _numbers_of(wanted)
+
+
+def _numbers_of(dtype: Any, at: int = 0) -> list[tuple[int, Any]]:
+    """The offset and dtype of each number within a dtype."""
+    if dtype.names:
+        return [found for name in dtype.names for found in _numbers_of(dtype[name], at + dtype.fields[name][1])]
+    if dtype.subdtype is None:
+        return [(at, dtype)]
+    each, shape = dtype.subdtype
+    return [found for number in range(math.prod(shape)) for found in _numbers_of(each, at + number * each.itemsize)]
+
+
+def extents_of(kernel: str, what: str, given: Any) -> tuple[int, int, int]:
+    """A grid's or a block's extents along x, y and z."""
+    extents = given if isinstance(given, tuple) else (given,)
+    least = 0 if what == "grid" else 1
+    if not 1 <= len(extents) <= 3 or not all(type(each) is int and each >= least for each in extents):
+        raise KernelTypeError(f"{kernel}(): {what}={shown(given)} must be one to three positive ints")
+    x, y, z = (*extents, 1, 1)[:3]
+    if x >= 2**31 or max(y, z) > 65535:
+        raise KernelTypeError(f"{kernel}(): {what}={shown(given)} is beyond 2**31-1 along x or 65535 along y and z")
+    return x, y, z
+
+
+def check_block(kernel: str, block: tuple[int, int, int]) -> None:
+    if math.prod(block) > _MOST_THREADS:
+        raise KernelTypeError(f"{kernel}(): block {block} has more than {_MOST_THREADS} threads; make it smaller")
+    if block[2] > _MOST_THREADS_Z:
+        raise KernelTypeError(
+            f"{kernel}(): block {block} has more than {_MOST_THREADS_Z} threads along z; move them to x or y"
+        )
+
+
+def check_shared(kernel: str, nbytes: Any, device: Device) -> None:
+    if type(nbytes) is not int or nbytes < 0:
+        raise KernelTypeError(f"{kernel}(): shared_nbytes={shown(nbytes)} must be an int, 0 or more")
+    if nbytes > _MOST_SHARED_NBYTES and device.kind != "cuda":
+        raise KernelTypeError(
+            f"{kernel}(): shared_nbytes={nbytes} is beyond the {_MOST_SHARED_NBYTES} bytes that a block can have on "
+            "any GPU; use less"
+        )
+
+
+# Raw CUDA kernels: the user's own source, launched with checked arguments on arrays of any CUDA backend.
 
 Extents = int | tuple[int, ...]
 
@@ -141,7 +621,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
         return found
 
     def _loaded(self, backend: str | None, device: DeviceSpec) -> tuple[Any, Device, Any]:
-        place = devices.resolve(device, backend=None if backend is None else registry.get(backend))
+        place = registry.resolve(device, backend=None if backend is None else registry.get(backend))
         if place.kind != "cuda":
             raise UnsupportedError(
                 f"kernel {self.name!r} is CUDA source, and uses no resources of {place}; name a CUDA device: "
@@ -214,7 +694,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
                 f"{self.name}(): args={what} is no tuple of arguments; give one: (x, n), or name block= and grid="
             ) from None
         if count != len(self.parameters):
-            if checks.is_array(args):
+            if calls.is_array(args):
                 raise KernelTypeError(
                     f"{self.name}(): args is an array, and each of its elements would be an argument; give a tuple of "
                     "the arguments: (x,) for one"
@@ -227,7 +707,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
         autograd.refuse(self.name, args, self._names)
         backend, device, infos = self._arrays_of(args)
         if backend is None or device is None:
-            backend = defaults.default_backend()
+            backend = registry.default_backend()
             device = backend.device_current()
         adopted = None
         if any(each.is_pointer and is_foreign(value) for each, value in zip(self.parameters, args, strict=True)):
@@ -299,10 +779,10 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
     def _arrays_of(self, args: Sequence[Any]) -> tuple[Any, Device | None, dict[int, ArrayInfo]]:
         """The backend, the device and the arrays among arguments; structs, pointers and foreign arrays are none."""
         given = [
-            None if parameter.is_struct or (parameter.is_pointer and registry.backend_of(value) is None) else value
+            None if parameter.is_struct or (parameter.is_pointer and registry.owner_of(value) is None) else value
             for parameter, value in zip(self.parameters, args, strict=True)
         ]
-        return checks.common_device(self.name, self._names, given)
+        return calls.common_device(self.name, self._names, given)
 
     def _keep(self, form: tuple[Extents, Extents, int, bool], call: Repeated) -> None:
         """Remember a checked launch of this form."""
@@ -390,3 +870,317 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
 def _kernel_of(module: Module, name: str, signature: str, cpu: Callable[..., Any] | None) -> RawKernel:
     """Restore a pickled kernel."""
     return module.get_function(name, signature, cpu=cpu)
+
+
+# Raw CUDA modules: source or machine code, its kernels and its variables.
+
+
+class RawModule(metaclass=MadeBy, by="raw_module"):
+    """CUDA source or machine code made by `raw_module`, loaded on a device at the first launch there."""
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        options: tuple[str, ...],
+        names: tuple[str, ...],
+        types: Mapping[str, DType] | None = None,
+        binary: bytes = b"",
+        pieces: tuple[Piece, ...] = (),
+    ) -> None:
+        self.source = source
+        self._options = options
+        self._names = names
+        self._declared = dict(types or {})
+        self._binary = binary
+        self._pieces = pieces
+        self._loaded: dict[tuple[str, str], dict[str, Any]] = {}
+        self._lock = threading.Lock()
+        self._plain: tuple[Preprocessed, SourceTypes] | None = None
+
+    if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
+
+        def __getattr__(self, name: str) -> NoReturn:
+            checks.refuse(self, name, {} if name[0] == "_" else {name: f"module.get_function({name!r})"})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _module_of, (self.source, self._options, self._names, self._declared, self._binary, self._pieces)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RawModule:
+        return self  # only its caches change
+
+    def __copy__(self) -> RawModule:
+        return self
+
+    def __repr__(self) -> str:
+        lines = self.source.count("\n") + 1
+        text = "1 line" if lines == 1 else f"{lines} lines"
+        code = f"{len(self._binary)} bytes of machine code" if self._binary else f"{text} of CUDA source"
+        loaded = sorted({arch for (arch, _), found in tuple(self._loaded.items()) if found})
+        return f"<RawModule of {code}, {'loaded for ' + ', '.join(loaded) if loaded else 'not loaded'}>"
+
+    def get_function(
+        self, name: str, signature: str | None = None, *, cpu: Callable[..., Any] | None = None
+    ) -> RawKernel:
+        """A kernel of the module.
+
+        Args:
+            name: An ``extern "C"`` function, or one of the ``names`` of the module.
+            signature: Its parameters in C; read from the source if omitted, those of a template instance too, or from
+                the name itself, if that is mangled (``_Z5scaleIfEvPT_f``, as machine code has it).
+            cpu: The function to run on a CPU instead: called with the arguments, arrays as NumPy arrays.
+
+        Raises:
+            KernelSyntaxError: The signature cannot be read, or is not plain enough to be found.
+        """
+        if not isinstance(name, str) or not isinstance(signature, (str, type(None))):
+            wrong = name if not isinstance(name, str) else signature
+            raise KernelSyntaxError(
+                f"get_function: {shown(wrong)} is no string; give the kernel's name, and C for its parameters"
+            )
+        name = next((each for each in self._names if closed_up(each) == closed_up(name)), name)
+        source, types = self._read()
+        found = signature if signature is not None else cuda_signature.find_signature(source, name)
+        found = cuda_signature.signature_of(name) if found is None else found
+        others = cuda_signature.kernel_names(source, without=name) if found is None else []
+        if others:
+            near = did_you_mean(name, others)
+            raise KernelSyntaxError(f"the source has no kernel {name!r}{near}; its kernels are {', '.join(others)}")
+        if found is None:
+            raise KernelSyntaxError(
+                f"the source shows no parameters of kernel {name!r}, whose definition begins with __global__ (unless "
+                "it is machine code, a macro, or behind an #if that only the compiler can decide); give "
+                "signature='const float *x, int n'"
+            )
+        if "<" in name and name not in self._names:
+            raise KernelSyntaxError(f"template instance {name!r} must be named: raw_module(source, names=({name!r},))")
+        return RawKernel(self, name, found, parse_signature(found, name, types), cpu)
+
+    def get_global(
+        self, name: str, dtype: Any = None, *, backend: str | None = None, device: DeviceSpec = None
+    ) -> Array:
+        """A ``__device__`` or ``__constant__`` variable as an array over its memory.
+
+            xl.to_device(table, out=module.get_global("table"))    # before a launch on the same stream
+
+        Args:
+            name: Its name; in a namespace ``"space::name"``, where the module's ``names`` have ``"&space::name"``.
+            dtype: Its elements, as one axis; type and shape of the source's declaration if omitted, or uint8 where that
+                is a struct, or not plain.
+            backend, device: Where: each device has its own variable. The current device if omitted.
+
+        Raises:
+            ArgumentError: The module has no such variable.
+            LayoutError: Its size is no multiple of ``dtype``.
+            UnsupportedError: The device runs no CUDA source.
+        """
+        kind = None if dtype is None else check_dtype(dtype, what="dtype")
+        if not isinstance(name, str):
+            raise ArgumentError(f"get_global: {shown(name)} is no name; give that of a variable of the source")
+        owner, place = self._at(backend, device, f"variable {name!r}")
+        library, lowered = self._library(owner, place)
+        known = next((lowered[each] for each in (name, f"&{name}") if each in lowered), name)
+        pointer, nbytes = owner.global_of(library, known, place)
+        shape, kind = self._extents(name, nbytes, kind)
+        array: Array = owner.over(pointer, shape, kind, device=place, owner=library)
+        return array
+
+    def compile(self, *, backend: str | None = None, device: DeviceSpec = None, log_stream: Any = None) -> None:
+        """Compile and load the module now, which the first launch would do.
+
+        Args:
+            backend, device: Where; the current device if omitted.
+            log_stream: A text file: the compiler's messages are written there, warnings too.
+
+        Raises:
+            KernelCompileError: NVRTC refused the source.
+            UnsupportedError: The device runs no CUDA source.
+        """
+        owner, place = self._at(backend, device, "a module")
+        self._library(owner, place, log_stream)
+
+    def load(self, backend: Any, device: Device, name: str) -> Any:
+        """The loaded kernel on ``device``; one compilation serves all kernels of the module."""
+        library, lowered = self._library(backend, device)
+        kernels = self._loaded[self._key(backend, device)]
+        with self._lock:
+            if name not in kernels:
+                kernels[name] = backend.kernel_of(library, lowered.get(name, name))
+            return kernels[name]
+
+    # --- reading the source
+
+    def _read(self) -> tuple[Preprocessed, SourceTypes]:
+        """The source without directives, and its types; read once."""
+        if self._plain is None:
+            sources = [self.source, *(str(each.content) for each in self._pieces if each.kind == cuda_signature.SOURCE)]
+            source = preprocessed(cuda_signature.plain("\n".join(sources)), self._options)
+            self._plain = source, SourceTypes(source.text, self._declared, is_decided=source.is_decided)
+        return self._plain
+
+    def _extents(self, name: str, nbytes: int, kind: DType | None) -> tuple[tuple[int, ...], DType]:
+        """Shape and dtype of a variable."""
+        if kind is None:
+            source, types = self._read()
+            declared = cuda_signature.variable(source, name)
+            found = types.find(declared[0]) if declared is not None else None
+            if declared is not None and found is not None and found.dtype in SUPPORTED:
+                count, rest = divmod(nbytes, found.dtype.itemsize)
+                shape = None if rest else cuda_signature.whole_shape(declared[1], count)
+                if shape is not None:
+                    return shape, found.dtype
+            return (nbytes,), np.dtype("uint8")
+        if nbytes % kind.itemsize:
+            raise LayoutError(f"variable {name!r} has {nbytes} bytes, no multiple of {kind}; give another dtype")
+        return (nbytes // kind.itemsize,), kind
+
+    # --- loading
+
+    def _at(self, backend: str | None, device: DeviceSpec, what: str) -> tuple[Any, Device]:
+        """The backend's part and the device, which runs CUDA source."""
+        place = registry.resolve(device, backend=None if backend is None else registry.get(backend))
+        if place.kind != "cuda":
+            raise UnsupportedError(f"{what} of CUDA source is not on {place}; name a CUDA device: device='cuda:0'")
+        owner = registry.get(place.backend).at(place)
+        owner.attach(place)
+        return owner, place
+
+    def _key(self, backend: Any, device: Device) -> tuple[str, str]:
+        major, minor = backend.compute_capability(device)
+        return f"sm_{major}{minor}", device.backend
+
+    def _library(self, backend: Any, device: Device, log_stream: Any = None) -> tuple[Any, dict[str, str]]:
+        """The loaded code, and the mangled names."""
+        key = self._key(backend, device)
+        with self._lock:
+            loaded = self._loaded.setdefault(key, {})
+            if "<library>" not in loaded or log_stream is not None:
+                cubin, lowered = self._compiled(backend, device, key[0], log_stream)
+                loaded.setdefault("<library>", (backend.load_library(cubin, device=device), lowered))
+            found: tuple[Any, dict[str, str]] = loaded["<library>"]
+            return found
+
+    def _compiled(self, backend: Any, device: Device, arch: str, log_stream: Any) -> tuple[bytes, dict[str, str]]:
+        if self._binary:
+            return self._binary, {}
+        sources = [str(each.content) for each in self._pieces if each.kind == cuda_signature.SOURCE]
+        options = (*self._options, *_include_options("".join([self.source, *sources])))
+        is_linked = bool(self._pieces) or any(map(cuda_signature.is_relocatable, options))
+        if self._pieces and not any(map(cuda_signature.is_relocatable, options)):
+            options = (*options, "--relocatable-device-code=true")
+        parts = [f"{each.kind} {hashlib.sha256(each.bytes()).hexdigest()}" for each in self._pieces]
+        name = cuda_engine.key(
+            "raw", self.source, arch, "\0".join((*options, *self._names, *parts)), backend.compiler_version()
+        )
+        has_headers = any("#include" in each for each in (self.source, *sources))
+        is_fixed = not has_headers and log_stream is None  # a header may change under the same source
+        cached = cuda_engine.read(name) if is_fixed else None
+        if cached is not None:
+            head, _, cubin = cached.partition(b"\n")
+            return cubin, dict(zip(self._names, head.decode().split("\t"), strict=True)) if self._names else {}
+        compiled = backend.compile(self.source, device=device, options=options, names=self._names)
+        if is_linked:
+            given = [("the source", "CUBIN", compiled.cubin)]
+            logs = [compiled.log]
+            for each in self._pieces:
+                if each.kind == cuda_signature.SOURCE:
+                    other = backend.compile(str(each.content), device=device, options=options)
+                    given.append((each.name, "CUBIN", other.cubin))
+                    logs.append(other.log)
+                else:
+                    given.append((each.name, each.kind, each.bytes()))
+            cubin = backend.link(given, device=device)
+            compiled = compiled._replace(cubin=cubin, log="\n".join(filter(None, logs)))
+        if log_stream is not None:
+            log_stream.write(compiled.log)
+        head = "\t".join(compiled.names[each] for each in self._names).encode()
+        cuda_engine.write(name, head + b"\n" + compiled.cubin)
+        return compiled.cubin, compiled.names
+
+
+def _include_options(source: str) -> tuple[str, ...]:
+    """The option that names CUDA's header folder, for a source that includes a header."""
+    if "#include" not in source:
+        return ()
+    from cuda import pathfinder
+
+    found = (pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl"))
+    folders = [Path(each) for each in found if each]
+    folders += [folder / "cccl" for folder in folders if (folder / "cccl").is_dir()]
+    return tuple(f"--include-path={folder}" for folder in folders)
+
+
+_FILES = (".cu", ".cubin", ".fatbin", ".ptx")
+
+
+def _module_of(
+    source: str,
+    options: tuple[str, ...],
+    names: tuple[str, ...],
+    types: Mapping[str, DType],
+    binary: bytes,
+    pieces: tuple[Piece, ...] = (),
+) -> RawModule:
+    """Restore a pickled module."""
+    return RawModule(source, options=options, names=names, types=types, binary=binary, pieces=pieces)
+
+
+def raw_module(
+    source: str | None = None,
+    *,
+    path: str | os.PathLike[str] | None = None,
+    options: Sequence[str] = (),
+    names: Sequence[str] = (),
+    types: Mapping[str, Any] | None = None,
+    link: Sequence[str | os.PathLike[str]] = (),
+) -> RawModule:
+    """Make a module of CUDA C++ source or machine code, whose kernels the program launches with explicit extents.
+
+    Args:
+        source: The source; it may include CUDA's own headers where they are installed.
+        path: In place of ``source``: a file of source (``.cu``), or of a cubin, a fat binary or PTX. It is read now.
+        options: For NVRTC, such as ``"--std=c++17"``; without the architecture. They are NVRTC's defaults,
+            which contract ``a*b+c`` (``--fmad=false`` forbids it).
+        names: Template instances to compile, such as ``"scale<float>"``.
+        types: NumPy dtypes of structs that kernels take by value, by their names in C, where the source does not show
+            them plainly: ``{"Params": numpy.dtype([("x", "f4"), ("n", "i4")], align=True)}``.
+        link: Device code whose functions and variables the source uses, and declares ``extern``: further sources as
+            strings, and files as `pathlib.Path`, of source, cubin, PTX, fat binary, object, library or LTO-IR, compiled
+            with ``-rdc=true``. nvJitLink links them. ``options`` are for all sources.
+
+    Raises:
+        KernelTypeError: Neither or both of ``source`` and ``path``.
+        KernelSyntaxError: A type that is no dtype.
+        ArgumentError: ``options`` or ``names`` for machine code, which is not compiled.
+        OSError: The file cannot be read.
+    """
+    if (source is None) is (path is None):
+        raise KernelTypeError("raw_module takes CUDA source or path=, one of the two")
+    compiler_options, instances = _texts(options, "options"), _texts(names, "names")
+    binary = b""
+    if path is not None:
+        if not isinstance(path, (str, os.PathLike)) or checks.path(path) is None:
+            raise ArgumentError(f"raw_module: path={shown(path)} is no path; give that of a .cu, .cubin or .ptx file")
+        file = Path(path)
+        content = file.read_bytes()
+        if file.suffix.lower() in cuda_signature.SOURCES:
+            source = content.decode()
+        else:
+            source, binary = "", content + b"\0"  # PTX is text, which the driver reads up to a NUL
+    if not isinstance(source, str) or "\0" in source:
+        raise KernelSyntaxError("raw_module takes CUDA source as a string without NUL characters")
+    if not binary and Path(source.strip()).suffix.lower() in _FILES and len(source.split()) == 1:
+        raise KernelSyntaxError(f"raw_module: {shown(source)} is the name of a file; write raw_module(path={source!r})")
+    if binary and (compiler_options or instances):
+        raise ArgumentError(f"raw_module: {shown(str(path))} is not compiled; leave options= and names= out")
+    if binary and link:
+        raise ArgumentError(f"raw_module: {shown(str(path))} is whole; give it in link=, beside the source")
+    declared, parts = checked_types(types), cuda_signature.read_piece(link)
+    return RawModule(source, options=compiler_options, names=instances, types=declared, binary=binary, pieces=parts)
+
+
+def _texts(given: Any, what: str) -> tuple[str, ...]:
+    """A list of strings."""
+    if not isinstance(given, (list, tuple)) or not all(isinstance(each, str) and "\0" not in each for each in given):
+        raise ArgumentError(f"raw_module: {what}={shown(given)} is no list of strings; give {what}=('...',)")
+    return tuple(given)

@@ -16,11 +16,11 @@ import numpy as np
 from xferlib._runtime.checks import whole
 from xferlib.errors import KernelTypeError, shown
 from xferlib.kernels import autograd
-from xferlib.kernels.calls.reduction_calls import Axis
+from xferlib.kernels import complex_formulas as lower_complex
+from xferlib.kernels import formulas as lower
+from xferlib.kernels.definitions import ArgumentKind
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
-from xferlib.kernels.frontends.definitions import ArgumentKind
-from xferlib.kernels.ir.formulas import lower, lower_complex
-from xferlib.kernels.ir.nodes import (
+from xferlib.kernels.ir import (
     BOOL,
     FLOAT16,
     FLOAT32,
@@ -35,8 +35,8 @@ from xferlib.kernels.ir.nodes import (
     is_float,
     part_dtype,
 )
-from xferlib.kernels.ir.reduction import ReductionSpec, build
-from xferlib.kernels.reduction import ReductionKernel
+from xferlib.kernels.ir_reduction import ReductionSpec, build
+from xferlib.kernels.reduction import Axis, ReductionKernel
 
 __all__ = [
     "all", "any", "argmax", "argmin", "dot", "max", "mean", "min", "norm", "prod", "subset_dot", "subset_max",

@@ -4,13 +4,11 @@
 (``XFERLIB_SIM``); the blocks here narrow that to a part of a program, strike it with faults, and time it.
 """
 
-from xferlib.sim.arrays.array import ImplicitCopyError, SimArray
+from xferlib.sim.arrays import ImplicitCopyError, SimArray
 from xferlib.sim.control import check, faults, reads, timeline, writes
-from xferlib.sim.detect.reports import Access, Hazard, Race, RaceError, SimError, WrongDeviceError
-from xferlib.sim.machine.injection import Fault, Plan, Point
-from xferlib.sim.machine.schedules import explore
-from xferlib.sim.timing.profile import H200, LAPTOP, Lane, Profile
-from xferlib.sim.timing.timeline import Slice, Timeline
+from xferlib.sim.detector import Access, Hazard, Race, RaceError, SimError, WrongDeviceError
+from xferlib.sim.schedules import Fault, Plan, Point, explore
+from xferlib.sim.timing import H200, LAPTOP, Lane, Profile, Slice, Timeline
 
 __all__ = [
     "H200",

@@ -2,40 +2,172 @@
 
 from __future__ import annotations
 
+import ctypes
+import re
 import threading
 import weakref
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from xferlib._core import staging_hooks
-from xferlib._core.array import Array, ArrayInfo, c_strides
-from xferlib._core.backend import Backend
-from xferlib._core.backend_options import DeviceKernels
-from xferlib._core.capabilities import Capabilities
-from xferlib._core.device import Device, DeviceIdentity, DeviceProperties
-from xferlib._core.layout import overlaps_itself
-from xferlib._core.namespaces import make_namespace
-from xferlib._core.ordering.capture import unjoined
-from xferlib._core.raw import OperationListener, RawEvent, RawKernel, RawStream
-from xferlib._memory import host
+from xferlib._core import observe
+from xferlib._core.arrays import Array, ArrayInfo, c_strides, overlaps_itself
+from xferlib._core.backend import Backend, DeviceKernels
+from xferlib._core.device import (
+    Capabilities,
+    Device,
+    DeviceIdentity,
+    DeviceProperties,
+    OperationListener,
+    RawEvent,
+    RawKernel,
+    RawStream,
+)
+from xferlib._core.registry import make_namespace
+from xferlib._core.streams import unjoined
+from xferlib._memory import buffers
 from xferlib._runtime import happens_before
-from xferlib.errors import StreamError
-from xferlib.sim import copying
-from xferlib.sim.arrays import launching, operations, selecting
-from xferlib.sim.arrays.array import ImplicitCopyError, SimArray
-from xferlib.sim.machine import attributes, current
-from xferlib.sim.machine.injection import Point
-from xferlib.sim.machine.machine import Machine
-from xferlib.sim.machine.settings import Settings
-from xferlib.sim.model import memory
-from xferlib.sim.model.captured_work import CapturedWork
-from xferlib.sim.model.streams import LEGACY, LEGACY_ALIAS, PER_THREAD, SimEvent, SimStream, StreamHandle, StreamKind
+from xferlib.errors import StreamError, UnsupportedError
+from xferlib.kernels.calls import BackendEngine, HostCall
+from xferlib.sim import arrays as arrays_module
+from xferlib.sim import machine as machine_module
+from xferlib.sim import memory
+from xferlib.sim.arrays import ImplicitCopyError, SimArray
+from xferlib.sim.machine import Machine
+from xferlib.sim.memory import Block, Span
+from xferlib.sim.model import (
+    LEGACY,
+    LEGACY_ALIAS,
+    PER_THREAD,
+    CapturedWork,
+    SimEvent,
+    SimStream,
+    StreamHandle,
+    StreamKind,
+)
+from xferlib.sim.schedules import Point, Settings
+from xferlib.sim.timing import Lane
 
-if TYPE_CHECKING:
-    from xferlib.kernels.calls.backend_engine import BackendEngine
+# Copies: of bytes between any two memories, and of strided elements by the kernels of `xferlib._transfer.on_device`.
+
+
+def copy(machine: Machine, dst: int, src: int, nbytes: int, stream: SimStream) -> None:
+    """Enqueue a copy of bytes."""
+    with machine.lock:
+        memory, detector = machine.memory, machine.detector
+        into = machine_module.span(memory, detector, dst, nbytes, "copy", stream)
+        source = machine_module.span(memory, detector, src, nbytes, "copy", stream)
+        name, lane = _kind(into, source)
+        target, values = into.block.data[into.start : into.stop], source.block.data[source.start : source.stop]
+
+        def run() -> None:
+            target[:] = values
+
+        moves = into.block.device is not None and source.block.device is not None
+        void = source.block.void(source) if moves and source.block.has_void else None
+        copied = machine.enqueue(
+            stream, name, run, reads=(source,), writes=(into,), lane=lane, nbytes=nbytes, uses_values=not moves
+        )
+        if void is not None and copied is not None and detector.is_on:  # quiet: a use of the copy is reported
+            into.block.note_void(into, copied, None if void.all() else void)
+
+
+def _is_void(span: Span) -> bool:
+    void = span.block.void(span)
+    return void is not None and bool(void.all())
+
+
+def _kind(into: Span, source: Span) -> tuple[str, Lane]:
+    to, come = into.block.device, source.block.device
+    if come is None:
+        return ("copy host to device", Lane.H2D) if to is not None else ("copy host to host", Lane.D2H)
+    if to is None:
+        return "copy device to host", Lane.D2H
+    return ("copy on the device", Lane.D2D) if to is come else (f"copy {come} to {to}", Lane.PEER)
+
+
+# --- by kernels
+
+
+class UncompiledSource(NamedTuple):
+    """CUDA source in place of machine code: the simulator finds the kernel by its name."""
+
+    cubin: bytes
+    names: dict[str, str]
+
+
+class CopyKernel(NamedTuple):
+    """A kernel of `xferlib._transfer.on_device`."""
+
+    name: str
+    itemsize: int
+    axes: int
+
+
+_FIXED = {"copy_elements": 3, "copy_rows": 6, "copy_tiles": 9}
+"""Arguments of each kernel before those of the axes outside."""
+_ITEMSIZES = {"unsigned char": 1, "unsigned short": 2, "unsigned int": 4, "unsigned long long": 8, "ulonglong2": 16}
+
+
+def load(cubin: bytes, name: str) -> CopyKernel:
+    """The kernel of that name.
+
+    Raises:
+        UnsupportedError: It is none that copies.
+    """
+    source = cubin.decode()
+    header = re.search(rf"void {name}\(([^)]*)\)", source)
+    word = re.search(r"\*\(const ([a-z0-9 ]+)\*\)\(src", source)
+    if name not in _FIXED or header is None or word is None:
+        raise UnsupportedError(
+            f"kernel {name!r} is CUDA source, which the simulator cannot run; give the kernel a cpu= function"
+        )
+    return CopyKernel(name, _ITEMSIZES[word[1]], len(re.findall(r"i64 n\d", header[1])))
+
+
+def launch(machine: Machine, kernel: CopyKernel, params: int, stream: SimStream) -> None:
+    """Enqueue the copy that a kernel would make with the arguments at the address ``params``."""
+    fixed = _FIXED[kernel.name]
+    pointers = (ctypes.POINTER(ctypes.c_int64) * (fixed + 3 * kernel.axes)).from_address(params)
+    dst, src, *numbers = (int(pointer[0]) for pointer in pointers)
+    axes = [tuple(numbers[at : at + 3]) for at in range(fixed - 2, len(numbers), 3)]
+    if kernel.name == "copy_tiles":
+        _, rows, cols, row_dst, row_src, col_dst, col_src = numbers[:7]
+        axes += [(rows, row_dst, row_src), (cols, col_dst, col_src)]
+    elif kernel.name == "copy_rows":
+        axes.append(tuple(numbers[1:4]))
+    _copy_strided(machine, dst, src, kernel.itemsize, axes, stream)
+
+
+def _copy_strided(
+    machine: Machine, dst: int, src: int, itemsize: int, axes: list[tuple[int, ...]], stream: SimStream
+) -> None:  # fmt: skip
+    shape = tuple(axis[0] for axis in axes)
+    to, come = tuple(axis[1] for axis in axes), tuple(axis[2] for axis in axes)
+    element = np.dtype(f"V{itemsize}")
+    with machine.lock:
+        into, source = (
+            machine_module.span(machine.memory, machine.detector, each, itemsize, "strided copy", stream)
+            for each in (dst, src)
+        )
+        target = np.ndarray(shape, element, into.block.data, into.start, to)
+        values = np.ndarray(shape, element, source.block.data, source.start, come)
+
+        def run() -> None:
+            target[...] = values
+
+        reads = memory.strided_spans(source.block, source.start, shape, come, itemsize)
+        writes = memory.strided_spans(into.block, into.start, shape, to, itemsize)
+        is_void = source.block.has_void and all(_is_void(span) for span in reads)
+        copied = machine.enqueue(
+            stream, "strided copy", run,
+            reads=reads, writes=writes, nbytes=2 * target.size * itemsize, uses_values=not is_void,
+        )  # fmt: skip
+        if is_void and copied is not None and machine.detector.is_on:
+            for span in writes:
+                span.block.note_void(span, copied)
 
 
 class SimPinned:
@@ -83,12 +215,12 @@ class SimBackend(Backend, DeviceKernels):
         self._handles: weakref.WeakValueDictionary[int, StreamHandle] = weakref.WeakValueDictionary()
         streams = self.machine.streams
         self._legacy = {device: StreamHandle(LEGACY, each.legacy, None) for device, each in streams.items()}
-        current.install(self)
-        SimArray._namespace = make_namespace(self, SimArray, refusal=ImplicitCopyError, around=operations.operation)
+        machine_module.install(self)
+        SimArray._namespace = make_namespace(self, SimArray, refusal=ImplicitCopyError, around=arrays_module.operation)
 
     def _watch(self) -> None:
         """Follow the library's threads from the first stream or memory on: programs ask which backends exist, too."""
-        happens_before.listener = staging_hooks.listener = self.machine.hosts
+        happens_before.listener = observe.listener = self.machine.hosts
 
     # --- devices
 
@@ -112,7 +244,7 @@ class SimBackend(Backend, DeviceKernels):
         return self.machine.free_memory(device), self.machine.settings.memory_nbytes
 
     def device_attribute(self, device: Device, name: str) -> int:
-        return attributes.of(device, name)
+        return machine_module.of(device, name)
 
     def device_current(self) -> Device:
         device = self._local.device
@@ -128,7 +260,7 @@ class SimBackend(Backend, DeviceKernels):
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> SimArray:
         self._watch()
-        return launching.new(shape, dtype, device, _stream(stream))
+        return arrays_module.new(shape, dtype, device, _stream(stream))
 
     def device_of(self, array: Array) -> Device:
         device: Device = array.info.device
@@ -145,16 +277,16 @@ class SimBackend(Backend, DeviceKernels):
     def compute_on_host(
         self, name: str, function: Callable[..., None], reads: Sequence[Array], writes: Sequence[Array]
     ) -> bool:
-        operands = launching.memories((*reads, *writes))
-        launching.launch(name, lambda: function(*operands), reads, writes)
+        operands = arrays_module.memories_of((*reads, *writes))
+        arrays_module.launch(name, lambda: function(*operands), reads, writes)
         return True
 
     def gather(self, x: SimArray, indices: Sequence[SimArray], out: SimArray) -> bool:
-        selecting.gather(x, indices, out)
+        arrays_module.gather(x, indices, out)
         return True
 
     def scatter(self, x: SimArray, indices: Sequence[SimArray], value: Any) -> bool:
-        selecting.scatter(x, indices, value)
+        arrays_module.scatter(x, indices, value)
         return True
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> SimArray:
@@ -200,7 +332,7 @@ class SimBackend(Backend, DeviceKernels):
     def pinned_register(self, pointer: int, nbytes: int) -> None:
         self._watch()
         self.machine.pass_point(Point.PINNED)
-        self.machine.track_host(host.bytes_over(pointer, nbytes, None))
+        self.machine.track_host(buffers.bytes_over(pointer, nbytes, None))
 
     def pinned_unregister(self, pointer: int) -> None:
         self.machine.lifetimes.release_host(pointer)
@@ -212,7 +344,7 @@ class SimBackend(Backend, DeviceKernels):
             return block is not None and block.device is None
 
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
-        copying.copy(self.machine, dst, src, nbytes, _stream(stream))
+        copy(self.machine, dst, src, nbytes, _stream(stream))
 
     def reaches(self, device: Device, other: Device) -> bool:
         return self.machine.timeline.profile.peer > 0
@@ -305,17 +437,16 @@ class SimBackend(Backend, DeviceKernels):
 
     # --- kernels
 
-    def compile(self, source: str, *, names: tuple[str, ...] = (), **_: Any) -> copying.UncompiledSource:
-        return copying.UncompiledSource(source.encode(), dict(zip(names, names, strict=True)))
+    def compile(self, source: str, *, names: tuple[str, ...] = (), **_: Any) -> UncompiledSource:
+        return UncompiledSource(source.encode(), dict(zip(names, names, strict=True)))
 
     def load(self, cubin: bytes, *, name: str, device: Device) -> RawKernel:
-        return copying.load(cubin, name)
+        return load(cubin, name)
 
     def launch(self, kernel: Any, grid: Any, block: Any, params: int, *, stream: RawStream, **_: Any) -> None:
-        copying.launch(self.machine, kernel, params, _stream(stream))
+        launch(self.machine, kernel, params, _stream(stream))
 
     def engine(self) -> BackendEngine:
-        from xferlib.sim.kernel_engine import ENGINE  # lazily, because it imports the kernels
 
         return ENGINE
 
@@ -332,3 +463,92 @@ class SimBackend(Backend, DeviceKernels):
 def _stream(stream: RawStream) -> SimStream:
     assert isinstance(stream, StreamHandle), "a stream of another backend"
     return stream.stream
+
+
+# Kernels on simulated devices: the CPU computes them, as operations of a stream.
+
+
+class Borrowed:
+    """A reference to a block without ownership, for operations in flight: the array can die meanwhile."""
+
+    __slots__ = ("block",)
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+
+def borrowed(array: Any) -> Any:
+    """An array over the same memory that does not keep it allocated; any other value unchanged."""
+    if not isinstance(array, SimArray):
+        return array
+    return SimArray(Borrowed(array.allocation.block), array.info)  # type: ignore[arg-type]  # it frees no block
+
+
+class SimCall(HostCall):
+    """A call on a simulated device, checked when it is made and computed when the schedule chooses it."""
+
+    def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
+        """Enqueue for arrays of the same dtypes, shapes and strides as before."""
+        results: list[Any] = [*given, *[None] * (len(self._names) - len(given))]
+        for number in self._omitted:
+            results[number] = arrays_module.new(self.shape, self.program.params[number].dtype, self.device)
+        operands = arrays_module.memories_of(results)
+        for number in self._scalars:
+            operands[number] = np.array(self._scalar(number, given[number]))
+        is_aliased = self._is_in_place
+        for written, other in self._pairs:
+            if np.may_share_memory(operands[written], operands[other]):
+                is_aliased |= self._check_aliasing({n: given[n].info for n in self._arrays})
+                break
+        plan = self._plan(is_aliased, operands)
+        reads = [results[n] for n in sorted(self.program.reads) if isinstance(results[n], SimArray)]
+        writes = [results[n] for n in sorted(self.program.writes) if isinstance(results[n], SimArray)]
+        arrays_module.launch(self.name, lambda: plan.run(operands), reads, writes)
+        _declare((*reads, *writes), machine_module.stream(self.device))
+        return self._returned(results)
+
+
+def reduce(
+    name: str, run: Callable[[list[Any], list[Any]], None], args: Sequence[Any], results: Sequence[SimArray]
+) -> None:
+    """Enqueue a reduction; ``run`` computes it on arrays that own no memory."""
+    sources, targets = [borrowed(each) for each in args], [borrowed(each) for each in results]
+    reads = [each for each in args if isinstance(each, SimArray)]
+    arrays_module.launch(name, lambda: run(sources, targets), reads, list(results))
+    arrays = (*reads, *results)
+    _declare(arrays, machine_module.stream(arrays[0].device))
+
+
+def _declare(arrays: Sequence[SimArray], stream: SimStream) -> None:
+    """Declare the use of arrays on a stream, so that they outlast it, as xferlib does for its kernels on CUDA."""
+    if arrays_module.is_inside():
+        return
+    for array in arrays:
+        if array.allocation.block.stream is not stream:
+            array.allocation.users[stream.key] = stream
+
+
+def stand_in(
+    name: str,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    values: Sequence[Any],
+    written: Sequence[SimArray],
+    stream: Any,
+) -> None:
+    """Enqueue the NumPy function of a raw kernel; an array without ``const`` counts as read and written."""
+    arrays = [each for each in args if isinstance(each, SimArray)]
+    operands = [*values]
+    for number, each in enumerate(args):
+        if isinstance(each, SimArray):
+            operands[number] = memory = each.memory().view()
+            memory.flags.writeable = any(each is other for other in written)  # as the compiler would enforce
+    if arrays:
+        arrays_module.launch(name, lambda: function(*operands), arrays, written, stream.stream, uses_values=False)
+        _declare(arrays, stream.stream)
+    else:
+        function(*operands)
+
+
+ENGINE = BackendEngine(SimCall, reduce, stand_in)
+"""The kernel engine of simulated devices."""

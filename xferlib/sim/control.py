@@ -8,22 +8,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from xferlib._core import pending
+from xferlib._core import streams as pending
 from xferlib.errors import ArgumentError, UnsupportedArrayError, did_you_mean, shown
-from xferlib.sim.arrays.array import SimArray
-from xferlib.sim.detect.detector import Detector, Mode
-from xferlib.sim.detect.reports import SimError
-from xferlib.sim.machine import schedules
-from xferlib.sim.machine.current import machine
-from xferlib.sim.machine.injection import Fault, Plan
-from xferlib.sim.machine.page_guard import PageGuard
-from xferlib.sim.machine.schedules import Schedule
-from xferlib.sim.timing.profile import PROFILES, Profile
-from xferlib.sim.timing.timeline import Timeline
+from xferlib.sim import schedules
+from xferlib.sim.arrays import SimArray
+from xferlib.sim.detector import Detector, Mode, SimError
+from xferlib.sim.machine import PageGuard, machine
+from xferlib.sim.schedules import Fault, Plan, Schedule
+from xferlib.sim.timing import PROFILES, Profile, Timeline
 
 if TYPE_CHECKING:
-    from xferlib._core.layout import HostArray
-    from xferlib.sim.detect.reports import Race
+    from xferlib._core.arrays import HostArray
+    from xferlib.sim.detector import Race
 
 T = TypeVar("T")
 

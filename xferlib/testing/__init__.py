@@ -12,39 +12,41 @@ neither. Names are imported when they are first used.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from xferlib._core import promotion
-    from xferlib._core.array import DTYPES
+    from xferlib._core import arrays as promotion
+    from xferlib._core.arrays import DTYPES
     from xferlib.testing import strategies
-    from xferlib.testing.asserts import assert_allclose_ulp, assert_identical, assert_same_bits, native_bits, scribble
     from xferlib.testing.conformance import BackendConformance
-    from xferlib.testing.settings import (
-        advised,
-        configured,
-        cores,
-        forced,
-        fresh_registry,
-        fresh_staging,
-        no_peers,
-        results_begun,
-        work_shared,
-    )
-    from xferlib.testing.stand_ins import recorded
-    from xferlib.testing.state import (
+    from xferlib.testing.tools import (
         PATHS,
         THRESHOLDS,
         Native,
         StagingStats,
         Thresholds,
+        advised,
+        assert_allclose_ulp,
+        assert_identical,
+        assert_same_bits,
         backend_named,
+        configured,
+        cores,
+        forced,
+        fresh_registry,
+        fresh_staging,
         held_nbytes,
         in_flight_count,
         in_python,
         is_recording,
         lent_chunks,
         native,
+        native_bits,
+        no_peers,
         pending_count,
+        recorded,
+        results_begun,
+        scribble,
         settle_all,
         staging_stats,
+        work_shared,
     )
 
 __all__ = [
@@ -87,25 +89,19 @@ __all__ = [
 _LAZY = {
     name: module
     for module, names in {
-        "xferlib._core.array": ("DTYPES",),
-        "xferlib.testing.asserts": (
-            "assert_allclose_ulp", "assert_identical", "assert_same_bits", "native_bits", "scribble",
-        ),
+        "xferlib._core.arrays": ("DTYPES",),
         "xferlib.testing.conformance": ("BackendConformance",),
-        "xferlib.testing.settings": (
-            "advised", "configured", "cores", "forced", "fresh_registry", "fresh_staging", "no_peers",
-            "results_begun", "work_shared",
-        ),
-        "xferlib.testing.stand_ins": ("recorded",),
-        "xferlib.testing.state": (
-            "PATHS", "THRESHOLDS", "Native", "StagingStats", "Thresholds", "backend_named", "held_nbytes",
-            "in_flight_count", "in_python", "is_recording", "lent_chunks", "native", "pending_count", "settle_all",
-            "staging_stats",
+        "xferlib.testing.tools": (
+            "Native", "PATHS", "StagingStats", "THRESHOLDS", "Thresholds", "advised", "assert_allclose_ulp",
+            "assert_identical", "assert_same_bits", "backend_named", "configured", "cores", "forced", "fresh_registry",
+            "fresh_staging", "held_nbytes", "in_flight_count", "in_python", "is_recording", "lent_chunks", "native",
+            "native_bits", "no_peers", "pending_count", "recorded", "results_begun", "scribble", "settle_all",
+            "staging_stats", "work_shared",
         ),
     }.items()
     for name in names
 }  # fmt: skip
-_MODULES = {"promotion": "xferlib._core.promotion", "strategies": "xferlib.testing.strategies"}
+_MODULES = {"promotion": "xferlib._core.arrays", "strategies": "xferlib.testing.strategies"}
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ from hypothesis.strategies import SearchStrategy
 import xferlib as xl
 from xferlib._core import registry
 from xferlib._core.backend import Backend
-from xferlib.testing.settings import replaced
+from xferlib.testing.tools import replaced
 
 HostArray = np.ndarray[Any, Any]
 

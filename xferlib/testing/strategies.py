@@ -13,8 +13,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from xferlib._core import array as _array
-from xferlib.testing.asserts import parts
+from xferlib._core import arrays as _array
+from xferlib.testing.tools import parts
 
 HostArray = np.ndarray[Any, Any]
 

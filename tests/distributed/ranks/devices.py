@@ -12,18 +12,9 @@ import pytest
 import xferlib as xl
 from xferlib import distributed
 from xferlib.distributed import Communicator
-from xferlib.distributed.drivers import nccl
-from xferlib.distributed.drivers.device_driver import DeviceDriver, Enqueued, Order
-from xferlib.distributed.drivers.mpi import MpiDriver
-from xferlib.distributed.drivers.torch import GlooDriver
-from xferlib.errors import (
-    ArgumentError,
-    ClosedError,
-    LayoutError,
-    MismatchError,
-    MixedBackendsError,
-    MixedDevicesError,
-)
+from xferlib.distributed import drivers as nccl
+from xferlib.distributed.drivers import DeviceDriver, Enqueued, GlooDriver, MpiDriver, Order
+from xferlib.errors import ArgumentError, ClosedError, LayoutError, MismatchError, MixedBackendsError, MixedDevicesError
 from xferlib.testing import assert_same_bits, backend_named
 
 

@@ -13,14 +13,11 @@ import cupy
 import numpy as np
 from cupy.cuda import runtime
 
-from xferlib._core.array import Array, ArrayInfo, matching
-from xferlib._core.backend_options import PlainArrays
-from xferlib._core.capabilities import Capabilities
-from xferlib._core.device import Device
-from xferlib._core.raw import RawStream
-from xferlib._native.driver_calls import ArrayAddress, bind_alike
-from xferlib.backends.cuda.backend import CudaBackend
-from xferlib.backends.cuda.memory import Guard
+from xferlib._core.arrays import Array, ArrayInfo, matching
+from xferlib._core.backend import PlainArrays
+from xferlib._core.device import Capabilities, Device, RawStream
+from xferlib._native import ArrayAddress, bind_alike
+from xferlib.backends.cuda.backend import CudaBackend, Guard
 from xferlib.errors import BackendUnavailableError
 
 _LAYOUT = ("__class__", "dtype", "shape", "strides")

@@ -17,7 +17,7 @@ import array_api_compat.cupy as _compat
 import cupy as _cupy
 import numpy as _numpy  # noqa: ICN001 - every plain name here is one of the namespace
 
-from xferlib._core import namespaces as _namespaces
+from xferlib._core import registry as _namespaces
 from xferlib.backends.cupy import namespace_fft as fft
 from xferlib.backends.cupy import namespace_linalg as linalg
 from xferlib.backends.cupy.namespace_devices import inside as _inside

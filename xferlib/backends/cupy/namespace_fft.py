@@ -7,7 +7,7 @@ from typing import Any
 
 from cupy import fft as _fft
 
-from xferlib._core import namespaces
+from xferlib._core import registry as namespaces
 from xferlib.backends.cupy.namespace_devices import inside
 
 

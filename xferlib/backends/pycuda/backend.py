@@ -3,39 +3,187 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
+import math
 import sys
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from operator import attrgetter
-from types import ModuleType
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, ClassVar
 
 import numpy as np
 import pycuda.autoprimaryctx
 import pycuda.driver
 from cuda import core
+from pycuda.gpuarray import GPUArray, splay
 
-from xferlib._core.array import Array, ArrayInfo, Lent, c_strides
-from xferlib._core.backend_options import DirectCopies, PlainArrays
-from xferlib._core.capabilities import Capabilities
-from xferlib._core.device import Device
-from xferlib._core.layout import overlaps_itself
-from xferlib._core.namespaces import make_namespace
-from xferlib._core.raw import RawStream
-from xferlib._native import driver_calls
-from xferlib._runtime import shutdown
-from xferlib._runtime.fork import reset_in_child
+from xferlib import _native
+from xferlib._core.arrays import Array, ArrayInfo, Lent, c_strides, overlaps_itself, viewed
+from xferlib._core.backend import DirectCopies, PlainArrays
+from xferlib._core.device import Capabilities, Device, RawStream
+from xferlib._core.registry import make_namespace
+from xferlib._runtime import process
+from xferlib._runtime.process import reset_in_child
 from xferlib._runtime.version import install_command
-from xferlib.backends.cuda import driver as calls
-from xferlib.backends.cuda.backend import CudaBackend
-from xferlib.backends.cuda.blas import Blas, load_binding
-from xferlib.backends.cuda.memory import DeviceAddress, DriverPool, GraphMemory
-from xferlib.backends.cuda.sorting import CudaSorting, load_compute
-from xferlib.backends.cuda.streams import Made
-from xferlib.backends.pycuda import array as arrays
-from xferlib.backends.pycuda.array import PycudaArray
-from xferlib.backends.pycuda.cupy_functions import CupyFunctions
+from xferlib.backends.cuda import driver
+from xferlib.backends.cuda.backend import CudaBackend, DeviceAddress, DriverPool, GraphMemory, Made
+from xferlib.backends.cuda.libraries import Blas, CudaSorting, load_binding, load_compute
+
+# The PyCUDA arrays that xferlib makes: GPUArrays whose operators, indexing and methods are the Array API's.
+#
+# `xferlib._core.registry` sets these when the backend is loaded; here is what PyCUDA itself needs, and what it does
+# on its default stream while the arrays' work is on another one.
+
+Shape = tuple[int, ...]
+
+_MOST_LAYOUTS = 1024
+
+
+class PycudaArray(GPUArray):  # type: ignore[misc]
+    """A GPUArray with the Array API's operators and methods, which run on xferlib's current stream.
+
+    Every function of PyCUDA takes it. Those run on PyCUDA's default stream, and many take contiguous arrays only.
+    """
+
+    _find_stream: ClassVar[Any]
+    """A function that gives the backend, and the current stream of an array's device; set by the backend."""
+
+    # PyCUDA computes these for each array, at some us; most arrays die before they are read.
+    size = functools.cached_property(lambda self: math.prod(self.shape))
+    mem_size = functools.cached_property(lambda self: self.size)
+    itemsize = functools.cached_property(lambda self: self.dtype.itemsize)
+    nbytes = functools.cached_property(lambda self: self.size * self.dtype.itemsize)
+    allocator = staticmethod(pycuda.driver.mem_alloc)
+    _grid = functools.cached_property(lambda self: splay(self.mem_size)[0])
+    _block = functools.cached_property(lambda self: splay(self.mem_size)[1])
+
+    def _wait(self) -> None:
+        """Wait for the work on xferlib's current stream, which PyCUDA's default stream may not follow."""
+        owner, stream = self._find_stream(self)
+        owner.stream_synchronize(stream)
+
+    def get(self, ary: Any = None, pagelocked: bool = False, async_: bool = False, stream: Any = None) -> Any:
+        """A NumPy array of the elements; without ``stream``, after the work on xferlib's current stream."""
+        source = self if self.flags.forc else self.copy()
+        if stream is None:
+            source._wait()
+        return GPUArray.get(source, ary, pagelocked, async_, stream)
+
+    def set(self, ary: Any, async_: bool = False, stream: Any = None) -> None:
+        """Copy a NumPy array here; without ``stream``, after the work on xferlib's current stream."""
+        if stream is None:
+            self._wait()
+        super().set(ary, async_, stream)
+
+    def fill(self, value: Any, stream: Any = None) -> PycudaArray:
+        """Set every element, on xferlib's current stream or a stream of PyCUDA's."""
+        if stream is not None:
+            super().fill(value, stream)
+        else:
+            self[...] = np.asarray(value, self.dtype)[()]
+        return self
+
+    def view(self, dtype: Any = None) -> PycudaArray:
+        """The same memory as another dtype; the last axis grows or shrinks where the sizes differ.
+
+        Raises:
+            LayoutError: The last axis has gaps, or its bytes are no multiple of the new size.
+        """
+        kind = self.dtype if dtype is None else np.dtype(dtype)
+        shape, strides = viewed(self._find_stream(self)[0].view(self), kind)
+        return strided_view(self, 0, shape, strides, kind)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        described: dict[str, Any] = super().__cuda_array_interface__
+        handle = self._find_stream(self)[1].handle
+        return {**described, "stream": handle or 1}  # 1 stands for the default stream, which is 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.get(),)
+
+
+def over(shape: Shape, strides: Shape, dtype: np.dtype[Any], gpudata: Any, base: Any = None) -> PycudaArray:
+    """An array over memory: what ``GPUArray`` does in 4 us.
+
+    Args:
+        shape, strides, dtype: The layout.
+        gpudata: An address or an allocation; None where there are no elements.
+        base: The array that keeps the memory alive, if ``gpudata`` does not; the device, where there are no elements.
+    """
+    self = PycudaArray.__new__(PycudaArray)
+    self.shape, self.strides, self.dtype, self.base, self.gpudata = shape, strides, dtype, base, gpudata
+    return self
+
+
+@functools.lru_cache(_MOST_LAYOUTS)
+def packed(shape: Shape, itemsize: int) -> tuple[Shape, int]:
+    """The strides and the bytes of an array in C order."""
+    return c_strides(shape, itemsize), math.prod(shape) * itemsize
+
+
+def strided_view(array: GPUArray, offset: int, shape: Shape, strides: Shape, dtype: np.dtype[Any]) -> PycudaArray:
+    """An array over the memory of another one: see `Arrays.strided_view`."""
+    memory = None if array.gpudata is None else int(array.gpudata) + offset
+    return over(shape, strides, dtype, memory, array)
+
+
+def owner_of(array: GPUArray) -> GPUArray:
+    """The array that a view, which has an address only, keeps alive."""
+    while isinstance(array.base, GPUArray):
+        array = array.base
+    return array
+
+
+def _restored(host: np.ndarray[Any, Any]) -> PycudaArray:
+    """Restore a pickled array, in the current context."""
+    found = PycudaArray(host.shape, host.dtype)
+    if found.size:
+        found.set(np.ascontiguousarray(host))
+    return found
+
+
+# ``linalg`` and ``fft`` of PyCUDA's arrays: CuPy's, over the same memory and on the same stream.
+
+
+class CupyFunctions:
+    """See `FunctionLibrary`.
+
+    CuPy allocates results and temporaries from its own pool, which gives free memory to later work of the same stream
+    only. Shared code copies the results to arrays of PyCUDA's backend, so that none of CuPy's memory outlives a call.
+
+    Raises:
+        ImportError: CuPy, or array-api-compat, is not installed.
+    """
+
+    def __init__(self) -> None:
+        import cupy
+        import cupyx
+
+        from xferlib.backends.cupy import namespace
+
+        self.namespace: Any = namespace
+        self._cupy: Any = cupy
+        self._errors: Any = cupyx.errstate
+
+    @contextlib.contextmanager
+    def inside(self, stream: RawStream) -> Iterator[None]:
+        cuda = self._cupy.cuda
+        with (
+            cuda.Device(stream.device.index),
+            cuda.Stream.from_external(stream.core) if stream.handle else cuda.Stream.null,
+            self._errors(linalg="raise"),
+        ):
+            yield
+
+    def view(self, info: ArrayInfo) -> Any:
+        described = {
+            "data": (info.pointer, False), "shape": info.shape, "strides": None, "typestr": info.dtype.str, "version": 3
+        }  # fmt: skip
+        return self._cupy.asarray(SimpleNamespace(__cuda_array_interface__=described))
+
 
 _LAYOUT = ("dtype", "shape", "strides")
 _layout: Callable[[Any], Hashable] = attrgetter("__class__", *_LAYOUT)
@@ -52,7 +200,7 @@ class _Pushed:
 
     def __init__(self, index: int, context: Any) -> None:
         self.index = index
-        driver_calls.guard_thread()  # PyCUDA aborts the process if a thread ends with a context
+        _native.guard_thread()  # PyCUDA aborts the process if a thread ends with a context
         context.push()
 
     def __del__(self) -> None:
@@ -151,10 +299,10 @@ class PycudaBackend(CudaBackend):
         return _layout(array), memory.device if type(memory) is DeviceAddress else self._device_at(array)
 
     def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
-        compiled = driver_calls.bind_alike(_LAYOUT, arrays) if len(self._devices) == 1 else None
+        compiled = _native.bind_alike(_LAYOUT, arrays) if len(self._devices) == 1 else None
         return compiled or super().matcher(arrays)
 
-    address = driver_calls.ArrayAddress(("gpudata",))
+    address = _native.ArrayAddress(("gpudata",))
 
     plain_arrays = PlainArrays(PycudaArray)
     pointer_of = staticmethod(lambda array: int(array.gpudata))
@@ -187,7 +335,7 @@ class PycudaBackend(CudaBackend):
 
     def _end(self) -> None:
         """Clear the main thread's stack: PyCUDA aborts the process if anything but its own context is left there."""
-        shutdown.finish()  # threads that use a context while PyCUDA gives it up would fail
+        process.finish()  # threads that use a context while PyCUDA gives it up would fail
         self._has_ended = True
         self._local.pushed = None
         self._shared.clear()
@@ -201,7 +349,7 @@ class PycudaBackend(CudaBackend):
     def attach(self, device: Device) -> None:
         super().attach(device)
         if not self._is_pushed():  # another library has made the context current, of which PyCUDA knows nothing
-            current = calls.context_current()
+            current = driver.context_current()
             self._push(self._devices[next(index for index, each in self._contexts.items() if each == current)])
 
     def _push(self, device: Device) -> None:
@@ -224,9 +372,9 @@ class PycudaBackend(CudaBackend):
     def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
         if not self._is_pushed():
             self._push(device)
-        strides, nbytes = arrays.packed(shape, dtype.itemsize)
+        strides, nbytes = packed(shape, dtype.itemsize)
         if not nbytes:
-            return arrays.over(shape, strides, dtype, None, device)  # no address tells the device
+            return over(shape, strides, dtype, None, device)  # no address tells the device
         if stream.capture is None:
             pool = self._pools.get(device.index) or self._pool(device)
             memory = DeviceAddress.from_pool(self, pool, nbytes, stream)
@@ -236,7 +384,7 @@ class PycudaBackend(CudaBackend):
             memory = DeviceAddress.of(graph_memory, self, stream)
         if stream.handle:
             memory.used_on(self._default_stream(device))  # where PyCUDA's own operations on the array run
-        return arrays.over(shape, strides, dtype, memory)
+        return over(shape, strides, dtype, memory)
 
     def _empty_elsewhere(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
@@ -266,7 +414,7 @@ class PycudaBackend(CudaBackend):
     def _device_at(self, array: Array) -> Device:
         if len(self._devices) == 1:
             return self._devices[0]
-        owner = arrays.owner_of(array)
+        owner = owner_of(array)
         if isinstance(owner.gpudata, DeviceAddress):  # of CUDA's pool, of which the driver does not tell the device
             return owner.gpudata.device
         if array.gpudata is None:
@@ -275,24 +423,24 @@ class PycudaBackend(CudaBackend):
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         memory = None if 0 in shape else int(slab.gpudata) + offset
-        return arrays.over(shape, c_strides(shape, dtype.itemsize), dtype, memory, slab)
+        return over(shape, c_strides(shape, dtype.itemsize), dtype, memory, slab)
 
     def over(self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any) -> Array:
         strides = c_strides(shape, dtype.itemsize)
         if 0 in shape:
-            return arrays.over(shape, strides, dtype, None, device)
-        return arrays.over(shape, strides, dtype, pointer, owner)
+            return over(shape, strides, dtype, None, device)
+        return over(shape, strides, dtype, pointer, owner)
 
     def reversed_axes(self, array: Array) -> Array:
-        return arrays.strided_view(array, 0, array.shape[::-1], array.strides[::-1], array.dtype)
+        return strided_view(array, 0, array.shape[::-1], array.strides[::-1], array.dtype)
 
-    strided_view = staticmethod(arrays.strided_view)
+    strided_view = staticmethod(strided_view)
 
     def consumed(self, array: Array, stream: RawStream) -> None:
         if stream.capture is not None:
             stream.capture.keep(array)
             return
-        owner = arrays.owner_of(array)
+        owner = owner_of(array)
         if isinstance(owner.gpudata, DeviceAddress):
             owner.gpudata.used_on(stream)
         elif isinstance(owner.base, Lent):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from xferlib._core.backend import Backend
-from xferlib.backends.torch.cpu import TorchCpu
+from xferlib.backends.torch.backend import TorchCpu
 
 
 def TorchBackend() -> Backend:  # noqa: N802 - the registry's factory, one of two classes

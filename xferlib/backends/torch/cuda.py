@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from xferlib._core.array import Array, ArrayInfo
+from xferlib._core.arrays import Array, ArrayInfo
 from xferlib._core.backend import Backend
-from xferlib._core.capabilities import Capabilities
-from xferlib._core.device import Device
-from xferlib._core.raw import RawStream
-from xferlib._native.driver_calls import ArrayAddress
-from xferlib._runtime import circumstances, leak
+from xferlib._core.device import Capabilities, Device, RawStream
+from xferlib._native import ArrayAddress
+from xferlib._runtime import process as circumstances
+from xferlib._runtime import process as leak
 from xferlib.backends.cuda.backend import CudaBackend
-from xferlib.backends.cuda.errors import refuse_fork
-from xferlib.backends.torch import autograd, cpu, tensors
-from xferlib.backends.torch.cpu import TorchCpu
+from xferlib.backends.cuda.contexts import refuse_fork
+from xferlib.backends.torch import backend as cpu
+from xferlib.backends.torch import tensors
+from xferlib.backends.torch import tensors as autograd
+from xferlib.backends.torch.backend import TorchCpu
 
 # Private, but 0.06 us where torch.cuda.current_stream() takes 3.0 (on an H200's host); the public call is the fallback.
 _raw_current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
@@ -85,7 +86,7 @@ class TorchCuda(CudaBackend):
     hand_out = staticmethod(cpu.hand_out)
 
     def namespace(self) -> ModuleType:
-        from xferlib.backends.torch import namespace_creation
+        from xferlib.backends.torch import functions as namespace_creation
 
         namespace_creation.current_place = self._current_place
         namespace_creation.place_at = lambda pointer: self._places[self.device_at(pointer).index]

@@ -19,35 +19,50 @@ from typing import Any as _Any
 import array_api_compat.torch as _compat
 import torch as _torch
 
-from xferlib._core import namespaces as _namespaces
-from xferlib._core import promotion as _promotion
-from xferlib._runtime import config as _config
-from xferlib.backends.torch import namespace_creation as _creation
-from xferlib.backends.torch import namespace_dtypes as _dtypes
-from xferlib.backends.torch import namespace_elementwise as _elementwise
+from xferlib._core import arrays as _promotion
+from xferlib._core import registry as _namespaces
+from xferlib._runtime import process as _config
+from xferlib.backends.torch import elementwise as _elementwise
+from xferlib.backends.torch import functions as _creation
+from xferlib.backends.torch import functions as _dtypes
+from xferlib.backends.torch import functions as _reductions
+from xferlib.backends.torch import functions as _whole
 from xferlib.backends.torch import namespace_fft as fft
 from xferlib.backends.torch import namespace_linalg as linalg
-from xferlib.backends.torch import namespace_reductions as _reductions
-from xferlib.backends.torch import namespace_whole as _whole
-from xferlib.backends.torch.namespace_creation import asarray, astype, eye, from_dlpack, full, full_like, where
-from xferlib.backends.torch.namespace_dtypes import can_cast, finfo, iinfo, isdtype, result_type
-from xferlib.backends.torch.namespace_linalg import matrix_transpose, outer
-from xferlib.backends.torch.namespace_operators import numpy_operators
-from xferlib.backends.torch.namespace_ranges import arange, linspace
-from xferlib.backends.torch.namespace_reductions import argsort, sort
-from xferlib.backends.torch.namespace_shaping import (  # fmt: skip
+from xferlib.backends.torch.elementwise import numpy_operators
+from xferlib.backends.torch.functions import (
+    arange,
+    argsort,
+    asarray,
+    astype,
     broadcast_arrays,
     broadcast_shapes,
     broadcast_to,
+    can_cast,
+    clip,
     concat,
+    diff,
     expand_dims,
+    eye,
+    finfo,
     flip,
+    from_dlpack,
+    full,
+    full_like,
+    iinfo,
+    isdtype,
+    isin,
+    linspace,
     meshgrid,
     moveaxis,
+    nonzero,
     permute_dims,
     repeat,
     reshape,
+    result_type,
     roll,
+    searchsorted,
+    sort,
     squeeze,
     stack,
     take,
@@ -55,19 +70,14 @@ from xferlib.backends.torch.namespace_shaping import (  # fmt: skip
     tile,
     tril,
     triu,
-    unstack,
-)
-from xferlib.backends.torch.namespace_whole import (  # fmt: skip
-    clip,
-    diff,
-    isin,
-    nonzero,
-    searchsorted,
     unique_all,
     unique_counts,
     unique_inverse,
     unique_values,
+    unstack,
+    where,
 )
+from xferlib.backends.torch.namespace_linalg import matrix_transpose, outer
 
 __array_api_version__ = _compat.__array_api_version__
 _config.get()  # before a compiled function does, in which torch's tracer refuses the lock of the first reading

@@ -10,11 +10,11 @@ import array_api_compat.torch.fft as compat
 import torch
 from torch import Tensor
 
-from xferlib._core import namespaces
-from xferlib._core.layout import axes_of
-from xferlib.backends.torch import namespace_creation as creation
-from xferlib.backends.torch import namespace_dtypes as dtypes
-from xferlib.backends.torch import namespace_shaping as shaping
+from xferlib._core import registry as namespaces
+from xferlib._core.arrays import axes_of
+from xferlib.backends.torch import functions as creation
+from xferlib.backends.torch import functions as dtypes
+from xferlib.backends.torch import functions as shaping
 from xferlib.errors import ArgumentError, LayoutTypeError, UnsupportedDTypeError, shown
 
 _OF_REAL = ("rfft", "rfftn", "ihfft")

@@ -11,13 +11,13 @@ import array_api_compat.torch.linalg as compat
 import torch
 from torch import Tensor
 
-from xferlib._core import namespaces
-from xferlib._core.layout import axes_of, axis_of, integer_of
-from xferlib.backends.torch import namespace_creation as creation
-from xferlib.backends.torch import namespace_dtypes as dtypes
-from xferlib.backends.torch import namespace_elementwise as elementwise
-from xferlib.backends.torch import namespace_reductions as reductions
-from xferlib.backends.torch import namespace_whole as whole
+from xferlib._core import registry as namespaces
+from xferlib._core.arrays import axes_of, axis_of, integer_of
+from xferlib.backends.torch import elementwise
+from xferlib.backends.torch import functions as creation
+from xferlib.backends.torch import functions as dtypes
+from xferlib.backends.torch import functions as reductions
+from xferlib.backends.torch import functions as whole
 from xferlib.errors import LayoutError, UnsupportedDTypeError
 
 _matmul, _multiply = whole.product("matmul"), elementwise.binary("multiply")

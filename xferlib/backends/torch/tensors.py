@@ -9,13 +9,122 @@ from typing import Any, NoReturn
 
 import numpy as np
 import torch
+from torch.autograd import forward_ad
+from torch.autograd.graph import increment_version
 from torch.nn import parameter
 
-from xferlib._core.array import DTYPES, ArrayInfo, c_strides
-from xferlib._core.backend_options import PlainArrays
+from xferlib._core.arrays import DTYPES, ArrayInfo, c_strides
+from xferlib._core.backend import PlainArrays
 from xferlib._core.device import Device
-from xferlib.backends.torch import autograd
-from xferlib.errors import UnsupportedArrayError, UnsupportedDTypeError
+from xferlib._native import bind_plain
+from xferlib.errors import LayoutError, UnsupportedArrayError, UnsupportedDTypeError, UnsupportedError
+
+# The state of a tensor that torch follows besides its memory: gradients, tangents, transforms, its count of changes.
+#
+# xferlib reads and writes memory past torch's own operations. Here it learns where that would make a derivative wrong,
+# and tells torch what it has changed.
+
+_functorch: Any = getattr(torch._C, "_functorch", None)
+_is_wrapped: Callable[[torch.Tensor], bool] = getattr(_functorch, "is_functorch_wrapped_tensor", lambda tensor: False)
+_levels = vars(forward_ad)
+"""Holds the number of the innermost level of forward mode, -1 outside of any; private to torch, which may drop it."""
+tracing_state: Callable[[], Any] = getattr(torch._C, "_get_tracing_state", lambda: None)
+_PLAIN = {torch.Tensor.__torch_dispatch__, torch.nn.Parameter.__torch_dispatch__}
+
+
+def has_levels() -> bool:
+    """Whether some tensor may have a tangent: forward-mode differentiation is going on."""
+    return bool(_levels.get("_current_level", 0) >= 0)
+
+
+def refuse_recorders() -> None:
+    """Refuse to run while torch records operations: it does not see kernels, and would record a constant result.
+
+    Raises:
+        UnsupportedError: ``torch.jit.trace`` is at work.
+    """
+    if is_recording():
+        raise UnsupportedError(
+            "torch.jit.trace records torch's own operations, and would keep the result of this call as a constant; "
+            "leave the call out of what is traced, or use torch.compile"
+        )
+
+
+def is_recording() -> bool:
+    """Whether ``torch.jit.trace`` is at work."""
+    return tracing_state() is not None
+
+
+def has_tangent(tensor: torch.Tensor) -> bool:
+    """Whether the tensor carries a derivative in forward mode."""
+    if not has_levels() or not torch._C._is_fwd_grad_enabled() or _is_wrapped(tensor):
+        return False
+    return forward_ad.unpack_dual(tensor).tangent is not None
+
+
+def is_wrapped(tensor: torch.Tensor) -> bool:
+    """Whether the tensor wraps another inside a transform of ``torch.func``, without memory of its own."""
+    return _is_wrapped(tensor)
+
+
+def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor at the bottom of the transforms: of the same dtype and device, and perhaps of more dimensions."""
+    while _is_wrapped(tensor):
+        tensor = _functorch.get_unwrapped(tensor)
+    return tensor
+
+
+def is_memoryless(tensor: torch.Tensor) -> bool:
+    """Whether the tensor's class computes by other means than memory: fake, distributed and other wrapping tensors."""
+    return type(tensor).__torch_dispatch__ not in _PLAIN
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether the tensor has memory of its own and nothing records what is done: each small copy asks, in one call."""
+    if type(tensor) is not torch.Tensor and is_memoryless(tensor):
+        return False
+    return not _is_wrapped(tensor) and tracing_state() is None
+
+
+def is_followed(tensor: torch.Tensor) -> bool:
+    """Whether torch wants to know what is computed with the tensor."""
+    return (tensor.requires_grad and torch.is_grad_enabled()) or _is_wrapped(tensor) or has_tangent(tensor)
+
+
+def note_write(tensor: torch.Tensor, what: str) -> None:
+    """As `Backend.note_write`."""
+    if (tensor.requires_grad or _levels.get("_current_level", 0) >= 0) and is_followed(tensor):
+        how = "has a tangent" if not tensor.requires_grad else "requires gradients"
+        raise LayoutError(
+            f"{what} {how}, and torch cannot record what is written into it; pass x.detach() if its history is to be "
+            "left as it is, or call under torch.no_grad()"
+        )
+    if tensor.is_inference() and not torch.is_inference_mode_enabled():
+        raise LayoutError(
+            f"{what} was made under torch.inference_mode(), where torch does not count changes; write it there, or "
+            "pass x.clone()"
+        )
+    increment_version(tensor)
+
+
+def plain_only(check: Callable[..., bool]) -> Callable[..., bool]:
+    """``check``, and False while tensors may have tangents or are recorded, of which it does not know.
+
+    It must not see nested tensors: they have no strides, and torch ends the process where it asks for them there.
+    """
+
+    def matches(*tensors: torch.Tensor) -> bool:
+        if any(each.is_nested for each in tensors) or tracing_state() is not None:
+            return False
+        return _levels.get("_current_level", 0) < 0 and check(*tensors)
+
+    return bind_plain(check, "is_nested", _levels, "_current_level", tracing_state) or matches
+
+
+def followed(arguments: Sequence[Any]) -> list[int]:
+    """The numbers of the tensors that `is_followed`."""
+    return [number for number, each in enumerate(arguments) if isinstance(each, torch.Tensor) and is_followed(each)]
+
 
 TO_TORCH: dict[np.dtype[Any], torch.dtype] = {
     np.dtype(name): getattr(torch, name)
@@ -101,7 +210,7 @@ def _check_class(tensor: torch.Tensor) -> None:
         raise UnsupportedArrayError(
             f"the {type(tensor).__name__} of a lazy module has no shape yet; call the module once, which makes it"
         )
-    if autograd.is_memoryless(tensor):
+    if is_memoryless(tensor):
         raise UnsupportedArrayError(
             f"{type(tensor).__name__} is a tensor without memory of its own; pass the tensor that holds the data, "
             "e.g. x.to_local() of a DTensor, and call kernels outside of what torch traces"
@@ -110,8 +219,8 @@ def _check_class(tensor: torch.Tensor) -> None:
 
 def _check_memory(tensor: torch.Tensor) -> None:
     """Refuse tensors that stand for others; `host_view`, which every call takes, sees those that passed here."""
-    autograd.refuse_recorders()
-    if autograd.is_wrapped(tensor):
+    refuse_recorders()
+    if is_wrapped(tensor):
         raise UnsupportedArrayError(
             "the tensor stands for another one inside a transform of torch.func (grad, vmap, jvp), and has no memory "
             "that could be copied or passed to CUDA source; call this outside of the transform"
@@ -122,7 +231,7 @@ def view(tensor: torch.Tensor, device: Device) -> ArrayInfo:
     if tensor.is_nested:
         _refuse(tensor)
     check(tensor)
-    if not autograd.is_plain(tensor):  # one call for most
+    if not is_plain(tensor):  # one call for most
         _check_memory(tensor)
     dtype = numpy_dtype(tensor)
     itemsize = dtype.itemsize
@@ -154,7 +263,7 @@ def whole(tensor: torch.Tensor) -> tuple[int, tuple[int, ...], np.dtype[Any]] | 
     dtype = _FROM_TORCH.get(tensor.dtype) if tensor.is_cuda else None
     if dtype is None or tensor.layout is not _STRIDED or not tensor.is_contiguous():
         return None
-    if is_lazy(tensor) or not autograd.is_plain(tensor):
+    if is_lazy(tensor) or not is_plain(tensor):
         return None
     try:
         pointer = tensor.data_ptr()
@@ -179,7 +288,7 @@ PLAIN_ARRAYS = PlainArrays(
     getattr(torch.Tensor, "__dlpack_c_exchange_api__", None),
     torch.Tensor.is_neg,
     torch.Tensor.is_conj,
-    autograd.tracing_state,
+    tracing_state,
     maker("cpu"),
     tuple(TO_TORCH[np.dtype(name)] for name in DTYPES),
 )
@@ -188,7 +297,7 @@ PLAIN_ARRAYS = PlainArrays(
 
 def signature(tensor: torch.Tensor) -> Hashable:
     """As `Backend.signature`: whether a gradient is required makes another call, too."""
-    autograd.refuse_recorders()
+    refuse_recorders()
     return (
         tensor.__class__,
         tensor.dtype,
@@ -197,7 +306,7 @@ def signature(tensor: torch.Tensor) -> Hashable:
         tensor.get_device(),
         tensor.requires_grad,
         is_lazy(tensor),
-        autograd.is_wrapped(tensor) or autograd.has_tangent(tensor),
+        is_wrapped(tensor) or has_tangent(tensor),
     )
 
 
@@ -209,7 +318,7 @@ def checker(tensors: Sequence[torch.Tensor]) -> Callable[..., bool] | None:
     """As `Backend.matcher`, by the check that torch.compile makes before it runs a compiled function."""
     try:
         check: Callable[..., bool] = _guards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
-        return autograd.plain_only(check) if check(*tensors) is True else None
+        return plain_only(check) if check(*tensors) is True else None
     except Exception:  # not in this version of torch, or not in this form
         return None
 

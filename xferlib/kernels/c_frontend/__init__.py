@@ -12,7 +12,7 @@ Five modules, in the order in which a text passes through them:
 - `calls`: functions, methods, operators, constructors, templates and atomic functions, inlined where they are called.
   `functions` is the table of C's and CUDA's own.
 
-A definition (`xferlib.kernels.frontends.definitions`) parses its texts once, and translates them once for each set of
+A definition (`xferlib.kernels.definitions`) parses its texts once, and translates them once for each set of
 dtypes. What is not supported is refused by its name, with the line and a caret; the work of a translation is counted,
 in `Builder.work`, and bounded.
 """

@@ -40,8 +40,8 @@ from xferlib.kernels.c_frontend.scope import (
     leaves,
     plain,
 )
-from xferlib.kernels.ir.nodes import BOOL, FLOAT32, FLOAT64, INT64, Builder, Node, is_complex, part_dtype
-from xferlib.kernels.ir.types import c_promoted
+from xferlib.kernels.functions import c_promoted
+from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, Builder, Node, is_complex, part_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable

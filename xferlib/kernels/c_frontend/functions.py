@@ -14,9 +14,12 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from xferlib.errors import KernelTypeError, did_you_mean
-from xferlib.kernels.ir.formulas import bit_functions, exponents, lower, special_functions
-from xferlib.kernels.ir.functions import CALLS, TABLE
-from xferlib.kernels.ir.nodes import (
+from xferlib.kernels import formulas as bit_functions
+from xferlib.kernels import formulas as exponents
+from xferlib.kernels import formulas as lower
+from xferlib.kernels import formulas as special_functions
+from xferlib.kernels.functions import CALLS, TABLE, c_common, c_float, c_promoted, fits
+from xferlib.kernels.ir import (
     FLOAT32,
     FLOAT64,
     INT8,
@@ -30,7 +33,6 @@ from xferlib.kernels.ir.nodes import (
     is_complex,
     is_float,
 )
-from xferlib.kernels.ir.types import c_common, c_float, c_promoted, fits
 
 # --- numbers
 
@@ -213,7 +215,7 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
         if is_complex(operand.dtype):
             fail(f"{name}() is not defined for {operand.dtype}; cast the operand", KernelTypeError)
         return lower.round_half_away(b, operand)
-    if (base := known_name(name, special_functions.FORMULAS)) is not None:
+    if (base := known_name(name, special_functions.SPECIAL_FORMULAS)) is not None:
         (operand,) = real_operands(b, name, args, 1, name != base, fail)
         return special_functions.lowered(b, base, operand)
     if (base := known_name(name, REAL_FUNCTIONS)) is not None:
@@ -239,7 +241,7 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     is_single = c_name.endswith("f") and c_name[:-1] in FLOAT_FUNCTIONS and c_name not in FLOAT_FUNCTIONS
     base = c_name[:-1] if is_single else c_name
     if base not in FLOAT_FUNCTIONS:
-        own = {*special_functions.FORMULAS, *SPLIT_NAMES}
+        own = {*special_functions.SPECIAL_FORMULAS, *SPLIT_NAMES}
         known = sorted({*FLOAT_FUNCTIONS, *_COMMON, *_PREDICATES, *_PLAIN, *own})
         fail(f"unknown function {name!r}{did_you_mean(name, known) or '; known are ' + ', '.join(known)}", None)
     named = FLOAT_FUNCTIONS[base]

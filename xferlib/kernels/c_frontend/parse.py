@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from xferlib.kernels.c_frontend.preprocess import NONE, PREDEFINED, Macros, Preprocessor, SourceText, Token, TokenMacro
-from xferlib.kernels.ir.types import C_TYPES, VECTOR_PARTS
+from xferlib.kernels.functions import C_TYPES, VECTOR_PARTS
 
 # --- the tree: each node knows its position in the user's text, and the width of the caret under it
 

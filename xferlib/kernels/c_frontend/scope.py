@@ -33,9 +33,9 @@ import numpy as np
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.c_frontend.parse import Alias, FunctionTree, StructTree
 from xferlib.kernels.c_frontend.preprocess import SourceText
-from xferlib.kernels.ir.constants import constant_value
-from xferlib.kernels.ir.indices import OwnIndices, is_distinct, linear
-from xferlib.kernels.ir.nodes import (
+from xferlib.kernels.functions import VECTOR_PARTS
+from xferlib.kernels.indices import OwnIndices, is_distinct, linear
+from xferlib.kernels.ir import (
     BOOL,
     FLOAT32,
     FLOAT64,
@@ -49,13 +49,16 @@ from xferlib.kernels.ir.nodes import (
     UINT64,
     Builder,
     DType,
+    ElementUpdate,
     Node,
     Store,
+    is_exact,
     is_integer,
     part_dtype,
+    real_operands,
+    update,
 )
-from xferlib.kernels.ir.types import VECTOR_PARTS
-from xferlib.kernels.ir.updates import Update, is_exact, real_operands, update
+from xferlib.kernels.numpy_functions import constant_value
 
 MOST_ELEMENTS = 1024
 """Limit of an array's elements: each is a value of the program."""
@@ -1329,7 +1332,7 @@ class Memory:
         value = self.b.one_nan(value) if self.b.reads_bits else value
         if place.param in self.ordered:
             self._check_store(place, value)
-            self._update_in_order(Update(place.param, "store", is_used=False), place.index, value, None)
+            self._update_in_order(ElementUpdate(place.param, "store", is_used=False), place.index, value, None)
             return value
         self._note(self._raw_writes, self._raw_reads, place)
         self.state.cells.pop(place, None)
@@ -1400,7 +1403,7 @@ class Memory:
         self.touched[param] = Touched(last, (*reads, node))
         return node
 
-    def _update_in_order(self, what: Update, index: Node, value: Node, compared: Node | None) -> Node:
+    def _update_in_order(self, what: ElementUpdate, index: Node, value: Node, compared: Node | None) -> Node:
         self._uses.setdefault(what.param, set()).update([what.kind, *(["used"] if what.is_used else [])])
         last, reads = self.touched.get(what.param, UNTOUCHED)
         after = reads if last is None else (last, *reads)
@@ -1417,7 +1420,7 @@ class Memory:
         if isinstance(place, Element):
             if place.param not in self.ordered:
                 raise OrderNeededError(place.param)
-            return self._update_in_order(Update(place.param, kind, is_used), place.index, value, compared)
+            return self._update_in_order(ElementUpdate(place.param, kind, is_used), place.index, value, compared)
         if isinstance(place, Bits):
             if place.dtype.kind not in "iu" or place.whole.dtype.kind not in "iu" or kind in ("min", "max"):
                 raise RefusedError(

@@ -28,6 +28,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError, did_you_mean
+from xferlib.kernels import complex_formulas as complex_division
+from xferlib.kernels import ir as loops
 from xferlib.kernels.c_frontend import functions, parse
 from xferlib.kernels.c_frontend.calls import Calls
 from xferlib.kernels.c_frontend.preprocess import SourceText
@@ -78,17 +80,9 @@ from xferlib.kernels.c_frontend.scope import (
     leaves,
     plain,
 )
-from xferlib.kernels.ir import loops
-from xferlib.kernels.ir.formulas import complex_division
-from xferlib.kernels.ir.formulas.lower_complex import (
-    complex_equal,
-    complex_multiply,
-    complex_not_equal,
-    each_part,
-    with_real,
-)
-from xferlib.kernels.ir.layout_facts import MOST_AXES, LayoutFact
-from xferlib.kernels.ir.nodes import (
+from xferlib.kernels.complex_formulas import complex_equal, complex_multiply, complex_not_equal, each_part, with_real
+from xferlib.kernels.functions import C_TYPES, c_common, c_promoted, fits
+from xferlib.kernels.ir import (
     BOOL,
     COMPLEX64,
     COMPLEX128,
@@ -96,11 +90,13 @@ from xferlib.kernels.ir.nodes import (
     FLOAT64,
     INT32,
     INT64,
+    MOST_AXES,
     MOST_STEPS,
     UINT32,
     UINT64,
     Builder,
     DType,
+    LayoutFact,
     Node,
     Store,
     is_complex,
@@ -109,7 +105,6 @@ from xferlib.kernels.ir.nodes import (
     ordered,
     part_dtype,
 )
-from xferlib.kernels.ir.types import C_TYPES, c_common, c_promoted, fits
 
 MOST_TURNS = 4096
 """Limit of the turns that one loop is written out with."""

@@ -1,1 +1,0 @@
-"""The optional extensions of the Array API: linear algebra and Fourier transforms."""

@@ -1,0 +1,644 @@
+"""Trees of arrays in files: their structure, the formats, and files that are whole or not there."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import io
+import json
+import math
+import os
+import secrets
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+import numpy as np
+
+from xferlib._core import registry
+from xferlib._core.arguments import Staying, flatten, parts
+from xferlib._core.arrays import Array, check_dtype
+from xferlib._core.backend import Backend
+from xferlib._runtime import threads
+from xferlib._runtime.threads import Computation, workers
+from xferlib._runtime.version import install_command
+from xferlib.errors import (
+    ArgumentError,
+    BackendUnavailableError,
+    OutOfMemoryError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+    XferError,
+    shown,
+)
+
+# NumPy's ``.npz``: what is stored in it without compression is read where it lies in the file.
+#
+# What a file claims about itself is compared with what it holds before memory is taken for it: its sizes, and that each
+# array fills its member. A member that is compressed grows in memory as it is unpacked, up to what its header says. The
+# checksums are verified, as `numpy.load` does, which reads every byte once more.
+
+MAGIC = b"PK"
+_STRUCTURE = "xferlib.json"
+"""The member with the structure: no array, and so no name of one."""
+_HEAD = struct.Struct("<26xHH")
+"""The lengths of the name and of the extra field, in what precedes a member."""
+_END, _END_MOST = b"PK\5\6", 22 + (1 << 16)
+"""The first bytes of the table's end, and the most bytes of it."""
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_HEADER_MOST = 12_000
+"""Bytes of an array's header, of which NumPy takes 10,000."""
+_DEFLATED_MOST = 1032
+"""Bytes that one byte of deflate can stand for."""
+_STRUCTURE_LEAST, _STRUCTURE_RATIO = 1 << 20, 20
+"""Bytes of the structure, which xferlib does not compress, and of what one byte of a compressed one may stand for: the
+objects that it describes take as much again many times."""
+_PART = 1 << 20
+"""Bytes that are unpacked at once, or of which one thread makes a checksum."""
+_PARTS_LEAST = 8
+"""Parts from which it pays to wake other threads for checksums."""
+
+
+def write_npz(path: Path, arrays: dict[str, np.ndarray[Any, Any]], structure: str) -> None:
+    """Write NumPy arrays, and a structure, to a new file, without compression."""
+    with zipfile.ZipFile(path, "x", allowZip64=True) as archive:
+        archive.writestr(_STRUCTURE, structure)
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(cast("Any", member), array, allow_pickle=False)
+
+
+def read_npz(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], str | None]:
+    """The arrays, over the file's memory where they lie in it as they are, and the structure.
+
+    Raises:
+        ArgumentError: A member is no array of numbers, or the file is damaged.
+        OutOfMemoryError: The host has no memory for what it holds.
+    """
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    structure = None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            whole = memoryview(cast("Any", np.memmap(path, np.uint8, "r")))
+            members = archive.infolist()
+            _check_table(members, bytes(whole[-_END_MOST:]))
+            for member in members:
+                archive.open(member).close()  # compares what precedes it, its name too, with the table of the archive
+                if member.filename == _STRUCTURE:
+                    most = max(_STRUCTURE_LEAST, _STRUCTURE_RATIO * member.compress_size)
+                    structure = _unpacked(archive, member, most).decode()
+                elif member.filename.endswith(".npy"):
+                    arrays[member.filename.removesuffix(".npy")] = _array(path, archive, member, whole)
+    except XferError:
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError(f"load: the host has no memory for what {path} holds; load a part of it") from error
+    except Exception as error:  # a damaged file leads zipfile, zlib and NumPy to errors of any kind
+        text = str(error) or type(error).__name__
+        raise ArgumentError(f"load: {path} cannot be read as .npz ({text[:300]}); save it again") from error
+    return arrays, structure
+
+
+def _check_table(members: list[zipfile.ZipInfo], end: bytes) -> None:
+    """Refuse what zipfile takes: a table with fewer members than it says, two of one name, or over the same bytes.
+
+    A small file could have any number of the last ones.
+    """
+    counts = struct.unpack_from("<HH", end, end.rfind(_END) + 8)  # of this part of the archive, and of all
+    if not {*counts} <= {len(members), 0xFFFF}:  # which stands for more than it can say
+        raise ValueError(f"its table has {len(members)} members instead of {max(counts)}")
+    if len({member.filename for member in members}) < len(members):
+        raise ValueError("two members have one name")
+    for one, two in pairwise(sorted(members, key=lambda member: member.header_offset)):
+        if one.header_offset + _HEAD.size + one.compress_size > two.header_offset:
+            raise ValueError(f"{shown(one.filename)} and {shown(two.filename)} overlap")
+
+
+def _array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, whole: memoryview) -> np.ndarray[Any, Any]:
+    if member.compress_type != zipfile.ZIP_STORED:
+        data = _unpacked(archive, member, member.file_size)
+        shape, dtype, order, start = _header(member, bytes(data[:_HEADER_MOST]))
+        return np.ndarray(shape, dtype, data, start, order=order)
+    begin, end = _located(member, whole)
+    shape, dtype, order, start = _header(member, whole[begin : min(end, begin + _HEADER_MOST)].tobytes())
+    if _checksum(whole[begin:end]) != member.CRC:
+        raise ValueError(f"the checksum of {shown(member.filename)} is wrong")
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    return np.asarray(np.memmap(path, dtype, "r", begin + start, shape, order))
+
+
+def _checksum(data: memoryview) -> int:
+    """The CRC-32 of some bytes, of whose parts each is a thread's: one thread reads 3.5 GB/s."""
+    count = -(-len(data) // _PART)
+    if count < _PARTS_LEAST:
+        return zlib.crc32(data)
+    found = [0] * count
+    first = len(data) - (count - 1) * _PART  # bytes of the first part, so that each that follows has as many
+
+    def work(take: Callable[[], int]) -> None:
+        while (number := take()) >= 0:
+            end = first + number * _PART
+            found[number] = zlib.crc32(data[max(end - _PART, 0) : end])
+
+    workers.run(Computation(count, work, helpers=min(threads.crew().each_way, count) - 1))
+    whole, matrix = 0, _zeros_behind()
+    for part in found:
+        whole = _times(matrix, whole) ^ part
+    return whole
+
+
+@functools.cache
+def _zeros_behind() -> list[int]:
+    """The matrix over single bits, by its columns, that makes of a checksum that with a part of zeros behind."""
+    step = [0xEDB88320, *(1 << bit for bit in range(31))]  # one bit: the polynomial, and a shift
+    for _ in range((8 * _PART).bit_length() - 1):
+        step = [_times(step, column) for column in step]
+    return step
+
+
+def _times(matrix: list[int], vector: int) -> int:
+    found = 0
+    for column in matrix:
+        if vector & 1:
+            found ^= column
+        vector >>= 1
+    return found
+
+
+def _located(member: zipfile.ZipInfo, whole: memoryview) -> tuple[int, int]:
+    """Where the bytes of a member that is stored as it is lie in the file."""
+    name_length, extra_length = _HEAD.unpack(whole[member.header_offset : member.header_offset + _HEAD.size].tobytes())
+    begin = member.header_offset + _HEAD.size + name_length + extra_length
+    end = begin + member.file_size
+    if member.compress_size != member.file_size or end > len(whole):
+        raise ValueError(f"{shown(member.filename)} is said to have {member.file_size} bytes, which it has not")
+    return begin, end
+
+
+def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytearray:
+    """The bytes of a member, whose number and checksum are right; in memory that grows with them."""
+    name, size = shown(member.filename), member.file_size
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{name} is compressed in another way than NumPy's")
+    if size > most or size > _DEFLATED_MOST * member.compress_size:
+        raise ValueError(f"{name} is said to have {size} bytes, and has {member.compress_size} in the file")
+    found = bytearray()
+    with archive.open(member) as packed:
+        if member.compress_type == zipfile.ZIP_DEFLATED and member.filename != _STRUCTURE:
+            found += packed.read(min(size, _HEADER_MOST))
+            _header(member, bytes(found))  # before the rest is unpacked
+        while part := packed.read(_PART):
+            found += part
+    if len(found) != size:
+        raise ValueError(f"{name} has {len(found)} bytes instead of {size}")
+    return found
+
+
+def _header(member: zipfile.ZipInfo, start: bytes) -> tuple[tuple[int, ...], np.dtype[Any], Any, int]:
+    """The shape, the dtype, the order and the header's length of the array that a member begins."""
+    file = io.BytesIO(start)
+    version = np.lib.format.read_magic(cast("Any", file))
+    if version not in _HEADERS:
+        raise ValueError(f"{shown(member.filename)} has version {version}")
+    try:
+        shape, is_fortran, dtype = _HEADERS[version](cast("Any", file))
+    except MemoryError as error:  # what Python's own parser calls brackets within each other
+        raise ValueError("the header is no description of an array") from error
+    if dtype.hasobject:
+        raise ValueError(f"{shown(member.filename)} holds Python objects")
+    nbytes = math.prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or not dtype.itemsize or file.tell() + nbytes != member.file_size:
+        raise ValueError(
+            f"{shown(member.filename)} has {member.file_size - file.tell()} bytes, and its header tells of shape "
+            f"{shown(shape)} and dtype {dtype}"
+        )
+    return shape, dtype, "F" if is_fortran else "C", file.tell()
+
+
+# The safetensors format, by its library; the arrays are read where they lie in the file.
+
+BITS = {"bfloat16": np.dtype("int16")}
+"""Dtypes that NumPy has not, and the integers of their bits."""
+_METADATA_KEY = "xferlib"
+"""The entry of the file's metadata with the structure."""
+_NAMES = {
+    "BOOL": "bool", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "U8": "uint8", "U16": "uint16",
+    "U32": "uint32", "U64": "uint64", "F16": "float16", "F32": "float32", "F64": "float64", "C64": "complex64",
+    "BF16": "bfloat16",
+}  # fmt: skip
+"""The format's names of dtypes."""
+
+
+def library() -> ModuleType:
+    """The module ``safetensors``.
+
+    Raises:
+        BackendUnavailableError: It is not installed.
+    """
+    try:
+        return importlib.import_module("safetensors")
+    except ImportError as error:
+        raise BackendUnavailableError(
+            f"files of safetensors need the package safetensors: {install_command('safetensors')}"
+        ) from error
+
+
+def check(name: str, dtype: str) -> None:
+    """Refuse a dtype that the format has not.
+
+    Raises:
+        UnsupportedDTypeError: As said.
+    """
+    if dtype not in _NAMES.values():
+        raise UnsupportedDTypeError(
+            f"save: {name} is {dtype}, which the safetensors format does not have; convert it, or save to .npz"
+        )
+
+
+def write_safetensors(
+    path: Path, arrays: dict[str, np.ndarray[Any, Any]], dtypes: dict[str, str], structure: str
+) -> None:
+    """Write NumPy arrays to a new file; those of a dtype in `BITS` are integers of their bits."""
+    found: Any = library()
+    ready = {
+        name: np.ascontiguousarray(each, each.dtype.newbyteorder("<")).reshape(each.shape)
+        for name, each in arrays.items()
+    }
+    specs = {
+        name: found.TensorSpec(dtype=dtypes[name], shape=each.shape, data_ptr=each.ctypes.data, data_len=each.nbytes)
+        for name, each in ready.items()
+    }
+    found.serialize_file(specs, str(path), metadata={_METADATA_KEY: structure})
+
+
+def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str], str | None]:
+    """The arrays over the file's memory, the names of those dtypes that NumPy has not, and the structure.
+
+    Raises:
+        ArgumentError: The file is damaged, or another one.
+        OutOfMemoryError: The host has no memory for what it holds.
+        UnsupportedDTypeError: It has a dtype that xferlib does not know.
+    """
+    found: Any = library()
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    others: dict[str, str] = {}
+    try:
+        found.safe_open(str(path), framework="np")  # checks the header, before any of it is read here
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = dict(json.loads(file.read(length), object_pairs_hook=_once))
+        metadata = header.pop("__metadata__", None) or {}
+        for name, told in header.items():
+            dtype = _NAMES.get(told["dtype"])
+            if dtype is None:
+                raise UnsupportedDTypeError(
+                    f"load: {shown(name)} in {path} is {shown(told['dtype'])}, which xferlib does not know; read it by "
+                    "safetensors itself"
+                )
+            if dtype in BITS:
+                others[name] = dtype
+            arrays[name] = _safetensors_array(path, told, BITS.get(dtype) or np.dtype(dtype), 8 + length)
+        return arrays, others, metadata.get(_METADATA_KEY)
+    except XferError:
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError(f"load: the host has no memory for what {path} holds; load a part of it") from error
+    except Exception as error:  # a damaged file leads the library, Python and NumPy to errors of any kind
+        text = str(error) or type(error).__name__
+        raise ArgumentError(
+            f"load: {path} is neither .npz nor safetensors ({text[:300]}); give one of the two"
+        ) from error
+
+
+def _safetensors_array(path: Path, told: dict[str, Any], dtype: np.dtype[Any], start: int) -> np.ndarray[Any, Any]:
+    """An array where it lies in the file, of which the library has checked that it fits."""
+    shape, (begin, end) = tuple(told["shape"]), told["data_offsets"]
+    if math.prod(shape) * dtype.itemsize != end - begin:
+        raise ValueError(f"{end - begin} bytes for an array of shape {shown(shape)} and dtype {dtype}")
+    return np.empty(shape, dtype) if 0 in shape else np.asarray(np.memmap(path, dtype, "r", start + begin, shape))
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A dict of these, of which no two have one key: the library may have checked the other."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("two entries have one name")
+    return found
+
+
+# The structure of a tree as text beside its arrays, which have names: so that a file gives the same tree back.
+
+_SCALARS = (bool, int, float, str, type(None))
+_ROOT = "array"
+"""The name of an array that is the whole tree."""
+_RESERVED = "__metadata__"
+"""The entry of a file of safetensors that is no array."""
+_VERSION = 1
+_DEEPEST = 200
+"""Containers within each other: JSON is read by a function that calls itself, three times for each."""
+_NAME_MOST = 65_000
+"""Bytes of a name: those of a zip file have at most 65,535."""
+
+
+class Names:
+    """The arrays of a tree by their names: the keys and numbers that lead to each, divided by ``/``.
+
+    Args:
+        tree: Nested dicts, lists and tuples of arrays; named tuples, dataclasses and registered classes too, which
+            only a tree of the same kind can read again.
+
+    Raises:
+        UnsupportedArrayError: A leaf is neither an array, nor a number, a text or None.
+        ArgumentError: A key of a dict is neither a text nor a whole number.
+    """
+
+    def __init__(self, tree: Any) -> None:
+        self.arrays: dict[str, Array] = {}
+        self.by_id: dict[int, str] = {}
+        """The name of each array object; one that stands in several places has one."""
+        self.structure = self._node(tree, ())
+
+    @property
+    def text(self) -> str:
+        """The structure, as a line of JSON."""
+        try:
+            return json.dumps({"version": _VERSION, "tree": self.structure})
+        except ValueError as error:
+            raise ArgumentError(f"save: a number of the tree cannot be written ({error}); save it as a text") from error
+
+    def _node(self, node: Any, path: tuple[Any, ...]) -> Any:
+        cls = type(node)
+        if cls in _SCALARS:
+            return {"value": node}
+        if len(path) > _DEEPEST:
+            raise ArgumentError(
+                f"save: {_shown(path[:8])} leads more than {_DEEPEST} containers deep, or one of them holds itself; "
+                "save a flatter tree"
+            )
+        if cls is dict:
+            return {"dict": [[self._key(key, path), self._node(each, (*path, key))] for key, each in node.items()]}
+        if cls is list or cls is tuple:
+            return {cls.__name__: self._nodes(enumerate(node), path)}
+        if registry.owner_of(node) is not None:
+            return {"array": self._name(node, path)}
+        return {"object": cls.__name__, "children": self._nodes(_children(node, path), path)}
+
+    def _nodes(self, children: Iterable[tuple[Any, Any]], path: tuple[Any, ...]) -> list[Any]:
+        return [self._node(each, (*path, key)) for key, each in children]
+
+    def _key(self, key: Any, path: tuple[Any, ...]) -> Any:
+        if type(key) not in (str, int) or (type(key) is int and key.bit_length() > _KEY_BITS):
+            raise ArgumentError(
+                f"save: the dict at {_shown(path)} has the key {shown(key)}, and files take texts and whole numbers; "
+                "give it such a key"
+            )
+        return key
+
+    def _name(self, array: Array, path: tuple[Any, ...]) -> str:
+        found = self.by_id.get(id(array))
+        if found is None:
+            text = "/".join(map(str, path)).encode("utf-8", "backslashreplace").decode()  # half a pair has no encoding
+            found = text.replace("\0", "\\0") or _ROOT  # at which a name in a zip file ends
+            if (nbytes := len(found.encode())) > _NAME_MOST:
+                raise ArgumentError(
+                    f"save: the keys that lead to {_shown(path)} have {nbytes} bytes, and names in files up to "
+                    f"{_NAME_MOST}; give shorter ones"
+                )
+            while found in self.arrays or found == _RESERVED:  # as "a/b" is, beside "b" of "a"
+                found += "'"
+            self.by_id[id(array)] = found
+            self.arrays[found] = array
+        return found
+
+
+_KEY_BITS = 2000
+"""Of a key that is a number: of longer ones Python may refuse to write the digits."""
+
+
+def _children(node: Any, path: tuple[Any, ...]) -> Iterable[tuple[Any, Any]]:
+    """The children of a class other than Python's usual containers, with names.
+
+    Attributes beside the items or the fields of an object are among them if they hold arrays: the others come from the
+    tree that it is read with.
+    """
+    inside = parts(node)
+    if inside is None:
+        raise UnsupportedArrayError(
+            f"save: {_shown(path)} is {shown(node)}: neither an array, nor a number, a text or None; leave it out, or "
+            "convert it"
+        )
+    if any(type(each) is Staying for _, each in inside):
+        raise UnsupportedArrayError(
+            f"save: {_shown(path)} is {shown(node)}, of which some arrays stay on the host; save them as a dict"
+        )
+    if not all(step.is_named for step, _ in inside):  # of a registered class, whose leaves are numbered
+        return enumerate(flatten(node, moving="")[0])
+    return [(step.key, each) for step, each in inside if not step.is_extra or _has_arrays(each)]
+
+
+def _has_arrays(node: Any) -> bool:
+    return any(registry.owner_of(leaf) is not None for leaf in flatten(node, moving="")[0])
+
+
+def rebuilt(text: str | None, arrays: dict[str, Any], *, source: str) -> Any:
+    """The tree of that structure; a dict of the arrays by their names where a file tells none.
+
+    Raises:
+        ArgumentError: It holds a class that only a tree of the same kind can read, or is no structure of xferlib's.
+    """
+    if text is None:
+        return arrays
+    try:
+        told = json.loads(text)
+        if told["version"] != _VERSION:
+            raise ArgumentError(
+                f"load: {source} has a structure of version {shown(told['version'])}, and this xferlib reads "
+                f"{_VERSION}; install a newer one"
+            )
+        return _tree(told["tree"], arrays, source)
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        if isinstance(error, ArgumentError):
+            raise
+        text = f"{type(error).__name__}: {error}"[:300]
+        raise ArgumentError(f"load: the structure in {source} is damaged ({text}); save it again") from error
+
+
+def _tree(node: dict[str, Any], arrays: dict[str, Any], source: str) -> Any:
+    if "array" in node:
+        return arrays[node["array"]]
+    if "value" in node:
+        if type(node["value"]) not in _SCALARS:
+            raise ValueError("a value is no text or number")
+        return node["value"]
+    if "dict" in node:
+        found = {key: _tree(each, arrays, source) for key, each in node["dict"]}
+        if len(found) < len(node["dict"]):
+            raise ValueError("a dict has a key twice")
+        return found
+    if "list" in node:
+        return [_tree(each, arrays, source) for each in node["list"]]
+    if "tuple" in node:
+        return tuple(_tree(each, arrays, source) for each in node["tuple"])
+    raise ArgumentError(
+        f"load: {source} holds a {str(node['object'])[:80]}, which a file does not tell how to make; give a tree of "
+        "the same kind: xferlib.load(path, like=tree)"
+    )
+
+
+def empty_like_structure(tree: Any, arrays: dict[str, Any], *, source: str) -> Any:
+    """A tree as ``tree``, with the arrays of the same names in the places of its own.
+
+    Raises:
+        ArgumentError: The names are not the same.
+    """
+    names = Names(tree)
+    if names.arrays.keys() != arrays.keys():
+        missing, more = sorted(names.arrays.keys() - arrays.keys()), sorted(arrays.keys() - names.arrays.keys())
+        told = "; ".join(
+            f"{what} {', '.join(name[:80] for name in some[:5])}{', ...' if len(some) > 5 else ''}"
+            for what, some in (("only the tree has", missing), ("only the file has", more))
+            if some
+        )
+        raise ArgumentError(f"load: the tree of like= does not have the names of {source}: {told}; give one that has")
+    leaves, rebuild = flatten(tree, moving="")
+    return rebuild([arrays[names.by_id[id(leaf)]] if id(leaf) in names.by_id else leaf for leaf in leaves])
+
+
+def _shown(path: tuple[Any, ...]) -> str:
+    text = "/".join(map(str, path)) or "the tree itself"
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+# Files that are whole or not there: written beside their place, and moved to it at once.
+
+
+def write_atomically(path: Path, write_to: Callable[[Path], None]) -> None:
+    """Let ``write_to`` write a new file next to ``path``, and put it in its place when it is on the disk.
+
+    What was at ``path`` stays as it is if anything fails, Ctrl-C included.
+    """
+    target = Path(os.path.realpath(path))  # where a link leads
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        write_to(beside)
+        with beside.open("rb+") as written:
+            os.fsync(written.fileno())
+        os.replace(beside, target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+# Saving and loading: everything is checked before a file is written, and before anything is copied to a device.
+
+_NPZ, _SAFETENSORS = ".npz", ".safetensors"
+
+
+def path_of(path: Any, call: str) -> Path:
+    """The path that a user has given to ``call``.
+
+    Raises:
+        ArgumentError: It is none.
+    """
+    name = call.partition("(")[0]
+    given = path.__fspath__() if isinstance(path, os.PathLike) else path
+    if not isinstance(given, str):
+        raise ArgumentError(f"{name}: the path is {type(path).__name__}; write {call}, the file's name first")
+    if "\0" in given:
+        raise ArgumentError(f"{name}: the path {shown(given)} holds a null character; give a name without")
+    try:
+        os.fsencode(given)
+    except UnicodeEncodeError as error:
+        raise ArgumentError(f"{name}: no file can have the name {shown(given)} ({error}); give another") from error
+    return Path(given)
+
+
+def save(path: str | os.PathLike[str], tree: Any, fetch: Callable[[Any], Any]) -> None:
+    """See `xferlib.tree.save`; ``fetch`` copies the arrays of a dict to the host."""
+    path = path_of(path, "save(path, tree)")
+    if path.suffix not in (_NPZ, _SAFETENSORS):
+        raise ArgumentError(
+            f"save: {path.name!r} ends neither in {_NPZ!r} nor in {_SAFETENSORS!r}; give one of the two"
+        )
+    names = Names(tree)
+    ready: dict[str, Any] = {}
+    dtypes: dict[str, str] = {}
+    for name, array in names.arrays.items():
+        ready[name], dtypes[name] = _known(name, array, path.suffix)
+    if path.suffix == _SAFETENSORS:
+        library()
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"save: {path.parent} is no folder; make it first")
+    arrays: dict[str, np.ndarray[Any, Any]] = fetch(ready)
+    if path.suffix == _NPZ:
+        write_atomically(path, lambda new: write_npz(new, arrays, names.text))
+    else:
+        write_atomically(path, lambda new: write_safetensors(new, arrays, dtypes, names.text))
+
+
+def _known(name: str, array: Any, suffix: str) -> tuple[Any, str]:
+    """An array in a dtype of NumPy's, and the name of its own."""
+    owner = registry.owner_of(array)
+    assert owner is not None
+    bits = owner.as_bits(array)
+    if bits is None:
+        dtype = check_dtype(owner.view(array).dtype, what=name).name
+    else:
+        array, dtype = bits
+        if suffix == _NPZ:
+            raise UnsupportedDTypeError(f"save: {name} is {dtype}, which {_NPZ} does not have; save to {_SAFETENSORS}")
+    if suffix == _SAFETENSORS:
+        check(name, dtype)
+    return array, dtype
+
+
+_NPY = b"\x93NUMPY"
+
+
+def load(path: Path, like: Any, send: Callable[[Any], Any], target: Backend, *, has_dtype: bool) -> Any:
+    """See `xferlib.tree.load`; ``send`` copies the arrays of a dict to ``target``."""
+    with path.open("rb") as file:
+        start = file.read(len(_NPY))
+    if start == _NPY:
+        raise ArgumentError(f"load: {path} is an .npy file, of one array; take xferlib.to_device(numpy.load(path))")
+    others: dict[str, str] = {}
+    if start.startswith(MAGIC):
+        arrays, text = read_npz(path)
+    else:
+        arrays, others, text = read_safetensors(path)
+    for name, array in arrays.items():
+        check_dtype(array.dtype, what=name)
+    arrays |= {name: _widened(arrays[name]) for name in others if has_dtype}
+
+    def build(found: dict[str, Any]) -> Any:
+        if like is None:
+            return rebuilt(text, found, source=path.name)
+        return empty_like_structure(like, found, source=path.name)
+
+    build(arrays)  # raises before anything is copied
+    if not has_dtype:
+        _check_others(path, others, target)
+    sent = send(arrays)
+    if not has_dtype:
+        sent |= {name: target.of_bits(sent[name], dtype) for name, dtype in others.items()}
+    return build(sent)
+
+
+def _check_others(path: Path, others: dict[str, str], target: Backend) -> None:
+    for name, dtype in others.items():
+        if dtype not in target.other_dtypes:
+            raise UnsupportedDTypeError(
+                f"load: {name} in {path.name} is {dtype}, which {target.name} does not have; give dtype='float32', "
+                "which holds each of its values, or backend='torch'"
+            )
+
+
+def _widened(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The bits of bfloat16 as float32, which begins with the same ones."""
+    wide = np.asarray(bits).astype(np.uint16).astype(np.uint32) << np.uint32(16)
+    return wide.view(np.float32)

@@ -1,1 +1,0 @@
-"""Trees of arrays in files: their structure, the formats, and files that are whole or not there."""

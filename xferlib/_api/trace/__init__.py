@@ -1,1 +1,0 @@
-"""`trace`: records copies, staging and kernels, and shows them."""

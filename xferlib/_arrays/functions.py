@@ -1,0 +1,1031 @@
+"""Order: a merge sort whose passes are element-wise kernels, and searches in sorted arrays.
+
+In one pass each element of a run finds, by a binary search in the neighbouring run, how many elements of that one come
+before it: this is its position in the merged run. Equal elements keep their order, so the sort is stable. NaN comes
+last, as in NumPy. Where there is a vendor's library, it sorts long rows: see `radix`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xferlib._api import transfers
+from xferlib._arrays import dlpack, indexing, primitives
+from xferlib._arrays.indexing import INDEX, filled, gather
+from xferlib._arrays.primitives import Primitives, Shape, binary_kernel, checked_dtype
+from xferlib._core import arrays, registry
+from xferlib._core.arrays import (
+    DTYPES,
+    Array,
+    ArrayInfo,
+    UniqueAll,
+    UniqueCounts,
+    UniqueInverse,
+    axis_of,
+    integer_of,
+    shape_of,
+)
+from xferlib._core.device import Device
+from xferlib._runtime import process
+from xferlib._runtime.checks import choice, flag, whole
+from xferlib.backends.device_math import DeviceSorting, SortKind
+from xferlib.errors import (
+    ArgumentError,
+    KernelError,
+    KernelTypeError,
+    LayoutError,
+    LayoutTypeError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+    UnsupportedError,
+    shown,
+)
+from xferlib.kernels import (
+    ElementwiseKernel,
+    ReductionKernel,
+    cuda_engine,
+    elementwise,
+    reductions,
+)
+from xferlib.kernels import (
+    reduction as make_reduction,
+)
+
+# Arrays made from nothing, from Python numbers and from other arrays, by the Array API's names.
+
+_FLOAT = np.dtype("float64")
+Extents = int | tuple[int, ...]
+
+
+def asarray(lib: Primitives, obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Array:
+    """An array from Python numbers, nested lists, a NumPy array, an array, or another library's on the device."""
+    if registry.owner_of(obj) is None and hasattr(obj, "__cuda_array_interface__"):
+        found = dlpack.shared(lib, obj)
+        obj = obj if found is None else found
+    if not lib.is_array(obj):
+        if copy is False:
+            raise ValueError("copy=False: host memory cannot become device memory without a copy; leave copy out")
+        wanted = checked_dtype(dtype)
+        if registry.owner_of(obj) is None:
+            host = arrays.as_host_array(obj, what="obj")
+            obj = host if wanted is None else arrays.exactly(obj, host, wanted)
+        return lib.upload(obj, device, wanted)
+    place = lib.info(obj).device if device is None else lib.device(device)
+    return lib.own(transfers.to_device(obj, device=place, dtype=checked_dtype(dtype), copy=copy))
+
+
+def from_dlpack(lib: Primitives, x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+    """An array over the memory of another one on the device, of any library; a copy where they cannot share it.
+
+    Args:
+        lib: The library.
+        x: An array of a backend, or any object with ``__dlpack__`` and ``__dlpack_device__``.
+        device: The device of the result; that of ``x`` if omitted.
+        copy: Whether to copy; if omitted, where need be.
+
+    Raises:
+        BufferError: ``copy=False``, and only a copy will do.
+        UnsupportedArrayError: ``x`` is no such array, or of a dtype or on a device that the library does not have.
+    """
+    if registry.owner_of(x) is None and hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+        x = dlpack.borrowed(lib, x, copy=copy)
+    if copy is not True and device is None:
+        found = lib.viewed(x, lib.shadow(x)) if lib.is_array(x) else dlpack.shared(lib, x)
+        if found is not None:
+            return found
+    owner = registry.owner_of(x)
+    if owner is None:
+        raise UnsupportedArrayError(f"from_dlpack: {type(x).__name__} is not an array of any backend; use asarray(x)")
+    place = owner.device_of(x)
+    if copy is not True and device is None and place.kind != lib.device(None).kind:
+        raise UnsupportedArrayError(
+            f"from_dlpack: {type(x).__name__} is on {place}, whose memory {lib.backend.name} cannot share; move it: "
+            "xferlib.to_device(x)"
+        )
+    if copy is False and not lib.is_array(x):
+        raise BufferError(f"from_dlpack: copy=False, and {lib.backend.name} cannot share this memory; leave copy out")
+    return asarray(lib, x, device=device, copy=copy)
+
+
+def empty(lib: Primitives, shape: Extents, dtype: Any = None, *, device: Any = None) -> Array:
+    """An uninitialised array."""
+    return lib.empty(shape_of(shape), checked_dtype(dtype) or _FLOAT, lib.device(device))
+
+
+def full(lib: Primitives, shape: Extents, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Array:
+    """An array of one value."""
+    wanted = checked_dtype(dtype)
+    if wanted is None:
+        known = lib.info(fill_value).dtype if lib.is_array(fill_value) else np.asarray(fill_value).dtype
+        wanted = arrays.check_dtype(known, what="fill_value")
+    out = empty(lib, shape, dtype=wanted, device=device)
+    indexing.assign(lib, out, fill_value)
+    return out
+
+
+def zeros(lib: Primitives, shape: Extents, dtype: Any = None, *, device: Any = None) -> Array:
+    """An array of zeros."""
+    return full(lib, shape, 0, dtype=dtype or _FLOAT, device=device)
+
+
+def ones(lib: Primitives, shape: Extents, dtype: Any = None, *, device: Any = None) -> Array:
+    """An array of ones."""
+    return full(lib, shape, 1, dtype=dtype or _FLOAT, device=device)
+
+
+def empty_like(lib: Primitives, x: Array, /, dtype: Any = None, *, device: Any = None) -> Array:
+    """An uninitialised array of the same shape."""
+    info = lib.info(lib.array("empty_like", x))
+    return empty(lib, info.shape, dtype=dtype or info.dtype, device=device or info.device)
+
+
+def full_like(lib: Primitives, x: Array, /, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Array:
+    """One value in the same shape."""
+    info = lib.info(lib.array("full_like", x))
+    return full(lib, info.shape, fill_value, dtype=dtype or info.dtype, device=device or info.device)
+
+
+def zeros_like(lib: Primitives, x: Array, /, dtype: Any = None, *, device: Any = None) -> Array:
+    """Zeros of the same shape."""
+    return full_like(lib, x, 0, dtype=dtype, device=device)
+
+
+def ones_like(lib: Primitives, x: Array, /, dtype: Any = None, *, device: Any = None) -> Array:
+    """Ones of the same shape."""
+    return full_like(lib, x, 1, dtype=dtype, device=device)
+
+
+def arange(
+    lib: Primitives, start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
+) -> Array:
+    """Values from ``start`` to below ``stop``, ``step`` apart; computed by the host."""
+    lib.refuse_arrays("arange", start=start, stop=stop, step=step)
+    first, last = (0, start) if stop is None else (start, stop)
+    if first is None or last is None:
+        raise ArgumentError(f"arange: start={start} and stop={stop}; give numbers")
+    if step == 0:
+        raise ArgumentError("arange: step=0 makes a range without end; give another step")
+    return lib.upload(np.arange(first, last, step, dtype=checked_dtype(dtype)), device)
+
+
+def linspace(
+    lib: Primitives, start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None,
+    endpoint: bool = True,
+) -> Array:  # fmt: skip
+    """``num`` values from ``start`` to ``stop``, evenly apart; computed by the host."""
+    lib.refuse_arrays("linspace", start=start, stop=stop, num=num)
+    if (wanted := checked_dtype(dtype)) is not None:
+        arrays.check_conversion(np.result_type(start, stop, 0.0), wanted)
+    shape_of(num, what="linspace: num")
+    return lib.upload(np.linspace(start, stop, num, dtype=wanted, endpoint=endpoint), device)
+
+
+def eye(
+    lib: Primitives, n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None
+) -> Array:
+    """Ones on a diagonal, zeros elsewhere; computed by the host."""
+    shape, k = shape_of((n_rows, n_rows if n_cols is None else n_cols), what="eye: shape"), integer_of(k, what="eye: k")
+    return lib.upload(np.eye(shape[0], shape[1], k, checked_dtype(dtype) or _FLOAT), device)
+
+
+# The Array API's inspection functions of the namespaces that xferlib makes.
+
+_DTYPES = {name: np.dtype(name) for name in DTYPES if name != "float16"}  # which the standard does not have
+
+
+class NamespaceInfo:
+    """The answers of ``__array_namespace_info__()``.
+
+    Args:
+        backend: The name of the arrays' backend.
+    """
+
+    def __init__(self, backend: str) -> None:
+        self._backend = backend
+
+    def capabilities(self) -> dict[str, bool | int]:
+        """The standard's optional features that are supported."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> Device:
+        """The current device."""
+        return registry.current_device(registry.get(self._backend))
+
+    def devices(self) -> tuple[Device, ...]:
+        """All devices of the backend."""
+        return tuple(registry.get(self._backend).devices())
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
+        """The dtypes of arrays made without one."""
+        names = {"real floating": "float64", "complex floating": "complex128", "integral": "int64", "indexing": "int64"}
+        return {kind: np.dtype(name) for kind, name in names.items()}
+
+    def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, np.dtype[Any]]:
+        """The standard's dtypes, of a kind or several."""
+        return {name: dtype for name, dtype in _DTYPES.items() if kind is None or np.isdtype(dtype, kind)}
+
+
+def _dtype(of: Any) -> Any:
+    """The dtype of an array; a dtype and a number are as they are."""
+    if isinstance(of, (list, tuple, dict)):  # of which NumPy makes dtypes of records, however deep they are
+        raise UnsupportedDTypeError(f"{shown(of)} is neither a dtype nor an array; give one of {', '.join(DTYPES)}")
+    owner = registry.owner_of(of) if not isinstance(of, np.generic) else None
+    return of if owner is None else owner.view(of).dtype
+
+
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether a dtype, or an array's, becomes another without loss."""
+    return bool(np.can_cast(_dtype(from_), _dtype(to)))
+
+
+class FloatLimits(NamedTuple):
+    """The result of `finfo`: Python numbers, as the Array API demands."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: np.dtype[Any]
+
+
+def finfo(type: Any, /) -> FloatLimits:  # noqa: A002 - the Array API's name
+    """Limits of a floating dtype, or of an array's."""
+    found = np.finfo(_dtype(type))
+    eps, greatest, least, normal = map(float, (found.eps, found.max, found.min, found.smallest_normal))
+    return FloatLimits(found.bits, eps, greatest, least, normal, found.dtype)
+
+
+def iinfo(type: Any, /) -> Any:  # noqa: A002 - the Array API's name
+    """Limits of an integer dtype, or of an array's."""
+    return np.iinfo(_dtype(type))
+
+
+def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
+    """The dtype that an operation on these would have."""
+    return np.result_type(*map(_dtype, arrays_and_dtypes))
+
+
+# Arrays joined along an axis: each is copied into its part of a new array.
+
+
+def part(lib: Primitives, x: Array, axis: int, start: int | None, stop: int | None, step: int | None = None) -> Array:
+    """The view of a slice along one axis."""
+    return lib.viewed(x, lib.shadow(x)[(*[slice(None)] * axis, slice(start, stop, step), ...)])
+
+
+def _listed(lib: Primitives, name: str, arrays: Any) -> tuple[list[Array], list[ArrayInfo]]:
+    if lib.is_array(arrays):
+        raise ArgumentError(f"{name}: one array was given, and it joins several; write {name}([x, y])")
+    if not isinstance(arrays, Iterable):
+        raise ArgumentError(f"{name}: {shown(arrays)} is no list of arrays; write {name}([x, y])")
+    found = [lib.array(name, each) for each in arrays]
+    if not found:
+        raise ArgumentError(f"{name}: there is no array to join; give one or more")
+    return found, lib.infos(name, found)
+
+
+def concat(lib: Primitives, arrays: Sequence[Array], /, axis: int | None = 0) -> Array:
+    """Join arrays along an axis."""
+    given, infos = _listed(lib, "concat", arrays)
+    if axis is None:
+        given = [primitives.reshape(lib, each, -1) for each in given]
+        infos, axis = [lib.info(each) for each in given], 0
+    along = axis_of("concat", axis, len(infos[0].shape))
+    rests = {(*info.shape[:along], *info.shape[along + 1 :]) for info in infos}
+    if len(rests) > 1 or len({len(info.shape) for info in infos}) > 1:
+        listed = ", ".join(str(info.shape) for info in infos)
+        raise LayoutError(f"concat: shapes {listed} differ beside axis {axis}; reshape or cut one of the arrays")
+    shape = list(infos[0].shape)
+    shape[along] = sum(info.shape[along] for info in infos)
+    out = lib.empty(tuple(shape), np.result_type(*(info.dtype for info in infos)), infos[0].device)
+    start = 0
+    for each, info in zip(given, infos, strict=True):
+        end = start + info.shape[along]
+        indexing.assign(lib, part(lib, out, along, start, end), each)
+        start = end
+    return out
+
+
+def stack(lib: Primitives, arrays: Sequence[Array], /, axis: int = 0) -> Array:
+    """Join arrays along a new axis."""
+    given, infos = _listed(lib, "stack", arrays)
+    if len({info.shape for info in infos}) > 1:
+        raise LayoutError(f"stack: shapes {', '.join(str(info.shape) for info in infos)} differ; reshape one of them")
+    along = axis_of("stack", axis, len(infos[0].shape) + 1)
+    return concat(lib, [primitives.expand_dims(lib, each, along) for each in given], axis=along)
+
+
+def meshgrid(lib: Primitives, *arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
+    """The coordinates of a grid, one array for each axis."""
+    choice(indexing, ("xy", "ij"), "meshgrid: indexing")
+    if not arrays:
+        return ()
+    given, infos = _listed(lib, "meshgrid", arrays)
+    sizes = [math.prod(info.shape) for info in infos]
+    found = []
+    for number, each in enumerate(given):
+        shape = [1] * len(given)
+        shape[number] = sizes[number]
+        found.append(primitives.reshape(lib, each, tuple(shape)))
+    if indexing == "xy" and len(given) > 1:
+        found = [primitives.moveaxis(lib, each, 0, 1) for each in found]
+        sizes[:2] = sizes[1::-1]
+    return tuple(lib.copy(primitives.broadcast_to(lib, each, tuple(sizes))) for each in found)
+
+
+# Running sums and products along an axis, by the Array API's names.
+
+_INITIAL = {"+": 0, "*": 1}
+
+
+def _result_dtype(name: str, dtype: np.dtype[Any], given: Any) -> np.dtype[Any]:
+    """NumPy's: sums of narrow integers are wide."""
+    found: np.dtype[Any] = getattr(np, name)(np.empty(1, dtype), dtype=checked_dtype(given)).dtype
+    return found
+
+
+def _cumulative(
+    lib: Primitives, name: str, symbol: str, x: Array, axis: int | None, dtype: Any, *, include_initial: bool
+) -> Array:
+    x = lib.array(name, x)
+    info = lib.info(x)
+    if axis is None and len(info.shape) > 1:
+        raise ArgumentError(f"{name}: an array of {len(info.shape)} axes needs axis=; give one")
+    if not info.shape:
+        x = primitives.reshape(lib, x, (1,))
+    along = axis_of(name, 0 if axis is None else axis, max(len(info.shape), 1))
+    result = _result_dtype(name, info.dtype, dtype)
+    wide = np.dtype("float32") if result == np.float16 else result
+    moved = primitives.moveaxis(lib, x, along, -1)
+    rows = indexing.scan(lib, lib.copy(moved, wide), symbol)
+    if include_initial:
+        head = (*lib.info(rows).shape[:-1], 1)
+        first = indexing.filled(lib, head, _INITIAL[symbol], wide, info.device)
+        rows = concat(lib, [first, rows], axis=-1)
+    found = primitives.moveaxis(lib, rows, -1, along)
+    return found if wide == result else lib.copy(found, result)
+
+
+def cumulative_sum(
+    lib: Primitives, x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
+    """Sums of the elements so far."""
+    return _cumulative(lib, "cumulative_sum", "+", x, axis, dtype, include_initial=include_initial)
+
+
+def cumulative_prod(
+    lib: Primitives, x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
+    """Products of the elements so far."""
+    return _cumulative(lib, "cumulative_prod", "*", x, axis, dtype, include_initial=include_initial)
+
+
+# Sorting by a vendor's library, which sorts one row of numbers by their bits.
+#
+# Its machine code is compiled for each dtype, for seconds, and kept on disk beside the kernels. Until there is some,
+# short arrays are merged by a few kernels instead.
+#
+# Several rows are one: their elements are sorted together, and then by the numbers of their rows, which keeps the order
+# within a row. Of floats each NaN becomes the one that counts as the greatest, so a sorted array has that one alone.
+
+_SHORT_ROWS = 256
+"""The elements up to which several rows are merged by a few kernels instead."""
+_WORTH_COMPILING = 1 << 14
+"""The elements from which a sort waits for the library to be compiled; fewer are merged in a fraction of a second."""
+_MOST_NARROW = 1 << 31
+"""Positions below it are int32, which move faster."""
+_KEYS = {"bool": "uint8", "float16": "float32"}
+"""The dtype that is sorted instead, which holds every value."""
+
+_ROWS = np.dtype("uint32")
+"""Of the numbers of rows."""
+
+_absent: set[tuple[str, str]] = set()
+"""The folders and names of machine code that was not there: a look is some system calls, and short sorts look once."""
+
+DType = np.dtype[Any]
+
+
+@functools.cache
+def _number() -> ElementwiseKernel:
+    return elementwise("int64 extent", "T y", "y = i % extent;", name="number")
+
+
+@functools.cache
+def _row() -> ElementwiseKernel:
+    return elementwise("T place, int64 extent", "uint32 y", "y = place / extent;", name="row")
+
+
+@functools.cache
+def _one_nan() -> ElementwiseKernel:
+    return elementwise("T x", "T y", "if (x == x) { y = x; } else { y = NAN; }", name="one_nan")
+
+
+def numbered(lib: Primitives, shape: Shape, device: Device, dtype: DType = INDEX) -> Array:
+    """The positions of elements along the last axis."""
+    out = lib.empty(shape, dtype, device)
+    if math.prod(shape):
+        _number()(shape[-1], out)
+    return out
+
+
+def suits(lib: Primitives, info: ArrayInfo, *, descending: bool, is_indexed: bool) -> bool:
+    """Whether the library sorts such an array along its last axis; it may be compiled for that."""
+    library = lib.sorting(info.device)
+    if library is None or info.dtype.kind == "c":
+        return False
+    rows = info.size // info.shape[-1]
+    if rows > 1 and (info.shape[-1] <= _SHORT_ROWS or rows >= 1 << 32):
+        return False
+    place = _place(info) if is_indexed or rows > 1 else None
+    kinds = [SortKind(_keys(info), place, descending)]
+    if rows > 1:
+        kinds.append(SortKind(_ROWS, place, False))
+    return all(_is_ready(library, kind, info.device, compiles=info.size >= _WORTH_COMPILING) for kind in kinds)
+
+
+def _is_ready(library: DeviceSorting, kind: SortKind, device: Device, *, compiles: bool) -> bool:
+    if library.is_loaded(kind, device):
+        return True
+    name = cuda_engine.key("radix sort", library.fingerprint(device), *map(str, kind))
+    place = process.get().cache_dir, name
+    if place in _absent and not compiles:
+        return False
+    code = cuda_engine.read(name)
+    if code is not None:  # perhaps of another version, though the fingerprint is the same
+        with contextlib.suppress(KernelError, UnsupportedError):
+            library.load(kind, code, device)
+            _absent.discard(place)
+            return True
+    if compiles:
+        code = library.compile(kind, device)
+        library.load(kind, code, device)
+        cuda_engine.write(name, code)
+        _absent.discard(place)
+    else:
+        _absent.add(place)
+    return compiles
+
+
+def _keys(info: ArrayInfo) -> DType:
+    return np.dtype(_KEYS.get(info.dtype.name, info.dtype))
+
+
+def _place(info: ArrayInfo) -> DType:
+    return np.dtype("int32") if info.size < _MOST_NARROW else INDEX
+
+
+def sort_by_radix(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) -> tuple[Array, Array | None]:
+    """The elements in order along the last axis, and the positions from which they come."""
+    info = lib.info(x)
+    extent, rows = info.shape[-1], info.size // info.shape[-1]
+    dtype = _keys(info)
+    flat = primitives.reshape(lib, x, -1)
+    keys = flat if info.dtype == dtype else lib.copy(flat, dtype)
+    if dtype.kind == "f":
+        keys = _one_nan()(keys)
+    elif not lib.info(keys).is_c_contiguous:
+        keys = lib.copy(keys)
+    if rows == 1 and not is_indexed:
+        found, _ = _by_library(lib, keys, None, descending=descending)
+        return _result(lib, found, info), None
+    numbers = numbered(lib, (info.size,), info.device, _place(info))
+    found, places = _by_library(lib, keys, numbers, descending=descending)
+    assert places is not None
+    if rows > 1:
+        numbers = _row()(places, extent)
+        _, places = _by_library(lib, numbers, places, descending=False, bits=(rows - 1).bit_length())
+        assert places is not None
+        found = gather(lib, keys, [places])
+    if not is_indexed:
+        return _result(lib, found, info), None
+    order = lib.copy(places, INDEX)
+    if rows > 1:
+        order = binary_kernel("remainder")(order, extent)
+    return _result(lib, found, info), primitives.reshape(lib, order, info.shape)
+
+
+def _by_library(
+    lib: Primitives, keys: Array, values: Array | None, *, descending: bool, bits: int | None = None
+) -> tuple[Array, Array | None]:
+    info = lib.info(keys)
+    found = lib.empty(info.shape, info.dtype, info.device)
+    arrays, moved = [keys, found], None
+    if values is not None:
+        moved = lib.empty(info.shape, lib.info(values).dtype, info.device)
+        arrays += [values, moved]
+
+    def run(given: ArrayInfo, out: ArrayInfo, *pair: ArrayInfo, stream: Any) -> None:
+        library = lib.sorting(stream.device)
+        assert library is not None
+        both = (pair[0], pair[1]) if pair else None
+        library.sort(given, out, both, is_descending=descending, bits=bits, stream=stream)
+
+    lib.enqueue("sort", arrays, run)
+    return found, moved
+
+
+def _result(lib: Primitives, found: Array, info: ArrayInfo) -> Array:
+    shaped = primitives.reshape(lib, found, info.shape)
+    return shaped if lib.info(shaped).dtype == info.dtype else lib.copy(shaped, info.dtype)
+
+
+# Reductions over axes, by xferlib's own: the same bits on every device.
+
+
+@functools.cache
+def _count() -> ReductionKernel:
+    return make_reduction(
+        "T x",
+        "int64 y",
+        map_expr="x != 0",
+        reduce_expr="a + b",
+        post_map_expr="y = a",
+        identity="0",
+        name="count_nonzero",
+    )
+
+
+Function = Callable[..., Array]
+
+_ORDERING = ("argmax", "argmin", "max", "min")
+
+
+def _named(name: str, function: Function) -> Function:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"``{name}`` of the Array API, over ``axis``, on the current stream."
+    return function
+
+
+def reduction(lib: Primitives, name: str) -> Function:
+    """The function of that name, over some axes."""
+    ready = None if name == "count_nonzero" else getattr(reductions, name)
+    own, is_position = lib.array_type, name.startswith("arg")
+
+    def operate(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
+        if is_position and isinstance(axis, tuple):
+            raise LayoutTypeError(f"{name}: axis={axis} is no axis; give one integer, or None for all elements")
+        try:
+            kernel = _count() if ready is None else ready
+            return kernel(x if type(x) is own else lib.array(name, x), axis=axis, keepdims=keepdims)
+        except KernelTypeError:
+            if name in _ORDERING:
+                primitives.refuse_complex(lib, name, x)
+            raise
+
+    return _named(name, operate)
+
+
+def accumulation(lib: Primitives, name: str) -> Function:
+    """The function of that name, over some axes, in a dtype that can be given."""
+    kernel, own = getattr(reductions, name), lib.array_type
+
+    def operate(x: Any, /, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
+        x = x if type(x) is own else lib.array(name, x)
+        wanted = checked_dtype(dtype)
+        if wanted is None:
+            return kernel(x, axis=axis, keepdims=keepdims)
+        found = lib.info(x).dtype
+        arrays.check_conversion(found, wanted)
+        result = kernel(x if found == wanted else lib.copy(x, wanted), axis=axis, keepdims=keepdims)
+        return result if lib.info(result).dtype == wanted else lib.copy(result, wanted)
+
+    return _named(name, operate)
+
+
+def deviation(lib: Primitives, name: str) -> Function:
+    """The function of that name, over some axes, with a correction of the degrees of freedom."""
+
+    def operate(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
+        x = lib.array(name, x)
+        found = _variance(lib, x, axis, correction, keepdims=keepdims)
+        return primitives.unary_kernel("sqrt")(found) if name == "std" else found
+
+    return _named(name, operate)
+
+
+def _variance(lib: Primitives, x: Array, axis: Any, correction: float, *, keepdims: bool) -> Array:
+    if correction == int(correction):
+        return reductions.var(x, axis=axis, ddof=int(correction), keepdims=keepdims)
+    # The sum of squares is that of a correction of 0, times the number of elements.
+    found = reductions.var(x, axis=axis, keepdims=keepdims)
+    size, left = lib.info(x).size, math.prod(lib.info(found).shape)
+    count = size // left if left else 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.float64(count) / max(count - correction, 0.0)
+    return primitives.binary_kernel("multiply")(found, float(factor))
+
+
+_STEP = 4
+"""Searches are written out in kernels, for numbers of steps that are multiples of this."""
+
+
+def _before(a: str, b: str, *, kind: str, descending: bool) -> str:
+    """The C expression for ``a`` before ``b``, of a dtype of that kind: NaN last, or first in descending order.
+
+    Complex numbers are ordered as NumPy does it: by the number of their NaNs, a real one counting twice, then by their
+    real and their imaginary parts.
+    """
+    if descending:
+        a, b = b, a
+    if kind == "f":
+        return f"({a} < {b} || ({b} != {b} && {a} == {a}))"
+    if kind != "c":
+        return f"({a} < {b})"
+    x, y, u, w = (f"{each}.{part}()" for each in (a, b) for part in ("real", "imag"))
+    one, two = f"(2 * ({x} != {x}) + ({y} != {y}))", f"(2 * ({u} != {u}) + ({w} != {w}))"
+    return f"({one} < {two} || ({one} == {two} && ({x} < {u} || (!({u} < {x}) && {y} < {w}))))"
+
+
+def _search(goes: str, steps: int) -> str:
+    """The statements that raise ``low`` to the first position, below ``high``, whose element does not go before."""
+    middle = "long long at = (low + high) / 2; T other = x[row + at];"
+    turn = f"if (low < high) {{ {middle} if ({goes}) {{ low = at + 1; }} else {{ high = at; }} }}"
+    return f"for (int t = 0; t < {steps}; ++t) {{ {turn} }}"
+
+
+def _steps(extent: int) -> int:
+    """The steps of a search among ``extent`` elements, rounded up, so that there are few kernels."""
+    return max(-(-extent.bit_length() // _STEP), 1) * _STEP
+
+
+# --- sorting
+
+
+@functools.cache
+def _merge_kernel(steps: int, *, kind: str, descending: bool, is_indexed: bool) -> ElementwiseKernel:
+    """One pass: pairs of sorted runs of ``width`` elements, in rows of ``extent``, become runs twice as wide."""
+    first = _before("other", "v", kind=kind, descending=descending)
+    second = _before("v", "other", kind=kind, descending=descending)
+    lines = [
+        "long long row = i / extent * extent, column = i % extent, start = column / (2 * width) * (2 * width);",
+        "bool is_left = column - start < width;",
+        "long long low = is_left ? start + width : start, high = is_left ? start + 2 * width : start + width;",
+        "if (low > extent) { low = extent; } if (high > extent) { high = extent; }",
+        "long long from = low;",
+        _search(f"is_left ? {first} : !{second}", steps),
+        "long long to = row + (is_left ? column : column - width) + (low - from);",
+        "y[to] = v;",
+        "q[to] = p;" if is_indexed else "",
+    ]
+    inputs, outputs = "raw T x, T v, int64 width, int64 extent", "raw T y"
+    if is_indexed:
+        inputs, outputs = f"{inputs}, int64 p", f"{outputs}, raw int64 q"
+    return elementwise(inputs, outputs, " ".join(lines), name="argsort" if is_indexed else "sort")
+
+
+def _sort_on_host(x: Any, found: Any, order: Any = None, *, descending: bool) -> None:
+    """Sort along the last axis with NumPy, as the kernels do: equal elements keep their order in both directions."""
+    given = x[..., ::-1] if descending else x
+    if order is None:
+        rows = np.sort(given, axis=-1, kind="stable")
+        found[...] = rows[..., ::-1] if descending else rows
+        return
+    places = np.argsort(given, axis=-1, kind="stable")
+    order[...] = x.shape[-1] - 1 - places[..., ::-1] if descending else places
+    found[...] = np.take_along_axis(x, order, axis=-1)
+
+
+def _sorted(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) -> tuple[Array, Array | None]:
+    """The elements in order along the last axis, and the positions from which they come."""
+    info = lib.info(x)
+    targets = [lib.empty(info.shape, dtype, info.device) for dtype in (info.dtype, INDEX)[: 1 + is_indexed]]
+    sort_rows = functools.partial(_sort_on_host, descending=descending)
+    if not info.size or lib.on_host("sort", sort_rows, [x], targets):
+        return targets[0], targets[1] if is_indexed else None
+    if suits(lib, info, descending=descending, is_indexed=is_indexed):
+        return sort_by_radix(lib, x, descending=descending, is_indexed=is_indexed)
+    extent, width = info.shape[-1], 1
+    rows, order = lib.copy(x), numbered(lib, info.shape, info.device) if is_indexed else None
+    while width < extent:
+        kernel = _merge_kernel(_steps(width), kind=info.dtype.kind, descending=descending, is_indexed=is_indexed)
+        found = lib.empty(info.shape, info.dtype, info.device)
+        if order is None:
+            kernel(rows, rows, width, extent, found)
+        else:
+            places = lib.empty(info.shape, INDEX, info.device)
+            kernel(rows, rows, width, extent, order, found, places)
+            order = places
+        rows, width = found, 2 * width
+    return rows, order
+
+
+def _last(lib: Primitives, name: str, x: Any, axis: int) -> tuple[Array, int]:
+    """The array with ``axis`` moved to the end."""
+    x = lib.array(name, x)
+    info = lib.info(x)
+    along = axis_of(name, axis, len(info.shape))
+    return primitives.moveaxis(lib, x, along, -1), along
+
+
+def sort(
+    lib: Primitives,
+    x: Array,
+    /,
+    axis: int = -1,
+    *,
+    descending: bool = False,
+    stable: bool = True,  # it always is
+) -> Array:
+    """The elements in order along an axis."""
+    moved, along = _last(lib, "sort", x, axis)
+    flag(stable, "sort: stable")
+    found, _ = _sorted(lib, moved, descending=flag(descending, "sort: descending"), is_indexed=False)
+    return primitives.moveaxis(lib, found, -1, along)
+
+
+def argsort(
+    lib: Primitives,
+    x: Array,
+    /,
+    axis: int = -1,
+    *,
+    descending: bool = False,
+    stable: bool = True,  # it always is
+) -> Array:
+    """The indices that sort the elements along an axis; equal elements keep their order."""
+    moved, along = _last(lib, "argsort", x, axis)
+    flag(stable, "argsort: stable")
+    return primitives.moveaxis(
+        lib, ordered(lib, moved, descending=flag(descending, "argsort: descending"))[1], -1, along
+    )
+
+
+def ordered(lib: Primitives, x: Array, *, descending: bool = False) -> tuple[Array, Array]:
+    """The elements in order along the last axis, and the positions from which they come."""
+    found, order = _sorted(lib, x, descending=descending, is_indexed=True)
+    assert order is not None
+    return found, order
+
+
+# --- searching
+
+
+@functools.cache
+def _search_kernel(steps: int, *, kind: str, is_right: bool) -> ElementwiseKernel:
+    goes = _before("other", "v", kind=kind, descending=False)
+    if is_right:
+        goes = "!" + _before("v", "other", kind=kind, descending=False)
+    lines = ["long long row = 0, low = 0, high = extent;", _search(goes, steps), "y = low;"]
+    return elementwise("raw T x, T v, int64 extent", "int64 y", " ".join(lines), name="searchsorted")
+
+
+def searchsorted(
+    lib: Primitives, x1: Array, x2: Array, /, side: str = "left", sorter: Array | None = None
+) -> Array:  # fmt: skip
+    """The indices at which the elements of ``x2`` belong in the sorted ``x1``."""
+    choice(side, ("left", "right"), "searchsorted: side")
+    given = [lib.array("searchsorted", each) for each in (x1, x2)]
+    infos = lib.infos("searchsorted", given)
+    if len(infos[0].shape) != 1:
+        raise LayoutError(f"searchsorted: x1 has {len(infos[0].shape)} axes, and one is needed; reshape it")
+    if sorter is not None:
+        order = lib.array("searchsorted", sorter)
+        if (found := lib.info(order).dtype).kind not in "iu":
+            raise KernelTypeError(f"searchsorted: sorter has dtype {found}, and must be integers; convert it")
+        given[0] = gather(lib, given[0], [order])
+    common = np.result_type(*(info.dtype for info in infos))
+    known, wanted = (
+        each if info.dtype == common else lib.copy(each, common) for each, info in zip(given, infos, strict=True)
+    )
+    out = lib.empty(infos[1].shape, INDEX, infos[1].device)
+    if infos[1].size:
+        extent = infos[0].shape[0]
+        _search_kernel(_steps(extent), kind=common.kind, is_right=side == "right")(known, wanted, extent, out)
+    return out
+
+
+# New arrays from parts of others: repeated, shifted, cut to triangles, taken at indices, and their differences.
+
+Axes = int | tuple[int, ...]
+
+
+def repeat(lib: Primitives, x: Array, repeats: Any, /, axis: int | None = None) -> Array:
+    """Repeat each element; waits for the values if ``repeats`` is an array."""
+    x = lib.array("repeat", x)
+    if axis is None:
+        x, axis = primitives.reshape(lib, x, -1), 0
+    info = lib.info(x)
+    along = axis_of("repeat", axis, len(info.shape))
+    if isinstance(repeats, (int, np.integer)):
+        if repeats < 0:
+            raise ArgumentError(f"repeat: repeats={repeats} is negative; give 0 or more")
+        shape = (*info.shape[: along + 1], int(repeats), *info.shape[along + 1 :])
+        spread = primitives.broadcast_to(lib, primitives.expand_dims(lib, x, along + 1), shape)
+        merged = (*info.shape[:along], info.shape[along] * int(repeats), *info.shape[along + 1 :])
+        return primitives.reshape(lib, lib.copy(spread), merged)
+    counts = lib.array("repeat", repeats)
+    if (found := lib.info(counts).dtype).kind not in "biu":
+        raise KernelTypeError(f"repeat: repeats have dtype {found}, and must be integers; convert them")
+    return _repeated(lib, x, counts, along)
+
+
+def _repeated(lib: Primitives, x: Array, repeats: Array, axis: int) -> Array:
+    """Repeat each slice along an axis as often as an array says."""
+    extent = lib.info(x).shape[axis]
+    own = lib.info(repeats).shape
+    if own not in ((), (1,), (extent,)):
+        raise LayoutError(f"repeat: repeats has shape {own}, and axis {axis} {extent} elements; give one for each")
+    counts = lib.copy(primitives.broadcast_to(lib, repeats, (extent,)), INDEX)
+    ends = indexing.scan(lib, counts, "+")
+    total = int(transfers.to_host(part(lib, ends, 0, extent - 1, extent))[0]) if extent else 0
+    found = searchsorted(lib, ends, numbered(lib, (total,), lib.info(x).device), side="right")
+    moved = primitives.moveaxis(lib, x, axis, 0)
+    return primitives.moveaxis(lib, gather(lib, moved, [found]), 0, axis)
+
+
+def tile(lib: Primitives, x: Array, repetitions: Axes, /) -> Array:
+    """Repeat the array along its axes."""
+    x = lib.array("tile", x)
+    own, repetitions = lib.info(x).shape, shape_of(repetitions, what="tile: repetitions")
+    rank = max(len(own), len(repetitions))
+    shape = (*(1,) * (rank - len(own)), *own)
+    counts = (*(1,) * (rank - len(repetitions)), *repetitions)
+    pairs = [extent for pair in zip((1,) * rank, shape, strict=True) for extent in pair]
+    spread = [extent for pair in zip(counts, shape, strict=True) for extent in pair]
+    view = primitives.broadcast_to(lib, primitives.reshape(lib, x, tuple(pairs)), tuple(spread))
+    merged = tuple(count * extent for count, extent in zip(counts, shape, strict=True))
+    return primitives.reshape(lib, lib.copy(view), merged)
+
+
+def roll(lib: Primitives, x: Array, /, shift: Axes, axis: Axes | None = None) -> Array:
+    """Shift the elements cyclically."""
+    x = lib.array("roll", x)
+    lib.refuse_arrays("roll", shift=shift, axis=axis)
+    if axis is None:
+        flat = primitives.reshape(lib, x, -1)
+        return primitives.reshape(lib, roll(lib, flat, shift, axis=0), lib.info(x).shape)
+    shifts, axes = np.broadcast_arrays(shift, axis)
+    found = x
+    for given, number in zip(shifts.ravel().tolist(), axes.ravel().tolist(), strict=True):
+        each = integer_of(given, what="roll: shift")
+        along = axis_of("roll", number, len(lib.info(x).shape))
+        extent = lib.info(x).shape[along]
+        if extent and each % extent:
+            cut = extent - each % extent
+            found = concat(lib, [part(lib, found, along, cut, None), part(lib, found, along, None, cut)], axis=along)
+    return lib.copy(x) if found is x else found
+
+
+@functools.cache
+def _triangle_kernel(name: str) -> ElementwiseKernel:
+    keeps = "<=" if name == "tril" else ">="
+    operation = f"y = i % columns - i / columns % rows {keeps} k ? x : (T)0;"
+    return elementwise("T x, int64 rows, int64 columns, int64 k", "T y", operation, name=name)
+
+
+def _triangle(lib: Primitives, name: str, x: Array, k: int) -> Array:
+    x = lib.array(name, x)
+    shape = lib.info(x).shape
+    if len(shape) < 2:
+        raise LayoutError(f"{name}: an array of {len(shape)} axes is no matrix; reshape it")
+    return _triangle_kernel(name)(x, max(shape[-2], 1), max(shape[-1], 1), k)
+
+
+def tril(lib: Primitives, x: Array, /, k: int = 0) -> Array:
+    """The elements with zeros above a diagonal."""
+    return _triangle(lib, "tril", x, k)
+
+
+def triu(lib: Primitives, x: Array, /, k: int = 0) -> Array:
+    """The elements with zeros below a diagonal."""
+    return _triangle(lib, "triu", x, k)
+
+
+def diff(
+    lib: Primitives, x: Array, /, n: int = 1, axis: int = -1, prepend: Array | None = None,
+    append: Array | None = None,
+) -> Array:  # fmt: skip
+    """Differences of neighbours, ``n`` times."""
+    found = lib.array("diff", x)
+    if (times := whole(n, least=0)) is None:
+        raise ArgumentError(f"diff: n={shown(n)} is negative, or no whole number; give 0 or more")
+    if times == 0:
+        return found
+    info = lib.info(found)
+    along = axis_of("diff", axis, len(info.shape))
+    ends = [None if each is None else lib.array("diff", each) for each in (prepend, append)]
+    joined = [each for each in (ends[0], found, ends[1]) if each is not None]
+    found = concat(lib, joined, axis=along) if len(joined) > 1 else found
+    kernel = binary_kernel("not_equal" if lib.info(found).dtype == np.bool_ else "subtract")
+    for _ in range(min(times, lib.info(found).shape[along])):  # after which there is none left
+        found = kernel(part(lib, found, along, 1, None), part(lib, found, along, None, -1))
+    return found
+
+
+# --- taking
+
+
+def _checked(lib: Primitives, name: str, x: Array, indices: Any) -> tuple[Array, Array]:
+    x, indices = lib.array(name, x), lib.array(name, indices)
+    found = lib.infos(name, (x, indices))[1].dtype
+    if found.kind not in "iu":
+        raise KernelTypeError(f"{name}: indices have dtype {found}, and must be integers; convert them")
+    return x, indices
+
+
+def take(lib: Primitives, x: Array, indices: Array, /, axis: int | None = None) -> Array:
+    """The slices at ``indices`` along an axis."""
+    x, indices = _checked(lib, "take", x, indices)
+    ndim, count = len(lib.info(x).shape), len(lib.info(indices).shape)
+    if axis is None and ndim != 1:
+        raise LayoutError(f"take: axis={axis} is no axis of an array of {ndim}; give one")
+    along = axis_of("take", axis or 0, ndim)
+    found = gather(lib, primitives.moveaxis(lib, x, along, 0), [indices])
+    return primitives.moveaxis(lib, found, (*range(count),), (*range(along, along + count),)) if along else found
+
+
+def take_along_axis(lib: Primitives, x: Array, indices: Array, /, axis: int = -1) -> Array:
+    """The elements at ``indices``, each in its own line along an axis."""
+    x, indices = _checked(lib, "take_along_axis", x, indices)
+    info, own = lib.info(x), lib.info(indices).shape
+    along = axis_of("take_along_axis", axis, len(info.shape))
+    if len(own) != len(info.shape):
+        raise LayoutError(f"take_along_axis: indices have {len(own)} axes, x has {len(info.shape)}; reshape one")
+    keys: list[Array] = []
+    for number, extent in enumerate(info.shape):
+        line = numbered(lib, (extent,), info.device)
+        shape = tuple(extent if each == number else 1 for each in range(len(own)))
+        keys.append(indices if number == along else primitives.reshape(lib, line, shape))
+    return gather(lib, x, keys)
+
+
+# The distinct elements of an array, found by sorting; each NaN is an element of its own.
+
+
+@functools.cache
+def _is_first() -> ElementwiseKernel:
+    return elementwise(
+        "raw T x, T v", "bool y", "if (i > 0) { y = !(v == x[i - 1]); } else { y = true; }", name="is_first"
+    )
+
+
+@functools.cache
+def _number_back() -> ElementwiseKernel:
+    return elementwise("int64 place, int64 count", "raw int64 y", "y[place] = count - 1;", name="number_back")
+
+
+def unique_all(lib: Primitives, x: Array, /) -> UniqueAll:
+    """``unique_all`` of the Array API; waits for the values."""
+    x = lib.array("unique", x)
+    info = lib.info(x)
+    size = math.prod(info.shape)
+    rows, order = ordered(lib, primitives.reshape(lib, x, -1))
+    if not size:
+        none = lib.empty((0,), INDEX, info.device)
+        return UniqueAll(rows, none, lib.empty(info.shape, INDEX, info.device), none)
+    flags = _is_first()(rows, rows)
+    counted, _ = indexing.counted(lib, flags)
+    starts = indexing.positions(lib, flags)
+    inverse = lib.empty((size,), INDEX, info.device)
+    _number_back()(order, counted, inverse)
+    ends = concat(lib, [part(lib, starts, 0, 1, None), filled(lib, (1,), size, INDEX, info.device)])
+    return UniqueAll(
+        indexing.gather(lib, rows, [starts]),
+        indexing.gather(lib, order, [starts]),
+        primitives.reshape(lib, inverse, info.shape),
+        binary_kernel("subtract")(ends, starts),
+    )
+
+
+def unique_counts(lib: Primitives, x: Array, /) -> UniqueCounts:
+    """``unique_counts`` of the Array API; waits for the values."""
+    found = unique_all(lib, x)
+    return UniqueCounts(found.values, found.counts)
+
+
+def unique_inverse(lib: Primitives, x: Array, /) -> UniqueInverse:
+    """``unique_inverse`` of the Array API; waits for the values."""
+    found = unique_all(lib, x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_values(lib: Primitives, x: Array, /) -> Array:
+    """``unique_values`` of the Array API; waits for the values."""
+    x = lib.array("unique_values", x)
+    rows = sort(lib, primitives.reshape(lib, x, -1))
+    if not lib.info(rows).size:
+        return rows
+    return indexing.gather(lib, rows, [indexing.positions(lib, _is_first()(rows, rows))])
+
+
+def isin(lib: Primitives, x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
+    """Whether each element of ``x1`` is one of ``x2``; a NaN never is."""
+    given = [lib.array("isin", each) for each in (x1, x2)]
+    infos = lib.infos("isin", given)
+    common = np.result_type(*(info.dtype for info in infos))
+    wanted, known = (
+        each if info.dtype == common else lib.copy(each, common) for each, info in zip(given, infos, strict=True)
+    )
+    if not infos[1].size:
+        return filled(lib, infos[0].shape, invert, np.dtype(bool), infos[0].device)
+    rows = sort(lib, primitives.reshape(lib, known, -1))
+    places = binary_kernel("minimum")(searchsorted(lib, rows, wanted), infos[1].size - 1)
+    return binary_kernel("not_equal" if invert else "equal")(indexing.gather(lib, rows, [places]), wanted)

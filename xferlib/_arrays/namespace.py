@@ -1,0 +1,473 @@
+"""The namespace of a library: the functions of this package, bound to its arrays."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+from collections.abc import Callable
+from inspect import isfunction
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from xferlib._api import transfers
+from xferlib._arrays import dlpack, fft, functions, indexing, linalg, primitives, products
+from xferlib._arrays.primitives import Primitives
+from xferlib._core import arrays, registry
+from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, DTYPES, UNARY_OPERATORS, Array
+from xferlib._core.registry import RENAMED, known_name
+from xferlib._runtime.checks import ARRAY_NAMES
+from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedArrayError, shown
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+
+
+# NumPy's functions and names on arrays of a device and in their namespace: they raise, naming the function to use.
+#
+# Only the operators of NumPy scalars work, for Python calls those first.
+
+_COMPARING = frozenset(COMPARISONS.values())
+_OPERATORS = frozenset(BINARY_OPERATORS.values()) | _COMPARING
+
+
+def interfaces(namespace: ModuleType, error: type[Exception]) -> dict[str, Callable[..., Any]]:
+    """``__array_ufunc__`` and ``__array_function__`` of an array type.
+
+    Args:
+        namespace: The functions that messages name.
+        error: What is raised.
+    """
+
+    def instead_of(function: Any) -> str:
+        name, to_host = known_name(namespace, function.__name__), "xferlib.to_host(x) first"
+        return f"use {to_host}" if name is None else f"use get_array_module(x).{name}, or {to_host}"
+
+    def array_getattr(self: Array, name: str) -> NoReturn:
+        known, remedy = None if name.startswith("_") else known_name(namespace, name), ""
+        if known is not None:
+            remedy = f"; use get_array_module(x).{known}"
+        elif name in ARRAY_NAMES:
+            remedy = f"; {ARRAY_NAMES[name]}"
+        elif not name.startswith("_") and hasattr(np.ndarray, name):
+            remedy = f"; use xferlib.to_host(x).{name}"
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{remedy}", name=name, obj=self)
+
+    def array_ufunc(self: Array, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Array:
+        name = RENAMED.get(ufunc.__name__, ufunc.__name__)
+        if name in _OPERATORS and method == "__call__" and not kwargs and _is_scalar(inputs[0], name):
+            # `numpy.float64(2) + x`: the operator of a NumPy scalar calls this method.
+            return getattr(namespace, name)(inputs[0][()], inputs[1])
+        remedy = instead_of(ufunc)
+        if any(isinstance(each, np.ndarray) for each in inputs):
+            remedy = f"move the NumPy array there with xferlib.to_device(x, device={str(self.device)!r}), or {remedy}"
+        raise error(f"numpy.{ufunc.__name__} was given an array of {self.device}; {remedy}")
+
+    def array_function(self: Array, function: Any, *_: Any) -> NoReturn:
+        name = f"{function.__module__}.{function.__name__}"
+        raise error(f"{name} was given an array of {self.device}; {instead_of(function)}")
+
+    return {"__array_ufunc__": array_ufunc, "__array_function__": array_function, "__getattr__": array_getattr}
+
+
+def _is_scalar(operand: Any, name: str) -> bool:
+    """Whether the left operand is a NumPy scalar, which NumPy converts to a 0-d array for a comparison."""
+    if name in _COMPARING and type(operand) is np.ndarray:
+        return operand.ndim == 0
+    return isinstance(operand, np.generic)
+
+
+# The names of the reductions, and the operators and methods that stand for functions of a namespace.
+
+REDUCTIONS = ("all", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min")
+ACCUMULATIONS = ("prod", "sum")
+DEVIATIONS = ("std", "var")
+
+METHODS = ("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var")
+"""The reductions that are methods too."""
+
+Method = Callable[..., Any]
+
+
+def operators(namespace: Any, in_place: Callable[[str], Method]) -> dict[str, Method]:
+    """The operators of an array type, by their special names.
+
+    Args:
+        namespace: The functions that they call.
+        in_place: Makes the function ``target = name(target, other)`` in place.
+    """
+    found: dict[str, Method] = {}
+    for operator, name in {**UNARY_OPERATORS, **BINARY_OPERATORS, **COMPARISONS, "matmul": "matmul"}.items():
+        function = getattr(namespace, name)
+        found[f"__{operator}__"] = _equality(function) if operator in ("eq", "ne") else function
+        if operator not in UNARY_OPERATORS and operator not in COMPARISONS:
+            found[f"__r{operator}__"] = _swapped(function)
+    floor_divide, remainder = namespace.floor_divide, namespace.remainder
+    found["__divmod__"] = lambda self, other: (floor_divide(self, other), remainder(self, other))
+    found["__rdivmod__"] = lambda self, other: (floor_divide(other, self), remainder(other, self))
+    return found | {f"__i{operator}__": in_place(name) for operator, name in BINARY_OPERATORS.items()}
+
+
+def _equality(function: Method) -> Method:
+    """An operator that leaves what is no number to Python, for which it is not equal."""
+
+    def operator(self: Array, other: Any) -> Any:
+        return NotImplemented if other is None or type(other) is str else function(self, other)
+
+    return operator
+
+
+def reductions(namespace: Any) -> dict[str, Method]:
+    """The methods that reduce an array, by name."""
+    return {name: _reduction(name, getattr(namespace, name)) for name in METHODS}
+
+
+def _swapped(function: Method) -> Method:
+    return lambda self, other: function(other, self)
+
+
+def _reduction(name: str, function: Method) -> Method:
+    def method(self: Array, axis: Any = None, **options: Any) -> Array:
+        return function(self, axis=axis, **options)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"``{name}`` of the namespace, over ``axis``; options as there."
+    return method
+
+
+# The operators and methods of arrays; most call the function of the Array API that they correspond to.
+
+_MADE = "_methods_of_namespace"
+"""The attribute of a class that names what it was given: another backend's namespace replaces these."""
+
+
+def install(
+    lib: Primitives, namespace: ModuleType, refusal: type[Exception], around: Callable[[Method], Method]
+) -> None:
+    """Give the array type of a library its operators and methods, but for those that its class defines itself.
+
+    Args:
+        lib: The library.
+        namespace: The functions that operators call.
+        refusal, around: See `make_namespace`.
+    """
+    cls = lib.array_type
+    found = {
+        **operators(namespace, lambda name: primitives.in_place(lib, name)),
+        **reductions(namespace),
+        **_shaping(lib, namespace),
+        **_interfaces(lib, namespace),
+        **_conversions(),
+        **interfaces(namespace, refusal),
+    }
+    inherited = {name for base in cls.__mro__[1:] for name in vars(base)}
+    found |= {name: method for name, method in _others(lib, namespace).items() if name not in inherited}
+    kept = vars(cls).keys() - vars(cls).get(_MADE, ())
+    setattr(cls, _MADE, found.keys() - kept)
+    for name, method in found.items():
+        if name not in kept:
+            is_own = isfunction(method) and not hasattr(method, "__wrapped__")  # and no function of the namespace
+            made = registry.guarded(method, name) if is_own and not name.startswith("__") else method
+            setattr(cls, name, around(made) if is_own else made)
+
+
+def _shaping(lib: Primitives, namespace: Any) -> dict[str, Any]:
+    """Views and copies, as methods and properties."""
+
+    def astype(self: Array, dtype: Any, *, copy: bool = True) -> Array:
+        """The elements as another dtype."""
+        return primitives.astype(lib, self, dtype, copy=copy)
+
+    def reshape(self: Array, *shape: Any, order: str = "C") -> Array:
+        """The elements in another shape, given as one tuple or as numbers: a view where strides allow.
+
+        ``order="F"``: the elements are taken, and placed, with the first axis running fastest.
+        """
+        if not shape:
+            raise LayoutTypeError("reshape: there is no shape; give one, such as x.reshape(-1) for one axis")
+        wanted = shape[0] if len(shape) == 1 else shape
+        if order == "C":
+            return primitives.reshape(lib, self, wanted)
+        if order != "F":
+            raise ArgumentError(f"reshape: order={shown(order)} is neither 'C' nor 'F'")
+        backwards = wanted[::-1] if isinstance(wanted, (tuple, list)) else wanted
+        found = primitives.reshape(lib, _transposed(lib, self), backwards)
+        return _transposed(lib, found)
+
+    def ravel(self: Array, order: str = "C") -> Array:
+        """The elements along one axis, in C or Fortran order: a view where strides allow."""
+        return reshape(self, -1, order=order)
+
+    def copy(self: Array) -> Array:
+        """A copy of the elements, in C order."""
+        return lib.copy(self)
+
+    def transpose(self: Array, *axes: Any) -> Array:
+        """A view with the axes in that order, given as one tuple or as numbers; reversed if none is given."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return primitives.permute_dims(lib, self, tuple(order)) if order else _transposed(lib, self)
+
+    def squeeze(self: Array, axis: Any = None) -> Array:
+        """A view without axes of one element: those given, or all."""
+        shape = lib.info(self).shape
+        return primitives.squeeze(
+            lib, self, tuple(n for n in range(len(shape)) if shape[n] == 1) if axis is None else axis
+        )
+
+    def conj(self: Array) -> Array:
+        """The complex conjugates."""
+        return namespace.conj(self)
+
+    def dot(self: Array, other: Array) -> Array:
+        """The dot product over the last axis of this array and the last but one, or the only one, of the other."""
+        return products.dot(lib, self, other)
+
+    properties = {
+        "T": property(lambda self: _transposed(lib, self), doc="A view with the axes reversed."),
+        "mT": property(
+            lambda self: primitives.matrix_transpose(lib, self), doc="A view with the last two axes exchanged."
+        ),
+        "real": property(lambda self: primitives.real(lib, self), doc="A view of the real parts."),
+        "imag": property(lambda self: primitives.imag(lib, self), doc="The imaginary parts."),
+    }
+    methods = (astype, reshape, ravel, copy, transpose, squeeze, conj, dot)
+    return {each.__name__: each for each in methods} | {"conjugate": conj} | properties
+
+
+def _others(lib: Primitives, namespace: Any) -> dict[str, Any]:
+    """NumPy's methods and properties that are functions of the namespace; a library's own by these names stay."""
+
+    def argsort(self: Array, axis: int = -1) -> Array:
+        """The indices that sort the elements along an axis."""
+        return namespace.argsort(self, axis=axis)
+
+    def clip(self: Array, min: Any = None, max: Any = None) -> Array:  # noqa: A002 - NumPy's names
+        """The elements limited to ``min .. max``; None: no limit."""
+        return namespace.clip(self, min, max)
+
+    def cumprod(self: Array, axis: int | None = None, dtype: Any = None) -> Array:
+        """The products so far along an axis; None: of all elements in C order."""
+        flat, along = _along(lib, self, axis)
+        return namespace.cumulative_prod(flat, axis=along, dtype=dtype)
+
+    def cumsum(self: Array, axis: int | None = None, dtype: Any = None) -> Array:
+        """The sums so far along an axis; None: of all elements in C order."""
+        flat, along = _along(lib, self, axis)
+        return namespace.cumulative_sum(flat, axis=along, dtype=dtype)
+
+    def fill(self: Array, value: Any) -> None:
+        """Set every element."""
+        indexing.put(lib, self, ..., value)
+
+    def flatten(self: Array) -> Array:
+        """A copy of the elements along one axis, in C order."""
+        return primitives.reshape(lib, lib.copy(self), -1)
+
+    def nonzero(self: Array) -> tuple[Array, ...]:
+        """The indices of the elements that are not 0, one array for each axis."""
+        found: tuple[Array, ...] = namespace.nonzero(self)
+        return found
+
+    def repeat(self: Array, repeats: Any, axis: int | None = None) -> Array:
+        """Each element several times, along an axis; None: of all elements in C order."""
+        return namespace.repeat(self, repeats, axis=axis)
+
+    def round(self: Array, decimals: int = 0) -> Array:  # noqa: A001 - NumPy's name
+        """The nearest integers, ties to even, in the same dtype."""
+        if decimals != 0:
+            raise ArgumentError(f"round: decimals={shown(decimals)}; only 0 is known: scale x before and after it")
+        return namespace.round(self)
+
+    def swapaxes(self: Array, axis1: int, axis2: int) -> Array:
+        """A view with two axes exchanged."""
+        return lib.viewed(self, lib.shadow(self).swapaxes(axis1, axis2))
+
+    def take(self: Array, indices: Any, axis: int | None = None) -> Array:
+        """Parts along an axis, by their indices; None: of all elements in C order."""
+        flat, along = _along(lib, self, axis)
+        return namespace.take(flat, indices, axis=along)
+
+    properties = {
+        "itemsize": property(lambda self: lib.info(self).dtype.itemsize, doc="The bytes of one element."),
+        "nbytes": property(lambda self: lib.info(self).nbytes, doc="The bytes of all elements."),
+    }
+    methods = (argsort, clip, cumprod, cumsum, fill, flatten, nonzero, repeat, round, swapaxes, take)
+    return {each.__name__: each for each in methods} | properties
+
+
+def _along(lib: Primitives, x: Array, axis: int | None) -> tuple[Array, int]:
+    """An array and an axis of it: of the elements in C order if ``axis`` is None."""
+    return (primitives.reshape(lib, x, -1), 0) if axis is None else (x, axis)
+
+
+def _transposed(lib: Primitives, x: Array) -> Array:
+    return primitives.permute_dims(lib, x, (*reversed(range(len(lib.info(x).shape))),))
+
+
+def _interfaces(lib: Primitives, namespace: ModuleType) -> dict[str, Any]:
+    """Indexing, and what the Array API asks of an array."""
+
+    def getitem(self: Array, key: Any, /) -> Array:
+        return indexing.get(lib, self, key)
+
+    def setitem(self: Array, key: Any, value: Any, /) -> None:
+        indexing.put(lib, self, key, value)
+
+    def imatmul(self: Array, other: Any, /) -> Array:
+        found = products.matmul(lib, self, other)
+        primitives.check_holds("matmul", lib.info(found).dtype, lib.info(self).dtype)
+        indexing.put(lib, self, ..., found)
+        return self
+
+    def array_namespace(_: Array, *, api_version: str | None = None) -> ModuleType:  # noqa: ARG001 - there is one
+        return namespace
+
+    def to_device(self: Array, device: Any, /, *, stream: Any = None) -> Array:
+        """The array on another device; itself where it is there."""
+        return transfers.to_device(self, device=device, stream=stream, copy=None)
+
+    def to_dlpack(
+        self: Array, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        return dlpack.capsule(lib, self, stream, max_version, dl_device, copy)
+
+    def length(self: Array) -> int:
+        shape = lib.info(self).shape
+        if not shape:
+            raise TypeError("an array without axes has no length")
+        return shape[0]
+
+    return {
+        "__getitem__": getitem, "__setitem__": setitem, "__imatmul__": imatmul, "__len__": length,
+        "__array_namespace__": array_namespace, "to_device": to_device,
+        "__dlpack__": to_dlpack, "__dlpack_device__": lambda self: dlpack.device(lib, self),
+        "device": property(lambda self: lib.info(self).device, doc="The device that holds the array."),
+        "ndim": property(lambda self: len(lib.info(self).shape), doc="The number of axes."),
+        "size": property(lambda self: lib.info(self).size, doc="The number of elements."),
+    }  # fmt: skip
+
+
+def _conversions() -> dict[str, Method]:
+    """Python numbers from an array of one element: each waits for the work on the current stream."""
+
+    def item(self: Array) -> Any:
+        """The one element as a Python number."""
+        return _element(self, "x.item()").item()
+
+    def tolist(self: Array) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return transfers.to_host(self).tolist()
+
+    def index(self: Array) -> int:
+        return _element(self, "using x as an index")[()].__index__()  # type: ignore[no-any-return]
+
+    def array(*_: Any, **__: Any) -> NoReturn:
+        raise UnsupportedArrayError(
+            "converting an array of a device to a NumPy array would copy it to the host; say so: xferlib.to_host(x)"
+        )
+
+    return {
+        "item": item, "tolist": tolist, "__index__": index, "__array__": array,
+        "__bool__": lambda self: bool(_element(self, "bool(x), as in `if x:`")),
+        "__float__": lambda self: float(_element(self, "float(x)")[()]),
+        "__int__": lambda self: int(_element(self, "int(x)")[()]),
+        "__complex__": lambda self: complex(_element(self, "complex(x)")[()]),
+    }  # fmt: skip
+
+
+def _element(x: Array, what: str) -> Any:
+    """The one element of an array, as a NumPy array without axes."""
+    host = transfers.to_host(x)
+    if host.size != 1:
+        raise LayoutError(f"{what} needs one element, and the shape is {host.shape}; index it, or use xp.all or xp.any")
+    return host.reshape(())
+
+
+Function = Callable[..., Any]
+
+_FUNCTIONS: tuple[Function, ...] = (
+    functions.arange, functions.asarray, functions.empty, functions.empty_like, functions.eye, functions.from_dlpack,
+    functions.full, functions.full_like, functions.linspace, functions.ones, functions.ones_like, functions.zeros,
+    functions.zeros_like,
+    functions.cumulative_prod, functions.cumulative_sum,
+    primitives.clip,
+    functions.concat, functions.meshgrid, functions.stack,
+    linalg.matmul, linalg.outer, linalg.tensordot, linalg.vecdot,
+    functions.diff, functions.repeat, functions.roll, functions.tile, functions.tril, functions.triu,
+    indexing.nonzero, indexing.where,
+    functions.isin, functions.unique_all, functions.unique_counts, functions.unique_inverse, functions.unique_values,
+    primitives.astype, primitives.broadcast_arrays, primitives.broadcast_to, primitives.expand_dims, primitives.flip,
+    primitives.imag, primitives.matrix_transpose, primitives.moveaxis, primitives.permute_dims,
+    primitives.real, primitives.reshape, primitives.squeeze, primitives.unstack,
+    functions.argsort, functions.searchsorted, functions.sort,
+    functions.take, functions.take_along_axis,
+)  # fmt: skip
+_INSPECTION = (functions.can_cast, functions.finfo, functions.iinfo, functions.result_type)
+_CONSTANTS: dict[str, Any] = {
+    "pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, "newaxis": None, "isdtype": np.isdtype,
+    "broadcast_shapes": primitives.broadcast_shapes,
+}  # fmt: skip
+
+
+def names() -> frozenset[str]:
+    """The names of functions that every namespace has."""
+    tables = (arrays.OF_ONE, arrays.OF_TWO, REDUCTIONS, ACCUMULATIONS, DEVIATIONS)
+    return frozenset(itertools.chain((each.__name__ for each in _FUNCTIONS), *tables))
+
+
+def make(
+    backend: Backend, array_type: type, refusal: type[Exception], around: Callable[[Function], Function] | None
+) -> ModuleType:
+    """Make the namespace of a backend, and give its arrays their operators and methods; see `make_namespace`."""
+    lib = Primitives(backend, array_type)
+    namespace = ModuleType(
+        f"xferlib.{backend.name}", f"The Array-API namespace of {backend.name} arrays, computed by xferlib's kernels."
+    )
+    found: dict[str, Any] = {name: np.dtype(name) for name in DTYPES} | _CONSTANTS
+    found |= {each.__name__: each for each in _INSPECTION}
+    found |= {name: primitives.unary(lib, name) for name in arrays.OF_ONE}
+    found |= {name: primitives.binary(lib, name) for name in arrays.OF_TWO}
+    found |= {name: functions.reduction(lib, name) for name in REDUCTIONS}
+    found |= {name: functions.accumulation(lib, name) for name in ACCUMULATIONS}
+    found |= {name: functions.deviation(lib, name) for name in DEVIATIONS}
+    found |= {each.__name__: _bound(lib, each) for each in _FUNCTIONS}
+    around = around if around is not None else _unchanged
+    found = {
+        name: around(registry.guarded(each, name)) if inspect.isfunction(each) else each for name, each in found.items()
+    }
+    vars(namespace).update(
+        found,
+        __all__=sorted(found),
+        __array_api_version__="2025.12",
+        __array_namespace_info__=lambda: functions.NamespaceInfo(backend.name),
+    )
+    for extension in (linalg, fft):
+        name = extension.__name__.rpartition(".")[2]
+        made = ModuleType(f"{namespace.__name__}.{name}", extension.__doc__)
+        bound = {each.__name__: registry.guarded(_bound(lib, each), each.__name__) for each in extension.FUNCTIONS}
+        public = {each: around(function) for each, function in bound.items()}
+        vars(made).update(public, __all__=sorted(public))
+        setattr(namespace, name, made)
+    for part in (namespace, namespace.linalg, namespace.fft):
+        registry.explain_missing(namespace, part)
+    install(lib, namespace, refusal, around)
+    return namespace
+
+
+def _unchanged(function: Function) -> Function:
+    return function
+
+
+def _bound(lib: Primitives, function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` without its first parameter, the library."""
+
+    @functools.wraps(function)
+    def bound(*args: Any, **options: Any) -> Any:
+        return function(lib, *args, **options)
+
+    parameters = [*inspect.signature(function).parameters.values()][1:]
+    vars(bound)["__signature__"] = inspect.Signature(parameters)
+    del bound.__wrapped__
+    return bound

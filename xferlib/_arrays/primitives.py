@@ -1,0 +1,608 @@
+"""The primitives of the functions of a namespace: new arrays, views, and checks of arguments.
+
+NumPy says what a view is: a *shadow* is a NumPy array of the same shape and strides at an address that nothing may
+read. Slicing or transposing it gives the shape, strides and offset of the view, or NumPy's own error.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._api import transfers
+from xferlib._core import arguments, arrays, observe, registry
+from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of, check_dtype, number
+from xferlib.errors import (
+    ArgumentError,
+    KernelTypeError,
+    LayoutError,
+    LayoutIndexError,
+    LayoutTypeError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+)
+from xferlib.kernels import ElementwiseKernel, elementwise
+
+elementwise_module = __import__("importlib").import_module("xferlib.kernels.elementwise")
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device, RawStream
+    from xferlib.backends.device_math import DeviceSorting, FunctionLibrary, MatrixProducts
+
+
+Shadow = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+_BASE = 1 << 40
+"""The address of shadows. A read of one would end the process, so a key must never select a single element."""
+_MOST_SHADOWS = 1024
+READ_ONLY = "elements of the array share their memory (broadcast_to), or it is read-only; copy it"
+SCALARS = (bool, int, float, complex)
+
+
+@functools.lru_cache(_MOST_SHADOWS)
+def _shadow(shape: Shape, strides: Shape, letter: str) -> Shadow:
+    """A shadow; ``letter`` is NumPy's for the dtype, and tells long from long long, which are equal."""
+    dtype = np.dtype(letter)
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    described = {"data": (_BASE, False), "shape": shape, "strides": strides, "typestr": dtype.str, "version": 3}
+    return np.asarray(SimpleNamespace(__array_interface__=described)).view(dtype)
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether a value is a number of Python, or of NumPy and a dtype that devices have: not an array (NEP 50)."""
+    return type(value) in SCALARS or (isinstance(value, np.generic) and value.dtype in arrays.SUPPORTED)
+
+
+def enqueued(
+    owner: Backend,
+    stream: RawStream,
+    name: str,
+    arrays: Sequence[Array],
+    infos: Sequence[ArrayInfo] | None,
+    work: Callable[..., None],
+    *args: Any,
+) -> None:
+    """Let ``work(*args, stream=stream)`` enqueue an operation on arrays, for a recording too.
+
+    Args:
+        owner: The part of the backend that has the stream's device.
+        stream: The stream.
+        name: The operation's name.
+        arrays: All that it reads and writes; their memory outlasts it.
+        infos: Their descriptions, if they are known.
+        work: The function.
+        args: Its arguments.
+    """
+    if (recorder := observe.active) is None:
+        work(*args, stream=stream)
+    else:
+        described = [owner.view(each) for each in arrays] if infos is None else infos
+        nbytes = sum(info.nbytes for info in described)
+        repeated = functools.partial(work, *args, stream=stream)
+        recorder.enqueue(observe.Kind.KERNEL, name, nbytes, owner, stream, repeated)
+    if stream.handle or owner.has_made_streams:
+        for each in arrays:  # one that was allocated on another stream must outlast the work on this one
+            owner.consumed(each, stream)
+
+
+class Primitives:
+    """A backend whose arrays a namespace computes with.
+
+    Args:
+        backend: The backend.
+        array_type: The exact type of the arrays that it makes; it may take others.
+    """
+
+    def __init__(self, backend: Backend, array_type: type) -> None:
+        self.backend = backend
+        self.array_type = array_type
+        self.plans: dict[Hashable, Any] = {}
+        """Calls that can be repeated, by all that they depend on."""
+
+    # --- arguments
+
+    def is_array(self, value: Any) -> bool:
+        """Whether a value is an array of this backend."""
+        return type(value) is self.array_type or registry.owner_of(value) is self.backend
+
+    def refuse_arrays(self, name: str, **numbers: Any) -> None:
+        """Refuse arguments of function ``name`` that the host computes with, and that are on a device.
+
+        Raises:
+            ArgumentError: One is an array of this backend.
+        """
+        for what, given in numbers.items():
+            if self.is_array(given):
+                raise ArgumentError(
+                    f"{name}: {what} is an array of {self.info(given).device}, and the host needs the number; give "
+                    f"{what}=float(xferlib.to_host(x)), or int(...) for an integer"
+                )
+
+    def array(self, name: str, value: Any) -> Array:
+        """An argument of function ``name`` as an array; numbers become arrays on the current device.
+
+        Raises:
+            MixedBackendsError: It is an array of another backend.
+            UnsupportedArrayError: It is neither an array nor a number.
+        """
+        if type(value) is self.array_type:
+            return value
+        if is_scalar(value):
+            return self.upload(np.asarray(value))
+        owner = registry.owner_of(value)
+        if owner is self.backend:
+            return self.own(value)
+        if owner is not None:
+            raise arguments.mixed_backends(name, ("one operand", self.backend), ("another", owner))
+        if isinstance(value, np.generic):
+            raise UnsupportedArrayError(
+                f"{name}: devices have no dtype {value.dtype}; convert the number first, as with numpy.float64(x)"
+            )
+        raise UnsupportedArrayError(
+            f"{name}: {type(value).__name__} is neither an array nor a number; make an array of it: "
+            f"xferlib.to_device(x, backend={self.backend.name!r})"
+        )
+
+    def own(self, array: Array) -> Array:
+        """``array``, of any type that the backend takes, as one of the type that it makes."""
+        if type(array) is self.array_type:
+            return array
+        info = self.backend.view(array)
+        return self.backend.strided_view(array, 0, info.shape, info.strides, info.dtype)
+
+    def infos(self, name: str, arrays: Sequence[Array]) -> list[ArrayInfo]:
+        """The descriptions of several arrays, all of one device.
+
+        Raises:
+            MixedDevicesError: There are two.
+        """
+        found = [self.info(each) for each in arrays]
+        for each in found[1:]:
+            if each.device is not found[0].device:
+                raise arguments.mixed_devices(name, ("an argument", found[0].device), ("another", each.device))
+        return found
+
+    # --- arrays
+
+    def info(self, array: Array) -> ArrayInfo:
+        return self.backend.view(array)
+
+    def device(self, given: Any) -> Device:
+        """A ``device=`` argument; the current device if it is None."""
+        return self.backend.device_current() if given is None else registry.resolve(given, backend=self.backend)
+
+    def empty(self, shape: Shape, dtype: np.dtype[Any], device: Device) -> Array:
+        """A new array in C order, uninitialised, in the order of the current stream."""
+        owner = self.backend.at(device)
+        owner.attach(device)
+        return owner.empty(shape, dtype, device=device, stream=owner.stream_current(device))
+
+    def on_host(
+        self, name: str, function: Callable[..., None], reads: Sequence[Array], writes: Sequence[Array]
+    ) -> bool:
+        """Enqueue a function of NumPy arrays over ``reads`` and ``writes``; False where only a kernel computes."""
+        owner = self.backend.at(self.backend.view(writes[0]).device)
+        return owner.compute_on_host(name, function, reads, writes)
+
+    def products(self, device: Device) -> MatrixProducts | None:
+        """The library that multiplies matrices on a device; None where there is none."""
+        found: MatrixProducts | None = self.backend.at(device).products
+        return found
+
+    def function_library(self, device: Device) -> FunctionLibrary | None:
+        """The library that has ``linalg`` and ``fft`` for a device's memory; None where there is none."""
+        found: FunctionLibrary | None = self.backend.at(device).function_library
+        return found
+
+    def sorting(self, device: Device) -> DeviceSorting | None:
+        """The library that sorts on a device; None where there is none."""
+        found: DeviceSorting | None = self.backend.at(device).sorting
+        return found
+
+    def enqueue(
+        self, name: str, arrays: Sequence[Array], run: Callable[..., None], infos: Sequence[ArrayInfo] | None = None
+    ) -> None:
+        """Let ``run(*descriptions, stream=stream)`` enqueue work on arrays of one device, on its current stream."""
+        if infos is None:
+            infos = [self.backend.view(each) for each in arrays]
+        device = infos[0].device
+        owner = self.backend.at(device)
+        owner.attach(device)
+        stream = owner.stream_current(device)
+        enqueued(owner, stream, name, arrays, infos, run, *infos)
+
+    def upload(self, host: Any, device: Any = None, dtype: Any = None) -> Array:
+        """A new array with the values of a NumPy array."""
+        return transfers.to_device(host, backend=self.backend.name, device=self.device(device), dtype=dtype)
+
+    def shadow(self, array: Array) -> Shadow:
+        """A NumPy array of the layout of ``array``, whose elements must not be read."""
+        info = self.backend.view(array)
+        return _shadow(info.shape, info.strides, info.dtype.char)
+
+    def viewed(self, array: Array, shadow: Shadow) -> Array:
+        """The view of ``array`` that NumPy has made of its shadow."""
+        offset = shadow.__array_interface__["data"][0] - _BASE if shadow.size else 0
+        return self.backend.strided_view(array, offset, shadow.shape, shadow.strides, shadow.dtype)
+
+    def copy(self, array: Array, dtype: np.dtype[Any] | None = None) -> Array:
+        """A copy in C order, converted to ``dtype``."""
+        info = self.backend.view(array)
+        out = self.empty(info.shape, dtype or info.dtype, info.device)
+        elementwise_module.cast_into(out, array)
+        return out
+
+
+def checked_dtype(dtype: Any) -> np.dtype[Any] | None:
+    """A ``dtype=`` argument.
+
+    Raises:
+        UnsupportedDTypeError: No device holds it.
+    """
+    return None if dtype is None else arrays.check_dtype(dtype, what="dtype")
+
+
+# Element-wise functions: each is one kernel, traced from NumPy's function of that name, with NumPy's dtypes.
+
+Function = Callable[..., Array]
+
+
+@functools.cache
+def unary_kernel(name: str) -> ElementwiseKernel:
+    """The kernel of the function of that name, of one argument."""
+    function = getattr(np, name)
+    return elementwise(lambda x: function(x), name=name)  # noqa: PLW0108 - a ufunc names no parameters
+
+
+@functools.cache
+def binary_kernel(name: str) -> ElementwiseKernel:
+    """The kernel of the function of that name, of two arguments."""
+    function = getattr(np, name)
+    return elementwise(lambda x1, x2: function(x1, x2), name=name)  # noqa: PLW0108 - as above
+
+
+@functools.cache
+def _cast_kernel(name: str, dtype: np.dtype[Any]) -> ElementwiseKernel:
+    """A binary kernel whose result is converted."""
+    function = getattr(np, name)
+    return elementwise(lambda x1, x2: function(x1, x2).astype(dtype), name=name)
+
+
+def documented(name: str, function: Function) -> Function:
+    """``function`` with the name and the docstring of an element-wise function."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"``{name}`` of the Array API, element by element, on the current stream."
+    return function
+
+
+def unary(lib: Primitives, name: str) -> Function:
+    """The function of that name, of one array."""
+    kernel, own = unary_kernel(name), lib.array_type
+
+    def operate(x: Any, /) -> Array:
+        try:
+            return kernel(x if type(x) is own else lib.array(name, x))
+        except KernelTypeError as error:
+            raise _refusal(lib, name, error, x) from None
+
+    return documented(name, operate)
+
+
+def binary(lib: Primitives, name: str) -> Function:
+    """The function of that name, of two arrays or an array and a number, of Python or of NumPy."""
+    kernel, own, is_logical = binary_kernel(name), lib.array_type, name.startswith("logical_")
+
+    def operate(x1: Any, x2: Any, /) -> Array:
+        if is_logical and int in (type(x1), type(x2)):
+            np.int64(x1 if type(x1) is int else x2)  # NumPy has no greater integers there, though only the truth counts
+        try:
+            if type(x1) is own or type(x2) is own:
+                return kernel(x1, x2)
+            return kernel(*with_array(lib, name, (x1, x2)))
+        except KernelTypeError as error:
+            raise _refusal(lib, name, error, x1, x2) from None
+
+    return documented(name, operate)
+
+
+_ORDERING = ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "clip")
+
+
+def refuse_complex(lib: Primitives, name: str, *operands: Any) -> None:
+    """Refuse complex operands of a function of the order of numbers.
+
+    Raises:
+        KernelTypeError: There is one.
+    """
+    for each in operands:
+        dtype = lib.info(each).dtype if lib.is_array(each) else np.asarray(each).dtype
+        if dtype.kind == "c":
+            raise KernelTypeError(
+                f"{name}: complex numbers have no order ({dtype}); give xp.real(x), xp.imag(x) or xp.abs(x)"
+            ) from None
+
+
+def _refusal(lib: Primitives, name: str, error: KernelTypeError, *operands: Any) -> KernelTypeError:
+    """The error of a kernel without the line of this file that was traced, and with the namespace's name."""
+    if any(each is None for each in operands):
+        lib.array(name, None)  # a kernel takes it for an operand that is left out
+    if name in _ORDERING:
+        refuse_complex(lib, name, *operands)
+    said = str(error).partition("\n")[0]
+    own = getattr(np, name).__name__
+    said = said.removeprefix(f"{name}: ")  # as NumPy calls power, too
+    return type(error)(name + said.removeprefix(own) if said.startswith(own) else f"{name}: {said}")
+
+
+def with_array(lib: Primitives, name: str, operands: tuple[Any, ...]) -> list[Any]:
+    """Operands of a function, with one of them converted if they are all numbers; others are refused."""
+    found = [each if is_scalar(each) else lib.array(name, each) for each in operands]
+    if all(map(is_scalar, found)):
+        first = next((place for place, each in enumerate(found) if isinstance(each, np.generic)), 0)
+        found[first] = lib.array(name, found[first])
+    return found
+
+
+# --- in place
+
+
+class _Target:
+    """The dtypes of a function that writes its result to its first operand."""
+
+    __slots__ = ("_function", "_known", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._function = getattr(np, name)
+        self._known: dict[tuple[Any, Any], np.dtype[Any]] = {}
+
+    def dtype(self, lib: Primitives, target: np.dtype[Any], other: Any) -> np.dtype[Any]:
+        """The dtype that the function's result has before it is written.
+
+        Raises:
+            UnsupportedDTypeError: There is no such result, or it does not fit into the target.
+        """
+        kind = type(other) if is_scalar(other) else lib.info(lib.array(self.name, other)).dtype
+        found = self._known.get((target, kind))
+        if found is None:
+            operand = other if is_scalar(other) else np.empty(0, kind)
+            try:
+                found = self._function(np.empty(0, target), operand).dtype
+            except OverflowError:  # a number that the target does not hold
+                raise
+            except TypeError:
+                what = kind.__name__ if isinstance(kind, type) else kind
+                raise UnsupportedDTypeError(
+                    f"{self.name} of {target} and {what} does not exist, in NumPy as here; convert one with astype"
+                ) from None
+            check_holds(self.name, found, target)
+            self._known[target, kind] = found
+        return found
+
+
+def check_holds(name: str, found: np.dtype[Any], target: np.dtype[Any]) -> None:
+    """Refuse to write a result into a dtype of a lower kind.
+
+    Raises:
+        UnsupportedDTypeError: NumPy does not, either.
+    """
+    if not np.can_cast(found, target, "same_kind"):
+        raise UnsupportedDTypeError(f"{name} in place: {found} does not fit into {target}; write x = {name}(x, y)")
+
+
+def in_place(lib: Primitives, name: str) -> Function:
+    """``target = name(target, other)`` in place."""
+    kernel, target = binary_kernel(name), _Target(name)
+
+    def operate(x: Any, other: Any, /) -> Array:
+        info = lib.info(x)
+        found = target.dtype(lib, info.dtype, other)
+        chosen = kernel if found == info.dtype else _cast_kernel(name, info.dtype)
+        try:
+            chosen(x, other, out=x)
+        except (KernelTypeError, LayoutError):
+            if not info.is_writable:
+                raise LayoutError(f"{name} in place: {READ_ONLY}") from None
+            if is_scalar(other):
+                raise
+            _check_fits(name, info.shape, lib.info(other).shape)
+            chosen(x, lib.copy(other), out=x)  # it may overlap the target in part
+        return x
+
+    return documented(name, operate)
+
+
+def _check_fits(name: str, target: Shape, other: Shape) -> None:
+    try:
+        shape = np.broadcast_shapes(target, other)
+    except ValueError:
+        return  # the kernel says so
+    if shape != target:
+        raise LayoutError(
+            f"{name} in place: the result of shape {shape} does not fit into shape {target}; write x = {name}(x, y)"
+        )
+
+
+# --- choosing
+
+
+@elementwise(name="where")
+def where_kernel(condition: Any, x1: Any, x2: Any) -> Any:
+    return np.where(condition, x1, x2)
+
+
+@elementwise(name="clip")
+def _clip(x: Any, low: Any, high: Any) -> Any:
+    return np.clip(x, low, high)
+
+
+def _limiting(dtype: np.dtype[Any], least: Any, most: Any) -> tuple[Any, Any]:
+    """Limits for `clip`: None where a Python integer is at or beyond the end of an integer dtype."""
+    if dtype.kind not in "iu":
+        return least, most
+    limits = np.iinfo(dtype)
+    return (
+        None if type(least) is int and least <= limits.min else least,
+        None if type(most) is int and most >= limits.max else most,
+    )
+
+
+def clip(
+    lib: Primitives, x: Array, /, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None  # noqa: A002
+) -> Array:  # fmt: skip
+    """Values limited to ``min .. max``, which NumPy also calls ``a_min`` and ``a_max``; None: no limit.
+
+    A Python integer beyond the dtype's own limit is none.
+    """
+    min, max = min if a_min is None else a_min, max if a_max is None else a_max  # noqa: A001 - the standard's names
+    if type(min) is int or type(max) is int:
+        x = lib.array("clip", x)
+        min, max = _limiting(lib.info(x).dtype, min, max)  # noqa: A001 - as above
+    limits = [each for each in (min, max) if each is not None]
+    if not limits:
+        return lib.copy(lib.array("clip", x))
+    x, *limits = with_array(lib, "clip", (x, *limits))
+    common = np.result_type(*(each if is_scalar(each) else lib.info(each).dtype for each in (x, *limits)))
+    limits = [number(each, common) if is_scalar(each) else each for each in limits]
+    try:
+        if len(limits) == 2:
+            return _clip(x, *limits)
+        return binary_kernel("maximum" if max is None else "minimum")(x, *limits)
+    except KernelTypeError as error:
+        raise _refusal(lib, "clip", error, x, *limits) from None
+
+
+# The same elements in another shape: views of the same memory where strides allow.
+
+Axes = int | tuple[int, ...]
+
+
+def _view(lib: Primitives, name: str, x: Any, change: Callable[[Shadow], Shadow]) -> Array:
+    """The view of an argument that NumPy makes of its shadow."""
+    x = lib.array(name, x)
+    shadow = lib.shadow(x)
+    try:
+        return lib.viewed(x, change(shadow))
+    except np.exceptions.AxisError as error:
+        raise LayoutIndexError(f"{name} of {shadow.shape}: {error}; choose other axes") from None
+    except TypeError as error:
+        raise LayoutTypeError(f"{name} of {shadow.shape}: {error}; give integers") from None
+    except ValueError as error:
+        raise LayoutError(f"{name} of {shadow.shape}: {error}; reshape the array, or choose other axes") from None
+
+
+def permute_dims(lib: Primitives, x: Array, /, axes: tuple[int, ...]) -> Array:
+    """The axes in another order."""
+    return _view(lib, "permute_dims", x, lambda shadow: np.permute_dims(shadow, axes))
+
+
+def matrix_transpose(lib: Primitives, x: Array, /) -> Array:
+    """The last two axes exchanged."""
+    return _view(lib, "matrix_transpose", x, np.matrix_transpose)
+
+
+def expand_dims(lib: Primitives, x: Array, /, axis: Axes = 0) -> Array:
+    """Insert an axis of one element."""
+    return _view(lib, "expand_dims", x, lambda shadow: np.expand_dims(shadow, axis))
+
+
+def squeeze(lib: Primitives, x: Array, /, axis: Axes) -> Array:
+    """Remove axes of one element."""
+    return _view(lib, "squeeze", x, lambda shadow: np.squeeze(shadow, axis))
+
+
+def flip(lib: Primitives, x: Array, /, axis: Axes | None = None) -> Array:
+    """Reverse the elements along axes."""
+    x = lib.array("flip", x)
+    shadow = lib.shadow(x)
+    axes_of("flip", axis, shadow.ndim)
+    return lib.viewed(x, np.flip(shadow, axis) if shadow.ndim else shadow)
+
+
+def moveaxis(lib: Primitives, x: Array, source: Axes, destination: Axes, /) -> Array:
+    """Move axes to other positions."""
+    return _view(lib, "moveaxis", x, lambda shadow: np.moveaxis(shadow, source, destination))
+
+
+def broadcast_to(lib: Primitives, x: Array, /, shape: Shape) -> Array:
+    """Repeat the elements without a copy; the result cannot be written to."""
+    return _view(lib, "broadcast_to", x, lambda shadow: np.broadcast_to(shadow, shape))
+
+
+def broadcast_arrays(lib: Primitives, *arrays: Array) -> tuple[Array, ...]:
+    """Views of one common shape."""
+    given = [lib.array("broadcast_arrays", each) for each in arrays]
+    shape = common_shape("broadcast_arrays", *(lib.info(each).shape for each in given))
+    return tuple(broadcast_to(lib, each, shape) for each in given)
+
+
+def reshape(lib: Primitives, x: Array, /, shape: Any, *, copy: bool | None = None) -> Array:
+    """The elements in another shape: a view where strides allow.
+
+    Raises:
+        LayoutError: The shape has another number of elements; or ``copy=False``, and there is no such view.
+    """
+    x = lib.array("reshape", x)
+    try:
+        found = lib.viewed(x, np.reshape(lib.shadow(x), shape, copy=False))
+    except ValueError as error:
+        if copy is False:
+            raise LayoutError(f"reshape: {error}; leave copy=False out") from None
+    else:
+        return lib.copy(found) if copy else found
+    flat = lib.copy(x)
+    try:
+        return lib.viewed(flat, np.reshape(lib.shadow(flat), shape, copy=False))
+    except ValueError as error:
+        raise LayoutError(f"reshape: {error}; give a shape of as many elements") from None
+
+
+def real(lib: Primitives, x: Array, /) -> Array:
+    """The real parts: a view."""
+    x = lib.array("real", x)
+    return lib.viewed(x, lib.shadow(x).real)
+
+
+def imag(lib: Primitives, x: Array, /) -> Array:
+    """The imaginary parts: a view of complex numbers, else zeros."""
+    x = lib.array("imag", x)
+    shadow = lib.shadow(x)
+    return lib.viewed(x, shadow.imag) if shadow.dtype.kind == "c" else unary_kernel("imag")(x)
+
+
+def unstack(lib: Primitives, x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """Views of the slices along an axis."""
+    x = lib.array("unstack", x)
+    shadow = np.moveaxis(lib.shadow(x), axis_of("unstack", axis, len(lib.info(x).shape)), 0)
+    return tuple(lib.viewed(x, shadow[index, ...]) for index in range(shadow.shape[0]))
+
+
+def astype(lib: Primitives, x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
+    """Convert the elements to another dtype."""
+    x = lib.array("astype", x)
+    wanted, info = check_dtype(dtype, what="dtype"), lib.info(x)
+    arrays.check_conversion(info.dtype, wanted)
+    if device is not None and lib.device(device) is not info.device:
+        return lib.upload(x, device, wanted)
+    return lib.own(x) if wanted == info.dtype and not copy else lib.copy(x, wanted)
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """The shape to which arrays of these shapes broadcast."""
+    return common_shape("broadcast_shapes", *shapes)
+
+
+def common_shape(name: str, *shapes: Shape) -> Shape:
+    """The shape to which arrays of these shapes broadcast."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        listed = ", ".join(map(str, shapes))
+        raise LayoutError(f"{name}: shapes {listed} do not broadcast; reshape one of them") from None

@@ -1,1 +1,0 @@
-"""`xferlib bench transfer`; the other benchmarks are in the repository's `benchmarks/`."""

@@ -1,1 +1,0 @@
-"""`xferlib bench sweep`: random cases beside the other libraries."""

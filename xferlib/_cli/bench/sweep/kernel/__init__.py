@@ -1,1 +1,0 @@
-"""Element-wise expressions."""

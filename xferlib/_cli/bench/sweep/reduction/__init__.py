@@ -1,1 +1,0 @@
-"""Sums, extrema and other reductions."""

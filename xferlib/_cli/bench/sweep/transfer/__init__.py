@@ -1,1 +1,0 @@
-"""Copies of one array, and of a tree of arrays."""

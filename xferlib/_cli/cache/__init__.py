@@ -1,1 +1,0 @@
-"""``xferlib cache``: the compiled kernels on disk."""

@@ -1,1 +1,0 @@
-"""``xferlib demo``: the program of ``examples/digits.py`` on every backend, and its data."""

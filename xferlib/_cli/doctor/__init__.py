@@ -1,1 +1,0 @@
-"""``xferlib doctor``: checks of this machine, each a file; the child processes in which libraries are tried."""

@@ -1,0 +1,1075 @@
+"""Descriptions of arrays, the same for every library: device, address, shape, dtype, strides."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import functools
+import itertools
+import math
+import mmap
+import operator
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from ctypes import addressof, c_char
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from xferlib.errors import (
+    LayoutError,
+    LayoutIndexError,
+    LayoutTypeError,
+    OutOfMemoryError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+    XferError,
+    did_you_mean,
+    shown,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from xferlib._core.device import Device, RawStream
+
+
+# How arrays lie in memory: shapes, axes, addresses, bounds, axes that merge, chunks of contiguous destination.
+
+HostArray = np.ndarray[Any, Any]
+Between: Any = type(as_strided(np.empty(1), (1,)).base)
+"""The type of what NumPy puts between an array and windows of it."""
+
+
+def mapped(array: Any) -> Any:
+    """The memory map whose memory an array is: a ``numpy.memmap``, an ``mmap.mmap`` behind it, or None.
+
+    ``np.asarray`` of a map, and a view of that, are plain arrays with the map among their bases.
+    """
+    while array is not None:
+        if isinstance(array, np.ndarray):
+            if isinstance(array, np.memmap) and getattr(array, "_mmap", None) is not None:
+                return array
+            array = array.base  # also of a result of arithmetic with a map, which is no map
+        elif isinstance(array, memoryview):
+            array = array.obj
+        elif type(array) is Between:
+            array = array.base
+        else:
+            return array if isinstance(array, mmap.mmap) else None
+    return None
+
+
+def refuse_truncated(array: Any, what: str) -> None:
+    """Refuse a memory map whose file has become shorter: to touch pages that it lacks ends the process with SIGBUS.
+
+    Of one that is whole this is one system call; of other arrays nothing.
+
+    Raises:
+        LayoutError: The file ends before the array does.
+    """
+    if type(array) is np.ndarray and array.base is None:
+        return
+    found = mapped(array)
+    if found is None or not array.size:
+        return
+    is_numpys = found.__class__ is not mmap.mmap
+    memory: Any = found._mmap if is_numpys else found
+    offset: int = (found.offset or 0) if is_numpys else 0  # others do not tell: a longer file is none that was cut
+    begin = offset - offset % mmap.ALLOCATIONGRANULARITY
+    try:
+        nbytes = memory.size()
+    except (OSError, ValueError):  # anonymous memory; closed
+        return
+    if nbytes >= begin + len(memory):
+        return
+    from pathlib import Path  # takes milliseconds, which `import xferlib` need not
+
+    file = found.filename if is_numpys else None
+    if not nbytes and not (file and Path(file).is_file()) and is_numpys:  # a device, whose length says nothing
+        return
+    # Views have the offset of the whole map.
+    end = np.lib.array_utils.byte_bounds(array)[1] - np.frombuffer(memory, np.uint8).ctypes.data
+    if 0 < end <= len(memory) and nbytes < begin + end:
+        raise LayoutError(
+            f"{what} is a memory map of {begin + end} bytes of {file or 'a file'}, which has been truncated to "
+            f"{nbytes}; map the file again, or write it anew"
+        )
+
+
+@functools.cache
+def _addresser() -> Callable[[Any], int] | None:
+    """`xferlib._native.addresser`, imported lazily, on the first array."""
+    from xferlib import _native as driver_calls
+
+    return driver_calls.addresser()
+
+
+def address_in_order(array: HostArray) -> int:
+    """`address` of an array in C order that is not empty; 0 of any other."""
+    find = _addresser()
+    if find is not None:
+        return find(array)
+    return address(array) if array.flags.c_contiguous and array.nbytes else 0
+
+
+def address(array: HostArray) -> int:
+    """``array.ctypes.data`` at a fraction of its cost, where the array is in C order."""
+    find = _addresser()
+    if find is not None and (found := find(array)):
+        return found
+    if array.flags.carray and array.nbytes:
+        return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
+    return int(array.ctypes.data)
+
+
+_MOST_DIMENSIONS = 64
+_MOST_ELEMENTS = (1 << 63) // 16 - 1
+"""NumPy's limits, at 16 bytes an element."""
+
+
+def shape_of(shape: Any, *, what: str = "shape") -> tuple[int, ...]:
+    """A shape, given as an integer or a sequence of integers.
+
+    Raises:
+        LayoutTypeError: It is neither.
+        LayoutError: An extent is negative, or there are more axes or elements than any array has.
+    """
+    try:
+        is_one = not hasattr(shape, "__iter__") or getattr(shape, "ndim", 1) == 0
+        extents = (int(shape.__index__()),) if is_one else tuple(int(n.__index__()) for n in shape)
+    except Exception:  # a foreign object may raise anything; it is not a shape
+        raise LayoutTypeError(f"{what}={shown(shape)} is no shape; give an int or a sequence of ints") from None
+    if any(extent < 0 for extent in extents):
+        raise LayoutError(f"{what}={shown(extents)} has a negative extent; extents are 0 or more")
+    if len(extents) > _MOST_DIMENSIONS or math.prod([extent for extent in extents if extent]) > _MOST_ELEMENTS:
+        raise LayoutError(
+            f"{what}={shown(extents)} is too large; an array has at most {_MOST_DIMENSIONS} dimensions, and no more "
+            "bytes than can be addressed"
+        )
+    return extents
+
+
+def integer_of(number: Any, *, what: str) -> int:
+    """An integer, given as one of any kind; an array is none, because it may be on a device.
+
+    Raises:
+        LayoutTypeError: It is none.
+    """
+    try:
+        if not hasattr(number, "__dlpack__"):
+            return operator.index(number)
+        raise TypeError
+    except Exception:  # a foreign object may raise anything; it is no integer
+        raise LayoutTypeError(f"{what}={shown(number)} is no integer; give one") from None
+
+
+def axis_of(name: str, axis: Any, ndim: int) -> int:
+    """An axis of an array, counted from the first.
+
+    Raises:
+        LayoutTypeError: It is no integer.
+        LayoutIndexError: There is no such axis.
+    """
+    if isinstance(axis, (int, np.integer)) and -ndim <= axis < ndim:
+        return int(axis) % ndim
+    remedy = f"give one from {-ndim} to {ndim - 1}" if ndim else "reshape the array first"
+    kind = LayoutIndexError if isinstance(axis, (int, np.integer)) else LayoutTypeError
+    raise kind(f"{name}: axis={shown(axis)} is no axis of an array of {ndim}; {remedy}")
+
+
+def axes_of(name: str, axes: Any, ndim: int) -> tuple[int, ...]:
+    """Axes of an array, counted from the first: one, a tuple, or None for all.
+
+    Raises:
+        LayoutTypeError: They are no integers.
+        LayoutError: There is no such axis, or it is named twice.
+    """
+    if axes is None:
+        return tuple(range(ndim))
+    found = tuple([axis_of(name, each, ndim) for each in (axes if isinstance(axes, tuple) else (axes,))])
+    if len(set(found)) < len(found):
+        raise LayoutError(f"{name}: axis={axes} names an axis twice; name each once")
+    return found
+
+
+def merged(array: HostArray) -> HostArray:
+    """The same elements in the same C order with the fewest dimensions, never copied."""
+    if array.flags.c_contiguous:
+        return array.reshape(-1)
+    axes = merged_axes(zip(array.shape, array.strides, strict=True))
+    return array if len(axes) == array.ndim else array.reshape([extent for extent, _ in axes] or (1,))
+
+
+def merged_axes(axes: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The same elements in the same order with the fewest axes: no extent of 1, no neighbours that advance together.
+
+    Args:
+        axes: Outermost first; of each its extent, then its byte stride in every operand.
+    """
+    merged: list[tuple[int, ...]] = []
+    last: tuple[int, ...] = ()
+    for axis in axes:
+        extent = axis[0]
+        if extent == 1:
+            continue
+        for outer, inner in zip(last[1:], axis[1:], strict=False):  # the first has none before it
+            if outer != inner * extent:
+                break
+        else:
+            if last:
+                last = merged[-1] = (last[0] * extent, *axis[1:])
+                continue
+        merged.append(axis)
+        last = axis
+    return merged
+
+
+def bounds(pointer: int, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int]:
+    """The first byte, and the one after the last, that an array can touch."""
+    low = high = pointer
+    for extent, stride in zip(shape, strides, strict=True):
+        if extent == 0:
+            return pointer, pointer
+        if stride < 0:
+            low += stride * (extent - 1)
+        else:
+            high += stride * (extent - 1)
+    return low, high + itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """A C-order partition of an array along one axis, leading axes taken one index at a time.
+
+    Chunk ``i`` covers ``rows`` rows (fewer at the end of the axis) of the axis ``axis``.
+    """
+
+    array: HostArray
+    """As `merged` gives it."""
+    axis: int
+    rows: int
+    blocks: int
+    """Chunks along ``axis`` for each index of the leading axes."""
+    count: int
+    inner: int
+    """Destination bytes of one row."""
+
+    def __getitem__(self, index: int) -> tuple[int, HostArray]:
+        """Chunk ``index``: its destination offset in bytes, and its elements."""
+        lead, block = divmod(index, self.blocks)
+        start = block * self.rows
+        stop = min(start + self.rows, self.array.shape[self.axis])
+        offset = (lead * self.array.shape[self.axis] + start) * self.inner
+        leading = []
+        for extent in reversed(self.array.shape[: self.axis]):
+            lead, position = divmod(lead, extent)
+            leading.append(position)
+        return offset, self.array[(*reversed(leading), slice(start, stop))]
+
+
+def chunked(array: HostArray, itemsize: int, chunk_nbytes: int) -> Chunks:
+    """Cut an array into chunks of at most ``chunk_nbytes`` at the destination.
+
+    Args:
+        array: At least one element.
+        itemsize: Bytes of an element at the destination, at most ``chunk_nbytes``.
+    """
+    flat = merged(array)
+    axis, inner = 0, itemsize * math.prod(flat.shape[1:])
+    while inner > chunk_nbytes:
+        axis += 1
+        inner //= flat.shape[axis]
+    extent = flat.shape[axis]
+    blocks = -(-extent // max(chunk_nbytes // inner, 1))
+    rows = -(-extent // blocks)
+    blocks = -(-extent // rows)
+    return Chunks(flat, axis, rows, blocks, blocks * math.prod(flat.shape[:axis]), inner)
+
+
+@functools.lru_cache(maxsize=256)
+def dense_order(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
+    """The axis order in which a dense array is C-contiguous in memory; None if it has gaps.
+
+    ``array.transpose(order)`` is then C-contiguous: a transposed or Fortran array is one.
+    """
+    order = tuple(sorted(range(len(shape)), key=lambda axis: (-strides[axis], -shape[axis])))
+    dense = itemsize
+    for axis in reversed(order):
+        if shape[axis] != 1 and strides[axis] != dense and 0 not in shape:
+            return None
+        dense *= shape[axis]
+    return order
+
+
+_SHARED_MEMORY_WORK = 100_000
+"""Steps of NumPy's exact search, of some nanoseconds each; it may need exponentially many."""
+
+
+def share_memory(one: HostArray, two: HostArray) -> bool:
+    """Whether some byte belongs to both; columns beside each other share none. True where that is too hard to say."""
+    if not np.may_share_memory(one, two):
+        return False
+    try:
+        return np.shares_memory(one, two, max_work=_SHARED_MEMORY_WORK)  # type: ignore[arg-type]  # any int
+    except np.exceptions.TooHardError:
+        return True
+
+
+# --- the same of arrays on any device, by their addresses
+
+_START = 1 << 12
+"""An address like any other."""
+
+
+class _Memory:
+    """An array interface over an address that NumPy never dereferences."""
+
+    def __init__(self, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> None:
+        self.__array_interface__ = {
+            "version": 3, "data": (pointer, False), "shape": shape, "strides": strides, "typestr": f"|V{itemsize}",
+        }  # fmt: skip
+
+
+def share_bytes(
+    one: tuple[int, tuple[int, ...], tuple[int, ...], int], two: tuple[int, tuple[int, ...], tuple[int, ...], int]
+) -> bool:
+    """Whether two arrays, each (pointer, shape, strides, itemsize), have a byte in common; True if too hard to say.
+
+    Empty arrays share nothing.
+    """
+    return share_memory(_as_array(*one), _as_array(*two))
+
+
+def _as_array(*memory: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(_Memory(*memory))
+
+
+def overlaps_itself(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Whether two elements of an array have a byte in common, as after broadcasting; True if too hard to say."""
+    if 0 in shape:
+        return False  # NumPy's strides are often 0 then
+    steps = sorted((abs(stride), extent) for extent, stride in zip(shape, strides, strict=True) if extent > 1)
+    reach = itemsize
+    for stride, extent in steps:
+        if stride < reach:
+            break
+        reach = stride * (extent - 1) + reach
+    else:
+        return False
+    if not steps[0][0]:
+        return True
+    # Of two elements let the index be another along this axis and the same along those before it: the first of them is
+    # among the elements at 0, the second among those from 1 on.
+    for axis, (stride, extent) in enumerate(steps):
+        shape, strides = (tuple(each[kind] for each in steps[axis + 1 :]) for kind in (1, 0))
+        first = _START, shape, strides, itemsize
+        if share_bytes(first, (_START + stride, (extent - 1, *shape), (stride, *strides), itemsize)):
+            return True
+    return False
+
+
+Array = Any
+"""An array of some backend: ``numpy.ndarray``, ``cupy.ndarray``, ``torch.Tensor``, ``GPUArray``."""
+
+DTYPES: tuple[str, ...] = (
+    "bool",
+    "int8", "int16", "int32", "int64",
+    "uint8", "uint16", "uint32", "uint64",
+    "float16", "float32", "float64",
+    "complex64", "complex128",
+)  # fmt: skip
+"""The dtypes that every backend holds, by NumPy name."""
+
+SUPPORTED = frozenset(np.dtype(name) for name in DTYPES)
+"""The same, as dtypes of the native byte order."""
+
+
+class ArrayInfo(NamedTuple):
+    """Location and layout of an array.
+
+    ``strides`` are in bytes; ``pointer`` is the address of element ``(0, ..., 0)``.
+    """
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    device: Device
+    is_writable: bool
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def is_c_contiguous(self) -> bool:
+        return is_c_contiguous(self.shape, self.strides, self.dtype.itemsize)
+
+
+class Lent:
+    """An array whose memory another library uses: kept alive, and told of the streams that work on it.
+
+    Args:
+        array: The array.
+        backend: The part of its backend that serves its device.
+    """
+
+    __slots__ = ("array", "backend")
+
+    def __init__(self, array: Array, backend: Any) -> None:
+        self.array = array
+        self.backend = backend
+
+    def used_on(self, stream: RawStream) -> None:
+        """Note that the memory must outlive the work enqueued so far on ``stream``, of the other library."""
+        if stream.capture is not None:
+            stream.capture.keep(self.array)
+            return
+        self.backend.consumed(self.array, stream.known_to(self.backend))
+
+
+def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Byte strides of a C-contiguous array; zeros if it has no elements, as NumPy gives them."""
+    if 0 in shape:
+        return (0,) * len(shape)
+    strides = []
+    step = itemsize
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def viewed(info: ArrayInfo, dtype: np.dtype[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides of the same memory as another dtype; the last axis grows or shrinks, as in NumPy.
+
+    Raises:
+        LayoutError: Items of another size do not fit into the last axis, or that has gaps.
+    """
+    old, new = info.dtype.itemsize, dtype.itemsize
+    if old == new:
+        return info.shape, info.strides
+    if not info.shape:
+        raise LayoutError(f"an array without axes cannot be viewed as {dtype}, whose items are not of {old} bytes")
+    nbytes = info.shape[-1] * old
+    if info.strides[-1] != old and info.shape[-1] != 1 and info.size:
+        raise LayoutError(
+            f"an array whose last axis steps by {info.strides[-1]} bytes cannot be viewed as {dtype}; copy it first"
+        )
+    if nbytes % new:
+        raise LayoutError(f"a last axis of {nbytes} bytes cannot be viewed as {dtype}, of {new} bytes; pad it first")
+    return (*info.shape[:-1], nbytes // new), (*info.strides[:-1], new)
+
+
+UNWRITABLE = (
+    "is read-only, or stands for other numbers than its memory holds, as torch's x.conj() does; pass an array that may "
+    "be written: x.copy(), or torch's x.resolve_conj().resolve_neg(), and read the result there"
+)
+"""Of an output; a message says its name first."""
+
+
+def is_c_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Whether the elements lie in C order without gaps; strides of extents 0 and 1 do not count."""
+    if len(shape) == 1:
+        return strides[0] == itemsize or shape[0] <= 1
+    if 0 in shape:
+        return True
+    step = itemsize
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1:
+            if stride != step:
+                return False
+            step *= extent
+    return True
+
+
+def check_dtype(dtype: Any, *, what: str = "array", remedy: str | None = None) -> np.dtype[Any]:
+    """The native-byte-order NumPy dtype, or an error that names the supported ones.
+
+    Args:
+        dtype: A dtype, or what NumPy or torch call one.
+        what: What has it; ``dtype`` is the argument of that name.
+        remedy: How to convert what has it; that of an array ``x`` if omitted.
+
+    Raises:
+        UnsupportedDTypeError: No device holds ``dtype``.
+    """
+    resolved = dtype if isinstance(dtype, np.dtype) else _resolve(dtype, what)
+    if resolved in SUPPORTED:
+        return resolved
+    native: np.dtype[Any] = resolved if resolved.isnative else resolved.newbyteorder("=")  # StringDType has no order
+    if native in SUPPORTED:
+        return native
+    if what == "dtype" or what.endswith(": dtype"):  # an argument, and no array's
+        raise UnsupportedDTypeError(
+            f"{what}: {str(resolved)!r} is a dtype which no device holds; give one of {', '.join(DTYPES)}"
+        )
+    raise UnsupportedDTypeError(
+        f"{what} has dtype {str(resolved)!r}, which no device holds; convert it first: "
+        f"{remedy or _conversion(resolved, 'x')} "
+        f"(supported: {', '.join(DTYPES)})"
+    )
+
+
+_CONVERSIONS = {
+    **dict.fromkeys("Mm", "{x}.astype('int64') counts its units, and NaT is the least int64"),
+    **dict.fromkeys(
+        "UST",
+        "{x}.astype('float64') where the texts are numbers, numpy.unique({x}, return_inverse=True)[1] to number others",
+    ),
+    "V": "numpy.frombuffer({x}.tobytes(), 'uint8') has its bytes",
+    "c": "{x}.astype('complex128')",
+}
+"""By the kind of dtype, what takes its numbers along."""
+
+
+def _conversion(dtype: np.dtype[Any], x: str) -> str:
+    """How to convert an array, by the expression that it is."""
+    if dtype.names:
+        field, kind = next(iter(_fields(dtype)))
+        if kind not in SUPPORTED:
+            return f"one field, such as {_conversion(kind, x + field)}"
+        every = all(each in SUPPORTED for _, each in _fields(dtype))
+        together = f", or all by structured_to_unstructured({x}) of numpy.lib.recfunctions" if every else ""
+        return f"one field, {x}{field}{together}"
+    if dtype.isbuiltin == 2:  # another package's, such as ml_dtypes' bfloat16: the kind, V, does not tell
+        return f"{x}.astype({'float32' if dtype.itemsize < 4 else 'float64'!r})"
+    if dtype.kind == "V" and not dtype.itemsize:
+        return "it has no bytes; give an array of numbers"
+    return _CONVERSIONS.get(dtype.kind, "{x}.astype('float64')").format(x=x)
+
+
+def _fields(dtype: np.dtype[Any], path: str = "") -> list[tuple[str, np.dtype[Any]]]:
+    """The keys and dtypes of the numbers of a record, those that devices hold before the others."""
+    base = dtype.base
+    if not base.names:
+        return [(path, base.newbyteorder("=") if base.kind != "T" else base)]
+    found = [each for name in base.names for each in _fields(base[name], f"{path}[{name!r}]")]
+    return sorted(found, key=lambda each: each[1] not in SUPPORTED)
+
+
+def _resolve(dtype: Any, what: str) -> np.dtype[Any]:
+    """A dtype from a NumPy spelling or from ``torch.float32`` and its kin."""
+    resolved: np.dtype[Any]
+    with contextlib.suppress(Exception):  # NumPy asks a stranger's object, which may raise anything
+        resolved = np.dtype(dtype)
+        return resolved
+    if type(dtype).__module__.partition(".")[0] == "torch" and (name := str(dtype)).startswith("torch."):
+        if (plain := name.removeprefix("torch.")) in DTYPES:
+            return np.dtype(plain)
+        raise UnsupportedDTypeError(
+            f"{what}: NumPy and the other backends have no dtype {name}; give one of {', '.join(DTYPES)}"
+        )
+    near = did_you_mean(dtype, DTYPES) if isinstance(dtype, str) else ""
+    if type(dtype) is int:  # zeros(3, 4)
+        near = ", and the extents of a shape stand in one tuple"
+    raise UnsupportedDTypeError(
+        f"{what}: {shown(dtype)} is not a dtype{near}; give a NumPy dtype or its name (supported: {', '.join(DTYPES)})"
+    )
+
+
+_LOOKED_AT = 1000
+"""Elements whose types are named where NumPy makes objects of a sequence."""
+
+
+def _instead_of(x: object) -> str:
+    """The remedy for what is no array."""
+    if isinstance(x, (str, os.PathLike)):
+        return "read the file first: xferlib.load(path), or numpy.load(path)"
+    if isinstance(x, bytes):
+        return "numpy.frombuffer(x, 'uint8') has its bytes"
+    if isinstance(x, (list, tuple)) and x and _is_foreign_array(x[0]):
+        return (
+            "xferlib.get_array_module(x[0]).stack(x) puts the arrays together; xferlib.tree.to_device and tree.to_host "
+            "move each"
+        )
+    if isinstance(x, (list, tuple)) and any(isinstance(each, (list, tuple, np.ndarray)) for each in x):
+        return (
+            "pass an array or parts of one length; xferlib.tree.to_device([numpy.asarray(part) for part in x]) moves "
+            "parts that differ"
+        )
+    if isinstance(x, (dict, list, tuple)):
+        return "pass an array or numbers; xferlib.tree.to_device and tree.to_host move the arrays of a list or dict"
+    if isinstance(x, (Iterator, set, frozenset)):
+        return "make a list of its numbers first, or an array by numpy.fromiter"
+    if isinstance(x, dt.timedelta):
+        return "give x.total_seconds()"
+    if isinstance(x, dt.date):
+        return _objects([x], "numpy.array(x, {})")
+    if isinstance(x, int):
+        return "an int of more than 64 bits has no dtype; give float(x)"
+    if hasattr(type(x), "__cuda_array_interface__"):
+        return "xferlib.asarray(x) takes memory of a CUDA device where the backend is one for CUDA"
+    if hasattr(type(x), "__dlpack__"):
+        return "pass numpy.from_dlpack(x), or what from_dlpack of its device's namespace makes of it"
+    return "pass a NumPy array, a sequence of numbers, or an array of a backend (xferlib.available_backends())"
+
+
+_TIMES = (dt.date, np.datetime64)
+_SPANS = (dt.timedelta, np.timedelta64)
+_NUMBERS = frozenset({"__float__", "__index__", "__complex__"})
+
+
+def _objects(objects: Iterable[object], converted: str) -> str:
+    """The remedy for Python objects, by their types; ``converted`` has a hole for a dtype."""
+    given = [each for each in itertools.islice(objects, _LOOKED_AT) if each is not None]
+    for kinds, dtype in ((_TIMES, "datetime64[us]"), (_SPANS, "timedelta64[us]")):
+        if given and all(isinstance(each, kinds) for each in given):
+            return f"{converted.format(repr(dtype))}.astype('int64') counts microseconds"
+    if any(isinstance(each, (list, tuple, np.ndarray)) for each in given):
+        return "xferlib.tree.to_device([numpy.asarray(part) for part in x]) moves its parts"
+    dtype = "complex128" if any(isinstance(each, complex) for each in given) else "float64"
+    others = {type(each) for each in given if not isinstance(each, str)}
+    if none := sorted(
+        kind.__name__ for kind in others if not any(_NUMBERS & vars(base).keys() for base in kind.__mro__)
+    ):
+        return f"take the numbers out of {', '.join(none)} first, then {converted.format(repr(dtype))}"
+    return converted.format(repr(dtype))
+
+
+def _is_foreign_array(x: object) -> bool:
+    """Whether it is an array, and none of NumPy's; its shape is not asked for, which an array may not have."""
+    return hasattr(type(x), "shape") and not isinstance(x, (np.ndarray, np.generic))
+
+
+def _not_numbers(x: object, array: np.ndarray[Any, Any]) -> str:
+    """Why what NumPy makes an array of objects of is refused, and the remedy."""
+    if not array.ndim:
+        return f"which is not an array of numbers; {_instead_of(x)}"
+    kinds = sorted({type(each).__name__ for each in itertools.islice(array.flat, _LOOKED_AT)})
+    without = ", without the texts" if "str" in kinds else ""
+    return (
+        f"whose {', '.join(kinds)} have no dtype together that a device holds; make numbers of them: "
+        f"{_objects(array.flat, 'numpy.array(x, {})')}{without}"
+    )
+
+
+def refuse_masked(x: np.ndarray[Any, Any], what: str) -> None:
+    """Refuse an array with a mask, which no device holds and no kernel asks for.
+
+    Raises:
+        UnsupportedArrayError: It is one of ``numpy.ma``.
+    """
+    if isinstance(x, np.ma.MaskedArray):
+        raise UnsupportedArrayError(
+            f"{what} is a masked array, whose mask a device cannot hold; pass x.filled(value) or x.data"
+        )
+
+
+_PLAIN_NUMBERS = {bool, int, float, complex}
+
+
+_NO_SEQUENCES = (np.ndarray, np.generic, str, bytes, bytearray, memoryview, range, Mapping)
+_ARRAY_PROTOCOLS = ("__array__", "__array_interface__", "__array_struct__")
+
+
+def is_sequence(cls: type) -> bool:
+    """Whether NumPy makes an array of an object of this class item by item: lists, tuples, and what acts like them."""
+    if issubclass(cls, (list, tuple)):
+        return True
+    return (
+        hasattr(cls, "__getitem__")
+        and hasattr(cls, "__len__")
+        and not issubclass(cls, _NO_SEQUENCES)
+        and not any(hasattr(cls, name) for name in _ARRAY_PROTOCOLS)
+    )
+
+
+def _check_parts(x: Any, what: str, check_tuple: Callable[[tuple[Any, ...], str], None] | None) -> None:
+    """Refuse a sequence with masked arrays or numbers in it: NumPy would make an array of what is below the masks."""
+    seen: set[int] = set()
+    rest = [x]
+    while rest:
+        part = rest.pop()
+        kinds = {*map(type, part)}
+        if kinds <= _PLAIN_NUMBERS:  # as a rule
+            continue
+        seen.add(id(part))
+        for kind in kinds:
+            if issubclass(kind, np.ma.MaskedArray):
+                refuse_masked(next(each for each in part if isinstance(each, kind)), f"a part of {what}")
+            elif issubclass(kind, np.ndarray):
+                for each in part:
+                    if isinstance(each, kind):
+                        refuse_truncated(each, f"a part of {what}")
+            elif is_sequence(kind):
+                rest += [each for each in part if type(each) is kind and id(each) not in seen]
+            elif hasattr(kind, "__array__") and not issubclass(kind, np.generic):
+                for each in part:
+                    if type(each) is kind:
+                        refuse_masked(np.asanyarray(each), f"an array of a part of {what}")
+        if check_tuple is not None and isinstance(part, tuple):
+            check_tuple(part, what if part is x else f"a part of {what}")
+
+
+def as_host_array(
+    x: Any, *, what: str = "x", check_tuple: Callable[[tuple[Any, ...], str], None] | None = None
+) -> np.ndarray[Any, Any]:
+    """``x`` as a NumPy array of a supported dtype, without a copy where it already is one.
+
+    Byte-swapped arrays pass: they are swapped while staging. Sequences and scalars are converted
+    as NumPy does.
+
+    Args:
+        x: The array.
+        what: Its name for messages.
+        check_tuple: Called with each tuple that ``x`` is or holds, and its name; may raise `UnsupportedArrayError`.
+
+    Raises:
+        UnsupportedArrayError: ``x`` is no array, sequence or scalar.
+        UnsupportedDTypeError: Its dtype is held by no device.
+        LayoutError: It is a memory map of a file that has been truncated.
+    """
+    if isinstance(x, np.ndarray):
+        array = x
+        refuse_masked(x, what)
+        refuse_truncated(x, what)
+    elif x is None or isinstance(x, (str, bytes, dict, set)):
+        raise UnsupportedArrayError(f"{what} is {type(x).__name__}, not an array; {_instead_of(x)}")
+    else:
+        try:
+            if is_sequence(type(x)):
+                _check_parts(x, what, check_tuple)
+            made = np.asanyarray(x)  # asarray would hide a mask
+            refuse_masked(made, f"an array of {what}")
+            array = np.asarray(made)
+        except (UnsupportedArrayError, LayoutError):  # such as of a transfer, which says what to write instead
+            raise
+        except MemoryError as error:
+            raise OutOfMemoryError(f"{what}: no host memory for an array of it ({error}); give it in parts") from error
+        except Exception as error:  # a stranger's object may raise anything
+            if isinstance(error, XferError) and not isinstance(x, (list, tuple)):  # such as of a simulated array
+                raise
+            raise UnsupportedArrayError(
+                f"{what} is {type(x).__name__}, which does not convert to an array ({error}); {_instead_of(x)}"
+            ) from error
+        if array.dtype == object:
+            raise UnsupportedArrayError(f"{what} is {type(x).__name__}, {_not_numbers(x, array)}")
+    if array.dtype not in SUPPORTED:
+        name = "x" if isinstance(x, (np.ndarray, np.generic)) else "numpy.asarray(x)"
+        objects = _objects(array.flat, name + ".astype({})") if array.dtype == object else None
+        check_dtype(array.dtype, what=what, remedy=objects or _conversion(array.dtype, name))
+    return array
+
+
+def matching(read: Callable[[Array], Hashable], arrays: Sequence[Array]) -> Callable[..., bool]:
+    """A function that compares as many arrays with these: True if ``read`` returns the same of each."""
+    expected = [*map(read, arrays)]
+
+    def matches(*given: Array) -> bool:
+        return [*map(read, given)] == expected
+
+    return matches
+
+
+# --- the Array API's names: of what operators call, and of the results of functions of sets
+
+BINARY_OPERATORS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+}  # fmt: skip
+COMPARISONS = {
+    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
+}  # fmt: skip
+UNARY_OPERATORS = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
+"""Functions by the names of Python's operators, without their underscores."""
+
+
+class UniqueAll(NamedTuple):
+    """The result of ``unique_all``."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCounts(NamedTuple):
+    """The result of ``unique_counts``."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverse(NamedTuple):
+    """The result of ``unique_inverse``."""
+
+    values: Array
+    inverse_indices: Array
+
+
+# Copying and converting on the host, with the same bits on every machine.
+#
+# ``astype`` of a float that an integer cannot hold gives whatever the processor does; here it
+# saturates, and NaN becomes 0, as on every backend (see the table of guarantees).
+
+_BLOCK = 1 << 16
+
+
+def check_conversion(source: np.dtype[Any], target: np.dtype[Any]) -> None:
+    """Refuse a conversion that would drop a part of every value.
+
+    Raises:
+        UnsupportedDTypeError: Complex to real.
+    """
+    if source.kind == "c" and target.kind not in "cb":
+        raise UnsupportedDTypeError(
+            f"dtype={target.name!r} would drop the imaginary part of {source.name}; pass x.real or abs(x)"
+        )
+
+
+def exactly(obj: Any, host: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The array that NumPy has made of ``obj``; for integers and an integer dtype, one of that dtype.
+
+    Among floats, or beside larger ones, integers are floats in NumPy's array. Here each is converted by itself.
+
+    Raises:
+        OverflowError: An integer does not fit into the dtype.
+        UnsupportedDTypeError: Complex numbers would lose their imaginary part.
+    """
+    if host is obj or isinstance(obj, np.generic):
+        return host
+    check_conversion(host.dtype, dtype)
+    if host.dtype.kind not in "iuf" or dtype.kind not in "iu":
+        return host
+    try:
+        if host.dtype.kind in "iu":
+            return np.asarray(obj, dtype)
+        if not is_sequence(type(obj)):
+            return host
+        items = np.array(obj, object)
+        whole = {number: each for number, each in enumerate(map(_integer, items.flat)) if each is not None}
+        if items.shape != host.shape or not whole:
+            return host
+        found = np.empty(host.shape, dtype)
+        copy_into(found, host)
+        found.flat[[*whole]] = np.array([*whole.values()], dtype)
+    except OverflowError as error:
+        raise OverflowError(f"{error}; give a wider dtype") from None
+    return found
+
+
+def _integer(item: Any) -> int | None:
+    """An integer, or an array of one without axes, as Python's; None of anything else."""
+    try:
+        return operator.index(item)
+    except Exception:  # of a stranger's object
+        return None
+
+
+def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
+    """A number as one of a dtype: as NumPy assigns it to an element.
+
+    Raises:
+        OverflowError: A Python integer that the dtype does not hold.
+        UnsupportedDTypeError: A complex number would lose its imaginary part.
+    """
+    if isinstance(value, (complex, np.complexfloating)):
+        check_conversion(np.result_type(value), dtype)
+    if isinstance(value, np.floating) and dtype.kind in "iu":  # astype would give whatever the processor does
+        value = value.item()
+    found: Any = value.astype(dtype) if isinstance(value, np.generic) else np.array(value, dtype)[()]
+    return found  # type: ignore[no-any-return]
+
+
+def copy_into(dst: np.ndarray[Any, Any], src: np.ndarray[Any, Any]) -> None:
+    """Fill ``dst`` with ``src``, converted to its dtype; releases the GIL while copying.
+
+    Shapes are equal. Equal dtypes keep every bit, in either byte order.
+    """
+    if src.dtype.kind == "f" and dst.dtype.kind in "iu":
+        _saturate(dst, src)
+    elif src.dtype == dst.dtype:
+        np.copyto(dst, src)
+    else:
+        with np.errstate(all="ignore"):
+            np.copyto(dst, src, casting="unsafe")
+
+
+def _saturate(dst: np.ndarray[Any, Any], src: np.ndarray[Any, Any]) -> None:
+    """Float to integer in blocks: truncated, clamped to the dtype's range, NaN as 0."""
+    limits = np.iinfo(dst.dtype)
+    wide = np.float32 if src.dtype.itemsize < 4 else src.dtype.newbyteorder("=")
+    # The largest float not above the integer's maximum: 2^63 itself would wrap.
+    low, high = _float_limits(limits, np.dtype(wide))
+    with np.nditer(
+        [src, dst],
+        flags=["external_loop", "buffered", "zerosize_ok", "delay_bufalloc"],
+        op_flags=[["readonly"], ["writeonly"]],
+        op_dtypes=[wide, dst.dtype.newbyteorder("=")],
+        casting="unsafe",
+        buffersize=_BLOCK,
+    ) as blocks:
+        blocks.reset()
+        for values, target in blocks:
+            above = values > high
+            inside = np.clip(np.nan_to_num(values, nan=0.0, posinf=None, neginf=None), low, high)
+            with np.errstate(all="ignore"):
+                np.copyto(target, inside, casting="unsafe")
+            target[above] = limits.max
+
+
+def _float_limits(limits: Any, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The integer range as floats of ``dtype``, neither end outside it."""
+    low, high = dtype.type(limits.min), dtype.type(limits.max)
+    return low, (np.nextafter(high, dtype.type(0)) if int(high) > limits.max else high)
+
+
+# The dtype of every result: the rules of NumPy 2, which are those of the Array API and more, as data.
+#
+# A dtype is one letter of `CODES`, and a rule is one letter for each of them: the result's dtype, or ``-`` where NumPy
+# refuses the call. A function of two arrays applies its rule to the dtype that `PAIRS` promotes both to. Arrays without
+# axes and NumPy's scalars promote as other arrays do. A Python scalar takes the dtype of the array beside it, unless
+# its kind is higher: `SCALARS` has what comes of that.
+#
+# Nothing is computed here, and NumPy is not asked: tests hold the tables to the installed NumPy.
+
+DType = np.dtype[Any]
+
+CODES = "?bhilBHILefdFD"
+"""The letters of `DTYPES`, in the same order: NumPy's own, but `l` and `L` are 64 bits on every system."""
+
+PAIRS: tuple[str, ...] = (
+    "?bhilBHILefdFD",  # bool
+    "bbhilhildefdFD",  # int8
+    "hhhilhildffdFD",  # int16
+    "iiiiliilddddDD",  # int32
+    "llllllllddddDD",  # int64
+    "BhhilBHILefdFD",  # uint8
+    "HiiilHHILffdFD",  # uint16
+    "IllllIIILdddDD",  # uint32
+    "LddddLLLLdddDD",  # uint64
+    "eefddefddefdFD",  # float16
+    "fffddffddffdFD",  # float32
+    "ddddddddddddDD",  # float64
+    "FFFDDFFDDFFDFD",  # complex64
+    "DDDDDDDDDDDDDD",  # complex128
+)
+"""The dtype of two arrays together: one row and one letter for each of `CODES`."""
+
+SCALARS: dict[type, str] = {
+    bool: "?bhilBHILefdFD",
+    int: "lbhilBHILefdFD",
+    float: "dddddddddefdFD",
+    complex: "DDDDDDDDDFFDFD",
+}
+"""The dtype of an array and a Python scalar together."""
+
+ALONE: dict[type, str] = {bool: "?", int: "l", float: "d", complex: "D"}
+"""The dtype of a Python scalar for itself."""
+
+_SAME = CODES
+_NO_BOOL = "-bhilBHILefdFD"
+_BOOL_COUNTS = "bbhilBHILefdFD"
+_FLOATS = "dddddddddefdFD"
+_BY_WIDTH = "eefddefddefdFD"
+_REAL_BY_WIDTH = "eefddefddefd--"
+_REAL = "?bhilBHILefd--"
+_WHOLE = "?bhilBHIL-----"
+_SHIFTS = "bbhilBHIL-----"
+_TRUTH = "?" * 14
+_PARTS = "?bhilBHILefdfd"
+_SUMS = "lllllLLLLefdFD"
+_INDEX = "l" * 14
+
+OF_TWO: dict[str, str] = {
+    "add": _SAME, "subtract": _NO_BOOL, "multiply": _SAME, "divide": _FLOATS,
+    "floor_divide": "bbhilBHILefd--", "remainder": "bbhilBHILefd--", "pow": _BOOL_COUNTS,
+    "maximum": _SAME, "minimum": _SAME,
+    "bitwise_and": _WHOLE, "bitwise_or": _WHOLE, "bitwise_xor": _WHOLE,
+    "bitwise_left_shift": _SHIFTS, "bitwise_right_shift": _SHIFTS,
+    "equal": _TRUTH, "not_equal": _TRUTH, "less": _TRUTH, "less_equal": _TRUTH, "greater": _TRUTH,
+    "greater_equal": _TRUTH, "logical_and": _TRUTH, "logical_or": _TRUTH, "logical_xor": _TRUTH,
+    "atan2": _REAL_BY_WIDTH, "copysign": _REAL_BY_WIDTH, "hypot": _REAL_BY_WIDTH, "logaddexp": _REAL_BY_WIDTH,
+    "nextafter": _REAL_BY_WIDTH,
+}  # fmt: skip
+"""The rules of functions of two arrays, element by element."""
+
+PRODUCTS: dict[str, str] = {"matmul": _SAME, "tensordot": _SAME, "vecdot": _SAME}
+"""Those of products."""
+
+OF_ONE: dict[str, str] = {
+    "abs": _PARTS, "real": _PARTS, "imag": _PARTS, "positive": _NO_BOOL, "negative": _NO_BOOL, "sign": _NO_BOOL,
+    "conj": _BOOL_COUNTS, "square": _BOOL_COUNTS, "reciprocal": _BOOL_COUNTS, "bitwise_invert": _WHOLE,
+    "ceil": _REAL, "floor": _REAL, "trunc": _REAL, "round": "ebhilBHILefdFD",
+    "isfinite": _TRUTH, "isinf": _TRUTH, "isnan": _TRUTH, "logical_not": _TRUTH, "signbit": "?" * 12 + "--",
+    **dict.fromkeys(
+        ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "log", "log10", "log1p",
+         "log2", "sin", "sinh", "sqrt", "tan", "tanh"), _BY_WIDTH,
+    ),
+}  # fmt: skip
+"""Those of functions of one array, element by element."""
+
+OVER_AXES: dict[str, str] = {
+    "sum": _SUMS, "prod": _SUMS, "cumulative_sum": _SUMS, "cumulative_prod": _SUMS,
+    "mean": _FLOATS, "std": "dddddddddefdfd", "var": "dddddddddefdfd",
+    "max": _SAME, "min": _SAME, "argmax": _INDEX, "argmin": _INDEX, "count_nonzero": _INDEX,
+    "all": _TRUTH, "any": _TRUTH,
+    "sort": _SAME, "argsort": _INDEX, "diff": _SAME,
+}  # fmt: skip
+"""Those of functions of one array that look at elements together."""
+
+RULES: dict[str, str] = {**OF_TWO, **PRODUCTS, **OF_ONE, **OVER_AXES}
+"""The result's dtype of each function."""
+
+PAIRED_BY_WIDTH = ("atan2", "copysign", "hypot", "logaddexp", "nextafter")
+"""Functions that promote two arrays after each has become a float: uint8 and int8 are float16, not float32 by int16."""
+
+_NUMPY = dict(zip(CODES, map(np.dtype, DTYPES), strict=True))
+_CODE = {dtype: code for code, dtype in _NUMPY.items()}
+
+
+def promote(*operands: DType | type) -> DType:
+    """The dtype of arrays of these dtypes, and of Python scalars of these types, together.
+
+    Raises:
+        KeyError: An operand is neither.
+    """
+    dtypes = [each for each in operands if not isinstance(each, type)]
+    scalars: list[Any] = [each for each in operands if isinstance(each, type)]
+    if dtypes:
+        found = functools.reduce(lambda a, b: PAIRS[CODES.index(a)][CODES.index(b)], [_CODE[each] for each in dtypes])
+        return _NUMPY[functools.reduce(lambda code, kind: SCALARS[kind][CODES.index(code)], scalars, found)]
+    return _NUMPY[max((ALONE[each] for each in scalars), key=CODES.index)]
+
+
+@functools.cache
+def result(name: str, *operands: DType | type) -> DType:
+    """The dtype of a function's result.
+
+    Args:
+        name: One of `RULES`.
+        *operands: The dtypes of arrays and NumPy scalars, the types of Python scalars.
+
+    Raises:
+        UnsupportedDTypeError: NumPy has no such function of these.
+    """
+    rule = RULES[name]
+    if name in PAIRED_BY_WIDTH and not any(isinstance(each, type) for each in operands):
+        found = [rule[CODES.index(_CODE[each])] for each in operands]  # type: ignore[index]
+        code = "-" if "-" in found else _CODE[promote(*(_NUMPY[each] for each in found))]
+    else:
+        code = rule[CODES.index(_CODE[promote(*operands)])]
+    if code == "-":
+        listed = " and ".join(each.__name__ if isinstance(each, type) else each.name for each in operands)
+        remedy = _REMEDIES.get(name, "convert with xp.astype first")
+        raise UnsupportedDTypeError(f"{name} of {listed} does not exist, in NumPy as here; {remedy}")
+    return _NUMPY[code]
+
+
+_REMEDIES = {
+    "subtract": "use xp.logical_xor of booleans, or convert one with xp.astype(x, 'int8')",
+    "negative": "use xp.logical_not of booleans, or convert with xp.astype(x, 'int8')",
+    "signbit": "take xp.real(x) or xp.imag(x) first",
+    "floor": "take xp.real(x) or xp.imag(x) first",
+    "ceil": "take xp.real(x) or xp.imag(x) first",
+    "trunc": "take xp.real(x) or xp.imag(x) first",
+}

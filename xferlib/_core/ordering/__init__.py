@@ -1,1 +1,0 @@
-"""Events, captures and graphs: the order of the work of streams."""

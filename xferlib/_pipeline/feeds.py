@@ -1,0 +1,555 @@
+"""A thread that reads a source ahead of its consumer, and starts the copies.
+
+`_changed` protects the queue of batches, the thread's phase, and the error that it reports. It is not held while the
+source is read, a batch copied or the device waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from xferlib._core import observe, registry
+from xferlib._core.arguments import flatten
+from xferlib._pipeline.batches import Batch, Route, Router, send
+from xferlib._runtime import checks, process
+from xferlib._runtime.process import reset_in_child
+from xferlib._runtime.threads import Handed, OwnThread, deferred, is_followed
+from xferlib.errors import ClosedError, ForkError, XferError
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device, RawEvent, RawStream
+    from xferlib._pipeline.batches import AnyBatch
+
+
+# Batches on their way to a device, ahead of their consumer, in slots.
+#
+# The obvious way is a queue of device arrays that a thread fills. It fails in three ways. The queue bounds the batches
+# that wait, not those whose memory the consumer's enqueued work still uses, so device memory grows. An error surfaces
+# where the batch was read, before batches that are good. And a batch that could not be copied is gone.
+#
+# So a feed has slots. A slot is a stream and an event, its *gate*. Batch n travels on slot n modulo their number, and
+# is copied only behind the consumer's work on the slot's batch before it. That work is known to be enqueued when the
+# consumer asks for the next batch: `_give_back` records the gate then.
+#
+# Guaranteed:
+#
+# - No more batches than slots are in flight or in use.
+# - Batches come in the source's order; an error with one is raised in its turn, and after it the same batch comes
+#   again.
+# - After Ctrl-C in `next` the feed goes on with the same batch, or with the one behind it.
+#
+# `_turn` is held by the thread that takes the next batch, during the whole hand-over. A feed that has a thread of its
+# own protects the queue with a second lock, taken inside it: see `reader_feed`. Both are reentrant, since a finalizer
+# may come back into the feed within any call. `close` does not take `_turn`, so it never waits for a consumer.
+
+
+class Slot(Handed):
+    """A stream for copies, and the event that completes when its last batch is no longer in use.
+
+    The consumer hands it on when it gives the batch back.
+    """
+
+    __slots__ = ("gate", "stream")
+
+    def __init__(self, stream: RawStream) -> None:
+        self.stream = stream
+        self.gate: RawEvent | None = None
+        self.hand_on()
+
+
+def copy_streams(backend: Backend, device: Device, count: int) -> list[RawStream]:
+    """Streams of a device for copies beside the consumer's work."""
+    return [backend.stream_create(device, non_blocking=True, priority=0) for _ in range(count)]
+
+
+class Feed:
+    """Hands out batches in order, and ends: the part that all feeds share.
+
+    Args:
+        router: Chooses their route, and knows the device.
+        streams: One for each slot; the same stream may serve several.
+    """
+
+    def __init__(self, router: Router, streams: list[RawStream]) -> None:
+        self.pid = os.getpid()
+        self._is_forked = False
+        self._router = router
+        self._slots = [Slot(stream) for stream in streams]
+        self._count = len(streams)
+        self._started = self._taken = self._returned = 0
+        self._ready: deque[AnyBatch] = deque()
+        self._end: BaseException | None = None
+        """The error that ended the source: StopIteration, or its own."""
+        self._is_closed = False
+        self._is_gated = False
+        """Whether the batch handed out last came on its slot's stream."""
+        self._turn = threading.RLock()
+        _feeds[id(self)] = self
+
+    def start(self) -> None:
+        """Begin to read ahead, once something closes the feed whatever strikes; here the consumer reads."""
+
+    def next(self) -> Any:
+        """Return the next batch, ordered on the calling thread's current stream.
+
+        Raises:
+            StopIteration: The source has ended.
+            ClosedError, ForkError: The feed is closed, or used in a forked child.
+        """
+        if self._is_forked:
+            self._refuse_fork()
+        process.gate()
+        with self._turn:
+            if self._returned != self._taken:
+                self._give_back()
+            batch = self._front()
+            value = batch.hand_over()
+            if batch.is_stalled:
+                self._release(batch)
+            self._pop(batch)
+        return value
+
+    def _give_back(self) -> None:
+        """Record the slot's gate: the consumer has enqueued its work on the batch, and later copies go behind it."""
+        slot = self._slots[self._returned % self._count]
+        if not self._is_gated:
+            slot.gate = None  # the batch was in memory of the consumer's own stream, which orders its reuse
+        else:
+            backend = self._router.backend
+            current = backend.stream_current(self._router.device)
+            slot.gate = backend.event_record(current, timing=False, event=slot.gate)
+        slot.hand_on()
+        self._returned = self._taken
+
+    def _front(self) -> AnyBatch:
+        """Return the oldest batch that has not been handed out."""
+        raise NotImplementedError
+
+    def _release(self, batch: AnyBatch) -> None:
+        """Let the source go on: the oldest batch, perhaps begun only now, is about to be handed out."""
+
+    def _pop(self, batch: AnyBatch) -> None:
+        """Remove the oldest batch, which has been handed out."""
+        if self._is_closed:
+            self._refuse_closed()
+        self._is_gated = batch.has_slot
+        self._taken += 1
+        self._ready.popleft()
+
+    @property
+    def _next_slot(self) -> Slot:
+        return self._slots[self._started % self._count]
+
+    @property
+    def _has_room(self) -> bool:
+        if self._is_closed or self._end is not None or self._started - self._count >= self._returned:
+            return False
+        return not (self._ready and self._ready[-1].is_stalled)  # it is retried in its turn, and nothing begins before
+
+    # --- the end
+
+    def _refuse_closed(self) -> NoReturn:
+        raise ClosedError(
+            f"the prefetcher was closed after {self._taken} batches; take batches before close(), or make another"
+        )
+
+    def _refuse_fork(self) -> NoReturn:
+        raise ForkError(
+            f"a prefetcher is used in process {os.getpid()}, forked from {self.pid}, where its thread and its "
+            "device are; make another one here, or fork first"
+        )
+
+    @property
+    def taken(self) -> int:
+        """The number of batches handed out."""
+        return self._taken
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the source has ended and every batch has been handed out."""
+        return self._end is not None and not self._ready
+
+    def _note_end(self, error: BaseException) -> None:
+        """Note that the source ends with this. A traceback keeps its frames, and so would keep this feed."""
+        self._end = error.with_traceback(None) if isinstance(error, StopIteration) else error
+
+    def _the_end(self) -> BaseException:
+        """Return the error to raise when there are no more batches."""
+        assert self._end is not None
+        return StopIteration(*self._end.args) if isinstance(self._end, StopIteration) else self._end
+
+    def close(self, *, waits: bool) -> None:
+        """Take nothing more from the source, and drop the batches in flight.
+
+        Args:
+            waits: Return when no copy reads the source's arrays, and the feed's thread has ended or is in the source.
+        """
+        if self._is_forked:  # the parent's thread may have held the locks
+            return
+        batches = self._drop()
+        for batch in batches:
+            batch.cancel()
+        if waits:
+            self._await_end()
+            for batch in batches:
+                batch.await_end()
+
+    def _drop(self) -> list[AnyBatch]:
+        self._is_closed = True
+        batches, self._ready = list(self._ready), deque()
+        return batches
+
+    def _await_end(self) -> None:
+        """Wait until the feed's own thread has ended; here there is none."""
+
+
+_feeds: weakref.WeakValueDictionary[int, Feed] = weakref.WeakValueDictionary()
+"""Every feed by its ``id``."""
+
+
+@process.register
+def _close_all() -> None:
+    """Close every feed at the interpreter's end, so that no thread is found in the middle of a copy."""
+    for feed in process.living(_feeds):
+        feed.close(waits=True)
+
+
+def _after_fork_in_child() -> None:
+    """Mark every feed as the parent's, as are the threads that may hold its locks."""
+    for feed in process.living(_feeds):
+        feed._is_forked = True
+    _feeds.clear()
+
+
+reset_in_child(_after_fork_in_child)
+
+
+_EXIT_S = 10.0
+_GRACE_S = 0.1
+"""The time that `ThreadedFeed.close` waits for a thread that is in the source, or waits for the device."""
+
+
+class _Phase(Enum):
+    """The activity of the reading thread."""
+
+    IDLE = "waits for room"
+    GATE = "waits for the consumer's work"
+    SOURCE = "is in the source"
+    COPYING = "copies"
+    ENDED = "has ended"
+
+
+class ThreadedFeed(Feed):
+    """The batches of any source, read ahead.
+
+    Args:
+        source: Asked for its items one by one, by this feed's thread.
+        router, streams: As for `Feed`.
+        is_stable: Items do not change while more are read; else each is copied before the next is requested.
+    """
+
+    def __init__(self, source: Iterator[Any], router: Router, streams: list[RawStream], *, is_stable: bool) -> None:
+        super().__init__(router, streams)
+        self._source: Iterator[Any] | None = source
+        self._is_stable = is_stable
+        self._trouble: BaseException | None = None
+        """An error that the thread met while it waited for the device; it retries when the consumer has raised it."""
+        self._phase = _Phase.ENDED
+        self._changed = threading.Condition()  # over a reentrant lock: a finalizer may run inside
+        self._site = checks.user_site()
+        self._here = registry.current_device(router.backend)
+        context = contextvars.copy_context()  # the source sees the defaults of the thread that made the feed
+        self.thread = OwnThread(functools.partial(context.run, self._run), "xferlib-feed")
+
+    def start(self) -> None:
+        with deferred:  # a thread that runs keeps the feed
+            self._phase = _Phase.IDLE
+            self.thread.start()
+
+    # --- the consumer
+
+    def _give_back(self) -> None:
+        super()._give_back()
+        with self._changed:
+            self._changed.notify_all()
+
+    def _front(self) -> AnyBatch:
+        front = self._oldest()
+        for batch in tuple(self._ready):
+            if batch.is_sent_by_consumer:  # any other begins when the reading thread has room for it, or in its turn
+                batch.take_over()
+                batch.push()
+        return front
+
+    def _oldest(self) -> AnyBatch:
+        """Return the oldest batch that has not been handed out."""
+        with self._changed:
+            while not (self._ready or self._end is not None or self._is_closed or self._trouble is not None):
+                self._changed.wait()
+            if self._is_closed:
+                self._refuse_closed()
+            if self._ready:
+                self._ready[0].take_over()
+                return self._ready[0]
+            if self._end is not None:
+                raise self._the_end()
+            trouble, self._trouble = self._trouble, None
+            self._changed.notify_all()
+            assert trouble is not None
+            raise trouble
+
+    def _release(self, batch: AnyBatch) -> None:
+        if not self._is_stable and isinstance(batch, Batch):  # no other stalls
+            batch.release()  # the source goes on after this
+
+    def _pop(self, batch: AnyBatch) -> None:
+        with self._changed:
+            super()._pop(batch)
+            self._changed.notify_all()
+
+    # --- the thread
+
+    def _run(self) -> None:
+        """Read until the source ends or the feed is closed: the thread's body."""
+        checks.inherited.site = self._site
+        try:
+            registry.current_device(self._router.backend)  # a first look later would undo the next line
+            self._router.backend.device_use(self._here)
+            while self._await_room() and self._read_one():
+                pass
+        except BaseException as error:
+            self._end = self._end or error
+        finally:
+            self._source = None
+            with self._changed:
+                self._phase = _Phase.ENDED
+                self._changed.notify_all()
+
+    def _await_room(self) -> bool:
+        with self._changed:
+            self._phase = _Phase.IDLE
+            while not (self._has_room or self._is_closed or self._end is not None):
+                self._changed.wait()
+            if self._is_closed or self._end is not None:
+                return False
+            slot = self._next_slot
+            slot.take_over()
+            gate = slot.gate
+            self._phase = _Phase.GATE
+        while True:
+            try:
+                if gate is not None:
+                    self._router.backend.event_synchronize(gate)
+                if self._router.conveyor is not None:
+                    self._router.conveyor.await_buffer()
+                break
+            except BaseException as error:
+                self._tell(error)
+        with self._changed:
+            self._phase = _Phase.SOURCE
+            return not self._is_closed
+
+    def _read_one(self) -> bool:
+        """Take one item from the source and begin it; False if there was none."""
+        source = self._source
+        assert source is not None  # it is let go of when the thread ends
+        try:
+            host = next(source)
+        except BaseException as error:
+            with self._changed:
+                self._note_end(error)
+                self._changed.notify_all()
+            return False
+        with self._changed:
+            if self._is_closed:
+                return False
+            self._phase = _Phase.COPYING
+            before = self._ready[-1] if self._ready else None
+        batch = self._begun(host, before)
+        with self._changed:
+            if self._is_closed:
+                batch.cancel()
+                return False
+            self._started += 1
+            batch.hand_on()
+            self._ready.append(batch)
+            self._changed.notify_all()
+        return True
+
+    def _begun(self, host: Any, before: AnyBatch | None) -> AnyBatch:
+        """Return the batch of an item, which the source may change from now on."""
+        stream = self._next_slot.stream
+        if not self._is_stable:
+            with contextlib.suppress(Exception):  # an item that cannot be copied on the host goes the other way
+                copied = self._copied(host, stream)
+                if copied is not None:
+                    return copied
+        batch = Batch(host, self._router, stream)
+        if batch.try_begin(before, is_awaited=not self._is_stable) and not self._is_stable:
+            batch.try_prepare()
+        return batch
+
+    def _copied(self, host: Any, stream: RawStream) -> AnyBatch | None:
+        """Copy a small or medium item on the host and return its batch; None for any other."""
+        kept = self._router.kept(host)
+        if kept is not None:
+            return Batch(kept, self._router, stream, Route.DIRECT)
+        return self._router.staged(host)
+
+    def _tell(self, error: BaseException) -> None:
+        """Report an error to the consumer, and wait until it has raised it."""
+        with self._changed:
+            self._trouble = error
+            self._changed.notify_all()
+            while self._trouble is not None and not self._is_closed:
+                self._changed.wait()
+            if self._is_closed:
+                raise error
+
+    # --- the end
+
+    def _drop(self) -> list[AnyBatch]:
+        with self._changed:
+            batches = super()._drop()  # the thread may be in the source, and forgets it when it ends
+            self._changed.notify_all()
+            return batches
+
+    def _await_end(self) -> None:
+        """Wait until the thread has ended, but not for one that stays in the source or waits for the device."""
+        if threading.current_thread() is self.thread:
+            return
+        with self._changed:
+            is_ours = self._changed.wait_for(lambda: self._phase not in (_Phase.SOURCE, _Phase.GATE), _GRACE_S)
+            if is_ours:
+                self._changed.wait_for(lambda: self._phase is _Phase.ENDED, _EXIT_S)
+        if self._phase is _Phase.ENDED and self.thread.ident is not None:
+            self.thread.join(_EXIT_S)
+
+
+# The batches of a list, begun in the consumer's thread: there is no other thread, and no hand-over between threads.
+#
+# A small array would take its place in the queue, and leave it in the same call. That takes Python longer than the
+# copy, so where nothing is in the queue it is copied at once.
+
+_POLL_S = 200e-6
+
+
+class ListFeed(Feed):
+    """The batches of a sequence whose items stay as they are.
+
+    Args:
+        items: Read by index, so that one whose start was interrupted is read again.
+        router, streams: As for `Feed`.
+    """
+
+    def __init__(self, items: Sequence[Any], router: Router, streams: list[RawStream]) -> None:
+        super().__init__(router, streams)
+        self._items = items
+        self._watched: dict[AnyBatch, observe.ReadAhead] = {}
+
+    def next(self) -> Any:
+        """Return the next batch, as `Feed.next` does."""
+        has_more = not self._ready and self._end is None and not self._is_forked
+        if not has_more or observe.listener is not None or is_followed():
+            return super().next()
+        process.gate()
+        with self._turn:
+            if self._returned != self._taken:
+                self._give_back()
+            number = self._taken
+            if self._ready or number >= len(self._items):
+                return super().next()
+            host = self._items[number]
+            if self._router.route(host) is not Route.DIRECT:
+                return super().next()
+            value = send(host, self._router)
+            if self._is_closed:
+                self._refuse_closed()
+            self._started = self._taken = self._returned = number + 1  # it had no slot
+        return value
+
+    def _front(self) -> AnyBatch:
+        self._read()
+        ready = self._ready
+        while ready and not (ready[0].is_sent or ready[0].is_settled(_POLL_S)):
+            self._read()  # another gate may have completed meanwhile
+        if self._is_closed:
+            self._refuse_closed()
+        if not ready:
+            raise self._the_end()
+        return ready[0]
+
+    def _read(self) -> None:
+        """Begin as many batches as there is room for without waiting; wait only where none is in flight."""
+        ready = self._ready
+        for batch in ready:
+            if not batch.is_sent:
+                batch.push()
+        while self._started - self._count < self._returned and self._has_room:
+            try:
+                host = self._items[self._started]
+            except IndexError:
+                self._note_end(StopIteration())
+                return
+            begun = self._begun(host)
+            if begun is None:
+                return
+            self._started += 1
+            ready.append(begun)
+            if observe.listener is not None:
+                self._watch(begun, host)
+
+    def _begun(self, host: Any) -> AnyBatch | None:
+        """Begin the batch of an item; None where its slot is in use."""
+        route = self._router.route(host)
+        if route is Route.AHEAD:
+            try:
+                return self._router.begun_ahead(host)
+            except XferError:  # it is copied in its turn, and raises what it meets then
+                route = Route.DIRECT
+        slot = self._next_slot
+        if route is Route.OWN and slot.gate is not None and not self._passes(slot, host):
+            return None
+        batch = Batch(host, self._router, slot.stream, route)
+        batch.try_begin(self._ready[-1] if self._ready else None)
+        return batch
+
+    def _watch(self, batch: AnyBatch, host: Any) -> None:
+        """Let a simulator check that an item does not change before it is handed out."""
+        with contextlib.suppress(Exception):  # an item that is no tree raises in its turn
+            leaves = [host] if type(host) is np.ndarray else flatten(host)[0]
+            if watched := observe.read_ahead(leaves, self._router.backend.pinned_domain):
+                self._watched[batch] = watched
+
+    def _pop(self, batch: AnyBatch) -> None:
+        super()._pop(batch)
+        if self._watched and (watched := self._watched.pop(batch, None)):
+            watched.handed_out()
+
+    def _passes(self, slot: Slot, host: Any) -> bool:
+        """Whether a batch may be begun in this slot, behind the consumer's work on the slot's batch before."""
+        backend, gate = self._router.backend, slot.gate
+        if self._router.may_wait(host):
+            backend.event_wait(slot.stream, gate)
+        elif not backend.event_done(gate):
+            if self._ready:
+                return False
+            backend.event_synchronize(gate)
+        return True
+
+    def _drop(self) -> list[AnyBatch]:
+        self._items = ()
+        self._watched.clear()
+        return super()._drop()

@@ -1,0 +1,415 @@
+"""Rows of data on the host, read in chunks: arrays, memory maps, and whatever gives slices."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from xferlib._api import creation
+from xferlib._core import arrays, registry
+from xferlib._core.arrays import share_memory
+from xferlib._memory.buffers import Pages
+from xferlib._runtime.checks import has
+from xferlib._transfer.describe import refuse_overlap
+from xferlib.errors import LayoutError, UnsupportedArrayError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xferlib._core.arrays import HostArray
+    from xferlib._core.device import Device
+
+
+class Source(Protocol):
+    """Where rows come from."""
+
+    rows: int
+    waits: bool
+    """Whether reading may wait, for a disk or for the program: threads beside the function are worth their hand-overs.
+    Not that of a memory map, whose pages the kernel reads ahead and keeps."""
+
+    def read(self, start: int, stop: int) -> Any:
+        """The rows as a host array, which stays as it is until they are `done` with."""
+
+    def done(self, start: int, stop: int) -> None:
+        """The rows will not be looked at again."""
+
+
+class _Array:
+    """A NumPy array, or anything with NumPy's memory."""
+
+    waits = False
+
+    def __init__(self, array: HostArray) -> None:
+        self._array = array
+        self.rows = len(array)
+
+    def read(self, start: int, stop: int) -> HostArray:
+        return self._array[start:stop]
+
+    def done(self, start: int, stop: int) -> None:
+        """No-op: the array is the caller's."""
+
+
+class _Mapped(_Array):
+    """A memory map: releases the pages of rows that are done, so that they do not fill memory.
+
+    Args:
+        array: The rows.
+        pages: The pages of the rows.
+        is_staged: Threads stage the rows out of order, so they are requested from the disk in order, ahead of time. For
+            one thread that reads in order the kernel reads ahead by itself, with less work.
+    """
+
+    def __init__(self, array: HostArray, pages: Pages, *, is_staged: bool) -> None:
+        super().__init__(array)
+        pages.refuse_truncated("source")
+        self._pages = pages
+        self._is_staged = is_staged
+        self._asked = 0
+        """The first row that has not been requested from the disk."""
+
+    def read(self, start: int, stop: int) -> HostArray:
+        self._pages.refuse_truncated("source")
+        ahead = min(2 * stop - start, self.rows)
+        if self._is_staged and ahead > self._asked:
+            self._pages.will_need(max(start, self._asked), ahead)
+            self._asked = ahead
+        return self._array[start:stop].view(np.ndarray)  # which takes the short ways
+
+    def done(self, start: int, stop: int) -> None:
+        self._pages.let_go(start, stop)
+
+
+class _Sliced:
+    """Takes slices, one at a time: zarr, h5py, and their kin."""
+
+    waits = True
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._lock = threading.Lock()
+        self._inner = tuple(source.shape[1:])
+        self.rows = int(source.shape[0])
+
+    def read(self, start: int, stop: int) -> HostArray:
+        with self._lock:
+            made = np.asanyarray(self._source[start:stop])  # asarray would hide a mask, as of netCDF4's variables
+        arrays.refuse_masked(made, f"source[{start}:{stop}]")
+        found: HostArray = np.asarray(made)
+        if found.shape != (stop - start, *self._inner):
+            raise LayoutError(
+                f"source[{start}:{stop}] has shape {found.shape} instead of {(stop - start, *self._inner)}; slices of "
+                "the source must have the rows that were requested"
+            )
+        return found
+
+    def done(self, start: int, stop: int) -> None:
+        """No-op: the array that `read` made is collected."""
+
+
+class _Filling:
+    """Calls ``read_into`` with pinned memory, one chunk at a time, so that nothing has to be staged."""
+
+    waits = True
+
+    def __init__(self, source: Any, most_rows: int, backend: str) -> None:
+        self._source = source
+        self._shape = (most_rows, *(int(extent) for extent in source.shape[1:]))
+        self._dtype = arrays.check_dtype(source.dtype, what="source")
+        self._backend = backend
+        self._idle: list[HostArray] = []
+        self._lock = threading.Lock()
+        self._busy: dict[int, HostArray] = {}
+        self.rows = int(source.shape[0])
+
+    def read(self, start: int, stop: int) -> HostArray:
+        memory = self._idle.pop() if self._idle else self._fresh()
+        part = memory[: stop - start]
+        with self._lock:
+            self._source.read_into(part, start)
+        self._busy[start] = memory
+        return part
+
+    def _fresh(self) -> HostArray:
+        return creation.pinned_empty(self._shape, self._dtype, backend=self._backend)
+
+    def done(self, start: int, stop: int) -> None:
+        memory = self._busy.pop(start, None)
+        if memory is not None:
+            self._idle.append(memory)
+
+
+def source_of(source: Any, most_rows: int, place: Device) -> Source:
+    """Return the reader of ``source`` in chunks of at most ``most_rows`` rows, for a device.
+
+    Raises:
+        UnsupportedArrayError: It has no shape, dtype and slices, and no ``read_into`` either.
+    """
+    owner = registry.owner_of(source)
+    if owner is not None:
+        host, pages = host_rows(source, "source"), Pages.of(source)
+        return _Array(host) if pages is None else _Mapped(host, pages, is_staged=place.kind != "cpu")
+    if isinstance(source, (str, os.PathLike)):
+        raise UnsupportedArrayError(
+            f"stream_map: source is the name of a file, {os.fspath(source)!r}; open it first: "
+            "numpy.load(path, mmap_mode='r'), or numpy.memmap(path, dtype, 'r', shape=shape)"
+        )
+    is_readable = hasattr(source, "read_into") or hasattr(source, "__getitem__")
+    if not has_rows(source) or not is_readable:
+        others = "; loop over batches of your own: xferlib.prefetch(batches)" if isinstance(source, Iterable) else ""
+        raise UnsupportedArrayError(
+            f"stream_map: source is {type(source).__name__}, which has no shape, dtype and slices; give an array, a "
+            f"memory map, a zarr or h5py array, or an object with shape, dtype and read_into(out, start){others}"
+        )
+    arrays.check_dtype(source.dtype, what="source")
+    return _Filling(source, most_rows, place.backend) if hasattr(source, "read_into") else _Sliced(source)
+
+
+def has_rows(given: Any) -> bool:
+    """Whether a foreign object has a dtype, and a shape of an axis or more, of any type."""
+    if not (has(given, "shape") and has(given, "dtype")):
+        return False
+    shape, dtype = given.shape, given.dtype
+    return shape is not None and dtype is not None and hasattr(type(shape), "__len__") and len(shape) > 0
+
+
+def host_rows(array: Any, what: str) -> HostArray:
+    owner = registry.owner_of(array)
+    assert owner is not None
+    info = owner.view(array)
+    if info.device.kind != "cpu":
+        raise UnsupportedArrayError(
+            f"stream_map: {what} is on {info.device} already; call the function with it, or give it on the host"
+        )
+    arrays.check_dtype(info.dtype, what=what)
+    if not info.shape:
+        raise UnsupportedArrayError(f"stream_map: {what} has no rows: its shape is (); give at least one dimension")
+    host: HostArray = owner.host_view(array) if owner.name != "numpy" else array
+    return host
+
+
+# Detection of overlap between the rows that `stream_map` reads and those that it writes.
+#
+# Chunks are read ahead of results that are stored. Where a chunk's result goes to that chunk's own rows, they have been
+# read by then. Any other overlap would let the result depend on which of the two comes first.
+
+
+def is_same_rows(source: HostArray, out: HostArray) -> bool:
+    """Whether each row is stored where it was read; False where the two have no byte in common.
+
+    Raises:
+        LayoutError: They overlap in another way.
+    """
+    if _form(source) == _form(out):
+        return source.nbytes > 0
+    if share_memory(source, out) or _share_file(source, out):
+        raise refusal()
+    return False
+
+
+def refusal() -> LayoutError:
+    """Return the error for an ``out`` that overlaps the source."""
+    return LayoutError(
+        "stream_map: out shares memory with source, whose rows are read ahead: the result would depend on what is "
+        "stored first; give out memory of its own, None for a new array, or exactly the source's array to work in place"
+    )
+
+
+def _form(array: HostArray) -> tuple[object, ...]:
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
+
+
+def _share_file(one: HostArray, two: HostArray) -> bool:
+    """Whether two memory maps share bytes of a file, which have a different address in each."""
+    for each in (one, two):
+        if not isinstance(each, np.memmap) or each.filename is None:  # None: memory, made like a map
+            return False
+    assert isinstance(one, np.memmap)
+    assert isinstance(two, np.memmap)
+    (file, low, high), (other, begin, end) = _in_file(one), _in_file(two)
+    if low >= end or begin >= high:
+        return False
+    return file.exists() and other.exists() and file.samefile(other)
+
+
+def _in_file(mapped: np.memmap) -> tuple[Path, int, int]:
+    """Return the file, and the range of its bytes that an array occupies."""
+    whole: HostArray = mapped
+    while isinstance(whole.base, np.memmap):
+        whole = whole.base
+    assert isinstance(whole, np.memmap)
+    low, high = np.lib.array_utils.byte_bounds(mapped)
+    start = whole.offset + low - np.lib.array_utils.byte_bounds(whole)[0]
+    return Path(whole.filename or ""), start, start + high - low
+
+
+# Results in rows on the host, written in chunks: arrays, memory maps, whatever takes slices, and reductions.
+
+
+class Sink(Protocol):
+    """The target of results."""
+
+    is_ordered: bool
+    """Whether `put` is called in the order of the rows, by one thread at a time."""
+    is_reduction: bool
+    """Whether results are trees of any shape, instead of arrays with as many rows."""
+    waits: bool
+    """Whether storing may wait, for a disk or for the program."""
+
+    @property
+    def value(self) -> Any:
+        """The results so far."""
+
+    def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray | None:
+        """Return memory to copy a result into, or None; refuse a result that does not fit."""
+
+    def put(self, start: int, stop: int, host: Any) -> None:
+        """Store a result; one that was copied into `target` is there already."""
+
+
+class _Into:
+    """An array of the host, filled in any order."""
+
+    is_ordered = is_reduction = waits = False
+
+    def __init__(self, value: Any, out: HostArray, pages: Pages | None = None) -> None:
+        self.value = value
+        self.out = out.view(np.ndarray)  # which takes the short ways
+        self._pages = pages
+
+    def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+        into: HostArray = self.out[start:stop]
+        if into.shape != shape or into.dtype != dtype:
+            raise _misfit(start, stop, shape, dtype, into.shape, into.dtype)
+        if self._pages is not None:
+            self._pages.refuse_truncated("out")
+            self._pages.reserve(start, stop)
+        return into
+
+    def put(self, start: int, stop: int, host: Any) -> None:
+        if self._pages is not None:
+            self._pages.let_go(start, stop)
+
+
+class _Assigned:
+    """An object that takes slices. Two of our chunks may share one of its own, so they are written one by one."""
+
+    is_ordered = waits = True
+    is_reduction = False
+
+    def __init__(self, out: Any) -> None:
+        self.value = self.out = out
+
+    def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        wanted = (stop - start, *self.out.shape[1:])
+        if shape != wanted or dtype != self.out.dtype:
+            raise _misfit(start, stop, shape, dtype, wanted, self.out.dtype)
+
+    def put(self, start: int, stop: int, host: Any) -> None:
+        self.out[start:stop] = host
+
+
+class InPlace(_Assigned):
+    """The memory of the source: rows are stored in their order, so that those not yet stored can be read again."""
+
+    waits = False
+
+    def __init__(self, value: Any, out: HostArray) -> None:
+        super().__init__(out)
+        self.value = value
+
+
+class _Collected:
+    """A new array, allocated when the shape of the first result is known."""
+
+    is_ordered = is_reduction = waits = False
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._lock = threading.Lock()
+        self.value: Any = None
+
+    def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+        if not shape or shape[0] != stop - start:
+            raise _misfit(start, stop, shape, dtype, (stop - start, *shape[1:]), dtype)
+        with self._lock:
+            if self.value is None:
+                self.value = np.empty((self._rows, *shape[1:]), dtype)
+        return _Into(self.value, self.value).target(start, stop, shape, dtype)
+
+    def put(self, start: int, stop: int, host: Any) -> None:
+        """No-op: `target` returned the destination itself."""
+
+
+class Reduced:
+    """The value into which every result is folded, in the order of the rows."""
+
+    is_ordered = is_reduction = True
+    waits = False
+
+    def __init__(self, function: Callable[[Any, Any], Any], initial: Any) -> None:
+        self._function = function
+        self.value = initial
+
+    def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        """Return None: results are small, and need no target."""
+
+    def put(self, start: int, stop: int, host: Any) -> None:
+        self.value = host if self.value is None else self._function(self.value, host)
+
+
+def sink_of(out: Any, rows: int, source: Any) -> _Into | _Assigned | _Collected:
+    """Return the writer for ``out``, of results of ``source``.
+
+    Raises:
+        LayoutError: It has other rows than the source, is read-only, or shares some of the source's memory.
+        UnsupportedArrayError: It takes no slices.
+    """
+    if out is None:
+        return _Collected(rows)
+    if not has_rows(out) or not has(out, "__setitem__") or out.dtype is None:
+        raise UnsupportedArrayError(
+            f"stream_map: out is {type(out).__name__}, which has no shape, dtype and slices; give an array, a memory "
+            "map, a zarr or h5py array, or None for a new array"
+        )
+    if int(out.shape[0]) != rows:
+        raise LayoutError(
+            f"stream_map: out has {out.shape[0]} rows, but the source has {rows}; make out of that length"
+        )
+    owner = registry.owner_of(out)
+    if owner is None:
+        if out is source:
+            raise refusal()
+        return _Assigned(out)
+    host = host_rows(out, "out")
+    if not host.flags.writeable:
+        raise LayoutError("stream_map: out is read-only; pass an array that may be written (mode='r+' for a memmap)")
+    refuse_overlap(host, "stream_map: out")
+    is_in_place = registry.owner_of(source) is not None and is_same_rows(host_rows(source, "source"), host)
+    owner.note_write(out, "stream_map: out")
+    if is_in_place:
+        return InPlace(out, host)
+    pages = Pages.of(out)
+    if pages is not None:
+        pages.refuse_truncated("out")
+    return _Into(out, host, pages)
+
+
+def _misfit(
+    start: int, stop: int, shape: tuple[int, ...], dtype: Any, wanted: tuple[int, ...], wanted_dtype: Any
+) -> LayoutError:
+    remedies = []
+    if shape != wanted:
+        remedies.append("let it give one row for each row, or give reduce= to combine the chunks' results")
+    if dtype != wanted_dtype:
+        remedies.append(f"let it end with astype({str(wanted_dtype)!r})")
+    return LayoutError(
+        f"stream_map: the function gave shape {shape} and dtype {dtype} for rows {start} to {stop}, but out takes "
+        f"{wanted} and {wanted_dtype} there; {', and '.join(remedies)}"
+    )

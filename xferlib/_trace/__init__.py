@@ -1,0 +1,1 @@
+"""Recordings of copies and kernels: the recorder, numbers, pictures, files for Perfetto."""

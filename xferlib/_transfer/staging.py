@@ -1,0 +1,877 @@
+"""Copies between host and device by way of pinned memory: executes plans.
+
+The obvious way for pageable memory is one driver call, which stages it itself. It uses one thread, and neither
+gathers nor converts: slower than our own staging from 64 KiB on. One thread that fills a pinned buffer and sends it is
+no faster: filling and sending take turns. So what is small is one copy by way of the thread's slab, and everything else
+is staged by `compiled_staging`, with several threads over a ring of chunks. Where that cannot be, as on the simulator,
+or where the C is not compiled, one thread gathers a part of the array after the other into its slab and sends it.
+
+Guaranteed: `upload` returns when the source has been read, unless it is pinned; `download` returns when the destination
+is complete. An error of any thread becomes the transfer's error, and stops the others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from xferlib import _native
+from xferlib._core import observe
+from xferlib._core.arrays import SUPPORTED, HostArray, chunked, copy_into, mapped, overlaps_itself
+from xferlib._core.device import PER_THREAD, opened
+from xferlib._core.observe import Kind
+from xferlib._core.thresholds import (
+    C_FIRST_BLOCK_NBYTES,
+    C_STREAMED_FROM,
+    C_STREAMED_MOST,
+    HOST_HELPER_NBYTES,
+    LENT_CHUNKS,
+    MEDIUM_NBYTES,
+    ONE_WAY_CHUNKS,
+    SHARED_CHUNKS,
+)
+from xferlib._memory import buffers, lifetimes
+from xferlib._runtime import process, threads
+from xferlib._runtime.threads import Job, workers
+from xferlib._transfer import plan
+from xferlib._transfer.describe import HostEnd
+from xferlib._transfer.plan import LINE, TransferPath
+from xferlib.errors import CaptureError, LayoutError, OutOfMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from xferlib._core.arrays import Array, ArrayInfo, Chunks
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device, RawStream, StagingCalls
+    from xferlib._core.observe import Moving, Step
+    from xferlib._memory.buffers import Ring
+    from xferlib._transfer.plan import HostForm, Plan
+
+
+# Copies between host arrays: what a transfer to or from a CPU device is.
+
+
+def copy_on_cpu(kind: Kind, dst: HostArray, src: HostArray, backend: Backend, device: Device) -> None:
+    """Fill one host array from another that shares no memory with it: all that a copy to or from a CPU device is."""
+    if (recorder := observe.active) is None:
+        copy_on_host(dst, src)
+    else:
+        recorder.on_host(kind, "copy", dst.nbytes, backend, device, lambda: copy_on_host(dst, src))
+
+
+def is_fitting(dst: HostArray, src: HostArray, wanted: np.dtype[Any]) -> bool:
+    """Whether ``dst`` may be filled from ``src``: its shape and the dtype that arrives fit, and no memory is shared."""
+    if dst.dtype != wanted or dst.shape != src.shape or wanted not in SUPPORTED or not dst.flags.writeable:
+        return False
+    return not (np.may_share_memory(dst, src) or overlaps_itself(dst.shape, dst.strides, dst.dtype.itemsize))
+
+
+def new(backend: Backend, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An uninitialised array on a CPU device, whose pages are recycled or huge where it is large."""
+    if backend.name == "numpy":  # which has no pool of its own
+        return buffers.host_cache.empty(shape, dtype)
+    made = backend.empty(shape, dtype, device=device, stream=backend.stream_current(device))
+    buffers.prefer_huge(backend.host_view(made))
+    return made
+
+
+def copied(src: HostArray, out: HostArray | None) -> HostArray | None:
+    """A copy of an array, in ``out`` if given; None, a no-op, where more than that is to be done."""
+    if out is None:
+        if src.dtype not in SUPPORTED:
+            return None
+        if src.nbytes < HOST_HELPER_NBYTES:
+            return src.copy()
+        out = buffers.host_cache.empty(src.shape, src.dtype)
+    elif type(out) is not np.ndarray or not is_fitting(out, src, src.dtype):
+        return None
+    copy_on_host(out, src)
+    return out
+
+
+def copied_each(leaves: list[Any]) -> tuple[list[Any], list[int]]:
+    """Copy the small host arrays among some objects.
+
+    Returns:
+        The objects, with the copies in place of those arrays, and the numbers of the other objects.
+    """
+    copy_all = _native.copier()
+    others = 1
+    if copy_all is not None:
+        made, others = copy_all(leaves, HOST_HELPER_NBYTES - 1)
+    else:
+        made = [leaf.copy() if _is_small(leaf) else leaf for leaf in leaves]
+    if not others:
+        return made, []
+    return made, [number for number, (one, leaf) in enumerate(zip(made, leaves, strict=True)) if one is leaf]
+
+
+def _is_small(leaf: Any) -> bool:
+    if type(leaf) is not np.ndarray or mapped(leaf) is not None:
+        return False
+    return leaf.nbytes < HOST_HELPER_NBYTES and leaf.dtype in SUPPORTED
+
+
+def copy_on_host(dst: HostArray, src: HostArray) -> None:
+    """Fill one host array from another, by several threads where it is large and they are compiled."""
+    if not plan.copy_between(dst, src, plan.helpers()):
+        copy_into(dst, src)
+
+
+# The arrays of a staged transfer, as C takes them: each contiguous on the device, of any layout on the host.
+
+
+class Regions(NamedTuple):
+    """Arrays of one transfer."""
+
+    table: Any
+    """An array of `xferlib._native.ArrayRegion`, or one."""
+    number: int
+    nbytes: int
+    """On the device."""
+    keep: Any
+    """The arrays, and descriptions that ``table`` points to."""
+
+
+def of_one(end: HostEnd, pointer: int) -> Regions | None:
+    """Describe one array and its address on the device; None where that has too many axes."""
+    region = _native.ArrayRegion()
+    form = describe(region, end.array, end.dtype, end.pointer, pointer)
+    return None if form is None else Regions(region, 1, end.nbytes, (end.array, form))
+
+
+def of_many(ends: Sequence[HostEnd], pointers: Sequence[int]) -> Regions:
+    """Describe arrays whose plans C can stage, and their addresses on the device."""
+    table = (_native.ArrayRegion * len(ends))()
+    forms = [
+        describe(region, end.array, end.dtype, end.pointer, pointer)
+        for region, end, pointer in zip(table, ends, pointers, strict=True)
+    ]
+    return Regions(table, len(ends), sum(end.nbytes for end in ends), ([end.array for end in ends], forms))
+
+
+class PlainCopy(NamedTuple):
+    """A copy of bytes as they are."""
+
+    host: int
+    """The address there."""
+    device: int
+    nbytes: int
+    is_fresh: bool = False
+    """The host's pages were never touched, and filling them faults them in."""
+
+
+def of_plain(copies: Sequence[PlainCopy]) -> Regions:
+    """Describe copies of bytes as they are; the caller keeps their memory."""
+    table = (_native.ArrayRegion * len(copies))()
+    for region, (found, device, nbytes, is_fresh) in zip(table, copies, strict=True):
+        region.host, region.device, region.nbytes = found, device, nbytes
+        region.unit, region.is_fresh = _unit(is_fresh=is_fresh), is_fresh
+    return Regions(table, len(copies), sum(each.nbytes for each in copies), None)
+
+
+def joined(*some: Regions) -> Regions:
+    """Regions of one transfer, as one table."""
+    table = (_native.ArrayRegion * sum(each.number for each in some))()
+    start = ctypes.addressof(table)
+    for each in some:
+        size = each.number * ctypes.sizeof(_native.ArrayRegion)
+        ctypes.memmove(start, ctypes.byref(each.table), size)
+        start += size
+    return Regions(table, len(table), sum(each.nbytes for each in some), some)
+
+
+def of_parts(parts: Any, nbytes: int, pointer: int, keep: Any) -> Regions:
+    """Describe arrays that are copied as one.
+
+    Args:
+        parts: An array of `xferlib._native.Part`, in the order of their places.
+        nbytes: To the end of the last.
+        pointer: Where the first place is on the device.
+        keep: Must outlive the transfer.
+    """
+    region = _native.ArrayRegion(device=pointer, nbytes=nbytes, unit=LINE, part=parts, parts=len(parts))
+    return Regions(region, 1, nbytes, (parts, keep))
+
+
+def describe(
+    region: Any, array: HostArray, dtype: np.dtype[Any], address: int, pointer: int, *, is_read: bool = False
+) -> HostForm | bool | None:
+    """Fill in a region; returns the form that it points to, True if to none, None if it cannot be described.
+
+    Args:
+        region: An `xferlib._native.ArrayRegion`.
+        array: On the host, its first element at ``address``.
+        dtype: Of the elements on the device, the first at ``pointer``.
+        is_read: It is known to be a source, whose pages exist.
+    """
+    region.device, region.host, region.nbytes = pointer, address, array.size * dtype.itemsize
+    if array.dtype == dtype and array.flags.c_contiguous:
+        region.is_fresh = is_fresh = not is_read and buffers.is_fresh(array)
+        region.unit = buffers.HUGE if is_fresh else LINE
+        return True
+    form = plan.describe_form(array.shape, array.strides, array.dtype, dtype)
+    if form is None:
+        return None
+    region.unit = 0  # the layout's
+    region.layout = ctypes.pointer(form.layout)
+    return form
+
+
+def _unit(*, is_fresh: bool) -> int:
+    """Where pieces of plain bytes may begin: two threads that fault in one huge page both clear it."""
+    return buffers.HUGE if is_fresh else LINE
+
+
+# Transfers of the calling thread, staged by `staging.c` in one call.
+#
+# The obvious way is one C function that stages everything and returns. `copy` is that, for a transfer that takes some
+# milliseconds. A longer one would keep Ctrl-C waiting, an asynchronous one needs no Python thread at all, and the
+# arrays of a tree are described while the first of them are on their way: these are an `open_transfer.OpenTransfer`.
+#
+# Helpers are threads of `staging.c`, shared by all transfers and counted by the thread budget.
+#
+# Guaranteed: when `copy` returns, no thread works on the transfer. The chunks go back to the ring when the last block
+# is done; after an error of the driver only once the stream has been waited for. If there is no error, every copy is
+# enqueued.
+
+SLICE = 16
+"""Pieces that a thread does before it checks for Ctrl-C and errors: some milliseconds."""
+
+
+class StreamSetup:
+    """The common part of transfers of one direction on one stream, made once.
+
+    Args:
+        ring: Of the stream's device.
+        backend, stream, calls: They carry the copies.
+        is_upward: Host to device.
+    """
+
+    __slots__ = ("_config", "_number", "_until_s", "calls", "library", "most_piece", "provided", "ring", "struct")
+
+    def __init__(self, ring: Ring, stream: RawStream, calls: StagingCalls, *, is_upward: bool) -> None:
+        self._number = process.number[0]
+        most = plan.chunk_nbytes()
+        self.calls = calls
+        self.ring = ring
+        # What has arrived goes past the processor's caches always, what is sent only where that is faster.
+        past = (C_STREAMED_FROM, C_STREAMED_MOST) if is_upward else (0, sys.maxsize)
+        self.struct = _native.Setup(
+            ring=ring.handle, stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait,
+            order=calls.order, enter=calls.enter, context=calls.context, is_upward=is_upward, most_chunks=LENT_CHUNKS,
+            shared_chunks=SHARED_CHUNKS, way_chunks=ONE_WAY_CHUNKS, streamed_from=past[0], streamed_most=past[1],
+            **plan.limits(threads.crew(), most),
+        )  # fmt: skip
+        self.library = _native.load_library()
+        self.provided = 0
+        """Bytes of the largest transfer that the ring has been given chunks for."""
+        self._config = process.get()
+        self.most_piece = most
+        """Bytes that a thread takes at a time."""
+        self._until_s = time.monotonic() + _VALID_S
+
+    def is_valid(self) -> bool:
+        """Whether nothing that it was made from has changed: settings, and the cores that the process may use."""
+        number = process.number[0]
+        if time.monotonic() >= self._until_s:
+            return False
+        if number != self._number:
+            if self._config is not process.get() or self.most_piece != plan.chunk_nbytes():
+                return False
+            self._number = number
+        return True
+
+    def provide(self, nbytes: int, stream: RawStream) -> None:
+        """Let the ring have chunks for a transfer of ``nbytes``, the largest so far."""
+        self.ring.provide(1 + nbytes // C_FIRST_BLOCK_NBYTES, stream)
+        self.provided = nbytes
+
+
+_VALID_S = 1.0
+_MOST_SETUPS = 64
+"""Streams come and go."""
+
+
+def setup_of(backend: Backend, stream: RawStream, *, is_upward: bool) -> StreamSetup | None:
+    """The common part of transfers on a stream; None where C cannot stage them."""
+    key = (stream.handle, is_upward)
+    ring = buffers.rings.made.get((backend.pinned_domain, stream.device.index))
+    found: StreamSetup | None = ring.setups.get(key) if ring is not None else None
+    return found if found is not None and found.is_valid() else _made_setup(backend, stream, key)
+
+
+def _made_setup(backend: Backend, stream: RawStream, key: tuple[int, bool]) -> StreamSetup | None:
+    calls = calls_of(backend, stream)
+    if calls is None:
+        return None
+    ring = buffers.rings.of(backend, stream.device)
+    if len(ring.setups) >= _MOST_SETUPS:
+        ring.setups.clear()
+    found = ring.setups[key] = StreamSetup(ring, stream, calls, is_upward=key[1])
+    return found
+
+
+def calls_of(backend: Backend, stream: RawStream) -> StagingCalls | None:
+    """The C functions by which transfers on a stream are staged; None where C cannot do it.
+
+    Its threads enqueue copies themselves, which the calling thread's own default stream would not see.
+    """
+    fast = backend.fast
+    if fast is None or stream.handle == PER_THREAD or not _native.is_on():
+        return None
+    return fast.staging_calls(stream.device)
+
+
+def stage(
+    array: HostArray, dtype: np.dtype[Any], host: int, pointer: int, backend: Backend, stream: RawStream, *,
+    is_upward: bool,
+) -> bool:  # fmt: skip
+    """Copy between a host array and contiguous memory of the device, in one call of C; the device is attached.
+
+    Args:
+        array: Of any layout, its first element at the address ``host``.
+        dtype: Of the elements on the device, the first at the address ``pointer``.
+        backend, stream, is_upward: They carry the copy, to the device or from it.
+
+    Returns:
+        False, and nothing is done, where C cannot stage the array.
+
+    Raises:
+        As `copy`.
+    """
+    setup = setup_of(backend, stream, is_upward=is_upward)
+    if setup is None:
+        return False
+    region = _native.ArrayRegion()
+    form = describe(region, array, dtype, host, pointer, is_read=is_upward)
+    if form is None:
+        return False
+    copy(Regions(region, 1, region.nbytes, (array, form)), setup, backend, stream)
+    return True
+
+
+def copy(described: Regions, setup: StreamSetup, backend: Backend, stream: RawStream) -> None:
+    """Make a transfer in this thread, with helpers; the device is attached.
+
+    Raises:
+        OutOfMemoryError, PinnedMemoryError: Host memory for it is short; nothing has been copied.
+        TransferError: An error of the driver.
+    """
+    if described.nbytes > setup.provided:
+        setup.provide(described.nbytes, stream)
+    opened = ctypes.c_void_p()
+    with setup.calls.inside():
+        error = setup.library.xf_copy(
+            ctypes.byref(setup.struct), ctypes.byref(described.table), described.number, opened
+        )
+    if error:
+        _finish(opened.value, error, setup, backend, stream)
+
+
+def _finish(handle: Any, error: int, setup: StreamSetup, backend: Backend, stream: RawStream) -> None:
+    """Go on with a transfer that C has left with a result; raises as `copy`."""
+    if error == _native.NO_MEMORY:
+        raise no_memory()
+    if error == _native.STARVED:
+        error = _go_on(handle, setup, backend, stream)
+    if error:
+        close_failed(handle, setup.ring, backend, stream)
+        raise setup.calls.failure(error, stream)
+
+
+# --- for calls that C makes by itself: see `stager.c`
+
+
+def addresses() -> dict[str, int]:
+    """The addresses of the C functions that make a whole transfer, and tell whether other threads want the cores."""
+    library = _native.load_library()
+    functions = {"stage": library.xf_copy, "is_crowded": library.xf_is_crowded}
+    return {name: ctypes.cast(each, ctypes.c_void_p).value or 0 for name, each in functions.items()}
+
+
+def prepared(
+    backend: Backend, device: Device, is_upward: int, nbytes: int, named: RawStream | None
+) -> tuple[StreamSetup, int, int] | None:
+    """The common part of transfers on a stream, its address, and the size that there are chunks for.
+
+    Args:
+        backend, device, is_upward, nbytes: Of the transfer.
+        named: The stream; None is the current one.
+
+    Returns:
+        None where C cannot stage them.
+
+    Raises:
+        As `copy`.
+    """
+    stream = named or backend.stream_current(device)
+    setup = setup_of(backend, stream, is_upward=bool(is_upward))
+    if setup is None:
+        return None
+    if nbytes > setup.provided:
+        setup.provide(nbytes, stream)
+    return setup, ctypes.addressof(setup.struct), setup.provided
+
+
+def gone_on(backend: Backend, device: Device, is_upward: int, handle: int, error: int, named: RawStream | None) -> None:
+    """Go on with a transfer that C has left with a result; raises as `copy`."""
+    stream = named or backend.stream_current(device)
+    setup = setup_of(backend, stream, is_upward=bool(is_upward))
+    assert setup is not None
+    _finish(handle, error, setup, backend, stream)
+
+
+def _go_on(handle: Any, setup: StreamSetup, backend: Backend, stream: RawStream) -> int:
+    """End a transfer that waits for chunks, which other transfers have, or which there are none of any more.
+
+    Returns:
+        The driver's error; 0: there was none, and the transfer is closed.
+    """
+    library = _native.load_library()
+    try:
+        with setup.calls.inside():
+            setup.ring.provide(1, stream)
+            while library.xf_run(handle, SLICE):
+                setup.ring.provide(1, stream)
+    except BaseException:  # Ctrl-C too
+        library.xf_end(handle)
+        close_failed(handle, setup.ring, backend, stream)
+        raise
+    error: int = library.xf_end(handle)
+    if not error:
+        library.xf_close(handle, 0)
+    return error
+
+
+def no_memory() -> OutOfMemoryError:
+    """The error for a transfer whose state has no room."""
+    return OutOfMemoryError("host memory for the state of a transfer is short; free arrays")
+
+
+def close_failed(handle: Any, ring: Ring, backend: Backend, stream: RawStream) -> None:
+    """Free a transfer that has failed or was ended early: a copy may be in flight that no event marks."""
+    is_lost = True
+    try:
+        backend.stream_synchronize(stream)
+        is_lost = False
+    finally:  # a copy may be in flight for ever: its chunks are never used again
+        ring.lose(_native.load_library().xf_close(handle, is_lost))
+
+
+# Transfers in C that threads enter and leave, and to which arrays may be added until they are closed.
+#
+# Threads enter as those of a `Job`, or C threads do it all: a long transfer then keeps no Ctrl-C waiting, and an
+# asynchronous one needs no Python thread.
+#
+# Guaranteed: when the job of an `OpenTransfer` is over, no thread of either kind works on the transfer; its chunks are
+# dealt with as `compiled_staging` says.
+#
+# `OpenTransfer._lock` protects the start and the end: `_handle` is set once, and regions are added until the end only.
+
+_ENDLESS = 1 << 62
+"""The steps of a job are counted in C."""
+_POLL_SLICE = 2
+"""Pieces that a thread does which has other transfers to look after: a fraction of a millisecond."""
+
+
+class OpenTransfer:
+    """A transfer that threads enter and leave.
+
+    Args:
+        setup, backend, stream: They carry the copies.
+        nbytes: Of all regions.
+        moving: Records it; None if no recorder is open.
+    """
+
+    def __init__(
+        self, setup: StreamSetup, backend: Backend, stream: RawStream, nbytes: int, *, moving: Moving | None = None
+    ) -> None:
+        self._setup = setup
+        self._backend = backend
+        self._stream = stream
+        self._nbytes = nbytes
+        self._moving = moving
+        self._lock = threading.Lock()
+        self._regions: list[Regions] = []
+        """All of them; they live as long as the transfer."""
+        self._handle: Any = None
+        self._is_closed = False
+        """No region will be added."""
+        self._is_over = False
+        self._is_orphaned = False
+        """It was begun without a Python thread."""
+
+    def add(self, regions: Regions) -> bool:
+        """Add arrays; False, and nothing done, where the transfer is over already."""
+        with self._lock:
+            if self._is_over:
+                return False
+            self._regions.append(regions)
+            if self._handle is not None:
+                self._hand_over(regions)
+        return True
+
+    def close(self) -> None:
+        """Tell that no region will be added."""
+        with self._lock:
+            self._is_closed = True
+            if self._handle is not None:
+                _native.load_library().xf_close_regions(self._handle)
+
+    def job(self, after: Callable[[], None] | None) -> Job:
+        """The job that threads are to help with; ``after`` runs at its end."""
+
+        def finish() -> None:
+            try:
+                self._finish()
+            finally:
+                if after is not None:
+                    after()
+
+        job = Job(_ENDLESS, self._work, helpers=0, finish=finish)
+        job.start = functools.partial(self._start, job)
+        return job
+
+    def _start(self, job: Job) -> bool:
+        """Let C threads do it all, until a Python thread waits for the job. The caller waits for it or cancels it."""
+        with self._lock:
+            if self._handle is None:
+                self._is_orphaned = True
+                self._open()
+                job.run_slice = self._run_slice
+        return True
+
+    def _open(self) -> None:
+        """Begin, with the lock held."""
+        struct = self._setup.struct
+        self._backend.attach(self._stream.device)
+        self._setup.ring.provide(1 + self._nbytes // C_FIRST_BLOCK_NBYTES, self._stream)
+        if self._moving is not None:
+            struct = type(struct).from_buffer_copy(struct)
+            first, last = self._moving.events()
+            struct.is_marked, struct.before_first, struct.after_last = 1, first.handle, last.handle
+        library = _native.load_library()
+        self._handle = library.xf_open(ctypes.byref(struct))
+        if self._handle is None:
+            raise no_memory()
+        try:
+            for number, added in enumerate(self._regions, 1):
+                self._hand_over(added, is_last=self._is_closed and number == len(self._regions))
+        except BaseException:  # the next thread would take it for begun
+            handle, self._handle = self._handle, None
+            library.xf_end(handle)
+            library.xf_close(handle, 0)
+            raise
+
+    def _hand_over(self, regions: Regions, *, is_last: bool = False) -> None:
+        """Give regions to C, with the lock held."""
+        table, more = ctypes.byref(regions.table), self._is_orphaned
+        if not _native.load_library().xf_add(self._handle, table, regions.number, is_last, more):
+            raise no_memory()
+
+    def _run_slice(self) -> bool:
+        """Do a few pieces in this thread; returns whether none is left to take."""
+        self._backend.attach(self._stream.device)
+        with self._setup.calls.inside():
+            is_left = _native.load_library().xf_run(self._handle, _POLL_SLICE)
+        return self._is_closed and not is_left
+
+    def _work(self, take: Callable[[], int]) -> None:
+        """Take pieces, with other threads, until none is left or the job has failed."""
+        if take() < 0:
+            return
+        self._backend.attach(self._stream.device)
+        with self._lock:
+            if self._handle is None:
+                self._open()
+        library, handle = _native.load_library(), self._handle
+        # Back to Python after some pieces: `take` ends the job on Ctrl-C, cancellation or another thread's error.
+        with self._setup.calls.inside():
+            while library.xf_run(handle, SLICE) and take() >= 0:
+                self._setup.ring.provide(1, self._stream)  # others may have them all, or the program has freed them
+
+    def _finish(self) -> None:
+        """End the transfer, when every Python thread has left."""
+        with self._lock:
+            self._is_over = True
+            handle, self._handle = self._handle, None
+        if handle is None:
+            return
+        library = _native.load_library()
+        error = library.xf_end(handle)  # helpers may still be filling a chunk
+        if self._moving is not None and not error:
+            self._moving.finished(functools.partial(_steps, _marks(handle)))
+        close_failed(handle, self._setup.ring, self._backend, self._stream) if error else library.xf_close(handle, 0)
+        self._regions.clear()
+        if error:
+            raise self._setup.calls.failure(error, self._stream)
+
+
+def _marks(handle: Any) -> list[tuple[int, int, int, str]]:
+    """Bytes of every piece, when it began and ended, and the name of its thread."""
+    marks = ctypes.POINTER(_native.Mark)()
+    count = _native.load_library().xf_marks(handle, ctypes.byref(marks))
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return [
+        (mark.nbytes, mark.begun_ns, mark.ended_ns, _name(mark.thread, names))
+        for mark in (marks[number] for number in range(count))
+    ]
+
+
+def _steps(marks: list[tuple[int, int, int, str]]) -> list[Step]:
+    """The pieces and the threads that staged them."""
+    return [(nbytes, begun_ns * 1e-9, ended_ns * 1e-9, name) for nbytes, begun_ns, ended_ns, name in marks]
+
+
+def _name(thread: int, names: dict[int | None, str]) -> str:
+    """The name of a Python thread, or of a helper, which has a negative number."""
+    return f"xferlib-c{-thread}" if thread < 0 else names.get(thread, f"thread {thread}")
+
+
+def upload(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan) -> None:
+    """Fill ``dst`` (C-contiguous) on ``stream``; pageable memory has been read on return."""
+    backend = end.backend
+    if found.path is TransferPath.PINNED:
+        copy_pinned(end, dst.pointer, stream, is_upward=True)
+        return
+    # The driver waits for the stream first: so only where that is idle.
+    fast = backend.fast if found.tries_driver else None
+    if fast is not None and fast.takes_pageable(stream, idle=True):
+        if observe.driver_copy(Kind.H2D, fast.copy_to_device, dst.pointer, end.pointer, dst.nbytes, backend, stream):
+            return
+    if found.path is TransferPath.SMALL:
+        memory, pointer = buffers.slab_of(backend, end.nbytes, stream).take(end.nbytes, stream)
+        plan.gather(end.array, end.dtype, memory, pointer)
+        observe.copy(Kind.H2D, dst.pointer, pointer, dst.nbytes, backend, stream)
+    else:
+        _stage(end, dst.pointer, stream, is_upward=True)
+
+
+def _stage(end: HostEnd, pointer: int, stream: RawStream, *, is_upward: bool) -> None:
+    """Stage an array in this thread, with helpers."""
+    backend = end.backend
+    if observe.active is not None or not stage(
+        end.array, end.dtype, end.pointer, pointer, backend, stream, is_upward=is_upward
+    ):
+        workers.run(job(end, pointer, stream, None, is_upward=is_upward))
+
+
+def job(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], None] | None, *, is_upward: bool) -> Job:
+    """The job that stages an array between the host's end and contiguous memory of the device, at an address.
+
+    ``finish`` runs when every copy of an upload is enqueued, a download is complete, or one has failed.
+    """
+    backend = end.backend
+    described = of_one(end, pointer) if calls_of(backend, stream) is not None else None
+    if described is not None:
+        staging = begin(backend, stream, described.nbytes, is_upward=is_upward)
+        staging.add(described)
+        staging.close()
+        return staging.job(finish)
+    if is_upward:
+        return _slab_upload(end, pointer, stream, finish)
+    return _slab_download(pointer, end, stream, finish)
+
+
+def begin(backend: Backend, stream: RawStream, nbytes: int, *, is_upward: bool) -> OpenTransfer:
+    """A transfer in C of some ``nbytes``, with no regions yet; `compiled_staging.calls_of` has said that it can be."""
+    setup = setup_of(backend, stream, is_upward=is_upward)
+    assert setup is not None
+    moving = observe.moving(Kind.H2D if is_upward else Kind.D2H, nbytes, 0, backend, stream)
+    return OpenTransfer(setup, backend, stream, nbytes, moving=moving)
+
+
+def copy_pinned(end: HostEnd, pointer: int, stream: RawStream, *, is_upward: bool) -> None:
+    """Copy straight between pinned memory and contiguous memory of the device, at an address; returns at once."""
+    assert end.pinned is not None
+    for host, nbytes in end.pinned.spans:
+        device = pointer + host - end.pointer
+        kind, dst, src = (Kind.H2D, device, host) if is_upward else (Kind.D2H, host, device)
+        observe.copy(kind, dst, src, nbytes, end.backend, stream)
+
+
+# --- device to host
+
+
+def download(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:
+    """Fill pageable memory from ``src`` (C-contiguous) after the work on ``stream``; complete on return."""
+    backend = end.backend
+    fast = backend.fast if found.tries_driver else None
+    if fast is not None and fast.takes_pageable(stream, idle=False):
+        if observe.driver_copy(Kind.D2H, fast.copy_to_host, end.pointer, src.pointer, src.nbytes, backend, stream):
+            return
+    if found.path is TransferPath.SMALL:
+        _download_small(src, end, stream)
+    else:
+        _stage(end, src.pointer, stream, is_upward=False)
+
+
+def await_copy(backend: Backend, stream: RawStream) -> None:
+    """Wait for the copies on ``stream``, even if the wait is interrupted: their memory must outlive them."""
+    try:
+        backend.stream_synchronize(stream)
+    except BaseException:
+        lifetimes.abandon(backend, stream)
+        raise
+
+
+def _download_small(src: ArrayInfo, end: HostEnd, stream: RawStream) -> None:
+    nbytes, backend = src.nbytes, end.backend
+    own = buffers.slab_of(backend, nbytes, stream)
+    memory, pointer = own.take(nbytes, stream)
+    # The slab's bytes may be taken again once this returns, so even an interrupted copy must be waited for.
+    try:
+        observe.copy(Kind.D2H, pointer, src.pointer, nbytes, backend, stream)
+        backend.stream_synchronize(stream)
+    except BaseException:
+        lifetimes.abandon(backend, stream)
+        raise
+    plan.scatter(end.array, end.dtype, memory, pointer)
+    own.emptied()
+
+
+# --- by one thread, through its slab: on the simulator, for backends without C functions, without the compiled C
+
+
+def _chunks(end: HostEnd) -> Chunks:
+    return chunked(end.array, end.dtype.itemsize, max(min(MEDIUM_NBYTES, plan.chunk_nbytes()), end.dtype.itemsize))
+
+
+def _slab_upload(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], None] | None = None) -> Job:
+    """Fill contiguous memory of the device, at an address, from the host's end."""
+    backend, itemsize, chunks = end.backend, end.dtype.itemsize, _chunks(end)
+    moving = observe.moving(Kind.H2D, end.nbytes, chunks.count, backend, stream)
+
+    def work(take: Callable[[], int]) -> None:
+        backend.attach(stream.device)
+        while (index := take()) >= 0:
+            offset, part = chunks[index]
+            nbytes = part.size * itemsize
+            begun_s = time.perf_counter() if moving is not None else 0.0
+            memory, source = buffers.slab_of(backend, nbytes, stream).take(nbytes, stream)
+            plan.gather(part, end.dtype, memory, source)
+            _filled(moving, begun_s, nbytes)
+            backend.copy(pointer + offset, source, nbytes, stream=stream)
+            if moving is not None:
+                moving.sent()
+
+    return Job(chunks.count, work, finish=finish)
+
+
+def _slab_download(pointer: int, end: HostEnd, stream: RawStream, finish: Callable[[], None] | None = None) -> Job:
+    """Fill the host's end from contiguous memory of the device, at an address."""
+    backend, itemsize, chunks = end.backend, end.dtype.itemsize, _chunks(end)
+    moving = observe.moving(Kind.D2H, end.nbytes, chunks.count, backend, stream)
+
+    def work(take: Callable[[], int]) -> None:
+        backend.attach(stream.device)
+        while (index := take()) >= 0:
+            offset, part = chunks[index]
+            nbytes = part.size * itemsize
+            own = buffers.slab_of(backend, nbytes, stream)
+            memory, target = own.take(nbytes, stream)
+            try:  # the slab's bytes may be taken again after this, so even an interrupted copy must be waited for
+                if moving is not None:
+                    moving.send()
+                backend.copy(target, pointer + offset, nbytes, stream=stream)
+                if moving is not None:
+                    moving.sent()
+                backend.stream_synchronize(stream)
+            except BaseException:
+                lifetimes.abandon(backend, stream)
+                raise
+            begun_s = time.perf_counter() if moving is not None else 0.0
+            plan.scatter(part, end.dtype, memory, target)
+            own.emptied()
+            observe.staged(nbytes)
+            if moving is not None:
+                moving.staged(begun_s, nbytes)
+
+    return Job(chunks.count, work, finish=finish)
+
+
+def _filled(moving: Moving | None, begun_s: float, nbytes: int) -> None:
+    """A chunk of an upload has been filled, and is about to be sent."""
+    observe.staged(nbytes)
+    if moving is not None:
+        moving.staged(begun_s, nbytes)
+        moving.send()
+
+
+# --- in a capture: a graph repeats copies between fixed addresses, and of bytes as they are
+
+
+def captured_stream(call: str, backend: Backend, device: Device, stream: RawStream | None) -> RawStream | None:
+    """The stream of a copy that is captured; None for one that is not.
+
+    Raises:
+        CaptureError: The copy's stream and the current one are not of the same capture.
+    """
+    if not opened:
+        return None
+    current = backend.stream_current(device)
+    order = stream if stream is not None else current
+    if order.capture is not current.capture:
+        raise CaptureError(
+            f"{call}: {order!r} and the current stream {current!r} are not of one capture, so that neither may wait "
+            "for the other; give a stream that has waited for the captured one, or leave stream= out"
+        )
+    return order if order.capture is not None else None
+
+
+def captured_upload(end: HostEnd, out: Any, into: ArrayInfo, stream: RawStream) -> TransferPath:
+    """Record a copy from pinned memory.
+
+    Raises:
+        CaptureError: The memory is pageable, or would have to be converted or spread.
+    """
+    if not end.nbytes:
+        return TransferPath.EMPTY
+    _check_captured("to_device", end, into)
+    copy_pinned(end, into.pointer, stream, is_upward=True)
+    lifetimes.in_flight.hold(end.backend, lifetimes.record(end.backend, stream), end.array, out)
+    return TransferPath.PINNED
+
+
+def captured_download(src: Any, info: ArrayInfo, backend: Backend, stream: RawStream, out: Any) -> HostArray:
+    """Record a copy to pinned memory.
+
+    Raises:
+        LayoutError: There is no ``out``.
+        CaptureError: It is pageable, or the array would have to be converted or put in order.
+    """
+    if out is None:
+        raise LayoutError(
+            "to_host_async: a copy in a capture needs out=, which each launch of the graph fills; make it with "
+            "pinned_empty()"
+        )
+    found: HostArray = out
+    end = HostEnd(found, info.dtype, backend)
+    if end.nbytes:
+        _check_captured("to_host_async", end, info)
+        copy_pinned(end, info.pointer, stream, is_upward=False)
+        lifetimes.in_flight.hold(backend, lifetimes.record(backend, stream), src, found)
+    return found
+
+
+def _check_captured(call: str, end: HostEnd, there: ArrayInfo) -> None:
+    if not end.is_plain or not there.is_c_contiguous:
+        raise CaptureError(
+            f"{call}: a copy in a capture moves bytes as they are, and the arrays differ (dtype {end.array.dtype} and "
+            f"strides {end.array.strides} on the host, {there.dtype} and {there.strides} on the device); convert "
+            "before the capture, or on the device"
+        )
+    if end.pinned is None:
+        raise CaptureError(
+            f"{call}: {end.nbytes} bytes of pageable memory in a capture, which a graph cannot copy; use an array made "
+            "with pinned_empty() or pinned_array(x)"
+        )

@@ -1,0 +1,147 @@
+"""PyTorch on the CPU."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+
+from xferlib._core import registry
+from xferlib._core import registry as defaults
+from xferlib._core.arrays import Array, ArrayInfo
+from xferlib._core.device import Capabilities, Device, RawStream
+from xferlib._runtime import process as config
+from xferlib._runtime.checks import user_site
+from xferlib.backends.host import WHY_HOST, HostBackend, no_memory, over
+from xferlib.backends.torch import tensors as autograd
+from xferlib.backends.torch.tensors import (
+    OTHER_DTYPES,
+    PLAIN_ARRAYS,
+    TO_TORCH,
+    as_bits,
+    checker,
+    detached,
+    host_view,
+    is_lazy,
+    maker,
+    of_bits,
+    resolved,
+    reversed_axes,
+    signature,
+    steps,
+    view,
+)
+from xferlib.errors import XferWarning
+
+_new_tensor = maker("cpu")
+
+
+_is_told = False
+
+
+def asks_each_thread() -> bool:
+    """Whether tensors are to have NumPy's operators, which torch knows for one thread at a time."""
+    return config.get().torch_operators == "numpy"
+
+
+def hand_out(dtype: np.dtype[Any] | None) -> None:
+    """See `LibraryHooks.hand_out`: give the thread the operators of the setting, or tell once that they are torch's.
+
+    Python numbers promote otherwise beside tensors of integers and of bool, to which a namespace leads.
+    """
+    global _is_told
+    wanted = config.get().torch_operators
+    if wanted == "numpy":
+        from xferlib.backends.torch import elementwise as namespace_operators
+
+        namespace_operators.begin()
+    elif wanted is None and not _is_told and (dtype is None or dtype.kind in "biu"):
+        if not defaults.is_unnamed("torch"):
+            return
+        _is_told = True
+        site = user_site()
+        warnings.warn_explicit(
+            "torch is the default backend without being named by the program, and tensors have torch's operators: a "
+            "tensor of integers * 0.5 is float32, where NumPy gives float64; set XFERLIB_TORCH_OPERATORS=numpy for "
+            "NumPy's operators in the whole program, or =torch to say that torch's are meant",
+            XferWarning,
+            site.file,
+            site.line,
+        )
+
+
+def _choose_again() -> None:
+    """The setting has changed: no look-up of a tensor's namespace may pass `hand_out` by."""
+    registry.forget_types(lambda found: found is not None and found.name == "torch")
+    if asks_each_thread():
+        hand_out(None)
+
+
+config.watchers["torch_operators"] = _choose_again
+
+
+class TorchCpu(HostBackend):
+    """Tensors in host memory."""
+
+    name = "torch"
+    array_types = ("torch.Tensor",)
+    capabilities = Capabilities(namespace=True, strided=True, graphs=True, why=WHY_HOST)
+
+    @property
+    def asks_each_thread(self) -> bool:
+        return asks_each_thread()
+
+    hand_out = staticmethod(hand_out)
+
+    def namespace(self) -> ModuleType:
+        from xferlib.backends.torch import namespace  # imports array-api-compat
+
+        return namespace
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> torch.Tensor:
+        try:
+            if _new_tensor is not None and 0 not in shape:
+                return _new_tensor(shape, steps(shape), TO_TORCH[dtype])
+            return torch.empty(shape, dtype=TO_TORCH[dtype], device="cpu")
+        except RuntimeError as error:
+            if "memory" in str(error):
+                raise no_memory(shape, dtype, device) from error
+            raise
+
+    def over(
+        self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any
+    ) -> torch.Tensor:
+        return torch.from_numpy(over(pointer, shape, dtype, owner))
+
+    plain_arrays = PLAIN_ARRAYS
+    other_dtypes = OTHER_DTYPES
+    as_bits = staticmethod(as_bits)
+    of_bits = staticmethod(of_bits)
+
+    def reversed_axes(self, array: Array) -> torch.Tensor:
+        return reversed_axes(array)
+
+    def device_of(self, array: Array) -> Device:
+        return self.device if array.is_cpu else self.view(array).device  # which tells what it refuses
+
+    def view(self, array: Array) -> ArrayInfo:
+        return view(array, self.device)
+
+    signature = staticmethod(signature)  # type: ignore[assignment]
+
+    def operands(self, arrays: Sequence[Array]) -> list[int]:
+        return [each.data_ptr() for each in arrays]
+
+    def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
+        return checker(arrays) or super().matcher(arrays)
+
+    host_view = staticmethod(host_view)  # type: ignore[assignment]
+    is_lazy = staticmethod(is_lazy)  # type: ignore[assignment]
+    resolved = staticmethod(resolved)  # type: ignore[assignment]
+    detached = staticmethod(detached)  # type: ignore[assignment]
+    note_write = staticmethod(autograd.note_write)  # type: ignore[assignment]
+    follows_writes = True

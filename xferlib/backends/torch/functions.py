@@ -1,0 +1,1639 @@
+"""Torch's namespace: views, and elements at other indices; axes, shapes and indices are checked as NumPy does.
+
+Torch's own functions take what NumPy refuses, such as an axis of a tensor without axes, and refuse what NumPy takes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import array_api_compat.torch as compat
+import numpy as np
+import torch
+from torch import Tensor
+
+from xferlib._core import arrays, registry
+from xferlib._core.arrays import (
+    UniqueAll,
+    UniqueCounts,
+    UniqueInverse,
+    as_host_array,
+    axes_of,
+    axis_of,
+    check_dtype,
+    integer_of,
+    shape_of,
+)
+from xferlib._core.device import Device
+from xferlib._runtime import process
+from xferlib._runtime.checks import flag
+from xferlib.backends.torch.tensors import TO_TORCH
+from xferlib.errors import (
+    ArgumentError,
+    DeviceNotFoundError,
+    LayoutError,
+    LayoutTypeError,
+    MixedBackendsError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+    XferError,
+    shown,
+)
+
+# Dtypes of torch's namespace: by any name, and promoted by xferlib's one table.
+
+FROM_TORCH = {theirs: dtype for dtype, theirs in TO_TORCH.items()}
+SCALARS = (bool, int, float, complex)
+
+WIDE: dict[torch.dtype, torch.dtype] = {torch.uint16: torch.int32, torch.uint32: torch.int64}
+"""The unsigned dtypes with which torch hardly computes, and those that hold their values."""
+SIGNED: dict[torch.dtype, torch.dtype] = {
+    torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64,
+}  # fmt: skip
+"""The dtypes of the same width, through which torch moves them."""
+
+_BY_NAME: dict[str, torch.dtype] = {dtype.name: theirs for dtype, theirs in TO_TORCH.items()}
+"""Apart from `_NAMED`, into which torch.compile of torch 2.11 cannot look: NumPy's dtypes are among its keys."""
+_NAMED: dict[Any, torch.dtype] = {}
+for _dtype, _theirs in TO_TORCH.items():
+    _NAMED.update(dict.fromkeys((_theirs, _dtype, _dtype.name, _dtype.type, _dtype.char, _dtype.str), _theirs))
+_NAMED.update({bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128})
+
+RANGES: dict[torch.dtype, tuple[int, int]] = {
+    theirs: (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    for dtype, theirs in TO_TORCH.items()
+    if dtype.kind in "iu"
+}
+"""The least and the greatest number of each integer dtype."""
+
+# The table of promotion in torch's dtypes, without a call of NumPy, which torch.compile would replace.
+_PAIRS: dict[tuple[Any, Any], torch.dtype] = {
+    (one, two): TO_TORCH[arrays.promote(FROM_TORCH.get(one, one), FROM_TORCH.get(two, two))]
+    for one in (*FROM_TORCH, *SCALARS)
+    for two in (*FROM_TORCH, *SCALARS)
+}
+_HEIGHTS = {theirs: "cfiub".index(dtype.kind) for theirs, dtype in FROM_TORCH.items()}
+_BY_CODE = dict(zip(arrays.CODES, FROM_TORCH, strict=True))
+RESULTS: dict[str, dict[torch.dtype, torch.dtype]] = {
+    name: {_BY_CODE[given]: _BY_CODE[code] for given, code in zip(arrays.CODES, rule, strict=True) if code != "-"}
+    for name, rule in arrays.RULES.items()
+}
+"""The result's dtype of each function, by the dtype of its operand or that of both together."""
+
+
+def promoted(*kinds: Any) -> torch.dtype:
+    """The dtype of tensors and Python scalars together, from what `kind_of` gives for each."""
+    # The highest kind first: beside complex64, int16 and uint16 do not become int32, which would need complex128.
+    arrays = sorted([each for each in kinds if each not in SCALARS], key=_HEIGHTS.__getitem__)
+    found, *rest = (*arrays, *[each for each in kinds if each in SCALARS])
+    for each in rest:
+        found = _PAIRS[found, each]
+    return found if found not in SCALARS else _PAIRS[found, found]
+
+
+def result(name: str, *kinds: Any) -> torch.dtype:
+    """The dtype of a function's result.
+
+    Raises:
+        UnsupportedDTypeError: NumPy has no such function of these.
+    """
+    results = RESULTS[name]
+    if name in arrays.PAIRED_BY_WIDTH and kinds[0] in results and kinds[1] in results:
+        return _PAIRS[results[kinds[0]], results[kinds[1]]]
+    common = promoted(*kinds)
+    if common not in results:
+        arrays.result(name, *(FROM_TORCH.get(each, each) for each in kinds))  # raises
+    return results[common]
+
+
+def torch_dtype(dtype: Any) -> torch.dtype | None:
+    """Torch's dtype of a name, a dtype of NumPy's or torch's, or a Python type; None of None.
+
+    Raises:
+        UnsupportedDTypeError: No such dtype.
+    """
+    if dtype is None:
+        return None
+    if isinstance(dtype, str) and dtype in _BY_NAME:
+        return _BY_NAME[dtype]
+    try:
+        return _NAMED[dtype]
+    except Exception:  # none of ours; a stranger's object may raise anything when it is asked for its hash
+        if isinstance(dtype, torch.dtype):
+            return dtype  # one of torch's own, such as bfloat16
+        return TO_TORCH[check_dtype(dtype, what="dtype")]
+
+
+def names_of(module: Any) -> set[str]:
+    """The public names of a module of array-api-compat, not all of whose versions list them."""
+    return set(getattr(module, "__all__", None) or (each for each in dir(module) if not each.startswith("_")))
+
+
+def is_foreign(x: Any) -> bool:
+    """Whether a tensor has one of torch's own dtypes, such as bfloat16, for which torch's rules stand."""
+    return isinstance(x, Tensor) and x.dtype not in FROM_TORCH
+
+
+def kind_of(name: str, x: Any) -> Any:
+    """An operand as the tables of promotion list it: a dtype, or the type of a Python scalar.
+
+    Raises:
+        MixedBackendsError: An array of NumPy's.
+        UnsupportedArrayError: Anything else.
+    """
+    if isinstance(x, Tensor):
+        return x.dtype
+    if isinstance(x, np.generic):
+        return TO_TORCH[check_dtype(x.dtype, what=f"{name}: a number")]
+    for kind in SCALARS:  # bool before int
+        if isinstance(x, kind):
+            return kind
+    if isinstance(x, torch.SymInt):
+        return int
+    if isinstance(x, np.ndarray):
+        raise MixedBackendsError(
+            f"{name}: a NumPy array meets a tensor; move it to the tensor's device: xp.asarray(a, device=x.device)"
+        )
+    raise UnsupportedArrayError(
+        f"{name}: {type(x).__name__} is neither a tensor nor a number; xp.asarray(x) makes a tensor of it"
+    )
+
+
+def device_of(name: str, *operands: Any) -> torch.device:
+    """The device of the first tensor that has axes; else of the first tensor.
+
+    Raises:
+        UnsupportedArrayError: There is none.
+    """
+    tensors = [each for each in operands if isinstance(each, Tensor)]
+    if not tensors:
+        raise UnsupportedArrayError(f"{name}: no argument is a tensor; make one with xp.asarray(x)")
+    return next((each.device for each in tensors if each.dim()), tensors[0].device)
+
+
+def shape_together(name: str, *shapes: tuple[int, ...], is_first: bool = False) -> tuple[int, ...]:
+    """The shape to which operands of function ``name`` broadcast.
+
+    Args:
+        name: The function.
+        shapes: The shapes.
+        is_first: Whether it must be the first one's.
+
+    Raises:
+        LayoutError: There is none.
+    """
+    try:
+        found = tuple(torch.broadcast_shapes(*shapes))
+    except RuntimeError:
+        found = None
+    if found is None or (is_first and found != shapes[0]):
+        listed = " and ".join([str(tuple(each)) for each in shapes])
+        raise LayoutError(f"{name}: shapes {listed} do not broadcast; reshape one of them")
+    return found
+
+
+def checked(name: str, compute: Any, *args: Any, **options: Any) -> Any:
+    """The result of ``compute``; its failure is a LayoutError if the call fails for tensors of these shapes at all.
+
+    Torch has one error for shapes, memory and devices. The call is tried again on its device without memory.
+    """
+    try:
+        return compute(*args, **options)
+    except (NotImplementedError, XferError):
+        raise
+    except (RuntimeError, IndexError, ValueError) as error:
+        said = str(error).partition("\n")[0]
+        try:
+            compute(*[torch.empty(x.shape, device="meta") if isinstance(x, Tensor) else x for x in args], **options)
+        except Exception:  # there torch asserts, too
+            listed = " and ".join([str(tuple(each.shape)) for each in args if isinstance(each, Tensor)])
+            raise LayoutError(f"{name} of {listed}: {said}; reshape the array, or choose other axes") from None
+        raise
+
+
+def fits(value: int, dtype: torch.dtype) -> bool:
+    """Whether an integer dtype holds a Python integer."""
+    least, most = RANGES[dtype]
+    return least <= value <= most
+
+
+def check_fits(value: int, dtype: torch.dtype) -> None:
+    """Refuse a Python integer that an integer dtype cannot hold, as NumPy does.
+
+    Raises:
+        OverflowError: It cannot.
+    """
+    if not fits(value, dtype):
+        wider = next((name for name in ("int64", "uint64") if fits(value, getattr(torch, name))), "float64")
+        raise OverflowError(
+            f"the integer {shown(value)} does not fit into {FROM_TORCH[dtype].name}; convert the array first: "
+            f"xp.astype(x, {wider!r})"
+        )
+
+
+def as_tensor(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A tensor, or a number as a tensor without axes, of a dtype."""
+    if isinstance(x, Tensor):
+        return x if x.dtype is dtype else x.to(dtype)
+    if isinstance(x, np.generic):
+        x = x.item()
+    if dtype is torch.bool:
+        x = bool(x)
+    if isinstance(x, int) and dtype is torch.uint64:
+        return torch.full((), wrapped(x), dtype=torch.int64, device=device).view(dtype)
+    if isinstance(x, int) and (dtype.is_floating_point or dtype.is_complex):
+        x = float(x)
+    if dtype in _MOST:
+        limits = _MOST[dtype]
+        x = complex(_limited(x.real, *limits), _limited(x.imag, *limits)) if dtype.is_complex else _limited(x, *limits)
+    return torch.full((), x, dtype=dtype, device=device)
+
+
+_MOST = {
+    torch.float16: (65504.0, 65520.0),
+    **dict.fromkeys((torch.float32, torch.complex64), (3.4028234663852886e38, 3.4028235677973366e38)),
+}
+"""The largest number, and half-way from there to the next power of two, from where on numbers are infinite."""
+
+
+def _limited(x: float, most: float, tie: float) -> float:
+    """A number that torch converts: it refuses what is infinite in the dtype, or rounds to the largest number."""
+    return x if not abs(x) > most else math.copysign(most if abs(x) < tie else math.inf, x)
+
+
+def wrapped(value: int) -> int:
+    """The number of int64 that has the bits of one of uint64."""
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def result_type(*arrays_and_dtypes: Any) -> torch.dtype:
+    """The dtype of an operation on arrays, dtypes and numbers, as NumPy promotes them.
+
+    Raises:
+        ArgumentError: No argument.
+    """
+    if not arrays_and_dtypes:
+        raise ArgumentError("result_type: no argument; give arrays or dtypes, as result_type(x, 'float32')")
+    given = [each.dtype if isinstance(each, Tensor) else each for each in arrays_and_dtypes]
+    if any(isinstance(each, torch.dtype) and each not in FROM_TORCH for each in given):
+        found: torch.dtype = compat.result_type(*arrays_and_dtypes)
+        return found
+    return promoted(*map(_kind, given))
+
+
+def _kind(x: Any) -> Any:
+    if isinstance(x, (np.generic, *SCALARS)):
+        return kind_of("result_type", x)
+    return x if isinstance(x, torch.dtype) else TO_TORCH[check_dtype(x, what="result_type: an argument")]
+
+
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether a dtype, or a tensor's, becomes another one without loss."""
+    start = from_.dtype if isinstance(from_, Tensor) else torch_dtype(from_)
+    end = torch_dtype(to)
+    if start not in FROM_TORCH or end not in FROM_TORCH:
+        return bool(compat.can_cast(start, end))
+    return bool(np.can_cast(FROM_TORCH[start], FROM_TORCH[end]))
+
+
+_KINDS = ("bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric")
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is of a kind, or of one of several; kinds by the standard's names, or dtypes."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    for each in kinds:
+        if isinstance(each, str) and each not in _KINDS and each not in _BY_NAME:
+            raise ArgumentError(f"isdtype: {shown(each)} is no kind; give one of {', '.join(_KINDS)}, or a dtype")
+    plain = tuple(each if isinstance(each, str) and each in _KINDS else torch_dtype(each) for each in kinds)
+    return bool(compat.isdtype(torch_dtype(dtype), plain))
+
+
+@dataclasses.dataclass(frozen=True)
+class FloatInfo:
+    """The result of `finfo`; of the real part, for complex dtypes."""
+
+    dtype: torch.dtype
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+
+
+@dataclasses.dataclass(frozen=True)
+class IntegerInfo:
+    """The result of `iinfo`."""
+
+    dtype: torch.dtype
+    bits: int
+    max: int
+    min: int
+
+
+def finfo(type: Any, /) -> FloatInfo:  # noqa: A002 - the Array API's name
+    """Limits of a floating dtype, or of a tensor's."""
+    found: Any = torch.finfo(_dtype_of(type))
+    dtype = getattr(torch, found.dtype)
+    return FloatInfo(dtype, found.bits, found.eps, found.max, found.min, found.smallest_normal)
+
+
+def iinfo(type: Any, /) -> IntegerInfo:  # noqa: A002 - the Array API's name
+    """Limits of an integer dtype, or of a tensor's."""
+    dtype = _dtype_of(type)
+    found: Any = torch.iinfo(dtype)
+    return IntegerInfo(dtype, found.bits, found.max, found.min)
+
+
+def _dtype_of(x: Any) -> torch.dtype:
+    found = x.dtype if isinstance(x, Tensor) else torch_dtype(x)
+    assert found is not None
+    return found
+
+
+def refuse_complex(name: str, dtype: torch.dtype) -> None:
+    """Refuse to order complex numbers, which NumPy alone does.
+
+    Raises:
+        UnsupportedDTypeError: ``dtype`` is complex.
+    """
+    if dtype.is_complex:
+        raise UnsupportedDTypeError(
+            f"{name}: torch does not order complex numbers ({str(dtype).rpartition('.')[2]}); give xp.real(x), "
+            "xp.imag(x) or xp.abs(x)"
+        )
+
+
+# Tensors from numbers: with NumPy's dtypes, on the device that a call names.
+
+FLOAT = torch.float64
+_DLPACK_CPU = 1
+
+
+def by_default(dtype: torch.dtype = FLOAT) -> torch.dtype:
+    """The dtype of new floats and complex numbers where none is given: NumPy's, or torch's own if so configured."""
+    if process.get().torch_float == "float64" or dtype not in (FLOAT, torch.complex128):
+        return dtype
+    default = torch.get_default_dtype()
+    return default if dtype is FLOAT else default.to_complex()
+
+
+def _nowhere() -> torch.device | None:
+    return None
+
+
+current_place: Callable[[], torch.device | None] = _nowhere
+"""The device of tensors that are made without one, None for torch's default; `TorchCuda` sets it."""
+
+
+def _current_gpu(_pointer: int) -> torch.device:
+    return torch.device("cuda")
+
+
+place_at: Callable[[int], torch.device] = _current_gpu
+"""The device of memory of a GPU, by its address; `TorchCuda` sets it."""
+
+
+def place_of(device: Any) -> torch.device | None:
+    """Torch's device of one of its names or objects, of xferlib's, or of xferlib's names; None: the current one.
+
+    Raises:
+        DeviceNotFoundError: Torch has no such device.
+    """
+    if device is None:
+        return current_place()
+    if isinstance(device, Device):
+        device = "cpu" if device.kind == "cpu" else f"{device.kind}:{device.index}"
+    if isinstance(device, str):
+        device = device.removeprefix("torch:")
+    try:
+        return torch.device(device)
+    except (RuntimeError, TypeError):
+        pass
+    raise DeviceNotFoundError(f"device={shown(device)} is no device of torch here; give 'cpu', 'cuda:0' or x.device")
+
+
+def tensor_of(name: str, x: Any) -> Tensor:
+    """An argument of function ``name`` as a tensor; numbers become tensors on the current device.
+
+    Raises:
+        MixedBackendsError, UnsupportedArrayError: It is neither.
+    """
+    if isinstance(x, Tensor):
+        return x
+    kind_of(name, x)
+    return asarray(x)
+
+
+def _filled(name: str) -> Callable[..., Tensor]:
+    compute = getattr(torch, name)
+
+    def operate(shape: Any, dtype: Any = None, *, device: Any = None, **options: Any) -> Tensor:
+        wanted = by_default() if dtype is None else torch_dtype(dtype)
+        place = place_of(device)
+        try:
+            found: Tensor = compute(shape, dtype=wanted, device=place, **options)
+        except (RuntimeError, TypeError):
+            found = compute(shape_of(shape), dtype=wanted, device=place, **options)  # which refuses what is no shape
+        return found
+
+    return operate
+
+
+def _like(name: str) -> Callable[..., Tensor]:
+    compute = getattr(torch, name)
+
+    def operate(x: Tensor, /, dtype: Any = None, *, device: Any = None, **options: Any) -> Tensor:
+        place = x.device if device is None else place_of(device)
+        found: Tensor = compute(x, dtype=torch_dtype(dtype), device=place, **options)
+        return found
+
+    return operate
+
+
+FILLED: dict[str, Callable[..., Tensor]] = {
+    **{name: _filled(name) for name in ("empty", "zeros", "ones")},
+    **{name: _like(name) for name in ("empty_like", "zeros_like", "ones_like")},
+}
+
+
+def full(shape: int | tuple[int, ...], fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
+    """A tensor of one value; of the value's dtype if ``dtype`` is omitted."""
+    extents = (
+        shape
+        if isinstance(shape, tuple) and all(type(each) is int and each >= 0 for each in shape)
+        else shape_of(shape)
+    )
+    wanted = torch_dtype(dtype)
+    if isinstance(fill_value, Tensor):
+        place = fill_value.device if device is None else place_of(device)
+        value = fill_value.to(place, wanted or fill_value.dtype)
+        shape_together("full", extents, value.shape, is_first=True)
+        return value.expand(extents).clone(memory_format=torch.contiguous_format)
+    if wanted is None:
+        kind = kind_of("full", fill_value)
+        wanted = by_default(promoted(kind)) if isinstance(kind, type) else promoted(kind)
+    if isinstance(fill_value, np.generic):
+        fill_value = fill_value.item()
+    if isinstance(fill_value, int) and not isinstance(fill_value, bool) and wanted in RANGES:
+        check_fits(fill_value, wanted)
+    place = place_of(device)
+    try:
+        return torch.full(extents, fill_value, dtype=wanted, device=place)
+    except (RuntimeError, TypeError, OverflowError):  # of numbers that torch does not convert, such as 1 << 63
+        if wanted not in FROM_TORCH:
+            raise
+    value = arrays.number(fill_value, FROM_TORCH[wanted])  # or NumPy's error, of what the dtype does not hold
+    return as_tensor(value, wanted, torch.device(place or "cpu")).expand(extents).clone()
+
+
+def full_like(x: Tensor, /, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
+    """One value in the shape of another tensor."""
+    return full(tuple(x.shape), fill_value, dtype=dtype or x.dtype, device=x.device if device is None else device)
+
+
+def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None) -> Tensor:
+    """Ones on a diagonal, zeros elsewhere."""
+    wanted: torch.dtype = torch_dtype(dtype) or by_default()
+    n_rows, n_cols = shape_of((n_rows, n_rows if n_cols is None else n_cols), what="eye: shape")
+    found: Tensor = compat.eye(n_rows, n_cols, k=k, dtype=SIGNED.get(wanted, wanted), device=place_of(device))
+    return found.view(wanted)
+
+
+def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor from numbers, nested lists, a NumPy array, a tensor, or another library's array on a device.
+
+    ``copy=None`` shares memory where torch can, which it cannot with NumPy's read-only arrays, negative strides and
+    other byte orders.
+
+    Raises:
+        ArgumentError: ``copy=False``, and the memory cannot be shared.
+    """
+    wanted = torch_dtype(dtype)
+    if isinstance(obj, Tensor):
+        place = obj.device if device is None else place_of(device)
+        return torch.asarray(obj, dtype=wanted, device=place, copy=copy)
+    if isinstance(obj, (list, tuple)) and any(isinstance(each, Tensor) for each in obj):
+        _check_shared(obj, copy, is_shared=False)
+        place = next(each.device for each in obj if isinstance(each, Tensor)) if device is None else place_of(device)
+        parts = [asarray(each, wanted, device=place) for each in obj]
+        common = wanted or result_type(*parts)
+        return torch.stack([each.to(common) for each in parts])
+    if not isinstance(obj, (np.ndarray, np.generic)) and hasattr(obj, "__dlpack__"):
+        return torch.asarray(_ascending(obj, copy), dtype=wanted, device=place_of(device), copy=copy)
+    if hasattr(obj, "__cuda_array_interface__") and torch.cuda.is_available():
+        return asarray(_described(obj), dtype=dtype, device=device, copy=copy)
+    host = as_host_array(obj, what="obj")
+    if wanted in FROM_TORCH:
+        host = arrays.exactly(obj, host, FROM_TORCH[wanted])
+        if host.dtype.kind == "f" and FROM_TORCH[wanted].kind in "iu":  # torch gives whatever the processor does
+            _check_shared(obj, copy, is_shared=False)
+            whole = np.empty(host.shape, FROM_TORCH[wanted])
+            arrays.copy_into(whole, host)
+            host = whole
+    if wanted is None and not isinstance(obj, (np.ndarray, np.generic)):
+        wanted = by_default(TO_TORCH[host.dtype.newbyteorder("=")])
+    can_share = host.flags.writeable and host.dtype.isnative and all(step >= 0 for step in host.strides)
+    _check_shared(obj, copy, is_shared=host is obj and can_share)
+    if not can_share:
+        host = np.array(host, host.dtype.newbyteorder("="), order="C")
+    shared = torch.from_numpy(host.view(host.dtype.name))  # of two types of 64 bits torch knows one
+    return torch.asarray(shared, dtype=wanted, device=place_of(device), copy=copy if host is obj else None)
+
+
+def _described(obj: Any) -> Tensor:
+    """A tensor over memory that CUDA's array interface describes; the current stream waits for the object's."""
+    described = obj.__cuda_array_interface__
+    # On another device torch would copy it, before the wait.
+    found = torch.as_tensor(obj, device=place_at(int(described["data"][0])))
+    handle = described.get("stream")
+    if handle is not None:
+        is_legacy = int(handle) == 1
+        theirs = (
+            torch.cuda.default_stream(found.device)
+            if is_legacy
+            else torch.cuda.ExternalStream(int(handle), device=found.device)
+        )
+        torch.cuda.current_stream(found.device).wait_stream(theirs)
+    return found
+
+
+def _check_shared(obj: Any, copy: bool | None, *, is_shared: bool) -> None:
+    if copy is False and not is_shared:
+        raise ArgumentError(f"copy=False: no tensor can share the memory of this {type(obj).__name__}; leave copy out")
+
+
+def _ascending(x: Any, copy: bool | None) -> Any:
+    """An array of another library, copied if a stride is negative: torch ends the process at such memory.
+
+    Host memory that no backend knows is given as NumPy's array: some objects hand their capsule out only once.
+    """
+    owner = registry.owner_of(x)
+    array: Any = x if owner is not None else _in_host_memory(x)
+    strides = () if array is None else array.strides if owner is None else owner.view(array).strides
+    if all(step >= 0 for step in strides):
+        return x if array is None else array
+    if copy is False:
+        raise BufferError("copy=False: torch cannot share memory of negative strides; leave copy out")
+    return array.copy()
+
+
+def _in_host_memory(x: Any) -> np.ndarray[Any, Any] | None:
+    """NumPy's array over the memory of an object; None where it is a device's, or of a dtype that NumPy has not."""
+    if not hasattr(x, "__dlpack_device__") or x.__dlpack_device__()[0] != _DLPACK_CPU:
+        return None
+    try:
+        return np.from_dlpack(x)
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return None  # torch may take it, or says why not
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor over the memory of another library's array; a copy where torch cannot share it.
+
+    Without ``device`` it stays where it is: one of NumPy's is on the CPU, even where the current device is a GPU.
+
+    Raises:
+        BufferError: ``copy=False``, and only a copy will do.
+    """
+    if isinstance(x, np.ndarray):
+        try:
+            return asarray(x, device="cpu" if device is None else device, copy=copy)
+        except ArgumentError as error:
+            raise BufferError(str(error)) from None
+    found = torch.from_dlpack(_ascending(x, copy))
+    return asarray(found, device=device, copy=copy) if copy or device is not None else found
+
+
+def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
+    """Convert the elements to another dtype."""
+    place = x.device if device is None else place_of(device)
+    wanted = torch_dtype(np.dtype(None) if dtype is None else dtype)
+    if x.is_complex() and wanted in FROM_TORCH:
+        arrays.check_conversion(FROM_TORCH[x.dtype], FROM_TORCH[wanted])
+    return x.to(place, wanted, copy=copy)
+
+
+# --- elements that torch moves
+
+
+def where(condition: Tensor, x1: Any = None, x2: Any = None, /) -> Any:
+    """``x1`` where ``condition`` holds, else ``x2``; the indices where it holds, if it is given alone."""
+    if x1 is None and x2 is None:
+        return compat.nonzero(tensor_of("where", condition).to(torch.bool))
+    if isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and x1.dtype not in SIGNED:
+        found: Tensor = checked("where", torch.where, condition.to(torch.bool), x1, x2)
+        return found
+    device = device_of("where", condition, x1, x2)
+    if is_foreign(x1) or is_foreign(x2):
+        own: Tensor = compat.where(condition, x1, x2)
+        return own
+    kinds = [kind_of("where", each) for each in (x1, x2)]
+    wanted = promoted(*kinds)
+    for each, kind in zip((x1, x2), kinds, strict=True):
+        if kind is int and wanted in RANGES:
+            check_fits(each, wanted)
+    shape_together("where", *[each.shape for each in (condition, x1, x2) if isinstance(each, Tensor)])
+    first, second = (moved(as_tensor(each, wanted, device)) for each in (x1, x2))
+    return back(torch.where(condition.to(torch.bool), first, second), wanted)
+
+
+def moved(x: Tensor) -> Tensor:
+    """A tensor that torch moves on every device: unsigned integers by their bits."""
+    return x.view(SIGNED[x.dtype]) if x.dtype in SIGNED else x
+
+
+def back(x: Tensor, dtype: torch.dtype) -> Tensor:
+    return x.view(dtype) if dtype in SIGNED else x
+
+
+def moving(name: str, library: Any = compat, module: str = __name__) -> Callable[..., Tensor]:
+    """A function of a library that moves elements without a look at them."""
+    compute = getattr(library, name)
+
+    @functools.wraps(compute)
+    def operate(x: Tensor, /, *args: Any, **options: Any) -> Tensor:
+        found: Tensor
+        if isinstance(x, Tensor) and x.dtype in SIGNED:
+            found = back(compute(moved(x), *args, **options), x.dtype)
+        else:
+            found = compute(x, *args, **options)
+        return found
+
+    return registry.named(operate, name, module)
+
+
+# Torch's ranges of numbers with NumPy's bits: by NumPy's formulas, whose last bits torch's own have not.
+
+_INTEGERS = (int, np.integer, torch.SymInt)
+
+
+def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Numbers from ``start`` to below ``stop``, ``step`` apart.
+
+    Raises:
+        ArgumentError: ``step`` is 0, or the range has no end.
+        UnsupportedDTypeError: More than two booleans are asked for.
+        OverflowError: One of the first two numbers, which make the others, is out of the dtype's range.
+    """
+    if step == 0:
+        raise ArgumentError("arange: step=0 makes a range without end; give another step")
+    wanted: torch.dtype = torch_dtype(dtype) or _ranged(*((start, step) if stop is None else (start, stop, step)))
+    first, last = (0, start) if stop is None else (start, stop)
+    if all(isinstance(each, _INTEGERS) for each in (first, last, step)):
+        first, last, step = (each.item() if isinstance(each, np.generic) else each for each in (first, last, step))
+        return _of_integers(first, last, step, wanted, place_of(device))
+    extent = float((last - first) / step)
+    if not math.isfinite(extent):
+        raise ArgumentError(f"arange: from {shown(first)} to {shown(last)} by {shown(step)} has no end; give numbers")
+    if not wanted.is_floating_point and not wanted.is_complex:
+        return _by_host(first, last, step, wanted, place_of(device))
+    count = max(math.ceil(extent), 0)
+    return _of_floats(first, first + step, count, wanted, place_of(device))
+
+
+def _of_integers(first: Any, last: Any, step: Any, wanted: torch.dtype, place: Any) -> Tensor:
+    real = wanted.to_real() if wanted.is_complex else wanted
+    numbers = first, last, step, first + step
+    if torch.compiler.is_compiling() or torch.SymInt in map(type, numbers):  # which no number is compared with
+        pass
+    elif not real.is_floating_point:
+        if wanted is torch.bool or not all(fits(each, wanted) for each in (first, last, first + step)):
+            return _by_host(first, last, step, wanted, place)
+    elif max(map(abs, numbers)) * torch.finfo(real).eps > 1:  # else torch's sums are exact, and so NumPy's
+        return _of_floats(first, first + step, max(-((first - last) // step), 0), wanted, place)
+    able = torch.int64 if wanted in SIGNED else FLOAT if wanted.is_complex else wanted
+    found: Tensor = compat.arange(first, last, step, dtype=able, device=place)
+    return found if able is wanted else found.to(wanted)
+
+
+def _by_host(first: Any, last: Any, step: Any, wanted: torch.dtype, place: Any) -> Tensor:
+    """A range of integers that NumPy makes: it refuses numbers out of range, and goes on from them as they wrap."""
+    numpys: Any = np.arange
+    try:
+        found = numpys(first, last, step, dtype=FROM_TORCH[wanted])
+    except TypeError:
+        raise UnsupportedDTypeError(
+            "arange: a range of booleans has at most two elements; give another dtype"
+        ) from None
+    return torch.from_numpy(found).to(place)
+
+
+def _of_floats(first: Any, second: Any, count: int, wanted: torch.dtype, place: Any) -> Tensor:
+    """A range as NumPy fills it: it converts the first two numbers, and goes on with their difference."""
+    numbers = torch.arange(count, device=place)
+    able = wanted.to_real() if wanted.is_complex else wanted
+    wide = torch.float32 if able is torch.float16 else able
+    start, after = (_rounded(float(each), able) for each in (first, second))
+    found = numbers.to(wide) * _rounded(after - start, wide) + start
+    found[:1], found[1:2] = start, after  # the sum of zeros has another sign
+    return found.to(wanted)
+
+
+def _rounded(number: float, dtype: torch.dtype) -> float:
+    """A number as a dtype of torch's holds it."""
+    return number if dtype is FLOAT else float(torch.tensor(number, dtype=dtype).item())
+
+
+def _ranged(*numbers: Any) -> torch.dtype:
+    """The dtype of a range, which NumPy's own rule for its numbers decides."""
+    kinds = set(map(type, numbers))
+    if kinds <= {int, float, torch.SymInt}:
+        return by_default() if float in kinds else torch.int64
+    numpys: Any = np.arange
+    zeros = [type(each)(0) for each in numbers[:-1]]
+    return TO_TORCH[numpys(*zeros, step=type(numbers[-1])(1)).dtype]
+
+
+def linspace(
+    start: Any, stop: Any, /, num: int = 50, *, dtype: Any = None, device: Any = None, endpoint: bool = True
+) -> Tensor:
+    """``num`` numbers at equal distances from ``start`` to ``stop``.
+
+    Raises:
+        UnsupportedDTypeError: ``dtype`` would drop the imaginary part.
+    """
+    (num,) = shape_of(num, what="linspace: num")
+    plain = {type(start), type(stop)} <= {int, float}
+    own = FLOAT if plain else TO_TORCH[np.linspace(type(start)(0), type(stop)(0), 0).dtype]
+    wanted: torch.dtype = torch_dtype(dtype) or (by_default() if plain else own)
+    if own.is_complex and wanted in FROM_TORCH:
+        arrays.check_conversion(FROM_TORCH[own], FROM_TORCH[wanted])
+    kind: Any = float if own is FLOAT else FROM_TORCH[own].type
+    first, last = kind(start), kind(stop)
+    count, place = num - endpoint, place_of(device)
+    delta = last - first
+    step = delta / count if count > 0 else delta
+    parts = [(first, step, delta, last)]
+    if own.is_complex:
+        parts = [tuple(each.real for each in parts[0]), tuple(each.imag for each in parts[0])]
+    able = own.to_real() if own.is_complex else own
+    lines = [_line(num, count, able, place, *[float(each) for each in part], endpoint=endpoint) for part in parts]
+    found = torch.complex(*lines) if own.is_complex else lines[0]
+    return (torch.floor(found) if wanted in RANGES else found).to(wanted)
+
+
+def _line(
+    num: int, count: int, dtype: torch.dtype, place: Any, first: float, step: float, delta: float, last: float,
+    *, endpoint: bool,
+) -> Tensor:  # fmt: skip
+    numbers = torch.arange(num, device=place).to(dtype)
+    # A difference so small that its part is 0 is multiplied first.
+    found = numbers / count * delta + first if step == 0 and count > 0 else numbers * step + first
+    if endpoint and num > 1:
+        found[-1:] = last
+    return found
+
+
+Axes = int | tuple[int, ...]
+
+_back, _moved = back, moved
+
+
+# --- views
+
+
+def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
+    """Views of one common shape."""
+    arrays = tuple([tensor_of("broadcast_arrays", each) for each in arrays])
+    shape = shape_together("broadcast_arrays", *[each.shape for each in arrays])
+    return tuple([torch.broadcast_to(each, shape) for each in arrays])
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape to which arrays of these shapes broadcast.
+
+    Raises:
+        LayoutError: There is none.
+    """
+    return shape_together("broadcast_shapes", *[shape_of(each) for each in shapes])
+
+
+def broadcast_to(x: Tensor, /, shape: Any) -> Tensor:
+    """The elements, repeated without a copy.
+
+    Raises:
+        LayoutError: The tensor does not broadcast to ``shape``.
+    """
+    x = tensor_of("broadcast_to", x)
+    try:
+        if all(each >= 0 for each in shape):
+            return torch.broadcast_to(x, shape)
+    except (RuntimeError, TypeError):
+        pass
+    extents = shape_of(shape)
+    if len(extents) < x.dim() or any(
+        one not in (1, two) for one, two in zip(reversed(x.shape), reversed(extents), strict=False)
+    ):
+        raise LayoutError(f"broadcast_to: shape {tuple(x.shape)} does not broadcast to {extents}; reshape the array")
+    return torch.broadcast_to(x, extents)
+
+
+def expand_dims(x: Tensor, /, axis: Axes = 0) -> Tensor:
+    """A view with axes of one element inserted."""
+    x = tensor_of("expand_dims", x)
+    count = len(axis) if isinstance(axis, tuple) else 1
+    for place in sorted(
+        axes_of("expand_dims", (axis,) if count == 1 and not isinstance(axis, tuple) else axis, x.dim() + count)
+    ):
+        x = torch.unsqueeze(x, place)
+    return x
+
+
+def squeeze(x: Tensor, /, axis: Axes) -> Tensor:
+    """A view without axes of one element.
+
+    Raises:
+        LayoutError: An axis has another number of elements.
+    """
+    x = tensor_of("squeeze", x)
+    places = axes_of("squeeze", axis, x.dim())
+    if axis is None:
+        places = tuple([place for place in places if x.shape[place] == 1])
+    for place in places:
+        if x.shape[place] != 1:
+            raise LayoutError(f"squeeze: axis {place} of shape {tuple(x.shape)} has not one element; choose another")
+    return torch.squeeze(x, places)
+
+
+def moveaxis(x: Tensor, source: Axes, destination: Axes, /) -> Tensor:
+    """A view with axes moved to other positions.
+
+    Raises:
+        LayoutError: There are no such axes, or not as many of them as positions.
+    """
+    x = tensor_of("moveaxis", x)
+    one, two = (axes_of("moveaxis", each, x.dim()) for each in (source, destination))
+    if len(one) != len(two):
+        raise LayoutError(f"moveaxis: {len(one)} axes and {len(two)} positions; give one for each")
+    return torch.moveaxis(x, one, two)
+
+
+def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
+    """A view with the axes in another order.
+
+    Raises:
+        LayoutError: ``axes`` does not name each axis once.
+    """
+    x = tensor_of("permute_dims", x)
+    order = axes_of("permute_dims", tuple(axes), x.dim())
+    if len(order) != x.dim():
+        raise LayoutError(f"permute_dims: axes={axes} for an array of {x.dim()} axes; name each once")
+    return torch.permute(x, order)
+
+
+def reshape(x: Tensor, /, shape: Any, *, copy: bool | None = None) -> Tensor:
+    """The elements in another shape: a view where strides allow.
+
+    Raises:
+        LayoutError: The shape has another number of elements; or ``copy=False``, and there is no such view.
+    """
+    x = tensor_of("reshape", x)
+    extents = (shape,) if not hasattr(shape, "__iter__") else tuple(shape)
+    try:
+        found: Tensor = compat.reshape(x, extents, copy=copy)
+        return found
+    except (RuntimeError, TypeError, ValueError) as error:
+        if not all(hasattr(each, "__index__") for each in extents):
+            raise LayoutTypeError(f"reshape: shape={shown(shape)} is no shape; give a tuple of integers") from None
+        said = str(error).partition("\n")[0]
+    remedy = "leave copy=False out" if copy is False else "give a shape of as many elements"
+    raise LayoutError(f"reshape: {said}; {remedy}")
+
+
+def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """Views of the slices along an axis."""
+    x = tensor_of("unstack", x)
+    return (*torch.unbind(x, axis_of("unstack", axis, x.dim())),)
+
+
+def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
+    """The coordinates of a grid, one tensor for each axis."""
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError(f"meshgrid: indexing={shown(indexing)} is neither 'xy' nor 'ij'")
+    flat = [tensor_of("meshgrid", each).reshape(-1) for each in arrays]
+    if not flat:
+        return ()
+    sizes = [each.shape[0] for each in flat]
+    found = [
+        each.reshape([-1 if n == place else 1 for n in range(len(flat))]).expand(sizes)
+        for place, each in enumerate(flat)
+    ]
+    return tuple([each.transpose(0, 1) if indexing == "xy" and len(flat) > 1 else each for each in found])
+
+
+# --- copies
+
+
+def concat(arrays: Sequence[Tensor], /, axis: int | None = 0) -> Tensor:
+    """Join tensors along an axis.
+
+    Raises:
+        LayoutError: The shapes differ beside the axis, or there is no such axis.
+    """
+    given, wanted = _joined("concat", arrays)
+    if axis is None:
+        return _back(torch.cat([each.reshape(-1) for each in given]), wanted)
+    along = axis_of("concat", axis, given[0].dim())
+    shapes = {(each.dim(), *each.shape[:along], *each.shape[along + 1 :]) for each in given}
+    if len(shapes) > 1:
+        listed = ", ".join([str(tuple(each.shape)) for each in given])
+        raise LayoutError(f"concat: shapes {listed} differ beside axis {axis}; reshape or cut one of the arrays")
+    return _back(torch.cat(given, along), wanted)
+
+
+def stack(arrays: Sequence[Tensor], /, axis: int = 0) -> Tensor:
+    """Join tensors along a new axis.
+
+    Raises:
+        LayoutError: The shapes differ, or there is no such axis.
+    """
+    given, wanted = _joined("stack", arrays)
+    if len({each.shape for each in given}) > 1:
+        listed = ", ".join([str(tuple(each.shape)) for each in given])
+        raise LayoutError(f"stack: shapes {listed} differ; reshape one of them")
+    return _back(torch.stack(given, axis_of("stack", axis, given[0].dim() + 1)), wanted)
+
+
+def _joined(name: str, arrays: Sequence[Tensor]) -> tuple[list[Tensor], torch.dtype]:
+    if not len(arrays):
+        raise ArgumentError(f"{name}: no array is given; give one or more")
+    device_of(name, *arrays)
+    tensors = [each if isinstance(each, Tensor) else asarray(each) for each in arrays]
+    wanted = result_type(*tensors) if len(tensors) > 1 else tensors[0].dtype
+    return [_moved(each.to(wanted)) for each in tensors], wanted
+
+
+def flip(x: Tensor, /, axis: Axes | None = None) -> Tensor:
+    """The elements in reverse order along axes: a copy, as torch has no view of it."""
+    x = tensor_of("flip", x)
+    return _back(torch.flip(_moved(x), axes_of("flip", axis, x.dim())), x.dtype)
+
+
+def repeat(x: Tensor, repeats: int | Tensor, /, axis: int | None = None) -> Tensor:
+    """Repeat each element, as often as a number or a tensor of one for each says.
+
+    Raises:
+        ArgumentError: A negative number.
+        UnsupportedDTypeError: ``repeats`` are no integers.
+        LayoutError: There is no such axis, or not one number for each of its elements.
+    """
+    x = tensor_of("repeat", x)
+    x = x.reshape(-1) if axis is None else x
+    along = axis_of("repeat", 0 if axis is None else axis, x.dim())
+    if isinstance(repeats, Tensor):
+        counts = integers("repeat: repeats", repeats, is_bool_allowed=True)
+        if tuple(counts.shape) not in ((), (1,), (x.shape[along],)):
+            raise LayoutError(
+                f"repeat: repeats has shape {tuple(counts.shape)}, and axis {along} {x.shape[along]} elements; give "
+                "one for each"
+            )
+        counts = counts.expand(x.shape[along])
+    else:
+        counts = integer_of(repeats, what="repeat: repeats")
+        if counts < 0:
+            raise ArgumentError(f"repeat: repeats={counts} is negative; give 0 or more")
+    return _back(torch.repeat_interleave(_moved(x), counts, along), x.dtype)
+
+
+def roll(x: Tensor, /, shift: Axes, axis: Axes | None = None) -> Tensor:
+    """Shift the elements cyclically, along each axis by its own shift or all by one."""
+    x = tensor_of("roll", x)
+    shifts = shift if isinstance(shift, tuple) else (shift,)
+    axes = axis if isinstance(axis, tuple) else (0 if axis is None else axis,)
+    if len(shifts) != len(axes):
+        if 1 not in (len(shifts), len(axes)):
+            raise LayoutError(f"roll: {len(shifts)} shifts and {len(axes)} axes; give one for each")
+        shifts, axes = shifts * len(axes), axes * len(shifts)
+    flat = _moved(x).reshape(-1) if axis is None else _moved(x)
+    places = [axis_of("roll", each, flat.dim()) for each in axes]
+    if not places:
+        return x.clone()
+    return _back(
+        torch.roll(flat, [integer_of(each, what="roll: shift") for each in shifts], places).reshape(x.shape), x.dtype
+    )
+
+
+def tile(x: Tensor, repetitions: Any, /) -> Tensor:
+    """Repeat the whole tensor along its axes."""
+    x = tensor_of("tile", x)
+    return _back(torch.tile(_moved(x), shape_of(repetitions, what="tile: repetitions")), x.dtype)
+
+
+def tril(x: Tensor, /, k: int = 0) -> Tensor:
+    """The elements with zeros above a diagonal."""
+    return _triangle("tril", x, k)
+
+
+def triu(x: Tensor, /, k: int = 0) -> Tensor:
+    """The elements with zeros below a diagonal."""
+    return _triangle("triu", x, k)
+
+
+def _triangle(name: str, x: Tensor, k: int) -> Tensor:
+    x = tensor_of(name, x)
+    if x.dim() < 2:
+        raise LayoutError(f"{name}: an array of {x.dim()} axes is no matrix; reshape it")
+    return _back(getattr(torch, name)(_moved(x), integer_of(k, what=f"{name}: k")), x.dtype)
+
+
+def take(x: Tensor, indices: Tensor | int, /, axis: int | None = None) -> Tensor:
+    """The slices at indices along an axis."""
+    x = tensor_of("take", x)
+    if axis is None and x.dim() != 1:
+        raise LayoutError(f"take: axis=None is no axis of an array of {x.dim()}; give one")
+    along = axis_of("take", axis or 0, x.dim())
+    if not isinstance(indices, Tensor):
+        indices = asarray(indices, device=x.device)
+    places = integers("take: indices", indices)
+    found = _taken(torch.index_select, _moved(x), along, places.reshape(-1))
+    return _back(found.reshape((*x.shape[:along], *places.shape, *x.shape[along + 1 :])), x.dtype)
+
+
+def take_along_axis(x: Tensor, indices: Tensor, /, axis: int = -1) -> Tensor:
+    """The elements at indices, each in its own line along an axis."""
+    x = tensor_of("take_along_axis", x)
+    along = axis_of("take_along_axis", axis, x.dim())
+    places = integers("take_along_axis: indices", indices)
+    if places.dim() != x.dim():
+        raise LayoutError(f"take_along_axis: indices have {places.dim()} axes, x has {x.dim()}; reshape one")
+    common = shape_together(
+        "take_along_axis", *[(*each.shape[:along], *each.shape[along + 1 :]) for each in (x, places)]
+    )
+    spread = [each.expand((*common[:along], each.shape[along], *common[along:])) for each in (_moved(x), places)]
+    # Torch's own take_along_dim takes indices beyond the extent modulo that.
+    return _back(_taken(torch.gather, spread[0], along, spread[1]), x.dtype)
+
+
+def _taken(take: Any, x: Tensor, along: int, places: Tensor) -> Tensor:
+    """The elements at places, of which negative ones count from the end.
+
+    A place out of range is an error on a CPU. On a GPU, where finding it would wait for the device and torch's own
+    check destroys the CUDA context, 0 is read there, as in kernels.
+
+    Raises:
+        IndexError: A place is out of range on a CPU, or the axis has no elements.
+    """
+    extent = x.shape[along]
+    places = torch.where(places < 0, places + extent, places)
+    found: Tensor
+    if extent == 0 and places.numel() > 0:
+        raise IndexError(f"an index is out of range for axis {along} of 0 elements; give no indices")
+    if raises_indices(x):
+        try:
+            found = take(x, along, places)
+        except RuntimeError as error:  # everything else has been checked
+            raise IndexError(f"an index is out of range ({error}); it must be below the extent of its axis") from None
+        return found
+    is_out = (places < 0) | (places >= extent)
+    found = take(x, along, places.masked_fill(is_out, 0))
+    shape = (-1, *(1,) * (x.dim() - along - 1)) if take is torch.index_select else is_out.shape
+    return found.masked_fill_(is_out.reshape(shape), 0)
+
+
+def raises_indices(x: Tensor) -> bool:
+    """Whether torch raises an error for an index out of range; on CUDA it ends all work of the process there."""
+    return bool(x.is_cpu)
+
+
+def integers(what: str, x: Tensor, *, is_bool_allowed: bool = False) -> Tensor:
+    """A tensor of integers, as int64."""
+    if x.is_floating_point() or x.is_complex() or (x.dtype is torch.bool and not is_bool_allowed):
+        raise UnsupportedDTypeError(f"{what} have dtype {x.dtype}, and must be integers; convert them")
+    return x.to(torch.int64)
+
+
+# Arithmetic of uint64, which torch has not, with the bits in int64.
+#
+# Sums, products and bits are the same in both. Order is that of the signed numbers once the highest bit is changed.
+# Every function takes tensors of int64 that hold the bits, and returns what NumPy's function of uint64 returns.
+
+_TOP = -(1 << 63)
+_REST = (1 << 63) - 1
+
+
+def flipped(x: Tensor) -> Tensor:
+    """The bits of uint64 as int64 of the same order, and back."""
+    return torch.bitwise_xor(x, _TOP)
+
+
+def _ordered(compare: Callable[..., Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda a, b: compare(flipped(a), flipped(b))
+
+
+def _extreme(choose: Callable[..., Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda a, b: flipped(choose(flipped(a), flipped(b)))
+
+
+def _half(x: Tensor) -> Tensor:
+    """Half of the number, which fits into int64."""
+    return torch.bitwise_and(torch.bitwise_right_shift(x, 1), _REST)
+
+
+def _divided(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Quotient and remainder; both are 0 where the divisor is.
+
+    Twice the quotient of half the dividend is at most one too small. A divisor from 2**63 goes into any number at most
+    once.
+    """
+    is_big = b < 0
+    divisor = torch.where(is_big | (b == 0), 1, b)
+    first = torch.bitwise_left_shift(torch.floor_divide(_half(a), divisor), 1)
+    rest = a - first * divisor
+    more = flipped(rest) >= flipped(divisor)
+    once = flipped(a) >= flipped(b)
+    quotient = torch.where(is_big, once.to(torch.int64), first + more.to(torch.int64))
+    quotient = torch.where(b == 0, 0, quotient)
+    return quotient, torch.where(b == 0, 0, a - quotient * b)
+
+
+def _power(a: Tensor, b: Tensor) -> Tensor:
+    """The square of the power to half the exponent: torch takes an exponent from 2**63 for a negative one."""
+    root = torch.pow(a, _half(b))
+    return root * root * torch.where(torch.bitwise_and(b, 1) == 1, a, 1)
+
+
+def _is_all(count: Tensor) -> Tensor:
+    """Where a shift moves every bit out."""
+    return (count < 0) | (count >= 64)
+
+
+def _right(a: Tensor, count: Tensor) -> Tensor:
+    moved = torch.bitwise_right_shift(_half(a), torch.clamp(count - 1, 0, 63))
+    return torch.where(count == 0, a, torch.where(_is_all(count), 0, moved))
+
+
+def _left(a: Tensor, count: Tensor) -> Tensor:
+    moved = torch.bitwise_left_shift(a, torch.clamp(count, 0, 63))
+    return torch.where(_is_all(count), 0, moved)
+
+
+COMPUTED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "add": torch.add, "subtract": torch.subtract, "multiply": torch.multiply, "pow": _power,
+    "bitwise_and": torch.bitwise_and, "bitwise_or": torch.bitwise_or, "bitwise_xor": torch.bitwise_xor,
+    "bitwise_left_shift": _left, "bitwise_right_shift": _right,
+    "maximum": _extreme(torch.maximum), "minimum": _extreme(torch.minimum),
+    "floor_divide": lambda a, b: _divided(a, b)[0], "remainder": lambda a, b: _divided(a, b)[1],
+}  # fmt: skip
+"""Functions whose result is the bits of uint64."""
+
+COMPARED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "equal": torch.eq, "not_equal": torch.ne, "less": _ordered(torch.lt), "less_equal": _ordered(torch.le),
+    "greater": _ordered(torch.gt), "greater_equal": _ordered(torch.ge),
+}  # fmt: skip
+"""Comparisons."""
+
+SWAPPED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
+"""The comparison of the operands in the other order; equality is its own."""
+
+
+def compare_signed(name: str, signed: Tensor, bits: Tensor) -> Tensor:
+    """Compare numbers of int64 with those of uint64, exactly, as NumPy does."""
+    if name in ("equal", "not_equal"):
+        is_equal = (signed >= 0) & (signed == bits)
+        return is_equal if name == "equal" else ~is_equal
+    found = COMPARED[name](torch.clamp(signed, min=0), bits)
+    return found | (signed < 0) if name.startswith("less") else found & (signed >= 0)
+
+
+# Functions over axes of torch's namespace: NumPy's dtypes, and unsigned integers of every width.
+
+
+def _axes(name: str, x: Tensor, axis: Any) -> Any:
+    """The axes of a reduction, counted from the first."""
+    if axis is None:
+        return None
+    return axes_of(name, axis, x.dim()) if isinstance(axis, tuple) else axis_of(name, axis, x.dim())
+
+
+def _refuse_empty(name: str, x: Tensor, axis: Any) -> None:
+    """Refuse to look for an element where there is none.
+
+    Raises:
+        LayoutError: An axis has no elements.
+    """
+    axes = range(x.dim()) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    if any(not x.shape[each] for each in axes):
+        raise LayoutError(
+            f"{name}: shape {tuple(x.shape)} has no elements along axis {axis}; call it on arrays that have some"
+        )
+
+
+def total(name: str) -> Callable[..., Tensor]:
+    """A sum or product, of the widest integers where integers are given."""
+    compute, results = getattr(compat, name), RESULTS[name]
+
+    def operate(x: Tensor, /, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
+        x = tensor_of(name, x)
+        axis = _axes(name, x, axis)
+        wanted = _summed(x, dtype, results)
+        if keepdims is not False and keepdims is not True:
+            keepdims = flag(keepdims, f"{name}: keepdims")
+        if wanted not in SIGNED and x.dtype not in SIGNED:
+            found: Tensor = compute(x, axis=axis, dtype=wanted, keepdims=keepdims)
+        else:
+            source, able = _able(x, wanted)
+            found = _unable(compute(source, axis=axis, dtype=able, keepdims=keepdims), wanted)
+        return found
+
+    return operate
+
+
+def _summed(x: Tensor, dtype: Any, results: dict[torch.dtype, torch.dtype]) -> torch.dtype:
+    """The dtype of a sum or product."""
+    wanted: torch.dtype = torch_dtype(dtype) or results.get(x.dtype, x.dtype)
+    if x.is_complex() and wanted in FROM_TORCH:
+        arrays.check_conversion(FROM_TORCH[x.dtype], FROM_TORCH[wanted])
+    return wanted
+
+
+def _able(x: Tensor, wanted: torch.dtype) -> tuple[Tensor, torch.dtype]:
+    """A tensor and a dtype in which torch sums, where one of them is unsigned: integers as the bits of 64."""
+    if wanted is torch.bool:
+        return x.to(torch.bool).to(torch.int64), torch.int64
+    if wanted in SIGNED:
+        return (x.view(torch.int64) if x.dtype is torch.uint64 else x.to(torch.int64)), torch.int64
+    return x.to(wanted), wanted
+
+
+def _unable(x: Tensor, wanted: torch.dtype) -> Tensor:
+    return x.view(wanted) if wanted is torch.uint64 else x.to(wanted)
+
+
+def running(name: str) -> Callable[..., Tensor]:
+    """Sums or products so far."""
+    compute, results = getattr(compat, name), RESULTS[name]
+
+    def operate(
+        x: Tensor, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    ) -> Tensor:  # fmt: skip
+        x = tensor_of(name, x)
+        x = x if x.dim() else x.reshape(1)
+        if axis is not None:
+            axis = axis_of(name, axis, x.dim())
+        elif x.dim() > 1:
+            raise ArgumentError(f"{name}: an array of {x.dim()} axes needs axis=; give one")
+        wanted = _summed(x, dtype, results)
+        source, able = _able(x, wanted)
+        return _unable(compute(source, axis=axis, dtype=able, include_initial=include_initial), wanted)
+
+    return operate
+
+
+def mean(name: str) -> Callable[..., Tensor]:
+    """The mean, in float64 of integers."""
+    compute, results = getattr(compat, name), RESULTS[name]
+
+    def operate(x: Tensor, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+        x = tensor_of(name, x)
+        found: Tensor = compute(x.to(results.get(x.dtype, x.dtype)), axis=_axes(name, x, axis), keepdims=keepdims)
+        return found
+
+    return operate
+
+
+def deviation(name: str) -> Callable[..., Tensor]:
+    """Variance or standard deviation, in float64 of integers."""
+    compute, results = getattr(compat, name), RESULTS["mean"]
+
+    def operate(x: Tensor, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+        x = tensor_of(name, x)
+        axis, x = _axes(name, x, axis), x.to(results.get(x.dtype, x.dtype))
+        if axis == ():  # over which torch finds no deviation with any correction
+            axis, x, keepdims = -1, x.unsqueeze(-1), False
+        found: Tensor
+        if name == "std" and not float(correction).is_integer():
+            found = torch.sqrt(compat.var(x, axis=axis, correction=correction, keepdims=keepdims))
+        else:
+            found = compute(x, axis=axis, correction=correction, keepdims=keepdims)
+        return found.real if found.is_complex() else found
+
+    return operate
+
+
+def ordered(x: Tensor) -> Tensor:
+    """Unsigned integers as numbers of the same order that torch compares; any other tensor as it is."""
+    if x.dtype is torch.uint64:
+        return flipped(x.view(torch.int64))
+    return x.to(WIDE[x.dtype]) if x.dtype in WIDE else x
+
+
+def unordered(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Numbers of `ordered` in their own dtype."""
+    return flipped(x).view(dtype) if dtype is torch.uint64 else x.to(dtype)
+
+
+def extreme(name: str) -> Callable[..., Tensor]:
+    """The greatest element, or the least."""
+    compute = getattr(compat, name)
+
+    def operate(x: Tensor, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+        x = tensor_of(name, x)
+        refuse_complex(name, x.dtype)
+        axis = _axes(name, x, axis)
+        if not x.numel():
+            _refuse_empty(name, x, axis)
+        return unordered(compute(ordered(x), axis=axis, keepdims=keepdims), x.dtype)
+
+    return operate
+
+
+def position(name: str) -> Callable[..., Tensor]:
+    """Where the greatest element is, or the least: the first of several."""
+    compute = getattr(torch, name)
+
+    def operate(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+        x = tensor_of(name, x)
+        refuse_complex(name, x.dtype)
+        if axis is not None:
+            axis = axis_of(name, axis, x.dim())
+        if not x.numel():
+            _refuse_empty(name, x, axis)
+        values = x.to(torch.uint8) if x.dtype is torch.bool else ordered(x)
+        found: Tensor
+        if axis is None:
+            found = compute(values)
+            return found.reshape((1,) * x.dim()) if keepdims else found
+        found = compute(values, dim=axis, keepdim=keepdims)
+        return found
+
+    return operate
+
+
+def truth(name: str) -> Callable[..., Tensor]:
+    """Whether all or any elements are not zero, or how many."""
+    compute = getattr(compat, name)
+
+    def operate(x: Tensor, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
+        x = tensor_of(name, x)
+        axis = _axes(name, x, axis)
+        found: Tensor
+        if axis == () and name == "count_nonzero":  # over which torch counts all
+            found = x.to(torch.bool).to(torch.int64)
+            return found
+        found = compute(x.to(torch.bool) if x.dtype in SIGNED else x, axis=axis, keepdims=keepdims)
+        return found
+
+    return operate
+
+
+def sort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
+    """The elements in order along an axis."""
+    x = tensor_of("sort", x)
+    refuse_complex("sort", x.dtype)
+    axis = axis_of("sort", axis, x.dim())
+    return unordered(compat.sort(ordered(x), axis=axis, descending=descending, stable=stable), x.dtype)
+
+
+def argsort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
+    """The indices that sort the elements along an axis; equal elements keep their order."""
+    x = tensor_of("argsort", x)
+    refuse_complex("argsort", x.dtype)
+    axis = axis_of("argsort", axis, x.dim())
+    found: Tensor = compat.argsort(ordered(x), axis=axis, descending=descending, stable=stable)
+    return found
+
+
+FAMILIES: dict[Callable[[str], Callable[..., Tensor]], tuple[str, ...]] = {
+    total: ("sum", "prod"), running: ("cumulative_sum", "cumulative_prod"), mean: ("mean",), deviation: ("std", "var"),
+    extreme: ("max", "min"), position: ("argmax", "argmin"), truth: ("all", "any", "count_nonzero"),
+}  # fmt: skip
+"""The makers of the functions, each with the names that it serves."""
+
+
+# Functions of whole tensors in torch's namespace: products, limits, differences, searches, sets.
+
+
+def product(name: str) -> Callable[..., Tensor]:
+    """A product of two tensors, of the dtype that both promote to."""
+    compute = getattr(compat, name)
+
+    @functools.wraps(compute)
+    def operate(x1: Tensor, x2: Tensor, /, *axes: Any, **options: Any) -> Tensor:
+        found: Tensor
+        if axes and name == "tensordot":
+            (options["axes"],) = axes
+        if name == "tensordot" and isinstance(x1, Tensor) and isinstance(x2, Tensor):
+            options["axes"] = _contracted(x1, x2, options.get("axes", 2))
+        is_plain = isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and _multiplies(x1)
+        if is_plain or is_foreign(x1) or is_foreign(x2):
+            found = checked(name, compute, x1, x2, **options)
+            return found
+        device = device_of(name, x1, x2)
+        wanted = result(name, kind_of(name, x1), kind_of(name, x2))
+        operands = [bits64(each, wanted) for each in (x1, x2)]
+        if has_integer_products(device) or wanted.is_floating_point or wanted.is_complex:
+            found = checked(name, compute, *operands, **options)
+        else:
+            summed = options["axes"][0] if name == "tensordot" else (options.get("axis", -1),)
+            count = math.prod(operands[0].shape[at] for at in summed if -operands[0].dim() <= at < operands[0].dim())
+            found = _in_digits(functools.partial(checked, name, compute, **options), operands, wanted, count)
+        return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
+
+    return operate
+
+
+def has_integer_products(device: torch.device) -> bool:
+    """Whether torch multiplies matrices of integers there; on CUDA it multiplies none."""
+    return bool(device.type == "cpu")
+
+
+def _in_digits(
+    multiply: Callable[[Tensor, Tensor], Tensor], operands: Sequence[Tensor], wanted: torch.dtype, count: int
+) -> Tensor:
+    """A product of integers modulo 2**64: the products of their digits in float64, shifted and added.
+
+    A float64 holds each integer up to 2**53: sums of ``count`` products of two digits of 16 bits, if there are at most
+    2**21, and of 8 bits otherwise. No order of summation rounds them. A GPU multiplies matrices of float64 fast.
+    """
+    bits = 16 if count <= 1 << 21 else 8
+    digits = range(-(-wanted.itemsize * 8 // bits))
+    one, two = (
+        [((x.to(torch.int64) >> (bits * at)) & ((1 << bits) - 1)).to(torch.float64) for at in digits] for x in operands
+    )
+    # Digits that are not paired here belong above the bits of the result.
+    pairs = [(one[at], two[beside], bits * (at + beside)) for at in digits for beside in digits[: len(digits) - at]]
+    parts = (multiply(first, second).to(torch.int64) << shift for first, second, shift in pairs)
+    return functools.reduce(torch.Tensor.add_, parts)
+
+
+def _contracted(x1: Tensor, x2: Tensor, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The axes of `tensordot`; torch takes an extent of 1 for any other one."""
+    if isinstance(axes, int):
+        axes = (tuple(range(-axes, 0)), tuple(range(axes))) if axes >= 0 else ((), (axes,))
+    one, two = (
+        axes_of("tensordot", tuple(each) if isinstance(each, (list, range)) else each, x.dim())
+        for each, x in zip(axes, (x1, x2), strict=True)
+    )
+    if [x1.shape[each] for each in one] != [x2.shape[each] for each in two]:
+        raise LayoutError(
+            f"tensordot: axes {one} of shape {tuple(x1.shape)} and {two} of shape {tuple(x2.shape)} do not fit; "
+            "choose others"
+        )
+    return one, two
+
+
+def _multiplies(x: Tensor) -> bool:
+    dtype = x.dtype
+    return dtype.is_floating_point or dtype.is_complex or (x.is_cpu and dtype not in SIGNED and dtype is not torch.bool)
+
+
+def bits64(x: Tensor, wanted: torch.dtype) -> Tensor:
+    """A tensor converted, and then in int64 if torch does not compute with the dtype."""
+    x = x.to(wanted)
+    if wanted is torch.uint64:
+        return x.view(torch.int64)
+    return x.to(torch.int64) if wanted in SIGNED or wanted is torch.bool else x
+
+
+def clip(
+    x: Tensor, /, min: Any = None, max: Any = None, *, a_min: Any = None, a_max: Any = None  # noqa: A002
+) -> Tensor:  # fmt: skip
+    """Values limited to ``min .. max``, which NumPy also calls ``a_min`` and ``a_max``; None: no limit.
+
+    A Python integer beyond the dtype's own limit is none.
+    """
+    min, max = min if a_min is None else a_min, max if a_max is None else a_max  # noqa: A001 - the Array API's names
+    if is_foreign(x):
+        own: Tensor = compat.clip(x, min, max)
+        return own
+    x = tensor_of("clip", x)
+    least, most = _limit(x, min, is_least=True), _limit(x, max, is_least=False)
+    kinds = [kind_of("clip", each) for each in (x, least, most) if each is not None]
+    wanted = promoted(*kinds)
+    refuse_complex("clip", wanted)
+    for each in (least, most):
+        if type(each) is int and wanted in RANGES:
+            check_fits(each, wanted)
+    if least is None and most is None:
+        return x.clone()
+    shape_together("clip", *(each.shape for each in (x, least, most) if isinstance(each, Tensor)))
+    found = ordered(as_tensor(x, wanted, x.device))
+    if least is not None:
+        found = torch.maximum(found, ordered(as_tensor(least, wanted, x.device)))
+    if most is not None:
+        found = torch.minimum(found, ordered(as_tensor(most, wanted, x.device)))
+    return unordered(found, wanted)
+
+
+def _limit(x: Tensor, end: Any, *, is_least: bool) -> Any:
+    """A limit, if it limits anything."""
+    if x.dtype not in RANGES or type(end) is not int:
+        return end
+    lowest, highest = RANGES[x.dtype]
+    return None if ((end <= lowest) if is_least else (end >= highest)) else end
+
+
+def diff(
+    x: Tensor, /, n: int = 1, axis: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:  # fmt: skip
+    """Differences of neighbours, ``n`` times."""
+    x = tensor_of("diff", x)
+    axis_of("diff", axis, x.dim())
+    if n < 0:
+        raise ArgumentError(f"diff: n={n} is negative; give 0 or more")
+    wanted = result_type(*(each for each in (x, prepend, append) if each is not None))
+    if n == 0:
+        return x
+    able = torch.int64 if wanted is torch.uint64 else WIDE.get(wanted, wanted)
+    parts = [bits64(each, wanted).to(able) for each in (prepend, x, append) if each is not None]
+    joined = concat(parts, axis=axis) if len(parts) > 1 else parts[0]
+    found: Tensor = compat.diff(joined, axis=axis, n=n)
+    return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
+
+
+def _together(name: str, x1: Any, x2: Any) -> list[Tensor]:
+    """Two operands in a dtype in which torch compares what NumPy compares."""
+    device = device_of(name, x1, x2)
+    wanted = promoted(kind_of(name, x1), kind_of(name, x2))
+    refuse_complex(name, wanted)
+    able = torch.uint8 if wanted is torch.bool else wanted
+    return [ordered(as_tensor(each, able, device)) for each in (x1, x2)]
+
+
+def searchsorted(
+    x1: Tensor, x2: Any, /, side: str = "left", sorter: Tensor | None = None
+) -> Tensor:  # fmt: skip
+    """The indices at which the elements of ``x2``, or a number, belong in the sorted ``x1``."""
+    if side not in ("left", "right"):
+        raise ArgumentError(f"searchsorted: side={shown(side)} is neither 'left' nor 'right'")
+    axes = x1.dim() if isinstance(x1, Tensor) else 0
+    if axes != 1:
+        raise LayoutError(f"searchsorted: x1 has {axes} axes, and one is needed; reshape it")
+    if sorter is not None:
+        sorter = integers("searchsorted: sorter", sorter)
+    one, two = (_keys(each).contiguous() for each in _together("searchsorted", x1, x2))
+    return torch.searchsorted(one, two, side=side, sorter=sorter)
+
+
+def _keys(x: Tensor) -> Tensor:
+    """Integers in the order of NumPy's floats, NaN last, after which torch's own search goes astray."""
+    if not x.is_floating_point() or x.dtype not in FROM_TORCH:
+        return x
+    x = torch.where(torch.isnan(x), torch.nan, x + 0.0)  # one NaN, and one zero
+    bits = x.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[x.dtype.itemsize])
+    return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
+    """Whether each element of ``x1`` is among the elements of ``x2``; ``invert``: is not."""
+    for one, two in ((x1, x2), (x2, x1)):
+        if type(one) is int and isinstance(two, Tensor) and two.dtype in RANGES and not fits(one, two.dtype):
+            shape = () if one is x1 else two.shape
+            return torch.full(shape, invert, dtype=torch.bool, device=two.device)
+    return torch.isin(*[each.contiguous() for each in _together("isin", x1, x2)], invert=invert)
+
+
+def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
+    """The indices of the elements that are not zero."""
+    x = tensor_of("nonzero", x)
+    if not x.dim():
+        raise LayoutError("nonzero: an array without axes has no indices; reshape it to (1,)")
+    found: tuple[Tensor, ...] = compat.nonzero(x.to(torch.bool) if x.dtype in SIGNED else x)
+    return found
+
+
+def unique_all(x: Tensor, /) -> UniqueAll:
+    """The distinct elements in order, where each is first, where each element went, and how often each occurs."""
+    x = tensor_of("unique_all", x)
+    flat = ordered(x).reshape(-1)
+    order = _complex_order(flat) if flat.is_complex() else torch.argsort(flat, stable=True)
+    values = flat[order]
+    is_first = torch.ones_like(values, dtype=torch.bool)
+    is_first[1:] = values[1:] != values[:-1]  # each NaN is distinct, as the standard has it
+    group = torch.cumsum(is_first, 0) - 1
+    inverse = torch.empty_like(group)
+    inverse[order] = group
+    starts = torch.nonzero(is_first).reshape(-1)
+    counts = torch.diff(starts, append=starts.new_full((1,), flat.numel()))
+    distinct = unordered(values[starts], x.dtype)
+    return UniqueAll(distinct, order[starts], inverse.reshape(x.shape), counts)
+
+
+def _complex_order(x: Tensor) -> Tensor:
+    """The order of complex numbers: by the real part, then by the imaginary one; with NaN in them last, as in NumPy."""
+    order = torch.argsort(x.imag, stable=True)
+    for key in (x.real, torch.isnan(x.imag) + 2 * torch.isnan(x.real)):
+        order = order[torch.argsort(key[order], stable=True)]
+    return order
+
+
+def unique_counts(x: Tensor, /) -> UniqueCounts:
+    """The distinct elements in order, and how often each occurs."""
+    found = unique_all(x)
+    return UniqueCounts(found.values, found.counts)
+
+
+def unique_inverse(x: Tensor, /) -> UniqueInverse:
+    """The distinct elements in order, and where each element went among them."""
+    found = unique_all(x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_values(x: Tensor, /) -> Tensor:
+    """The distinct elements in order."""
+    return unique_all(x).values

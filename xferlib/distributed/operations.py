@@ -1,0 +1,739 @@
+"""The steps of collectives on device memory, from GPU to GPU; what the driver does not reduce is reduced by kernels.
+
+The library adds in an order of its own, which depends on the number of ranks and of bytes. What is to have the same
+bits everywhere, and what the library does not reduce, goes as in host memory (`reductions`): each rank gets one part of
+all ranks' elements, reduces it with the same kernels, and all gather the parts. Arrays of intermediate data are kept
+for the call (`OnDevice.made`): the library uses them when the host has long gone on.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from xferlib._api import transfers
+from xferlib._core.streams import ArrayUse, Stream
+from xferlib._memory.buffers import host_cache
+from xferlib._runtime import checks, process
+from xferlib._runtime.checks import refuse_no_flag, whole
+from xferlib.distributed.drivers import DeviceDriver, Enqueued, Order
+from xferlib.distributed.membership import Call, Signature, separate
+from xferlib.errors import ArgumentError, LayoutError, MismatchError, UnsupportedDTypeError, did_you_mean, shown
+from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from xferlib._core.arrays import ArrayInfo, HostArray
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+    from xferlib.distributed.drivers import Driver, Pending
+    from xferlib.distributed.membership import Group, Operand, Result
+
+
+# A collective operation that was begun with ``async_op=True``.
+
+
+class Collective(ArrayUse):
+    """A collective operation that runs beside the program; made by ``async_op=True``.
+
+    Neither ``x`` may be written nor ``out`` be used before `wait` returns. The ranks may wait for their operations in
+    any order. An operation that the program drops goes on; `Communicator.close` waits for it.
+    """
+
+    _instead = (
+        "a Collective is an operation in progress",
+        "the array is what its wait() gives: write operation.wait()",
+    )
+    _peers = checks.COLLECTIVE_NAMES
+
+    __slots__ = ("_array", "_call", "_group", "_pending", "_steps", "is_in_steps")
+
+    def __init__(self, group: Group, call: Call, steps: Iterator[Pending], array: Any) -> None:
+        self.is_in_steps = True
+        """Whether it begins more than one operation of the driver, so that the next call must wait for it."""
+        self._group = group
+        self._call = call
+        self._steps = steps
+        self._array = array
+        # The first step is taken here, so that data move while the program goes on; the later ones in calls of the
+        # program alone: a thread would begin them in an order that the other ranks cannot know.
+        self._pending: Pending | None = next(steps, None)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the operation is complete, so that `wait` returns at once."""
+        if self._pending is not None:
+            self._group.check_process()
+        with self._group.lock:
+            while self._pending is not None and not self._group.cause and self._pending.wait(0.0):
+                self._pending = next(self._steps, None)
+            return self._pending is None
+
+    def wait(self) -> Any:
+        """Wait until the operation is complete, and return its array.
+
+        Where NCCL carries device memory, the host does not wait: later work of the call's stream does.
+
+        Raises:
+            DistributedError: A rank has failed, or did not come in time.
+            ForkError: It is in flight in the process that this one was forked from.
+        """
+        if self._pending is not None:
+            self._group.check_process()
+        with self._group.lock:
+            if self._pending is None:
+                return self._array
+            self._group.check_usable()
+            with self._group.failing():
+                while (pending := self._pending) is not None:
+                    self._group.wait(pending, self._call)
+                    if self._pending is pending:  # else the group has looked after it meanwhile
+                        self._pending = next(self._steps, None)
+        return self._array
+
+    def __repr__(self) -> str:
+        return f"<Collective: {self._call}>"
+
+
+# Reductions over ranks: the operations, and the order in which reproducible ones add.
+
+OPS = ("sum", "prod", "min", "max", "mean")
+_AVERAGES = {"avg": "mean", "average": "mean"}
+_GATHERED_MOST = 32 << 10
+"""Bytes of all ranks' data up to which every rank reduces all of it: one exchange instead of two."""
+_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": lambda x, y: x + y,
+    "prod": lambda x, y: x * y,
+    "min": lambda x, y: np.minimum(x, y),  # noqa: PLW0108 - of the kernels: carries NaN, holds -0 for less than +0
+    "max": lambda x, y: np.maximum(x, y),  # noqa: PLW0108 - a kernel is traced from a function of Python
+    "divide": lambda x, y: x / y,
+}
+
+
+@functools.cache
+def kernel(op: str) -> ElementwiseKernel:
+    """The kernel of an operation, which gives the same bits on every backend."""
+    return elementwise(_FUNCTIONS[op], name=f"xferlib_{op}")
+
+
+def check_op(op: str, dtype: np.dtype[Any], call: str) -> None:
+    """Refuse an unknown operation, and one that the dtype does not have.
+
+    Raises:
+        ArgumentError: It is none of `OPS`.
+        UnsupportedDTypeError: A sum of bool, a mean of integers, an extremum of complex numbers.
+    """
+    if not isinstance(op, str) or op not in OPS:
+        hint = did_you_mean(_AVERAGES.get(op.lower(), op.lower()), OPS) if isinstance(op, str) else ""
+        raise ArgumentError(f"{call}: op={shown(op)} is none of {', '.join(OPS)}{hint}")
+    if dtype.kind == "b" and op not in ("min", "max"):
+        raise UnsupportedDTypeError(f"{call}: op={op!r} of bool; use 'max' for any, 'min' for all, or convert to int64")
+    if dtype.kind in "iu" and op == "mean":
+        raise UnsupportedDTypeError(f"{call}: op='mean' of {dtype}; convert to float64, or use 'sum'")
+    if dtype.kind == "c" and op in ("min", "max"):
+        raise UnsupportedDTypeError(f"{call}: op={op!r} of {dtype}, which has no order; reduce real parts or abs(x)")
+
+
+def as_numbers(x: HostArray, op: str) -> HostArray:
+    """The same memory in a dtype with the same result: parts of complex numbers, and bytes of bool."""
+    if x.dtype.kind == "c" and op in ("sum", "mean"):
+        return x.view(np.float32 if x.dtype.itemsize == 8 else np.float64)
+    return x.view(np.uint8) if x.dtype.kind == "b" else x
+
+
+def is_one_step(driver: Driver, dtype: np.dtype[Any], op: str, nbytes: int) -> bool:
+    """Whether the driver reduces ``nbytes`` of the dtype by itself."""
+    known = driver.reduces(as_numbers(np.empty(0, dtype), op).dtype, "sum" if op == "mean" else op)
+    return known and nbytes < driver.reduces_below
+
+
+def pairwise(rows: Sequence[Any] | HostArray, op: str) -> Any:
+    """Reduce rows into the first: neighbours first, then neighbours of these results, and so on.
+
+    Rows 0 to 4 give ((0 + 1) + (2 + 3)) + 4.
+    """
+    combine, step = kernel(op), 1
+    while step < len(rows):
+        for first in range(0, len(rows) - step, 2 * step):
+            combine(rows[first], rows[first + step], out=rows[first])
+        step *= 2
+    return rows[0]
+
+
+def divide(x: Any, count: int) -> None:
+    """Divide floats by the number of ranks, where they are."""
+    if count > 1:
+        kernel("divide")(x, float(count), out=x)
+
+
+def reduce_in_order(driver: Driver, out: HostArray, x: HostArray, op: str, *, in_order: bool) -> Iterator[Pending]:
+    """Reduce ``x`` of all ranks into ``out``, which may be ``x`` itself; both flat and not empty."""
+    plain = "sum" if op == "mean" else op
+    result = as_numbers(out, op)
+    given = result if x is out else as_numbers(x, op)  # the same array for both: drivers know by identity
+    if not in_order and is_one_step(driver, x.dtype, op, x.nbytes):
+        yield driver.all_reduce(result, given, plain)
+    else:
+        yield from _fold_in_order(driver, result, given, plain)
+    if op == "mean":
+        divide(result, driver.size)
+
+
+def _fold_in_order(driver: Driver, out: HostArray, x: HostArray, op: str) -> Iterator[Pending]:
+    """Each rank reduces one part of the elements in the order of `pairwise`, and all gather the parts."""
+    size = driver.size
+    count = x.size // size
+    # Then all of it counts as the rest, below.
+    if size == 1 or x.nbytes * size <= _GATHERED_MOST:
+        count = 0
+    main = count * size
+    rest = np.empty(0, x.dtype)
+    if main < x.size:
+        rest = np.empty((size, x.size - main), x.dtype)
+        yield driver.all_gather(rest.reshape(-1), x[main:])
+        rest = pairwise(rest, op)
+    if count:
+        rows = host_cache.empty((size, count), x.dtype)
+        yield driver.all_to_all(rows.reshape(-1), x[:main])
+        yield driver.all_gather(out[:main], pairwise(rows, op))
+    # Last: ``out`` may be ``x``, whose end is read above.
+    out[main:] = rest
+
+
+def scatter_in_order(driver: Driver, out: HostArray, x: HostArray, op: str) -> Iterator[Pending]:
+    """Reduce part ``rank`` of all ranks' ``x`` into ``out``, in the order of `pairwise`."""
+    result, given = as_numbers(out, op), as_numbers(x, op)
+    rows = host_cache.empty((driver.size, math.prod(result.shape)), result.dtype)
+    yield driver.all_to_all(rows.reshape(-1), given)
+    result[...] = pairwise(rows, "sum" if op == "mean" else op)
+    if op == "mean":
+        divide(result, driver.size)
+
+
+class OnDevice(NamedTuple):
+    """The driver of the group's devices, and one call's arrays."""
+
+    driver: DeviceDriver
+    rank: int
+    size: int
+    operand: Operand
+    result: Result
+    is_beside: bool
+    made: list[Any]
+    """Arrays of intermediate data, which the driver may use until the call's end."""
+
+    @property
+    def order(self) -> Order:
+        device, stream = self.operand.source.device, self.operand.raw_stream
+        assert device is not None
+        assert stream is not None
+        return Order(device, stream, self.operand.source.backend, self.is_beside)
+
+    @property
+    def out(self) -> ArrayInfo:
+        """The result's location and layout."""
+        info = self.result.info
+        assert info is not None
+        return info
+
+    def on_stream(self) -> Stream:
+        """The call's stream, to make it current for kernels."""
+        return Stream._of(self.order.stream, self.operand.source.backend)
+
+    def given(self, *, may_be_same: bool = True) -> tuple[Any, ArrayInfo]:
+        """The array and its location; of one that has gaps, that the result overlaps in part, or that is lazy, a copy.
+
+        Args:
+            may_be_same: Whether the driver may read and write the same array.
+        """
+        source, out = self.operand.source, self.out
+        info = source.info
+        assert info is not None
+        # The library reads and writes in pieces, in an order of its own: of two arrays that overlap in part it would
+        # read pieces of the result. The very same array is what it calls in place, and takes.
+        begins_inside = info.pointer != out.pointer and (
+            info.pointer < out.pointer + out.nbytes and out.pointer < info.pointer + info.nbytes
+        )
+        is_apart = info.pointer != out.pointer or (may_be_same and info.nbytes == out.nbytes)
+        if info.is_c_contiguous and not begins_inside and is_apart and not source.backend.is_lazy(source.given):
+            return source.given, info
+        copied = transfers.to_device(source.given, device=source.device, stream=self.operand.stream)
+        self.made.append(copied)
+        return copied, source.backend.view(copied)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Any, int]:
+        """An array for intermediate data on the stream, and its address."""
+        backend, order = self.operand.source.backend, self.order
+        array = backend.empty(shape, dtype, device=order.device, stream=order.stream)
+        self.made.append(array)
+        return array, backend.view(array).pointer
+
+
+class _Beside:
+    """An operation beside the stream as a step: complete for the host at once, where the host may go on."""
+
+    def __init__(self, enqueued: Enqueued, kept: Any) -> None:
+        self._enqueued = enqueued
+        self._kept = kept  # the memory that it reads and writes
+
+    def wait(self, most_s: float) -> bool:
+        if not most_s:
+            return self._enqueued.is_done()
+        self._enqueued.wait()
+        return True
+
+
+def _steps(enqueued: Enqueued | None, *kept: Any) -> Iterator[Pending]:
+    if enqueued is not None:
+        yield _Beside(enqueued, kept)
+
+
+def all_reduce(on: OnDevice, op: str, *, in_order: bool) -> Iterator[Pending]:
+    array, info = on.given()
+    out = on.out
+    dtype, count = numbers(info, op)
+    if not info.size:
+        return
+    if not in_order and on.driver.reduces(dtype, op):
+        enqueued = on.driver.all_reduce(out.pointer, info.pointer, count, dtype, op, on.order)
+        yield from _steps(enqueued, array, on.result.array)
+        return
+    plain = "sum" if op == "mean" else op
+    with on.on_stream():
+        # On the call's own stream: the kernels between the two exchanges run there, and one beside it would need an
+        # event on each side of them.
+        _in_order(on._replace(is_beside=False), out.pointer, info, count, dtype, plain)
+        if op == "mean":
+            _divide(on, dtype, count)
+
+
+def _in_order(on: OnDevice, out: int, info: ArrayInfo, count: int, dtype: np.dtype[Any], op: str) -> None:
+    """As `reductions` does it in host memory, with the same kernels."""
+    backend, order = on.operand.source.backend, on.order
+    part = count // on.size
+    main, rest = part * on.size, count - part * on.size
+    rows, tail = [], []
+    if rest:
+        # What the ranks cannot share evenly, fewer elements than there are ranks: every rank reduces all of it.
+        slab, address = on.empty((on.size * rest * dtype.itemsize,), np.dtype(np.uint8))
+        nbytes = rest * dtype.itemsize
+        on.driver.all_gather(address, info.pointer + main * dtype.itemsize, nbytes, order)
+        tail = [backend.subarray(slab, k * nbytes, (rest,), dtype) for k in range(on.size)]
+        pairwise(tail, op)
+    if part:
+        slab, address = on.empty((main * dtype.itemsize,), np.dtype(np.uint8))
+        nbytes = part * dtype.itemsize
+        # Part k of every rank arrives in rank k as one row for each rank: the rows are in the order of ranks, as
+        # `pairwise` has to see them, whichever came first.
+        on.driver.all_to_all(address, info.pointer, main * dtype.itemsize, order)
+        rows = [backend.subarray(slab, k * nbytes, (part,), dtype) for k in range(on.size)]
+        pairwise(rows, op)
+        on.driver.all_gather(out, backend.view(rows[0]).pointer, nbytes, order)
+    if rest:
+        target = backend.over(out + main * dtype.itemsize, (rest,), dtype, device=order.device, owner=on.result.array)
+        transfers.to_device(tail[0], out=target)
+
+
+def _divide(on: OnDevice, dtype: np.dtype[Any], count: int) -> None:
+    backend = on.operand.source.backend
+    flat = backend.over(on.out.pointer, (count,), dtype, device=on.order.device, owner=on.result.array)
+    divide(flat, on.size)
+
+
+def reduce_scatter(on: OnDevice, op: str) -> Iterator[Pending]:
+    array, info = on.given()
+    out = on.out
+    dtype, count = numbers(info, op)
+    if not info.size:
+        return
+    part = count // on.size
+    if on.driver.scatters(dtype, op):
+        enqueued = on.driver.reduce_scatter(out.pointer, info.pointer, part, dtype, op, on.order)
+        yield from _steps(enqueued, array, on.result.array)
+        return
+    backend, nbytes = on.operand.source.backend, part * dtype.itemsize
+    with on.on_stream():
+        slab, address = on.empty((info.nbytes,), np.dtype(np.uint8))
+        on.driver.all_to_all(address, info.pointer, info.nbytes, on.order._replace(is_beside=False))
+        rows = [backend.subarray(slab, k * nbytes, (part,), dtype) for k in range(on.size)]
+        pairwise(rows, "sum" if op == "mean" else op)
+        target = backend.over(out.pointer, (part,), dtype, device=on.order.device, owner=on.result.array)
+        transfers.to_device(rows[0], out=target)
+        if op == "mean":
+            _divide(on, dtype, part)
+
+
+def broadcast(on: OnDevice, root: int) -> Iterator[Pending]:
+    out = on.out
+    if on.rank == root and on.result.array is not on.operand.source.given:
+        transfers.to_device(on.operand.source.given, out=on.result.array, stream=on.operand.stream)
+    if out.nbytes:
+        yield from _steps(on.driver.broadcast(out.pointer, out.nbytes, root, on.order), on.result.array)
+
+
+def all_gather(on: OnDevice) -> Iterator[Pending]:
+    array, info = on.given()
+    if info.nbytes:
+        enqueued = on.driver.all_gather(on.out.pointer, info.pointer, info.nbytes, on.order)
+        yield from _steps(enqueued, array, on.result.array)
+
+
+def all_to_all(on: OnDevice) -> Iterator[Pending]:
+    array, info = on.given(may_be_same=False)
+    if info.nbytes:
+        enqueued = on.driver.all_to_all(on.out.pointer, info.pointer, info.nbytes, on.order)
+        yield from _steps(enqueued, array, on.result.array)
+
+
+def numbers(info: ArrayInfo, op: str) -> tuple[np.dtype[Any], int]:
+    """The dtype in which the elements are reduced, and how many there are of it: see `reductions.as_numbers`."""
+    dtype = as_numbers(np.empty(0, info.dtype), op).dtype
+    return dtype, math.prod(info.shape) * info.dtype.itemsize // dtype.itemsize
+
+
+# Reductions on devices that repeat an earlier one: arrays are compared with those of that call, not described anew.
+#
+# To describe and check two arrays takes longer than NCCL needs for 4 KiB; to compare them, a fraction of that.
+
+_MOST = 256
+"""Calls that are remembered: networks have about as many shapes."""
+
+
+class Repeat(NamedTuple):
+    """A checked call of `Communicator.all_reduce`, as its repetitions need it."""
+
+    matches: Callable[..., bool]
+    backend: Backend
+    device: Device
+    signature: Signature
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    nbytes: int
+    number_count: int
+    number_dtype: np.dtype[Any]
+    """As `reductions.as_numbers` has it, and ``number_count`` elements of it."""
+    op: str
+
+
+class Repeats:
+    """The reductions that one communicator has made on its devices, to be repeated."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self._known: dict[type, dict[tuple[Any, ...], Repeat]] = {}
+
+    def find(self, x: Any, op: Any, out: Any) -> Repeat | None:
+        """The call that this one repeats but for the addresses of its arrays; None if there is none."""
+        known = self._known.get(type(x))
+        if known is None or type(op) is not str or (out is not None and type(out) is not type(x)):
+            return None
+        found = known.get((op, x.shape, _kind(x, out)))
+        if found is None or not (found.matches(x) if out is None or out is x else found.matches(x, out)):
+            return None
+        return found
+
+    def add(self, signature: Signature, on: OnDevice, op: str) -> None:
+        """Remember a call of `all_reduce`, if the driver carried its arrays as they are, in one operation."""
+        source, result = on.operand.source, on.result
+        given, info = source.given, source.info
+        assert info is not None
+        dtype, count = numbers(info, op)
+        if on.made or not info.nbytes or not on.driver.reduces(dtype, op):
+            return
+        out = result.array if result.is_given else None
+        arrays = (given,) if out is None or out is given else (given, out)
+        known = self._known.setdefault(type(given), {})
+        if len(known) >= _MOST:
+            known.clear()
+        known[op, given.shape, _kind(given, out)] = Repeat(
+            source.backend.matcher(arrays), source.backend, info.device, signature, info.shape, info.dtype,
+            info.nbytes, count, dtype, op,
+        )  # fmt: skip
+
+    def run(self, repeat: Repeat, x: Any, out: Any) -> Any:
+        """Make the call again.
+
+        Returns:
+            Its result; None, with nothing sent, where the arrays overlap in part.
+        """
+        group, backend, device = self._group, repeat.backend, repeat.device
+        backend.attach(device)
+        stream = backend.stream_current(device)
+        if out is None:
+            result = backend.empty(repeat.shape, repeat.dtype, device=device, stream=stream)
+        else:
+            result = out
+        source, target = backend.operands((x, result))
+        if source != target and abs(source - target) < repeat.nbytes:
+            return None
+        if out is not None:
+            backend.note_write(out, "all_reduce: out")
+        with group.lock:
+            group.check_usable()
+            driver, watch = group.device_driver, group.watch
+            if driver is None or watch is None:  # another thread ends the process
+                return None
+            try:
+                if group.open:
+                    group.open.settle(all_of_them=False)
+                watch.enters(group.begin(repeat.signature))
+                try:
+                    order = Order(device, stream, backend)
+                    driver.all_reduce(target, source, repeat.number_count, repeat.number_dtype, repeat.op, order)
+                except BaseException:
+                    process.keep((x, result))  # the library may still read and write the memory
+                    raise
+                watch.leaves()
+            except BaseException as error:
+                group.fail(error)
+                raise
+        return result
+
+
+def _kind(x: Any, out: Any) -> int:
+    return 0 if out is None else 1 if out is x else 2
+
+
+# A call, from the comparison with the other ranks to its result; and checks of arguments that need the group.
+
+_MOST_TAG = 10_000
+
+
+def begin(group: Group, signature: Signature) -> Call:
+    """Compare a call with those of the other ranks; open operations of several steps are completed before it."""
+    with group.lock:
+        group.check_usable()
+        with group.failing():
+            if group.open:
+                group.open.settle(all_of_them=False)
+            return group.begin(signature)
+
+
+class Ways(NamedTuple):
+    """The steps of a call, in the memory that carries its data."""
+
+    host: Iterator[Pending]
+    device: Callable[[OnDevice], Iterator[Pending]]
+
+
+def run(
+    group: Group, name: str, options: str, operand: Operand, result: Result, ways: Ways, *, is_async: bool,
+    is_in_steps: bool = True,
+) -> Any:  # fmt: skip
+    """Take the steps of a call.
+
+    Args:
+        group: Of the ranks.
+        name: Of the call.
+        options: All else that must be the same in every rank.
+        operand, result: The arrays.
+        ways: The steps.
+        is_async: Return a `Collective` at once.
+        is_in_steps: Whether the steps in host memory begin more than one operation of the driver.
+    """
+    refuse_no_flag(is_async, f"{name}: async_op")
+    is_on_device = group.check_device(operand, name)
+    signature = Signature(name, operand.shape, operand.dtype_name, options, "device" if is_on_device else "host")
+    # Both are generators, of which nothing runs before `run` below or the handle takes the first step: the calls are
+    # compared first, and an array of another shape in one rank is never sent.
+    taken = _on_device(group, signature, operand, result, ways, is_async) if is_on_device else ways.host
+    array = result.array
+    with group.lock:
+        group.check_usable()
+        try:  # as `begin` and `failing`, which take microseconds
+            if group.open:
+                group.open.settle(all_of_them=False)
+            call = group.begin(signature)
+            if not is_async:
+                group.run(taken, call)
+                return array
+            begun = Collective(group, call, taken, array)
+            begun.is_in_steps = is_in_steps and not (
+                is_on_device and group.device_driver is not None  # which its begin may make
+            )
+            # Behind the handle's first step, which its constructor takes: if that raises, the group fails, and nothing
+            # open is left to wait for.
+            group.open.add(begun)
+            return begun
+        except BaseException as error:
+            group.fail(error)
+            raise
+
+
+def _on_device(
+    group: Group, signature: Signature, operand: Operand, result: Result, ways: Ways, is_async: bool
+) -> Iterator[Pending]:
+    """The steps on the group's devices; those of host memory where two ranks share a device."""
+    call = Call(signature, group.count)
+    driver = group.devices(operand, call)
+    watch = group.watch
+    if driver is None or watch is None:
+        return (yield from ways.host)
+    on = OnDevice(driver, group.rank, group.size, operand, result, is_async, [])
+    watch.enters(call)
+    try:
+        for pending in ways.device(on):
+            watch.leaves()
+            yield pending
+            watch.enters(call)
+    except BaseException:
+        process.keep(on)  # the library may still read and write the memory
+        raise
+    watch.leaves()
+
+
+def message(group: Group, signature: Signature, taken: Iterator[Pending]) -> None:
+    """Take the steps of a message from rank to rank."""
+    group.check_usable()
+    group.messages += 1
+    with group.failing():
+        group.run(taken, Call(signature, group.messages, "message"))
+
+
+def check_rank(group: Group, rank: Any, what: str) -> None:
+    """Refuse a number that is no rank.
+
+    Raises:
+        ArgumentError: It is none.
+    """
+    found = whole(rank, least=0)
+    if found is None or found >= group.size:
+        raise ArgumentError(f"{what}={shown(rank)} is no rank of {group.size}; give one from 0 to {group.size - 1}")
+
+
+def check_peer(group: Group, rank: Any, tag: Any, what: str) -> None:
+    """Refuse this rank itself, and a tag out of range.
+
+    Raises:
+        ArgumentError: Either, or no rank at all.
+    """
+    check_rank(group, rank, what)
+    if int(rank) == group.rank:
+        raise ArgumentError(f"{what}={group.rank} is this rank itself; give another one")
+    if (found := whole(tag, least=0)) is None or found > _MOST_TAG:
+        raise ArgumentError(f"tag={shown(tag)} is no whole number from 0 to {_MOST_TAG}; give one")
+
+
+def check_parts(group: Group, operand: Operand, call: str) -> None:
+    """Refuse an array that has not one part for each rank.
+
+    Raises:
+        LayoutError: Its first axis is of another length.
+    """
+    if not operand.shape or operand.shape[0] != group.size:
+        raise LayoutError(
+            f"{call}: x has shape {operand.shape}, but its first axis has one part for each of the {group.size} "
+            f"ranks; reshape it to ({group.size}, ...)"
+        )
+
+
+# The steps of each collective, between which the communicator waits: the same for blocking and asynchronous calls.
+
+_HEADER_NBYTES = 256
+_TAGS = 3
+"""Of a message: its data, its header, and the answer to that."""
+
+
+def host_all_reduce(driver: Driver, operand: Operand, result: Result, op: str, *, in_order: bool) -> Iterator[Pending]:
+    x = operand.loaded()
+    out = result.buffer(x)
+    if x.size:
+        # ``out`` may be ``x`` as a whole, which drivers do in place. Where they overlap in part, a driver that stores
+        # one part before it has read the next would reduce its own results.
+        x = x if out is x else separate(x, out)
+        yield from reduce_in_order(driver, out, x, op, in_order=in_order)
+    result.stored(out)
+
+
+def host_broadcast(driver: Driver, operand: Operand, result: Result, root: int) -> Iterator[Pending]:
+    if driver.rank == root:
+        x = operand.loaded()
+        out = result.buffer(x)
+        if out is not x:
+            out[...] = separate(x, out)
+    else:
+        out = result.buffer(_NOTHING)
+    if out.size:
+        yield driver.broadcast(out, root)
+    # The root's own array holds the elements already: storing them would copy it over itself.
+    if driver.rank != root or result.array is not operand.source.given:
+        result.stored(out)
+
+
+_NOTHING = np.empty(0, np.uint8)
+
+
+def host_all_gather(driver: Driver, operand: Operand, result: Result) -> Iterator[Pending]:
+    x = operand.loaded()
+    out = result.buffer(_NOTHING)
+    if x.size:
+        yield driver.all_gather(out, separate(x, out))
+    result.stored(out)
+
+
+def host_all_to_all(driver: Driver, operand: Operand, result: Result) -> Iterator[Pending]:
+    x = operand.loaded()
+    out = result.buffer(_NOTHING)
+    if x.size:
+        yield driver.all_to_all(out, separate(x, out))
+    result.stored(out)
+
+
+def host_reduce_scatter(driver: Driver, operand: Operand, result: Result, op: str) -> Iterator[Pending]:
+    x = operand.loaded()
+    out = result.buffer(_NOTHING)
+    if x.size:
+        yield from scatter_in_order(driver, out, x, op)
+    result.stored(out)
+
+
+def send(driver: Driver, operand: Operand, dest: int, tag: int, described: str | None) -> Iterator[Pending]:
+    """Send a header, wait for the answer, and send the data.
+
+    Raises:
+        MismatchError: The receiver expects another array; nothing was sent.
+    """
+    if described is not None:
+        # The header needs an answer before the data go: a receive of fewer bytes than come is an error that ends the
+        # job in MPI, and closes the connection in gloo.
+        answer = np.empty(_HEADER_NBYTES, np.uint8)
+        yield driver.send(_header(described), dest, _TAGS * tag + 1)
+        yield driver.recv(answer, dest, _TAGS * tag + 2)
+        _compare(f"rank {driver.rank} sends {described}", f"rank {dest} expects", _text(answer), described)
+    x = operand.loaded()
+    if x.size:
+        yield driver.send(x, dest, _TAGS * tag)
+
+
+def recv(driver: Driver, result: Result, source: int, tag: int, described: str | None) -> Iterator[Pending]:
+    """Answer a header, and receive the data.
+
+    Raises:
+        MismatchError: The sender has another array; nothing was sent.
+    """
+    if described is not None:
+        header = np.empty(_HEADER_NBYTES, np.uint8)
+        yield driver.recv(header, source, _TAGS * tag + 1)
+        yield driver.send(_header(described), source, _TAGS * tag + 2)
+        _compare(f"rank {driver.rank} expects {described}", f"rank {source} sends", _text(header), described)
+    out = result.buffer(_NOTHING)
+    if out.size:
+        yield driver.recv(out, source, _TAGS * tag)
+    result.stored(out)
+
+
+def _header(text: str) -> HostArray:
+    return np.frombuffer(text.encode()[:_HEADER_NBYTES].ljust(_HEADER_NBYTES, b"\0"), np.uint8).copy()
+
+
+def _text(header: HostArray) -> str:
+    return header.tobytes().rstrip(b"\0").decode(errors="replace")
+
+
+def _compare(own: str, other: str, told: str, described: str) -> None:
+    if told != _text(_header(described)):
+        raise MismatchError(f"{own}, but {other} {told}; nothing was sent; give both arrays the same shape and dtype")

@@ -1,1 +1,0 @@
-"""From the arguments of a kernel call to its run: checked once, prepared, remembered."""

@@ -1,0 +1,438 @@
+"""Runs programs on CUDA devices: choose the kind of access, generate, compile once, launch.
+
+A plan fixes all but pointers and scalar values; a call writes those into a parameter block and launches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import math
+import operator
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._core.arrays import ArrayInfo
+from xferlib._runtime import own_folder
+from xferlib.errors import KernelCompileError, KernelTypeError
+from xferlib.kernels import cuda_source
+from xferlib.kernels.cuda_source import ENTRY, OPTIONS, CallKind, OperandAccess, elementwise_source
+from xferlib.kernels.ir import Program, facts
+from xferlib.kernels.layouts import CallLayout, broadcast_strides, collapse, word_of
+
+if TYPE_CHECKING:
+    from xferlib._core.device import Device
+
+
+# Compiled kernels on disk: atomic, checksummed, private to the user.
+#
+# A file is written under a temporary name and renamed, so that any number of processes may share the
+# directory. A file that does not match its checksum, which is of its name too, is compiled again.
+
+_MAGIC = b"xferlib-kernel-2\n"
+_SUFFIX = ".kernel"
+_FOLDER = "kernels"
+_MOST = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class CacheInfo:
+    """The contents of the cache on disk; ``problem`` says why the directory is not used, empty if it is."""
+
+    directory: Path
+    files: int
+    nbytes: int
+    problem: str
+
+
+def key(*parts: str) -> str:
+    """The name of the machine code made from ``parts``, which are all that it depends on."""
+    digest = hashlib.sha256()
+    for part in parts:
+        encoded = part.encode()
+        digest.update(len(encoded).to_bytes(8, "little"))
+        digest.update(encoded)
+    return digest.hexdigest()
+
+
+def _checksum(name: str, payload: bytes) -> bytes:
+    """The checksum of machine code under its name: code of another kernel is not taken for this one's."""
+    return hashlib.sha256(name.encode() + b"\0" + payload).digest()
+
+
+def read(name: str) -> bytes | None:
+    """The payload cached under ``name``; None if there is none or its checksum is wrong."""
+    try:
+        with own_folder.opened(_FOLDER) as folder:
+            content = folder.read(f"{name}{_SUFFIX}", _MOST)
+    except (own_folder.NotUsedError, OSError, ValueError):
+        return None
+    start = len(_MAGIC) + 32
+    if content is None or content[: len(_MAGIC)] != _MAGIC:
+        return None
+    payload = content[start:]
+    return payload if content[len(_MAGIC) : start] == _checksum(name, payload) else None
+
+
+def write(name: str, payload: bytes) -> None:
+    """Cache ``payload`` under ``name``; a full or read-only disk is no error."""
+    failures = own_folder.NotUsedError, OSError, ValueError
+    with contextlib.suppress(*failures), own_folder.opened(_FOLDER, creates=True) as folder:
+        folder.write(f"{name}{_SUFFIX}", _MAGIC + _checksum(name, payload) + payload)
+
+
+def info() -> CacheInfo:
+    """The number and size of the cached kernels."""
+    return _info(clears=False)
+
+
+def clear() -> CacheInfo:
+    """Delete the cached kernels; returns their number and size."""
+    return _info(clears=True)
+
+
+def _info(*, clears: bool) -> CacheInfo:
+    place = own_folder.path(_FOLDER)
+    try:
+        with own_folder.opened(_FOLDER) as folder:
+            sizes = folder.files(_SUFFIX)
+            for name in (*sizes, *folder.files(".tmp")) if clears else ():
+                folder.remove(name)
+    except FileNotFoundError:
+        return CacheInfo(place, 0, 0, "")
+    except (own_folder.NotUsedError, OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        return CacheInfo(
+            place,
+            0,
+            0,
+            str(error) if isinstance(error, own_folder.NotUsedError) else f"{place} cannot be read ({reason})",
+        )
+    return CacheInfo(place, len(sizes), sum(sizes.values()), "")
+
+
+THREADS = 256
+MOST_THREADS = 1024
+UNROLL = 1
+_INT_MAX = 2**31 - 1
+
+_lock = threading.Lock()
+_kernels: dict[tuple[str, str, str], Any] = {}
+_sources: dict[tuple[str, CallKind], str] = {}
+_MOST_SOURCES = 1024
+
+
+class ParameterBlock:
+    """The arguments of a launch in the memory format of ``cuLaunchKernel``, at `address`.
+
+    They are the pointers, scalars of the given sizes in bytes, and the bytes of each of ``tails``.
+    """
+
+    def __init__(self, pointers: int, scalars: Sequence[int], *tails: bytes) -> None:
+        offsets = [8 * number for number in range(pointers)]
+        at = 8 * pointers
+        self._scalar_offsets = []
+        for nbytes in scalars:
+            at = -(-at // nbytes) * nbytes
+            self._scalar_offsets.append(at)
+            offsets.append(at)
+            at += nbytes
+        starts = []
+        for tail in tails:
+            at = -(-at // 8) * 8
+            starts.append(at)
+            offsets.append(at)
+            at += len(tail)
+        self._memory = ctypes.create_string_buffer(at + 16)
+        base = ctypes.addressof(self._memory)
+        self._shift = -base % 16
+        self._start = base + self._shift
+        self.offsets = tuple(offsets)
+        """Of the arguments, in bytes from the first one."""
+        self._table = (ctypes.c_void_p * len(offsets))(*(self._start + offset for offset in offsets))
+        self.address = ctypes.addressof(self._table)
+        for start, tail in zip(starts, tails, strict=True):
+            ctypes.memmove(self._start + start, tail, len(tail))
+        self._pack = struct.Struct(f"{pointers}Q").pack_into
+
+    def patch(self, pointers: Sequence[int]) -> None:
+        self._pack(self._memory, self._shift, *pointers)
+
+    def patch_scalar(self, number: int, value: bytes) -> None:
+        ctypes.memmove(self._start + self._scalar_offsets[number], value, len(value))
+
+    def packer(self, codes: Sequence[str]) -> Callable[..., None]:
+        """Make a function that sets all scalars at once by these `struct` codes, for a block without pointers."""
+        form, at = "=", 0
+        for offset, code in zip(self._scalar_offsets, codes, strict=True):
+            form += f"{offset - at}x{code}"
+            at = offset + struct.calcsize(f"={code}")
+        pack: Callable[..., None] = functools.partial(struct.Struct(form).pack_into, self._memory, self._shift)
+        return pack
+
+
+class CudaPlan:
+    """A program prepared for one layout on one device.
+
+    Args:
+        backend: The CUDA part of a backend.
+        device: Where to run.
+        program: What to run.
+        shape: The common shape of the element-wise operands.
+        infos: The arrays, by parameter.
+        is_aliased: Whether an output shares memory with an input.
+        threads: Of a block.
+    """
+
+    def __init__(
+        self,
+        backend: Any,
+        device: Device,
+        program: Program,
+        shape: tuple[int, ...],
+        infos: dict[int, ArrayInfo],
+        *,
+        is_aliased: bool,
+        threads: int = THREADS,
+    ) -> None:
+        params = list(enumerate(program.params))
+        elements = [number for number, param in params if not (param.is_raw or param.is_scalar)]
+        raw = [number for number, param in params if param.is_raw]
+        self.array_order = (*elements, *raw)
+        self.scalar_order = tuple(number for number, param in params if param.is_scalar)
+        self._block: ParameterBlock | None = None
+        self._scalars: list[np.generic] = []
+        """Those that the block holds."""
+        self.launch: Callable[[int], None] = _launch_nothing
+        """Launch on the stream of this handle, with the arguments that `bind` set last."""
+        if math.prod(shape) == 0:
+            return
+        layout = _layout(program, shape, elements, infos)
+        raw_layouts = [_raw_layout(infos[number]) for number in raw]
+        raw_words = tuple(
+            word_of(infos[number].pointer, each.strides[0], infos[number].dtype.itemsize)
+            for number, each in zip(raw, raw_layouts, strict=True)
+        )
+        _check_atomic(program, dict(zip(raw, raw_words, strict=True)))
+        kind = _kind(layout, elements, raw_layouts, raw_words, infos, is_aliased=is_aliased, threads=threads)
+        self.source = _source_for(program, kind)
+        kernel = kernel_for(backend, device, self.source, ENTRY)
+        known = _facts(program, shape, infos)
+        geometry, vectors = _geometry(layout, kind, raw_layouts, known)
+        sizes = [program.params[number].dtype.itemsize for number in self.scalar_order]
+        self._block = ParameterBlock(len(self.array_order), sizes, geometry)
+        grid = (-(-vectors // (threads * kind.unroll)), 1, 1)
+        self.launch = backend.prepare_launch(kernel, grid, (threads, 1, 1), self._block.address, device=device)
+
+    def bind(self, pointers: Sequence[int], scalars: Sequence[np.generic] = ()) -> None:
+        """Set the arguments of the next launches, in the orders `array_order` and `scalar_order`.
+
+        The driver copies them during a launch: the caller holds a lock from here until it is over.
+        """
+        if self._block is not None:
+            self._block.patch(pointers)
+            if any(map(operator.is_not, scalars, self._scalars)) or len(scalars) != len(self._scalars):
+                self.set_scalars(scalars)
+
+    def set_scalars(self, scalars: Sequence[np.generic]) -> None:
+        """Set the numbers alone, as `bind` does."""
+        if self._block is not None:
+            self._scalars = []  # until all are written: Ctrl-C may come between
+            for number, value in enumerate(scalars):
+                self._block.patch_scalar(number, value.tobytes())
+            self._scalars = list(scalars)
+
+
+def _launch_nothing(handle: int) -> None:
+    """Do nothing: the launch over no elements."""
+
+
+def _source_for(program: Program, kind: CallKind) -> str:
+    """The source for a kind of call, which calls of many shapes share: to write it takes longer than to plan a call."""
+    key = program.text, kind
+    found = _sources.get(key)
+    if found is None:
+        while len(_sources) >= _MOST_SOURCES:
+            with contextlib.suppress(RuntimeError, StopIteration):  # another thread's turn
+                _sources.pop(next(iter(_sources)), None)
+        found = _sources[key] = elementwise_source(program, kind)
+    return found
+
+
+def kernel_for(backend: Any, device: Device, source: str, entry: str) -> Any:
+    """The kernel ``entry`` of a source, loaded from memory or disk, or compiled."""
+    major, minor = backend.compute_capability(device)
+    key = (source, f"sm_{major}{minor}", entry)
+    found = _kernels.get(key)
+    if found is None:
+        with _lock:
+            found = _kernels.get(key)
+            if found is None:
+                found = _kernels[key] = _load(backend, device, *key)
+    return found
+
+
+def _load(backend: Any, device: Device, source: str, arch: str, entry: str) -> Any:
+    name = key(source, arch, " ".join(OPTIONS), backend.compiler_version())
+    cubin = read(name)
+    if cubin is not None:
+        try:
+            return backend.load(cubin, name=entry, device=device)
+        except (KernelCompileError, RuntimeError):  # the cache was filled under a newer driver
+            pass
+    cubin = backend.compile(source, device=device, options=OPTIONS).cubin
+    write(name, cubin)
+    return backend.load(cubin, name=entry, device=device)
+
+
+# --- layout
+
+
+def _layout(
+    program: Program, shape: tuple[int, ...], elements: Sequence[int], infos: dict[int, ArrayInfo]
+) -> CallLayout:
+    strides = tuple(broadcast_strides(shape, infos[number].shape, infos[number].strides) for number in elements)
+    keep_order = bool(program.effects) or any(node.op == "index" for node in program.nodes)
+    layout = collapse(CallLayout(shape, strides), keep_order=keep_order)
+    if not layout.shape:
+        return CallLayout((1,), tuple((0,) for _ in layout.strides))
+    return layout
+
+
+def _check_atomic(program: Program, words: dict[int, int]) -> None:
+    """Refuse atomic operations on elements that are not aligned."""
+    if not cuda_source.kinds([program]) - {"store"}:
+        return
+    for number, word in words.items():
+        param = program.params[number]
+        if number in program.writes and word < param.dtype.itemsize:
+            raise KernelTypeError(
+                f"argument {param.name!r} is not aligned to its elements of {param.dtype.itemsize} bytes, which atomic "
+                "operations need; pass a copy"
+            )
+
+
+def _raw_layout(info: ArrayInfo) -> CallLayout:
+    layout = collapse(CallLayout(info.shape, (info.strides,)), keep_order=True)
+    if not layout.shape:
+        return CallLayout((1,), ((info.dtype.itemsize,),))
+    return CallLayout(layout.shape, layout.strides)
+
+
+def _kind(
+    layout: CallLayout,
+    elements: Sequence[int],
+    raw_layouts: Sequence[CallLayout],
+    raw_words: tuple[int, ...],
+    infos: dict[int, ArrayInfo],
+    *,
+    is_aliased: bool,
+    threads: int,
+) -> CallKind:
+    width = _width(layout, elements, infos)
+    accesses = []
+    for number, strides in zip(elements, layout.strides, strict=True):
+        is_restrict = not is_aliased
+        info = infos[number]
+        word = word_of(info.pointer, strides, info.dtype.itemsize)
+        accesses.append(OperandAccess(_access(info, strides, width, layout.shape), is_restrict, word))
+    return CallKind(
+        rank=len(layout.shape),
+        width=width,
+        unroll=UNROLL,
+        is_wide=_is_wide(layout),
+        accesses=tuple(accesses),
+        tile=_tile(layout, elements, infos),
+        raw_ranks=tuple(len(each.shape) for each in raw_layouts),
+        raw_words=raw_words,
+        threads=threads,
+    )
+
+
+def _width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
+    """Elements of a thread: 16 bytes of the widest operand that is contiguous along the rows."""
+    inner = layout.shape[-1]
+    sizes = [
+        infos[number].dtype.itemsize
+        for number, strides in zip(elements, layout.strides, strict=True)
+        if strides[-1] == infos[number].dtype.itemsize
+    ]
+    if not sizes:
+        return 1
+    width = max(1, 16 // max(sizes))
+    while width > inner:
+        width //= 2
+    return width
+
+
+def _tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
+    """Rows in a 32-byte sector of an operand that is contiguous across the rows of a matrix; 0 if there is none."""
+    if len(layout.shape) != 2:
+        return 0
+    for number, strides in zip(elements, layout.strides, strict=True):
+        itemsize = infos[number].dtype.itemsize
+        if strides[0] == itemsize and abs(strides[1]) > 32:
+            return 32 // itemsize
+    return 0
+
+
+def _access(info: ArrayInfo, strides: tuple[int, ...], width: int, shape: tuple[int, ...]) -> str:
+    if strides[-1] == 0:
+        return "same"
+    itemsize = info.dtype.itemsize
+    if strides[-1] != itemsize:
+        return "strided"
+    nbytes = min(16, width * itemsize)
+    is_aligned = info.pointer % nbytes == 0 and all(stride % nbytes == 0 for stride in strides[:-1])
+    return "vector" if is_aligned and shape[-1] >= width else "unit"
+
+
+def _is_wide(layout: CallLayout) -> bool:
+    reach = max(
+        (
+            sum(abs(stride) * extent for stride, extent in zip(strides, layout.shape, strict=True))
+            for strides in layout.strides
+        ),
+        default=0,
+    )
+    padded = layout.size * (8 if len(layout.shape) == 2 else 1)  # tiles reach beyond a small matrix
+    return max(reach, padded) + 16 * MOST_THREADS > _INT_MAX
+
+
+def _facts(program: Program, shape: tuple[int, ...], infos: dict[int, ArrayInfo]) -> list[int]:
+    """The values of the facts that a program reads, in the order of `facts`."""
+    return [each.found(shape, infos) for each in facts(program)]
+
+
+def _geometry(
+    layout: CallLayout, kind: CallKind, raw_layouts: Sequence[CallLayout], known: Sequence[int]
+) -> tuple[bytes, int]:
+    """The bytes of ``xf_geometry``, and the number of vectors."""
+    *outer, inner = layout.shape
+    row_vectors = -(-inner // kind.width)
+    vectors = row_vectors * math.prod(outer)
+    tiles = 0
+    if kind.tile:
+        tiles = -(-row_vectors // (32 // kind.tile))
+        vectors = 32 * tiles * -(-layout.shape[0] // kind.tile)
+    values = [layout.size, vectors]
+    if kind.rank > 1:
+        values += [*layout.shape, row_vectors, tiles]
+    for strides in layout.strides:
+        values += strides
+    raw_values: list[int] = []
+    for raw in raw_layouts:
+        raw_values += [raw.size, *raw.shape, *raw.strides[0]]
+    raw_values += known
+    packed = struct.pack(f"{len(values)}{'q' if kind.is_wide else 'i'}", *values)
+    if raw_values:
+        packed += b"\0" * (-len(packed) % 8) + struct.pack(f"{len(raw_values)}q", *raw_values)
+    return packed, vectors

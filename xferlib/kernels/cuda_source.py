@@ -1,0 +1,863 @@
+"""CUDA C for an element-wise program and one kind of layout.
+
+Two obvious kernels fail. One with the call's extents and strides written in is fast, but every new shape waits for a
+compilation. One that takes any layout from parameters divides indices for every element and moves one element at a
+time: instructions bind it instead of memory. So the source depends on a *kind* of call (`CallKind`): the number of
+dimensions that remain after collapsing, how each operand is addressed, the width of an access. The extents and
+strides are a parameter, and one compilation serves all sizes of a kind.
+
+Each thread computes ``width`` neighbouring elements of the innermost dimension, so that an operand that is contiguous
+there moves in one access of up to 16 bytes. An operand that is contiguous across the rows instead (a transposed one)
+would waste most of every 32-byte sector: there a warp covers a tile of several rows. Offsets take 64 bits only where
+32 could overflow: 64-bit index arithmetic costs registers and time. An address that is no multiple of the element's
+size is moved in parts, for a misaligned access on a GPU is an error that destroys the context.
+
+The text is part of the disk cache's key: any change of it, a blank too, compiles every user's kernels anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xferlib.kernels.formulas import expanded
+from xferlib.kernels.hard_cases import MARGIN_ULP, tables
+from xferlib.kernels.ir import (
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    DType,
+    ElementUpdate,
+    LoopBody,
+    Node,
+    Program,
+    bodies,
+    facts,
+    is_float,
+    is_integer,
+    real_operands,
+)
+
+# Each core operation as a CUDA C expression, with the meaning that `xferlib.kernels.ir` defines.
+#
+# Rounding is written out (``__fadd_rn``), so that no option of the compiler can contract or flush it. Half
+# floats live in registers as float, rounded after each operation.
+
+C_NAMES: dict[str, str] = {
+    "bool": "bool", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
+    "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int", "uint64": "unsigned long long",
+    "float16": "float", "float32": "float", "float64": "double", "complex64": "xf_c64", "complex128": "xf_c128",
+}  # fmt: skip
+"""The C type of a value in registers."""
+
+_STORAGE = {"bool": "unsigned char", "float16": "unsigned short"}
+
+WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
+"""The unsigned types by their size."""
+
+_INTRINSICS = {
+    "add": ("__fadd_rn", "__dadd_rn"), "sub": ("__fsub_rn", "__dsub_rn"), "mul": ("__fmul_rn", "__dmul_rn"),
+    "div": ("__fdiv_rn", "__ddiv_rn"), "sqrt": ("__fsqrt_rn", "__dsqrt_rn"), "fma": ("__fmaf_rn", "__fma_rn"),
+}  # fmt: skip
+_FUNCTIONS = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint", "abs": "fabs", "fmod": "fmod"}
+_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_WRAPPING = {"add": "+", "sub": "-", "mul": "*"}
+_BITS = {"and": "&", "or": "|", "xor": "^"}
+CALL_NAMES = {
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+    "arctan2": "atan2", "power": "pow",
+}  # fmt: skip
+
+
+def c_type(dtype: DType) -> str:
+    """The type of a value of ``dtype`` in registers."""
+    return C_NAMES[dtype.name]
+
+
+def storage_type(dtype: DType) -> str:
+    """The type of a value of ``dtype`` in memory."""
+    return _STORAGE.get(dtype.name) or c_type(dtype)
+
+
+def fetched(address: str, dtype: DType, word: int) -> str:
+    """The expression that reads an address, in words of at most ``word`` bytes."""
+    memory = storage_type(dtype)
+    if word >= dtype.itemsize:
+        return f"*(const {memory}*)({address})"
+    return f"xf_fetch<{memory}, {WORDS[word]}>({address})"
+
+
+def put(address: str, value: str, dtype: DType, word: int) -> str:
+    """The statement that writes to an address, in words of at most ``word`` bytes."""
+    memory = storage_type(dtype)
+    if word >= dtype.itemsize:
+        return f"*({memory}*)({address}) = {value};"
+    return f"xf_put<{memory}, {WORDS[word]}>({address}, {value});"
+
+
+def loaded(text: str, dtype: DType) -> str:
+    """The expression of a value in registers, from one in memory."""
+    if dtype == FLOAT16:
+        return f"xf_from_half({text})"
+    return f"({text} != 0)" if dtype == BOOL else text
+
+
+def stored(text: str, dtype: DType) -> str:
+    """The expression of a value in memory, from one in registers."""
+    return f"xf_to_half({text})" if dtype == FLOAT16 else text
+
+
+def constant(value: Any, dtype: DType) -> str:
+    """A literal with exactly the bits of ``value``."""
+    if dtype == BOOL:
+        return "true" if value else "false"
+    if dtype == FLOAT16:
+        value, dtype = np.float32(value), FLOAT32
+    if is_float(dtype):
+        bits = int(np.asarray(value, dtype).view(f"u{dtype.itemsize}"))
+        return f"__int_as_float(0x{bits:08x})" if dtype == FLOAT32 else f"__longlong_as_double(0x{bits:016x}LL)"
+    bits = int(value) & (1 << 8 * dtype.itemsize) - 1
+    return f"({c_type(dtype)})0x{bits:x}ull"
+
+
+def expression(node: Node, args: list[str], math: str) -> str:
+    """The C expression that computes ``node`` from the names of its operands."""
+    dtype, op = node.dtype, node.op
+    operand = node.args[0].dtype if node.args else dtype
+    if op == "cast":
+        return _cast(args[0], operand, dtype)
+    if op == "bitcast":
+        return _bitcast(args[0], operand, dtype)
+    if op == "select":
+        return f"{args[0]} ? {args[1]} : {args[2]}"
+    if op in _COMPARE:
+        return f"{args[0]} {_COMPARE[op]} {args[1]}"
+    if op == "call":
+        return _call(node, args, math)
+    if op == "complex":
+        return f"{c_type(dtype)}{{{args[0]}, {args[1]}}}"
+    if op in ("real", "imag"):
+        return f"{args[0]}.{'x' if op == 'real' else 'y'}"
+    if is_float(dtype):
+        return _float(op, dtype, args)
+    return _bool(op, args) if dtype == BOOL else _integer(op, dtype, args)
+
+
+def binary(op: str, dtype: DType, x: str, y: str) -> str:
+    """The C expression of a core operation on two values of one dtype that is no bool."""
+    return _float(op, dtype, [x, y]) if is_float(dtype) else _integer(op, dtype, [x, y])
+
+
+def _float(op: str, dtype: DType, args: list[str]) -> str:
+    text = ", ".join(args)
+    if op == "neg":
+        return f"-{args[0]}"
+    if op in ("min", "max"):
+        return f"xf_{op}({text})"
+    if op in _FUNCTIONS:
+        return f"{_FUNCTIONS[op]}{'' if dtype == FLOAT64 else 'f'}({text})"
+    if dtype == FLOAT64:
+        return f"{_INTRINSICS[op][1]}({text})"
+    if dtype == FLOAT32:
+        return f"{_INTRINSICS[op][0]}({text})"
+    return f"xf_fma_half({text})" if op == "fma" else f"xf_half({_INTRINSICS[op][0]}({text}))"
+
+
+def _bool(op: str, args: list[str]) -> str:
+    if op == "not":
+        return f"!{args[0]}"
+    return f"(bool)({args[0]} {_BITS[op]} {args[1]})"
+
+
+def _integer(op: str, dtype: DType, args: list[str]) -> str:
+    ctype = c_type(dtype)
+    wide = "unsigned long long" if dtype.itemsize == 8 else "unsigned int"
+    if op in _WRAPPING:
+        return f"({ctype})(({wide}){args[0]} {_WRAPPING[op]} ({wide}){args[1]})"
+    if op == "neg":
+        return _narrow(f"(0 - ({wide}){args[0]})", dtype)
+    if op == "abs":
+        size = f"({args[0]} < 0 ? 0u - ({wide}){args[0]} : ({wide}){args[0]})"
+        return args[0] if dtype.kind == "u" else _narrow(size, dtype)
+    if op in _BITS:
+        return f"({ctype})({args[0]} {_BITS[op]} {args[1]})"
+    if op == "not":
+        return f"({ctype})(~{args[0]})"
+    if op in ("min", "max"):
+        return f"({args[0]} {'<' if op == 'min' else '>'} {args[1]} ? {args[0]} : {args[1]})"
+    return f"xf_{op}<{ctype}>({', '.join(args)})"
+
+
+def _narrow(text: str, dtype: DType) -> str:
+    """The low bits: CUDA 13's assembler widens a negated int16, ``neg.s16`` of -32768, to +32768."""
+    if dtype.kind == "i" and dtype.itemsize < 4:
+        return f"xf_narrow<{c_type(dtype)}>({text})"
+    return f"({c_type(dtype)}){text}"
+
+
+def _cast(text: str, source: DType, target: DType) -> str:
+    if target == BOOL:
+        return f"({text} != 0)"
+    if target == FLOAT16:
+        return f"xf_half_of_double({text})" if source == FLOAT64 else f"xf_half((float){text})"
+    if is_float(source) and is_integer(target):
+        return f"xf_saturate<{c_type(target)}>({text}, {_range(source, target)})"
+    return f"({c_type(target)}){text}"
+
+
+def _range(source: DType, target: DType) -> str:
+    """The lowest value of ``target`` and the first one beyond it, exact in float, and its highest value."""
+    info = np.iinfo(target)
+    kind = FLOAT64 if source == FLOAT64 else FLOAT32
+    beyond = 2.0 ** (info.bits - (target.kind == "i"))
+    low, high = constant(float(info.min), kind), constant(beyond, kind)
+    return f"{low}, {high}, {constant(info.min, target)}, {constant(info.max, target)}"
+
+
+def _bitcast(text: str, source: DType, target: DType) -> str:
+    if source == FLOAT16:
+        return f"({c_type(target)})xf_to_half({text})"
+    if target == FLOAT16:
+        return f"xf_from_half((unsigned short){text})"
+    if source == FLOAT32:
+        return f"({c_type(target)})__float_as_uint({text})"
+    if target == FLOAT32:
+        return f"__uint_as_float((unsigned int){text})"
+    if source == FLOAT64:
+        return f"({c_type(target)})__double_as_longlong({text})"
+    if target == FLOAT64:
+        return f"__longlong_as_double((long long){text})"
+    return f"({c_type(target)}){text}"
+
+
+def _call(node: Node, args: list[str], math: str) -> str:
+    name = str(node.attr)
+    if node.dtype == FLOAT32 and math == "exact":
+        return f"xf_exact_{name}({args[0]})"
+    if name == "rsqrt":
+        return f"__fdiv_rn(1.0f, __fsqrt_rn({args[0]}))"
+    suffix = "f" if node.dtype == FLOAT32 else ""
+    return f"{CALL_NAMES.get(name, name)}{suffix}({', '.join(args)})"
+
+
+# Programs as CUDA device functions, for kernels that are more than one loop.
+
+
+def body(program: Program, loads: dict[int, str], *, index: str = "0", size: str = "0") -> tuple[list[str], list[str]]:
+    """Statements that compute a program without raw parameters.
+
+    Args:
+        program: The program.
+        loads: For each parameter that is read, the C expression of its value in registers.
+        index: The C expression of the element's number.
+        size: That of the number of elements.
+
+    Returns:
+        The statements, and the names of the stored values in the order of the stores.
+    """
+    program = expanded(program)
+    names: dict[int, str] = {}
+    lines = []
+    for number, node in enumerate(program.nodes):
+        if node.op == "const":
+            text = constant(node.attr, node.dtype)
+        elif node.op == "load":
+            text = loads[node.attr]
+        elif node.op in ("index", "size"):
+            text = f"(long long)({index if node.op == 'index' else size})"
+        else:
+            text = expression(node, [names[id(each)] for each in node.args], program.math)
+        names[id(node)] = f"v{number}"
+        lines.append(f"const {c_type(node.dtype)} v{number} = {text};")
+    return lines, [names[id(store.value)] for store in program.stores]
+
+
+# The statements of a program's nodes in CUDA C, loops among them.
+
+Gather = Callable[[Node, int, list[str]], str]
+"""The expression of an element of an array: the node, the array's parameter, and the names of the operands."""
+Update = Callable[[Node, int, list[str], str], str]
+"""The statement of an update: as for `Gather`, and the name that gets the element's value before."""
+
+
+def statements(
+    nodes: Sequence[Node], names: dict[int, str], prefix: str, value: Callable[[Node], str], gather: Gather,
+    update: Update, math: str,
+) -> list[str]:  # fmt: skip
+    """The statements that compute nodes, and their names in ``names``.
+
+    Args:
+        nodes: Operands before users.
+        names: Gets the name of each node by its identity.
+        prefix: What the names begin with.
+        value: The expression of any node but a loop and what belongs to it.
+        gather: The expression of an array's element.
+        update: The statement of an update.
+        math: ``"exact"`` or ``"fast"``.
+    """
+    lines: list[str] = []
+    for count, node in enumerate(nodes):
+        name = names[id(node)] = f"{prefix}{count}"
+        if node.op == "loop":
+            lines += _loop(node.attr, name, [names[id(each)] for each in node.args], gather, update, math)
+        elif node.op == "update":
+            args = [names[id(each)] for each in real_operands(node)]
+            lines.append(f"    {c_type(node.dtype)} {name} = {{}}; {update(node, node.attr.param, args, name)}")
+        elif node.op == "pick":
+            names[id(node)] = f"{names[id(node.args[0])]}_{node.attr}"
+        else:
+            lines.append(f"    const {c_type(node.dtype)} {name} = {value(node)};")
+    return lines
+
+
+def _loop(body: LoopBody, name: str, args: list[str], gather: Gather, update: Update, math: str) -> list[str]:
+    """A loop whose variables are ``name_0``, ``name_1``, ..."""
+    program = expanded(body.program)
+    given: list[str] = [f"{name}_{number}" for number in range(body.carried)] + args[1 + body.carried :]
+    names: dict[int, str] = {}
+
+    def outer_gather(node: Node, array: int, args: list[str]) -> str:
+        return gather(node, body.array(array), args)
+
+    def outer_update(node: Node, array: int, args: list[str], name: str) -> str:
+        return update(node, body.array(array), args, name)
+
+    def value(node: Node) -> str:
+        args = [names[id(each)] for each in real_operands(node)]
+        if node.op == "load":
+            return given[int(node.attr)]
+        if node.op == "const":
+            return constant(node.attr, node.dtype)
+        return outer_gather(node, node.attr, args) if node.op == "gather" else expression(node, args, math)
+
+    lines = [
+        f"    {c_type(param.dtype)} {name}_{number} = {args[1 + number]};"
+        for number, param in enumerate(program.params[: body.carried])
+    ]
+    lines.append(f"    for (bool {name}_go = {args[0]}; {name}_go;) {{")
+    lines += statements(program.nodes, names, f"{name}_v", value, outer_gather, outer_update, math)
+    *results, again = [names[id(store.value)] for store in program.stores]
+    lines += [f"    {name}_{number} = {result};" for number, result in enumerate(results)]
+    return [*lines, f"    {name}_go = {again};", "    }"]
+
+
+# The device functions that generated kernels use; as text, because the source includes no header.
+
+OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
+"""IEEE arithmetic. The generated code does not depend on these options; NVRTC's functions may."""
+
+_TYPES = """\
+struct __align__(8) xf_c64 { float x, y; };
+struct __align__(16) xf_c128 { double x, y; };
+"""
+
+PARTS = """\
+template <typename T, typename W> __device__ __forceinline__ T xf_fetch(const char* from) {
+  union { T whole; W words[sizeof(T) / sizeof(W)]; } it;
+  #pragma unroll
+  for (int k = 0; k < (int)(sizeof(T) / sizeof(W)); ++k) it.words[k] = ((const W*)from)[k];
+  return it.whole;
+}
+template <typename T, typename W> __device__ __forceinline__ void xf_put(char* to, T value) {
+  union { T whole; W words[sizeof(T) / sizeof(W)]; } it;
+  it.whole = value;
+  #pragma unroll
+  for (int k = 0; k < (int)(sizeof(T) / sizeof(W)); ++k) ((W*)to)[k] = it.words[k];
+}
+#ifdef __CUDACC__
+// CUDA 13's assembler takes a conversion to half whose low byte is stored for a conversion to an integer, and stores
+// that (3.0 gives 03 42, not 00 42). A register of 32 bits between the two prevents it.
+template <> __device__ __forceinline__ void xf_put<unsigned short, unsigned char>(char* to, unsigned short value) {
+  unsigned int bits; asm("mov.b32 %0, {%1, %1};" : "=r"(bits) : "h"(value));
+  to[0] = (char)bits; to[1] = (char)(bits >> 8);
+}
+#endif
+"""
+"""Loads and stores of elements at unaligned addresses, in parts."""
+
+_HALF = """\
+__device__ __forceinline__ float xf_from_half(unsigned short h) {
+  float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f;
+}
+__device__ __forceinline__ unsigned short xf_to_half(float f) {
+  unsigned short h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h;
+}
+__device__ __forceinline__ float xf_half(float f) { return xf_from_half(xf_to_half(f)); }
+__device__ __forceinline__ float xf_half_of_double(double d) {
+  unsigned short h; asm("cvt.rn.f16.f64 %0, %1;" : "=h"(h) : "d"(d)); return xf_from_half(h);
+}
+// x*y is exact in double; the sum is rounded to odd, so that rounding it again to half is right.
+__device__ __forceinline__ float xf_fma_half(float x, float y, float z) {
+  double p = __dmul_rn(x, y), s = __dadd_rn(p, z), back = __dadd_rn(s, -p);
+  double error = __dadd_rn(__dadd_rn(p, -__dadd_rn(s, -back)), __dadd_rn(z, -back));
+  long long bits = __double_as_longlong(s);
+  if (error != 0.0 && !(bits & 1) && fabs(s) < __longlong_as_double(0x7ff0000000000000LL))
+    bits += (error > 0.0) == (s > 0.0) ? 1 : -1;
+  return xf_half_of_double(__longlong_as_double(bits));
+}
+"""
+
+_CHOICE = """\
+__device__ __forceinline__ float xf_min(float x, float y) { return x != x ? x : y != y ? y : fminf(x, y); }
+__device__ __forceinline__ float xf_max(float x, float y) { return x != x ? x : y != y ? y : fmaxf(x, y); }
+__device__ __forceinline__ double xf_min(double x, double y) { return x != x ? x : y != y ? y : fmin(x, y); }
+__device__ __forceinline__ double xf_max(double x, double y) { return x != x ? x : y != y ? y : fmax(x, y); }
+"""
+
+_NARROW = """\
+template <typename T> __device__ __forceinline__ T xf_narrow(unsigned int bits) {
+  int wide; asm("bfe.s32 %0, %1, 0, %2;" : "=r"(wide) : "r"(bits), "n"(8 * (int)sizeof(T))); return (T)wide;
+}
+"""
+
+_INTEGER = """\
+template <typename T> __device__ __forceinline__ T xf_idiv(T x, T y) {
+  if (y == 0) return 0;
+  if ((T)-1 < (T)0 && y == (T)-1)
+    return sizeof(T) < 4 ? xf_narrow<T>(0u - (unsigned int)x) : (T)(0 - (unsigned long long)x);
+  return x / y;
+}
+template <typename T> __device__ __forceinline__ T xf_imod(T x, T y) {
+  if (y == 0 || ((T)-1 < (T)0 && y == (T)-1)) return 0;
+  return x % y;
+}
+template <typename T> __device__ __forceinline__ T xf_floordiv(T x, T y) {
+  T quotient = xf_idiv<T>(x, y), rest = xf_imod<T>(x, y);
+  return rest != 0 && ((rest < 0) != (y < 0)) ? (T)(quotient - 1) : quotient;
+}
+template <typename T> __device__ __forceinline__ T xf_floormod(T x, T y) {
+  T rest = xf_imod<T>(x, y);
+  return rest != 0 && ((rest < 0) != (y < 0)) ? (T)(rest + y) : rest;
+}
+template <typename T> __device__ __forceinline__ T xf_shl(T x, T count) {
+  return (unsigned long long)count < 8 * sizeof(T) ? (T)((unsigned long long)x << count) : (T)0;
+}
+template <typename T> __device__ __forceinline__ T xf_shr(T x, T count) {
+  if ((unsigned long long)count < 8 * sizeof(T)) return (T)(x >> count);
+  return x < 0 ? (T)-1 : (T)0;
+}
+template <typename T, typename F> __device__ __forceinline__ T xf_saturate(F x, F low, F high, T least, T most) {
+  return x != x ? (T)0 : x >= high ? most : x < low ? least : (T)x;
+}
+"""
+
+_LOOKUP = """\
+__device__ __noinline__ float xf_lookup(const unsigned int* table, int count, float x, float rounded) {
+  unsigned int key = __float_as_uint(x);
+  int low = 0, high = count;
+  while (low < high) {
+    int middle = (low + high) >> 1;
+    if (table[2 * middle] < key) low = middle + 1; else high = middle;
+  }
+  return low < count && table[2 * low] == key ? __uint_as_float(table[2 * low + 1]) : rounded;
+}
+"""
+
+
+def prelude(programs: Iterable[Program]) -> str:
+    """The functions that the programs need, in an order that compiles."""
+    programs = [expanded(each) for program in programs for each in bodies(program)]
+    nodes = [node for program in programs for node in program.nodes]
+    names = {param.dtype.name for program in programs for param in program.params} | {n.dtype.name for n in nodes}
+    parts = [_TYPES] if names & {"complex64", "complex128"} else []
+    if "float16" in names:
+        parts.append(_HALF)
+    if any(node.op in ("min", "max") and node.dtype.kind == "f" for node in nodes):
+        parts.append(_CHOICE)
+    if any(_needs_integer(node) for node in nodes):
+        parts += [_NARROW, _INTEGER]
+    elif any(node.op in ("neg", "abs") and node.dtype.kind == "i" for node in nodes):
+        parts.append(_NARROW)
+    exact = exact_calls(programs)
+    if exact:
+        parts.append(_LOOKUP)
+        parts += [_exact(name) for name in exact]
+    return "".join(parts)
+
+
+def _needs_integer(node: Node) -> bool:
+    if node.op == "cast":
+        return node.dtype.kind in "iu" and node.args[0].dtype.kind == "f"
+    return node.op in ("idiv", "imod", "floordiv", "floormod", "shl", "shr")
+
+
+def exact_calls(programs: Iterable[Program]) -> list[str]:
+    """The float32 functions that the programs need correctly rounded."""
+    return sorted(
+        {
+            str(node.attr)
+            for program in programs
+            if program.math == "exact"
+            for node in program.nodes
+            if node.op == "call" and node.dtype == FLOAT32
+        }
+    )
+
+
+def _exact(name: str) -> str:
+    """A float32 function: the float64 one, rounded once, and a table of its hard cases (`rounding` says why)."""
+    table = tables()[name]
+    words = zip(table.inputs.tolist(), table.results.tolist(), strict=True)
+    pairs = ", ".join(f"0x{key:08x}u, 0x{value:08x}u" for key, value in words)
+    wide = "__ddiv_rn(1.0, __dsqrt_rn(x))" if name == "rsqrt" else f"{CALL_NAMES.get(name, name)}(x)"
+    subnormal = " || fabs(y) < 0x1p-126" if table.has_subnormal else ""
+    count = table.inputs.size
+    return f"""\
+__device__ const unsigned int xf_table_{name}[{2 * max(count, 1)}] = {{{pairs or "0u, 0u"}}};
+__device__ __forceinline__ double xf_wide_{name}(double x) {{ return {wide}; }}
+__device__ __forceinline__ float xf_exact_{name}(float x) {{
+  double y = xf_wide_{name}((double)x);
+  float rounded = __double2float_rn(y);
+  unsigned int distance = ((unsigned int)__double2loint(y) - 0x10000000u + {MARGIN_ULP}u) & 0x1fffffffu;
+  if (distance <= {2 * MARGIN_ULP}u{subnormal}) rounded = xf_lookup(xf_table_{name}, {count}, x, rounded);
+  return rounded;
+}}
+"""
+
+
+# Updates of arrays' elements in CUDA C: see `xferlib.kernels.ir`.
+
+FUNCTIONS = """\
+template <typename T, typename F> __device__ __forceinline__ T xf_update(char* at, F next) {
+  if constexpr (sizeof(T) == 8) {
+    union { unsigned long long bits; T value; } before, after;
+    unsigned long long* word = (unsigned long long*)at;
+    unsigned long long seen = *(volatile unsigned long long*)word;
+    do { before.bits = seen; after.value = next(before.value); seen = atomicCAS(word, before.bits, after.bits); }
+    while (seen != before.bits);
+    return before.value;
+  } else {
+    union { unsigned int bits; T value; } before, after;
+    const unsigned int byte = (unsigned int)((unsigned long long)at & 3), shift = 8 * byte;
+    const unsigned int own = (sizeof(T) == 4 ? 0xffffffffu : (1u << 8 * sizeof(T) % 32) - 1u) << shift;
+    unsigned int* word = (unsigned int*)(at - byte);
+    unsigned int seen = *(volatile unsigned int*)word, now;
+    do {
+      now = seen; before.bits = (now & own) >> shift; after.bits = 0; after.value = next(before.value);
+      seen = atomicCAS(word, now, (now & ~own) | (after.bits << shift));
+    } while (seen != now);
+    return before.value;
+  }
+}
+"""
+"""Any update of an element of up to 8 bytes, by compare-and-swap on the word around it."""
+
+_NATIVE = {
+    "int32": "unsigned int", "uint32": "unsigned int", "int64": "unsigned long long", "uint64": "unsigned long long",
+    "float32": "float", "float64": "double",
+}  # fmt: skip
+"""The types whose sums a device has an instruction for; two's complement serves signed integers."""
+
+
+def kinds(programs: Iterable[Program]) -> set[str]:
+    """The kinds of updates in programs and their loops."""
+    inner = [each for program in programs for each in bodies(program)]
+    return {node.attr.kind for each in inner for node in each.nodes if node.op == "update"}
+
+
+def statement(what: ElementUpdate, dtype: DType, address: str, args: list[str], name: str) -> str:
+    """The statement that updates the element at ``address`` and puts its value before into ``name``."""
+    memory, value = storage_type(dtype), args[1]
+    if what.kind == "add" and dtype.name in _NATIVE:
+        native = _NATIVE[dtype.name]
+        return f"{name} = ({c_type(dtype)})atomicAdd(({native}*)({address}), ({native}){value});"
+    if what.kind == "exch":
+        after = stored(value, dtype)
+    elif what.kind == "cas":
+        after = f"before == {args[3]} ? {stored(value, dtype)} : old"
+    else:
+        after = stored(binary(what.kind, dtype, "before", value), dtype)
+    function = (
+        f"[&]({memory} old) {{ const {c_type(dtype)} before = {loaded('old', dtype)}; return ({memory})({after}); }}"
+    )
+    return f"{name} = {loaded(f'xf_update<{memory}>({address}, {function})', dtype)};"
+
+
+ENTRY = "xf_kernel"
+
+
+@dataclass(frozen=True, slots=True)
+class OperandAccess:
+    """How an operand's elements are addressed: ``vector``, ``unit``, ``strided``, or ``same`` for the whole row."""
+
+    kind: str
+    is_restrict: bool
+    word: int
+    """Bytes of the widest access to an element: see `xferlib.kernels.layouts.word_of`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallKind:
+    """The kind of a call: all that the source depends on besides the program."""
+
+    rank: int
+    width: int
+    unroll: int
+    is_wide: bool
+    """Offsets need 64 bits."""
+    accesses: tuple[OperandAccess, ...]
+    """For each element-wise operand, in parameter order."""
+    tile: int
+    """Rows of a warp's tile, where an operand is contiguous across the rows of a matrix; 0: no tiles."""
+    raw_ranks: tuple[int, ...]
+    """For each raw operand: the dimensions that remain after collapsing."""
+    raw_words: tuple[int, ...]
+    """For each raw operand: as `OperandAccess.word`."""
+    threads: int = 256
+    """Of a block."""
+
+
+def elementwise_source(program: Program, shape: CallKind) -> str:
+    """The whole source of the kernel, named `ENTRY`."""
+    program = expanded(program)
+    writer = _ElementwiseWriter(program, shape)
+    functions = FUNCTIONS if kinds([program]) - {"store"} else ""
+    return prelude([program]) + (PARTS if writer.needs_parts() else "") + functions + writer.kernel()
+
+
+class _ElementwiseWriter:
+    def __init__(self, program: Program, shape: CallKind) -> None:
+        self.program = program
+        self.shape = shape
+        self.index = "long long" if shape.is_wide else "int"
+        params = list(enumerate(program.params))
+        self.elements = [number for number, param in params if not (param.is_raw or param.is_scalar)]
+        self.raw = [number for number, param in params if param.is_raw]
+        self.scalars = [number for number, param in params if param.is_scalar]
+        self.access = dict(zip(self.elements, shape.accesses, strict=True))
+        self.words = {number: access.word for number, access in self.access.items()}
+        self.words |= dict(zip(self.raw, shape.raw_words, strict=True))
+        self.names: dict[int, str] = {}
+        self.facts = facts(program)
+
+    def needs_parts(self) -> bool:
+        """Whether the elements of an operand are not aligned."""
+        return any(word < self._dtype(number).itemsize for number, word in self.words.items())
+
+    def kernel(self) -> str:
+        body = self._body()
+        return f"""\
+struct xf_geometry {{ {self._geometry()} }};
+extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", ".join(self._parameters())}) {{
+{body}}}
+"""
+
+    def _geometry(self) -> str:
+        rank, operands = self.shape.rank, len(self.elements)
+        fields = ["count", "vectors"]
+        if rank > 1:
+            fields += [f"extent[{rank}]", "row_vectors", "tiles"]
+        if operands:
+            fields.append(f"stride[{operands}][{max(rank, 1)}]")
+        for number, raw_rank in zip(self.raw, self.shape.raw_ranks, strict=True):
+            fields += [f"length{number}", f"raw_extent{number}[{raw_rank}]", f"raw_stride{number}[{raw_rank}]"]
+        fields += [f"fact{number}" for number, _ in enumerate(self.facts)]
+        return " ".join(f"{self._field_type(each)} {each};" for each in fields)
+
+    def _field_type(self, field: str) -> str:
+        return "long long" if field.startswith(("length", "raw", "fact")) else self.index
+
+    def _parameters(self) -> list[str]:
+        result = []
+        for number in (*self.elements, *self.raw):
+            is_const = number not in self.program.writes
+            is_restrict = self.access[number].is_restrict if number in self.access else is_const
+            restrict = " __restrict__" if is_restrict else ""
+            result.append(f"{'const ' if is_const else ''}char*{restrict} p{number}")
+        scalars = [f"{storage_type(self._dtype(number))} s{number}" for number in self.scalars]
+        return [*result, *scalars, "const __grid_constant__ xf_geometry g"]
+
+    # --- the body
+    def _body(self) -> str:
+        width, unroll = self.shape.width, self.shape.unroll
+        lines = [f"  {self.index} vector = ({self.index})blockIdx.x * {self.shape.threads * unroll} + threadIdx.x;"]
+        if unroll > 1:
+            lines.append(f"  #pragma unroll\n  for (int u = 0; u < {unroll}; ++u, vector += {self.shape.threads}) {{")
+        lines.append("  if (vector >= g.vectors) return;")
+        lines += self._offsets()
+        lines.append(f"  const bool is_full = left >= {width};")
+        for number in self.elements:
+            lines += self._load(number)
+        for number in self._written():
+            lines.append(f"  __align__(16) {storage_type(self._dtype(number))} o{number}[{width}];")
+        lines.append(f"  #pragma unroll\n  for (int j = 0; j < {width}; ++j) {{")
+        if any(each.index is not None for each in self.program.stores) or self.raw:
+            lines.append("    if (j >= left) break;")
+        lines += self._nodes()
+        lines += self._stores()
+        lines.append("  }")
+        for number in self._written():
+            lines += self._flush(number)
+        if unroll > 1:
+            lines.append("  }")
+        return "\n".join(lines) + "\n"
+
+    def _offsets(self) -> list[str]:
+        """Define ``first`` (index of the first element), ``left`` (elements to the row's end) and offsets ``f*``."""
+        width, rank, index = self.shape.width, self.shape.rank, self.index
+        if rank <= 1:
+            lines = [f"  {index} first = vector * {width}, column = first, left = g.count - first;"]
+            return lines + [f"  {index} f{number} = 0;" for number in self.elements]
+        if self.shape.tile:
+            return self._tile_offsets()
+        lines = [
+            f"  {index} row = vector / g.row_vectors, column = (vector - row * g.row_vectors) * {width};",
+            f"  {index} first = row * g.extent[{rank - 1}] + column, left = g.extent[{rank - 1}] - column;",
+        ]
+        lines += [f"  {index} f{number} = 0;" for number in self.elements]
+        for axis in range(rank - 2, -1, -1):
+            if axis:
+                extent = f"g.extent[{axis}]"
+                lines.append(f"  {{ {index} rest = row / {extent}, at = row - rest * {extent}; row = rest;")
+            else:
+                lines.append(f"  {{ {index} at = row;")
+            steps = [f"f{number} += at * g.stride[{k}][{axis}];" for k, number in enumerate(self.elements)]
+            lines.append("    " + " ".join(steps) + " }")
+        return lines
+
+    def _tile_offsets(self) -> list[str]:
+        """The offsets of a warp's tile, which reads whole sectors of operands along the rows and across them alike."""
+        width, tile, index = self.shape.width, self.shape.tile, self.index
+        lines = [
+            f"  {index} warp = vector >> 5, lane = vector & 31, band = warp / g.tiles;",
+            f"  {index} row = band * {tile} + lane % {tile};",
+            f"  {index} column = ((warp - band * g.tiles) * {32 // tile} + lane / {tile}) * {width};",
+            "  if (row >= g.extent[0] || column >= g.extent[1]) return;",
+            f"  {index} first = row * g.extent[1] + column, left = g.extent[1] - column;",
+        ]
+        return lines + [f"  {index} f{number} = row * g.stride[{k}][0];" for k, number in enumerate(self.elements)]
+
+    def _dtype(self, number: int) -> DType:
+        return self.program.params[number].dtype
+
+    def _written(self) -> list[int]:
+        return [number for number in self.elements if number in self.program.writes]
+
+    def _address(self, number: int, element: str) -> str:
+        axis = max(self.shape.rank, 1) - 1
+        kind = self.access[number].kind
+        size = self._dtype(number).itemsize
+        if kind == "same":
+            return f"p{number} + f{number}"
+        step = f"{size}" if kind in ("vector", "unit") else f"g.stride[{self.elements.index(number)}][{axis}]"
+        return f"p{number} + f{number} + ({element}) * {step}"
+
+    def _load(self, number: int) -> list[str]:
+        if number not in self.program.reads:
+            return []
+        memory, width = storage_type(self._dtype(number)), self.shape.width
+        name = f"l{number}"
+        lines = [f"  __align__(16) {memory} {name}[{width}];"]
+        each = self._fetched(number, self._address(number, "column + j"))
+        loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if (j < left) {name}[j] = {each};"
+        if self.access[number].kind == "vector" and width > 1:
+            nbytes = width * self._dtype(number).itemsize
+            moves = _vector_moves(nbytes, name, self._address(number, "column"), is_load=True)
+            lines.append(f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}")
+        elif self.access[number].kind == "same":
+            same = self._fetched(number, self._address(number, "0"))
+            lines.append(f"  {{ {memory} v = {same};\n    #pragma unroll")
+            lines.append(f"    for (int j = 0; j < {width}; ++j) {name}[j] = v; }}")
+        else:
+            lines.append(f"  {{\n    {loop}\n  }}")
+        return lines
+
+    def _flush(self, number: int) -> list[str]:
+        width = self.shape.width
+        each = self._put(number, self._address(number, "column + j"), f"o{number}[j]")
+        loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if (j < left) {each}"
+        if self.access[number].kind == "vector" and width > 1:
+            nbytes = width * self._dtype(number).itemsize
+            moves = _vector_moves(nbytes, f"o{number}", self._address(number, "column"), is_load=False)
+            return [f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}"]
+        return [f"  {{\n    {loop}\n  }}"]
+
+    def _fetched(self, number: int, address: str) -> str:
+        return fetched(address, self._dtype(number), self.words[number])
+
+    def _put(self, number: int, address: str, value: str) -> str:
+        return put(address, value, self._dtype(number), self.words[number])
+
+    # --- nodes
+    def _nodes(self) -> list[str]:
+        nodes, math = self.program.nodes, self.program.math
+        return statements(nodes, self.names, "v", self._value, self._gather, self._update, math)
+
+    def _value(self, node: Node) -> str:
+        op = node.op
+        if op == "const":
+            return constant(node.attr, node.dtype)
+        if op == "load":
+            is_scalar = self.program.params[node.attr].is_scalar
+            return loaded(f"s{node.attr}" if is_scalar else f"l{node.attr}[j]", node.dtype)
+        if op == "index":
+            return "(long long)first + j"
+        if op == "size":
+            return "(long long)g.count"
+        if op == "fact":
+            return f"g.fact{self.facts.index(node.attr)}"
+        if op == "length":
+            return f"g.length{node.attr}"
+        if op == "gather":
+            return self._gather(node, node.attr, [self.names[id(each)] for each in real_operands(node)])
+        return expression(node, [self.names[id(each)] for each in node.args], self.program.math)
+
+    def _gather(self, node: Node, array: int, args: list[str]) -> str:
+        """An element of a raw array; 0 out of range, so that a wrong kernel cannot read foreign memory."""
+        index, *mask = args
+        inside = " && ".join([*mask, f"(unsigned long long){index} < (unsigned long long)g.length{array}"])
+        value = loaded(self._fetched(array, self._raw_address(array, index)), node.dtype)
+        zero = f"{c_type(node.dtype)}{{0, 0}}" if node.dtype.kind == "c" else f"({c_type(node.dtype)})0"
+        return f"{inside} ? {value} : {zero}"
+
+    def _update(self, node: Node, array: int, args: list[str], name: str) -> str:
+        """The statement of an update; none out of range."""
+        index, value, mask, *_ = args
+        address = self._raw_address(array, index)
+        if node.attr.kind == "store":
+            done = self._put(array, address, stored(value, node.dtype))
+        else:
+            done = statement(node.attr, node.dtype, address, args, name)
+        return f"if ({mask} && (unsigned long long){index} < (unsigned long long)g.length{array}) {{ {done} }}"
+
+    def _raw_address(self, number: int, index: str) -> str:
+        rank = self.shape.raw_ranks[self.raw.index(number)]
+        terms, rest = [], index
+        for axis in range(rank - 1, -1, -1):
+            extent = f"g.raw_extent{number}[{axis}]"
+            at = f"({rest})" if axis == 0 else f"({rest}) % {extent}"
+            terms.append(f"({at}) * g.raw_stride{number}[{axis}]")
+            rest = f"({rest}) / {extent}"
+        return f"p{number} + {' + '.join(terms)}"
+
+    def _stores(self) -> list[str]:
+        lines = []
+        for store in self.program.stores:
+            dtype = self._dtype(store.param)
+            value = stored(self.names[id(store.value)], dtype)
+            if store.index is None:
+                lines.append(f"    o{store.param}[j] = {value};")
+                continue
+            index = self.names[id(store.index)]
+            test = f"(unsigned long long){index} < (unsigned long long)g.length{store.param}"
+            if store.mask is not None:
+                test = f"{self.names[id(store.mask)]} && {test}"
+            address = self._raw_address(store.param, index)
+            lines.append(f"    if ({test}) {{ {self._put(store.param, address, value)} }}")
+        return lines
+
+
+def _vector_moves(nbytes: int, local: str, address: str, *, is_load: bool) -> str:
+    """The moves between memory and a local array, in words of 16 bytes or the largest power of two that fits."""
+    word = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2"}.get(nbytes, "uint4")
+    size = min(nbytes, 16)
+    moves = []
+    for part in range(nbytes // size):
+        inner = f"(({word}*){local})[{part}]"
+        outer = f"(({'const ' if is_load else ''}{word}*)({address}))[{part}]"
+        moves.append(f"{inner} = {outer};" if is_load else f"{outer} = {inner};")
+    return " ".join(moves)

@@ -1,1 +1,0 @@
-"""From the representation in `kernels.ir` to results: on NumPy arrays and on CUDA devices."""

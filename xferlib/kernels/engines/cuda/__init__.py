@@ -1,1 +1,0 @@
-"""Programs as CUDA C++: generated, compiled once, launched."""

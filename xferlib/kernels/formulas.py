@@ -1,0 +1,1088 @@
+"""Special functions of one number, for snippets: the error functions, the normal distribution, Bessel's I0.
+
+NumPy has none of them, and CUDA's differ in their last bits, so that they are formulas here: polynomials fitted with
+40 digits (Chebyshev interpolation), whose error is below a tenth of a float64 ulp, around one ``exp`` or ``log`` of
+float64 where the function is no polynomial. The complementary error function is scaled by ``exp(x * x)``, as in
+Shepherd and Laframboise, "Chebyshev approximation of (1 + 2x)exp(x^2)erfc x", Mathematics of Computation 36, 1981;
+the inverses are those of Giles, "Approximating the erfinv function", GPU Computing Gems, 2011, in their variable.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from xferlib.kernels.ir import (
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    UINT16,
+    UINT32,
+    UINT64,
+    Builder,
+    DType,
+    Node,
+    Program,
+    Store,
+    is_complex,
+    is_float,
+)
+
+# Real functions as formulas of core operations, so that every engine computes the same bits.
+#
+# Calling each platform's ``nextafter``, ``remainder`` or ``copysign`` would be shorter. But they differ: in the signs
+# of zeros and of NaN, at infinities, in the rounding of float16, in the sign of a remainder. A formula of core
+# operations, each defined to the last bit by `xferlib.kernels.ir`, has one result everywhere, and a derivative.
+#
+# Each function takes a `Builder` and operands of one dtype. The formula is the definition of the result, rounding by
+# rounding: no engine may simplify, reorder or contract it, and a change here changes published results.
+
+Lowering = Callable[..., Node]
+
+COMPLEX_FUNCTIONS: dict[str, Lowering] = {}
+"""Formulas of the mathematical functions of complex operands; `complex_functions` fills the table."""
+
+_BITS: dict[int, DType] = {2: UINT16, 4: UINT32, 8: UINT64}
+
+
+def core(op: str) -> Lowering:
+    """The lowering that is one core operation."""
+
+    def lower(b: Builder, *args: Node) -> Node:
+        return b.op(op, *args)
+
+    return lower
+
+
+def by_kind(**lowerings: Lowering) -> Lowering:
+    """Choose by the kind of the first operand: ``b``, ``i`` (also unsigned), ``f`` or ``c``."""
+
+    def lower(b: Builder, *args: Node) -> Node:
+        kind = args[0].dtype.kind
+        return lowerings["i" if kind == "u" else kind](b, *args)
+
+    return lower
+
+
+# --- floats
+
+
+def isnan(b: Builder, x: Node) -> Node:
+    return b.op("ne", x, x)
+
+
+def isinf(b: Builder, x: Node) -> Node:
+    return b.op("eq", b.op("abs", x), b.const(np.inf, x.dtype))
+
+
+def isfinite(b: Builder, x: Node) -> Node:
+    return b.op("lt", b.op("abs", x), b.const(np.inf, x.dtype))
+
+
+_NAN = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}
+
+
+def plain_bits(b: Builder, x: Node) -> Node:
+    """The bits of a float, one pattern for every NaN: an operation's NaN may have any."""
+    bits = _BITS[x.dtype.itemsize]
+    return b.select(isnan(b, x), b.const(_NAN[bits.itemsize], bits), b.bitcast(x, bits))
+
+
+def _bits_of(b: Builder, x: Node) -> tuple[Node, Node]:
+    """The bits of ``x``, and the sign bit."""
+    bits = plain_bits(b, x)
+    return bits, b.const(1 << (8 * bits.dtype.itemsize - 1), bits.dtype)
+
+
+def signbit(b: Builder, x: Node) -> Node:
+    bits, sign = _bits_of(b, x)
+    return b.op("ne", b.op("and", bits, sign), b.const(0, bits.dtype))
+
+
+def copysign(b: Builder, x: Node, y: Node) -> Node:
+    bits, sign = _bits_of(b, x)
+    sign_bits, _ = _bits_of(b, y)
+    magnitude = b.op("and", bits, b.op("not", sign))
+    return b.bitcast(b.op("or", magnitude, b.op("and", sign_bits, sign)), x.dtype)
+
+
+def nextafter(b: Builder, x: Node, y: Node) -> Node:
+    """The neighbour of ``x`` towards ``y``: its bits plus or minus one."""
+    bits, sign = _bits_of(b, x)
+    one = b.const(1, bits.dtype)
+    zero = b.const(0, x.dtype)
+    smallest = b.bitcast(b.op("or", b.op("and", _bits_of(b, y)[0], sign), one), x.dtype)
+    is_outward = b.op("eq", b.op("gt", y, x), b.op("gt", x, zero))
+    stepped = b.bitcast(b.select(is_outward, b.op("add", bits, one), b.op("sub", bits, one)), x.dtype)
+    moved = b.select(b.op("eq", x, zero), smallest, stepped)
+    result = b.select(b.op("eq", x, y), y, moved)
+    return b.select(b.op("or", isnan(b, x), isnan(b, y)), b.const(np.nan, x.dtype), result)
+
+
+def sign(b: Builder, x: Node) -> Node:
+    """-1, 0 or 1; NaN of NaN."""
+    zero, one = b.const(0, x.dtype), b.const(1, x.dtype)
+    if x.dtype.kind == "u":
+        return b.select(b.op("gt", x, zero), one, zero)
+    negative = b.select(b.op("lt", x, zero), b.const(-1, x.dtype), zero)
+    result = b.select(b.op("gt", x, zero), one, negative)
+    return b.select(isnan(b, x), x, result) if is_float(x.dtype) else result
+
+
+def floor_divide(b: Builder, x: Node, y: Node) -> Node:
+    """The floor of the exact quotient, found by the exact remainder; x/0 as in IEEE division.
+
+    Of float16 it is that of float32, rounded once: a quotient of float16 may be rounded up to the next whole number.
+    """
+    if x.dtype == FLOAT16:
+        return b.cast(floor_divide(b, b.cast(x, FLOAT32), b.cast(y, FLOAT32)), FLOAT16)
+    zero, one = b.const(0, x.dtype), b.const(1, x.dtype)
+    rest = b.op("fmod", x, y)
+    quotient = b.op("div", b.op("sub", x, rest), y)
+    quotient = b.select(_is_other_side(b, rest, y), b.op("sub", quotient, one), quotient)
+    floored = b.op("floor", quotient)
+    is_low = b.op("gt", b.op("sub", quotient, floored), b.const(0.5, x.dtype))
+    floored = b.select(is_low, b.op("add", floored, one), floored)
+    plain = b.op("div", x, y)
+    result = b.select(b.op("eq", quotient, zero), copysign(b, zero, plain), floored)
+    return b.select(b.op("eq", y, zero), plain, result)
+
+
+def remainder(b: Builder, x: Node, y: Node) -> Node:
+    """The exact remainder with the sign of ``y``; x % 0 is NaN."""
+    zero = b.const(0, x.dtype)
+    rest = b.op("fmod", x, y)
+    result = b.select(_is_other_side(b, rest, y), b.op("add", rest, y), rest)
+    return b.select(b.op("eq", result, zero), copysign(b, zero, y), result)
+
+
+def _is_other_side(b: Builder, rest: Node, y: Node) -> Node:
+    """Whether the truncating remainder is non-zero and of the other sign than the divisor."""
+    zero = b.const(0, y.dtype)
+    differs = b.op("ne", b.op("lt", rest, zero), b.op("lt", y, zero))
+    return b.op("and", b.op("ne", rest, zero), differs)
+
+
+def fmax(b: Builder, x: Node, y: Node) -> Node:
+    """The larger; the other operand where one is NaN."""
+    return b.select(isnan(b, x), y, b.select(isnan(b, y), x, b.op("max", x, y)))
+
+
+def fmin(b: Builder, x: Node, y: Node) -> Node:
+    return b.select(isnan(b, x), y, b.select(isnan(b, y), x, b.op("min", x, y)))
+
+
+def round_half_away(b: Builder, x: Node) -> Node:
+    """C's ``round``: the nearest integer, halves away from zero."""
+    whole = b.op("trunc", x)
+    is_far = b.op("ge", b.op("abs", b.op("sub", x, whole)), b.const(0.5, x.dtype))
+    away = b.op("add", whole, copysign(b, b.const(1, x.dtype), x))
+    return b.select(is_far, away, copysign(b, whole, x))
+
+
+def reciprocal(b: Builder, x: Node) -> Node:
+    return b.op("div" if is_float(x.dtype) else "idiv", b.const(1, x.dtype), x)
+
+
+def square(b: Builder, x: Node) -> Node:
+    return b.op("mul", x, x)
+
+
+def hypot(b: Builder, x: Node, y: Node) -> Node:
+    """``sqrt(x*x + y*y)`` in float64 for float32 and float16; scaled by the larger one for float64."""
+    if x.dtype != FLOAT64:
+        wide = hypot_sums(b, b.cast(x, FLOAT64), b.cast(y, FLOAT64))
+        return _infinite_if(b, b.cast(wide, x.dtype), x, y)
+    a, c = b.op("abs", x), b.op("abs", y)
+    large, small = b.op("max", a, c), b.op("min", a, c)
+    ratio = b.op("div", small, large)
+    root = b.op("sqrt", b.op("add", b.const(1, FLOAT64), b.op("mul", ratio, ratio)))
+    scaled = b.select(b.op("eq", large, b.const(0, FLOAT64)), large, b.op("mul", large, root))
+    return _infinite_if(b, scaled, x, y)
+
+
+def hypot_sums(b: Builder, x: Node, y: Node) -> Node:
+    return b.op("sqrt", b.op("add", b.op("mul", x, x), b.op("mul", y, y)))
+
+
+def _infinite_if(b: Builder, value: Node, x: Node, y: Node) -> Node:
+    """Infinity where a side is infinite, even if the other is NaN, as IEEE 754 demands."""
+    return b.select(b.op("or", isinf(b, x), isinf(b, y)), b.const(np.inf, value.dtype), value)
+
+
+def logaddexp(b: Builder, x: Node, y: Node) -> Node:
+    """``max + log1p(exp(-|x - y|))``."""
+    if x.dtype not in (FLOAT32, FLOAT64):
+        return b.cast(logaddexp(b, b.cast(x, FLOAT32), b.cast(y, FLOAT32)), x.dtype)
+    decay = b.call("exp", b.op("neg", b.op("abs", b.op("sub", x, y))))
+    result = b.op("add", b.op("max", x, y), b.call("log1p", decay))
+    return b.select(b.op("eq", x, y), b.op("add", x, b.const(np.log(2.0), x.dtype)), result)
+
+
+def call_wide(name: str) -> Lowering:
+    """A function of two floats; float32 and float16 round the float64 result once."""
+
+    def lower(b: Builder, *args: Node) -> Node:
+        dtype = args[0].dtype
+        if dtype == FLOAT64 or (dtype == FLOAT32 and b.math == "fast"):
+            return b.call(name, *args)
+        return b.cast(b.call(name, *(b.cast(each, FLOAT64) for each in args)), dtype)
+
+    return lower
+
+
+def call(name: str) -> Lowering:
+    """A function of one float, or of a complex operand where a formula exists; float16 rounds the float32 result."""
+
+    def lower(b: Builder, x: Node) -> Node:
+        if x.dtype in (FLOAT32, FLOAT64):
+            return b.call(name, x)
+        if is_complex(x.dtype):
+            return COMPLEX_FUNCTIONS[name](b, x)
+        return b.cast(b.call(name, b.cast(x, FLOAT32)), x.dtype)
+
+    return lower
+
+
+# --- integers and bool
+
+
+def integer_power(b: Builder, x: Node, y: Node) -> Node:
+    """``x ** y`` by repeated squaring, modulo the width; for a negative exponent the truncated quotient: 1, ±1 or 0."""
+    bits = 8 * y.dtype.itemsize
+    zero, one = b.const(0, x.dtype), b.const(1, x.dtype)
+    result, base = one, x
+    for bit in range(bits - (y.dtype.kind == "i")):
+        taken = b.op("ne", b.op("and", y, b.const(1 << bit, y.dtype)), b.const(0, y.dtype))
+        result = b.select(taken, b.op("mul", result, base), result)
+        base = b.op("mul", base, base)
+    if y.dtype.kind == "u":
+        return result
+    is_unit = b.op("eq", x, one)
+    if x.dtype.kind == "i":
+        is_unit = b.op("or", is_unit, b.op("eq", x, b.const(-1, x.dtype)))
+    inverse = b.select(is_unit, b.select(_is_odd_integer(b, y), x, one), zero)
+    return b.select(b.op("lt", y, b.const(0, y.dtype)), inverse, result)
+
+
+def _is_odd_integer(b: Builder, y: Node) -> Node:
+    return b.op("ne", b.op("and", y, b.const(1, y.dtype)), b.const(0, y.dtype))
+
+
+def identity(_: Builder, x: Node) -> Node:
+    return x
+
+
+def always(value: bool) -> Lowering:
+    def lower(b: Builder, _: Node) -> Node:
+        return b.const(value, BOOL)
+
+    return lower
+
+
+def logical(op: str) -> Lowering:
+    def lower(b: Builder, *args: Node) -> Node:
+        truths = [b.truth(each) for each in args]
+        return b.op(op, *truths)
+
+    return lower
+
+
+def absolute(b: Builder, x: Node) -> Node:
+    return x if x.dtype.kind in "bu" else b.op("abs", x)
+
+
+# CUDA's functions of a number's bits, and its conversions with a given rounding.
+
+
+def _count(b: Builder, x: Node) -> Node:
+    """The number of ones in the bits of an unsigned integer: sums of neighbours, then one multiplication."""
+    bits = 8 * x.dtype.itemsize
+    every = (1 << bits) - 1
+
+    def const(value: int) -> Node:
+        return b.const(value, x.dtype)
+
+    x = b.op("sub", x, b.op("and", b.op("shr", x, const(1)), const(every // 3)))
+    two = const(every // 5)
+    x = b.op("add", b.op("and", x, two), b.op("and", b.op("shr", x, const(2)), two))
+    x = b.op("and", b.op("add", x, b.op("shr", x, const(4))), const(every // 17))
+    return b.cast(b.op("shr", b.op("mul", x, const(every // 255)), const(bits - 8)), INT32)
+
+
+def _ones(unsigned: DType) -> Lowering:
+    return lambda b, x: _count(b, b.cast(x, unsigned))
+
+
+def _leading_zeros(unsigned: DType) -> Lowering:
+    def lower(b: Builder, x: Node) -> Node:
+        x = b.cast(x, unsigned)
+        step = 1
+        while step < 8 * unsigned.itemsize:
+            x = b.op("or", x, b.op("shr", x, b.const(step, unsigned)))
+            step *= 2
+        return b.op("sub", b.const(8 * unsigned.itemsize, INT32), _count(b, x))
+
+    return lower
+
+
+def _first_one(unsigned: DType) -> Lowering:
+    """The position of the lowest one, counted from 1; 0 of 0."""
+
+    def lower(b: Builder, x: Node) -> Node:
+        x = b.cast(x, unsigned)
+        zero, one = b.const(0, unsigned), b.const(1, unsigned)
+        below = b.op("and", b.op("not", x), b.op("sub", x, one))
+        found = b.op("add", _count(b, below), b.const(1, INT32))
+        return b.select(b.op("eq", x, zero), b.const(0, INT32), found)
+
+    return lower
+
+
+def _rounded(source: DType, op: str, target: DType) -> Lowering:
+    return lambda b, x: b.cast(b.op(op, b.cast(x, source)), target)
+
+
+def _bits(source: DType, target: DType) -> Lowering:
+    return lambda b, x: b.bitcast(b.one_nan(b.cast(x, source)), target)
+
+
+_READING = re.compile(r"_as_u?(?:int|longlong)\b")
+
+
+def read_bits(*sources: str) -> bool:
+    """Whether one of these texts has a function that gives the bits of a float."""
+    return any(_READING.search(each) for each in sources)
+
+
+_ROUNDINGS = {"rd": "floor", "ru": "ceil", "rn": "rint", "rz": "trunc"}
+
+FUNCTIONS: dict[str, Lowering] = {
+    "__popc": _ones(UINT32), "__popcll": _ones(UINT64), "__clz": _leading_zeros(UINT32),
+    "__clzll": _leading_zeros(UINT64), "__ffs": _first_one(UINT32), "__ffsll": _first_one(UINT64),
+    **{
+        f"__{name}2{kind}_{ending}": _rounded(source, op, target)
+        for name, source in (("float", FLOAT32), ("double", FLOAT64))
+        for kind, target in (("int", INT32), ("uint", UINT32), ("ll", INT64), ("ull", UINT64))
+        for ending, op in _ROUNDINGS.items()
+    },
+    "__float_as_int": _bits(FLOAT32, INT32), "__int_as_float": _bits(INT32, FLOAT32),
+    "__float_as_uint": _bits(FLOAT32, UINT32), "__uint_as_float": _bits(UINT32, FLOAT32),
+    "__double_as_longlong": _bits(FLOAT64, INT64), "__longlong_as_double": _bits(INT64, FLOAT64),
+}  # fmt: skip
+"""The functions of one number, by CUDA's names."""
+TAKES = {name: "biuf" if "2" in name or "_as_" in name else "biu" for name in FUNCTIONS}
+"""The kinds of their operands."""
+
+
+# A float taken to pieces and put together: its exponent and fraction, its whole part, exact remainders.
+#
+# Every result is exact, or one rounding of the exact one, but for `length` and `inverse`, which round several times; it
+# comes from operations that have a derivative where the function has one.
+
+_BIAS = 1023
+_FRACTION_BITS = 52
+_MOST = 2200
+"""An exponent beyond which every float64 becomes 0 or infinite."""
+
+
+def _power_of_two(b: Builder, exponent: Node) -> Node:
+    """``2 ** exponent`` of an int64 from -1022 to 1023, as float64."""
+    biased = b.cast(b.op("add", exponent, b.const(_BIAS, INT64)), UINT64)
+    return b.bitcast(b.op("shl", biased, b.const(_FRACTION_BITS, UINT64)), FLOAT64)
+
+
+def ldexp(b: Builder, x: Node, exponent: Node) -> Node:
+    """``x * 2 ** exponent``, rounded once."""
+    wide = b.cast(x, FLOAT64)  # which holds every such product of a narrower float that its dtype does not lose
+    rest = _clamped(b, exponent, _MOST)
+    for _ in range(2):
+        wide, rest = _scaled_if(b, b.op("gt", rest, b.const(_BIAS, INT64)), wide, rest, _BIAS)
+    for _ in range(2):  # 53 bits above the least exponent, so that a subnormal result is rounded once
+        wide, rest = _scaled_if(b, b.op("lt", rest, b.const(1 - _BIAS, INT64)), wide, rest, 54 - _BIAS)
+    return b.cast(b.op("mul", wide, _power_of_two(b, rest)), x.dtype)
+
+
+def _clamped(b: Builder, exponent: Node, most: int) -> Node:
+    if exponent.dtype.itemsize == 8 and exponent.dtype.kind == "u":
+        exponent = b.op("min", exponent, b.const(most, exponent.dtype))
+    wide = b.cast(exponent, INT64)
+    return b.op("max", b.op("min", wide, b.const(most, INT64)), b.const(-most, INT64))
+
+
+def _scaled_if(b: Builder, condition: Node, x: Node, exponent: Node, step: int) -> tuple[Node, Node]:
+    factor = b.select(condition, b.const(2.0**step, FLOAT64), b.const(1, FLOAT64))
+    less = b.select(condition, b.const(step, INT64), b.const(0, INT64))
+    return b.op("mul", x, factor), b.op("sub", exponent, less)
+
+
+def frexp(b: Builder, x: Node) -> tuple[Node, Node]:
+    """The fraction, from 0.5 up to 1, and the exponent (int32); ``x`` and 0 of zeros, infinities and NaN."""
+    wide = b.cast(x, FLOAT64)
+    size = b.op("abs", wide)
+    is_small = b.op("lt", size, b.const(2.0**-1022, FLOAT64))
+    wide, shift = _scaled_if(b, is_small, wide, b.const(0, INT64), 54)
+    bits = b.op("shr", plain_bits(b, b.op("abs", wide)), b.const(_FRACTION_BITS, UINT64))
+    exponent = b.op("sub", b.cast(bits, INT64), b.const(_BIAS - 1, INT64))
+    # By way of [2, 4): the inverse power itself may be subnormal.
+    factor = _power_of_two(b, b.op("sub", b.const(2, INT64), _clamped(b, exponent, _BIAS + 1)))
+    fraction = b.op("mul", b.op("mul", wide, factor), b.const(0.25, FLOAT64))
+    is_plain = b.op("and", isfinite(b, x), b.op("ne", x, b.const(0, x.dtype)))
+    exponent = b.select(is_plain, b.cast(b.op("add", exponent, shift), INT32), b.const(0, INT32))
+    return b.select(is_plain, b.cast(fraction, x.dtype), x), exponent
+
+
+def modf(b: Builder, x: Node) -> tuple[Node, Node]:
+    """The fraction and the whole part, both with the sign of ``x``."""
+    whole, zero = b.op("trunc", x), b.const(0, x.dtype)
+    rest = b.select(b.op("lt", x, zero), b.op("neg", b.op("sub", whole, x)), b.op("sub", x, whole))
+    rest = b.select(b.op("eq", x, zero), x, rest)
+    return b.select(isinf(b, x), b.op("div", b.const(1, x.dtype), x), rest), whole
+
+
+def ilogb(b: Builder, x: Node) -> Node:
+    """The exponent as an int32; the least int32 of 0 and NaN, the greatest of an infinity."""
+    found = b.op("sub", frexp(b, x)[1], b.const(1, INT32))
+    is_none = b.op("or", b.op("eq", x, b.const(0, x.dtype)), isnan(b, x))
+    found = b.select(is_none, b.const(-(2**31), INT32), found)
+    return b.select(isinf(b, x), b.const(2**31 - 1, INT32), found)
+
+
+def logb(b: Builder, x: Node) -> Node:
+    """The exponent as a float; -inf of 0, inf of an infinity."""
+    found = b.cast(b.op("sub", frexp(b, x)[1], b.const(1, INT32)), x.dtype)
+    found = b.select(b.op("eq", x, b.const(0, x.dtype)), b.const(-np.inf, x.dtype), found)
+    return b.select(isfinite(b, x), found, b.op("abs", x))
+
+
+def fdim(b: Builder, x: Node, y: Node) -> Node:
+    """``x - y`` where it is positive, else 0; NaN where one of them is."""
+    difference = b.op("sub", x, y)
+    found = b.select(b.op("gt", x, y), difference, b.const(0, x.dtype))
+    is_none = b.op("or", isnan(b, x), isnan(b, y))
+    return b.select(is_none, b.const(np.nan, x.dtype), found)
+
+
+def remquo(b: Builder, x: Node, y: Node) -> tuple[Node, Node]:
+    """IEEE's remainder, exact: ``x - n * y`` with the nearest integer ``n``, even in a tie; and ``n`` modulo 8 (int32).
+
+    The number has the sign of ``x / y``.
+    """
+    if x.dtype == FLOAT16:
+        rest, count = remquo(b, b.cast(x, FLOAT32), b.cast(y, FLOAT32))
+        return b.cast(rest, FLOAT16), count
+    size, step = b.op("abs", x), b.op("abs", y)
+    rest, count = b.op("fmod", size, _times(b, 8, step)), b.const(0, INT32)
+    for factor in (4, 2):
+        several = _times(b, factor, step)
+        rest, count = _reduced_if(b, b.op("ge", rest, several), rest, several, count, factor)
+    half = b.op("mul", step, b.const(0.5, x.dtype))
+    # Half of a tiny number is not exact, twice a great one is infinite.
+    is_tiny = b.op("lt", step, b.const(float(np.finfo(x.dtype).tiny) * 4, x.dtype))
+    is_beyond = b.select(is_tiny, b.op("gt", b.op("add", rest, rest), step), b.op("gt", rest, half))
+    rest, count = _reduced_if(b, is_beyond, rest, step, count, 1)
+    is_far = b.select(is_tiny, b.op("ge", b.op("add", rest, rest), step), b.op("ge", rest, half))
+    rest, count = _reduced_if(b, b.op("and", is_beyond, is_far), rest, step, count, 1)
+    rest = b.select(b.op("eq", x, b.const(0, x.dtype)), size, rest)
+    rest = b.select(signbit(b, x), b.op("neg", rest), rest)
+    is_negative = b.op("ne", signbit(b, x), signbit(b, y))
+    count = b.op("and", count, b.const(7, INT32))
+    is_none = b.op("or", b.op("eq", step, b.const(0, x.dtype)), isnan(b, step))
+    rest = b.select(is_none, b.const(np.nan, x.dtype), rest)
+    count = b.select(isnan(b, rest), b.const(0, INT32), count)
+    return rest, b.select(is_negative, b.op("neg", count), count)
+
+
+def _times(b: Builder, factor: int, x: Node) -> Node:
+    return b.op("mul", x, b.const(factor, x.dtype))
+
+
+def _reduced_if(b: Builder, condition: Node, rest: Node, step: Node, count: Node, steps: int) -> tuple[Node, Node]:
+    none = b.const(0, rest.dtype)
+    taken = b.select(condition, b.const(steps, INT32), b.const(0, INT32))
+    return b.op("sub", rest, b.select(condition, step, none)), b.op("add", count, taken)
+
+
+def length(b: Builder, *parts: Node) -> Node:
+    """The Euclidean length of a vector: in float64 for narrower floats, else scaled by the largest part."""
+    dtype = parts[0].dtype
+    sizes = [b.op("abs", b.cast(each, FLOAT64)) for each in parts]
+    largest = functools.reduce(functools.partial(b.op, "max"), sizes)
+    is_plain = b.op("and", b.op("gt", largest, b.const(0, FLOAT64)), isfinite(b, largest))
+    unit = b.const(1, FLOAT64) if dtype != FLOAT64 else b.select(is_plain, largest, b.const(1, FLOAT64))
+    ratios = [b.op("div", each, unit) for each in sizes]
+    squares = [b.op("mul", each, each) for each in ratios]
+    root = b.op("sqrt", functools.reduce(functools.partial(b.op, "add"), squares))
+    found = b.op("mul", root, unit)
+    is_infinite = functools.reduce(functools.partial(b.op, "or"), [isinf(b, each) for each in sizes])
+    return b.cast(b.select(is_infinite, b.const(np.inf, FLOAT64), found), dtype)
+
+
+def inverse(function: Callable[..., Node]) -> Callable[..., Node]:
+    """One divided by a function's value, which is computed in float64 for narrower floats."""
+
+    def lowered(b: Builder, *args: Node) -> Node:
+        found = function(b, *(b.cast(each, FLOAT64) for each in args))
+        return b.cast(b.op("div", b.const(1, FLOAT64), found), args[0].dtype)
+
+    return lowered
+
+
+# Operators for writing float64 formulas: each is one rounded operation of the representation.
+
+
+class Real:
+    """A float64 value of a program under construction."""
+
+    __slots__ = ("b", "node")
+
+    def __init__(self, b: Builder, value: Node | float) -> None:
+        self.b = b
+        self.node = b.cast(value, FLOAT64) if isinstance(value, Node) else b.const(value, FLOAT64)
+
+    def of(self, value: Real | float) -> Real:
+        """Another value, or a constant, as a value of the same program."""
+        return value if isinstance(value, Real) else Real(self.b, value)
+
+    def _op(self, name: str, *others: Real | float) -> Real:
+        return Real(self.b, self.b.op(name, self.node, *(self.of(each).node for each in others)))
+
+    def __add__(self, other: Real | float) -> Real:
+        return self._op("add", other)
+
+    def __sub__(self, other: Real | float) -> Real:
+        return self._op("sub", other)
+
+    def __mul__(self, other: Real | float) -> Real:
+        return self._op("mul", other)
+
+    def __truediv__(self, other: Real | float) -> Real:
+        return self._op("div", other)
+
+    def __radd__(self, other: float) -> Real:
+        return self.of(other) + self
+
+    def __rsub__(self, other: float) -> Real:
+        return self.of(other) - self
+
+    def __rmul__(self, other: float) -> Real:
+        return self.of(other) * self
+
+    def __rtruediv__(self, other: float) -> Real:
+        return self.of(other) / self
+
+    def __neg__(self) -> Real:
+        return self._op("neg")
+
+    def __abs__(self) -> Real:
+        return self._op("abs")
+
+    def sqrt(self) -> Real:
+        return self._op("sqrt")
+
+    def maximum(self, other: Real | float) -> Real:
+        return self._op("max", other)
+
+    def minimum(self, other: Real | float) -> Real:
+        return self._op("min", other)
+
+    def with_sign_of(self, other: Real) -> Real:
+        return Real(self.b, copysign(self.b, self.node, other.node))
+
+    def compared(self, op: str, other: Real | float) -> Node:
+        """``self op other``, as bool; ``op`` as in the representation."""
+        return self.b.op(op, self.node, self.of(other).node)
+
+    def where(self, condition: Node, other: Real | float) -> Real:
+        """This value where ``condition`` is true, else the other."""
+        return Real(self.b, self.b.select(condition, self.node, self.of(other).node))
+
+    def is_infinite(self) -> Node:
+        return isinf(self.b, self.node)
+
+    def is_finite(self) -> Node:
+        return isfinite(self.b, self.node)
+
+
+def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
+    """The sum of ``coefficients[k] * x ** k``, by Horner's rule."""
+    total = x.of(coefficients[-1])
+    for each in coefficients[-2::-1]:
+        total = total * x + each
+    return total
+
+
+def two_sum(x: Real, y: Real) -> tuple[Real, Real]:
+    """The rounded ``x + y`` and its exact rounding error (Knuth, TAOCP 2, section 4.2.2)."""
+    total = x + y
+    back = total - x
+    return total, (x - (total - back)) + (y - back)
+
+
+def two_product(x: Real, y: Real) -> tuple[Real, Real]:
+    """The rounded ``x * y`` and its rounding error, exact unless a step over- or underflows (Dekker 1971)."""
+    product = x * y
+    (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
+    rest = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+    return product, rest
+
+
+def _halves(x: Real) -> tuple[Real, Real]:
+    scaled = x * 134217729.0  # 2^27 + 1
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
+# Sine and cosine of an angle in half turns: ``sin(pi * x)`` and ``cos(pi * x)``.
+#
+# The angle is reduced exactly, and polynomials fitted with 130 digits do the rest, so that no platform's function takes
+# part and the bits are the same everywhere.
+
+_SIN = (
+    3.141592653589793, -5.16771278004997, 2.5501640398773415, -0.5992645293202978, 0.08214588658005621,
+    -0.007370429884712669, 0.00046628272951211076, -2.1717401400090533e-05,
+)  # fmt: skip
+"""``sin(pi * x) / x`` in powers of ``x * x``, for x up to 1/4."""
+
+_COS = (
+    -4.934802200544679, 4.0587121264167685, -1.3352627688545888, 0.23533063035880689, -0.025806891384587305,
+    0.0019295741241061913, -0.0001046345989636836, 4.268505646755225e-06,
+)  # fmt: skip
+"""``(cos(pi * x) - 1) / (x * x)`` in powers of ``x * x``, for x up to 1/4."""
+
+
+def _reduce_half_turn(x: Real) -> tuple[Real, Real]:
+    """The distance to the nearest multiple of 1/2, and the number of that multiple modulo 4."""
+    x = x.where(abs(x).compared("lt", 2.0**53), x * 0.0)  # beyond, every number is even; infinity becomes NaN
+    count = Real(x.b, x.b.op("rint", (x + x).node))
+    rest = x - count * 0.5
+    quarter = Real(x.b, x.b.op("floor", (count * 0.25).node))
+    return rest, count - quarter * 4.0
+
+
+def _both(rest: Real) -> tuple[Real, Real]:
+    square = rest * rest
+    return rest * polynomial(square, _SIN), 1.0 + square * polynomial(square, _COS)
+
+
+def _is_odd(number: Real) -> Node:
+    return number.b.op("or", number.compared("eq", 1.0), number.compared("eq", 3.0))
+
+
+def sine_of_turns(x: Real) -> Real:
+    """``sin(pi * x)``; a zero of the sign of ``x`` where it is 0."""
+    rest, number = _reduce_half_turn(x)
+    sin, cos = _both(rest)
+    found = cos.where(_is_odd(number), sin)
+    found = (-found).where(number.compared("ge", 2.0), found)
+    return found.where(found.compared("ne", 0.0), x * 0.0)
+
+
+def cosine(x: Real) -> Real:
+    """``cos(pi * x)``; +0 where it is 0."""
+    rest, number = _reduce_half_turn(x)
+    sin, cos = _both(rest)
+    found = sin.where(_is_odd(number), cos)
+    is_below = x.b.op("or", number.compared("eq", 1.0), number.compared("eq", 2.0))
+    return (-found).where(is_below, found) + 0.0
+
+
+# The gamma function and the logarithm of its absolute value.
+#
+# NumPy has neither, CUDA's differ from C's in their last bits, so that both are formulas here: polynomials fitted with
+# 130 digits (Chebyshev interpolation) between 1 and 8, where the recurrence leads to the first of them, and Stirling's
+# series from 8 on, whose correction is a polynomial in the inverse. Factorials that the recurrence reaches are exact.
+
+_GAMMA = (
+    1.0, 0.42278433509846713, 0.4118403304264397, 0.08157691924708547, 0.0742490107535143, -0.00026698206870205086,
+    0.011154045718109509, -0.002852645822238074, 0.002103933341238755, -0.0009195738233020034,
+    0.0004903884430606014, -0.00024094157667906612, 0.00012167387695960527, -6.0792028418135266e-05,
+    3.0453125591294713e-05, -1.5238654734441492e-05, 7.6236391160898195e-06, -3.800542087240169e-06,
+    1.900707500604262e-06, -9.797308428241726e-07, 4.899132271268016e-07, -1.942982605384776e-07,
+    9.715443357786186e-08, -1.1347406478400732e-07, 5.673762478772092e-08, 3.219973171818913e-08,
+    -1.609980276581325e-08, -3.198415968697838e-08, 1.5992088671737057e-08, 9.753034510841453e-09,
+    -4.876517079787821e-09, -2.294829995886298e-09, 1.1474152322275287e-09,
+)  # fmt: skip
+"""``gamma(x)`` in powers of ``x - 2``, for x from 1 to 3."""
+
+_STIRLING = (
+    2.5197159807609406, 0.0131184038546755, 2.904176984273277e-05, -1.6572405356472303e-06, 5.58803761642899e-10,
+    1.8227233783256432e-09, -2.6644875693023428e-11, -4.7341759650476816e-12, 2.0627883821862595e-13,
+    1.904017758526113e-14,
+)  # fmt: skip
+"""``gamma(x) * exp(x) * x ** (0.5 - x)`` in powers of ``16 / x - 1``, for x from 8."""
+
+_LOG = (
+    0.42278433509846713, -0.10031730167435392, 0.03296500062115691, -0.012384192193371805, 0.004998641164627129,
+    -0.0021081308339216706, 0.0009153769240386907, -0.0004057073983775151, 0.0001825526153982638,
+    -8.309511477709561e-05, 3.816907658276081e-05, -1.7661767658452517e-05, 8.221234475942905e-06,
+    -3.846858091533014e-06, 1.8113906873056685e-06, -8.54560908975883e-07, 3.958940459367468e-07,
+    -1.878442644643758e-07, 1.042041826608264e-07, -4.9827532071170234e-08, 5.910565853507869e-09,
+    -2.7296358592514825e-09, 1.6194359237484174e-08, -7.842557720538356e-09, -4.312495770350818e-09,
+    2.0986002157033107e-09, 1.5746606982777302e-09, -7.639292345836201e-10,
+)  # fmt: skip
+"""``log(gamma(x)) / ((x - 1) * (x - 2))`` in powers of ``x - 2``, for x from 1 to 3."""
+
+_LOG_STIRLING = (
+    0.08332249471375425, -2.1653159611710507e-05, -1.077856031783919e-05, 4.774179184932758e-08,
+    1.1591328883657616e-08, -2.0232065648952998e-10, -3.0336432745911885e-11, 1.3750003459420004e-12,
+    1.261961772105556e-13, -1.276365083328252e-14,
+)  # fmt: skip
+"""``x * (log(gamma(x)) - (x - 0.5) * log(x) + x - log(2 * pi) / 2)`` in powers of ``16 / x - 1``, for x from 8."""
+
+_HALF_LOG = math.log(2 * math.pi) / 2 - 0.5
+_STEPS = 5
+"""Steps of the recurrence from 8 down to 3."""
+
+
+def _reduced(x: Real) -> tuple[Real, Real]:
+    """A number from 1 to 3 for one from 1 to 8, and the product of what the recurrence has passed."""
+    product = x.of(1.0)
+    for _ in range(_STEPS):
+        is_large = x.compared("ge", 3.0)
+        lower = x - 1.0
+        product = (product * lower).where(is_large, product)
+        x = lower.where(is_large, x)
+    return x, product
+
+
+def gamma(x: Real) -> Real:
+    size = abs(x)
+    is_small = size.compared("lt", 1.0)
+    base = (size + 1.0).where(is_small, size)
+    near, product = _reduced(base.minimum(8.0))
+    near = polynomial((size - 1.0).where(is_small, near - 2.0), _GAMMA) * product
+    large = base.maximum(8.0).minimum(200.0)  # beyond, it is infinite, and 0 for negative numbers
+    power = _call("power", large, large * 0.5 - 0.25)
+    decay = _call("exp", -large)
+    series = polynomial(16.0 / large - 1.0, _STIRLING)
+    is_large = size.compared("ge", 8.0)
+    value = ((series * power) * decay * power).where(is_large, near)
+    positive = (value / x).where(is_small, value)
+    # The reflection, divided by one factor after the other, as the product may be out of range.
+    sine = sine_of_turns(size)
+    share = -math.pi / sine.where(is_small, sine * size)
+    negative = (share / series / power / decay / power).where(is_large, share / near)
+    is_pole = x.b.op("eq", size.node, x.b.op("floor", size.node))
+    negative = x.of(math.nan).where(x.b.op("and", is_pole, size.compared("gt", 0.0)), negative)
+    return negative.where(x.compared("lt", 0.0), positive)
+
+
+def log_gamma(x: Real) -> Real:
+    size = abs(x)
+    is_small, is_large = size.compared("lt", 1.0), size.compared("ge", 8.0)
+    near, product = _reduced(size.maximum(1.0).minimum(8.0))
+    shift = (size - 1.0).where(is_small, near - 2.0)  # exact but for tiny numbers, where the polynomial is flat
+    core = shift * size.where(is_small, near - 1.0) * polynomial(shift, _LOG)
+    is_between = x.b.op("not", x.b.op("or", is_small, is_large))
+    log = _call("log", product.where(is_between, size))
+    rest = polynomial(16.0 / size.maximum(8.0) - 1.0, _LOG_STIRLING) / size
+    series = (size - 0.5) * (log - 1.0) + (rest + _HALF_LOG)
+    positive = (core - log).where(is_small, series.where(is_large, core + log))
+    sine = abs(sine_of_turns(size))
+    share = _call("log", sine.where(is_small, sine * size) / math.pi)
+    is_pole = share.compared("eq", -math.inf)  # of large numbers the other term is infinite too
+    negative = x.of(math.inf).where(is_pole, -share - core.where(is_small, positive))
+    found = negative.where(x.compared("lt", 0.0), positive)
+    return x.of(math.inf).where(x.is_infinite(), found)
+
+
+def _call(name: str, *args: Real) -> Real:
+    return Real(args[0].b, args[0].b.call(name, *(each.node for each in args)))
+
+
+# float64 functions that xferlib computes itself, as formulas with the same bits on every backend.
+#
+# A program keeps them as calls, because their derivatives are known; `expanded` inserts the formulas for an engine.
+
+
+def _rsqrt(x: Real) -> Real:
+    """The root of 1 / x, which halves the division's error: less than 0.86 ulp; ±inf at ±0."""
+    is_small, is_large = x.compared("lt", 2.0**-1000), x.compared("gt", 2.0**1000)
+    scale = x.of(2.0**100).where(is_small, x.of(2.0**-100).where(is_large, 1.0))
+    back = x.of(2.0**50).where(is_small, x.of(2.0**-50).where(is_large, 1.0))
+    inverse = 1.0 / (x * scale)
+    root = (inverse.sqrt() * back).where(x.compared("gt", 0.0), np.nan)
+    return inverse.where(x.compared("eq", 0.0), root)
+
+
+_THIRD = 0x55555556  # 2^32 / 3
+_CBRT_BIAS = 715093663
+"""The addend to a third of the high word: two thirds of the exponent's bias, less a share that makes the guess's error
+equal above and below, 3.2 %."""
+
+
+def _cbrt(x: Real) -> Real:
+    """Two steps of Halley's method from a guess by bits, then one with an exact square: less than 0.667 ulp."""
+    size = abs(x)
+    is_small = size.compared("lt", 2.0**-1022)
+    size = size * size.of(2.0**54).where(is_small, 1.0)
+    root = _improved(_improved(_guess(size), size), size)
+    b = x.b
+    bits = b.op("add", b.bitcast(root.node, UINT64), b.const(1 << 27, UINT64))
+    bits = b.op("and", bits, b.const(-(1 << 27) & (1 << 64) - 1, UINT64))
+    near = Real(b, b.bitcast(bits, FLOAT64))  # of 26 bits, so that its square is exact, and not below the root
+    other = size / (near * near)
+    root = near + near * ((other - near) / (near + near + other))
+    root = root * root.of(2.0**-18).where(is_small, 1.0)
+    root = (-root).where(x.compared("lt", 0.0), root)
+    return root.where(b.op("and", x.compared("ne", 0.0), x.is_finite()), x)
+
+
+def _guess(x: Real) -> Real:
+    """A guess of the cube root: a third of the bits, and so of the exponent."""
+    b = x.b
+    high = b.op("shr", b.bitcast(x.node, UINT64), b.const(32, UINT64))
+    third = b.op("shr", b.op("mul", high, b.const(_THIRD, UINT64)), b.const(32, UINT64))
+    bits = b.op("shl", b.op("add", third, b.const(_CBRT_BIAS, UINT64)), b.const(32, UINT64))
+    return Real(b, b.bitcast(bits, FLOAT64))
+
+
+def _improved(root: Real, x: Real) -> Real:
+    """Halley's step; the relative error becomes 2/3 of its cube."""
+    ratio = root * root * (root / x)
+    return root * ((ratio + 2.0) / (ratio + ratio + 1.0))
+
+
+def _power(x: Real, y: Real) -> Real:
+    """The platform's function except for a square, which NumPy multiplies only if all elements share the exponent."""
+    general = Real(x.b, x.b.call("power", x.node, y.node))
+    exponent = y.node
+    if exponent.op == "const":
+        return x * x if exponent.attr == 2 else general
+    return (x * x).where(y.compared("eq", 2.0), general)
+
+
+FORMULAS: dict[str, Callable[..., Real]] = {"rsqrt": _rsqrt, "cbrt": _cbrt, "power": _power}
+"""The formulas, of float64 operands."""
+
+IDENTICAL = frozenset({"rsqrt", "cbrt"})
+"""The functions whose formulas call none of the platform's."""
+
+
+def expanded(program: Program) -> Program:
+    """The program with the formulas inserted for its calls of own functions; the same object if it has none."""
+    if not any(map(_is_own, program.nodes)):
+        return program
+    b = Builder(program.params, math=program.math)
+    copies: dict[int, Node] = {}
+    for node in program.nodes:
+        args = tuple(copies[id(each)] for each in node.args)
+        if _is_own(node):
+            copies[id(node)] = FORMULAS[str(node.attr)](*(Real(b, each) for each in args)).node
+        else:
+            copies[id(node)] = b.emit(node.op, node.dtype, args, node.attr)
+    effects = [copies[id(node)] for node in program.effects]
+    return b.program((_moved(store, copies) for store in program.stores), effects)
+
+
+def _is_own(node: Node) -> bool:
+    return node.op == "call" and node.dtype == FLOAT64 and node.attr in FORMULAS
+
+
+def _moved(store: Store, copies: dict[int, Node]) -> Store:
+    index = None if store.index is None else copies[id(store.index)]
+    mask = None if store.mask is None else copies[id(store.mask)]
+    return replace(store, value=copies[id(store.value)], index=index, mask=mask)
+
+
+_ERF = (
+    1.1283791670955126, -0.3761263890318375, 0.11283791670954879, -0.026866170645076792, 0.0052239776248180145,
+    -0.000854832698083379, 0.0001205533111164271, -1.4925595266831182e-05, 1.6461000484121368e-06,
+    -1.6350312701054695e-07, 1.4659775274047436e-08, -1.1372848856791674e-09, 5.957176147748911e-11,
+)  # fmt: skip
+"""``erf(x) / x`` in powers of ``x * x``, for x up to 1."""
+
+_ERFCX = (
+    1.2329951186255526, -0.13962111684056228, 0.015379652102619974, 0.06809705425466839, -0.10103906603631811,
+    0.09373283499911264, -0.06633036581186058, 0.037167515526338006, -0.01619773406293477, 0.005031970069102256,
+    -0.0007577732435942576, -0.0001992571524726518, 0.00015062142608651945, -2.4397731143023292e-05,
+    -1.1221135665965907e-05, 5.70657829924074e-06, 2.9173425573089733e-07, -8.210647933297337e-07,
+    7.771943241086912e-08, 1.0631817593818149e-07, -2.0725802488181963e-08, -1.2338731403798444e-08,
+    3.2323973445082033e-09, 9.297625263709659e-10, -2.764120233734578e-10,
+)  # fmt: skip
+"""``erfcx(x) * (1 + 2 x)`` in powers of ``(x - 4) / (x + 4)``, for all x that are not negative."""
+
+_CENTRE = (
+    1.6536545626831027, 0.7504943200799635, -0.05892256710377784, -0.022604447453449802, 0.017808361818295655,
+    -0.00413731437741443, -0.0012716922684373015, 0.0012324855686812834, -0.0002643936684366174,
+    -0.0001168888399309713, 9.33673917780479e-05, -1.5027710420277575e-05, -1.1257319182677936e-05,
+    7.1300572630824496e-06, -6.83718721812117e-07, -1.059321402540731e-06, 5.394320648707009e-07,
+    -1.0185147576818285e-08, -9.867713140174249e-08, 3.915473114023045e-08, 4.792369996100387e-09,
+    -8.562787796742932e-09, 1.5401738716654886e-09, 7.689312733742569e-10, -2.7032254091069344e-10,
+)  # fmt: skip
+"""``erfinv(y) / y`` in powers of ``w / 3.125 - 1``, where w is ``-log(1 - y * y)`` and at most 6.25."""
+
+_MIDDLE = (
+    3.0838856104922208, 0.753944225770624, 0.0030211394363747063, -0.0015825410894073097, 0.0007883078513066945,
+    -0.00040063569835358583, 0.00016966502197543766, -4.7391827316182325e-05, 2.405864805789804e-06,
+    5.127316786334848e-06, -2.664793846715906e-06, 5.264621626938461e-07, 9.289338749101434e-08,
+    -9.468946844911027e-08, 2.63990323529153e-08, -3.6906087078089294e-10, -2.4605291139227303e-09,
+    9.891297510532429e-10, -1.179100761769929e-10, -6.471554767207546e-11, 2.4355543452655723e-11,
+)  # fmt: skip
+"""The same in powers of ``(sqrt(w) - 3.25) / 0.75``, for w from 6.25 to 16."""
+
+_TAIL = (
+    4.9761913900163, 1.1365383104872455, -0.000269071246869911, -0.000256202312328986, 0.0001036220853961164,
+    -2.9895529852808036e-05, 7.597413857222852e-06, -1.8159805540475997e-06, 4.345295104414165e-07,
+    -1.1994820600562818e-07, 4.7015834870983236e-08, -2.5481987549986333e-08, 1.4990900450305634e-08,
+    -8.167113758188306e-09, 3.825682076952916e-09, -1.4556453795308615e-09, 4.1839904151047413e-10,
+    -5.7815233853809704e-11, -3.9699847349544004e-11, 3.5016680978788435e-11, -8.998331376452318e-12,
+)  # fmt: skip
+"""The same in powers of ``(sqrt(w) - 5.125) / 1.125``, for w from 16 to 39.0625."""
+
+_FAR = (
+    0.9893671779228749, -0.010373007206445432, -0.001371254867245514, 0.0003943120037352809, -6.360913261549325e-05,
+    1.556059772654421e-05, -4.998393191468441e-06, 1.8068433800510511e-06, -7.105927503927352e-07,
+    2.9807251113854153e-07, -1.31322097154875e-07, 6.029075716697803e-08, -2.8479792827051964e-08,
+    1.3229879311147344e-08, -6.505938196548653e-09, 4.49309681517493e-09, -2.3588229215442946e-09,
+    -5.632491516448388e-10, 3.591270651089143e-10, 1.5621137169584868e-09, -8.783697565928195e-10,
+    -6.261866312844761e-10, 3.5671080198888185e-10, 2.0431986098154626e-10, -1.152764189213973e-10,
+)  # fmt: skip
+"""``erfinv(y) / y / sqrt(w)`` in powers of ``(1 / sqrt(w) - m) / h``, for larger w."""
+
+_I0_SMALL = (
+    1.0, 0.25, 0.027777777777777762, 0.001736111111111147, 6.944444444440493e-05, 1.929012345705309e-06,
+    3.936759887993035e-08, 6.151187361364193e-10, 7.594057685381156e-12, 7.594070019494474e-14, 6.275948796822122e-16,
+    4.359498405380122e-18, 2.5722398177811744e-20, 1.3440225063774028e-22, 5.062353740472856e-25,
+    3.548836657975522e-27,
+)  # fmt: skip
+"""``(I0(x) - 1) / q`` in powers of ``q = x * x / 4``, for x up to 8."""
+
+_I0_LARGE = (
+    0.4021765094450081, 0.0033605519836678913, 0.00013621607438951463, 1.114303378845176e-05, 1.4838476780922646e-06,
+    2.9735992084667734e-07, 8.872014585661555e-08, 3.932512321137824e-08, 2.156780676115673e-08, 7.559364098665437e-09,
+    -6.856484545962442e-09, -1.3427511481900905e-08, -5.0175940345046716e-09, 7.600254486433509e-09,
+    6.522264862032271e-09, -3.5862834111582305e-09, -4.5305710768621196e-09, 1.6084886155781772e-09,
+    2.163681278413876e-09, -6.327909921997027e-10, -6.494591114401118e-10, 1.7698085539456536e-10,
+    9.114760157514253e-11, -2.4421972688131832e-11,
+)  # fmt: skip
+"""``I0(x) * exp(-x) * sqrt(x)`` in powers of ``16 / x - 1``, for x from 8."""
+
+_FAR_HALF = (1 / 6.25 - 1 / 27.5) / 2
+_FAR_MIDDLE = (1 / 6.25 + 1 / 27.5) / 2
+_ROOT_PI = math.sqrt(math.pi)
+_ROOT_HALF, _ROOT_HALF_REST = 0.7071067811865476, -4.833646656726457e-17
+"""The root of 1/2, and what its rounding has left."""
+
+
+def _call_special(name: str, x: Real) -> Real:
+    return Real(x.b, x.b.call(name, x.node))
+
+
+def _small_erf(x: Real) -> Real:
+    return x * polynomial(x * x, _ERF)
+
+
+def _scaled(x: Real) -> Real:
+    """``exp(x * x) * erfc(x)`` of numbers that are not negative."""
+    near = polynomial((x - 4.0) / (x + 4.0), _ERFCX) / (1.0 + (x + x))
+    return ((1 / _ROOT_PI) / x).where(x.compared("gt", 1e10), near)
+
+
+def _positive_erfc(x: Real) -> Real:
+    """``erfc(x)`` of numbers from 0.5."""
+    x = x.minimum(28.0)  # where it is 0
+    square, rest = two_product(x, x)
+    return _call_special("exp", -square) * (1.0 - rest) * _scaled(x)
+
+
+def _erf(x: Real) -> Real:
+    size = abs(x)
+    large = 1.0 - _positive_erfc(size)
+    return _small_erf(x).where(size.compared("lt", 1.0), (-large).where(x.compared("lt", 0.0), large))
+
+
+def _erfc(x: Real) -> Real:
+    size = abs(x)
+    tail = _positive_erfc(size)
+    outer = (2.0 - tail).where(x.compared("lt", 0.0), tail)
+    return (1.0 - _small_erf(x)).where(size.compared("lt", 0.5), outer)
+
+
+def _erfcx(x: Real) -> Real:
+    size = abs(x)
+    square, rest = two_product(size.minimum(27.0), size.minimum(27.0))
+    grown = _call_special("exp", square) * (1.0 + rest) * 2.0 - _scaled(size)
+    return grown.where(x.compared("lt", 0.0), _scaled(size))
+
+
+def _normcdf(x: Real) -> Real:
+    x = -x.maximum(-40.0).minimum(40.0)  # where it is 0 and 1
+    high, rest = two_product(x, x.of(_ROOT_HALF))
+    rest = rest + x * _ROOT_HALF_REST
+    share = rest * (2 / _ROOT_PI) / _scaled(abs(high))  # erfc' / erfc
+    share = share.where(high.compared("gt", 0.5), 0.0)
+    value = _erfc(high) * 0.5
+    return value - value * share
+
+
+def _inverse(x: Real, w: Real) -> Real:
+    """``x * f(w)``, where ``f`` is ``erfinv(y) / y`` of ``w = -log(1 - y * y)``."""
+    root = w.sqrt()
+    inner = 1.0 / root
+    far = polynomial((inner - _FAR_MIDDLE) / _FAR_HALF, _FAR) * root
+    tail = polynomial((root - 5.125) / 1.125, _TAIL).where(w.compared("lt", 39.0625), far)
+    middle = polynomial((root - 3.25) / 0.75, _MIDDLE).where(w.compared("lt", 16.0), tail)
+    return x * polynomial(w / 3.125 - 1.0, _CENTRE).where(w.compared("lt", 6.25), middle)
+
+
+def _erfinv(y: Real) -> Real:
+    return _inverse(y, -_call_special("log", (1.0 - y) * (1.0 + y)))
+
+
+def _erfcinv(y: Real) -> Real:
+    return _inverse(1.0 - y, -_call_special("log", y * (2.0 - y)))
+
+
+def _normcdfinv(p: Real) -> Real:
+    return _erfcinv(p + p) * -math.sqrt(2)
+
+
+def _bessel_i0(x: Real) -> Real:
+    size = abs(x).minimum(800.0)  # where it is infinite
+    quarter = size * size * 0.25
+    small = 1.0 + quarter * polynomial(quarter, _I0_SMALL)
+    half = _call_special("exp", size * 0.5)
+    large = half * (polynomial(16.0 / size - 1.0, _I0_LARGE) / size.sqrt()) * half
+    return small.where(size.compared("lt", 8.0), large)
+
+
+def _power_of_ten(x: Real) -> Real:
+    return Real(x.b, x.b.call("power", x.of(10.0).node, x.node))
+
+
+def _inverse_cube_root(x: Real) -> Real:
+    return 1.0 / _call_special("cbrt", x)
+
+
+SPECIAL_FORMULAS: dict[str, Callable[[Real], Real]] = {
+    "erf": _erf, "erfc": _erfc, "erfcx": _erfcx, "erfinv": _erfinv, "erfcinv": _erfcinv, "normcdf": _normcdf,
+    "normcdfinv": _normcdfinv, "cyl_bessel_i0": _bessel_i0, "tgamma": gamma, "lgamma": log_gamma,
+    "sinpi": sine_of_turns, "cospi": cosine, "exp10": _power_of_ten, "rcbrt": _inverse_cube_root,
+}  # fmt: skip
+"""The formulas, of float64 operands, by the names of CUDA."""
+
+BOUNDS: dict[str, float] = {
+    "erf": 3, "erfc": 6, "erfcx": 5, "erfinv": 6, "erfcinv": 6, "normcdf": 8, "normcdfinv": 7, "cyl_bessel_i0": 6,
+    "tgamma": 9, "lgamma": 6, "sinpi": 2, "cospi": 2, "exp10": 2, "rcbrt": 1.5,
+}  # fmt: skip
+"""The largest distance of a float64 result from the exact one, in ulp; float32 results are those, rounded.
+
+``lgamma`` keeps to it from 0 on; of negative numbers it is the difference of two values that may be close.
+"""
+
+
+def lowered(b: Builder, name: str, x: Node) -> Node:
+    """The value of a function for a float operand, computed in float64 and rounded once."""
+    assert is_float(x.dtype)
+    with np.errstate(all="ignore"):
+        return b.cast(SPECIAL_FORMULAS[name](Real(b, x)).node, x.dtype)

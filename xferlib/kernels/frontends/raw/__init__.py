@@ -1,1 +1,0 @@
-"""Raw kernels: what a source declares."""

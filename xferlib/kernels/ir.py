@@ -1,0 +1,604 @@
+"""The typed representation of a kernel, and everything that is computed of it without an array."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+# The typed intermediate representation that both front ends build and both engines run.
+#
+# A program is straight-line code in single-assignment form: every node is a pure value of one NumPy
+# dtype, a branch of the source is a ``select`` or the mask of a gather or store, and every
+# conversion is an explicit ``cast``. No pass rewrites the nodes algebraically: they are the
+# definition of the result, and an engine may only choose how to compute each one.
+#
+# The operations, all of whose operands have the node's dtype unless said otherwise:
+#
+# ============================  =====================================================================
+# const, load, index, size      a typed constant; parameter ``attr`` at this element; the element's
+#                               number in C order and the number of elements (int64)
+# fact                          a number of the call's or an array's layout: see `xferlib.kernels.ir`
+# gather, length                element ``args[0]`` of raw parameter ``attr``, zero where the optional
+#                               mask ``args[1]`` is false; the number of its elements
+# cast, bitcast                 to the node's dtype: by value, or reinterpreting the bits
+# add sub mul neg abs           IEEE, or wrapping
+# div                           IEEE division
+# idiv imod                     integers, truncating; x/0 = 0, x%0 = 0, MIN/-1 = MIN, MIN%-1 = 0
+# floordiv floormod             integers, flooring; the same exceptions
+# fmod sqrt fma floor ceil      IEEE, exact or correctly rounded
+# trunc rint
+# min max                       NaN propagates; -0 < +0
+# eq ne lt le gt ge             to bool
+# and or xor not                bitwise, logical on bool
+# shl shr                       by the width or more, or by a negative count: 0, or the sign
+# select                        ``args[0]`` (bool) ? ``args[1]`` : ``args[2]``
+# call                          the mathematical function ``attr``
+# complex, real, imag           a complex value from its parts, and its parts
+# update                        a write that others of the program see: see `xferlib.kernels.ir`
+# loop, pick                    a loop whose turns depend on the element, and the last value of one
+#                               of its variables: see `xferlib.kernels.ir`
+# ============================  =====================================================================
+
+DType = np.dtype[Any]
+
+BOOL = np.dtype(np.bool_)
+INT8, INT16, INT32, INT64 = (np.dtype(f"int{bits}") for bits in (8, 16, 32, 64))
+UINT8, UINT16, UINT32, UINT64 = (np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64))
+FLOAT16, FLOAT32, FLOAT64 = (np.dtype(f"float{bits}") for bits in (16, 32, 64))
+COMPLEX64, COMPLEX128 = np.dtype(np.complex64), np.dtype(np.complex128)
+
+COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+
+_FLOAT_OPS = frozenset({"div", "fmod", "sqrt", "fma", "floor", "ceil", "trunc", "rint"})
+_INTEGER_OPS = frozenset({"idiv", "imod", "floordiv", "floormod", "shl", "shr"})
+_BITWISE_OPS = frozenset({"and", "or", "xor", "not"})
+_ANY_REAL_OPS = frozenset({"add", "sub", "mul", "neg", "abs", "min", "max"})
+_TOUCHING = frozenset({"gather", "loop", "update"})
+_COPIES = frozenset({"load", "gather", "bitcast", "update", "pick", "carried"})
+"""The operations whose value may be what an array held, unchanged."""
+_CUDAS_NAN = {2: 0x7FFF, 4: 0x7FFFFFFF, 8: 0xFFF8000000000000}
+_ARITY = {"neg": 1, "abs": 1, "not": 1, "sqrt": 1, "floor": 1, "ceil": 1, "trunc": 1, "rint": 1, "fma": 3}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Node:
+    """One value. Nodes of one `Builder` are unique: equal values are the same object."""
+
+    op: str
+    dtype: DType
+    args: tuple[Node, ...] = ()
+    attr: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Param:
+    """A parameter of a program, in the order of the call.
+
+    ``is_raw`` parameters are indexed by the kernel and do not broadcast; ``is_scalar`` ones are
+    passed by value.
+    """
+
+    name: str
+    dtype: DType
+    is_raw: bool = False
+    is_scalar: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """A write: element-wise where ``index`` is None, else to that element of a raw parameter."""
+
+    param: int
+    value: Node
+    index: Node | None = None
+    mask: Node | None = None
+
+    def operands(self) -> Iterator[Node]:
+        yield self.value
+        if self.index is not None:
+            yield self.index
+        if self.mask is not None:
+            yield self.mask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A complete kernel body: parameters, the nodes in an order of evaluation, and the stores."""
+
+    params: tuple[Param, ...]
+    nodes: tuple[Node, ...]
+    stores: tuple[Store, ...]
+    effects: tuple[Node, ...]
+    """The nodes that are needed for what they write."""
+    reads: frozenset[int]
+    writes: frozenset[int]
+    math: str
+    text: str
+    """A canonical listing; two programs of equal text compute the same."""
+
+
+def is_float(dtype: DType) -> bool:
+    return dtype.kind == "f"
+
+
+def is_integer(dtype: DType) -> bool:
+    return dtype.kind in "iu"
+
+
+def is_complex(dtype: DType) -> bool:
+    return dtype.kind == "c"
+
+
+def part_dtype(dtype: DType) -> DType:
+    """The dtype of the parts of a complex dtype."""
+    return FLOAT32 if dtype == COMPLEX64 else FLOAT64
+
+
+MOST_STEPS = 1 << 19
+"""Limit of `Builder.work`: a second or less, whatever the source."""
+
+
+class Builder:
+    """Makes the nodes of one program; ``math`` is ``"exact"`` or ``"fast"``."""
+
+    def __init__(self, params: Iterable[Param] = (), *, math: str = "exact") -> None:
+        self.params = list(params)
+        self.math = math
+        self.reads_bits = False
+        """Whether the source reads the bits of floats, so that a NaN that it computes must be the one of `one_nan`."""
+        self.work = 0
+        """The work of making the program so far, about 1e6 a second, which front ends bound by `MOST_STEPS`.
+
+        A few lines may stand for any number of operations. The count is the same on every machine, as time is not.
+        """
+        self._nodes: dict[tuple[Any, ...], Node] = {}
+        self._touching: dict[int, int] = {}
+        """The numbers of the nodes that touch arrays, by identity."""
+
+    def emit(self, op: str, dtype: DType, args: tuple[Node, ...] = (), attr: Any = None) -> Node:
+        """The unique node of these contents; front ends validate, so assertions alone check it."""
+        token = attr.tobytes() if isinstance(attr, np.generic) else attr
+        key = (op, dtype.char, tuple(map(id, args)), token)
+        node = self._nodes.get(key)
+        self.work += 1
+        if node is None:
+            node = self._nodes[key] = Node(op, dtype, args, attr)
+            self.work += 5  # also for what later goes through all nodes
+            if op in _TOUCHING:
+                self._touching[id(node)] = len(self._nodes)
+        return node
+
+    @property
+    def made(self) -> int:
+        """The number of nodes made so far."""
+        return len(self._nodes)
+
+    def touches_since(self, made: int, node: Node) -> bool:
+        """Whether a node touches an array, and was not among the first ``made``."""
+        return self._touching.get(id(node), 0) > made
+
+    # --- leaves
+    def const(self, value: Any, dtype: DType) -> Node:
+        """``value`` converted as the dtype's constructor does; integers must be in range."""
+        if is_complex(dtype):
+            part = part_dtype(dtype)
+            number = complex(value)
+            return self.complex(self.const(number.real, part), self.const(number.imag, part))
+        with np.errstate(all="ignore"):
+            return self.emit("const", dtype, (), dtype.type(value))
+
+    def load(self, param: int) -> Node:
+        return self.emit("load", self.params[param].dtype, (), param)
+
+    def index(self) -> Node:
+        return self.emit("index", INT64)
+
+    def size(self) -> Node:
+        return self.emit("size", INT64)
+
+    def length(self, param: int) -> Node:
+        return self.emit("length", INT64, (), param)
+
+    def fact(self, fact: Any) -> Node:
+        return self.emit("fact", INT64, (), fact)
+
+    def gather(self, param: int, index: Node, mask: Node | None = None) -> Node:
+        index = self.cast(index, INT64)
+        args = (index,) if mask is None else (index, mask)
+        return self.emit("gather", self.params[param].dtype, args, param)
+
+    # --- conversions
+    def cast(self, value: Node, dtype: DType) -> Node:
+        """Convert explicitly; complex values by their parts."""
+        if value.dtype == dtype:
+            return value
+        if is_complex(dtype):
+            part = part_dtype(dtype)
+            if is_complex(value.dtype):
+                return self.complex(self.cast(self.real(value), part), self.cast(self.imag(value), part))
+            return self.complex(self.cast(value, part), self.const(0, part))
+        if is_complex(value.dtype):
+            if dtype == BOOL:
+                return self.truth(value)
+            return self.cast(self.real(value), dtype)
+        return self.emit("cast", dtype, (value,))
+
+    def bitcast(self, value: Node, dtype: DType) -> Node:
+        assert value.dtype.itemsize == dtype.itemsize
+        return value if value.dtype == dtype else self.emit("bitcast", dtype, (value,))
+
+    def one_nan(self, value: Node) -> Node:
+        """``value``, whose NaN has the bits of CUDA's if the program computes it; processors give it any.
+
+        What is read, from an array or from bits, keeps its own: a program may carry integers in floats.
+        """
+        if not is_float(value.dtype):
+            return value
+        done: dict[int, Node] = {}
+        stack = [value]
+        while stack:
+            node = stack[-1]
+            if node.op == "select" and (parts := [each for each in node.args[1:] if id(each) not in done]):
+                stack += parts
+                continue
+            stack.pop()
+            if node.op == "select":
+                done[id(node)] = self.select(node.args[0], done[id(node.args[1])], done[id(node.args[2])])
+            elif node.op in _COPIES or (node.op in ("real", "imag") and node.args[0].op in _COPIES):
+                done[id(node)] = node
+            elif node.op != "const":
+                done[id(node)] = self.select(self.op("ne", node, node), self._nan(node.dtype), node)
+            else:
+                done[id(node)] = self._nan(node.dtype) if node.attr != node.attr else node
+        return done[id(value)]
+
+    def _nan(self, dtype: DType) -> Node:
+        unsigned = np.dtype(f"u{dtype.itemsize}")
+        return self.bitcast(self.const(_CUDAS_NAN[dtype.itemsize], unsigned), dtype)
+
+    def truth(self, value: Node) -> Node:
+        """``value != 0``, as bool."""
+        if value.dtype == BOOL:
+            return value
+        if is_complex(value.dtype):
+            return self.op("or", self.truth(self.real(value)), self.truth(self.imag(value)))
+        return self.op("ne", value, self.const(0, value.dtype))
+
+    # --- arithmetic
+    def op(self, op: str, *args: Node) -> Node:
+        """A core operation on operands of one real dtype."""
+        dtype = args[0].dtype
+        assert all(each.dtype == dtype for each in args), f"{op}: {[str(each.dtype) for each in args]}"
+        assert len(args) == _ARITY.get(op, 2), op
+        if op in COMPARISONS:
+            return self.emit(op, BOOL, args)
+        if op in _FLOAT_OPS:
+            assert is_float(dtype), f"{op} of {dtype}"
+        elif op in _INTEGER_OPS:
+            assert is_integer(dtype), f"{op} of {dtype}"
+        elif op in _BITWISE_OPS:
+            assert is_integer(dtype) or dtype == BOOL, f"{op} of {dtype}"
+        else:
+            assert op in _ANY_REAL_OPS, op
+            assert is_float(dtype) or is_integer(dtype), f"{op} of {dtype}"
+        return self.emit(op, dtype, args)
+
+    def select(self, condition: Node, yes: Node, no: Node) -> Node:
+        assert condition.dtype == BOOL
+        assert yes.dtype == no.dtype
+        if yes is no:
+            return yes
+        if is_complex(yes.dtype):
+            return self.complex(
+                self.select(condition, self.real(yes), self.real(no)),
+                self.select(condition, self.imag(yes), self.imag(no)),
+            )
+        return self.emit("select", yes.dtype, (condition, yes, no))
+
+    def call(self, name: str, *args: Node) -> Node:
+        """A mathematical function of float32 or float64 operands."""
+        assert args[0].dtype in (FLOAT32, FLOAT64)
+        return self.emit("call", args[0].dtype, args, name)
+
+    # --- complex numbers
+    def complex(self, real: Node, imag: Node) -> Node:
+        dtype = COMPLEX64 if real.dtype == FLOAT32 else COMPLEX128
+        return self.emit("complex", dtype, (real, imag))
+
+    def real(self, value: Node) -> Node:
+        if value.op == "complex":
+            return value.args[0]
+        return self.emit("real", part_dtype(value.dtype), (value,))
+
+    def imag(self, value: Node) -> Node:
+        if value.op == "complex":
+            return value.args[1]
+        return self.emit("imag", part_dtype(value.dtype), (value,))
+
+    def program(self, stores: Iterable[Store], effects: Iterable[Node] = ()) -> Program:
+        """The finished program: the nodes that the stores and ``effects`` need, operands first."""
+        stores, effects = tuple(stores), tuple(effects)
+        nodes = ordered([*effects, *(operand for store in stores for operand in store.operands())])
+        updates = frozenset(node.attr.param for node in nodes if node.op == "update")
+        reads = updates.union(node.attr for node in nodes if node.op in ("load", "gather"))
+        loops = [node.attr for node in nodes if node.op == "loop"]
+        reads = reads.union(*(each.arrays for each in loops))
+        writes = updates.union(*(each.written for each in loops)) | {store.param for store in stores}
+        return Program(
+            params=tuple(self.params),
+            nodes=nodes,
+            stores=stores,
+            effects=effects,
+            reads=reads,
+            writes=writes,
+            math=self.math,
+            text=_listing(self.params, nodes, stores, self.math),
+        )
+
+
+def ordered(roots: Iterable[Node]) -> tuple[Node, ...]:
+    """Every node that the roots need, operands before users; iterative, because a program may be deep."""
+    done: dict[int, Node] = {}
+    stack = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        node, is_expanded = stack.pop()
+        if id(node) in done:
+            continue
+        if is_expanded:
+            done[id(node)] = node
+        else:
+            stack.append((node, True))
+            stack.extend((each, False) for each in reversed(node.args))
+    return tuple(done.values())
+
+
+def _listing(params: list[Param], nodes: tuple[Node, ...], stores: tuple[Store, ...], math: str) -> str:
+    names = {id(node): f"%{number}" for number, node in enumerate(nodes)}
+    lines = [f"math {math}"]
+    for number, param in enumerate(params):
+        kind = "scalar" if param.is_scalar else "raw" if param.is_raw else "array"
+        lines.append(f"param {number} {kind} {param.dtype} {param.name}")
+    for node in nodes:
+        attr = "" if node.attr is None else f" {_attr_text(node.attr)}"
+        operands = "".join(f" {names[id(each)]}" for each in node.args)
+        lines.append(f"{names[id(node)]} = {node.op}{attr}{operands} : {node.dtype}")
+    for store in stores:
+        index = "" if store.index is None else f"[{names[id(store.index)]}]"
+        mask = "" if store.mask is None else f" if {names[id(store.mask)]}"
+        lines.append(f"store {store.param}{index} {names[id(store.value)]}{mask}")
+    return "\n".join(lines)
+
+
+def _attr_text(attr: Any) -> str:
+    return f"{attr!r}/{attr.tobytes().hex()}" if isinstance(attr, np.generic) else str(attr)
+
+
+# Facts of a call's shape and of its arrays' layouts, which a kernel may read: leaves whose values a plan knows.
+
+MOST_AXES = 64
+"""Axes that an index computed by the kernel can name."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutFact:
+    """The attribute of a node ``fact``.
+
+    ``array`` is the parameter, None for the call itself. ``what`` is ``"rank"``, or for one axis ``"extent"``,
+    ``"stride"`` in bytes, or ``"inner"``, the number of elements behind it. An axis that does not exist has zeros.
+    """
+
+    array: int | None
+    what: str
+    axis: int
+
+    def found(self, shape: tuple[int, ...], arrays: Any) -> int:
+        """The number, in a call of this shape whose arrays, by their parameters, have ``shape`` and ``strides``."""
+        if self.array is None:
+            return self._of(shape, ())
+        return self._of(arrays[self.array].shape, arrays[self.array].strides)
+
+    def _of(self, shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+        if self.what == "rank":
+            return len(shape)
+        if not 0 <= self.axis < len(shape):
+            return 0
+        if self.what == "inner":
+            return math.prod(shape[self.axis + 1 :])
+        return (shape if self.what == "extent" else strides)[self.axis]
+
+
+def facts(program: Program) -> list[LayoutFact]:
+    """The facts that a program reads, in the order of its nodes."""
+    return [node.attr for node in program.nodes if node.op == "fact"]
+
+
+# Loops whose number of turns depends on the element: a node that runs a program of its own until it says stop.
+#
+# A node ``loop`` has the operands ``start`` (bool), the initial values of the variables that the loop changes, and the
+# values that its turns use and do not change. Its attribute is a `LoopBody`. An element for which ``start`` is false
+# makes no turn; any other repeats the body with the variables' newest values until a turn stores false. A node ``pick``
+# is the last value of one variable.
+#
+# What a turn does not change is computed once, before the loop: it is no part of the body. Reads of arrays are, even at
+# an index that stays the same, because a loop without a turn must not read.
+
+LEAF = "carried"
+"""The operation of a variable's value at the beginning of a turn, while the body is being built."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopBody:
+    """One turn of a loop.
+
+    The program's parameters are the ``carried`` variables, ``captured`` values, the arrays that it reads, then the
+    variables' new values and, as the last one, whether another turn follows.
+    """
+
+    program: Program
+    carried: int
+    captured: int
+    arrays: tuple[int, ...]
+    """The parameters of the program around the loop that are the body's arrays."""
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The parameters around the loop to whose elements it writes."""
+        first = self.carried + self.captured
+        return tuple(array for number, array in enumerate(self.arrays, first) if number in self.program.writes)
+
+    def __str__(self) -> str:
+        return f"arrays {self.arrays} {{\n{self.program.text}\n}}"
+
+    def array(self, param: int) -> int:
+        """The parameter around the loop that is parameter ``param`` of the body."""
+        return self.arrays[param - self.carried - self.captured]
+
+
+def leaf(b: Builder, key: object, initial: Node) -> Node:
+    """The value of a variable at the beginning of a turn; ``key`` is unique among the loops of a program."""
+    return b.emit(LEAF, initial.dtype, (), key)
+
+
+def make(
+    b: Builder,
+    start: Node,
+    variables: Sequence[tuple[Node, Node, Node]],
+    again: Node,
+    before: int,
+    effects: Sequence[Node] = (),
+    after: Sequence[Node] = (),
+) -> tuple[Node, list[Node]]:
+    """Add a loop to a program; returns it, and the last values of its variables.
+
+    Args:
+        b: The program's builder.
+        start: Whether an element makes a turn at all, bool.
+        variables: For each variable its initial value, its leaf, and its value at the end of a turn.
+        again: Whether another turn follows one, bool.
+        before: The number of nodes that were made before the loop.
+        effects: The nodes of a turn that are needed for what they write.
+        after: The nodes that must be evaluated before the loop.
+    """
+    if b.reads_bits:
+        variables = [(b.one_nan(initial), node, b.one_nan(value)) for initial, node, value in variables]
+    roots = [*(value for _, _, value in variables), again]
+    own = {id(node) for _, node, _ in variables}
+    nodes = ordered([*roots, *effects])
+    inside: set[int] = set()
+    b.work += 4 * len(nodes)
+    for node in nodes:
+        if id(node) in own or b.touches_since(before, node) or any(id(each) in inside for each in node.args):
+            inside.add(id(node))
+    captured: dict[int, Node] = {}
+    arrays: dict[int, None] = {}
+    for node in nodes:
+        if id(node) in inside:
+            captured |= {id(each): each for each in node.args if id(each) not in inside and each.op != "const"}
+            arrays |= dict.fromkeys(_arrays_of(node))
+    captured |= {id(each): each for each in roots if id(each) not in inside and each.op != "const"}
+    leaves = [node for _, node, _ in variables]
+    body = _body(b, nodes, inside, leaves, list(captured.values()), list(arrays), roots, effects)
+    loop = b.emit("loop", BOOL, (start, *(initial for initial, _, _ in variables), *captured.values(), *after), body)
+    return loop, [b.emit("pick", node.dtype, (loop,), number) for number, (_, node, _) in enumerate(variables)]
+
+
+def _arrays_of(node: Node) -> tuple[int, ...]:
+    if node.op == "loop":
+        return tuple(node.attr.arrays)
+    if node.op == "update":
+        return (node.attr.param,)
+    return (node.attr,) if node.op == "gather" else ()
+
+
+def _body(
+    b: Builder, nodes: Sequence[Node], inside: set[int], leaves: list[Node], captured: list[Node],
+    arrays: list[int], roots: list[Node], effects: Sequence[Node],
+) -> LoopBody:  # fmt: skip
+    given = [*leaves, *captured]
+    params = [Param(name=f"in{number}", dtype=node.dtype) for number, node in enumerate(given)]
+    params += [b.params[number] for number in arrays]
+    first_result = len(params)
+    params += [Param(name=f"out{number}", dtype=node.dtype) for number, node in enumerate(roots)]
+    inner = Builder(params, math=b.math)
+    place = {number: len(given) + position for position, number in enumerate(arrays)}
+    copies = {id(node): inner.load(number) for number, node in enumerate(given)}
+    for node in nodes:
+        if id(node) in copies or (id(node) not in inside and node.op != "const"):
+            continue
+        attr = node.attr
+        if node.op == "gather":
+            attr = place[attr]
+        elif node.op == "update":
+            attr = replace(attr, param=place[attr.param])
+        elif node.op == "loop":
+            attr = replace(attr, arrays=tuple(place[each] for each in attr.arrays))
+        copies[id(node)] = inner.emit(node.op, node.dtype, tuple(copies[id(each)] for each in node.args), attr)
+    stores = [Store(param=first_result + number, value=copies[id(node)]) for number, node in enumerate(roots)]
+    program = inner.program(stores, [copies[id(node)] for node in effects])
+    return LoopBody(program=program, carried=len(leaves), captured=len(captured), arrays=tuple(arrays))
+
+
+def bodies(program: Program) -> list[Program]:
+    """The program, and those of its loops."""
+    found = [program]
+    for each in found:  # grows while it is read
+        found += [node.attr.program for node in each.nodes if node.op == "loop"]
+    return found
+
+
+# Writes to an array's elements in a given order: stores that others of the kernel may see, and atomic operations.
+#
+# A node ``update`` has the operands index (int64), value, mask (bool) and, to compare with, another value; behind those
+# stand the nodes that come before it in the source and touch the same array, so that the order of evaluation keeps them
+# in order. Its own value is the element's before. A ``gather`` that must see an update has it as its third operand.
+#
+# Elements of a call are in no order: where two of them update one element of an array, a result is the same on every
+# device only if the operation commutes and is exact, and nothing reads in between. The front end refuses any other use
+# where exact results are promised. A CPU takes the elements of a block in their order, one update after the other.
+
+COMMUTING = frozenset({"add", "sub", "and", "or", "xor", "min", "max"})
+"""The kinds whose order does not matter, for integers and as long as they are not mixed; but add and sub may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElementUpdate:
+    """The attribute of a node ``update``."""
+
+    param: int
+    kind: str
+    """One of `COMMUTING`, or ``store``, ``exch`` (which returns the value before) or ``cas``."""
+    is_used: bool
+    """Whether the value before is used."""
+
+    @property
+    def operands(self) -> int:
+        """The number of operands that are no mere order."""
+        return 4 if self.kind == "cas" else 3
+
+
+def update(
+    b: Builder, what: ElementUpdate, index: Node, value: Node, mask: Node, compared: Node | None, after: Iterable[Node]
+) -> Node:
+    """Add an update to a program."""
+    operands = (index, value, mask) if compared is None else (index, value, mask, compared)
+    return b.emit("update", b.params[what.param].dtype, (*operands, *after), what)
+
+
+def is_exact(kinds: frozenset[str], dtype_kind: str) -> bool:
+    """Whether an array that is touched in these ways alone ends with the same contents in any order."""
+    if kinds == {"store"}:
+        return True  # each element by one element of the call, as for stores without an order
+    return dtype_kind in "iu" and (kinds <= {"add", "sub"} or (len(kinds) == 1 and kinds <= COMMUTING))
+
+
+def real_operands(node: Node) -> Sequence[Node]:
+    """The operands of a node that are no mere order."""
+    if node.op == "update":
+        return node.args[: node.attr.operands]
+    if node.op == "gather":
+        return node.args[:2]
+    return node.args

@@ -1,1 +1,0 @@
-"""Functions as formulas of other operations, written once, so that every engine computes the same bits."""

@@ -1,0 +1,548 @@
+"""Each core operation as a function of NumPy blocks: ``f(*operands, out)``.
+
+It is a plain ufunc where that gives the defined result on every CPU; the others are written here. All run with
+floating-point warnings off. Operands are arrays of the operation's dtype, with or without axes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xferlib.kernels.formulas import expanded
+from xferlib.kernels.hard_cases import MARGIN_ULP, Table, tables
+from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, DType, Node, Program, is_float, is_integer
+
+# The fused multiply-add on NumPy arrays: ``x * y + z`` with one rounding.
+#
+# ``x * y + z`` in float64, rounded to float32, is not it: the sum is rounded twice, and a result next to a midpoint
+# goes the wrong way. So float32 and float16 go through float64 with rounding to odd, float64 through error-free
+# transformations (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding
+# to odd", IEEE Transactions on Computers 57, 2008), and through exact rational arithmetic where those could over- or
+# underflow.
+
+A = np.ndarray[Any, Any]
+
+_SPLITTER = 134217729.0  # 2**27 + 1 (Dekker, 1971)
+_LARGE, _SMALL = 2.0**500, 2.0**-450  # within these, products of halves are exact and normal
+
+
+def fma(x: A, y: A, z: A, out: A) -> None:
+    """``x * y + z`` of one float dtype, rounded once."""
+    with np.errstate(all="ignore"):
+        wide = [np.asarray(each, FLOAT64) for each in (x, y, z)]
+        if out.dtype == FLOAT64:
+            out[...] = _fma64(*np.broadcast_arrays(*wide))
+        else:
+            out[...] = _sum_to_odd(wide[0] * wide[1], wide[2])  # the product of two float32 is exact
+
+
+def _two_sum(x: A, y: A) -> tuple[A, A]:
+    total = x + y
+    back = total - x
+    return total, (x - (total - back)) + (y - back)
+
+
+def _sum_to_odd(x: A, y: A) -> A:
+    """``x + y`` in float64, an inexact result rounded to the neighbour with an odd last bit."""
+    total, error = _two_sum(x, y)
+    bits = np.array(total, copy=True, ndmin=1).view(np.int64)
+    is_inexact = (error != 0) & np.isfinite(total)
+    is_even = (bits.reshape(np.shape(total)) & 1) == 0
+    is_away = (error > 0) == (total > 0)
+    bits += np.where(is_inexact & is_even, np.where(is_away, 1, -1), 0).reshape(bits.shape)
+    odd: A = bits.view(np.float64).reshape(np.shape(total))
+    return odd
+
+
+def _two_product(x: A, y: A) -> tuple[A, A]:
+    product = x * y
+    xh = x * _SPLITTER - (x * _SPLITTER - x)
+    yh = y * _SPLITTER - (y * _SPLITTER - y)
+    xl, yl = x - xh, y - yh
+    return product, ((xh * yh - product) + xh * yl + xl * yh) + xl * yl
+
+
+def _is_plain(x: A) -> A:
+    size = np.abs(x)
+    plain: A = (size < _LARGE) & (size > _SMALL)
+    return plain
+
+
+def _fma64(x: A, y: A, z: A) -> A:
+    product, low = _two_product(x, y)
+    high, low_sum = _two_sum(z, low)
+    total, error = _two_sum(product, high)
+    result = np.array(total + _sum_to_odd(error, low_sum))
+    is_plain = _is_plain(x) & _is_plain(y) & _is_plain(product) & (_is_plain(z) | (z == 0)) & _is_plain(result)
+    for position in zip(*np.nonzero(np.atleast_1d(~is_plain)), strict=True):
+        place = position if np.ndim(result) else ()
+        result[place] = _exact(float(x[place]), float(y[place]), float(z[place]))
+    return result
+
+
+def _exact(x: float, y: float, z: float) -> float:
+    from fractions import Fraction  # rarely needed, and slow to import
+
+    product = float(np.float64(x) * np.float64(y))
+    if not np.isfinite([x, y]).all() or x == 0 or y == 0:
+        return float(np.float64(product) + np.float64(z))
+    if not np.isfinite(z):  # the exact product is finite, even where the rounded one is not
+        return z
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    if exact == 0:  # a non-zero product cancelled: +0 in round-to-nearest
+        return 0.0
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        nearest = float("inf") if exact > 0 else float("-inf")
+    return nearest or (0.0 if exact > 0 else -0.0)
+
+
+# Corrects NumPy's float64 sin, cos and tan of large arguments next to multiples of π/2.
+#
+# The C library subtracts the multiple with too few bits of π: for the some 600,000 floats nearest to a multiple, the
+# result loses up to all its bits (10^5 ulp). These few are found by their results, which are small, or large for tan,
+# and computed anew by integer arithmetic.
+
+_BITS = 1300
+"""Bits of π's fraction: the largest float is below 2^1024, and none is nearer to a multiple of π/2 than 2^-62."""
+_LARGE_ANGLE = 1e8  # below, the libraries reduce with enough bits
+_SMALL_ANGLE = 2.0**-20
+
+
+def mended(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
+    """NumPy's function ``name`` on contiguous arrays, corrected."""
+
+    def compute(x: A, out: A) -> None:
+        if _are_moderate(x):
+            function(x, out)
+            return
+        source = x.copy()  # the output may be the operand
+        function(x, out)
+        _mend(name, source, out)
+
+    return compute
+
+
+def _are_moderate(x: A) -> bool:
+    """Whether no argument is large; False if one is NaN."""
+    if x.size <= 1024:  # the sum of squares: a third of the time of two reductions
+        return bool(np.vdot(x, x) <= _LARGE_ANGLE * _LARGE_ANGLE)
+    return bool(np.minimum.reduce(x, axis=None) >= -_LARGE_ANGLE and np.maximum.reduce(x, axis=None) <= _LARGE_ANGLE)
+
+
+def _mend(name: str, x: A, out: A) -> None:
+    x, out = np.atleast_1d(x, out)  # views, which have places; an array without axes has none
+    size = np.abs(out)
+    is_near = size < _SMALL_ANGLE
+    if name == "tan":
+        is_near |= size > 1 / _SMALL_ANGLE
+    places = np.nonzero(is_near & (np.abs(x) > _LARGE_ANGLE) & np.isfinite(x))
+    out[places] = [value_near(name, each) for each in x[places].tolist()]
+
+
+def value_near(name: str, x: float) -> float:
+    """Function ``name`` at ``x``, next to a multiple of π/2 where it is 0 (or, for tan, infinite)."""
+    numerator, denominator = x.as_integer_ratio()
+    half = half_pi()
+    scaled = (numerator << _BITS) // denominator
+    multiple = (2 * scaled + half) // (2 * half)
+    distance = scaled - multiple * half
+    rest = distance / (1 << _BITS)  # the quotient of two integers, correctly rounded
+    if name == "tan":
+        return rest + rest**3 / 3 if multiple % 2 == 0 else -(1 << _BITS) / distance + rest / 3
+    quarter = (multiple if name == "sin" else multiple + 1) % 4
+    return (rest - rest**3 / 6) * (1 if quarter == 0 else -1)
+
+
+@functools.cache
+def half_pi() -> int:
+    """π/2 times 2^`_BITS`, by Machin's formula."""
+
+    def arctan_of_inverse(x: int) -> int:
+        term = total = (1 << _BITS + 32) // x
+        divisor = 1
+        while term:
+            term //= -x * x
+            divisor += 2
+            total += term // divisor
+        return total
+
+    return (8 * arctan_of_inverse(5) - 2 * arctan_of_inverse(239)) >> 32
+
+
+# NumPy's float64 functions with bits that do not depend on the operands' layout.
+#
+# ``np.exp(x)[::2]`` and ``np.exp(x[::2])`` may differ in the last bits, ``np.exp(x)[:1]`` and ``np.exp(x[:1])`` too.
+# NumPy has vector loops and scalar ones, whose last bits may differ; it takes the scalar one where a stride is
+# negative, that of an array of one element too, which it calls contiguous. A result must not depend on how an array is
+# cut, or the engine could not cut calls into blocks. So a function here sees only contiguous arrays of the result's
+# shape with more than one element; any other operand is copied into this thread's buffer first.
+
+Operation = Callable[..., Any]
+
+_local = threading.local()
+
+
+def layout_independent(function: np.ufunc) -> Operation:
+    """``function(*operands, out)`` of float64, with the same bits for a value at every position in every layout."""
+    if function.nin == 2:
+        return _layout_independent_two(function)
+    name = function.__name__
+    return _layout_independent_one(mended(name, function) if name in ("sin", "cos", "tan") else function)
+
+
+def _layout_independent_one(function: Operation) -> Operation:
+    def compute(x: A, out: A) -> None:
+        if x.flags.c_contiguous and out.flags.c_contiguous and x.size == out.size > 1:
+            function(x, out)
+            return
+        whole = _buffer(out, 0)
+        np.copyto(whole, x)
+        function(whole, whole)
+        np.copyto(out, whole)
+
+    return compute
+
+
+def _layout_independent_two(function: np.ufunc) -> Operation:
+    def compute(x: A, y: A, out: A) -> None:
+        is_plain = x.flags.c_contiguous and y.flags.c_contiguous and out.flags.c_contiguous
+        if is_plain and x.size == y.size == out.size > 1:
+            function(x, y, out)
+            return
+        one, two = _buffer(out, 0), _buffer(out, 1)
+        np.copyto(one, x)
+        np.copyto(two, y)
+        function(one, two, one)
+        np.copyto(out, one)
+
+    return compute
+
+
+def _buffer(like: A, number: int) -> A:
+    """This thread's memory of the shape of ``like``."""
+    buffers: list[A] = _local.__dict__.setdefault("buffers", [np.empty(0), np.empty(0)])
+    if buffers[number].size < like.size:
+        buffers[number] = np.empty(like.size)
+    return buffers[number][: like.size].reshape(like.shape)
+
+
+# Correct rounding of float32 functions through float64, on NumPy arrays.
+#
+# A float64 result of small error rounds to the right float32 unless it lies next to a midpoint between two
+# of them, which its low 29 bits show. A sweep over all of float32 has found the few inputs whose exact value lies so
+# near a midpoint; a table has their results (`hard_cases`).
+
+_rounding_scratch = threading.local()
+_SHIFT = np.uint64(35)
+_OFFSET = np.uint64(MARGIN_ULP - 0x10000000 + (1 << 64))
+_NEAR = np.uint64(2 * MARGIN_ULP + 1 << 35)
+_SMALLEST_NORMAL = 2.0**-126
+
+
+def _buffers(count: int) -> tuple[A, A]:
+    """This thread's float64 results and working bits, of ``count`` elements."""
+    found: tuple[A, A] | None = getattr(_rounding_scratch, "buffers", None)
+    if found is None or found[0].size < count:
+        found = _rounding_scratch.buffers = (np.empty(count, np.float64), np.empty(count, np.uint64))
+    return found[0][:count], found[1][:count]
+
+
+def rounded(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
+    """Function ``name`` of float32 operands, correctly rounded, from a float64 ``function`` of small error."""
+    table = tables()[name]
+
+    def compute(x: A, out: A) -> None:
+        wide, bits = _buffers(out.size)
+        shaped = wide.reshape(out.shape)
+        np.copyto(shaped, x)
+        function(shaped, shaped)
+        np.copyto(out, shaped, casting="unsafe")
+        np.add(wide.view(np.uint64), _OFFSET, bits)
+        np.left_shift(bits, _SHIFT, bits)
+        is_near = bits.min(initial=_NEAR) < _NEAR
+        if is_near or (table.has_subnormal and np.fmin.reduce(wide, initial=1.0) < _SMALLEST_NORMAL):
+            _correct_hard_cases(x, out, wide, bits, table)
+
+    return compute
+
+
+def _correct_hard_cases(x: A, out: A, wide: A, bits: A, table: Table) -> None:
+    """Insert the known results of the elements that are hard cases."""
+    if not out.ndim:
+        x, out = x.reshape(1), out.reshape(1)  # NumPy finds no places in an array without axes
+    suspect = bits < _NEAR
+    if table.has_subnormal:
+        suspect |= wide < _SMALLEST_NORMAL
+    places = np.nonzero(suspect.reshape(out.shape))
+    inputs = np.ascontiguousarray(np.broadcast_to(x, out.shape)[places]).view(np.uint32)
+    found = np.searchsorted(table.inputs, inputs)
+    found[found == table.inputs.size] = 0
+    is_known = table.inputs[found] == inputs
+    values = out[places]
+    values[is_known] = table.results[found[is_known]].view(np.float32)
+    out[places] = values
+
+
+_UFUNCS: dict[str, np.ufunc] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "abs": np.absolute, "div": np.divide,
+    "imod": np.fmod, "floordiv": np.floor_divide, "floormod": np.remainder, "fmod": np.fmod, "sqrt": np.sqrt,
+    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint, "eq": np.equal, "ne": np.not_equal,
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "and": np.bitwise_and,
+    "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert, "shl": np.left_shift, "shr": np.right_shift,
+}  # fmt: skip
+
+_scratch = threading.local()
+
+
+def scratch(like: A, dtype: DType, name: str) -> A:
+    """This thread's contiguous temporary of the shape of ``like``, valid until the next request by that name."""
+    return scratch_of(like.shape, dtype, name)
+
+
+def scratch_of(shape: tuple[int, ...], dtype: DType, name: str) -> A:
+    """As `scratch`, for a shape. It is reused because the system clears new memory of this size page by page."""
+    buffers: dict[str, A] = _scratch.__dict__.setdefault("buffers", {})
+    nbytes = math.prod(shape) * dtype.itemsize
+    buffer = buffers.get(name)
+    if buffer is None or buffer.nbytes < nbytes:
+        buffer = buffers[name] = np.empty(nbytes, np.uint8)
+    return buffer[:nbytes].view(dtype).reshape(shape)
+
+
+def operation(node: Node, mode: str) -> tuple[Operation, bool]:
+    """The function that computes ``node``, and whether it may write over an operand."""
+    op, dtype = node.op, node.dtype
+    if op in ("min", "max") and is_float(dtype):
+        return (_float_min if op == "min" else _float_max), False
+    if op in ("min", "max"):
+        return (_min if op == "min" else _max), True
+    if op in _UFUNCS:
+        return _UFUNCS[op], True
+    if op == "call":
+        return _call(node, mode), False
+    if op == "cast":
+        return _cast(node.args[0].dtype, dtype), False
+    return _OTHERS[op], False
+
+
+def _call(node: Node, mode: str) -> Operation:
+    name = str(node.attr)
+    if name == "rsqrt":
+        return _rsqrt if mode == "fast" else rounded("rsqrt", _rsqrt)
+    function: np.ufunc = getattr(np, name)
+    if len(node.args) == 1 and node.dtype == FLOAT32 and mode == "exact":
+        return rounded(name, function)
+    return layout_independent(function) if node.dtype == FLOAT64 else function
+
+
+def _rsqrt(x: A, out: A) -> None:
+    np.sqrt(x, out)
+    np.divide(x.dtype.type(1), out, out)
+
+
+# --- choosing
+
+
+def _min(x: A, y: A, out: A) -> None:
+    np.minimum(x, y, out=out)
+
+
+def _max(x: A, y: A, out: A) -> None:
+    np.maximum(x, y, out=out)
+
+
+def _float_min(x: A, y: A, out: A) -> None:
+    np.minimum(x, y, out=out)
+    _order_zeros(x, y, out, np.bitwise_or)
+
+
+def _float_max(x: A, y: A, out: A) -> None:
+    np.maximum(x, y, out=out)
+    for each in (x, y):
+        if each.ndim == 0 and each == 0 and not np.signbit(each):
+            np.add(out, each, out)  # -0 + +0 is +0; any other value stays
+            return
+    _order_zeros(x, y, out, np.bitwise_and)
+
+
+def _order_zeros(x: A, y: A, out: A, sign: np.ufunc) -> None:
+    """Set the zeros' signs, of which NumPy takes either: ``sign`` combines the operands' sign bits."""
+    for each in (x, y):
+        if each.ndim == 0 and each != 0:
+            return
+    if np.all(out):
+        return
+    where = np.equal(x, y, out=scratch(out, BOOL, "zeros"))
+    bits = np.dtype(f"u{out.dtype.itemsize}")
+    zeros = np.equal(out, 0) & where
+    x, y = np.broadcast_to(x, out.shape), np.broadcast_to(y, out.shape)
+    out[zeros] = sign(x[zeros].view(bits), y[zeros].view(bits)).view(out.dtype)
+
+
+_BLENDED_FROM = 1024
+_RARE = 32
+
+
+def _select(condition: A, yes: A, no: A, out: A) -> None:
+    size = condition.size
+    if size >= _BLENDED_FROM:
+        count = int(np.count_nonzero(condition))
+        if size < _RARE * count < (_RARE - 1) * size:
+            _blend(condition, yes, no, out)
+            return
+    np.copyto(out, no)
+    np.copyto(out, yes, where=condition)
+
+
+def _blend(condition: A, yes: A, no: A, out: A) -> None:
+    """``no ^ (no ^ yes) & mask``; a masked copy would mispredict its branch for every other element."""
+    bits = np.dtype(f"i{out.dtype.itemsize}")
+    mask = np.negative(condition.view(np.int8), scratch(out, bits, "mask"))
+    yes, no, out = yes.view(bits), no.view(bits), out.view(bits)
+    np.bitwise_xor(no, yes, out)
+    np.bitwise_and(out, mask, out)
+    np.bitwise_xor(out, no, out)
+
+
+# --- conversions
+
+
+def _cast(source: DType, target: DType) -> Operation:
+    if target == BOOL:
+        return lambda x, out: np.not_equal(x, 0, out)
+    if is_float(source) and is_integer(target):
+        return _saturate
+    if is_integer(source) and target == np.float16:
+        return _integer_to_half
+    return _copy
+
+
+def _copy(x: A, out: A) -> None:
+    np.copyto(out, x, casting="unsafe")
+
+
+def _integer_to_half(x: A, out: A) -> None:
+    """Convert through float32, as defined; NumPy's own conversions differ between integer widths."""
+    wide = scratch(out, FLOAT32, "half")
+    np.copyto(wide, x, casting="unsafe")
+    np.copyto(out, wide, casting="unsafe")
+
+
+def _saturate(x: A, out: A) -> None:
+    """Convert towards zero; a value out of range saturates, NaN gives 0. C leaves both undefined, and CPUs differ."""
+    info = np.iinfo(out.dtype)
+    if out.dtype.itemsize < 4 or (out.dtype.itemsize == 4 and x.dtype == FLOAT64):
+        wide = scratch(out, FLOAT64, "saturate")
+        np.copyto(wide, x)
+        np.clip(wide, info.min, info.max, out=wide)
+        np.copyto(wide, 0.0, where=np.isnan(wide))
+        np.copyto(out, wide, casting="unsafe")
+        return
+    low, high = x.dtype.type(info.min), x.dtype.type(2.0 ** (info.bits - (out.dtype.kind == "i")))
+    with np.errstate(all="ignore"):
+        inside = np.logical_and(np.greater_equal(x, low), np.less(x, high))
+        np.copyto(out, 0)
+        np.copyto(out, x, where=inside, casting="unsafe")
+        np.copyto(out, info.max, where=np.greater_equal(x, high))
+        np.copyto(out, info.min, where=np.less(x, low))
+
+
+def _bitcast(x: A, out: A) -> None:
+    whole = x if x.ndim == 0 or x.flags.c_contiguous else np.ascontiguousarray(x)
+    np.copyto(out, whole.view(out.dtype))
+
+
+def _complex(real: A, imag: A, out: A) -> None:
+    out.real[...] = real
+    out.imag[...] = imag
+
+
+def _real(x: A, out: A) -> None:
+    np.copyto(out, x.real)
+
+
+def _imag(x: A, out: A) -> None:
+    np.copyto(out, x.imag)
+
+
+# --- integers
+
+
+def _truncated_quotient(x: A, y: A, out: A) -> None:
+    rest = scratch(out, out.dtype, "rest")
+    np.fmod(x, y, rest)
+    np.subtract(x, rest, rest)
+    np.floor_divide(rest, y, out)
+
+
+_OTHERS: dict[str, Operation] = {
+    "select": _select, "bitcast": _bitcast, "complex": _complex, "real": _real, "imag": _imag,
+    "idiv": _truncated_quotient, "fma": fma,
+}  # fmt: skip
+
+
+# Folds constants: the value of a node that depends on constants alone, as the reference engine computes it.
+
+_UNKNOWN = frozenset({"const", "gather", "loop", "update", "fact"})
+"""The operations whose operands say nothing about their value."""
+
+
+def constant_value(node: Node, known: dict[int, np.generic | None]) -> np.generic | None:
+    """The value of a node that depends on constants alone; None for any other.
+
+    Args:
+        node: The node.
+        known: The answers so far, by node identity, so that a shared node is computed once.
+    """
+    stack = [node]
+    while stack:
+        each = stack[-1]
+        if id(each) in known:
+            stack.pop()
+            continue
+        waiting = [] if each.op in _UNKNOWN else [arg for arg in each.args if id(arg) not in known]
+        if waiting:
+            stack += waiting
+        else:
+            known[id(each)] = _computed(each, [known[id(arg)] for arg in each.args if each.op not in _UNKNOWN])
+            stack.pop()
+    return known[id(node)]
+
+
+def _computed(node: Node, operands: list[np.generic | None]) -> np.generic | None:
+    if node.op == "const":
+        value: np.generic = node.attr
+        return value
+    if not operands or any(each is None for each in operands):
+        return None
+    return _applied(node, operands, "exact")
+
+
+def stored_value(program: Program) -> np.generic:
+    """The value that a program stores in a call of one element; its output is its only parameter."""
+    program = expanded(program)
+    known: dict[int, Any] = {}
+    for node in program.nodes:
+        if node.op in ("const", "index", "size"):
+            known[id(node)] = node.attr if node.op == "const" else INT64.type(node.op == "size")
+        else:
+            known[id(node)] = _applied(node, [known[id(each)] for each in node.args], program.math)
+    (store,) = program.stores
+    found: np.generic = known[id(store.value)]
+    return found
+
+
+def _applied(node: Node, operands: list[Any], math: str) -> np.generic:
+    out = np.empty((), node.dtype)
+    with np.errstate(all="ignore"):
+        operation(node, math)[0](*map(np.asarray, operands), out)
+    result: Any = out[()]
+    return result  # type: ignore[no-any-return]

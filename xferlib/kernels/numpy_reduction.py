@@ -1,0 +1,410 @@
+"""Reductions on NumPy arrays, in the order that `xferlib.kernels.ir_reduction` fixes.
+
+``ufunc.reduce`` is fast, but the order in which it adds differs with the layout, the dtype and the NumPy version. So a
+reduction walks through the tree itself, by array operations on many lanes and leaves at a time: blocks of leaves are
+mapped into memory that stays in cache, folded to one accumulator a leaf, by threads where the work is worth waking
+them, and the leaves' accumulators are then combined in pairs. Where the order cannot change the bits (a maximum, a
+sum of integers), NumPy's own reduction does a whole block in one call. A small reduction is bound to memory of its own
+in advance, since Python's time for each call would exceed the arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import Context
+from typing import Any
+
+import numpy as np
+
+from xferlib.kernels import numpy_engine
+from xferlib.kernels.ir import INT64, Program, is_float
+from xferlib.kernels.ir_reduction import LANES, LEAF, ReductionSpec
+from xferlib.kernels.numpy_engine import BlockFunction, execute, most_threads, quiet_context
+from xferlib.kernels.numpy_functions import scratch_of
+
+# Reductions whose bits do not depend on the order, so that one NumPy call reduces a whole block.
+
+A = np.ndarray[Any, Any]
+Fold = Callable[[A], A]
+"""Reduces the last axis, of one element or more."""
+
+_BITWISE = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+_EXTREMA = {"min": np.minimum, "max": np.maximum}
+_WRAPPING = {"add": np.add, "mul": np.multiply}  # of integers
+
+
+def fold_of(combine: Program) -> Fold | None:
+    """The fold for the combining program of a reduction; None where the order of the elements matters."""
+    node = combine.stores[0].value
+    operands = sorted(each.attr for each in node.args if each.op == "load")
+    if len(combine.stores) > 1 or operands != [0, 1]:
+        return None
+    if is_float(node.dtype):
+        return _extremum(node.op) if node.op in _EXTREMA else None
+    ufunc = {**_BITWISE, **_EXTREMA, **_WRAPPING}.get(node.op)
+    if ufunc is None or node.dtype.kind == "c":
+        return None
+    reduce = ufunc.reduce
+    return lambda x: reduce(x, axis=-1, dtype=x.dtype)
+
+
+def _extremum(op: str) -> Fold:
+    """The smallest or largest float: NaN propagates, and -0 is below +0.
+
+    Of +0 and -0 NumPy returns either, depending on the vector instructions it uses. So the signs of zeros are
+    reduced separately.
+    """
+    reduce = _EXTREMA[op].reduce
+    # Where the maximum is zero, no element has a clear sign but +0: it is -0 only if all signs are set.
+    signs = {"min": np.bitwise_or.reduce, "max": np.bitwise_and.reduce}[op]
+
+    def fold(x: A) -> A:
+        result: A = reduce(x, axis=-1)
+        if result.all():
+            return result
+        bits = np.dtype(f"u{x.dtype.itemsize}")
+        sign = bits.type(1 << (8 * x.dtype.itemsize - 1))
+        is_zero = result == 0
+        zeros = x if is_zero.all() else x[is_zero]
+        result[is_zero] = (signs(zeros.view(bits), axis=-1) & sign).view(x.dtype)
+        return result
+
+    return fold
+
+
+# The fixed order of a reduction, as pairs of views of its accumulators: the second is combined into the first.
+#
+# `xferlib.kernels.ir_reduction` defines the order. The accumulators are arrays whose last axis is reduced; the result
+# stays at index 0.
+
+Views = list[A]
+Pair = tuple[Views, Views]
+
+
+def whole(accumulators: Sequence[A]) -> Iterator[Pair]:
+    """The pairs for accumulators of shape (rows, count)."""
+    rows, count = accumulators[0].shape
+    cut = count - count % LEAF
+    if cut:
+        split = (rows, cut // LEAF, LEAF)
+        yield from leaves([_split(each[:, :cut], split) for each in accumulators])
+    if cut < count:
+        yield from leaves([each[:, cut:] for each in accumulators])
+    yield from pairs([each[:, ::LEAF] for each in accumulators])
+
+
+def _split(array: A, shape: tuple[int, ...]) -> A:
+    view = array.reshape(shape)
+    assert np.may_share_memory(view, array)  # or the results would go to a copy
+    return view
+
+
+def leaves(accumulators: Sequence[A]) -> Iterator[Pair]:
+    """The pairs within leaves of at most `LEAF` elements: rows of lanes one after the other, then halves."""
+    count = accumulators[0].shape[-1]
+    for start in range(LANES, count, LANES):
+        width = min(LANES, count - start)
+        yield [each[..., :width] for each in accumulators], [each[..., start : start + width] for each in accumulators]
+    yield from halves([each[..., :LANES] for each in accumulators])
+
+
+def halves(lanes: Sequence[A]) -> Iterator[Pair]:
+    """The pairs of at most `LANES` lanes: lane l takes in lane l + step, where both exist."""
+    count = lanes[0].shape[-1]
+    step = LANES // 2
+    while step:
+        if (width := min(step, count - step)) > 0:
+            yield [each[..., :width] for each in lanes], [each[..., step : step + width] for each in lanes]
+            count = step
+        step //= 2
+
+
+def pairs(partial: Sequence[A]) -> Iterator[Pair]:
+    """The pairs of the leaves' results: neighbours, level by level; an odd one stays for the next level."""
+    views = list(partial)
+    while (count := views[0].shape[-1]) > 1:
+        even = count - count % 2
+        yield [each[..., 0:even:2] for each in views], [each[..., 1:even:2] for each in views]
+        views = [each[..., ::2] for each in views]
+
+
+# A small reduction on NumPy arrays, every step of which is bound in advance to memory of its own.
+
+
+class SmallReduction:
+    """A reduction of one shape; runs one call at a time.
+
+    Args:
+        shape: Results, and the elements of each.
+        mapping: From inputs to accumulators.
+        combine: Two accumulators to one, in place.
+        post: From accumulators and ``sizes`` to the outputs.
+        sizes: The numbers of all elements and of results.
+        free: Folds the accumulators in one call; None where their order matters.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        mapping: BlockFunction,
+        combine: BlockFunction,
+        post: BlockFunction,
+        sizes: Sequence[A],
+        free: Fold | None,
+    ) -> None:
+        self._mapping = mapping
+        self._free = free
+        nothing = mapping.recipe.nothing
+        program = mapping.recipe.program
+        raws: list[A] = []
+        count = len(program.stores)  # each takes one accumulator
+        self._inputs = len(program.params) - count
+        self._unbound = [nothing] * self._inputs
+        # Many short rows reduce faster with their lanes adjacent.
+        order: Any = "F" if shape[0] > shape[1] and mapping.is_copy else "C"
+        self._whole = [np.empty(shape, param.dtype, order) for param in program.params[self._inputs :]]
+        self._map_slots = mapping.environment([*self._unbound, *self._whole], raws)
+        pairs = whole(self._whole) if free is None else ()
+        self._calls = [call for mine, other in pairs for call in combine.calls([*mine, *other, *mine], raws)]
+        outputs = [np.empty(shape[0], param.dtype) for param in post.recipe.program.params[count + len(sizes) :]]
+        self._outputs = slice(count + len(sizes), count + len(sizes) + len(outputs))
+        self._no_outputs = [nothing] * len(outputs)
+        self._post_slots = post.environment([*(each[:, 0] for each in self._whole), *sizes, *outputs], raws)
+        execute(post.recipe.uniform, self._post_slots)
+        self._post_steps = post.recipe.steps
+
+    def run(self, operands: Sequence[A], outputs: Sequence[A]) -> None:
+        """Reduce ``operands``, of the shape or zero-dimensional, to ``outputs``; NumPy must be quiet."""
+        slots = self._post_slots
+        if self._free is None:
+            self._map(operands)
+            for function, *arguments in self._calls:
+                function(*arguments)
+        elif self._mapping.is_copy:
+            slots[0] = self._free(operands[self._mapping.recipe.program.stores[0].value.attr])
+        else:
+            self._map(operands)
+            slots[0] = self._free(self._whole[0])
+        slots[self._outputs] = outputs
+        execute(self._post_steps, slots)
+        slots[self._outputs] = self._no_outputs
+
+    def _map(self, operands: Sequence[A]) -> None:
+        slots = self._map_slots
+        slots[: self._inputs] = operands
+        execute(self._mapping.recipe.all_steps, slots)
+        slots[: self._inputs] = self._unbound  # or the plan would keep the caller's arrays alive
+
+
+Piece = tuple[slice, slice, int]
+"""One thread's work: rows, columns, and the index of the piece among those of its rows."""
+
+SMALL = 4 * LEAF
+"""The most elements of a reduction that runs in memory kept by its plan."""
+_BLOCK = 64 * LEAF
+"""Elements that are reduced at a time."""
+_LEAST_MAPPED, _MOST_MAPPED = 8, 32
+_CACHE_NBYTES = 1 << 21
+"""Bytes of leaves that are mapped at a time, so that they stay in cache with their temporaries."""
+
+
+class NumpyReduction:
+    """A reduction prepared for ``rows`` results of ``count`` elements each."""
+
+    def __init__(
+        self, spec: ReductionSpec, rows: int, count: int, functions: dict[str, BlockFunction] | None = None
+    ) -> None:
+        """``functions``: those of this specification, which all its shapes share."""
+        functions = {} if functions is None else functions
+        if not functions:
+            made = {"combine": BlockFunction(spec.combine, 1, is_aliased=True), "post": BlockFunction(spec.post, 1)}
+            if not any(node.op in ("size", "fact", "length") for node in spec.map_program.nodes):
+                made["map"] = BlockFunction(spec.map_program, SMALL)
+            functions.update(made)  # at once: another thread may look
+        self._spec = spec
+        self._rows = rows
+        self._count = count
+        self._sizes = [np.array(rows * count, INT64), np.array(rows, INT64)]
+        self._map = functions.get("map") or BlockFunction(spec.map_program, count)
+        self._combine = functions["combine"]
+        self._ufunc = self._combine.ufunc if len(spec.accumulators) == 1 else None
+        self._free = fold_of(spec.combine)
+        self._post = functions["post"]
+        # An element's index counts along its own row.
+        self._is_by_row = self._map.recipe.uses_index and rows > 1
+        self._is_small = 0 < rows * count <= SMALL and not self._is_by_row
+        nodes = [*spec.map_program.nodes, *spec.combine.nodes]
+        self._work_ns = rows * count * numpy_engine.ns_per_element(nodes)
+        self._idle: list[SmallReduction] = []
+        self._quiet: list[Context] = []
+
+    def run(self, operands: Sequence[A], outputs: Sequence[A]) -> None:
+        """Reduce.
+
+        Args:
+            operands: The inputs seen in shape (rows, count); scalars zero-dimensional.
+            outputs: Arrays of shape (rows,).
+        """
+        try:
+            quiet = self._quiet.pop()
+        except IndexError:  # the first call, or one beside others
+            quiet = quiet_context()
+        quiet.run(self._run, operands, outputs)
+        self._quiet.append(quiet)
+
+    def _run(self, operands: Sequence[A], outputs: Sequence[A]) -> None:
+        spec = self._spec
+        if self._rows == 0:
+            return
+        if self._count == 0:
+            assert spec.identity is not None
+            pairs = zip(spec.identity, spec.accumulators, strict=True)
+            self._finish([np.full(self._rows, value, dtype) for value, dtype in pairs], outputs)
+        elif spec.shortcut is not None:
+            outputs[0][...] = spec.shortcut(operands[0])
+        elif self._is_small:
+            try:
+                small = self._idle.pop()
+            except IndexError:
+                small = self._small()
+            small.run(operands, outputs)
+            self._idle.append(small)
+        else:
+            self._finish(self._reduced(operands), outputs)
+
+    def _finish(self, accumulators: Sequence[A], outputs: Sequence[A]) -> None:
+        self._post([*accumulators, *self._sizes, *outputs])
+
+    def _small(self) -> SmallReduction:
+        shape = (self._rows, self._count)
+        return SmallReduction(shape, self._map, self._combine, self._post, self._sizes, self._free)
+
+    # --- large ones
+    def _reduced(self, operands: Sequence[A]) -> list[A]:
+        """The accumulators of all rows."""
+        pieces = self._pieces()
+        columns = pieces[-1][2] + 1 if self._free else -(-self._count // LEAF)
+        partial = [np.empty((self._rows, columns), dtype) for dtype in self._spec.accumulators]
+        helpers = numpy_engine.helper_count(self._work_ns, len(pieces), most_threads())
+        if not helpers:
+            for piece in pieces:
+                self._fold(operands, partial, *piece)
+        else:
+            self._fold_in_threads(operands, partial, pieces, helpers)
+        if self._free is not None:
+            return [self._free(partial[0])]
+        for mine, other in pairs(partial):
+            self._combine([*mine, *other, *mine])
+        return [each[:, 0] for each in partial]
+
+    def _fold_in_threads(self, operands: Sequence[A], partial: list[A], pieces: list[Piece], helpers: int) -> None:
+        from xferlib._runtime.threads import Computation, workers
+
+        def work(take: Callable[[], int]) -> None:
+            with np.errstate(all="ignore"):
+                while (number := take()) >= 0:
+                    self._fold(operands, partial, *pieces[number])
+
+        workers.run(Computation(len(pieces), work, helpers=helpers))
+
+    def _pieces(self) -> list[Piece]:
+        """The pieces of the work: blocks of rows, and blocks of elements that start at a leaf."""
+        # Many threads spend their time passing the GIL on, unless each seldom needs it.
+        block = self._block() * max(1, most_threads() // 4)
+        step = min(-(-self._count // LEAF) * LEAF, block)
+        rows = max(1, block // min(step, self._count))
+        return [
+            (slice(row, min(row + rows, self._rows)), slice(start, min(start + step, self._count)), number)
+            for row in range(0, self._rows, rows)
+            for number, start in enumerate(range(0, self._count, step))
+        ]
+
+    def _block(self) -> int:
+        if self._map.is_copy:
+            return _BLOCK
+        nbytes = self._map.recipe.nbytes_per_element + sum(dtype.itemsize for dtype in self._spec.accumulators)
+        return LEAF * max(_LEAST_MAPPED, min(_MOST_MAPPED, _CACHE_NBYTES // nbytes // LEAF))
+
+    def _fold(self, operands: Sequence[A], partial: list[A], rows: slice, columns: slice, number: int) -> None:
+        """Map a block and reduce it, or each of its leaves, into ``partial``."""
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        blocks = [each if each.ndim == 0 else each[rows, columns] for each in operands]
+        mapped = self._mapped(blocks, shape, columns.start)
+        if self._free is not None:
+            partial[0][rows, number] = self._free(mapped[0])
+        else:
+            self._reduce_leaves(mapped, partial, rows, columns.start // LEAF)
+
+    def _mapped(self, blocks: list[A], shape: tuple[int, int], start: int) -> list[A]:
+        """The accumulators of a block of elements; the elements themselves where nothing is mapped."""
+        if self._map.is_copy:
+            return [blocks[store.value.attr] for store in self._spec.map_program.stores]
+        if self._is_by_row:
+            mapped = self._temporaries(shape)
+            for row in range(shape[0]):
+                parts = [each if each.ndim == 0 else each[row] for each in blocks]
+                self._map([*parts, *(each[row] for each in mapped)], start)
+            return mapped
+        # Adjacent columns stay adjacent when mapped: a transposition would cost more than the arithmetic.
+        strides = next(each.strides for each in blocks if each.ndim)
+        if abs(strides[0]) < abs(strides[1]) and not self._map.recipe.uses_index:
+            mapped = self._temporaries(shape[::-1])
+            self._map([*(each.T for each in blocks), *mapped], start)
+            return [each.T for each in mapped]
+        mapped = self._temporaries(shape)
+        self._map([*blocks, *mapped], start)
+        return mapped
+
+    def _temporaries(self, shape: tuple[int, ...]) -> list[A]:
+        """This thread's memory for the accumulators of a block, valid until the next block."""
+        return [scratch_of(shape, dtype, f"mapped{n}") for n, dtype in enumerate(self._spec.accumulators)]
+
+    def _reduce_leaves(self, mapped: list[A], partial: list[A], rows: slice, leaf: int) -> None:
+        shape = mapped[0].shape
+        whole = shape[1] // LEAF
+        if whole:
+            leaves = [each[:, : whole * LEAF].reshape(shape[0], whole, LEAF) for each in mapped]
+            for target, value in zip(partial, self._leaf(leaves), strict=True):
+                target[rows, leaf : leaf + whole] = value
+        if shape[1] % LEAF:
+            rest = [each[:, None, whole * LEAF :] for each in mapped]
+            for target, value in zip(partial, self._leaf(rest), strict=True):
+                target[rows, leaf + whole : leaf + whole + 1] = value
+
+    def _leaf(self, values: list[A]) -> list[A]:
+        """Reduce the last axis, of at most `LEAF` elements."""
+        lanes = self._lanes(values)
+        ufunc = self._ufunc
+        for mine, other in halves(lanes):
+            if ufunc is not None:
+                ufunc(mine[0], other[0], mine[0])
+            else:
+                self._combine([*mine, *other, *mine])
+        return [each[..., 0] for each in lanes]
+
+    def _lanes(self, values: list[A]) -> list[A]:
+        """Combine rows of lanes, one after the other, in the memory order of the values."""
+        count = values[0].shape[-1]
+        rows = count // LANES
+        # NumPy folds an outer axis in its order, unless it walks backwards through memory.
+        if self._ufunc is not None and rows > 1 and values[0].strides[-1] > 0:
+            split = values[0][..., : rows * LANES].reshape(*values[0].shape[:-1], rows, LANES)
+            lanes: list[A] = [self._ufunc.reduce(split, axis=-2, dtype=split.dtype)]
+            start = rows * LANES
+        else:
+            lanes = [_copied(each[..., :LANES], f"lanes{number}") for number, each in enumerate(values)]
+            start = LANES
+        for first in range(start, count, LANES):
+            width = min(LANES, count - first)
+            mine = [each[..., :width] for each in lanes]
+            self._combine([*mine, *(each[..., first : first + width] for each in values), *mine])
+        return lanes
+
+
+def _copied(values: A, name: str) -> A:
+    """A copy in this thread's memory, in the memory order of the values: by rows or by columns."""
+    is_columnar = abs(values.strides[0]) < abs(values.strides[-1])
+    shape = values.shape
+    copy = scratch_of(shape[::-1], values.dtype, name).T if is_columnar else scratch_of(shape, values.dtype, name)
+    np.copyto(copy, values)
+    return copy

@@ -1,0 +1,468 @@
+"""Arrays of the simulated devices and their Array-API namespace."""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+
+import numpy as np
+
+from xferlib._core.arrays import ArrayInfo, c_strides, check_dtype, viewed
+from xferlib._core.device import Device, captured
+from xferlib.errors import shown
+from xferlib.sim import machine, model
+from xferlib.sim import memory as memory_module
+from xferlib.sim.detector import SimError
+from xferlib.sim.memory import Span, Spans
+from xferlib.sim.model import SimStream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+    from xferlib.sim.machine import Allocation, LentAllocation
+
+
+# The operators and methods of simulated arrays for type checkers; `operators` sets the real ones.
+
+if TYPE_CHECKING:
+
+    class Declared:  # noqa: PLW1641 - SimArray, which inherits this, has no hash
+        """The members that are set when the backend is loaded."""
+
+        def __add__(self, other: Any, /) -> Self: ...
+        def __radd__(self, other: Any, /) -> Self: ...
+        def __sub__(self, other: Any, /) -> Self: ...
+        def __rsub__(self, other: Any, /) -> Self: ...
+        def __mul__(self, other: Any, /) -> Self: ...
+        def __rmul__(self, other: Any, /) -> Self: ...
+        def __truediv__(self, other: Any, /) -> Self: ...
+        def __rtruediv__(self, other: Any, /) -> Self: ...
+        def __floordiv__(self, other: Any, /) -> Self: ...
+        def __rfloordiv__(self, other: Any, /) -> Self: ...
+        def __mod__(self, other: Any, /) -> Self: ...
+        def __rmod__(self, other: Any, /) -> Self: ...
+        def __pow__(self, other: Any, /) -> Self: ...
+        def __rpow__(self, other: Any, /) -> Self: ...
+        def __matmul__(self, other: Any, /) -> Self: ...
+        def __rmatmul__(self, other: Any, /) -> Self: ...
+        def __and__(self, other: Any, /) -> Self: ...
+        def __rand__(self, other: Any, /) -> Self: ...
+        def __or__(self, other: Any, /) -> Self: ...
+        def __ror__(self, other: Any, /) -> Self: ...
+        def __xor__(self, other: Any, /) -> Self: ...
+        def __rxor__(self, other: Any, /) -> Self: ...
+        def __lshift__(self, other: Any, /) -> Self: ...
+        def __rlshift__(self, other: Any, /) -> Self: ...
+        def __rshift__(self, other: Any, /) -> Self: ...
+        def __rrshift__(self, other: Any, /) -> Self: ...
+        def __lt__(self, other: Any, /) -> Self: ...
+        def __le__(self, other: Any, /) -> Self: ...
+        def __gt__(self, other: Any, /) -> Self: ...
+        def __ge__(self, other: Any, /) -> Self: ...
+        def __neg__(self) -> Self: ...
+        def __pos__(self) -> Self: ...
+        def __abs__(self) -> Self: ...
+        def __invert__(self) -> Self: ...
+        def __eq__(self, other: object, /) -> Any: ...
+        def __ne__(self, other: object, /) -> Any: ...
+        def all(self, axis: Any = None, **options: Any) -> Self: ...
+        def any(self, axis: Any = None, **options: Any) -> Self: ...
+        def argmax(self, axis: Any = None, **options: Any) -> Self: ...
+        def argmin(self, axis: Any = None, **options: Any) -> Self: ...
+        def max(self, axis: Any = None, **options: Any) -> Self: ...
+        def mean(self, axis: Any = None, **options: Any) -> Self: ...
+        def min(self, axis: Any = None, **options: Any) -> Self: ...
+        def prod(self, axis: Any = None, **options: Any) -> Self: ...
+        def std(self, axis: Any = None, **options: Any) -> Self: ...
+        def sum(self, axis: Any = None, **options: Any) -> Self: ...
+        def var(self, axis: Any = None, **options: Any) -> Self: ...
+        def astype(self, dtype: Any, *, copy: bool = True) -> Self: ...
+        def reshape(self, *shape: Any, order: str = "C") -> Self: ...
+        def ravel(self, order: str = "C") -> Self: ...
+        def copy(self) -> Self: ...
+        def squeeze(self, axis: Any = None) -> Self: ...
+        def conj(self) -> Self: ...
+        def conjugate(self) -> Self: ...
+        def dot(self, other: Any) -> Self: ...
+
+        @property
+        def real(self) -> Self: ...
+
+        @property
+        def imag(self) -> Self: ...
+else:
+    Declared = object
+
+
+# Arrays of the simulated devices: every access to their values is an operation or an error.
+
+HostArray = np.ndarray[Any, Any]
+
+_INTERNAL = frozenset({"allocation", "info", "memory", "spans"})
+"""Attributes for the simulator's own files, which completion leaves out."""
+
+
+class ImplicitCopyError(SimError, TypeError):
+    """A call would have copied device data to the host implicitly."""
+
+    __module__ = "xferlib.sim"  # tracebacks show the name that a program can use
+
+
+class SimArray(Declared):
+    """An array on a simulated device, with the Array API's attributes and operators.
+
+    Made by `xferlib.to_device`, `xferlib.empty` and the functions of its namespace.
+    """
+
+    __module__ = "xferlib.sim"  # the name that a program can use
+
+    __slots__ = ("__weakref__", "_memory", "_spans", "allocation", "info")
+
+    _namespace: ClassVar[ModuleType]
+    """The functions on arrays, set by `xferlib.sim.arrays.operators` when the backend is loaded."""
+
+    def __init__(self, allocation: Allocation | LentAllocation, info: ArrayInfo, spans: Spans | None = None) -> None:
+        self.allocation = allocation
+        self.info = info
+        self._memory: HostArray | None = None
+        self._spans = spans
+
+    # --- what it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.info.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.info.dtype
+
+    @property
+    def device(self) -> Device:
+        return self.info.device
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.info.strides
+
+    @property
+    def ndim(self) -> int:
+        return len(self.info.shape)
+
+    @property
+    def size(self) -> int:
+        return self.info.size
+
+    @property
+    def nbytes(self) -> int:
+        return self.info.nbytes
+
+    def view(self, dtype: Any = None) -> SimArray:
+        """The same memory as another dtype; the last axis grows or shrinks where the sizes differ.
+
+        Raises:
+            LayoutError: The last axis has gaps, or its bytes are no multiple of the new size.
+        """
+        kind = self.dtype if dtype is None else check_dtype(dtype, what="view")
+        shape, strides = viewed(self.info, kind)
+        return SimArray(self.allocation, self.info._replace(shape=shape, strides=strides, dtype=kind))
+
+    def __len__(self) -> int:
+        if not self.info.shape:
+            raise TypeError("an array without axes has no length")
+        return self.info.shape[0]
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in _INTERNAL]
+
+    def __repr__(self) -> str:
+        return f"<SimArray {self.shape} {self.dtype} on {self.device}; xferlib.to_host(x) shows its values>"
+
+    def memory(self) -> HostArray:
+        """The simulated device's memory, for operations to run on; the program must not read it."""
+        found = self._memory
+        if found is None:
+            info, block = self.info, self.allocation.block
+            found = np.ndarray(info.shape, info.dtype, block.data, info.pointer - block.pointer, info.strides)
+            self._memory = found
+        return found
+
+    def spans(self) -> Spans:
+        """The spans that the array occupies."""
+        found = self._spans
+        if found is None:
+            found = self._spans = memory_module.spans(self.info, self.allocation.block)
+        return found
+
+    # --- interfaces
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        return self._namespace
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> SimArray:
+        from xferlib._api import transfers
+
+        moved: SimArray = transfers.to_device(self, device=device, stream=stream, copy=None)
+        return moved
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (12, self.device.index)  # kDLExtDev: a type that no other library uses
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        if dl_device is not None:
+            from xferlib._arrays import dlpack
+
+            return dlpack.host_capsule(self, stream, max_version, dl_device, copy)
+        raise BufferError(f"memory of {self.device} cannot be shared with another library; move it: xferlib.to_host(x)")
+
+    # --- implicit copies to the host, refused
+
+    def _refuse(self, what: str, instead: str) -> NoReturn:
+        raise ImplicitCopyError(
+            f"{what} would copy {self.nbytes} bytes from {self.device} to the host, and wait for them; "
+            f"say so: {instead}"
+        )
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        self._refuse("converting to a NumPy array", "xferlib.to_host(x)")
+
+    def item(self, *index: Any) -> NoReturn:
+        """Refused: it would copy to the host."""
+        self._refuse("x.item()", f"xferlib.to_host(x).item({', '.join(map(shown, index))})")
+
+    def tolist(self) -> NoReturn:
+        """Refused: it would copy to the host."""
+        self._refuse("x.tolist()", "xferlib.to_host(x).tolist()")
+
+    def __float__(self) -> float:
+        self._refuse("float(x)", "float(xferlib.to_host(x))")
+
+    def __int__(self) -> int:
+        self._refuse("int(x)", "int(xferlib.to_host(x))")
+
+    def __complex__(self) -> complex:
+        self._refuse("complex(x)", "complex(xferlib.to_host(x))")
+
+    def __bool__(self) -> bool:  # noqa: PLE0304 - it raises
+        self._refuse("bool(x), as in `if x:`", "bool(xferlib.to_host(x))")
+
+    def __index__(self) -> int:  # noqa: PLE0305 - it raises
+        self._refuse("using x as an index", "int(xferlib.to_host(x))")
+
+    def __iter__(self) -> Iterator[SimArray]:
+        """The parts along the first axis, each a view on the device, as in CuPy and torch."""
+        return map(self.__getitem__, range(len(self)))
+
+    def __contains__(self, value: object) -> bool:
+        self._refuse("`value in x`", "value in xferlib.to_host(x)")
+
+    def __format__(self, form: str) -> str:
+        if form:
+            self._refuse(f"writing x in the form {form!r}", f"format(xferlib.to_host(x), {form!r})")
+        return str(self)
+
+    def __copy__(self) -> SimArray:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SimArray:
+        return self.copy()
+
+    def __reduce__(self) -> NoReturn:
+        self._refuse("pickling x", "pickle xferlib.to_host(x)")
+
+    # --- operators and methods, which the maker of the namespace sets
+
+    if TYPE_CHECKING:
+        T: SimArray
+        mT: SimArray  # noqa: N815 - the Array API's name
+
+        def __getitem__(self, key: Any) -> SimArray: ...
+
+        def __setitem__(self, key: Any, value: Any) -> None: ...
+
+        def transpose(self, *axes: Any) -> SimArray: ...
+
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> SimArray: ...
+
+        def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> NoReturn: ...
+
+    __hash__ = None  # type: ignore[assignment]  # == compares element by element
+
+
+# Enqueues operations on arrays, with the stream and the bytes that they read and write.
+
+
+def new(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: SimStream | None = None) -> SimArray:
+    """An uninitialised C-contiguous array, allocated in the order of a stream; the current one if omitted."""
+    order = stream if stream is not None else machine.stream(device)
+    nbytes = math.prod(shape) * dtype.itemsize
+    allocation = machine.machine().allocate(nbytes, order)
+    block = allocation.block
+    info = ArrayInfo(block.pointer, shape, c_strides(shape, dtype.itemsize), dtype, device, True)
+    return SimArray(allocation, info, (Span(block, 0, nbytes),) if nbytes else ())
+
+
+def memories_of(operands: Sequence[Any]) -> list[Any]:
+    """The operands as an operation computes with them when it is carried out: memory for arrays."""
+    return [each.memory() if isinstance(each, SimArray) else each for each in operands]
+
+
+def launch(
+    name: str,
+    run: Callable[[], object],
+    reads: Sequence[SimArray],
+    writes: Sequence[SimArray],
+    on: SimStream | None = None,
+    *,
+    uses_values: bool = True,
+) -> None:
+    """Enqueue an operation, on the current stream of its arrays' device if ``on`` is None.
+
+    ``uses_values``: whether reading memory without a value is a fault; False if it may not use all it reads.
+    """
+    simulator = machine.simulator()
+    stream = on if on is not None else simulator.current((writes or reads)[0].info.device)
+    if stream.recorded is not None:
+        stream.recorded.kept += (*reads, *writes)
+    read, written = spans_of(reads), spans_of(writes)
+    nbytes = 0
+    for array in (*reads, *writes):
+        nbytes += array.memory().nbytes
+    simulator.machine.enqueue(stream, name, run, reads=read, writes=written, nbytes=nbytes, uses_values=uses_values)
+
+
+def spans_of(arrays: Sequence[SimArray]) -> Spans:
+    """The spans of several arrays."""
+    if len(arrays) == 1:
+        return arrays[0].spans()
+    found: Spans = ()
+    for each in arrays:
+        found += each.spans()
+    return found
+
+
+# Operations of an array library, in contrast to xferlib's own kernels.
+#
+# A library such as CuPy or torch does not know on which other streams its arrays are in use: what its operations read
+# may be recycled while they still run. xferlib's kernels tell (`kernel_engine`). The namespace of the simulated devices
+# is made of these kernels, and stands for such a library: its calls are marked here, so that a program with a lifetime
+# that is too short is found.
+
+
+class _Inside(threading.local):
+    is_inside = False
+    """Whether the thread is in a call of the namespace."""
+
+
+_thread = _Inside()
+
+
+def is_inside() -> bool:
+    """Whether the calling thread computes for the namespace."""
+    return _thread.is_inside
+
+
+def operation(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` as an operation of an array library."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        was, _thread.is_inside = _thread.is_inside, True
+        try:
+            return function(*args, **options)
+        finally:
+            _thread.is_inside = was
+
+    made: Any = call  # reports name the function by its code, as the program called it
+    made.__code__ = made.__code__.replace(co_name=function.__name__, co_qualname=function.__name__)
+    return call
+
+
+# Elements at computed positions: operations that read and write just these, so that the detector knows them.
+#
+# The bytes to access depend on the indices, so these are read at once: a fast device is as legal as a slow one.
+
+Indices = tuple[HostArray, ...]
+
+
+def gather(x: SimArray, indices: Sequence[SimArray], out: SimArray) -> None:
+    """Enqueue ``out[...] = x[indices]``."""
+    stream = machine.stream(x.device)
+    found = _values(indices, stream)
+    source, into = x.memory(), out.memory()
+    _check(found, x.shape)
+
+    def run() -> None:
+        into[...] = source[found]
+
+    reads = selected(x, found)
+    machine.machine().enqueue(stream, "index", run, reads=reads, writes=out.spans(), nbytes=2 * out.nbytes)
+
+
+def scatter(x: SimArray, indices: Sequence[SimArray], value: Any) -> None:
+    """Enqueue ``x[indices] = value``, of an array or a number; a mask may stand for the indices."""
+    stream = machine.stream(x.device)
+    found = _values(indices, stream)
+    into, (source,) = x.memory(), memories_of((value,))
+    _check(found, x.shape)
+
+    def run() -> None:
+        into[found] = source
+
+    reads = value.spans() if isinstance(value, SimArray) else ()
+    machine.machine().enqueue(stream, "assignment", run, reads=reads, writes=selected(x, found), nbytes=x.nbytes)
+
+
+def _values(indices: Sequence[SimArray], stream: SimStream) -> Indices:
+    """Copies of the indices, as they are in stream order."""
+    if stream.recorded is not None:
+        raise captured("an index that is an array", stream.device)
+    memories = memories_of(indices)
+    copies: list[HostArray] = []
+    simulated, spans = machine.machine(), spans_of(indices)
+    with simulated.lock:
+        read = lambda: copies.extend(each.copy() for each in memories)
+        operation = simulated.enqueue(stream, "index", read, reads=spans, nbytes=0)
+        assert operation is not None
+        simulated.engine.force(operation)
+    return tuple(copies)
+
+
+def _check(indices: Indices, shape: tuple[int, ...]) -> None:
+    """Refuse indices out of range.
+
+    Raises:
+        IndexError: One is.
+    """
+    for axis, (each, extent) in enumerate(zip(indices, shape, strict=False)):
+        if each.dtype != np.bool_ and each.size and not -extent <= each.min() <= each.max() < extent:
+            raise IndexError(f"an index is out of range for axis {axis} of {extent} elements; it must be below")
+
+
+def selected(array: SimArray, keys: Indices) -> Spans:
+    """The spans of the elements of ``array[keys]``."""
+    (whole,) = array.spans() or (None,)
+    if whole is None:
+        return ()
+    shape, strides, axes = array.shape, array.strides, array.ndim
+    rest = sum(each.ndim if each.dtype == np.bool_ else 1 for each in keys)
+    if c_strides(shape[rest:], array.dtype.itemsize) == strides[rest:]:
+        axes = rest  # the axes without a key are contiguous
+    run = math.prod(shape[axes:]) * array.dtype.itemsize
+    base = array.info.pointer - array.allocation.block.pointer
+
+    def find() -> model.Offsets:
+        offsets = np.full((), base, np.int64)
+        for axis in range(axes):
+            along = np.arange(shape[axis], dtype=np.int64) * strides[axis]
+            line = along.reshape(-1, *[1] * (axes - axis - 1))
+            offsets = offsets + np.broadcast_to(line, shape[:axes])[keys]
+        return np.asarray(offsets).reshape(-1)
+
+    return (whole._replace(form=model.Cells(run, find)),)

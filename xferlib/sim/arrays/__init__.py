@@ -1,1 +1,0 @@
-"""Arrays of the simulated devices and their Array-API namespace."""

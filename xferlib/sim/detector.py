@@ -1,0 +1,699 @@
+"""The race detector: compares every access with the earlier accesses to the same bytes.
+
+Running a program under many schedules and comparing results would miss most races: the bad order is rare, and often
+leaves the result unchanged. So the detector never looks at what was carried out first. An access is ordered behind an
+earlier one if its participant's clock has reached the other's tick; if not, some legal schedule swaps the two, and
+that is the fault, even if this run was right.
+
+The obvious bookkeeping, a list of accesses for each byte, costs too much. As in FastTrack, the last write stands for
+those ordered before it, and a read for the reads ordered before it; most bytes have one write and one read. They are
+kept for ranges (`xferlib.sim.memory`), and for non-contiguous accesses beside them
+(`xferlib.sim.model`), because a column would cut a map of ranges at every row. Every check consults both.
+
+A call that conflicts with several accesses is one fault to its reader. Each fault is listed and logged once, but raised
+each time that it occurs: in a loop or a retry the values are wrong again. A fault found where nothing can be raised,
+such as in a finalizer, waits for the next call into the simulator.
+"""
+
+from __future__ import annotations
+
+import linecache
+import logging
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+from xferlib._core.streams import Stream, current_stream
+from xferlib._runtime.checks import CodeLocation, Site, is_of_runner, site_of, user_site
+from xferlib.errors import DeviceError, XferError
+from xferlib.sim import model
+from xferlib.sim.memory import FRESH, UNTOUCHED, Block, Shadow, Span, Spans
+from xferlib.sim.model import (
+    Action,
+    Clock,
+    History,
+    HostThread,
+    Joined,
+    Participant,
+    SimStream,
+    Stager,
+    StreamHandle,
+    StreamKind,
+    TransferCopies,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+# The program's own names: of its streams, as the function has them that made a fault, and of what it called.
+
+_MOST = 64
+"""Most elements of a container that are looked at."""
+
+
+def stream_names(location: CodeLocation) -> dict[Participant, str]:
+    """The names of streams at a line that runs now: variables, elements of containers, attributes of ``self``.
+
+    Empty where the line's function has returned, since its names mean nothing any more.
+    """
+    code = None if isinstance(location, Site) else location[0]
+    frame = _frame_of(code) if code is not None else None
+    if frame is None:
+        return {}
+    found: dict[Participant, str] = {}
+    try:
+        for scope in (frame.f_locals, frame.f_globals):
+            for name, stream in _streams(scope):
+                found.setdefault(stream, name)
+    except Exception:  # a container of the program's that cannot be read now: the streams have their numbers
+        return found
+    return found
+
+
+def _frame_of(code: CodeType) -> FrameType | None:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return frame
+
+
+def _streams(scope: Mapping[str, Any]) -> Iterator[tuple[str, SimStream]]:
+    """The streams of a scope, those with a name of their own first."""
+    variables = [(name, value) for name, value in scope.items() if name.isidentifier() and not name.startswith("__")]
+    yield from _simulated(variables)
+    for name, value in variables:
+        yield from _simulated(_elements(name, value))
+    attributes = getattr(scope.get("self"), "__dict__", {})
+    yield from _simulated((f"self.{name}", value) for name, value in list(attributes.items())[:_MOST])
+
+
+def _elements(name: str, value: Any) -> list[tuple[str, Any]]:
+    if type(value) in (list, tuple):
+        return [(f"{name}[{index}]", each) for index, each in enumerate(value[:_MOST])]
+    if type(value) is dict:
+        simple = [(key, each) for key, each in list(value.items())[:_MOST] if type(key) in (str, int)]
+        return [(f"{name}[{key!r}]", each) for key, each in simple]
+    return []
+
+
+def _simulated(named: Any) -> Iterator[tuple[str, SimStream]]:
+    for name, value in named:
+        if type(value) is Stream and isinstance(value._raw, StreamHandle):
+            yield name, value._raw.stream
+
+
+def is_current(stream: SimStream) -> bool:
+    """Whether a stream is the current one of its device, for the calling thread."""
+    raw = current_stream(stream.device)._raw
+    return isinstance(raw, StreamHandle) and raw.stream is stream
+
+
+_OPERATORS = {"getitem": "indexing", "setitem": "assignment to elements"}
+_ITERATIONS = ("_Iteration.", "Prefetcher.")
+
+
+def called(call: str) -> str:
+    """A function of xferlib as the program called it; empty where the program called none by name."""
+    if call.startswith(_ITERATIONS):
+        return "prefetch"
+    name = call.rpartition(".")[2]
+    return _OPERATORS.get(name, name) if name.isidentifier() and name[0] != "_" and name != "call" else ""
+
+
+def source_line(site: Site) -> str:
+    """The program's line; empty where its text is not known."""
+    return linecache.getline(site.file, site.line).strip()
+
+
+# The detector's reports: both accesses, the missing ordering, and the one call that adds it.
+#
+# Two actions whose clocks are not ordered say nothing to the reader of a program. A report names the two lines, where
+# the memory was allocated, and a call that orders them, to be pasted: in the program's own names for its streams, which
+# exist only while the function that made the fault runs. Where xferlib made a stream itself, the program has no name
+# for it, and the remedy waits for the device or for the transfer instead.
+
+Names = Mapping[Participant, str]
+"""The program's names of streams."""
+
+
+class Hazard(StrEnum):
+    """The kinds of fault that the detector distinguishes."""
+
+    READ_AFTER_WRITE = "read of what is still being written"
+    WRITE_AFTER_READ = "write of what is still being read"
+    WRITE_AFTER_WRITE = "two unordered writes"
+    HOST_READ = "host read before synchronisation"
+    HOST_WRITE = "host write while a device uses the memory"
+    USE_AFTER_FREE = "use after free"
+    MEMORY_REUSED = "memory used again while its former array is still in use"
+    SOURCE_CHANGED = "source changed while its copy was in flight"
+    TARGET_CHANGED = "target written while a copy into it was in flight"
+    UNINITIALISED = "read of what nothing has written"
+    WRONG_DEVICE = "stream used on the wrong device"
+
+
+_FOUND_LATER = (Hazard.SOURCE_CHANGED, Hazard.TARGET_CHANGED)
+"""The second access was somewhere before the line at which it was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One side of a hazard: the operation, and the line that requested it."""
+
+    what: str
+    by: str
+    site: Site
+    call: str = ""
+    """The function that the program called there, where that is another name."""
+
+    def __str__(self) -> str:
+        what = f"{self.call} ({self.what})" if self.call else self.what
+        by = "" if what.endswith(f"by {self.by}") else f" on {self.by}"
+        where = "as the program's function returned" if is_of_runner(self.site) else self.site
+        return f"{what}{by}\n              {where}"
+
+    @classmethod
+    def of(cls, action: Action, names: Names | None = None) -> Access:
+        participant, what = action.participant, _KERNELS.get(action.name, action.name)
+        name = (names or {}).get(_stream_of(participant))
+        by = f"{name}, {participant.label}" if name is not None else participant.label
+        call = called(action.call)
+        return cls(what, by, action.site, call if call != what else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """A missing synchronisation that the detector found."""
+
+    hazard: Hazard
+    first: Access
+    second: Access
+    memory: str
+    """The bytes and their allocation."""
+    missing: str
+    """The ordering that the program lacks."""
+    remedy: str
+    """The call that adds it."""
+    hint: str = ""
+    """A call in the program that seems meant to order the two."""
+
+    def __str__(self) -> str:
+        at = self.first.site if is_of_runner(self.second.site) else self.second.site
+        text = "" if self.hazard in _FOUND_LATER else source_line(at)
+        lines = [
+            f"{self.hazard.value}, at {at}",
+            *([f"    {text}"] if text else []),
+            f"  first:      {self.first}",
+            f"  second:     {self.second}",
+            f"  memory:     {self.memory}",
+            f"  missing:    {self.missing}",
+            f"  remedy:     {self.remedy}",
+        ]
+        return "\n".join([*lines, f"  note:       {self.hint}"] if self.hint else lines)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The identity of a fault: equal when it is found again."""
+        return (self.hazard, self.first.site, self.first.what, self.second.site, self.second.what)
+
+
+class SimError(XferError, RuntimeError):
+    """The simulated accelerator found a fault in the program."""
+
+    __module__ = "xferlib.sim"  # tracebacks show the name that a program can use
+
+
+class RaceError(SimError):
+    """Two accesses to the same memory are not ordered; ``race`` has the details."""
+
+    __module__ = "xferlib.sim"
+
+    def __init__(self, race: Race) -> None:
+        super().__init__(str(race))
+        self.race = race
+
+
+class WrongDeviceError(SimError, DeviceError, ValueError):
+    """An operation was given memory of one device and a stream of another."""
+
+    __module__ = "xferlib.sim"
+
+
+def race_between(hazard: Hazard, first: Action, second: Action, memory: str) -> Race:
+    """The report of two accesses that are not ordered."""
+    one, two = first.participant, second.participant
+    names = stream_names(second.location)
+    return Race(
+        hazard=hazard,
+        first=Access.of(first, names),
+        second=Access.of(second, names),
+        memory=memory,
+        missing=f"nothing makes {_named(two, names)} wait for {_named(one, names)}",
+        remedy=_remedy(hazard, first, second, names),
+        hint=_hint(first, two),
+    )
+
+
+def _stream_of(participant: Participant) -> Participant:
+    """The stream that carries a participant's copies; the participant itself if it has none."""
+    return participant.stream if isinstance(participant, TransferCopies) else participant
+
+
+def _named(participant: Participant, names: Names) -> str:
+    """A stream by the program's name for it, and otherwise by its number and the line that made it."""
+    return names.get(participant) or _short(participant)
+
+
+def _short(participant: Participant) -> str:
+    """A stream by its number and the line that made it."""
+    if isinstance(participant, TransferCopies):
+        return "the transfer"
+    if not isinstance(participant, SimStream):
+        return participant.label
+    if participant.is_own:
+        return f"a stream of xferlib's own on {participant.device}"
+    if participant.kind in (StreamKind.LEGACY, StreamKind.PER_THREAD):
+        return f"the {participant.kind.value} stream of {participant.device}"
+    return f"stream {participant.key} (made at {Path(participant.site.file).name}:{participant.site.line})"
+
+
+def _line(site: Site) -> str:
+    return f"{site.file}:{site.line}"
+
+
+def _remedy(hazard: Hazard, first: Action, second: Action, names: Names) -> str:
+    """The call that orders the two, in the program's names, and the line before which it belongs."""
+    one, two = first.participant, second.participant
+    before = f"before {_line(second.site)}"
+    if isinstance(two, HostThread):
+        return waits_of_host(first, before, names)
+    if isinstance(one, HostThread) and not isinstance(one, Stager):
+        return f"let the thread of {_line(first.site)} finish {before}"
+    a, b = _letters(one, two, names)
+    if hazard is Hazard.USE_AFTER_FREE:
+        where = _where((a, one), (b, two))
+        return f"{b}.wait({a}) before the array dies{where}; or keep the array until {a} is synchronised"
+    if _is_transfer(first):
+        return f"{b}.wait(t) {before}{_where((b, two), ('t', first.site))}"
+    if _is_own(one):
+        return f"xferlib.synchronize() {before}"
+    return f"{b}.wait({a}) {before}{_where((b, two), (a, one))}"
+
+
+def _letters(one: Participant, two: Participant, names: Names) -> tuple[str, str]:
+    """Two streams in a call: as the program can write them, and as a and b where it has no name for them."""
+    a, b = _written(one, names), _written(two, names)
+    return a or ("a" if b != "a" else "first"), b or ("b" if a not in ("b", "t") else "second")
+
+
+def _written(participant: Participant, names: Names) -> str:
+    """A stream as the program can write it at the line that runs now: by its name, or by a call; empty if neither."""
+    stream = _stream_of(participant)
+    if (name := names.get(stream)) is not None or not isinstance(stream, SimStream):
+        return name or ""
+    device = f"'{stream.device}'" if stream.device.index else ""
+    if stream.is_own or is_current(stream):  # xferlib's own wait for the current one
+        return f"xferlib.current_stream({device})"
+    default = stream.kind in (StreamKind.LEGACY, StreamKind.PER_THREAD)
+    return f"xferlib.Stream.from_any({stream.handle}{', ' if device else ''}{device})" if default else ""
+
+
+def _where(*named: tuple[str, Participant | Site]) -> str:
+    """The explanation of the names in a call; a call explains itself."""
+    told = [
+        f"{name} is {f'the transfer of {_line(each)}' if isinstance(each, Site) else _short(_stream_of(each))}"
+        for name, each in named
+        if not name.endswith(")")
+    ]
+    return f", where {' and '.join(told)}" if told else ""
+
+
+def waits_of_host(first: Action, where: str, names: Names) -> str:
+    """The call by which the host waits for an access; ``where`` says at which line."""
+    one = first.participant
+    if _is_transfer(first):
+        # The result of an upload is a device array: the host has it while the copy still reads the source.
+        call = "t.result()" if first.call == TO_HOST else "t.release()"
+        return f"{call} {where}, where t is the transfer of {_line(first.site)}"
+    if first.call.startswith(_READ_AHEAD) or isinstance(one, Stager):
+        return "leave what is read ahead unchanged until it is handed out, or give a generator that copies it"
+    if isinstance(one, SimStream) and not one.is_own:
+        a = _written(one, names) or "a"
+        return f"{a}.synchronize() {where}{_where((a, one))}"
+    if isinstance(one, HostThread):
+        return f"let the thread of {_line(first.site)} finish {where}"
+    return f"xferlib.synchronize() {where}"
+
+
+def uninitialised(reader: Action, span: Span) -> Race:
+    """The report of a read of uninitialised bytes."""
+    made = site_of(span.block.location)
+    return Race(
+        hazard=Hazard.UNINITIALISED,
+        first=Access("allocation", str(span.block.device), made),
+        second=Access.of(reader),
+        memory=str(span),
+        missing="nothing has written these bytes since they were allocated",
+        remedy=f"a write of them before {_line(reader.site)}, or zeros() instead of empty() at {_line(made)}",
+    )
+
+
+def change_between(hazard: Hazard, first: Action, memory: str) -> Race:
+    """The report of host memory that the program has changed between a call and the copy that uses it."""
+    now, names = user_site(), stream_names(first.location)
+    return Race(
+        hazard=hazard,
+        first=Access.of(first, names),
+        second=Access("a write by the host", "the host", Site(now.file, now.line, f"{now.function}, or before it")),
+        memory=memory,
+        missing=f"the host did not wait for the copy of {first.site} before it wrote",
+        remedy=waits_of_host(first, f"after {_line(first.site)} and before the write", names),
+    )
+
+
+def _is_transfer(action: Action) -> bool:
+    """Whether the program has a `Transfer` for the action."""
+    return action.call in TRANSFERS
+
+
+def _is_own(participant: Participant) -> bool:
+    return isinstance(participant, SimStream) and participant.is_own
+
+
+def _hint(first: Action, waiter: Participant) -> str:
+    if not isinstance(waiter, SimStream):
+        return ""
+    waited = waiter.waited.get(first.participant.key)
+    if waited is not None and waited.event is not None:
+        return (
+            f"{_short(waiter)} did wait at {_line(waited.site)}, but for an event recorded at "
+            f"{_line(waited.event.site)}, before the first access was enqueued: that wait does not cover it"
+        )
+    empty = waiter.waited.get(UNRECORDED)
+    if empty is not None:
+        return f"{_short(waiter)} waited at {_line(empty.site)} for an event that had not been recorded: no wait at all"
+    return ""
+
+
+TO_HOST = "to_host_async"
+TRANSFERS = (TO_HOST, "to_device_async")
+"""Functions that return a `Transfer`."""
+_READ_AHEAD = ("Prefetcher.", "_Iteration.", "prefetch")
+OWN_STREAMS = (*_READ_AHEAD, "stream_map")
+"""Prefixes of the names of functions that make streams without the program's knowledge."""
+
+_KERNELS = {"xferlib_cast": "conversion"}
+"""Kernels of the library's own, in words."""
+
+UNRECORDED = -1
+"""The key in `SimStream.waited` of waits for events that were never recorded."""
+
+
+_logger = logging.getLogger("xferlib.sim")
+
+
+class Mode(StrEnum):
+    """The reaction to a fault."""
+
+    RAISE = "raise"
+    LOG = "log"
+    OFF = "off"
+
+
+class Detector:
+    """Checks accesses, and keeps the faults that it found.
+
+    Attributes:
+        mode: Raise at the second access, write to the log ``xferlib.sim``, or do not check.
+        races: The faults found, each once.
+        postponed: Faults found where nothing could be raised; the next call raises them.
+    """
+
+    def __init__(self, mode: Mode) -> None:
+        self._mode = mode
+        self.is_on = mode is not Mode.OFF
+        self.races: list[Race] = []
+        self._occurrences: Counter[tuple[object, ...]] = Counter()
+        self.postponed: list[Race] = []
+        self._found: list[tuple[Hazard, Action]] = []
+        self._apart: list[tuple[Span, bool]] = []
+        """The current operation's accesses that go into histories, and whether they are writes."""
+
+    @property
+    def mode(self) -> Mode:
+        return self._mode
+
+    @mode.setter
+    def mode(self, mode: Mode) -> None:
+        self._mode = mode
+        self.is_on = mode is not Mode.OFF
+
+    # --- accesses
+
+    def check(self, action: Action, clock: Clock, reads: Spans, writes: Spans, *, uses_values: bool = True) -> None:
+        """Note an access, and report it if it is not ordered behind an earlier one.
+
+        Args:
+            action: The access: its participant and line.
+            clock: The clock of all that the access is ordered behind.
+            reads, writes: The bytes.
+            uses_values: Whether reading memory without a value is a fault.
+        """
+        found = self._found
+        found.clear()  # what an error has left there is no fault of this access
+        self._apart.clear()
+        where: Span | None = None
+        unwritten: Span | None = None
+        race: Race | None = None
+        if uses_values:
+            for span in reads:
+                if span.block.has_void and unwritten is None:
+                    unwritten = _unwritten(span)
+        if reads:
+            change = self._reading(action, clock)
+            for span in reads:
+                if span not in writes:  # a span both read and written is checked once, below
+                    block, start, stop, form = span
+                    if form is None and block.history is None:
+                        block.shadow.update(start, stop, change)
+                    else:
+                        self._check_apart(span, action, clock, change)
+                    if found and where is None:
+                        where = span
+        for span in writes:
+            hazard = Hazard.READ_AFTER_WRITE if span in reads else Hazard.WRITE_AFTER_WRITE
+            change = self._writing(action, clock, hazard)
+            block, start, stop, form = span
+            if form is None and block.history is None:
+                block.shadow.update(start, stop, change)
+            else:
+                self._check_apart(span, action, clock, change, hazard)
+                if form is not None and block.has_void:
+                    block.note_written(span)
+            if found and where is None:
+                where = span
+        if where is not None:
+            # One call is one fault to its reader: other conflicts are reported once this one is fixed.
+            hazard, first = found[0]
+            found.clear()
+            last_owner = where.block.last_owner
+            if last_owner is not None and first in last_owner.users:
+                memory = f"{where}, which an array freed at {site_of(last_owner.location)} had before"
+                race = race_between(Hazard.MEMORY_REUSED, first, action, memory)
+            else:
+                race = race_between(hazard, first, action, str(where))
+        elif unwritten is not None:
+            race = uninitialised(action, unwritten)
+        if race is not None:
+            apart, self._apart = self._apart, []
+            self.report(race)
+            self._apart = apart
+        if self._apart:
+            self._note_apart(action)
+
+    def _note_apart(self, action: Action) -> None:
+        for span, is_write in self._apart:
+            history = span.block.history
+            if history is None:
+                history = span.block.history = History()
+                span.block.shadow.is_cut = True  # the history has states too
+            history.note(span, action, is_write=is_write)
+        self._apart.clear()
+
+    def _check_apart(
+        self,
+        span: Span,
+        action: Action,
+        clock: Clock | Joined,
+        change: Callable[[Shadow], Shadow],
+        hazard: Hazard | None = None,
+    ) -> None:
+        """Check an access of which it or an earlier one is not contiguous.
+
+        Args:
+            span, action, clock: The access.
+            change: The new shadow of the bytes that it touches.
+            hazard: The fault of a write that conflicts with another write; None for a read.
+        """
+        block, is_write = span.block, hazard is not None
+        if span.form is None:
+            block.shadow.update(span.start, span.stop, change)
+        else:
+            self._check_shadow(span, change)
+            self._apart.append((span, is_write))
+        if block.history is not None:
+            met = block.history.met(span, action, clock, is_write=is_write)
+            if met is not None:
+                other = hazard if met[1] and hazard is not None else Hazard.WRITE_AFTER_READ
+                kind = _writing_hazard(action, other) if is_write else _reading_hazard(action)
+                self._found.append((kind, met[0]))
+            if is_write and span.form is None and span.stop - span.start >= block.nbytes:
+                block.history = None  # as the shadow forgets what is overwritten
+
+    def _check_shadow(self, span: Span, change: Callable[[Shadow], Shadow]) -> None:
+        """Check the shadow of the bytes of a non-contiguous access, without changing it."""
+        found = self._found
+        harmless: set[int] = set()
+        for start, stop, state in span.block.shadow.within(span.start, span.stop):
+            if id(state) not in harmless:
+                before = len(found)
+                change(state)
+                if len(found) == before:
+                    harmless.add(id(state))
+                elif model.meet(span, Span(span.block, start, stop)):
+                    return
+                else:
+                    del found[before:]
+
+    def check_free(self, action: Action, clock: Clock | Joined, block: Block) -> Race | None:
+        """Check the end of a block, as a write of all of it; returns the report for the caller to raise or postpone."""
+        self._found.clear()
+        self._apart.clear()
+        change = self._writing(action, clock)
+        if block.history is None:
+            block.shadow.update(0, block.shadow.nbytes, change)
+        else:
+            self._check_apart(block.whole(), action, clock, change, Hazard.WRITE_AFTER_WRITE)
+        if not self._found:
+            return None
+        first = self._found[0][1]
+        self._found.clear()
+        return race_between(Hazard.USE_AFTER_FREE, first, action, block.where)
+
+    def _reading(self, action: Action, clock: Clock) -> Callable[[Shadow], Shadow]:
+        get, own = clock.get, action.participant
+        alone = (action,)
+
+        def change(shadow: Shadow) -> Shadow:
+            write, reads = shadow
+            if write is not None:
+                writer = write.participant
+                if writer is not own and get(writer.key, 0) < write.tick and not writer.is_retired:
+                    self._found.append((_reading_hazard(action), write))
+            if not reads or (len(reads) == 1 and reads[0].participant is own):
+                return write, alone
+            # A read ordered behind another one implies it.
+            return write, (*[each for each in reads if get(each.participant.key, 0) < each.tick], action)
+
+        return change
+
+    def _writing(
+        self, action: Action, clock: Clock | Joined, hazard: Hazard = Hazard.WRITE_AFTER_WRITE
+    ) -> Callable[[Shadow], Shadow]:
+        get, own = clock.get, action.participant
+        after = (action, ())
+
+        def change(shadow: Shadow) -> Shadow:
+            write, reads = shadow
+            if write is not None:
+                writer = write.participant
+                if writer is not own and get(writer.key, 0) < write.tick and not writer.is_retired:
+                    self._found.append((_writing_hazard(action, hazard), write))
+            for read in reads:
+                reader = read.participant
+                if reader is not own and get(reader.key, 0) < read.tick and not reader.is_retired:
+                    self._found.append((_writing_hazard(action, Hazard.WRITE_AFTER_READ), read))
+            return after
+
+        return change
+
+    def prune(self, block: Block, known: Callable[[Action], bool]) -> None:
+        """Forget accesses that everything still to come is ordered behind."""
+
+        def change(shadow: Shadow) -> Shadow:
+            write, reads = shadow
+            reads = tuple([each for each in reads if not known(each)])
+            if write is not None and known(write):
+                write = FRESH[0] if write.is_void else None
+            if reads or (write is not None and write is not FRESH[0]):
+                return write, reads
+            return UNTOUCHED if write is None else FRESH
+
+        block.shadow.rewrite(change)
+        if block.history is not None:
+            if block.history.forget(known):
+                block.shadow.is_cut = True
+            else:
+                block.history = None
+
+    # --- reports
+
+    def report(self, race: Race) -> None:
+        """Report a fault where it can be raised."""
+        self._note(race)
+        if self.mode is Mode.RAISE:
+            raise RaceError(race)
+
+    def postpone(self, race: Race) -> None:
+        """Report a fault found where nothing can be raised: the next call into the simulator raises it."""
+        self._note(race)
+        if self.mode is Mode.RAISE:
+            self.postponed.append(race)
+
+    def occurrences(self, hazard: Hazard, first: Site) -> int:
+        """How often such a fault has been found of which the first access was at that line."""
+        return sum(count for key, count in self._occurrences.items() if key[:2] == (hazard, first))
+
+    def raise_postponed(self) -> None:
+        if self.postponed:
+            race = self.postponed[0]
+            self.postponed = []
+            raise RaceError(race)
+
+    def _note(self, race: Race) -> None:
+        if self.mode is Mode.OFF:
+            return
+        self._occurrences[race.key] += 1
+        if self._occurrences[race.key] > 1:
+            return
+        self.races.append(race)
+        if self.mode is Mode.LOG:
+            _logger.warning("%s", race)
+
+
+def _unwritten(span: Span) -> Span | None:
+    """The first bytes without a value, or the whole span if it is not contiguous; None if all have one."""
+    block = span.block
+    void = block.void(span)
+    if void is None:
+        if span.form is None and span.stop - span.start == block.nbytes:
+            block.has_void = False  # until a copy of such bytes
+        return None
+    if span.form is not None:
+        return span
+    start, stop = model.runs(void)[0]
+    return Span(block, span.start + start, span.start + stop)
+
+
+def _reading_hazard(action: Action) -> Hazard:
+    return Hazard.HOST_READ if isinstance(action.participant, HostThread) else Hazard.READ_AFTER_WRITE
+
+
+def _writing_hazard(action: Action, otherwise: Hazard) -> Hazard:
+    return Hazard.HOST_WRITE if isinstance(action.participant, HostThread) else otherwise

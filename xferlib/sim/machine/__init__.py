@@ -1,1 +1,0 @@
-"""The simulated machine at work: operations, schedules, waits, lifetimes, faults."""

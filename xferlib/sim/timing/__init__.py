@@ -1,1 +1,0 @@
-"""The virtual clock: the times that operations would take on a real machine."""

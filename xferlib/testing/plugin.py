@@ -1,0 +1,142 @@
+"""The plug-in for pytest: fixtures that run a test on every backend, markers for GPUs, checks of every test.
+
+A project loads it by name. As an entry point it would slow down every run of pytest in the environment: pytest looks at
+each file of a package that has one. This module imports nothing but pytest: the rest is imported by the first test or
+option that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from xferlib.backends.base import Backend
+    from xferlib.sim import check
+
+MARKERS = {
+    "gpu": "gpu: skip the test unless a backend of xferlib can use a GPU; with xl_backend it runs on those backends",
+    "multi_gpu": "multi_gpu(n=2): as gpu, for tests that need n GPUs",
+}
+"""As ``pytest --markers`` shows them."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("xferlib")
+    group.addoption(
+        "--xferlib-backend",
+        metavar="NAME[,NAME]",
+        help="backends on which xl_backend and xp run a test; default: every one that can run here",
+    )
+    group.addoption(
+        "--xferlib-sim-strict",
+        action="store_true",
+        help="check every test on sim by itself, and guard the pages of pinned memory that its copies use (Linux)",
+    )
+    group.addoption(
+        "--xferlib-cuda-sync",
+        action="store_true",
+        help="synchronise CUDA after every test, so that an asynchronous error fails the test that caused it",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in MARKERS.values():
+        config.addinivalue_line("markers", line)
+    option = config.getoption
+    if option("xferlib_backend") or option("xferlib_sim_strict") or option("xferlib_cuda_sync"):
+        from xferlib.testing import plugin_checks as checks
+        from xferlib.testing import plugin_checks as choice
+
+        if option("xferlib_backend"):
+            choice.check_named(config)
+        if option("xferlib_sim_strict"):
+            config.pluginmanager.register(checks.SimStrict(), "xferlib-sim-strict")
+        if option("xferlib_cuda_sync"):
+            config.pluginmanager.register(checks.CudaSync(), "xferlib-cuda-sync")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "xl_backend" in metafunc.fixturenames:
+        from xferlib.testing import plugin_checks as choice
+
+        choice.parametrize(metafunc)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if any(True for name in MARKERS for _ in item.iter_markers(name)):
+        from xferlib.testing import plugin_checks as choice
+
+        choice.skip_without_gpu(item, MARKERS)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> None:
+    """Let the traceback of a fault that the simulator found end at the program's own line."""
+    found = call.excinfo
+    if found is not None and f"{type(found.value).__module__}.".startswith("xferlib.sim.") and call.when == "call":
+        from xferlib.testing import plugin_checks as checks
+
+        if not item.config.getoption("fulltrace"):
+            checks.end_at_program(found.value.__traceback__)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    import sys
+
+    if (choice := sys.modules.get(f"{__name__}_checks")) is not None:
+        choice.summarize(terminalreporter, config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a worker of pytest-xdist says of its backends."""
+    if said := getattr(node, "workeroutput", {}).get("xferlib"):
+        from xferlib.testing import plugin_checks as choice
+
+        node.config.stash[choice.ABSENT] = dict(said)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    import sys
+
+    choice = sys.modules.get(f"{__name__}_checks")
+    if choice is not None and hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["xferlib"] = session.config.stash.get(choice.ABSENT, {})
+
+
+@pytest.fixture
+def xl_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """Each backend that can run here in turn, as the default one; on ``sim`` a missing synchronisation fails the test.
+
+    ``--xferlib-backend`` chooses others.
+    """
+    from xferlib.testing import plugin_checks as choice
+
+    with choice.running(request) as backend:
+        yield backend
+
+
+@pytest.fixture
+def xp(xl_backend: Backend) -> ModuleType:
+    """The Array-API namespace of `xl_backend`; a backend that has none skips the test."""
+    from xferlib.testing import plugin_checks as choice
+
+    return choice.namespace(xl_backend)
+
+
+@pytest.fixture
+def xferlib_sim() -> Iterator[check]:
+    """The test runs on backend ``sim``; a missing synchronisation fails it at the line that lacks it.
+
+    ``XFERLIB_SIM_SCHEDULE=random`` makes every run take another order; the seed is in the failure.
+    """
+    import xferlib
+    from xferlib.testing import plugin_checks as checks
+
+    with xferlib.use_backend("sim"), checks.checked() as checked:
+        yield checked
