@@ -51,7 +51,7 @@ def _results(backend: str) -> dict[str, Any]:
 def test_several_results_are_not_taken_for_one_array(backend: str) -> None:
     for kind, results in _results(backend).items():
         for name, verb in VERBS.items():
-            with pytest.raises(UnsupportedArrayError, match=r"tree\.to_host"):
+            with pytest.raises(UnsupportedArrayError, match=r"to_host"):
                 verb(results)
                 pytest.fail(f"{name} took the results of {kind}")
         fetched = xl.tree.to_host(results)
@@ -165,7 +165,7 @@ def test_floats_become_integers_by_one_rule(backend: str) -> None:
     for dtype in ("uint8", "int32", "int64", "uint64"):
         expected = xl.to_host(given, dtype=dtype).tolist()
         for x in (given, np.array(given), np.array(given, "f4")[:5], given[0]):
-            if backend == "numpy":  # its namespace is NumPy's own
+            if backend in ("numpy", "cupy"):  # whose namespaces are the libraries' own
                 break
             found = xl.to_host(xp.asarray(x, dtype=getattr(xp, dtype)))
             assert found.tolist() == xl.to_host(x, dtype=dtype).tolist()

@@ -213,6 +213,8 @@ def solve(lib: Primitives, x1: Array, x2: Array, /) -> Array:
         return lib.empty(shape, kind, infos[0].device)
     if not rest:  # as one column: libraries differ in when they take the right sides for vectors
         x2, shape = shaping.expand_dims(lib, x2, -1), (*shape, 1)
+    if lib.function_library(infos[0].device) is not None:  # NumPy broadcasts stacks, other libraries need not
+        x1, x2 = shaping.broadcast_to(lib, x1, (*batch, *one[-2:])), shaping.broadcast_to(lib, x2, shape)
     solved = lambda namespace, a, b: namespace.linalg.solve(a, b)
     found = computed(lib, "linalg.solve", solved, [x1, x2], [(shape, kind)], (2, 2))[0]
     return found if rest else shaping.squeeze(lib, found, -1)
