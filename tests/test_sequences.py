@@ -51,7 +51,9 @@ def _results(backend: str) -> dict[str, Any]:
 def test_several_results_are_not_taken_for_one_array(backend: str) -> None:
     for kind, results in _results(backend).items():
         for name, verb in VERBS.items():
-            with pytest.raises(UnsupportedArrayError, match=r"to_host"):
+            # PyCUDA's arrays refuse NumPy's conversion by themselves, before a tuple of them is looked at.
+            remedy = r"to_host" if backend == "pycuda" else r"tree\.to_host"
+            with pytest.raises(UnsupportedArrayError, match=remedy):
                 verb(results)
                 pytest.fail(f"{name} took the results of {kind}")
         fetched = xl.tree.to_host(results)
