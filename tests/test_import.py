@@ -45,7 +45,8 @@ _EACH_FIRST = """
 import os, xferlib
 names_of = {}
 for name in xferlib.__all__:
-    names_of.setdefault(xferlib._LAZY.get(name), []).append(name)
+    module = xferlib._MODULES.get(name)
+    names_of.setdefault(name if module == "xferlib" else module, []).append(name)
 for module, names in names_of.items():  # one child for each: the names of a module bring in the same others
     child = os.fork()
     if child == 0:

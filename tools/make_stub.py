@@ -59,11 +59,9 @@ CLASSES = {
 
 
 def imported() -> dict[str, str]:
-    """The public names by the module that `xferlib/__init__.py` imports them from."""
-    tree = ast.parse((ROOT / "xferlib" / "__init__.py").read_text(encoding="utf-8"))
-    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
-    found = {alias.name: str(node.module) for node in nodes for alias in node.names}
-    return {name: found[name] for name in xl.__all__ if name not in MODULES}
+    """The public names by the module that defines them."""
+    found = {name: getattr(xl, name) for name in xl.__all__ if name not in MODULES}
+    return {name: value.__module__ if isinstance(value, type) else xl._MODULES[name] for name, value in found.items()}
 
 
 def function_of(name: str, module: str) -> ast.FunctionDef | None:
