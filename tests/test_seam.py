@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib.backends.base import Arrays, Backend, Copies, DeviceKernels, FastCopies, HostBackend, LibraryHooks, Streams
+from xferlib.backends.base import Backend, FastPath, HostBackend
 from xferlib.testing import assert_same_bits
 from xferlib.testing.fake import FakeBackend
 from xferlib.testing.strategies import bits_of
@@ -25,15 +25,13 @@ def test_the_seam_is_narrow() -> None:
 def test_a_backend_needs_no_more_than_the_seam_asks_for() -> None:
     """The fake accelerator is written as a stranger would: it has no method that the seam does not name."""
     required = Backend.__abstractmethods__
-    optional = {
-        name for part in (Arrays, Streams, Copies, FastCopies, DeviceKernels, LibraryHooks) for name in vars(part)
-    }
+    optional = {*vars(Backend), *vars(FastPath)}
     own = {name for name, each in vars(FakeBackend).items() if callable(each) and not name.startswith("_")}
     assert own - {"array_class"} <= required | optional
     assert len(own & required) == len(required)
 
 
-def test_a_backend_without_fast_copies_gives_the_same(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_without_the_fast_path_gives_the_same(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fake, "fast", None)
     for nbytes in (12, 100_000, 5 << 20):
         x = bits_of(nbytes, np.uint8, seed=nbytes)

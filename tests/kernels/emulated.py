@@ -178,9 +178,6 @@ class Emulator:
     misaligned = 0
     """Accesses at addresses that are no multiples of their size, which a GPU refuses."""
 
-    def __init__(self) -> None:
-        self.kernels = self
-
     def compute_capability(self, device: Any) -> tuple[int, int]:
         return (0, 0)
 

@@ -131,8 +131,8 @@ class Emulated(FakeBackend):
 
     def __init__(self):
         super().__init__()
-        emulator: Any = Emulator()
-        self.kernels = emulator
+        self.emulator: Any = Emulator()
+        self.compile, self.load, self.launch = self.emulator.compile, self.emulator.load, self.emulator.launch
 
 
 @pytest.fixture(scope="module")
@@ -154,12 +154,12 @@ def _on_device(backend, layout):
 
 def _copied_on_device(backend, source, target, values):
     """Copy between two layouts; returns the target's memory."""
-    backend.kernels.misaligned = 0
+    backend.emulator.misaligned = 0
     (src, given_), (dst, found) = _on_device(backend, source), _on_device(backend, target)
     given_[...] = values
     xl.to_device(src, out=dst)
     backend.machine.finish()
-    assert not backend.kernels.misaligned
+    assert not backend.emulator.misaligned
     assert same_bits(found.copy(), given_.copy())
 
 

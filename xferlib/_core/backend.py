@@ -1,18 +1,14 @@
 """The seam between xferlib's shared code and an array library.
 
-Why backends are shaped so:
-
 - Shared code decides, a backend executes. Arguments arrive checked, layouts normalised, streams and devices chosen, so
   that a method is a few lines and no rule is written twice.
 - Pointers are integers, sizes are bytes, arrays are the library's own. Nothing wraps them, and no library has to know
   another's types.
-- There are three protocols, abstract where a device cannot do without: `Arrays`, `Streams` and `Copies`. A copy has
-  one spelling, `Copies.copy`, between pinned memory and a device; shared code stages everything else.
-- What makes it faster is optional and apart: `FastCopies` and `DeviceKernels` are objects that a backend may hand out,
-  and `LibraryHooks` have defaults. A backend without them gives the same results. Nor does one without
-  `backends.device_math`, but for ``linalg`` and ``fft``, which no kernel of xferlib's replaces.
-- A CPU has no streams to speak of, so `HostBackend` answers all of it but how to make an array and see its memory.
+- `Backend` is the seam: its first page are the methods that a device cannot do without, the others have defaults.
+  `HostBackend` answers all but three of the first page for a CPU, which has no streams to speak of.
 - A missing ability is a flag in `Capabilities` with its reason, never an attribute that is not there.
+- What only makes transfers faster is one optional interface, `FastPath`. A backend without it gives the same results,
+  and so does one without `backends.device_math`, but for ``linalg`` and ``fft``, which no kernel of xferlib's replaces.
 
 `xferlib.backends` tells how to add one.
 """
@@ -48,84 +44,96 @@ if TYPE_CHECKING:
     )
 
 
-# The optional parts of a backend: each has a default, or is missing, and everything works without it.
-#
-# `LibraryHooks` are methods with defaults, which a backend overrides where its library needs it. `FastCopies` and
-# `DeviceKernels` are interfaces that a backend hands out as `Backend.fast` and `Backend.kernels`, usually itself.
+class Backend(ABC):
+    """An array library with its devices: every method takes devices of this backend only."""
 
+    name: str
+    """Registry name = import name = file name = extra."""
+    array_types: tuple[str, ...]
+    """Dotted names of the array types, matched along the MRO without importing the library."""
+    capabilities: Capabilities
+    pinned_domain: str
+    """Backends of one domain share pinned memory, pointers, streams and events."""
+    fast: FastPath | None = None
+    """Copies in fewer steps; a backend that has them is usually its own: ``self.fast = self``."""
 
-def _gather(x: Any, *indices: Any) -> None:
-    indices[-1][...] = x[indices[:-1]]
+    # --- required: devices and arrays
 
+    @abstractmethod
+    def devices(self) -> tuple[Device, ...]:
+        """Every device, the default one first."""
 
-def _scatter(value: Any, *indices: Any) -> None:
-    indices[-1][indices[:-1]] = value
+    @abstractmethod
+    def device_properties(self, device: Device) -> DeviceProperties: ...
 
+    @abstractmethod
+    def device_current(self) -> Device:
+        """The library's current device, for this thread."""
 
-class PlainArrays(NamedTuple):
-    """The arrays of a library whose memory is all that there is to them, for the C that looks at them by itself."""
+    @abstractmethod
+    def device_use(self, device: Device) -> None:
+        """Make ``device`` the library's current one, for this thread."""
 
-    array_type: type
-    """Theirs, exactly."""
-    exchange: Any = None
-    """The capsule of DLPack's C exchange API, which describes an array; None: `FastCopies.whole` does."""
-    is_negated: Callable[[Array], bool] | None = None
-    """Whether an array stands for the negative of its memory."""
-    is_conjugate: Callable[[Array], bool] | None = None
-    """Whether an array stands for the conjugate of its memory."""
-    recording: Callable[[], Any] | None = None
-    """The recorder of the library's operations; its result is None where nothing records them."""
-    maker: Callable[[tuple[int, ...], tuple[int, ...], Any], Array] | None = None
-    """A function of a shape, steps in elements and a dtype that makes an uninitialised array on the CPU; where it is
-    None, or raises RuntimeError, `Backend.empty` makes it."""
-    dtypes: tuple[Any, ...] = ()
-    """The library's own, in the order of `xferlib._core.arrays.DTYPES`."""
+    @abstractmethod
+    def device_synchronize(self, device: Device) -> None: ...
 
+    @abstractmethod
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> Array:
+        """An uninitialised C-contiguous array from the library's own pool, valid in ``stream``'s order."""
 
-class DirectCopies(NamedTuple):
-    """How C copies between plain memory and arrays of a device, on the current stream."""
+    @abstractmethod
+    def view(self, array: Array) -> ArrayInfo: ...
 
-    send: int
-    """The address of ``int send(uint64_t dst, uint64_t src, size_t nbytes)``, in the order of the default stream alone;
-    ``src`` has been read on return."""
-    fetch: int
-    """The same to the host, complete on return."""
-    enqueue: int
-    """Of ``int enqueue(uint64_t dst, uint64_t src, size_t nbytes, void *stream)``, an upload behind the
-    stream's work of memory that is not pinned; ``src`` has been read on return. 0: there is none."""
-    current: int
-    """Of ``int current(void **context)``: the thread's."""
-    query: int
-    """Of ``int query(void *stream)``, which returns 0 for an idle one."""
-    attribute: int
-    """Of ``int attribute(void *answer, unsigned name, uint64_t pointer)`` as CUDA has it; 0: nothing is pinned."""
-    context: int
-    """Of the device."""
-    empty: Callable[[tuple[int, ...], np.dtype[Any]], Array]
-    """A new array on the device, which is current, on its default stream."""
-    pointer: Callable[[Array], int]
-    stream: Callable[[], int]
-    """The handle of the device's current stream; not asked where the library's arrays have an exchange API."""
-    is_current: Callable[[], bool] | None
-    """Whether the device is the thread's; None where that follows from the context."""
-    launch: int = 0
-    """Of a function like CUDA's ``cuLaunchKernel``, which takes the ``handle`` of what `DeviceKernels.load` returns. 0:
-    kernels are launched by `DeviceKernels.launch` alone."""
-    fetch_later: int = 0
-    """As ``enqueue``, to the host; the copy is complete when the stream has done it. 0: none."""
-    wait: int = 0
-    """Of ``int wait(void *stream)``, until the stream has done its work. 0: other streams than the default one are left
-    to Python."""
-    is_captured: int = 0
-    """Of ``int is_captured(void *stream, int *status)``, which writes 0 where no graph records the stream. 0: none ever
-    does."""
-    empty_between: Callable[[tuple[int, ...], np.dtype[Any], RawStream], Array] | None = None
-    """A new array of a stream's memory, for work on that stream alone that is enqueued before the array dies. None:
-    `Backend.empty` makes it."""
+    @abstractmethod
+    def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """A C-contiguous array inside ``slab``, ``offset`` bytes in; ``slab`` is one-dimensional uint8."""
 
+    # --- required: copies and streams; what enqueues returns at once
 
-class LibraryHooks:
-    """Methods beyond the primitives; the defaults suit a library that computes at once and keeps no history."""
+    @abstractmethod
+    def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
+        """Enqueue a copy between pinned host memory and device memory, in any combination."""
+
+    @abstractmethod
+    def pinned_alloc(self, nbytes: int) -> PinnedBlock: ...
+
+    @abstractmethod
+    def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> RawStream: ...
+
+    @abstractmethod
+    def stream_current(self, device: Device) -> RawStream: ...
+
+    @abstractmethod
+    def stream_use(self, stream: RawStream) -> None:
+        """Make ``stream`` the library's current one on its device, for this thread."""
+
+    @abstractmethod
+    def stream_synchronize(self, stream: RawStream) -> None: ...
+
+    @abstractmethod
+    def event_record(self, stream: RawStream, *, timing: bool, event: RawEvent | None = None) -> RawEvent:
+        """Record a new event, or ``event`` again: the caller knows that nothing waits for its previous record."""
+
+    @abstractmethod
+    def event_wait(self, stream: RawStream, event: RawEvent) -> None: ...
+
+    @abstractmethod
+    def event_done(self, event: RawEvent) -> bool: ...
+
+    @abstractmethod
+    def event_synchronize(self, event: RawEvent) -> None: ...
+
+    @abstractmethod
+    def event_elapsed_ms(self, start: RawEvent, end: RawEvent) -> float: ...
+
+    # --- All that follows has defaults, which suit a library that computes at once and keeps no history.
+
+    products: Any = None
+    """A `backends.device_math.MatrixProducts`, for namespaces that xferlib makes; without it kernels multiply."""
+    function_library: Any = None
+    """A `backends.device_math.FunctionLibrary`, for ``linalg`` and ``fft``; `Capabilities.why` may say why not."""
+    sorting: Any = None
+    """A `backends.device_math.DeviceSorting`, likewise; without it kernels sort."""
 
     follows_writes: bool = False
     """Whether the library wants to know of writes past it: see `note_write`."""
@@ -133,16 +141,55 @@ class LibraryHooks:
     """Whether an array may belong to another stream than the default one, so that `consumed` has something to say."""
     survives_fork: bool = False
     """Whether a part of the backend works in a forked child; the other part raises ForkError by itself."""
-
     plain_arrays: PlainArrays | None = None
     """Those that C may look at; None: none of the library's."""
     other_dtypes: tuple[str, ...] = ()
     """Dtypes that NumPy has not: see `as_bits`."""
 
-    if TYPE_CHECKING:
+    def __repr__(self) -> str:
+        try:
+            found = ", ".join(map(str, self.devices()))
+        except Exception:  # of a backend that is being made, or whose library fails
+            found = "devices that cannot be listed"
+        return f"<Backend {getattr(self, 'name', '?')!r} on {found}>"
 
-        def view(self, array: Array) -> ArrayInfo: ...
-        def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array: ...
+    def _unsupported(self, ability: str) -> UnsupportedError:
+        return UnsupportedError(f"backend {self.name!r}: {self.capabilities.reason(ability)}")
+
+    def at(self, device: Device) -> Backend:
+        """The part of the backend that serves ``device``: a library on CPU and GPU has two."""
+        return self
+
+    # --- devices
+
+    def device_identity(self, device: Device) -> DeviceIdentity:
+        """Its own name and where it is plugged in; empty where neither is known."""
+        return DeviceIdentity()
+
+    def device_memory(self, device: Device) -> tuple[int, int]:
+        """Free and total memory in bytes; the default knows the total alone."""
+        return 0, self.device_properties(device).total_nbytes
+
+    def device_attribute(self, device: Device, name: str) -> int:
+        """The attribute ``name`` of CUDA's driver, in lower case and without its prefix.
+
+        Raises:
+            ArgumentError: There is none of that name.
+        """
+        raise self._unsupported("device_attributes")
+
+    def device_at(self, pointer: int) -> Device:
+        """The device that holds memory at an address which the library need not know; the current one for 0."""
+        return self.device_current()
+
+    def attach(self, device: Device) -> None:
+        """Make ``device`` usable from this thread; refuse a context that is not the primary one."""
+
+    # --- arrays
+
+    def namespace(self) -> ModuleType:
+        """The library's Array-API namespace."""
+        raise self._unsupported("namespace")
 
     @property
     def asks_each_thread(self) -> bool:
@@ -151,6 +198,32 @@ class LibraryHooks:
 
     def hand_out(self, dtype: np.dtype[Any] | None) -> None:
         """Note that the program is given an array of a dtype; None: the namespace, or a first device in a thread."""
+
+    def device_of(self, array: Array) -> Device:
+        """The device of ``array``, which may be of any kind that `view` takes; what `view` refuses may have one too."""
+        return self.view(array).device
+
+    def host_view(self, array: Array) -> np.ndarray[Any, Any]:
+        """A writable NumPy array over the memory of an array on a CPU device."""
+        raise self._unsupported("host_view")
+
+    def strided_view(
+        self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> Array:
+        """An array over the memory of ``array``, ``offset`` bytes from its first element."""
+        raise self._unsupported("namespace")
+
+    def reversed_axes(self, array: Array) -> Array:
+        """A view with the axes reversed."""
+        return array.transpose(*reversed(range(len(array.shape))))
+
+    def over(self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any) -> Array:
+        """A C-contiguous array over memory that the library did not allocate, which ``owner`` keeps alive."""
+        raise self._unsupported("foreign_memory")
+
+    def subarrays(self, slab: Array, forms: Iterable[tuple[int, tuple[int, ...], np.dtype[Any]]]) -> list[Array]:
+        """Arrays in ``slab``, an allocation of its own, by their offsets in bytes, shapes and dtypes."""
+        return [self.subarray(slab, offset, shape, dtype) for offset, shape, dtype in forms]
 
     # --- arrays that a library evaluates lazily, or keeps a history of
 
@@ -184,10 +257,6 @@ class LibraryHooks:
         Raises:
             LayoutError: The library's own operations would refuse to write it.
         """
-
-    def reversed_axes(self, array: Array) -> Array:
-        """A view with the axes reversed."""
-        return array.transpose(*reversed(range(len(array.shape))))
 
     # --- arrays whose memory the library may reuse while another stream still works on it
 
@@ -234,15 +303,7 @@ class LibraryHooks:
             return self.compute_on_host("assignment", functools.partial(_scatter, value), indices, (x,))
         return self.compute_on_host("assignment", _scatter, (value, *indices), (x,))
 
-    # --- shorter ways to what `view` and `subarray` tell, for libraries whose arrays are slow to ask
-
-    def device_of(self, array: Array) -> Device:
-        """The device of ``array``, which may be of any kind that `view` takes; what `view` refuses may have one too."""
-        return self.view(array).device
-
-    def subarrays(self, slab: Array, forms: Iterable[tuple[int, tuple[int, ...], np.dtype[Any]]]) -> list[Array]:
-        """Arrays in ``slab``, an allocation of its own, by their places in bytes, shapes and dtypes."""
-        return [self.subarray(slab, place, shape, dtype) for place, shape, dtype in forms]
+    # --- kernels
 
     def signature(self, array: Array) -> Hashable:
         """All of an array that a prepared kernel call depends on, its type too, but not its address."""
@@ -256,11 +317,154 @@ class LibraryHooks:
         """The arguments of a prepared kernel call for these arrays: addresses on a GPU, NumPy arrays on the CPU."""
         return [self.view(array).pointer for array in arrays]
 
+    def engine(self) -> Any:
+        """A `kernels.calls.BackendEngine`, which runs kernels in place of the compiler; None, as usual, for the latter."""
+        return None
 
-class FastCopies:
+    def compile(
+        self, source: str, *, device: Device, options: tuple[str, ...] = (), names: tuple[str, ...] = ()
+    ) -> Any:
+        """Machine code (``cubin``) of CUDA C++ for ``device``, with the mangled ``names`` asked for."""
+        raise self._unsupported("kernels")
+
+    def load(self, cubin: bytes, *, name: str, device: Device) -> RawKernel:
+        """Load the kernel ``name`` from machine code."""
+        raise self._unsupported("kernels")
+
+    def launch(
+        self,
+        kernel: RawKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        params: int,
+        *,
+        stream: RawStream,
+        shared_nbytes: int = 0,
+    ) -> None:
+        """Enqueue a kernel; ``params`` is the address of an array of pointers to its arguments."""
+        raise self._unsupported("kernels")
+
+    def repeat_launch(
+        self,
+        kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], arrays: Sequence[Any], fields: Any, *,
+        device: Device, shared_nbytes: int = 0, cooperative: bool = False,
+    ) -> tuple[Callable[[Any, int], int], Callable[[int, Any, int], bool]] | None:  # fmt: skip
+        """Two functions that repeat a checked launch; None, as by default, where Python must do it step by step.
+
+        The first takes the arguments and a stream's handle, and returns 0 where the kernel is enqueued. The second
+        takes another result and the same two, and ends the launch; it returns False, with nothing done, where they must
+        be checked anew. ``arrays`` are those among the checked ones; later ones must be like them. Each of the
+        ``fields`` is a `LaunchField` of `xferlib._native`.
+        """
+        return None
+
+    # --- streams
+
+    def stream_wrap(self, handle: int, device: Device, *, native: Any = None) -> RawStream:
+        """Adopt a stream by its handle; ``native`` is the object that keeps it alive."""
+        raise self._unsupported("foreign_streams")
+
+    def stream_handle(self, device: Device) -> int:
+        """The handle of `stream_current`: read at every kernel call."""
+        return self.stream_current(device).handle
+
+    def stream_done(self, stream: RawStream) -> bool:
+        """Whether all work enqueued on ``stream`` is complete."""
+        return self.event_done(self.event_record(stream, timing=False))
+
+    def stream_is_recorded(self, stream: RawStream) -> bool:
+        """Whether a graph records the work of ``stream``, ours or another library's."""
+        return stream.capture is not None
+
+    def stream_options(self, stream: RawStream) -> tuple[int, bool]:
+        """Its priority, and whether it runs beside the legacy default stream."""
+        return 0, False
+
+    def stream_call(self, stream: RawStream, function: Callable[[], None]) -> None:
+        """Enqueue ``function``, which raises nothing, on the host; the default waits for the stream and calls it."""
+        self.stream_synchronize(stream)
+        function()
+
+    def capture_begin(self, stream: RawStream) -> None:
+        """From now on record what is enqueued on ``stream``, which is none of the default ones, without doing it."""
+        raise self._unsupported("graphs")
+
+    def capture_end(self, stream: RawStream) -> Callable[[RawStream], None] | None:
+        """End the recording, even if this raises; return the function that enqueues the work, None for no work."""
+        raise self._unsupported("graphs")
+
+    def follows_launches(self, stream: RawStream) -> bool:
+        """Whether a launch on ``stream`` follows that of the same graph on any other without an event.
+
+        The stream then exists as long as the process, so that an event after the launch can be recorded at any time.
+        """
+        return False
+
+    # --- events
+
+    def event_make(self, device: Device, *, timing: bool, blocking: bool, interprocess: bool) -> RawEvent | None:
+        """An event for `event_record` to record; None where one is like another."""
+        if interprocess:
+            raise self._unsupported("interprocess_events")
+        return None
+
+    def event_ipc_handle(self, event: RawEvent) -> bytes:
+        """The name of an event made with ``interprocess=True``, for `event_open` in another process."""
+        raise self._unsupported("interprocess_events")
+
+    def event_open(self, device: Device, handle: bytes) -> RawEvent:
+        """An event of another process."""
+        raise self._unsupported("interprocess_events")
+
+    def event_unrecorded(self, stream: RawStream) -> None:
+        """Note that ``stream`` was told to wait for an event never recorded: a no-op, as in CUDA."""
+
+    # --- copies and page-locked memory
+
+    def reaches(self, device: Device, other: Device) -> bool:
+        """Whether a copy on ``device`` reads memory of ``other``, of this domain, directly; else it is staged."""
+        return True
+
+    def pinned_register(self, pointer: int, nbytes: int) -> None:
+        """Page-lock memory where it lies."""
+        raise self._unsupported("pinned_memory")
+
+    def pinned_unregister(self, pointer: int) -> None:
+        """Undo `pinned_register`."""
+        raise self._unsupported("pinned_memory")
+
+    def is_pinned(self, pointer: int) -> bool:
+        """Whether host memory is page-locked, by xferlib or by any other code."""
+        return False
+
+    # --- recording
+
+    def report_to(self, listener: OperationListener | None) -> bool:
+        """Tell ``listener`` what the devices do from now on; None ends that.
+
+        Returns:
+            False if the backend does not know by itself, as usual: events on its streams tell.
+        """
+        return False
+
+    def host_s(self) -> float:
+        """The time on the host's clock, in seconds; of a simulated machine on its own clock."""
+        return time.perf_counter()
+
+
+def _gather(x: Any, *indices: Any) -> None:
+    indices[-1][...] = x[indices[:-1]]
+
+
+def _scatter(value: Any, *indices: Any) -> None:
+    indices[-1][indices[:-1]] = value
+
+
+class FastPath:
     """Copies in fewer steps than `Backend.copy` between pinned memory and a device.
 
-    Each method may decline: it returns None, 0 or False, nothing has been done, and shared code takes the general way.
+    Each method may decline, as by default: it returns None or False, nothing has been done, and shared code takes the
+    general path, with the same result.
     """
 
     def staging_calls(self, device: Device) -> StagingCalls | None:
@@ -346,292 +550,63 @@ class FastCopies:
         return False
 
 
-class DeviceKernels(ABC):
-    """CUDA C++ for the devices of a backend whose `Capabilities.kernels` is True."""
-
-    @abstractmethod
-    def compile(
-        self, source: str, *, device: Device, options: tuple[str, ...] = (), names: tuple[str, ...] = ()
-    ) -> Any:
-        """Machine code (``cubin``) of CUDA C++ for ``device``, with the mangled ``names`` asked for."""
-
-    @abstractmethod
-    def load(self, cubin: bytes, *, name: str, device: Device) -> RawKernel:
-        """Load the kernel ``name`` from machine code."""
-
-    @abstractmethod
-    def launch(
-        self,
-        kernel: RawKernel,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        params: int,
-        *,
-        stream: RawStream,
-        shared_nbytes: int = 0,
-    ) -> None:
-        """Enqueue a kernel; ``params`` is the address of an array of pointers to its arguments."""
-
-    def repeat_launch(
-        self,
-        kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], arrays: Sequence[Any], fields: Any, *,
-        device: Device, shared_nbytes: int = 0, cooperative: bool = False,
-    ) -> tuple[Callable[[Any, int], int], Callable[[int, Any, int], bool]] | None:  # fmt: skip
-        """Two functions that repeat a checked launch; None, as by default, where Python must do it step by step.
-
-        The first takes the arguments and a stream's handle, and returns 0 where the kernel is enqueued. The second
-        takes another result and the same two, and ends the launch; it returns False, with nothing done, where they must
-        be checked anew. ``arrays`` are those among the checked ones; later ones must be like them. Each of the
-        ``fields`` is a `LaunchField` of `xferlib._native`.
-        """
-        return None
-
-    def engine(self) -> Any:
-        """A `kernels.calls.backend_engine.BackendEngine` in place of the compiler; None, as usual: the three above."""
-        return None
-
-
-class _Named:
-    name: str
-    """Registry name = import name = file name = extra."""
-    capabilities: Capabilities
-
-    def _unsupported(self, ability: str) -> UnsupportedError:
-        return UnsupportedError(f"backend {self.name!r}: {self.capabilities.reason(ability)}")
-
-
-class Arrays(_Named, LibraryHooks, ABC):
-    """The library, its devices and its arrays."""
-
-    array_types: tuple[str, ...]
-    """Dotted names of the array types, matched along the MRO without importing the library."""
-
-    def __repr__(self) -> str:
-        try:
-            found = ", ".join(map(str, self.devices()))
-        except Exception:  # of a backend that is being made, or whose library fails
-            found = "devices that cannot be listed"
-        return f"<Backend {getattr(self, 'name', '?')!r} on {found}>"
-
-    def namespace(self) -> ModuleType:
-        """The library's Array-API namespace."""
-        raise self._unsupported("namespace")
-
-    @abstractmethod
-    def devices(self) -> tuple[Device, ...]:
-        """Every device, the default one first."""
-
-    @abstractmethod
-    def device_properties(self, device: Device) -> DeviceProperties: ...
-
-    def device_identity(self, device: Device) -> DeviceIdentity:
-        """Its own name and where it is plugged in; empty where neither is known."""
-        return DeviceIdentity()
-
-    def device_memory(self, device: Device) -> tuple[int, int]:
-        """Free and total memory in bytes; the default knows the total alone."""
-        return 0, self.device_properties(device).total_nbytes
-
-    def device_attribute(self, device: Device, name: str) -> int:
-        """The attribute ``name`` of CUDA's driver, in lower case and without its prefix.
-
-        Raises:
-            ArgumentError: There is none of that name.
-        """
-        raise self._unsupported("device_attributes")
-
-    @abstractmethod
-    def device_current(self) -> Device:
-        """The library's current device, for this thread."""
-
-    @abstractmethod
-    def device_use(self, device: Device) -> None:
-        """Make ``device`` the library's current one, for this thread."""
-
-    def device_at(self, pointer: int) -> Device:
-        """The device that holds memory at an address which the library need not know; the current one for 0."""
-        return self.device_current()
-
-    def attach(self, device: Device) -> None:
-        """Make ``device`` usable from this thread; refuse a context that is not the primary one."""
-
-    @abstractmethod
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> Array:
-        """An uninitialised C-contiguous array from the library's own pool, valid in ``stream``'s order."""
-
-    @abstractmethod
-    def view(self, array: Array) -> ArrayInfo: ...
-
-    def host_view(self, array: Array) -> np.ndarray[Any, Any]:
-        """A writable NumPy array over the memory of an array on a CPU device."""
-        raise self._unsupported("host_view")
-
-    @abstractmethod
-    def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """A C-contiguous array inside ``slab``, ``offset`` bytes in; ``slab`` is one-dimensional uint8."""
-
-    def strided_view(
-        self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> Array:
-        """An array over the memory of ``array``, ``offset`` bytes from its first element."""
-        raise self._unsupported("namespace")
-
-    def over(self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any) -> Array:
-        """A C-contiguous array over memory that the library did not allocate, which ``owner`` keeps alive."""
-        raise self._unsupported("foreign_memory")
-
-
-class Streams(_Named, ABC):
-    """Streams of devices, and events on them. Methods that enqueue return at once."""
-
-    @abstractmethod
-    def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> RawStream: ...
-
-    def stream_wrap(self, handle: int, device: Device, *, native: Any = None) -> RawStream:
-        """Adopt a stream by its handle; ``native`` is the object that keeps it alive."""
-        raise self._unsupported("foreign_streams")
-
-    @abstractmethod
-    def stream_current(self, device: Device) -> RawStream: ...
-
-    def stream_handle(self, device: Device) -> int:
-        """The handle of `stream_current`: read at every kernel call."""
-        return self.stream_current(device).handle
-
-    @abstractmethod
-    def stream_use(self, stream: RawStream) -> None:
-        """Make ``stream`` the library's current one on its device, for this thread."""
-
-    @abstractmethod
-    def stream_synchronize(self, stream: RawStream) -> None: ...
-
-    def stream_done(self, stream: RawStream) -> bool:
-        """Whether all work enqueued on ``stream`` is complete."""
-        return self.event_done(self.event_record(stream, timing=False))
-
-    def stream_is_recorded(self, stream: RawStream) -> bool:
-        """Whether a graph records the work of ``stream``, ours or another library's."""
-        return stream.capture is not None
-
-    def stream_options(self, stream: RawStream) -> tuple[int, bool]:
-        """Its priority, and whether it runs beside the legacy default stream."""
-        return 0, False
-
-    def stream_call(self, stream: RawStream, function: Callable[[], None]) -> None:
-        """Enqueue ``function``, which raises nothing, on the host; the default waits for the stream and calls it."""
-        self.stream_synchronize(stream)
-        function()
-
-    def capture_begin(self, stream: RawStream) -> None:
-        """From now on record what is enqueued on ``stream``, which is none of the default ones, without doing it."""
-        raise self._unsupported("graphs")
-
-    def capture_end(self, stream: RawStream) -> Callable[[RawStream], None] | None:
-        """End the recording, even if this raises; return the function that enqueues the work, None for no work."""
-        raise self._unsupported("graphs")
-
-    def follows_launches(self, stream: RawStream) -> bool:
-        """Whether a launch on ``stream`` follows that of the same graph on any other without an event.
-
-        The stream then exists as long as the process, so that an event after the launch can be recorded at any time.
-        """
-        return False
-
-    @abstractmethod
-    def device_synchronize(self, device: Device) -> None: ...
-
-    @abstractmethod
-    def event_record(self, stream: RawStream, *, timing: bool, event: RawEvent | None = None) -> RawEvent:
-        """Record a new event, or ``event`` again: the caller knows that nothing waits for its previous record."""
-
-    def event_make(self, device: Device, *, timing: bool, blocking: bool, interprocess: bool) -> RawEvent | None:
-        """An event for `event_record` to record; None where one is like another."""
-        if interprocess:
-            raise self._unsupported("interprocess_events")
-        return None
-
-    def event_ipc_handle(self, event: RawEvent) -> bytes:
-        """The name of an event made with ``interprocess=True``, for `event_open` in another process."""
-        raise self._unsupported("interprocess_events")
-
-    def event_open(self, device: Device, handle: bytes) -> RawEvent:
-        """An event of another process."""
-        raise self._unsupported("interprocess_events")
-
-    @abstractmethod
-    def event_wait(self, stream: RawStream, event: RawEvent) -> None: ...
-
-    def event_unrecorded(self, stream: RawStream) -> None:
-        """Note that ``stream`` was told to wait for an event never recorded: a no-op, as in CUDA."""
-
-    @abstractmethod
-    def event_done(self, event: RawEvent) -> bool: ...
-
-    @abstractmethod
-    def event_synchronize(self, event: RawEvent) -> None: ...
-
-    @abstractmethod
-    def event_elapsed_ms(self, start: RawEvent, end: RawEvent) -> float: ...
-
-    # --- recording
-
-    def report_to(self, listener: OperationListener | None) -> bool:
-        """Tell ``listener`` what the devices do from now on; None ends that.
-
-        Returns:
-            False if the backend does not know by itself, as usual: events on its streams tell.
-        """
-        return False
-
-    def host_s(self) -> float:
-        """The time on the host's clock, in seconds; of a simulated machine on its own clock."""
-        return time.perf_counter()
-
-
-class Copies(_Named, ABC):
-    """Page-locked memory, and copies between it and devices."""
-
-    pinned_domain: str
-    """Backends of one domain share pinned memory, pointers, streams and events."""
-
-    @abstractmethod
-    def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
-        """Enqueue a copy between pinned host memory and device memory, in any combination."""
-
-    def reaches(self, device: Device, other: Device) -> bool:
-        """Whether a copy on ``device`` reads memory of ``other``, of this domain, directly; else it is staged."""
-        return True
-
-    @abstractmethod
-    def pinned_alloc(self, nbytes: int) -> PinnedBlock: ...
-
-    def pinned_register(self, pointer: int, nbytes: int) -> None:
-        """Page-lock memory where it lies."""
-        raise self._unsupported("pinned_memory")
-
-    def pinned_unregister(self, pointer: int) -> None:
-        """Undo `pinned_register`."""
-        raise self._unsupported("pinned_memory")
-
-    def is_pinned(self, pointer: int) -> bool:
-        """Whether host memory is page-locked, by xferlib or by any other code."""
-        return False
-
-
-class Backend(Arrays, Streams, Copies):
-    """An array library with its devices: every method takes devices of this backend only."""
-
-    fast: FastCopies | None = None
-    """Copies in fewer steps; a backend that has them is usually its own: ``self.fast = self``."""
-    kernels: DeviceKernels | None = None
-    """Compiles and launches CUDA source; usually the backend itself, as above."""
-    products: Any = None
-    """A `backends.device_math.MatrixProducts`, for namespaces that xferlib makes; without it kernels multiply."""
-    function_library: Any = None
-    """A `backends.device_math.FunctionLibrary`, for ``linalg`` and ``fft``; `Capabilities.why` may say why not."""
-    sorting: Any = None
-    """A `backends.device_math.DeviceSorting`, likewise; without it kernels sort."""
-
-    def at(self, device: Device) -> Backend:
-        """The part of the backend that serves ``device``: a library on CPU and GPU has two."""
-        return self
+class PlainArrays(NamedTuple):
+    """How C reads pointer, shape and strides of a library's arrays without calling Python."""
+
+    array_type: type
+    """Their exact type."""
+    exchange: Any = None
+    """The capsule of DLPack's C exchange API, which describes an array; None: `FastPath.whole` does."""
+    is_negated: Callable[[Array], bool] | None = None
+    """Whether an array stands for the negative of its memory."""
+    is_conjugate: Callable[[Array], bool] | None = None
+    """Whether an array stands for the conjugate of its memory."""
+    recording: Callable[[], Any] | None = None
+    """The recorder of the library's operations; its result is None where nothing records them."""
+    maker: Callable[[tuple[int, ...], tuple[int, ...], Any], Array] | None = None
+    """A function of a shape, steps in elements and a dtype that makes an uninitialised array on the CPU; where it is
+    None, or raises RuntimeError, `Backend.empty` makes it."""
+    dtypes: tuple[Any, ...] = ()
+    """The library's own, in the order of `xferlib._core.arrays.DTYPES`."""
+
+
+class DirectCopies(NamedTuple):
+    """How C copies between plain memory and arrays of a device, on the current stream."""
+
+    send: int
+    """The address of ``int send(uint64_t dst, uint64_t src, size_t nbytes)``, in the order of the default stream alone;
+    ``src`` has been read on return."""
+    fetch: int
+    """The same to the host, complete on return."""
+    enqueue: int
+    """Of ``int enqueue(uint64_t dst, uint64_t src, size_t nbytes, void *stream)``, an upload behind the
+    stream's work of memory that is not pinned; ``src`` has been read on return. 0: there is none."""
+    current: int
+    """Of ``int current(void **context)``: the thread's."""
+    query: int
+    """Of ``int query(void *stream)``, which returns 0 for an idle one."""
+    attribute: int
+    """Of ``int attribute(void *answer, unsigned name, uint64_t pointer)`` as CUDA has it; 0: nothing is pinned."""
+    context: int
+    """Of the device."""
+    empty: Callable[[tuple[int, ...], np.dtype[Any]], Array]
+    """A new array on the device, which is current, on its default stream."""
+    pointer: Callable[[Array], int]
+    stream: Callable[[], int]
+    """The handle of the device's current stream; not asked where the library's arrays have an exchange API."""
+    is_current: Callable[[], bool] | None
+    """Whether the device is the thread's; None where that follows from the context."""
+    launch: int = 0
+    """Of a function like CUDA's ``cuLaunchKernel``, which takes the ``handle`` of what `Backend.load` returns. 0:
+    kernels are launched by `Backend.launch` alone."""
+    fetch_later: int = 0
+    """As ``enqueue``, to the host; the copy is complete when the stream has done it. 0: none."""
+    wait: int = 0
+    """Of ``int wait(void *stream)``, until the stream has done its work. 0: other streams than the default one are left
+    to Python."""
+    is_captured: int = 0
+    """Of ``int is_captured(void *stream, int *status)``, which writes 0 where no graph records the stream. 0: none ever
+    does."""
+    empty_between: Callable[[tuple[int, ...], np.dtype[Any], RawStream], Array] | None = None
+    """A new array of a stream's memory, for work on that stream alone that is enqueued before the array dies. None:
+    `Backend.empty` makes it."""

@@ -44,7 +44,7 @@ from xferlib.errors import (
 )
 
 if TYPE_CHECKING:
-    from xferlib._core.backend import Arrays, Backend
+    from xferlib._core.backend import Backend
     from xferlib._core.device import DeviceIdentity, DeviceProperties
 
 
@@ -140,7 +140,7 @@ def having_too(module: str, *others: ModuleType) -> Callable[[str], Any]:
 
 
 def make_namespace(
-    backend: Arrays,
+    backend: Backend,
     array_type: type,
     *,
     refusal: type[Exception] = UnsupportedArrayError,
@@ -149,7 +149,7 @@ def make_namespace(
     """Make a namespace for a backend, and give its array type the operators and methods of the Array API.
 
     Args:
-        backend: It must have `Arrays.strided_view`, and run kernels: on a CPU or on CUDA every backend does.
+        backend: It must have `Backend.strided_view`, and run kernels: on a CPU or on CUDA every backend does.
         array_type: The exact type of its arrays. What the class defines itself stays as it is.
         around: Wraps each function and method.
         refusal: The error that NumPy's functions raise when they are given such an array.

@@ -834,7 +834,7 @@ def _places(leaves: Sequence[_Leaf]) -> tuple[list[int], int]:
 
 
 def _whole(array: Array, backend: Backend) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
-    """As `FastCopies.whole`, for a backend without these."""
+    """As `FastPath.whole`, for a backend without these."""
     info = backend.view(array)
     is_whole = info.is_writable and info.is_c_contiguous and not backend.is_lazy(array)
     return (info.pointer, info.shape, info.dtype) if is_whole else None

@@ -22,7 +22,7 @@ from xferlib.errors import CaptureError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from xferlib._core.backend import Backend, DeviceKernels
+    from xferlib._core.backend import Backend
     from xferlib._core.device import RawEvent, RawKernel, RawStream
 
 
@@ -196,20 +196,14 @@ def aligned(axes: list[_Axis], dst: int, src: int, itemsize: int) -> tuple[list[
 _kernels: dict[tuple[object, ...], RawKernel] = {}
 
 
-def _kernels_of(backend: Backend) -> DeviceKernels:
-    assert backend.kernels is not None, f"{backend.name} promises kernels in its capabilities"
-    return backend.kernels
-
-
 def kernel(name: str, source: str, key: tuple[object, ...], backend: Backend, device: Device) -> RawKernel:
     """A kernel of xferlib's own, compiled once; ``key`` distinguishes sources of one name."""
     place = (device, name, *key)
     # No lock: two threads may compile the same source, and setdefault lets both launch the one that came first.
     found = _kernels.get(place)
     if found is None:
-        kernels = _kernels_of(backend)
-        compiled = kernels.compile(source, device=device)
-        found = _kernels.setdefault(place, kernels.load(compiled.cubin, name=name, device=device))
+        compiled = backend.compile(source, device=device)
+        found = _kernels.setdefault(place, backend.load(compiled.cubin, name=name, device=device))
     return found
 
 
@@ -234,11 +228,10 @@ def launch(
     start = ctypes.addressof(values)
     params = (ctypes.c_void_p * len(args))(*range(start, start + 8 * len(args), 8))
     grid = (min(blocks, MOST_BLOCKS), 1, 1)
-    kernels = _kernels_of(backend)
     if (recorder := observe.active) is None:
-        kernels.launch(code, grid, block, ctypes.addressof(params), stream=stream)
+        backend.launch(code, grid, block, ctypes.addressof(params), stream=stream)
     else:
-        run = lambda: kernels.launch(code, grid, block, ctypes.addressof(params), stream=stream)
+        run = lambda: backend.launch(code, grid, block, ctypes.addressof(params), stream=stream)
         recorder.enqueue(Kind.KERNEL, name, nbytes, backend, stream, run)
 
 

@@ -304,7 +304,7 @@ def native_dtype(dtype: DType, name: str) -> DType:
 
 # The engine of a backend whose arrays are neither on a CPU nor on a CUDA device.
 #
-# Such a backend supplies it by `DeviceKernels.engine`, which is called when a kernel call is prepared: the backend need
+# Such a backend supplies it by `Backend.engine`, which is called when a kernel call is prepared: the backend need
 # not import the kernels before.
 
 
@@ -348,7 +348,7 @@ class BackendEngine(NamedTuple):
 
 def engine_of(backend: Backend) -> BackendEngine | None:
     """The engine that a backend supplies; None for one that computes on host memory or on CUDA."""
-    engine: BackendEngine | None = backend.kernels.engine() if backend.kernels is not None else None
+    engine: BackendEngine | None = backend.engine()
     return engine
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from xferlib._core import observe
 from xferlib._core.arrays import Array, ArrayInfo, c_strides, overlaps_itself
-from xferlib._core.backend import Backend, DeviceKernels
+from xferlib._core.backend import Backend
 from xferlib._core.device import (
     Capabilities,
     Device,
@@ -196,7 +196,7 @@ class _Thread(threading.local):
         self.streams: dict[Device, StreamHandle] = {}
 
 
-class SimBackend(Backend, DeviceKernels):
+class SimBackend(Backend):
     """Simulated devices: separate memory, real streams, and a detector that watches."""
 
     name = "sim"
@@ -209,7 +209,6 @@ class SimBackend(Backend, DeviceKernels):
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.kernels = self
         self.machine = Machine(Settings.configured())
         self._local = _Thread()
         self._handles: weakref.WeakValueDictionary[int, StreamHandle] = weakref.WeakValueDictionary()

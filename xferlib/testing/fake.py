@@ -30,9 +30,8 @@ from xferlib.backends.base import (
     Backend,
     Capabilities,
     Device,
-    DeviceKernels,
     DeviceProperties,
-    FastCopies,
+    FastPath,
     RawStream,
     RecordedWork,
     StagingCalls,
@@ -336,7 +335,7 @@ def _callbacks(backend: FakeBackend) -> tuple[Any, Any, Any]:
     )
 
 
-class FakeBackend(Backend, FastCopies, DeviceKernels):
+class FakeBackend(Backend, FastPath):
     """Two devices, ``fake:sim:0`` and ``fake:sim:1``, of one machine."""
 
     name = "fake"
@@ -350,7 +349,7 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.fast = self.kernels = self
+        self.fast = self
         self.machine = FakeMachine()
         self._devices = tuple(make_device(self.name, "sim", index) for index in range(2))
         self._local = threading.local()

@@ -125,7 +125,7 @@ def packed(shape: Shape, itemsize: int) -> tuple[Shape, int]:
 
 
 def strided_view(array: GPUArray, offset: int, shape: Shape, strides: Shape, dtype: np.dtype[Any]) -> PycudaArray:
-    """An array over the memory of another one: see `Arrays.strided_view`."""
+    """An array over the memory of another one: see `Backend.strided_view`."""
     memory = None if array.gpudata is None else int(array.gpudata) + offset
     return over(shape, strides, dtype, memory, array)
 

@@ -49,7 +49,7 @@ def asks_each_thread() -> bool:
 
 
 def hand_out(dtype: np.dtype[Any] | None) -> None:
-    """See `LibraryHooks.hand_out`: give the thread the operators of the setting, or tell once that they are torch's.
+    """See `Backend.hand_out`: give the thread the operators of the setting, or tell once that they are torch's.
 
     Python numbers promote otherwise beside tensors of integers and of bool, to which a namespace leads.
     """

@@ -166,13 +166,13 @@ OTHER_DTYPES = tuple(str(dtype).removeprefix("torch.") for dtype in _BITS)
 
 
 def as_bits(array: torch.Tensor) -> tuple[torch.Tensor, str] | None:
-    """See `LibraryHooks.as_bits`."""
+    """See `Backend.as_bits`."""
     integer = _BITS.get(array.dtype)
     return None if integer is None else (array.detach().view(integer), str(array.dtype).removeprefix("torch."))
 
 
 def of_bits(array: torch.Tensor, dtype: str) -> torch.Tensor:
-    """See `LibraryHooks.of_bits`."""
+    """See `Backend.of_bits`."""
     found: torch.dtype = getattr(torch, dtype)
     return array.view(found)
 
@@ -259,7 +259,7 @@ def _freed() -> UnsupportedArrayError:
 
 
 def whole(tensor: torch.Tensor) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
-    """As `FastCopies.whole`."""
+    """As `FastPath.whole`."""
     dtype = _FROM_TORCH.get(tensor.dtype) if tensor.is_cuda else None
     if dtype is None or tensor.layout is not _STRIDED or not tensor.is_contiguous():
         return None
@@ -292,7 +292,7 @@ PLAIN_ARRAYS = PlainArrays(
     maker("cpu"),
     tuple(TO_TORCH[np.dtype(name)] for name in DTYPES),
 )
-"""As `LibraryHooks.plain_arrays`; tensors within transforms have no address, and the exchange API refuses them."""
+"""As `Backend.plain_arrays`; tensors within transforms have no address, and the exchange API refuses them."""
 
 
 def signature(tensor: torch.Tensor) -> Hashable:
@@ -327,12 +327,12 @@ _is_zero: Callable[[torch.Tensor], bool] = getattr(torch.Tensor, "_is_zerotensor
 
 
 def is_lazy(tensor: torch.Tensor) -> bool:
-    """As `LibraryHooks.is_lazy`: conjugated, negated or zero by a flag on the tensor, of which its memory is silent."""
+    """As `Backend.is_lazy`: conjugated, negated or zero by a flag on the tensor, of which its memory is silent."""
     return tensor.is_conj() or tensor.is_neg() or _is_zero(tensor)
 
 
 def resolved(tensor: torch.Tensor) -> torch.Tensor:
-    """As `LibraryHooks.resolved`."""
+    """As `Backend.resolved`."""
     if not is_lazy(tensor):
         return tensor
     if _is_zero(tensor):
