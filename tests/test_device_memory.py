@@ -17,7 +17,7 @@ backend = types.SimpleNamespace(
     event_record=lambda stream, timing: None, event_wait=lambda stream, event: None,
 )
 
-from xferlib.backends.cuda import backend as memory
+from xferlib.backends.cuda import memory
 
 pool = memory.DriverPool(1)
 

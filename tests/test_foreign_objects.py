@@ -79,9 +79,9 @@ driver.cuPointerGetAttribute = lambda attribute, pointer: (0, pointer >> 32) if 
 import xferlib as xl
 from xferlib._arrays import dlpack
 from xferlib._arrays.primitives import Primitives
-from xferlib.backends.cuda.backend import CudaDevices
+from xferlib.backends.cuda.backend import CudaBackend
 
-class Two(CudaDevices):
+class Two(CudaBackend):
     name, seen = "two", []
     def __init__(self): super().__init__(2)
     def device_current(self): return self.devices()[0]

@@ -61,7 +61,8 @@ CLASSES = {
 def imported() -> dict[str, str]:
     """The public names by the module that defines them."""
     found = {name: getattr(xl, name) for name in xl.__all__ if name not in MODULES}
-    return {name: value.__module__ if isinstance(value, type) else xl._MODULES[name] for name, value in found.items()}
+    modules = vars(xl)["_MODULES"]
+    return {name: value.__module__ if isinstance(value, type) else modules[name] for name, value in found.items()}
 
 
 def function_of(name: str, module: str) -> ast.FunctionDef | None:

@@ -132,7 +132,7 @@ class Emulated(FakeBackend):
     def __init__(self):
         super().__init__()
         self.emulator: Any = Emulator()
-        self.compile, self.load, self.launch = self.emulator.compile, self.emulator.load, self.emulator.launch
+        vars(self).update({name: getattr(self.emulator, name) for name in ("compile", "load", "launch")})
 
 
 @pytest.fixture(scope="module")

@@ -466,10 +466,10 @@ driver = sys.modules["cuda.bindings.driver"]
 driver.cuPointerGetAttribute = lambda attribute, pointer: (0, pointer >> 32)
 
 from types import SimpleNamespace
-from xferlib.backends.cuda.backend import CudaDevices
+from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.kernels.raw import Adopted
 
-class Two(CudaDevices):
+class Two(CudaBackend):
     name, attached = "two", []
     def __init__(self): super().__init__(2)
     def device_current(self): return self.devices()[0]

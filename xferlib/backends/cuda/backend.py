@@ -1,12 +1,11 @@
 """The class that the CUDA backends share, written once on cuda.core and the driver.
 
-Raw pointers, primary contexts, streams, events, copies, pinned memory. Each library keeps its own
-arrays and memory pool, and names its current stream.
+Raw pointers, primary contexts, streams, events, copies, graphs, launches. Each library keeps its own arrays and memory
+pool, and names its current stream.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import ctypes
 import functools
@@ -15,15 +14,15 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from cuda import core
-from cuda.bindings import driver
+from cuda.bindings import driver, nvrtc
 
 from xferlib._core.arrays import Array
-from xferlib._core.backend import Backend, DirectCopies, FastCopies
+from xferlib._core.backend import Backend, DirectCopies, FastPath
 from xferlib._core.device import (
     Device,
     DeviceIdentity,
@@ -33,36 +32,236 @@ from xferlib._core.device import (
     StagingCalls,
     make_device,
 )
+from xferlib._native import NOT_FIT, ArrayAddress, LaunchField
 from xferlib._runtime import process
 from xferlib._runtime.threads import deferred
 from xferlib.backends.cuda import contexts
 from xferlib.backends.cuda import driver as driver_module
+from xferlib.backends.cuda.compiler import Compiled, compile_source, linked
 from xferlib.backends.cuda.contexts import HERE, Current, Inside, check, failure, is_forked, refuse_fork
 from xferlib.backends.cuda.driver import CudaEvent
-from xferlib.backends.cuda.kernels import CudaKernels
+from xferlib.backends.cuda.memory import CudaPinned
 from xferlib.errors import (
     ArgumentError,
     BackendUnavailableError,
     ContextError,
     DeviceMemoryError,
+    KernelCompileError,
     PinnedMemoryError,
     TransferError,
     shown,
 )
 
-# CUDA devices and their primary contexts, which every CUDA library of the process shares.
+_LEGACY = (0, 1)
+_MOST_SEEN = 64
+_IPC_NBYTES = 64
+_NON_BLOCKING = int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
 
 
-class CudaDevices(Backend):
-    """The devices that a library sees."""
+class Made(NamedTuple):
+    """A stream made here: what its successive `RawStream`s share."""
+
+    handle: int
+    native: Any
+    core: core.Stream
+
+
+def _core_stream(handle: int) -> core.Stream:
+    if handle in (0, 1):
+        return core.LEGACY_DEFAULT_STREAM
+    if handle == 2:
+        return core.PER_THREAD_DEFAULT_STREAM
+    return core.Stream.from_handle(handle)
+
+
+# The capture is relaxed: calls of this thread and of others that have nothing to do with it go on as usual. The
+# driver's other modes refuse calls that finalizers make, which Python runs in any thread at any moment, and a refused
+# call invalidates the capture.
+#
+# New arrays lie in memory of the graph's own, because a library's pool would give the memory of an array that has died
+# to the next one, while each launch still writes to it.
+
+
+class CudaGraph:
+    """An executable graph; destroyed when the object dies.
+
+    Args:
+        handle: Of the ``CUgraphExec``.
+        inside: Makes a driver call in the context of a stream's device.
+        functions: The functions that it calls.
+        mark: Records an event on a stream.
+        owned: What must live as long.
+    """
+
+    __slots__ = ("_functions", "_handle", "_inside", "_mark", "_owned", "_pid")
+
+    def __init__(
+        self,
+        handle: int,
+        inside: Callable[..., int],
+        functions: contexts.Kept,
+        mark: Callable[[RawStream], Any],
+        owned: Any,
+    ) -> None:
+        self._handle = handle
+        self._inside = inside
+        self._functions = functions
+        self._mark = mark
+        self._owned = owned
+        self._pid = os.getpid()
+
+    def __call__(self, stream: RawStream) -> None:
+        refuse_fork("launching a graph")
+        result = self._inside(stream.device, driver_module.graph_launch, self._handle, stream.handle)
+        if result:
+            raise failure(result, f"launching a graph on {stream.device}")
+        contexts.sweep()
+        if self._functions:
+            self._functions.launched(self._mark(stream))
+
+    def __del__(
+        self,
+        _destroy: Any = driver_module.graph_exec_destroy,
+        _getpid: Any = os.getpid,
+        _is_finalizing: Any = sys.is_finalizing,
+        _keep: Any = process.keep,
+    ) -> None:
+        pid = getattr(self, "_pid", 0)
+        if pid == _getpid():
+            _destroy(self._handle)
+            if not _is_finalizing():
+                contexts.sweep()
+        elif pid:  # a forked child must not touch the driver, as a pool does that dies
+            _keep(self._owned)
+
+
+# Kernels that are loaded, and their launches.
+
+_NO_CONTEXT = (int(driver.CUresult.CUDA_ERROR_INVALID_CONTEXT), int(driver.CUresult.CUDA_ERROR_NOT_INITIALIZED))
+
+
+class _LaunchAttribute(ctypes.Structure):
+    """``CUlaunchAttribute`` of the driver API, for values that are one int."""
+
+    _fields_: ClassVar = [
+        ("id", ctypes.c_int),
+        ("padding", ctypes.c_int),
+        ("value", ctypes.c_int),
+        ("rest", ctypes.c_char * 60),
+    ]
+
+
+class _LaunchConfig(ctypes.Structure):
+    """``CUlaunchConfig`` of the driver API."""
+
+    _fields_: ClassVar = [
+        *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_LaunchAttribute)),
+        ("attribute_count", ctypes.c_uint),
+    ]
+
+    def __repr__(self) -> str:
+        grid, block = (self.grid_x, self.grid_y, self.grid_z), (self.block_x, self.block_y, self.block_z)
+        return f"grid {grid}, block {block} and {self.shared} bytes of shared memory"
+
+
+_EARLY = int(driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+_COOPERATIVE = int(driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
+_EARLY_FROM = (9, 0)
+"""Compute capability from which a kernel itself can wait for the one before it."""
+
+
+class Library:
+    """Machine code loaded by the driver; unloaded when the last kernel of it dies."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self, cubin: bytes) -> None:
+        result, self.handle = driver.cuLibraryLoadData(cubin, [], [], 0, [], [], 0)
+        check(result, "loading a compiled kernel")
+
+    def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
+        if hasattr(self, "handle") and not _is_finalizing():  # the driver's functions may be gone by then
+            driver.cuLibraryUnload(self.handle)
+
+
+class LoadedKernel:
+    """A kernel of a loaded library; keeps the library, and so the code, loaded."""
+
+    __slots__ = ("_library", "function", "handle", "name")
+
+    def __init__(self, library: Library, name: str, handle: Any) -> None:
+        self._library = library
+        self.name = name
+        self.handle = int(handle)
+        self.function = driver.CUfunction(self.handle)
+
+
+_ATTRIBUTES = {
+    "registers": "NUM_REGS", "max_threads": "MAX_THREADS_PER_BLOCK", "shared_nbytes": "SHARED_SIZE_BYTES",
+    "constant_nbytes": "CONST_SIZE_BYTES", "local_nbytes": "LOCAL_SIZE_BYTES",
+    "max_dynamic_shared_nbytes": "MAX_DYNAMIC_SHARED_SIZE_BYTES", "ptx_version": "PTX_VERSION",
+    "binary_version": "BINARY_VERSION",
+}  # fmt: skip
+"""The driver's names of a kernel's attributes, by ours."""
+
+
+class CudaBackend(Backend, FastPath):
+    """A library on CUDA devices. Subclasses allocate arrays, read pointers, name the current stream."""
+
+    pinned_domain = "cuda"
+    address: ArrayAddress | None = None
+    """How an array of the library tells its address; None: `operands` alone does."""
+    pointer_of: Callable[[Array], int] | None = None
+    """The address of an array; None: C does not make the library's arrays by itself."""
+    _watches_default_stream = True
+    """Whether `consumed` is cheap enough for every kernel on the default stream."""
 
     def __init__(self, count: int) -> None:
         if count == 0:
             raise BackendUnavailableError(f"{self.name} sees no CUDA device")
+        self.fast = self
         self._devices = tuple(make_device(self.name, "cuda", index) for index in range(count))
         self._contexts: dict[int, int] = {}
         self._primaries: set[int] = set()
         self._attached = threading.local()
+        self._idle_events: tuple[list[int], ...] = tuple([] for _ in range(count))
+        """Handles of each device's, for the next ones."""
+        self._owned: weakref.WeakValueDictionary[tuple[int, int], RawStream] = weakref.WeakValueDictionary()
+        self._seen: dict[tuple[int, int], RawStream] = {}
+        self._unused: dict[tuple[int, bool, int], list[Made]] = {}
+        self._lasting = {(index, handle) for index in range(count) for handle in (0, 1)}
+        """Streams that are never destroyed, by device and handle: the default ones, and those made here."""
+        self._captures: dict[tuple[int, int], tuple[contextlib.ExitStack, contexts.Kept, Any]] = {}
+        """By device and stream: what ends with the capture, the functions, and the memory that the graph must own."""
+        self._staging: dict[int, StagingCalls] = {}
+        self._reached: dict[tuple[int, int], bool] = {}
+
+    # --- what a library's backend has to say
+
+    def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
+        """A new array in the order of the library's current stream."""
+        raise NotImplementedError
+
+    def _use(self, stream: RawStream) -> None:
+        """Make a stream the library's current one."""
+        raise NotImplementedError
+
+    def stream_handle(self, device: Device) -> int:
+        """The handle of the library's current stream in this thread; read at every kernel call."""
+        raise NotImplementedError
+
+    def _current_native(self, device: Device) -> Any:
+        """The library's own object for its current stream, kept so that the stream outlives our use."""
+        return None
+
+    @contextlib.contextmanager
+    def _own_memory(self, stream: RawStream) -> Iterator[Any]:
+        """Let new arrays of this thread and of this stream lie in memory that only the result owns."""
+        yield None
+
+    # --- devices and their primary contexts, which every CUDA library of the process shares
 
     def devices(self) -> tuple[Device, ...]:
         return self._devices
@@ -180,287 +379,82 @@ class CudaDevices(Backend):
         with self.inside(device):
             return call(*arguments)  # type: ignore[no-any-return]
 
+    # --- arrays
 
-# Memory that outlives its users: pinned on the host, and guarded on a device.
-
-
-class CudaPinned:
-    """Page-locked host memory, valid for every device; freed when the object dies."""
-
-    __slots__ = ("__weakref__", "nbytes", "pointer")
-
-    def __init__(self, nbytes: int) -> None:
-        result, pointer = driver.cuMemHostAlloc(nbytes, driver.CU_MEMHOSTALLOC_PORTABLE)
-        if int(result) != driver_module.SUCCESS:
-            raise PinnedMemoryError(
-                f"{nbytes} bytes of pinned memory cannot be allocated ({driver_module.error_name(int(result))}); free "
-                "arrays, or work on parts; xferlib.pinned_pool().trim() returns what the pool keeps"
-            )
-        self.pointer = int(pointer)
-        self.nbytes = nbytes
-        weakref.finalize(self, _free_pinned, self.pointer, os.getpid()).atexit = False
-
-
-def _free_pinned(pointer: int, pid: int) -> None:
-    if os.getpid() == pid:  # a forked child must not touch the driver
-        driver.cuMemFreeHost(pointer)
-
-
-class PoolMemory:
-    """Memory from one of CUDA's stream-ordered pools, given back in the order of the stream that it was allocated on.
-
-    Args:
-        pointer: The address.
-        stream: That stream, of the pool's device.
-    """
-
-    __slots__ = ("_stream", "pointer")
-
-    def __init__(self, pointer: int, stream: RawStream) -> None:
-        self.pointer = pointer
-        self._stream = stream
-
-    def __del__(self, _free: Any = driver_module.pool_free) -> None:
-        if not hasattr(self, "_stream"):  # Ctrl-C struck while it was made
-            return
-        if self._stream.capture is not None:  # each launch of the graph would free it again
-            self._stream.capture.postponed.append(PoolMemory(self.pointer, self._stream))
-        else:
-            _free(self.pointer, self._stream.handle)
-
-
-_MOST_RECYCLED, _MOST_FINE = 1 << 20, 1 << 16
-_STEPS = (1 << 9, 1 << 15)
-"""To which sizes of recycled blocks are rounded up, below and above `_MOST_FINE`."""
-_MOST_IDLE = 4
-"""Blocks of one size, so that all of them together are at most 82 MiB."""
-
-
-class DriverPool:
-    """One of CUDA's stream-ordered pools, and small blocks that the default stream may use again.
-
-    The driver takes 2 us to give out memory, and as much to take it back: as long as a kernel on a small array.
-    """
-
-    def __init__(self, handle: int) -> None:
-        self.handle = handle
-        self.idle: collections.defaultdict[int, list[int]] = collections.defaultdict(list)
-
-    def allocate(self, nbytes: int, stream: RawStream) -> int:
-        """The address of new memory in the order of ``stream``.
-
-        Raises:
-            MemoryError: The device has too little.
-        """
-        answer = ctypes.c_uint64()  # of this call's own: a finalizer or a signal's handler may allocate within it
-        address = ctypes.addressof(answer)
-        result = driver_module.pool_allocate(address, nbytes, self.handle, stream.handle)
-        if result == driver_module.OUT_OF_MEMORY:
-            self.trim()
-            result = driver_module.pool_allocate(address, nbytes, self.handle, stream.handle)
-        if result == driver_module.OUT_OF_MEMORY:
-            raise MemoryError(driver_module.error_name(result))
-        if result:
-            check(result, f"allocating {nbytes} bytes on {stream.device}")
-        return answer.value
-
-    def trim(self) -> None:
-        """Give idle blocks back."""
-        for blocks in [*self.idle.values()]:
-            while blocks:
-                with contextlib.suppress(IndexError):  # another thread has taken it meanwhile
-                    driver_module.pool_free(blocks.pop(), 0)
-
-
-class DeviceAddress(int):
-    """The address of device memory, which is given back when the last array over it dies.
-
-    A `Guard` does that where another stream than the memory's own may have to be waited for. Most arrays die where they
-    were made, after a few microseconds of work, and have none.
-    """
-
-    stream: RawStream
-    """The one that the memory was allocated on."""
-    device: Device
-    _backend: CudaStreams
-    _idle: list[int] | None = None
-    """Where blocks of this size wait for the next use."""
-    _guard: Guard | None = None
-    _pid = 0
-    """Of the process, if this object gives the memory back."""
-
-    @classmethod
-    def from_pool(cls, backend: CudaStreams, pool: DriverPool, nbytes: int, stream: RawStream) -> DeviceAddress:
-        """Allocate more than 0 bytes on a stream of the pool's device, whose context is current.
-
-        Raises:
-            MemoryError: The device has too little.
-        """
-        idle, pointer = None, 0
-        if nbytes <= _MOST_RECYCLED and not stream.handle:
-            step = _STEPS[nbytes > _MOST_FINE]
-            nbytes = -(-nbytes // step) * step
-            idle = pool.idle[nbytes]
-            try:
-                pointer = idle.pop()
-            except IndexError:
-                pass
-        self = cls(pointer or pool.allocate(nbytes, stream))
-        self._backend, self.stream, self.device, self._idle = backend, stream, stream.device, idle
-        self._pid = os.getpid()
-        return self
-
-    @classmethod
-    def of(cls, memory: GraphMemory, backend: CudaStreams, stream: RawStream) -> DeviceAddress:
-        """That of memory which a guard keeps."""
-        self = cls(memory.pointer)
-        self.stream, self.device, self._guard = stream, stream.device, Guard(backend, memory, stream)
-        return self
-
-    def used_on(self, stream: RawStream) -> None:
-        """Note that the memory must outlive the work enqueued so far on ``stream``."""
-        if self._guard is None and stream.handle == self.stream.handle:
-            return
-        (self._guard or self._set_guard()).used_on(stream)
-
-    def _set_guard(self) -> Guard:
-        """The guard, set once: of two threads that come here together, one sets it, and the other's owns nothing."""
-        guard = Guard(self._backend, None, self.stream)
-        with deferred:  # else one could be set that never frees the memory
-            found: Guard = self.__dict__.setdefault("_guard", guard)
-            if found is guard:
-                guard.allocation = PoolMemory(int(self), self.stream)
-        return found
-
-    def __del__(
-        self, _free: Any = driver_module.pool_free, _getpid: Any = os.getpid, _is_finalizing: Any = sys.is_finalizing
-    ) -> None:
-        # A forked child must not free the parent's memory; at its end the process gives back all of it.
-        if self._guard is not None or self._pid != _getpid() or _is_finalizing():
-            return
-        stream, backend, idle = self.stream, self._backend, self._idle
-        if stream.capture is not None or backend.stream_handle(self.device) != stream.handle:
-            self._set_guard()  # dies with this object, and gives the memory back
-        elif idle is not None and len(idle) < _MOST_IDLE:
-            idle.append(int(self))  # later work on the default stream may use it
-        elif backend.is_inside(self.device):
-            _free(self, stream.handle)
-        else:
-            self._set_guard()
-
-
-class GraphMemory:
-    """Memory of a graph's own, which is in no pool; freed when the object dies.
-
-    Args:
-        nbytes: More than 0.
-        device: Whose context is current.
-
-    Raises:
-        MemoryError: The device has too little memory.
-    """
-
-    __slots__ = ("_pid", "pointer")
-
-    def __init__(self, nbytes: int, device: Device) -> None:
-        pointer = ctypes.c_uint64()
-        result = driver_module.memory_allocate(ctypes.addressof(pointer), nbytes)
-        if result == driver_module.OUT_OF_MEMORY:
-            raise MemoryError(driver_module.error_name(result))
-        check(result, f"allocating {nbytes} bytes on {device}")
-        self.pointer = pointer.value
-        self._pid = os.getpid()
-
-    def __del__(self, _free: Any = driver_module.memory_free, _getpid: Any = os.getpid) -> None:
-        if getattr(self, "_pid", 0) == _getpid():  # a forked child must not touch the driver
-            _free(self.pointer)
-
-
-class Guard:
-    """Owns an allocation that streams besides its own work on.
-
-    A library's pool hands freed memory to the next allocation on the *allocation* stream. When the
-    last array over this memory dies, that stream is made to wait for the others first.
-    """
-
-    __slots__ = ("allocation", "backend", "pid", "stream", "users")
-
-    def __init__(self, backend: CudaStreams, allocation: Any, stream: RawStream) -> None:
-        self.backend = backend
-        self.allocation = allocation
-        self.stream = stream
-        self.users: dict[tuple[int, int], RawStream] = {}
-        self.pid = os.getpid()
-
-    def used_on(self, stream: RawStream) -> None:
-        """Note that the memory must outlive the work enqueued so far on ``stream``."""
-        self.users[stream.device.index, stream.handle] = stream
-
-    def __del__(self) -> None:
-        if not hasattr(self, "pid") or self.allocation is None:  # Ctrl-C struck while it was made, or it owns nothing
-            return
-        # A forked child must not free the parent's memory; at its end the process gives back all of it.
-        if self.pid != os.getpid() or sys.is_finalizing():
-            process.keep(self.allocation)
-            return
-        backend, stream = self.backend, self.stream
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> Array:
+        """Allocated by the library on ``stream``; guarded on any but the default stream."""
         try:
-            backend.attach(stream.device)
-            is_alone = not self.users and stream.capture is None
-            if (is_alone and backend.stream_handle(stream.device) == stream.handle) or self._is_ordered():
-                with backend.inside(stream.device):  # whose default stream frees it
-                    self.allocation = None
-        except Exception:  # the interpreter or the context is going away, and the memory with it
-            return
+            if len(self._devices) == 1 or self._is_current(device):
+                return self._empty_in_order(shape, dtype, device, stream)
+            return self._empty_elsewhere(shape, dtype, device, stream)
+        except Exception as error:
+            raise self._allocation_error(error, shape, dtype, device) from error
 
-    def _is_ordered(self) -> bool:
-        """Whether the allocation's stream waits for the others now: a graph that is recorded comes first."""
-        backend, stream = self.backend, self.stream
-        self.used_on(backend.stream_current(stream.device))
-        own = (stream.device.index, stream.handle)
-        users = [user for place, user in self.users.copy().items() if place != own]
-        captured = next((each for each in (*users, stream) if each.capture is not None), None)
-        if captured is not None and captured.capture is not None:  # a wait would become part of the graph
-            later = Guard(backend, self.allocation, stream)
-            later.users |= self.users
-            captured.capture.postponed.append(later)
-            return False
-        # To ask whether a stream is idle takes less time, but voids what another library records meanwhile.
-        for user in users:
-            backend.event_wait(stream, backend.event_record(user, timing=False))
-        return True
+    def _is_current(self, device: Device) -> bool:
+        """Whether the library allocates there unless it is told another device."""
+        return self.is_inside(device)
 
+    def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
+        if stream.handle != self.stream_handle(device):
+            current = self.stream_current(device)
+            make = functools.partial(self._empty_guarded, shape, dtype, device, stream)
+            return self._kept_for(self._made_on(stream, current, make), current)
+        if stream.handle:
+            return self._empty_guarded(shape, dtype, device, stream)
+        return self._empty(shape, dtype, device)
 
-# Streams and events of CUDA devices.
+    def _empty_elsewhere(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
+    ) -> Array:
+        """As `_empty_in_order`, while another device is current."""
+        with Current(self, device):
+            return self._empty_in_order(shape, dtype, device, stream)
 
-_MOST_SEEN = 64
-_IPC_NBYTES = 64
-_NON_BLOCKING = int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+    def empty_between(self, shape: tuple[int, ...], dtype: np.dtype[Any], stream: RawStream) -> Array:
+        # Without a guard: no other stream ever uses the memory.
+        device = stream.device
+        if stream.handle == self.stream_handle(device):
+            return self._empty(shape, dtype, device)
+        make = functools.partial(self._empty, shape, dtype, device)
+        return self._made_on(stream, self.stream_current(device), make)
 
+    def _empty_guarded(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
+        """A new array of the memory of ``stream``, which is current; other streams may use it."""
+        return self.guarded(self._empty(shape, dtype, device), stream)
 
-class Made(NamedTuple):
-    """A stream made here: what its successive `RawStream`s share."""
+    def _made_on(self, stream: RawStream, current: RawStream, make: Callable[[], Array]) -> Array:
+        """Return the result of ``make``, called while another stream is the current one."""
+        with deferred:  # or Ctrl-C might leave the other stream current
+            self._use(stream)
+            try:
+                return make()
+            finally:
+                self._use(current)
 
-    handle: int
-    native: Any
-    core: core.Stream
+    def _kept_for(self, array: Array, current: RawStream) -> Array:
+        """A new array of another stream's memory, which the library's own work on the current one may use as well."""
+        self.consumed(array, current)
+        return array
 
+    def _allocation_error(
+        self, error: Exception, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device
+    ) -> Exception:
+        is_memory = isinstance(error, MemoryError) or "memory" in str(error).lower()
+        if not is_memory or isinstance(error, DeviceMemoryError):
+            return error
+        nbytes = math.prod(shape) * dtype.itemsize
+        result, free, total = driver.cuMemGetInfo()
+        known = (
+            f"{int(free)} of {int(total)} bytes are free"
+            if int(result) == driver_module.SUCCESS
+            else "free memory unknown"
+        )
+        return DeviceMemoryError(
+            f"{nbytes} bytes for an array of shape {shape} and dtype {dtype} do not fit on {device} ({known}); "
+            "free arrays, or move the data in parts"
+        )
 
-class CudaStreams(CudaDevices):
-    """Streams that the library and xferlib share. Subclasses name the library's current stream and set it."""
-
-    _watches_default_stream = True
-    """Whether `consumed` is cheap enough for every kernel on the default stream."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__(count)
-        self._idle_events: tuple[list[int], ...] = tuple([] for _ in range(count))
-        """Handles of each device's, for the next ones."""
-        self._owned: weakref.WeakValueDictionary[tuple[int, int], RawStream] = weakref.WeakValueDictionary()
-        self._seen: dict[tuple[int, int], RawStream] = {}
-        self._unused: dict[tuple[int, bool, int], list[Made]] = {}
-        self._lasting = {(index, handle) for index in range(count) for handle in (0, 1)}
-        """Streams that are never destroyed, by device and handle: the default ones, and those made here."""
+    # --- streams and events
 
     def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> RawStream:
         """Create or recycle a stream, which is never destroyed.
@@ -517,21 +511,10 @@ class CudaStreams(CudaDevices):
         self._seen[key] = stream
         return stream
 
-    def _current_native(self, device: Device) -> Any:
-        """The library's own object for its current stream, kept so that the stream outlives our use."""
-        return None
-
     def stream_use(self, stream: RawStream) -> None:
         self._use(stream)
         # A library fails at its next operation if its current stream has been destroyed.
         self._attached.__dict__.setdefault("current", {})[stream.device.index] = stream
-
-    def _use(self, stream: RawStream) -> None:
-        raise NotImplementedError
-
-    def stream_handle(self, device: Device) -> int:
-        """The handle of the library's current stream in this thread; read at every kernel call."""
-        raise NotImplementedError
 
     def stream_synchronize(self, stream: RawStream) -> None:
         refuse_fork("synchronising a stream")
@@ -649,38 +632,7 @@ class CudaStreams(CudaDevices):
         check(result, "timing two events")
         return milliseconds
 
-
-def _core_stream(handle: int) -> core.Stream:
-    if handle in (0, 1):
-        return core.LEGACY_DEFAULT_STREAM
-    if handle == 2:
-        return core.PER_THREAD_DEFAULT_STREAM
-    return core.Stream.from_handle(handle)
-
-
-# Copies to, from and between CUDA devices.
-
-_LEGACY = (0, 1)
-
-
-class CudaCopies(CudaStreams, FastCopies):
-    """Copies by the driver's own functions."""
-
-    pointer_of: Callable[[Array], int] | None = None
-    """The address of an array; None: C does not make the library's arrays by itself."""
-
-    def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
-        raise NotImplementedError
-
-    def empty_between(self, shape: tuple[int, ...], dtype: np.dtype[Any], stream: RawStream) -> Array:
-        """As `DirectCopies.empty_between`."""
-        raise NotImplementedError
-
-    def __init__(self, count: int) -> None:
-        super().__init__(count)
-        self.fast = self
-        self._staging: dict[int, StagingCalls] = {}
-        self._reached: dict[tuple[int, int], bool] = {}
+    # --- copies
 
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
         refuse_fork("copying")
@@ -845,82 +797,7 @@ class CudaCopies(CudaStreams, FastCopies):
             return True
         return result != driver_module.NOT_ASKED and self._refused(result, f"copying an array of {host.nbytes} bytes")
 
-
-# Graphs of CUDA's driver.
-#
-# The capture is relaxed: calls of this thread and of others that have nothing to do with it go on as usual. The
-# driver's other modes refuse calls that finalizers make, which Python runs in any thread at any moment, and a refused
-# call invalidates the capture.
-#
-# New arrays lie in memory of the graph's own, because a library's pool would give the memory of an array that has died
-# to the next one, while each launch still writes to it.
-
-
-class CudaGraph:
-    """An executable graph; destroyed when the object dies.
-
-    Args:
-        handle: Of the ``CUgraphExec``.
-        inside: Makes a driver call in the context of a stream's device.
-        functions: The functions that it calls.
-        mark: Records an event on a stream.
-        owned: What must live as long.
-    """
-
-    __slots__ = ("_functions", "_handle", "_inside", "_mark", "_owned", "_pid")
-
-    def __init__(
-        self,
-        handle: int,
-        inside: Callable[..., int],
-        functions: contexts.Kept,
-        mark: Callable[[RawStream], Any],
-        owned: Any,
-    ) -> None:
-        self._handle = handle
-        self._inside = inside
-        self._functions = functions
-        self._mark = mark
-        self._owned = owned
-        self._pid = os.getpid()
-
-    def __call__(self, stream: RawStream) -> None:
-        refuse_fork("launching a graph")
-        result = self._inside(stream.device, driver_module.graph_launch, self._handle, stream.handle)
-        if result:
-            raise failure(result, f"launching a graph on {stream.device}")
-        contexts.sweep()
-        if self._functions:
-            self._functions.launched(self._mark(stream))
-
-    def __del__(
-        self,
-        _destroy: Any = driver_module.graph_exec_destroy,
-        _getpid: Any = os.getpid,
-        _is_finalizing: Any = sys.is_finalizing,
-        _keep: Any = process.keep,
-    ) -> None:
-        pid = getattr(self, "_pid", 0)
-        if pid == _getpid():
-            _destroy(self._handle)
-            if not _is_finalizing():
-                contexts.sweep()
-        elif pid:  # a forked child must not touch the driver, as a pool does that dies
-            _keep(self._owned)
-
-
-class CudaGraphs(CudaStreams):
-    """Captures of streams."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__(count)
-        self._captures: dict[tuple[int, int], tuple[contextlib.ExitStack, contexts.Kept, Any]] = {}
-        """By device and stream: what ends with the capture, the functions, and the memory that the graph must own."""
-
-    @contextlib.contextmanager
-    def _own_memory(self, stream: RawStream) -> Iterator[Any]:
-        """Let new arrays of this thread and of this stream lie in memory that only the result owns."""
-        yield None
+    # --- graphs
 
     def capture_begin(self, stream: RawStream) -> None:
         refuse_fork("capturing a stream")
@@ -940,9 +817,6 @@ class CudaGraphs(CudaStreams):
 
     def follows_launches(self, stream: RawStream) -> bool:
         return (stream.device.index, stream.handle) in self._lasting  # cuGraphLaunch orders the launches of a graph
-
-    def _mark_launch(self, stream: RawStream) -> Any:
-        return self.event_record(stream, timing=False)
 
     def capture_end(self, stream: RawStream) -> CudaGraph | None:
         ends, functions, memory = self._captures.pop((stream.device.index, stream.handle))
@@ -965,92 +839,226 @@ class CudaGraphs(CudaStreams):
                 driver_module.graph_destroy(graph.value)
         if result:
             raise failure(result, f"capturing a stream of {stream.device}")
-        return CudaGraph(made.value or 0, self._inside, functions, self._mark_launch, memory)
+        return CudaGraph(
+            made.value or 0, self._inside, functions, functools.partial(self.event_record, timing=False), memory
+        )
 
+    # --- kernels
 
-class CudaBackend(CudaGraphs, CudaCopies, CudaKernels):
-    """A library on CUDA devices. Subclasses allocate arrays, read pointers, name the current stream."""
+    def compile(
+        self, source: str, *, device: Device, options: tuple[str, ...] = (), names: tuple[str, ...] = ()
+    ) -> Compiled:
+        """Machine code of ``source`` for ``device``.
 
-    pinned_domain = "cuda"
+        Args:
+            source: CUDA C++.
+            device: The device whose architecture to compile for.
+            options: NVRTC options, without the architecture.
+            names: C++ names, such as template instances, whose mangled names are wanted.
 
-    def __init__(self, count: int) -> None:
-        super().__init__(count)
-        self.kernels = self
+        Raises:
+            KernelCompileError: NVRTC refused the source; the message is its log.
+        """
+        major, minor = self.compute_capability(device)
+        return compile_source(source, arch=f"sm_{major}{minor}", options=options, names=names)
 
-    # --- arrays
+    def link(self, pieces: Sequence[tuple[str, str, bytes]], *, device: Device) -> bytes:
+        """Machine code of several pieces of device code: the name, the kind and the content of each.
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> Array:
-        """Allocated by the library on ``stream``; guarded on any but the default stream."""
-        try:
-            if len(self._devices) == 1 or self._is_current(device):
-                return self._empty_in_order(shape, dtype, device, stream)
-            return self._empty_elsewhere(shape, dtype, device, stream)
-        except Exception as error:
-            raise self._allocation_error(error, shape, dtype, device) from error
+        Raises:
+            KernelCompileError: nvJitLink is not installed, or refused them.
+        """
+        major, minor = self.compute_capability(device)
+        return linked(pieces, arch=f"sm_{major}{minor}")
 
-    def _is_current(self, device: Device) -> bool:
-        """Whether the library allocates there unless it is told another device."""
-        return self.is_inside(device)
+    def compute_capability(self, device: Device) -> tuple[int, int]:
+        kind = driver.CUdevice_attribute
+        result, major = driver.cuDeviceGetAttribute(kind.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device.index)
+        check(result, f"reading the compute capability of {device}")
+        _, minor = driver.cuDeviceGetAttribute(kind.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device.index)
+        return int(major), int(minor)
 
-    def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
-        if stream.handle != self.stream_handle(device):
-            current = self.stream_current(device)
-            make = functools.partial(self._empty_guarded, shape, dtype, device, stream)
-            return self._kept_for(self._made_on(stream, current, make), current)
-        if stream.handle:
-            return self._empty_guarded(shape, dtype, device, stream)
-        return self._empty(shape, dtype, device)
+    def compiler_version(self) -> str:
+        """The version of NVRTC, on which the machine code depends."""
+        _, major, minor = nvrtc.nvrtcVersion()
+        return f"{major}.{minor}"
 
-    def _empty_elsewhere(
-        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
-    ) -> Array:
-        """As `_empty_in_order`, while another device is current."""
+    def load(self, cubin: bytes, *, name: str, device: Device) -> LoadedKernel:
+        """Kernel ``name`` of machine code, ready to launch on ``device``."""
+        return self.kernel_of(self.load_library(cubin, device=device), name)
+
+    def load_library(self, cubin: bytes, *, device: Device) -> Library:
+        """Machine code whose kernels share its device variables."""
+        self.attach(device)
+        return Library(cubin)
+
+    def kernel_of(self, library: Library, name: str) -> LoadedKernel:
+        """Kernel ``name`` of a loaded library."""
+        result, handle = driver.cuLibraryGetKernel(library.handle, name.encode())
+        if result != driver.CUresult.CUDA_SUCCESS:
+            raise KernelCompileError(
+                f'no kernel {name!r} in the compiled source; declare it extern "C" __global__, or name its template '
+                "instance in names="
+            )
+        return LoadedKernel(library, name, handle)
+
+    def allow_shared(self, kernel: LoadedKernel, nbytes: int, device: Device) -> None:
+        """Let ``kernel`` be launched with that much dynamic shared memory, beyond 48 KiB where the device can."""
+        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        (result,) = driver.cuKernelSetAttribute(attribute, nbytes, driver.CUkernel(kernel.handle), device.index)
+        check(result, f"reserving {nbytes} bytes of shared memory for kernel {kernel.name!r} on {device}")
+
+    def global_of(self, library: Library, name: str, device: Device) -> tuple[int, int]:
+        """Address and size in bytes of a variable of a loaded library on ``device``."""
+        self.attach(device)
+        with Current(self, device):  # each device has its own
+            result, pointer, nbytes = driver.cuLibraryGetGlobal(library.handle, name.encode())
+        if result == driver.CUresult.CUDA_ERROR_NOT_FOUND:
+            raise ArgumentError(
+                f"no variable {name!r} in the compiled source; declare it __device__ or __constant__, outside of "
+                "functions, or name it in names=('&space::name',)"
+            )
+        check(result, f"finding variable {name!r} on {device}")
+        return int(pointer), int(nbytes)
+
+    def kernel_attributes(self, kernel: LoadedKernel, device: Device) -> dict[str, int]:
+        """The resources of a kernel on ``device``, by the names of `xferlib.KernelAttributes`."""
+        found = {}
+        for name, theirs in _ATTRIBUTES.items():
+            attribute = getattr(driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{theirs}")
+            result, value = driver.cuKernelGetAttribute(attribute, driver.CUkernel(kernel.handle), device.index)
+            check(result, f"asking for {name} of kernel {kernel.name!r} on {device}")
+            found[name] = int(value)
+        return found
+
+    def occupancy(self, kernel: LoadedKernel, threads: int, shared_nbytes: int, device: Device) -> int:
+        """Blocks of that many threads and bytes of shared memory that run at a time on a multiprocessor."""
+        if shared_nbytes > 48 << 10:
+            self.allow_shared(kernel, shared_nbytes, device)
         with Current(self, device):
-            return self._empty_in_order(shape, dtype, device, stream)
+            result, blocks = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(kernel.function, threads, shared_nbytes)
+        check(result, f"asking for the occupancy of kernel {kernel.name!r} on {device}")
+        return int(blocks)
 
-    def empty_between(self, shape: tuple[int, ...], dtype: np.dtype[Any], stream: RawStream) -> Array:
-        # Without a guard: no other stream ever uses the memory.
-        device = stream.device
-        if stream.handle == self.stream_handle(device):
-            return self._empty(shape, dtype, device)
-        make = functools.partial(self._empty, shape, dtype, device)
-        return self._made_on(stream, self.stream_current(device), make)
-
-    def _empty_guarded(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
-        """A new array of the memory of ``stream``, which is current; other streams may use it."""
-        return self.guarded(self._empty(shape, dtype, device), stream)
-
-    def _made_on(self, stream: RawStream, current: RawStream, make: Callable[[], Array]) -> Array:
-        """Return the result of ``make``, called while another stream is the current one."""
-        with deferred:  # or Ctrl-C might leave the other stream current
-            self._use(stream)
-            try:
-                return make()
-            finally:
-                self._use(current)
-
-    def _kept_for(self, array: Array, current: RawStream) -> Array:
-        """A new array of another stream's memory, which the library's own work on the current one may use as well."""
-        self.consumed(array, current)
-        return array
-
-    def _allocation_error(
-        self, error: Exception, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device
-    ) -> Exception:
-        is_memory = isinstance(error, MemoryError) or "memory" in str(error).lower()
-        if not is_memory or isinstance(error, DeviceMemoryError):
-            return error
-        nbytes = math.prod(shape) * dtype.itemsize
-        result, free, total = driver.cuMemGetInfo()
-        known = (
-            f"{int(free)} of {int(total)} bytes are free"
-            if int(result) == driver_module.SUCCESS
-            else "free memory unknown"
+    def launch(
+        self,
+        kernel: Any,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        params: int,
+        *,
+        stream: RawStream,
+        shared_nbytes: int = 0,
+        cooperative: bool = False,
+    ) -> None:
+        """Enqueue ``kernel``. ``params`` is the address of the array of pointers to the arguments."""
+        launch = self.prepare_launch(
+            kernel, grid, block, params, device=stream.device, shared_nbytes=shared_nbytes, cooperative=cooperative
         )
-        return DeviceMemoryError(
-            f"{nbytes} bytes for an array of shape {shape} and dtype {dtype} do not fit on {device} ({known}); "
-            "free arrays, or move the data in parts"
+        launch(stream.handle)
+
+    def prepare_launch(
+        self,
+        kernel: LoadedKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        params: int,
+        *,
+        device: Device,
+        shared_nbytes: int = 0,
+        awaits: bool = False,
+        cooperative: bool = False,
+    ) -> Callable[[int], None]:
+        """A function that enqueues this launch on a stream of ``device``, given by its handle.
+
+        The arguments are what ``params`` then points to. One thread may call it at a time.
+
+        Args:
+            awaits: The kernel itself waits for the one before it on the stream, by ``griddepcontrol.wait``, and so may
+                be started early where the device knows that instruction (CUDA's programmatic dependent launch).
+            cooperative: All blocks run at a time, or the launch fails.
+        """
+        launch_kernel = driver_module.launch_kernel
+        attribute = _EARLY if awaits and self.compute_capability(device) >= _EARLY_FROM else None
+        config = self._config(grid, block, shared_nbytes, _COOPERATIVE if cooperative else attribute)
+        arguments = (ctypes.addressof(config), kernel.handle, params, 0)
+        last = 0
+
+        def launch(handle: int) -> None:
+            nonlocal last
+            if handle != last:
+                config.stream = last = handle
+            result = launch_kernel(*arguments)  # four of them; cuLaunchKernel has eleven
+            if result in _NO_CONTEXT:  # a thread that has not used CUDA yet
+                self.attach(device)
+                result = launch_kernel(*arguments)
+            if result:
+                check(result, f"launching kernel {kernel.name!r} with {config} on {device}")
+
+        if len(self._devices) == 1:
+            return launch
+
+        def launch_there(handle: int) -> None:
+            if self.is_inside(device):
+                launch(handle)
+                return
+            with Current(self, device):
+                launch(handle)
+
+        return launch_there
+
+    def repeat_launch(
+        self,
+        kernel: LoadedKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arrays: Sequence[Any],
+        fields: tuple[LaunchField, ...],
+        *,
+        device: Device,
+        shared_nbytes: int = 0,
+        cooperative: bool = False,
+    ) -> tuple[Callable[[Any, int], int], Callable[[int, Any, int], bool]] | None:
+        """As `Backend.repeat_launch`."""
+        if self.address is None:
+            return None
+        config = self._config(grid, block, shared_nbytes, _COOPERATIVE if cooperative else None)
+        at = _LaunchConfig.stream.offset
+        note = self.note_write if self.follows_writes else None
+        run = driver_module.bind_launch(
+            kernel.handle, bytes(config), at, self.matcher(arrays), self.address, note, fields
         )
+        if run is None:
+            return None
+
+        def otherwise(result: int, args: Any, handle: int, _kept: Any = (config, kernel)) -> bool:
+            if result in _NO_CONTEXT:  # a thread that has not used CUDA yet
+                self.attach(device)
+                result = launch(args, handle)
+            if result == NOT_FIT:
+                return False
+            if result:
+                check(result, f"launching kernel {kernel.name!r} with {config} on {device}")
+            return True
+
+        def launch_there(args: Any, handle: int) -> int:
+            if self.is_inside(device):
+                return run(args, handle)
+            with Current(self, device):
+                return run(args, handle)
+
+        launch = run if len(self._devices) == 1 else launch_there
+        return launch, otherwise
+
+    @staticmethod
+    def _config(
+        grid: tuple[int, int, int], block: tuple[int, int, int], shared_nbytes: int, attribute: int | None
+    ) -> _LaunchConfig:
+        config = _LaunchConfig(*grid, *block, shared_nbytes)
+        if attribute is not None:
+            config.attributes = ctypes.pointer(_LaunchAttribute(attribute, value=1))
+            config.attribute_count = 1
+        return config
 
     # --- page-locked memory
 

@@ -17,7 +17,8 @@ from xferlib._core.arrays import Array, ArrayInfo, matching
 from xferlib._core.backend import PlainArrays
 from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib._native import ArrayAddress, bind_alike
-from xferlib.backends.cuda.backend import CudaBackend, Guard
+from xferlib.backends.cuda.backend import CudaBackend
+from xferlib.backends.cuda.memory import Guard
 from xferlib.errors import BackendUnavailableError
 
 _LAYOUT = ("__class__", "dtype", "shape", "strides")

@@ -28,8 +28,9 @@ from xferlib._runtime import process
 from xferlib._runtime.process import reset_in_child
 from xferlib._runtime.version import install_command
 from xferlib.backends.cuda import driver
-from xferlib.backends.cuda.backend import CudaBackend, DeviceAddress, DriverPool, GraphMemory, Made
+from xferlib.backends.cuda.backend import CudaBackend, Made
 from xferlib.backends.cuda.libraries import Blas, CudaSorting, load_binding, load_compute
+from xferlib.backends.cuda.memory import DeviceAddress, DriverPool, GraphMemory
 
 # The PyCUDA arrays that xferlib makes: GPUArrays whose operators, indexing and methods are the Array API's.
 #

@@ -190,7 +190,7 @@ class TorchCuda(CudaBackend):
 
     @contextlib.contextmanager
     def _own_memory(self, stream: RawStream) -> Iterator[Any]:
-        """As `CudaGraphs._own_memory`. A pool serves the allocations of one thread, or of one stream in any thread."""
+        """As `CudaBackend._own_memory`. A pool serves the allocations of one thread, or of one stream in any thread."""
         index = stream.device.index
         with torch.cuda.device(index):  # a pool belongs to the current device
             of_thread, of_stream = torch.cuda.MemPool(), torch.cuda.MemPool()
