@@ -1,4 +1,4 @@
-"""Devices as values: ``cupy:cuda:0``. Their methods ask `directory`, which `_core.devices` fills in."""
+"""Devices as values: ``cupy:cuda:0``. Their methods ask `directory`, which `_core.registry` fills in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeAlias
 from xferlib._core import blocks
 from xferlib._runtime import checks, process
 from xferlib._runtime.process import reset_in_child
-from xferlib.errors import CaptureError, DeviceNotFoundError, TransferError, shown
+from xferlib.errors import ArgumentError, CaptureError, DeviceNotFoundError, TransferError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,20 +139,26 @@ class CupyDevice(Protocol):
     def id(self) -> int: ...
 
 
+class DeviceFacts(Protocol):
+    """The methods of a `Backend` that tell what its devices are."""
+
+    def device_properties(self, device: Device) -> DeviceProperties: ...
+
+    def device_identity(self, device: Device) -> DeviceIdentity: ...
+
+    def device_memory(self, device: Device) -> tuple[int, int]: ...
+
+    def device_attribute(self, device: Device, name: str) -> int: ...
+
+
 class Directory(Protocol):
     """Knows which devices exist, and their backends."""
 
     def resolve(self, spec: DeviceSpec) -> Device:
         """Return the device of a specification; raises DeviceNotFoundError."""
 
-    def properties(self, device: Device) -> DeviceProperties: ...
-
-    def identity(self, device: Device) -> DeviceIdentity: ...
-
-    def memory(self, device: Device) -> tuple[int, int]:
-        """Free and total memory, in bytes."""
-
-    def attribute(self, device: Device, name: str) -> int: ...
+    def serving(self, device: Device) -> DeviceFacts:
+        """The part of a backend that serves a device."""
 
     def synchronize(self, device: Device) -> None: ...
 
@@ -166,7 +172,7 @@ DeviceSpec: TypeAlias = "DeviceName | None"
 """Specifications that `Device` and every ``device=`` take; None is the current device."""
 
 directory = cast("Directory", None)
-"""`_core.devices` sets it when it is imported, which importing xferlib does."""
+"""`xferlib._core.registry` sets it when it is imported, before there is any device."""
 
 
 class Device(blocks.Enterable):
@@ -234,27 +240,27 @@ class Device(blocks.Enterable):
     @property
     def properties(self) -> DeviceProperties:
         """Name, memory in bytes, compute capability."""
-        return directory.properties(self)
+        return directory.serving(self).device_properties(self)
 
     @property
     def total_memory(self) -> int:
         """Memory of the device in bytes; of a CPU that of the machine, 0 where the system does not say."""
-        return directory.memory(self)[1]
+        return directory.serving(self).device_memory(self)[1]
 
     @property
     def free_memory(self) -> int:
         """Bytes that no process has allocated now; what a library's pool keeps for reuse is not free."""
-        return directory.memory(self)[0]
+        return directory.serving(self).device_memory(self)[0]
 
     @property
     def uuid(self) -> str:
         """The device's own name, the same in every process: ``"GPU-..."`` as nvidia-smi has it; empty for a CPU."""
-        return directory.identity(self).uuid
+        return directory.serving(self).device_identity(self).uuid
 
     @property
     def pci_bus_id(self) -> str:
         """Where the device is plugged in, such as ``"0000:3B:00.0"``; empty for a CPU."""
-        return directory.identity(self).pci_bus_id
+        return directory.serving(self).device_identity(self).pci_bus_id
 
     def attribute(self, name: str) -> int:
         """A number that CUDA's driver knows of the device: ``attribute("max_threads_per_block")``.
@@ -266,12 +272,11 @@ class Device(blocks.Enterable):
             ArgumentError: There is no such attribute.
             UnsupportedError: The device is a CPU.
         """
-        return directory.attribute(self, name)
-
-    if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
-
-        def __getattr__(self, name: str) -> NoReturn:
-            checks.refuse(self, name, checks.DEVICE_NAMES)
+        if not isinstance(name, str):
+            raise ArgumentError(
+                f"{self}: attribute {shown(name)} is no name; give one such as 'max_threads_per_block'"
+            )
+        return directory.serving(self).device_attribute(self, attribute_name(name))
 
     def synchronize(self) -> None:
         """Block until all work on the device is done."""
@@ -285,6 +290,11 @@ class Device(blocks.Enterable):
     def __enter__(self) -> Device:
         directory.enter(self)
         return self
+
+
+def attribute_name(name: str) -> str:
+    """The name of a device's attribute as backends have it: in lower case, without the driver's prefix."""
+    return name.lower().removeprefix("cu_device_attribute_")
 
 
 def make_device(backend: str, kind: str, index: int = 0) -> Device:

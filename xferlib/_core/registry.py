@@ -45,7 +45,6 @@ from xferlib.errors import (
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
-    from xferlib._core.device import DeviceIdentity, DeviceProperties
 
 
 # Array-API namespaces: those for libraries that have none, written above the backends, and the names that none has.
@@ -838,27 +837,14 @@ class _Directory:
     def resolve(self, spec: DeviceSpec) -> Device:
         return resolve(spec)
 
-    def properties(self, device: Device) -> DeviceProperties:
-        return get(device.backend).at(device).device_properties(device)
-
-    def identity(self, device: Device) -> DeviceIdentity:
-        return get(device.backend).at(device).device_identity(device)
-
-    def memory(self, device: Device) -> tuple[int, int]:
-        return get(device.backend).at(device).device_memory(device)
-
-    def attribute(self, device: Device, name: str) -> int:
-        if not isinstance(name, str):
-            raise ArgumentError(
-                f"{device}: attribute {shown(name)} is no name; give one such as 'max_threads_per_block'"
-            )
-        return get(device.backend).at(device).device_attribute(device, attribute_name(name))
+    def serving(self, device: Device) -> Backend:
+        return get(device.backend).at(device)
 
     def synchronize(self, device: Device) -> None:
         refuse_device("synchronize", device)
         if settle is not None:
             settle(device)
-        get(device.backend).at(device).device_synchronize(device)
+        self.serving(device).device_synchronize(device)
 
     def use(self, device: Device) -> None:
         change = _Switch(device)
@@ -918,11 +904,6 @@ def _join(backend: Backend) -> None:
                 if (there := _same(change.device, backend, here)) is not None:
                     made.undo.append(functools.partial(backend.device_use, here))
                     backend.device_use(there)
-
-
-def attribute_name(name: str) -> str:
-    """The name of a device's attribute as backends have it: in lower case, without the driver's prefix."""
-    return name.lower().removeprefix("cu_device_attribute_")
 
 
 def resolve(spec: DeviceSpec, *, backend: Backend | None = None, default: Backend | None = None) -> Device:
