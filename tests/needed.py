@@ -20,3 +20,10 @@ def place_of(rank: int, name: str) -> xl.Device:
     found = [xl.Device(each) for each in need(name).devices]
     places = [each for each in found if each.kind == found[0].kind]
     return places[rank % len(places)]
+
+
+def need_cuda(name: str) -> None:
+    """Skip the test where a backend has no CUDA device here."""
+    status = xl.available_backends()[name]
+    if not any(xl.Device(device).kind == "cuda" for device in status.devices):
+        pytest.skip(f"{name} has no CUDA device here ({status})")

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import xferlib as xl
 from tests import driver_double
-from tests.needed import need
+from tests.needed import need, need_cuda
 
 _SCRIPT = """
 import sys
@@ -41,9 +40,7 @@ driver.cuCtxDestroy(context)
 
 @pytest.mark.parametrize("name", ["cupy", "torch", "pycuda"])
 def test_a_context_that_is_not_primary_is_refused(name: str) -> None:
-    status = xl.available_backends()[name]
-    if not any(xl.Device(device).kind == "cuda" for device in status.devices):
-        pytest.skip(f"{name} sees no CUDA device ({status})")
+    need_cuda(name)
     done = subprocess.run([sys.executable, "-c", _SCRIPT, name], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["refused", "refused"]
@@ -104,9 +101,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 @pytest.mark.parametrize("name", ["cupy", "torch"])  # PyCUDA's own handlers fail where a forked child ends so
 def test_a_forked_child_may_end_as_an_interpreter_does(name: str) -> None:
-    status = xl.available_backends()[name]
-    if not any(xl.Device(device).kind == "cuda" for device in status.devices):
-        pytest.skip(f"{name} sees no CUDA device ({status})")
+    need_cuda(name)
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _FORKED, name]  # forking beside threads
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -143,7 +138,7 @@ xl.synchronize()
 
 @pytest.mark.parametrize("name", ["cupy", "torch", "pycuda", "sim"])
 def test_a_process_that_has_used_every_device_ends_quietly(name: str) -> None:
-    need(name)
+    need(name) if name == "sim" else need_cuda(name)
     done = subprocess.run([sys.executable, "-c", _ENDS, name], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import xferlib as xl
+from tests.needed import need_cuda
 from xferlib.testing import native
 
 pytestmark = pytest.mark.usefixtures("compiled_parts")
@@ -81,7 +82,5 @@ def test_a_blocking_call_lets_another_thread_end_it(call: str) -> None:
 @pytest.mark.parametrize("what", WORKS)
 @pytest.mark.parametrize("name", ["cupy", "torch", "pycuda"])
 def test_a_full_queue_behind_a_host_function_drains(name: str, what: str) -> None:
-    status = xl.available_backends()[name]
-    if not any(xl.Device(device).kind == "cuda" for device in status.devices):
-        pytest.skip(f"{name} has no CUDA device here")
+    need_cuda(name)
     assert "passed" in finishes(str(FULL_QUEUE), name, what)
