@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import xferlib as xl
-from xferlib._runtime import process
 from xferlib.errors import ConfigError, XferWarning
 from xferlib.testing import backend_named, configured
 
@@ -96,7 +95,7 @@ def test_a_name_with_another_beginning_draws_one_warning(
     with configured(), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         monkeypatch.setattr(os, "environ", {**others, **environ})
-        monkeypatch.setattr(process, "_config", None)  # as at the first look
+        monkeypatch.setattr("xferlib._runtime.process._config", None)  # as at the first look
         exec(compile(PROGRAM, "program.py", "exec"), {})
     found = [each for each in told if issubclass(each.category, XferWarning)]
     assert {(each.filename, each.lineno) for each in found} <= {("program.py", 4)}

@@ -16,7 +16,6 @@ import pytest
 
 import xferlib as xl
 from xferlib._core import registry
-from xferlib._core import registry as defaults
 from xferlib.backends.base import WHY_HOST, ArrayInfo, Capabilities, HostBackend
 from xferlib.errors import BackendUnavailableError, UnsupportedArrayError
 from xferlib.testing import configured, fresh_registry
@@ -51,14 +50,14 @@ def fresh() -> Iterator[None]:
     """None of the libraries has been met yet, and a CUDA driver says that there are devices."""
     others = {name: made for name, made in registry._loaded.items() if name not in LIBRARIES}
     replacements: list[tuple[Any, str, Any]] = [
-        (registry, "_loaded", others), (registry, "_failed", {}), (defaults, "_automatic", None),
-        (registry, "cuda_driver_present", lambda: True), (defaults, "cuda_driver_present", lambda: True),
+        (registry, "_loaded", others), (registry, "_failed", {}), (registry, "_automatic", None),
+        (registry, "cuda_driver_present", lambda: True),
     ]  # fmt: skip
     with ExitStack() as stack:
         for owner, name, value in replacements:
             stack.enter_context(replaced(owner, name, value))
         stack.enter_context(configured({}))
-        stack.enter_context(replaced(defaults, "_process_choice", None))
+        stack.enter_context(replaced(registry, "_process_choice", None))
         with fresh_registry(nothing=_raises(ImportError("absent"))):
             yield
     registry.forget_types(lambda _: True)
@@ -91,7 +90,7 @@ def test_a_library_that_fails_in_any_way_is_unavailable_and_the_next_one_is_take
     for error in ERRORS:
         assert not {*registry._loaded} & {*LIBRARIES}
         registry._failed.clear()
-        with monkeypatch.context() as patch, replaced(defaults, "_automatic", None):
+        with monkeypatch.context() as patch, replaced(registry, "_automatic", None):
             for kind, name in names.items():
                 patch.delitem(sys.modules, name, raising=False)
                 for module in [each for each in sys.modules if f"{each}.".startswith(f"xferlib.backends.{name}.")]:

@@ -194,7 +194,7 @@ def test_use_is_for_one_thread_and_makes_the_streams_device_current_too(backend:
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert seen == [True, True, xl.Device("sim:1")]
+    assert seen == [True, True, xl.Device("sim:sim:1")]
     assert xl.current_stream() == before
 
 
