@@ -111,17 +111,21 @@ asked, current = [], [0xC0]
 
 class Event:
     made = 0
-    def __init__(self, *, timing, idle=None, flags=0, opened=0):
-        Event.made += not opened
-        self.handle, self.idle = opened or 100 + Event.made, idle
+    def __init__(self, handle, *, timing=False, idle=None):
+        self.handle, self.idle = handle, idle
     def __del__(self):
         if self.handle: self.idle.append(self.handle)
+
+def create_event(timing, flags=0):
+    Event.made += 1
+    return 0, 100 + Event.made
 
 def copy_behind(*given):
     asked.append(("copy", *given))
     return 0
 
-calls.CudaEvent, calls.copy_behind, calls.context_current = Event, copy_behind, lambda: current[0]
+calls.CudaEvent, calls.create_event, calls.copy_behind = Event, create_event, copy_behind
+calls.context_current = lambda: current[0]
 calls.context_use = lambda context: current.__setitem__(0, context)
 calls.event_query = lambda event: asked.append(("query", event)) or 0
 bindings = sys.modules["cuda.bindings.driver"]

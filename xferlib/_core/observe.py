@@ -58,18 +58,20 @@ class Moving(Protocol):
         """Everything has been enqueued, with `events` around it; ``steps`` is called when the trace is read."""
 
 
-class Recorder(Protocol):
-    """Notes what happens, and when; must not wait for a device."""
+class Recorder:
+    """Notes what happens, and when; must not wait for a device. These methods do the work and note nothing."""
 
     def enqueue(
         self, kind: Kind, name: str, nbytes: int, backend: Backend, stream: RawStream, run: Callable[[], Any]
     ) -> Any:
         """Do ``run``, which enqueues one operation on ``stream``."""
+        return run()
 
     def on_host(
         self, kind: Kind, name: str, nbytes: int, backend: Backend, device: Device, run: Callable[[], None]
     ) -> None:
         """Do ``run``, which is an operation of a CPU device and complete when it returns."""
+        run()
 
     def begin(self, backend: Backend) -> Any:
         """A call on the host begins; the result is passed to `called`."""
@@ -78,7 +80,8 @@ class Recorder(Protocol):
         """A call by the user is about to return."""
 
     def moving(self, kind: Kind, nbytes: int, pieces: int, backend: Backend, stream: RawStream) -> Moving | None:
-        """A copy is about to be staged in ``pieces``; returns None if the backend reports them by itself."""
+        """A copy is about to be staged in ``pieces``; returns None if it is not noted, or the backend reports it."""
+        return None
 
     def met(self, backend: Backend) -> None:
         """A backend has been loaded."""

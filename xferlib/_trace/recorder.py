@@ -402,7 +402,7 @@ _MOST_NOTES = 1 << 14
 """The number of notes from which some become records although no events are needed."""
 
 
-class EventRecorder:
+class EventRecorder(observe.Recorder):
     """The recorder in `xferlib._core.observe.active`, which serves all recordings that are open."""
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # The notes come from the hooks of a recording, which pass every kernel and every copy of xferlib's.
 
 
-class HostCaptures:
+class HostCaptures(observe.Recorder):
     """The captures that are open on CPU devices: a recorder that notes their operations and does all others."""
 
     is_capture = True
@@ -70,8 +70,6 @@ class HostCaptures:
         """Note one more operation of this thread's capture."""
         self._open[threading.get_ident(), device][1].append(step)
 
-    # --- as a recorder
-
     def on_host(
         self, kind: Kind, name: str, nbytes: int, backend: Backend, device: Device, run: Callable[[], None]
     ) -> None:
@@ -80,23 +78,6 @@ class HostCaptures:
             run()
         else:
             found[1].append(run)
-
-    def enqueue(
-        self, kind: Kind, name: str, nbytes: int, backend: Backend, stream: RawStream, run: Callable[[], Any]
-    ) -> Any:
-        return run()
-
-    def begin(self, backend: Backend) -> None:
-        """Calls are not noted."""
-
-    def called(self, begun: Any, backend: Backend, nbytes: int = 0) -> None:
-        """As above."""
-
-    def moving(self, kind: Kind, nbytes: int, pieces: int, backend: Backend, stream: RawStream) -> None:
-        """Copies of other devices are done as usual."""
-
-    def met(self, backend: Backend) -> None:
-        """As above."""
 
 
 captures = HostCaptures()

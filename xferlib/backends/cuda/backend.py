@@ -553,8 +553,7 @@ class CudaBackend(Backend, FastPath):
     def event_make(self, device: Device, *, timing: bool, blocking: bool, interprocess: bool) -> CudaEvent:
         self.attach(device)
         flags = (driver_module.BLOCKING_SYNC if blocking else 0) | (driver_module.INTERPROCESS if interprocess else 0)
-        with self.inside(device):
-            return self._made_event(timing=timing, flags=flags)
+        return CudaEvent(self._create_event(device, timing=timing, flags=flags), timing=timing)
 
     def event_ipc_handle(self, event: Any) -> bytes:
         result, handle = driver.cuIpcGetEventHandle(event.handle)
@@ -570,34 +569,25 @@ class CudaBackend(Backend, FastPath):
         with self.inside(device):
             result, event = driver.cuIpcOpenEventHandle(name)
         check(result, f"opening an event of another process on {device}")
-        return CudaEvent(timing=False, opened=int(event))
+        return CudaEvent(int(event))
 
-    def _event(self, device: Device, *, timing: bool) -> CudaEvent:
-        idle = None if timing else self._idle_events[device.index]
-        if idle:
-            try:
-                return CudaEvent(timing=False, idle=idle, opened=idle.pop())
-            except IndexError:  # another thread was faster
-                pass
-        if len(self._devices) == 1:
-            return self._made_event(timing=timing, idle=idle)
-        with self.inside(device):
-            return self._made_event(timing=timing, idle=idle)
-
-    def _borrow_event(self, device: Device) -> int:
-        """The handle of an event for one use within a call of the driver, then to be appended to `_idle_events`."""
+    def _event(self, device: Device, *, timing: bool = False) -> CudaEvent:
+        if timing:
+            return CudaEvent(self._create_event(device, timing=True), timing=True)
+        idle = self._idle_events[device.index]
         try:
-            return self._idle_events[device.index].pop()
+            handle = idle.pop()
         except IndexError:
-            event = self._event(device, timing=False)
-            handle, event.handle = event.handle, 0  # it owns none now
-            return handle
+            handle = self._create_event(device)
+        return CudaEvent(handle, idle=idle)
 
-    def _made_event(self, *, timing: bool, idle: list[int] | None = None, flags: int = 0) -> CudaEvent:
-        try:
-            return CudaEvent(timing=timing, idle=idle, flags=flags)
-        except RuntimeError as error:
-            raise TransferError(f"making an event failed with {error}; `xferlib info` shows the devices") from None
+    def _create_event(self, device: Device, *, timing: bool = False, flags: int = 0) -> int:
+        with self.inside(device):
+            result, handle = driver_module.create_event(timing=timing, flags=flags)
+        if result:
+            name = driver_module.error_name(result)
+            raise TransferError(f"making an event failed with {name}; `xferlib info` shows the devices")
+        return handle
 
     def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> CudaEvent:
         refuse_fork("recording an event")
@@ -685,17 +675,14 @@ class CudaBackend(Backend, FastPath):
         if enqueue is None:
             return None
         refuse_fork("copying")
-        borrowed = self._borrow_event(behind.device) if event is None else 0
-        copied = copied or self._event(stream.device, timing=False)
+        event = event or self._event(behind.device)  # one of its own is recycled on return
+        copied = copied or self._event(stream.device)
         first = second = 0
         if len(self._devices) > 1:
             first, second = self._context(behind.device.index), self._context(stream.device.index)
         result = enqueue(
-            dst, src, nbytes, behind.handle, borrowed or event.handle, stream.handle, copied.handle, first, second,
-            is_mutual,
-        )  # fmt: skip
-        if borrowed:
-            self._idle_events[behind.device.index].append(borrowed)
+            dst, src, nbytes, behind.handle, event.handle, stream.handle, copied.handle, first, second, is_mutual
+        )
         if result == driver_module.INVALID_VALUE and first != second:  # memory that takes `_copy_between`
             return None
         if result:

@@ -55,7 +55,7 @@ def _bound(name: str, count: int) -> Any:
 copy = _bound("cuMemcpyAsync", 4)
 copy_to_device = _bound("cuMemcpyHtoD_v2", 3)
 copy_to_host = _bound("cuMemcpyDtoH_v2", 3)
-event_create = _bound("cuEventCreate", 2)
+_event_create = _bound("cuEventCreate", 2)
 event_destroy = _bound("cuEventDestroy_v2", 1)
 event_record = _bound("cuEventRecord", 2)
 event_query = _bound("cuEventQuery", 1)
@@ -161,35 +161,30 @@ def error_name(result: int) -> str:
     return name.value.decode() if is_known and name.value else str(result)
 
 
+def create_event(*, timing: bool, flags: int = 0) -> tuple[int, int]:
+    """Result code and handle of a new event of the current context; ``flags``: `BLOCKING_SYNC`, `INTERPROCESS`."""
+    handle = ctypes.c_uint64()
+    result = _event_create(ctypes.addressof(handle), flags | (0 if timing else _DISABLE_TIMING))
+    return result, handle.value
+
+
 class CudaEvent:
-    """A CUDA event of the current context; when the object dies it is destroyed or recycled.
+    """Owns a CUDA event; when the object dies it is destroyed or recycled.
 
     Args:
+        handle: Of the event.
         timing: Whether times can be told from it.
-        flags: More of the driver's flags: `BLOCKING_SYNC`, `INTERPROCESS`.
-        opened: The handle of an event of another process, which this object then owns here.
         idle: Where handles of the context wait for their next use. Recording an event anew does not
             change what earlier waits wait for (CUDA driver API, "cuEventRecord").
     """
 
-    __slots__ = ("_flags", "_idle", "handle", "pid", "timing")
+    __slots__ = ("_idle", "handle", "pid", "timing")
 
-    def __init__(self, *, timing: bool, idle: list[int] | None = None, flags: int = 0, opened: int = 0) -> None:
+    def __init__(self, handle: int, *, timing: bool = False, idle: list[int] | None = None) -> None:
         self._idle = idle
         self.timing = timing
-        self._flags = flags | (0 if timing else _DISABLE_TIMING)
         self.pid = os.getpid()
-        try:
-            self.handle: int = opened or (idle.pop() if idle else self._create())
-        except IndexError:  # another thread was faster
-            self.handle = self._create()
-
-    def _create(self) -> int:
-        handle = _PTR()
-        result = event_create(ctypes.addressof(handle), self._flags)
-        if result != SUCCESS:
-            raise RuntimeError(error_name(result))
-        return handle.value or 0
+        self.handle = handle
 
     def __del__(self, _destroy: Any = event_destroy, _getpid: Any = os.getpid) -> None:
         if not getattr(self, "handle", 0) or self.pid != _getpid():  # a forked child must not touch the driver
