@@ -11,13 +11,12 @@ import numpy as np
 import torch
 
 from xferlib._core import registry
-from xferlib._core import registry as defaults
 from xferlib._core.arrays import Array, ArrayInfo
+from xferlib._core.backend import Backend
 from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib._runtime import process as config
 from xferlib._runtime.checks import user_site
 from xferlib.backends.host import WHY_HOST, HostBackend, no_memory, over
-from xferlib.backends.torch import tensors as autograd
 from xferlib.backends.torch.tensors import (
     OTHER_DTYPES,
     PLAIN_ARRAYS,
@@ -28,6 +27,7 @@ from xferlib.backends.torch.tensors import (
     host_view,
     is_lazy,
     maker,
+    note_write,
     of_bits,
     resolved,
     reversed_axes,
@@ -60,7 +60,7 @@ def hand_out(dtype: np.dtype[Any] | None) -> None:
 
         namespace_operators.begin()
     elif wanted is None and not _is_told and (dtype is None or dtype.kind in "biu"):
-        if not defaults.is_unnamed("torch"):
+        if not registry.is_unnamed("torch"):
             return
         _is_told = True
         site = user_site()
@@ -84,18 +84,40 @@ def _choose_again() -> None:
 config.watchers["torch_operators"] = _choose_again
 
 
-class TorchCpu(HostBackend):
-    """Tensors in host memory."""
+class Tensors(Backend):
+    """What tensors of every device have in common."""
 
     name = "torch"
     array_types = ("torch.Tensor",)
-    capabilities = Capabilities(namespace=True, strided=True, graphs=True, why=WHY_HOST)
+    plain_arrays = PLAIN_ARRAYS
+    other_dtypes = OTHER_DTYPES
+    follows_writes = True
 
     @property
     def asks_each_thread(self) -> bool:
         return asks_each_thread()
 
     hand_out = staticmethod(hand_out)
+    as_bits = staticmethod(as_bits)
+    of_bits = staticmethod(of_bits)
+    is_lazy = staticmethod(is_lazy)  # type: ignore[assignment]
+    resolved = staticmethod(resolved)  # type: ignore[assignment]
+    detached = staticmethod(detached)  # type: ignore[assignment]
+    note_write = staticmethod(note_write)  # type: ignore[assignment]
+    reversed_axes = staticmethod(reversed_axes)  # type: ignore[assignment]
+    signature = staticmethod(signature)  # type: ignore[assignment]
+
+    def operands(self, arrays: Sequence[Array]) -> list[int]:
+        return [each.data_ptr() for each in arrays]
+
+    def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
+        return checker(arrays) or super().matcher(arrays)
+
+
+class TorchCpu(Tensors, HostBackend):
+    """Tensors in host memory."""
+
+    capabilities = Capabilities(namespace=True, strided=True, graphs=True, why=WHY_HOST)
 
     def namespace(self) -> ModuleType:
         from xferlib.backends.torch import namespace  # imports array-api-compat
@@ -117,31 +139,10 @@ class TorchCpu(HostBackend):
     ) -> torch.Tensor:
         return torch.from_numpy(over(pointer, shape, dtype, owner))
 
-    plain_arrays = PLAIN_ARRAYS
-    other_dtypes = OTHER_DTYPES
-    as_bits = staticmethod(as_bits)
-    of_bits = staticmethod(of_bits)
-
-    def reversed_axes(self, array: Array) -> torch.Tensor:
-        return reversed_axes(array)
-
     def device_of(self, array: Array) -> Device:
         return self.device if array.is_cpu else self.view(array).device  # which tells what it refuses
 
     def view(self, array: Array) -> ArrayInfo:
         return view(array, self.device)
 
-    signature = staticmethod(signature)  # type: ignore[assignment]
-
-    def operands(self, arrays: Sequence[Array]) -> list[int]:
-        return [each.data_ptr() for each in arrays]
-
-    def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
-        return checker(arrays) or super().matcher(arrays)
-
     host_view = staticmethod(host_view)  # type: ignore[assignment]
-    is_lazy = staticmethod(is_lazy)  # type: ignore[assignment]
-    resolved = staticmethod(resolved)  # type: ignore[assignment]
-    detached = staticmethod(detached)  # type: ignore[assignment]
-    note_write = staticmethod(autograd.note_write)  # type: ignore[assignment]
-    follows_writes = True

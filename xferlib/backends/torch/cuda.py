@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -17,14 +17,11 @@ from xferlib._core.arrays import Array, ArrayInfo
 from xferlib._core.backend import Backend
 from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib._native import ArrayAddress
-from xferlib._runtime import process as circumstances
-from xferlib._runtime import process as leak
+from xferlib._runtime import process
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.contexts import refuse_fork
-from xferlib.backends.torch import backend as cpu
 from xferlib.backends.torch import tensors
-from xferlib.backends.torch import tensors as autograd
-from xferlib.backends.torch.backend import TorchCpu
+from xferlib.backends.torch.backend import Tensors, TorchCpu
 
 # Private, but 0.06 us where torch.cuda.current_stream() takes 3.0 (on an H200's host); the public call is the fallback.
 _raw_current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
@@ -55,14 +52,12 @@ def _hold() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold, after_in_parent=_held.clear, after_in_child=lambda: leak.keep(_held))
+    os.register_at_fork(before=_hold, after_in_parent=_held.clear, after_in_child=lambda: process.keep(_held))
 
 
-class TorchCuda(CudaBackend):
+class TorchCuda(Tensors, CudaBackend):
     """Tensors on CUDA devices, and on the CPU beside them."""
 
-    name = "torch"
-    array_types = ("torch.Tensor",)
     survives_fork = True  # tensors on the CPU do
     capabilities = Capabilities(
         streams=True, priorities=True, foreign_streams=True, native_current_stream=True, pinned_memory=True,
@@ -78,12 +73,6 @@ class TorchCuda(CudaBackend):
 
     def at(self, device: Device) -> Backend:
         return self if device.kind == "cuda" else self._cpu
-
-    @property
-    def asks_each_thread(self) -> bool:
-        return cpu.asks_each_thread()
-
-    hand_out = staticmethod(cpu.hand_out)
 
     def namespace(self) -> ModuleType:
         from xferlib.backends.torch import functions as namespace_creation
@@ -110,7 +99,7 @@ class TorchCuda(CudaBackend):
     def device_use(self, device: Device) -> None:
         if getattr(self._chosen, "is_cpu", False) != (device.kind == "cpu"):
             self._chosen.is_cpu = device.kind == "cpu"
-            circumstances.changed()
+            process.changed()
         if device.kind == "cuda":
             torch.cuda.set_device(device.index)
 
@@ -141,43 +130,21 @@ class TorchCuda(CudaBackend):
         index = array.get_device()
         return tensors.view(array, self._devices[index] if index >= 0 else self._cpu.device_current())
 
-    signature = staticmethod(tensors.signature)  # type: ignore[assignment]
-
     address = ArrayAddress(("data_ptr",), is_method=True)
 
-    def operands(self, arrays: Sequence[Array]) -> list[int]:
-        return [each.data_ptr() for each in arrays]
-
-    def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
-        return tensors.checker(arrays) or super().matcher(arrays)
-
     whole = staticmethod(tensors.whole)  # type: ignore[assignment]
-    plain_arrays = tensors.PLAIN_ARRAYS
     pointer_of = staticmethod(torch.Tensor.data_ptr)
 
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
         return self._cpu.host_view(array)
 
-    is_lazy = staticmethod(tensors.is_lazy)  # type: ignore[assignment]
-    resolved = staticmethod(tensors.resolved)  # type: ignore[assignment]
-    detached = staticmethod(tensors.detached)  # type: ignore[assignment]
-    note_write = staticmethod(autograd.note_write)  # type: ignore[assignment]
-    follows_writes = True
-    _watches_default_stream = (
-        False  # record_stream takes 2 us an array, and torch's own operations leave it to the user
-    )
+    # record_stream takes 2 us an array, and torch's own operations leave it to the user
+    _watches_default_stream = False
 
     def over(
         self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any
     ) -> torch.Tensor:
         return tensors.over(pointer, shape, dtype, self._places[device.index], owner)
-
-    other_dtypes = tensors.OTHER_DTYPES
-    as_bits = staticmethod(tensors.as_bits)
-    of_bits = staticmethod(tensors.of_bits)
-
-    def reversed_axes(self, array: Array) -> torch.Tensor:
-        return tensors.reversed_axes(array)
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
         found: torch.Tensor = tensors.subarray(
