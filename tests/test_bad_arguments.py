@@ -389,7 +389,7 @@ def test_a_sound_call_of_each_function_of_a_namespace_works() -> None:
 @pytest.mark.parametrize("given", STREAMS, ids=lambda given: type(given).__name__)
 @pytest.mark.parametrize("backend", ["numpy", "sim"])
 def test_nonsense_from_the_stream_protocol_is_no_stream(backend: str, given: Any) -> None:
-    with xl.use_backend(backend), pytest.raises(xl.errors.StreamError, match="is no stream"):
+    with xl.use_backend(backend), pytest.raises(xl.errors.StreamError, match="is not a stream"):
         xl.Stream.from_any(Pretender(given))
 
 

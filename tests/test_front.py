@@ -1015,7 +1015,7 @@ def test_a_stream_of_another_device_or_library_is_left_to_python(direct: Any) ->
     d = to_device(x, device=HERE)
     with pytest.raises(StreamError, match="is of sim:"):
         to_host(d, stream=xl.Stream("sim"))
-    with pytest.raises(StreamTypeError, match="str is no stream"):
+    with pytest.raises(StreamTypeError, match="str is not a stream"):
         to_device(x, device=HERE, stream="0")
     assert_same_bits(to_device(x, backend="numpy", stream=xl.Stream("numpy")), x)
 

@@ -176,7 +176,7 @@ CASES: dict[str, tuple[Callable[[_Here], Any], type[Exception], str]] = {
         e.StreamError,
         "fake:sim:1.*fake:sim:0",
     ),
-    "no stream": (lambda h: xl.to_host(h.d, stream="fast"), e.StreamError, "str is no stream.*__cuda_stream__"),
+    "no stream": (lambda h: xl.to_host(h.d, stream="fast"), e.StreamError, "str is not a stream.*__cuda_stream__"),
     "a stream for a CPU": (
         lambda h: xl.to_device(X, device="numpy:cpu", stream=12345),
         e.StreamError,
@@ -203,7 +203,7 @@ CASES: dict[str, tuple[Callable[[_Here], Any], type[Exception], str]] = {
         ValueError,
         "'pray'.*'stage'",
     ),
-    "unknown setting": (lambda h: xl.configure(speed=11), e.ConfigError, "'speed' is no setting.*threads"),
+    "unknown setting": (lambda h: xl.configure(speed=11), e.ConfigError, "'speed' is not a setting.*threads"),
     "bad threads": (
         lambda h: _environment({"XFERLIB_THREADS": "0"}),
         e.ConfigError,

@@ -208,7 +208,7 @@ def test_a_device_of_cupy_is_a_device_of_backend_cupy() -> None:
     ],
 )
 def test_a_misspelt_variable_is_an_error_that_names_the_right_one(name: str, meant: str) -> None:
-    with pytest.raises(e.ConfigError, match=f"{name} is no variable.*did you mean {meant}"), configured({name: "1"}):
+    with pytest.raises(e.ConfigError, match=f"{name} is not a variable.*did you mean {meant}"), configured({name: "1"}):
         pass
 
 
@@ -257,7 +257,7 @@ def test_pythons_math_in_a_kernel_names_numpys_function() -> None:
 def test_elapsed_since_something_that_is_no_event_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="start is int, not an Event"):
         xl.Event().elapsed_ms(3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="no stream"):
+    with pytest.raises(TypeError, match="not a stream"):
         xl.Stream().wait("tomorrow")
 
 
@@ -427,7 +427,7 @@ def test_any_other_name_is_missing_as_ever(thing: Any) -> None:
 def test_an_event_as_a_stream_and_an_array_as_an_event_lead_on() -> None:
     with pytest.raises(e.StreamTypeError, match=r"stream\.wait\(event\)"):
         xl.to_device(X, stream=xl.Event())
-    with pytest.raises(e.StreamTypeError, match="ndarray is no stream, Event or Transfer"):
+    with pytest.raises(e.StreamTypeError, match="ndarray is not a stream, Event or Transfer"):
         xl.Stream().wait(X)
 
 

@@ -69,12 +69,12 @@ def register(cls: type, flatten: Callable[[Any], tuple[Any, Any]], unflatten: Ca
         unflatten: ``unflatten(metadata, children) -> node``.
 
     Raises:
-        ArgumentError: ``cls`` is no class, or is a node already, as Python's own containers are.
+        ArgumentError: ``cls`` is not a class, or is a node already, as Python's own containers are.
     """
     import optree
 
     if not isinstance(cls, type):
-        raise ArgumentError(f"tree.register: cls is {type(cls).__name__}, no class; give the class of the nodes")
+        raise ArgumentError(f"tree.register: cls is {type(cls).__name__}, not a class; give the class of the nodes")
     try:
         optree.register_pytree_node(cls, flatten, unflatten, namespace=NAMESPACE)
     except (TypeError, ValueError) as error:

@@ -306,7 +306,7 @@ def _load(name: str) -> Backend:
     if not isinstance(name, str):
         near = name.__name__ if isinstance(name, ModuleType) else None  # such as torch
         hint = f"; give its name, {near!r}" if near in names() else f"; the registered ones are {', '.join(names())}"
-        raise BackendNotFoundError(f"{shown(name)} names no backend{hint}")
+        raise BackendNotFoundError(f"{shown(name)} does not name a backend{hint}")
     with _registry_lock:
         if name in _loaded:
             return _loaded[name]
@@ -341,28 +341,28 @@ def _check(name: str, backend: Any) -> None:
     from xferlib._core.device import Capabilities
 
     if not isinstance(backend, Backend):
-        raise TypeError(f"its entry point makes {shown(backend)}, which is no xferlib.backends.base.Backend")
+        raise TypeError(f"its entry point makes {shown(backend)}, which is not an xferlib.backends.base.Backend")
     if backend.name != name:
         raise TypeError(f"its entry point is {name!r}, and the backend's name {shown(backend.name)}: they must agree")
     if not isinstance(backend.capabilities, Capabilities) or not isinstance(backend.pinned_domain, str):
-        raise TypeError("its attribute capabilities is no Capabilities, or its pinned_domain no str")
+        raise TypeError("its attribute capabilities is not a Capabilities, or its pinned_domain not a str")
     types = backend.array_types
     if not isinstance(types, tuple) or not all(isinstance(each, str) for each in types):
-        raise TypeError(f"its array_types is {shown(types)}, which is no tuple of dotted names")
+        raise TypeError(f"its array_types is {shown(types)}, which is not a tuple of dotted names")
     if any(each.startswith("builtins.") for each in types):
-        raise TypeError(f"its array_types is {shown(types)}: Python's own types are no arrays")
+        raise TypeError(f"its array_types is {shown(types)}: Python's own types are not arrays")
     devices = backend.devices()
     if not isinstance(devices, (tuple, list)) or not devices or any(not _is_device(each, name) for each in devices):
-        raise TypeError(f"its devices() are {shown(devices)}, which are no tuple of devices of {name!r}")
+        raise TypeError(f"its devices() are {shown(devices)}, which are not a tuple of devices of {name!r}")
     if name in _BUILTIN:  # whose libraries set a device up when they are asked for the current one
         return
     for each in devices:
         if not isinstance(part := backend.at(each), Backend):
-            raise TypeError(f"its at({each}) is {shown(part)}, which is no xferlib.backends.base.Backend")
+            raise TypeError(f"its at({each}) is {shown(part)}, which is not an xferlib.backends.base.Backend")
     if not _is_device(current := backend.device_current(), name):
-        raise TypeError(f"its device_current() is {shown(current)}, which is no device of {name!r}")
+        raise TypeError(f"its device_current() is {shown(current)}, which is not a device of {name!r}")
     if not isinstance(backend.survives_fork, bool):
-        raise TypeError("its survives_fork is no bool")
+        raise TypeError("its survives_fork is not a bool")
 
 
 def _is_device(thing: Any, name: str) -> bool:
@@ -935,7 +935,7 @@ def resolve(spec: DeviceSpec, *, backend: Backend | None = None, default: Backen
         name, kind, index = None, None, spec
         if index < 0:
             raise DeviceNotFoundError(
-                f"device={shown(index)} is no device: their numbers begin at 0; give None for the current one"
+                f"device={shown(index)} is not a device: their numbers begin at 0; give None for the current one"
             )
     else:
         raise DeviceNotFoundError(
@@ -1069,7 +1069,7 @@ def device_of(x: Any) -> Device:
     """The device that holds an array.
 
     Raises:
-        UnsupportedArrayError: ``x`` is no array of any backend.
+        UnsupportedArrayError: ``x`` is not an array of any backend.
     """
     backend = owner_of(x)
     if backend is None:

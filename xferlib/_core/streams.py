@@ -202,7 +202,7 @@ class Event(ProcessBound):
         interprocess: Other processes may wait for it: see `ipc_handle`. It belongs to one device, and has no timing.
 
     Raises:
-        ArgumentError: ``interprocess`` and ``timing`` together, or what is no flag.
+        ArgumentError: ``interprocess`` and ``timing`` together, or what is not a flag.
     """
 
     __slots__ = ("_backend", "_capture", "_device", "_raw", "blocking", "interprocess", "timing")
@@ -288,7 +288,7 @@ class Event(ProcessBound):
         """Milliseconds on the device from ``start`` to this event; blocks until both are complete.
 
         Raises:
-            StreamTypeError: ``start`` is no event.
+            StreamTypeError: ``start`` is not an event.
             StreamError: One of the two has not been recorded, or was made with ``timing=False``; or they were recorded
                 on two devices, whose clocks differ.
         """
@@ -321,7 +321,7 @@ class Event(ProcessBound):
 
 
 def check_event(event: object, what: str) -> None:
-    """Refuse what is no event.
+    """Refuse what is not an event.
 
     Raises:
         StreamTypeError: It is none.
@@ -627,7 +627,7 @@ class ArrayUse(ProcessBound):
         def __getattr__(self, name: str) -> NoReturn:
             if not name.startswith("_") and hasattr(np.ndarray, name):
                 what, remedy = self._instead[0].partition(" is ")[0], self._instead[1]
-                raise AttributeError(f"{what} is no array and has no {name!r}; {remedy}.{name}", name=name, obj=self)
+                raise AttributeError(f"{what} is not an array and has no {name!r}; {remedy}.{name}", name=name, obj=self)
             checks.refuse(self, name, self._peers)
 
 
@@ -713,7 +713,7 @@ class Stream(ProcessBound, blocks.Enterable):
 
     Raises:
         DeviceNotFoundError: The device does not exist.
-        ArgumentError: ``priority`` is no int.
+        ArgumentError: ``priority`` is not an int.
         BlockError: A block is left twice, by another task, or before one within it.
     """
 
@@ -727,7 +727,7 @@ class Stream(ProcessBound, blocks.Enterable):
         non_blocking = checks.flag(non_blocking, "Stream: non_blocking")
         number = checks.whole(priority, least=None)
         if number is None:
-            raise ArgumentError(f"Stream: priority={shown(priority)} is no int; lower numbers run first; 0 is usual")
+            raise ArgumentError(f"Stream: priority={shown(priority)} is not an int; lower numbers run first; 0 is usual")
         has_priorities = self._backend.capabilities.priorities
         priority = max(-(1 << 31), min(number, (1 << 31) - 1)) if has_priorities else 0
         self._raw = self._backend.stream_create(self.device, non_blocking=non_blocking, priority=priority)
@@ -742,7 +742,7 @@ class Stream(ProcessBound, blocks.Enterable):
             device: Where it was made; the current device if omitted.
 
         Raises:
-            StreamTypeError: The object is no stream, or its ``__cuda_stream__`` gives none.
+            StreamTypeError: The object is not a stream, or its ``__cuda_stream__`` gives none.
             StreamError: The device has no streams.
         """
         if isinstance(native, Stream):
@@ -754,7 +754,7 @@ class Stream(ProcessBound, blocks.Enterable):
                 if isinstance(native, Event)
                 else "give an object with __cuda_stream__, a PyCUDA stream, or the address of a cudaStream_t"
             )
-            raise StreamTypeError(f"{type(native).__name__} is no stream: {remedy}")
+            raise StreamTypeError(f"{type(native).__name__} is not a stream: {remedy}")
         target = registry.get_device(device)
         backend = registry.get(target.backend).at(target)
         if not backend.capabilities.streams:
@@ -853,7 +853,7 @@ class Stream(ProcessBound, blocks.Enterable):
             other.hold_back(self._raw, self._backend)
         elif handle_of(other) is None:
             raise StreamTypeError(
-                f"Stream.wait: {type(other).__name__} is no stream, Event or Transfer; give one of them"
+                f"Stream.wait: {type(other).__name__} is not a stream, Event or Transfer; give one of them"
             )
         else:
             self.wait(Stream.from_any(other, self.device))

@@ -175,7 +175,7 @@ class Config:
 
 def _read(environ: Mapping[str, str]) -> Config:
     for name, meant in misspelt(environ).items():
-        raise ConfigError(f"{name} is no variable that xferlib reads (did you mean {meant}?); rename or unset {name}")
+        raise ConfigError(f"{name} is not a variable that xferlib reads (did you mean {meant}?); rename or unset {name}")
     values: dict[str, Any] = {}
     for setting in fields(Config):
         values[setting.name] = from_environment(setting, environ)
@@ -234,7 +234,7 @@ def _warn_of_elsewhere(environ: Mapping[str, str]) -> None:
 
         site = user_site()
         warnings.warn_explicit(
-            f"{name} is no variable that xferlib reads (did you mean {meant}?); rename or unset {name}, or set {meant}",
+            f"{name} is not a variable that xferlib reads (did you mean {meant}?); rename or unset {name}, or set {meant}",
             XferWarning,
             site.file,
             site.line,
@@ -298,7 +298,7 @@ def configure(**settings: Any) -> Config:
     known = {setting.name: setting for setting in fields(Config)}
     if unknown := sorted(set(settings) - set(known)):
         near = did_you_mean(unknown[0], known)
-        raise ConfigError(f"{unknown[0]!r} is no setting{near}; the settings are {', '.join(sorted(known))}")
+        raise ConfigError(f"{unknown[0]!r} is not a setting{near}; the settings are {', '.join(sorted(known))}")
     checked = {name: _checked(known[name], value) for name, value in settings.items()}
     with _lock:
         _config = replace(before, **checked)
