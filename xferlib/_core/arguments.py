@@ -23,7 +23,7 @@ import weakref
 from collections import OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from itertools import chain, islice
-from operator import is_not, itemgetter
+from operator import is_not
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -52,8 +52,6 @@ NAMESPACE = "xferlib"
 """Namespace of `optree` in which xferlib looks for custom nodes, besides the global one."""
 _LEAVES = frozenset([np.ndarray, float, int, bool, complex, str, bytes, type(None)])
 """Types of leaves, besides those of arrays that the registry has met."""
-_FEW_CHILDREN = 8
-"""Below, a set of their types costs more than it saves."""
 _FEW_CHILDREN = 8
 """Below, a set of their types costs more than it saves."""
 _DEEPEST = 2000
@@ -174,25 +172,7 @@ def _flatten(tree: Any, moving: str) -> tuple[list[Any], Callable[[list[Any]], A
         found = flat(tree, registry.by_type, _LEAVES)
         if found is not None:
             return found, functools.partial(rebuilt, tree)
-    plain = _flatten_plain(tree)
-    return plain if plain is not None else _walk(tree, moving)
-
-
-def _flatten_plain(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]] | None:
-    """An array, or a list, tuple or dict of nothing else, at a tenth of the cost; None for any other tree."""
-    rebuild: Callable[[list[Any]], Any]
-    cls = type(tree)
-    if cls is np.ndarray or cls is float or registry.is_array_type(cls):
-        return [tree], itemgetter(0)
-    if cls is list or cls is tuple:
-        leaves, rebuild = list(tree), cls
-    elif cls is dict:
-        leaves, rebuild = list(tree.values()), lambda new: dict(zip(tree, new, strict=True))
-    else:
-        return None
-    kinds = set(map(type, leaves))
-    kinds.discard(np.ndarray)
-    return (leaves, rebuild) if all(registry.is_array_type(kind) for kind in kinds) else None
+    return _walk(tree, moving)
 
 
 _Taken: TypeAlias = "tuple[Form | None, Any, Any, int | list[Any]]"

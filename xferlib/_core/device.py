@@ -273,7 +273,9 @@ class Device(blocks.Enterable):
             UnsupportedError: The device is a CPU.
         """
         if not isinstance(name, str):
-            raise ArgumentError(f"{self}: attribute {shown(name)} is not a name; give one such as 'max_threads_per_block'")
+            raise ArgumentError(
+                f"{self}: attribute {shown(name)} is not a name; give one such as 'max_threads_per_block'"
+            )
         return directory.serving(self).device_attribute(self, attribute_name(name))
 
     def synchronize(self) -> None:

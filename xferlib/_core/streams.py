@@ -627,7 +627,8 @@ class ArrayUse(ProcessBound):
         def __getattr__(self, name: str) -> NoReturn:
             if not name.startswith("_") and hasattr(np.ndarray, name):
                 what, remedy = self._instead[0].partition(" is ")[0], self._instead[1]
-                raise AttributeError(f"{what} is not an array and has no {name!r}; {remedy}.{name}", name=name, obj=self)
+                text = f"{what} is not an array and has no {name!r}; {remedy}.{name}"
+                raise AttributeError(text, name=name, obj=self)
             checks.refuse(self, name, self._peers)
 
 
@@ -727,7 +728,9 @@ class Stream(ProcessBound, blocks.Enterable):
         non_blocking = checks.flag(non_blocking, "Stream: non_blocking")
         number = checks.whole(priority, least=None)
         if number is None:
-            raise ArgumentError(f"Stream: priority={shown(priority)} is not an int; lower numbers run first; 0 is usual")
+            raise ArgumentError(
+                f"Stream: priority={shown(priority)} is not an int; lower numbers run first; 0 is usual"
+            )
         has_priorities = self._backend.capabilities.priorities
         priority = max(-(1 << 31), min(number, (1 << 31) - 1)) if has_priorities else 0
         self._raw = self._backend.stream_create(self.device, non_blocking=non_blocking, priority=priority)

@@ -175,7 +175,9 @@ class Config:
 
 def _read(environ: Mapping[str, str]) -> Config:
     for name, meant in misspelt(environ).items():
-        raise ConfigError(f"{name} is not a variable that xferlib reads (did you mean {meant}?); rename or unset {name}")
+        raise ConfigError(
+            f"{name} is not a variable that xferlib reads (did you mean {meant}?); rename or unset {name}"
+        )
     values: dict[str, Any] = {}
     for setting in fields(Config):
         values[setting.name] = from_environment(setting, environ)
@@ -234,7 +236,8 @@ def _warn_of_elsewhere(environ: Mapping[str, str]) -> None:
 
         site = user_site()
         warnings.warn_explicit(
-            f"{name} is not a variable that xferlib reads (did you mean {meant}?); rename or unset {name}, or set {meant}",
+            f"{name} is not a variable that xferlib reads (did you mean {meant}?); rename or unset {name}, or set "
+            f"{meant}",
             XferWarning,
             site.file,
             site.line,
