@@ -38,35 +38,14 @@ def test_every_spelling_gives_the_same_object() -> None:
         assert xl.get_device("cpu") is xl.Device("numpy:cpu")  # the fake has none
 
 
-def test_a_device_survives_copying_and_pickling_as_itself() -> None:
+def test_a_device_survives_copying_and_pickling_as_itself_and_cannot_be_changed() -> None:
     device = xl.Device("fake:sim:1")
-    assert copy.copy(device) is device
-    assert copy.deepcopy([device])[0] is device
-    assert pickle.loads(pickle.dumps(device)) is device
+    assert copy.copy(device) is copy.deepcopy([device])[0] is pickle.loads(pickle.dumps(device)) is device
     assert {device: 1}[xl.Device("fake:sim:1")] == 1
     assert (str(device), repr(device)) == ("fake:sim:1", "Device('fake:sim:1')")
-    assert device != xl.Device("fake:sim:0")
-    assert device != "fake:sim:1"
-
-
-def test_a_device_cannot_be_changed() -> None:
+    assert device not in (xl.Device("fake:sim:0"), "fake:sim:1")
     with pytest.raises(AttributeError, match="'index' cannot be set"):
-        xl.Device("fake:sim:1").index = 2
-
-
-def test_blocks_nest_restore_and_bring_their_backend() -> None:
-    with xl.use_backend("numpy"):
-        with xl.Device("fake:sim:1") as one:
-            assert xl.get_device() is one
-            assert xl.get_backend().name == "fake"
-            assert xl.device_of(xl.zeros(3)) is one
-            with xl.Device("fake:sim:0"), xl.Device("numpy:cpu"):  # a CPU device does nothing
-                assert xl.get_device() is xl.Device("fake:sim:0")
-            with pytest.raises(KeyError), xl.Device("fake:sim:0"):
-                raise KeyError
-            assert xl.get_device() is one
-        assert xl.get_backend().name == "numpy"
-    assert xl.get_device("fake") is xl.Device("fake:sim:0")
+        device.index = 2
 
 
 @pytest.mark.usefixtures("pair")
@@ -138,32 +117,10 @@ def test_use_holds_from_then_on_for_the_thread() -> None:
     assert seen == [xl.Device("fake:sim:0")]
 
 
-def test_streams_of_a_block_belong_to_its_device() -> None:
-    with xl.Device("fake:sim:1") as one:
-        stream = xl.Stream()
-        assert stream.device is one
-    with stream:
-        assert xl.get_device("fake") is one
-        assert xl.current_stream(one) == stream
-    assert xl.get_device("fake") is xl.Device("fake:sim:0")
-
-
-@pytest.mark.parametrize("spec", ["", "gpu:", ":0", "fake:sim:", "fake:sim:0:0", "cuda:99999", "cuda:-1", "0x1", "é:0"])
-def test_an_unreadable_device_is_refused(spec: str) -> None:
-    with pytest.raises(DeviceNotFoundError, match="cannot be read|does not exist"), xl.use_backend("fake"):
-        xl.Device(spec)
-
-
-def test_the_environments_device_is_taken_at_a_threads_first_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = xl.configure(device="fake:sim:1")
-    try:
-        seen: list[Any] = []
-        thread = threading.Thread(target=lambda: seen.append(xl.get_device("fake")))
-        thread.start()
-        thread.join()
-        assert seen == [xl.Device("fake:sim:1")]
-    finally:
-        xl.configure(device=before.device)
+def test_an_unreadable_device_is_refused() -> None:
+    for spec in ("", "gpu:", ":0", "fake:sim:", "fake:sim:0:0", "cuda:99999", "cuda:-1", "0x1", "é:0"):
+        with pytest.raises(DeviceNotFoundError, match="cannot be read|does not exist"), xl.use_backend("fake"):
+            xl.Device(spec)
 
 
 DEVICES = [
@@ -204,21 +161,17 @@ def _answer(call: Callable[[], Any]) -> Any:
 
 
 def test_settings_that_disagree_are_an_error_that_names_where_they_are_from() -> None:
-    disagreeing = {"XFERLIB_BACKEND": "numpy", "XFERLIB_DEVICE": "fake:sim:1"}
-    said = "XFERLIB_DEVICE='fake:sim:1' names backend 'fake'.*XFERLIB_BACKEND='numpy'.*unset XFERLIB_DEVICE"
-    with configured(disagreeing), pytest.raises(ConfigError, match=said):
-        xl.zeros(3)
-    said = "configure: device='fake:sim:1' names backend 'fake'.*XFERLIB_BACKEND='numpy'.*device=None"
-    with (
-        configured({"XFERLIB_BACKEND": "numpy"}, device="fake:sim:1"),
-        pytest.raises(ConfigError, match=said),
-    ):
-        xl.get_device()
-    with (
-        configured({}, backend="nope"),
-        pytest.raises(BackendNotFoundError, match="configure: backend='nope'.*backend=None"),
-    ):
-        xl.get_device()
+    numpy, one = {"XFERLIB_BACKEND": "numpy"}, "fake:sim:1"
+    for environ, settings, kind, said in (
+        ({**numpy, "XFERLIB_DEVICE": one}, {}, ConfigError,
+         "XFERLIB_DEVICE='fake:sim:1' names backend 'fake'.*XFERLIB_BACKEND='numpy'.*unset XFERLIB_DEVICE"),
+        (numpy, {"device": one}, ConfigError,
+         "configure: device='fake:sim:1' names backend 'fake'.*XFERLIB_BACKEND='numpy'.*device=None"),
+        ({}, {"backend": "nope"}, BackendNotFoundError, "configure: backend='nope'.*backend=None"),
+    ):  # fmt: skip
+        for call in (xl.get_device, lambda: xl.zeros(3)):
+            with configured(environ, **settings), pytest.raises(kind, match=said):
+                call()
 
 
 def test_a_kind_of_device_finds_the_backend_that_has_it() -> None:
