@@ -255,7 +255,7 @@ class Form:
         raise NotImplementedError
 
     def take_all(self, node: Any) -> tuple[list[Any], Any]:
-        """The same, where children that hold no arrays must not be left out to save time."""
+        """As `take`, with the children that hold no arrays, which `take` may leave out to save time."""
         return self.take(node)
 
     def make(self, node: Any, kept: Any, children: list[Any]) -> Any:
@@ -362,7 +362,7 @@ class _Layout(NamedTuple):
     """The parts of an object of a class of Python's, but for its children."""
 
     keys: list[Any] | None
-    """Of a mapping."""
+    """The keys of a mapping; None for other containers."""
     items: int
     """Their number; what follows are values of attributes."""
     names: Sequence[Any]
@@ -603,7 +603,7 @@ def _new_form(cls: type, node: Any) -> Form | object:
 
 
 _HEAP_TYPE = 1 << 9
-"""Of ``__flags__``: the class was made while the program ran."""
+"""The bit of ``__flags__`` that says that the class was made while the program ran."""
 
 
 def _base(cls: type) -> type:

@@ -142,7 +142,7 @@ class Backend(ABC):
     survives_fork: bool = False
     """Whether a part of the backend works in a forked child; the other part raises ForkError by itself."""
     plain_arrays: PlainArrays | None = None
-    """Those that C may look at; None: none of the library's."""
+    """How C reads the library's arrays; None: it reads none of them."""
     other_dtypes: tuple[str, ...] = ()
     """Dtypes that NumPy has not: see `as_bits`."""
 
@@ -577,18 +577,18 @@ class DirectCopies(NamedTuple):
     """The address of ``int send(uint64_t dst, uint64_t src, size_t nbytes)``, in the order of the default stream alone;
     ``src`` has been read on return."""
     fetch: int
-    """The same to the host, complete on return."""
+    """The address of a function like ``send``, to the host; complete on return."""
     enqueue: int
-    """Of ``int enqueue(uint64_t dst, uint64_t src, size_t nbytes, void *stream)``, an upload behind the
+    """The address of ``int enqueue(uint64_t dst, uint64_t src, size_t nbytes, void *stream)``, an upload behind the
     stream's work of memory that is not pinned; ``src`` has been read on return. 0: there is none."""
     current: int
-    """Of ``int current(void **context)``: the thread's."""
+    """The address of ``int current(void **context)``, which tells the thread's context."""
     query: int
-    """Of ``int query(void *stream)``, which returns 0 for an idle one."""
+    """The address of ``int query(void *stream)``, which returns 0 for an idle stream."""
     attribute: int
-    """Of ``int attribute(void *answer, unsigned name, uint64_t pointer)`` as CUDA has it; 0: nothing is pinned."""
+    """The address of ``int attribute(void *answer, unsigned name, uint64_t pointer)``, CUDA's; 0: nothing is pinned."""
     context: int
-    """Of the device."""
+    """The device's context."""
     empty: Callable[[tuple[int, ...], np.dtype[Any]], Array]
     """A new array on the device, which is current, on its default stream."""
     pointer: Callable[[Array], int]
@@ -597,16 +597,16 @@ class DirectCopies(NamedTuple):
     is_current: Callable[[], bool] | None
     """Whether the device is the thread's; None where that follows from the context."""
     launch: int = 0
-    """Of a function like CUDA's ``cuLaunchKernel``, which takes the ``handle`` of what `Backend.load` returns. 0:
-    kernels are launched by `Backend.launch` alone."""
+    """The address of a function like CUDA's ``cuLaunchKernel``, which takes the ``handle`` of what `Backend.load`
+    returns. 0: kernels are launched by `Backend.launch` alone."""
     fetch_later: int = 0
-    """As ``enqueue``, to the host; the copy is complete when the stream has done it. 0: none."""
+    """The address of a function like ``enqueue``, to the host; complete when the stream has done it. 0: none."""
     wait: int = 0
-    """Of ``int wait(void *stream)``, until the stream has done its work. 0: other streams than the default one are left
-    to Python."""
+    """The address of ``int wait(void *stream)``, until the stream has done its work. 0: other streams than the default
+    one are left to Python."""
     is_captured: int = 0
-    """Of ``int is_captured(void *stream, int *status)``, which writes 0 where no graph records the stream. 0: none ever
-    does."""
+    """The address of ``int is_captured(void *stream, int *status)``, which writes 0 where no graph records the stream.
+    0: none ever does."""
     empty_between: Callable[[tuple[int, ...], np.dtype[Any], RawStream], Array] | None = None
     """A new array of a stream's memory, for work on that stream alone that is enqueued before the array dies. None:
     `Backend.empty` makes it."""

@@ -50,8 +50,8 @@ class EnteredBlock:
     __slots__ = ("changes", "scope", "token", "what")
 
     token: Token[Blocks]
-    """Of its begin. It tells the context that has entered the block from the copies that tasks and threads get. The
-    running task would not: several may share one context, as the parts of an asynchronous test do."""
+    """Tells the context that has entered the block from the copies that tasks and threads get. The running task would
+    not: several may share one context, as the parts of an asynchronous test do."""
 
     def __init__(self, what: object, scope: str | None, changes: tuple[Change, ...] = ()) -> None:
         self.what = what
@@ -111,7 +111,7 @@ class _ThreadBlocks:
     def __init__(self) -> None:
         self.made: list[MadeBlock] = []
         self.here: Blocks | None = ()
-        """None while they change."""
+        """The context's blocks that are made true; None while they change."""
 
 
 class _Local(threading.local):

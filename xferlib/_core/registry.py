@@ -225,7 +225,7 @@ class _Spec:
     path: str
     array_types: tuple[str, ...]
     extra: str = ""
-    """Of xferlib, which brings the library; empty where that comes with it."""
+    """The extra of xferlib that brings the library; empty where that comes with it."""
 
 
 _BUILTIN: dict[str, _Spec] = {

@@ -1,4 +1,4 @@
-"""Whole numbers and flags that a user gives: how many, how far ahead, which axis, whether."""
+"""Checks of a user's arguments, the lines of code that gave them, and other libraries' names for ours."""
 
 from __future__ import annotations
 

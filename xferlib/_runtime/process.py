@@ -206,7 +206,7 @@ def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def elsewhere(environ: Mapping[str, str]) -> dict[str, str]:
-    """As `misspelt`, of names whose beginning is nearly right, such as ``XFER_BACKEND`` and ``xferlib_backend``.
+    """Variables whose beginning is nearly right, such as ``XFER_BACKEND`` and ``xferlib_backend``: how each was meant.
 
     They may be another program's, and so are no error. Where the variable meant is set too, they are surely that.
     """

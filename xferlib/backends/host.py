@@ -178,7 +178,7 @@ class HostBackend(Backend):
         """A no-op: host memory needs no pinning where it is the device's own."""
 
     def pinned_unregister(self, pointer: int) -> None:
-        """As `pinned_register`."""
+        """A no-op, too."""
 
     def is_pinned(self, pointer: int) -> bool:
         return True

@@ -406,7 +406,7 @@ class CudaBackend(Backend, FastPath):
     def _empty_elsewhere(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
     ) -> Array:
-        """As `_empty_in_order`, while another device is current."""
+        """Allocate likewise while another device is current."""
         with Current(self, device):
             return self._empty_in_order(shape, dtype, device, stream)
 
@@ -1006,7 +1006,7 @@ class CudaBackend(Backend, FastPath):
         shared_nbytes: int = 0,
         cooperative: bool = False,
     ) -> tuple[Callable[[Any, int], int], Callable[[int, Any, int], bool]] | None:
-        """As `Backend.repeat_launch`."""
+        """Bind the launch in C, where the library's arrays tell their address: see `Backend.repeat_launch`."""
         if self.address is None:
             return None
         config = self._config(grid, block, shared_nbytes, _COOPERATIVE if cooperative else None)

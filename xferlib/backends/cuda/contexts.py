@@ -237,7 +237,7 @@ def enqueue(handle: int, function: Callable[[], None]) -> int:
 
 
 def enqueue_captured(handle: int, function: Callable[[], None]) -> int:
-    """The same on a stream that this thread captures: the driver calls it at each launch of the graph."""
+    """Let the driver call ``function`` at each launch of the graph that this thread captures."""
     number = next(_numbers)
     _captured[number] = function
     _local.numbers.append(number)

@@ -92,7 +92,7 @@ send_gathered = driver_calls.bind_spread(
 """A synchronous copy of an array of any layout to the device, gathered and converted on the way, where its context is
 current and its default stream idle; None: not compiled."""
 fetch_scattered = driver_calls.bind_spread(_address("cuMemcpyDtoH_v2"), _address("cuCtxGetCurrent"), 0, is_upward=False)
-"""The same from the device, scattered; it waits for the default stream."""
+"""A synchronous copy from the device to an array of any layout, which waits for the default stream."""
 copy_behind = driver_calls.bind_copy_behind(
     _address("cuEventRecord"),
     _address("cuStreamWaitEvent"),

@@ -110,7 +110,7 @@ class Blas:
         self._idle: dict[int, collections.deque[Handle]] = {}
 
     def multiplier(self, product: Product) -> Multiply:
-        """See `MatrixProducts.multiplier`. cuBLAS counts by columns, so it is told of the transposed product."""
+        """Prepare the transposed product, since cuBLAS counts by columns: see `MatrixProducts.multiplier`."""
         cublas, (_, count, rows, inner, columns, a, b, c) = self._cublas, product
         name = product.dtype.name
         kind, compute = _DATA_TYPES[name], int(getattr(cublas.ComputeType, _COMPUTE.get(name, "COMPUTE_64F")))
@@ -269,7 +269,7 @@ class CudaSorting(DeviceSorting):
         return found
 
     def _sorters(self) -> dict[tuple[SortKind, Architecture], Any]:
-        """Those of this thread: each keeps the arguments of its call in itself."""
+        """This thread's sorters: each keeps the arguments of its call in itself."""
         found: dict[tuple[SortKind, Architecture], Any] = self._local.__dict__.setdefault("sorters", {})
         return found
 

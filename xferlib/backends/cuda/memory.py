@@ -141,7 +141,7 @@ class DeviceAddress(int):
     """Where blocks of this size wait for the next use."""
     _guard: Guard | None = None
     _pid = 0
-    """Of the process, if this object gives the memory back."""
+    """The id of the process, if this object gives the memory back."""
 
     @classmethod
     def from_pool(cls, backend: MemoryOwner, pool: DriverPool, nbytes: int, stream: RawStream) -> DeviceAddress:

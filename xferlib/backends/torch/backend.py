@@ -49,7 +49,7 @@ def asks_each_thread() -> bool:
 
 
 def hand_out(dtype: np.dtype[Any] | None) -> None:
-    """See `Backend.hand_out`: give the thread the operators of the setting, or tell once that they are torch's.
+    """Give the thread the operators of the setting, or tell once that they are torch's: see `Backend.hand_out`.
 
     Python numbers promote otherwise beside tensors of integers and of bool, to which a namespace leads.
     """
@@ -85,7 +85,7 @@ config.watchers["torch_operators"] = _choose_again
 
 
 class Tensors(Backend):
-    """What tensors of every device have in common."""
+    """The part of both backends that does not depend on where tensors lie."""
 
     name = "torch"
     array_types = ("torch.Tensor",)

@@ -157,7 +157,7 @@ class TorchCuda(Tensors, CudaBackend):
 
     @contextlib.contextmanager
     def _own_memory(self, stream: RawStream) -> Iterator[Any]:
-        """As `CudaBackend._own_memory`. A pool serves the allocations of one thread, or of one stream in any thread."""
+        """Use two pools: one serves the allocations of this thread, the other those of the stream in any thread."""
         index = stream.device.index
         with torch.cuda.device(index):  # a pool belongs to the current device
             of_thread, of_stream = torch.cuda.MemPool(), torch.cuda.MemPool()
