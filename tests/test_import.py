@@ -47,6 +47,7 @@ names_of = {}
 for name in xferlib.__all__:
     module = xferlib._MODULES.get(name)
     names_of.setdefault(name if module == "xferlib" else module, []).append(name)
+children = {}
 for module, names in names_of.items():  # one child for each: the names of a module bring in the same others
     child = os.fork()
     if child == 0:
@@ -55,6 +56,8 @@ for module, names in names_of.items():  # one child for each: the names of a mod
             code = int(any(getattr(xferlib, name) is not vars(xferlib)[name] for name in names))
         finally:
             os._exit(code)
+    children[child] = module
+for child, module in children.items():
     if os.waitpid(child, 0)[1]:
         print(module)
 """
