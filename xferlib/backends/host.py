@@ -142,8 +142,16 @@ class HostBackend(Backend):
     def device_current(self) -> Device:
         return self.device
 
-    def device_use(self, device: Device) -> None:
-        """A no-op: there is one device."""
+    def _do_nothing(self, *args: Any, **options: Any) -> None:
+        """There is one device, its memory needs no pinning, and nothing is ever pending on it."""
+
+    device_use = device_synchronize = pinned_register = pinned_unregister = _do_nothing
+    stream_use = stream_synchronize = event_wait = event_synchronize = _do_nothing
+
+    def _agree(self, *args: Any, **options: Any) -> bool:
+        return True
+
+    is_pinned = stream_done = event_done = _agree
 
     @abstractmethod
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
@@ -165,23 +173,11 @@ class HostBackend(Backend):
     def device_memory(self, device: Device) -> tuple[int, int]:
         return host_memory_nbytes("SC_AVPHYS_PAGES"), host_memory_nbytes()
 
-    def device_synchronize(self, device: Device) -> None:
-        """A no-op: nothing is ever pending on a CPU."""
-
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
         raise self._unsupported("streams")
 
     def pinned_alloc(self, nbytes: int) -> PinnedBlock:
         return HostBlock(nbytes)
-
-    def pinned_register(self, pointer: int, nbytes: int) -> None:
-        """A no-op: host memory needs no pinning where it is the device's own."""
-
-    def pinned_unregister(self, pointer: int) -> None:
-        """A no-op, too."""
-
-    def is_pinned(self, pointer: int) -> bool:
-        return True
 
     def stream_create(self, device: Device, *, non_blocking: bool, priority: int) -> RawStream:
         return RawStream(0, device)
@@ -206,26 +202,8 @@ class HostBackend(Backend):
     def capture_end(self, stream: RawStream) -> Callable[[RawStream], None] | None:
         return captures.close(stream.device)
 
-    def stream_use(self, stream: RawStream) -> None:
-        """A no-op: one stream is like another on a CPU."""
-
-    def stream_synchronize(self, stream: RawStream) -> None:
-        """A no-op: nothing is ever pending on a CPU."""
-
-    def stream_done(self, stream: RawStream) -> bool:
-        return True
-
     def event_record(self, stream: RawStream, *, timing: bool, event: Any = None) -> HostEvent:
         return HostEvent()
-
-    def event_wait(self, stream: RawStream, event: Any) -> None:
-        """A no-op: every event is complete when it is recorded."""
-
-    def event_done(self, event: Any) -> bool:
-        return True
-
-    def event_synchronize(self, event: Any) -> None:
-        """A no-op: every event is complete when it is recorded."""
 
     def event_elapsed_ms(self, start: Any, end: Any) -> float:
         return float(end.time_s - start.time_s) * 1e3
