@@ -1,6 +1,6 @@
 """How to add a backend.
 
-1. Subclass `xferlib.backends.base.Backend`; its twenty abstract methods are the primitives, and
+1. Subclass `xferlib.backends.base.Backend`; its nineteen abstract methods are the primitives, and
    `Capabilities` says what the library can do besides. A library on the CPU starts from `HostBackend`
    and needs three to five short methods: `xferlib.backends.numpy` is the model. A library on CUDA
    starts from `CudaBackend` and adds how to allocate an array, read its pointer and name its current
