@@ -184,17 +184,6 @@ def _native_within(call: Callable[[], Any], device: xl.Device) -> Any:
     return native(device)[1]
 
 
-def test_a_context_that_is_run_by_hand_is_followed(devices: list[xl.Device]) -> None:
-    device = devices[0]
-    stream, before = xl.Stream(device), native(device)
-    with stream:
-        inside = contextvars.copy_context()
-    assert native(device) == before
-    assert inside.run(lambda: xl.current_stream(device)) == stream
-    assert xl.current_stream(device).handle == before[1]
-    assert native(device) == before
-
-
 # --- left twice, by another, in another order
 
 

@@ -450,14 +450,9 @@ def _provider(name: str) -> str:
 
 def cuda_driver_present() -> bool:
     """Whether the CUDA driver starts and sees a device; imports no library."""
-    import ctypes
+    from xferlib._native import cuda_driver  # here: most look-ups name their backend
 
-    try:
-        driver = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
-        count = ctypes.c_int(0)
-        return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
-    except (OSError, AttributeError):  # there is none, or something else by its name
-        return False
+    return bool(cuda_driver.answer().get("devices"))
 
 
 def _entry_points() -> dict[str, Any]:

@@ -22,14 +22,14 @@ def answer(library: str = LIBRARY) -> dict[str, Any]:
     """The driver's version and devices; ``absent`` or ``status`` where there is none to ask."""
     try:
         driver = ctypes.CDLL(library)
-        start = driver.cuInit
+        start, count_devices = driver.cuInit, driver.cuDeviceGetCount
     except (OSError, AttributeError) as error:  # there is none, or something else by its name
         return {"absent": str(error)}
     if status := start(0):
         return {"status": status}
     version, count = ctypes.c_int(0), ctypes.c_int(0)
     driver.cuDriverGetVersion(ctypes.byref(version))
-    driver.cuDeviceGetCount(ctypes.byref(count))
+    count_devices(ctypes.byref(count))
     return {
         "version": [version.value // 1000, version.value % 1000 // 10],
         "devices": [_device(driver, index) for index in range(count.value)],
