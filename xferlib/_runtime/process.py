@@ -361,11 +361,9 @@ def keep(thing: object, _increase: Any = ctypes.pythonapi.Py_IncRef, _object: An
 # either: a user's daemon thread need never end. So before that, in an exit handler:
 #
 # 1. `finish` closes the seam: a daemon thread that then enters a backend parks, for ever and without the GIL, if it
-# holds
-#    no lock. The backends' class is exchanged for that, so that an operation pays nothing before the end.
+#    holds no lock. The backends' class is exchanged for that, so that an operation pays nothing before the end.
 # 2. `finish` runs the registered steps: the library's own threads end, and threads that wait for them are woken. A
-# thread
-#    that fails with an error of the library's parks.
+#    thread that fails with an error of the library's parks.
 # 3. `await_threads`, called by one of these steps, waits for threads inside the library or about to enter it, for a
 #    bounded time.
 #
