@@ -18,7 +18,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Protocol, TypeAlias
 
-from xferlib._runtime import process as circumstances
+from xferlib._runtime import process
 from xferlib.errors import BlockError
 
 _modules = sys.modules  # bound here: blocks may be entered at each call of a program
@@ -189,8 +189,8 @@ def enter(what: Enterable, scope: str | None, changes: tuple[Change, ...] = ()) 
     around = None
     try:
         around = _here.get()
-        if not circumstances.scopes:
-            circumstances.scopes.append(None)
+        if not process.scopes:
+            process.scopes.append(None)
         if changes:
             _watch_loop()
         mine = _local.blocks

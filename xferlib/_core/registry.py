@@ -612,9 +612,9 @@ def _parts() -> list[Backend]:
 
 
 def _end_threads() -> None:
-    from xferlib import _native as driver_calls  # here: most programs end without threads, and need none of it
+    from xferlib import _native  # here: most programs end without threads, and need none of it
 
-    driver_calls.end_threads()
+    _native.end_threads()
 
 
 process.close_at_end(_parts)

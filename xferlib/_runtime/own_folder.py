@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from xferlib._runtime import process as config
+from xferlib._runtime import process
 
 _HAS_FOLDERS = os.open in os.supports_dir_fd and hasattr(os, "getuid")
 """Whether the system opens files in an open folder and has users, as all but Windows."""
@@ -37,7 +37,7 @@ class NotUsedError(Exception):
 
 def path(*parts: str) -> Path:
     """The folder's path, for messages; it begins with ``~`` where the user has no home directory."""
-    return Path(os.path.expanduser(config.get().cache_dir), *parts)  # noqa: PTH111 - Path's own raises without a home
+    return Path(os.path.expanduser(process.get().cache_dir), *parts)  # noqa: PTH111 - Path's own raises without a home
 
 
 class Folder:

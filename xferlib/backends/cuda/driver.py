@@ -18,7 +18,7 @@ import os
 import sys
 from typing import Any
 
-from xferlib import _native as driver_calls
+from xferlib import _native
 
 _NAME = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
@@ -27,7 +27,7 @@ INVALID_VALUE = 1
 OUT_OF_MEMORY = 2
 NOT_READY = 600
 PEER_ACCESS_ALREADY_ENABLED = 704
-NOT_ASKED = driver_calls.NOT_ASKED
+NOT_ASKED = _native.NOT_ASKED
 
 _PTR = ctypes.c_void_p
 
@@ -49,7 +49,7 @@ def _address(name: str) -> int:
 
 def _bound(name: str, count: int) -> Any:
     """A function of the driver; the GIL is released while it runs."""
-    return driver_calls.bind(_address(name), count, keeps_lock=False)
+    return _native.bind(_address(name), count, keeps_lock=False)
 
 
 copy = _bound("cuMemcpyAsync", 4)
@@ -82,18 +82,18 @@ memory_free = _bound("cuMemFree_v2", 1)
 _elapsed = _bound("cuEventElapsedTime", 3)
 _pointer_attribute = _bound("cuPointerGetAttribute", 3)
 
-context_current = driver_calls.bind_question(_address("cuCtxGetCurrent"))
+context_current = _native.bind_question(_address("cuCtxGetCurrent"))
 """The address of this thread's current context; 0 if there is none. Keeps the GIL: it reads thread-local memory."""
-_error_name = driver_calls.bind(_address("cuGetErrorName"), 2, keeps_lock=True)
+_error_name = _native.bind(_address("cuGetErrorName"), 2, keeps_lock=True)
 
-send_gathered = driver_calls.bind_spread(
+send_gathered = _native.bind_spread(
     _address("cuMemcpyHtoD_v2"), _address("cuCtxGetCurrent"), _address("cuStreamQuery"), is_upward=True
 )
 """A synchronous copy of an array of any layout to the device, gathered and converted on the way, where its context is
 current and its default stream idle; None: not compiled."""
-fetch_scattered = driver_calls.bind_spread(_address("cuMemcpyDtoH_v2"), _address("cuCtxGetCurrent"), 0, is_upward=False)
+fetch_scattered = _native.bind_spread(_address("cuMemcpyDtoH_v2"), _address("cuCtxGetCurrent"), 0, is_upward=False)
 """A synchronous copy from the device to an array of any layout, which waits for the default stream."""
-copy_behind = driver_calls.bind_copy_behind(
+copy_behind = _native.bind_copy_behind(
     _address("cuEventRecord"),
     _address("cuStreamWaitEvent"),
     _address("cuMemcpyAsync"),
@@ -101,7 +101,7 @@ copy_behind = driver_calls.bind_copy_behind(
     _address("cuCtxSetCurrent"),
 )
 """A copy that only enqueues, behind another stream's work, with an event after it; None: not compiled."""
-copy_each = driver_calls.bind_copy_each(_address("cuMemcpyAsync"))
+copy_each = _native.bind_copy_each(_address("cuMemcpyAsync"))
 """Many copies that only enqueue; None: not compiled."""
 
 DIRECT = {
@@ -117,7 +117,7 @@ DIRECT = {
     "is_captured": _address("cuStreamIsCapturing"),
 }
 """For `front.c`."""
-bind_launch = functools.partial(driver_calls.bind_launch, _address("cuLaunchKernelEx"))
+bind_launch = functools.partial(_native.bind_launch, _address("cuLaunchKernelEx"))
 """A checked launch that is repeated in one step; returns None where that is not compiled."""
 
 STAGING = {

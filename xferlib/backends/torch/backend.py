@@ -14,7 +14,7 @@ from xferlib._core import registry
 from xferlib._core.arrays import Array, ArrayInfo
 from xferlib._core.backend import Backend
 from xferlib._core.device import Capabilities, Device, RawStream
-from xferlib._runtime import process as config
+from xferlib._runtime import process
 from xferlib._runtime.checks import user_site
 from xferlib.backends.host import WHY_HOST, HostBackend, no_memory, over
 from xferlib.backends.torch.tensors import (
@@ -45,7 +45,7 @@ _is_told = False
 
 def asks_each_thread() -> bool:
     """Whether tensors are to have NumPy's operators, which torch knows for one thread at a time."""
-    return config.get().torch_operators == "numpy"
+    return process.get().torch_operators == "numpy"
 
 
 def hand_out(dtype: np.dtype[Any] | None) -> None:
@@ -54,11 +54,11 @@ def hand_out(dtype: np.dtype[Any] | None) -> None:
     Python numbers promote otherwise beside tensors of integers and of bool, to which a namespace leads.
     """
     global _is_told
-    wanted = config.get().torch_operators
+    wanted = process.get().torch_operators
     if wanted == "numpy":
-        from xferlib.backends.torch import elementwise as namespace_operators
+        from xferlib.backends.torch import elementwise
 
-        namespace_operators.begin()
+        elementwise.begin()
     elif wanted is None and not _is_told and (dtype is None or dtype.kind in "biu"):
         if not registry.is_unnamed("torch"):
             return
@@ -81,7 +81,7 @@ def _choose_again() -> None:
         hand_out(None)
 
 
-config.watchers["torch_operators"] = _choose_again
+process.watchers["torch_operators"] = _choose_again
 
 
 class Tensors(Backend):

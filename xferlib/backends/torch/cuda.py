@@ -75,10 +75,10 @@ class TorchCuda(Tensors, CudaBackend):
         return self if device.kind == "cuda" else self._cpu
 
     def namespace(self) -> ModuleType:
-        from xferlib.backends.torch import functions as namespace_creation
+        from xferlib.backends.torch import functions
 
-        namespace_creation.current_place = self._current_place
-        namespace_creation.place_at = lambda pointer: self._places[self.device_at(pointer).index]
+        functions.current_place = self._current_place
+        functions.place_at = lambda pointer: self._places[self.device_at(pointer).index]
         return self._cpu.namespace()
 
     def _current_place(self) -> torch.device | None:
