@@ -22,7 +22,7 @@ WAYS = (
     "trees", "sleeper", "sys.exit",
 )  # fmt: skip
 USUAL = {
-    "numpy": ("exception",), "torch": ("in flight", "fork"), "fake": ("asynchronous", "current"),
+    "numpy": ("exception", "fork"), "torch": ("in flight",), "fake": ("asynchronous", "current"),
     "sim": ("prefetch", "stream_map", "transfer", "kernel", "trees", "sleeper", "sys.exit"),
     "cupy": WAYS[:5], "pycuda": WAYS[:5],
 }  # fmt: skip
