@@ -11,6 +11,13 @@ import pytest
 from tests import driver_double
 from tests.needed import need, need_cuda
 
+
+def ends_quietly(*arguments: str) -> None:
+    """Run a program that must not fail nor say anything."""
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 _SCRIPT = """
 import sys
 import numpy as np
@@ -75,8 +82,7 @@ for _ in range(3):
 
 def test_an_array_that_pycuda_made_is_freed_in_whatever_thread_it_dies() -> None:
     need("pycuda")
-    done = subprocess.run([sys.executable, "-c", _DIES_ELSEWHERE], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    ends_quietly("-c", _DIES_ELSEWHERE)
 
 
 _FORKED = """
@@ -102,9 +108,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 @pytest.mark.parametrize("name", ["cupy", "torch"])  # PyCUDA's own handlers fail where a forked child ends so
 def test_a_forked_child_may_end_as_an_interpreter_does(name: str) -> None:
     need_cuda(name)
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _FORKED, name]  # forking beside threads
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    ends_quietly("-W", "ignore::DeprecationWarning", "-c", _FORKED, name)  # forking beside threads
 
 
 _ENDS = """
@@ -139,8 +143,7 @@ xl.synchronize()
 @pytest.mark.parametrize("name", ["cupy", "torch", "pycuda"])
 def test_a_process_that_has_used_every_device_ends_quietly(name: str) -> None:
     need_cuda(name)
-    done = subprocess.run([sys.executable, "-c", _ENDS, name], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    ends_quietly("-c", _ENDS, name)
 
 
 # --- PyCUDA's stack of contexts, of which each thread has one that must be empty when the thread ends
@@ -235,9 +238,7 @@ def test_threads_that_use_pycuda_first_leave_its_stacks_empty(first: str, tmp_pa
     folder.mkdir()
     for name, text in _PYCUDA.items():
         (folder / f"{name}.py").write_text(text)
-    command = [sys.executable, "-c", driver_double.START + _FIRST_USES, str(tmp_path), first]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    ends_quietly("-c", driver_double.START + _FIRST_USES, str(tmp_path), first)
 
 
 _FIRST_IN_THREADS = """
@@ -268,5 +269,4 @@ assert all(found) and len(found) == 13
 
 def test_pycuda_may_be_used_first_by_threads_that_end() -> None:
     need("pycuda")
-    done = subprocess.run([sys.executable, "-c", _FIRST_IN_THREADS], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    ends_quietly("-c", _FIRST_IN_THREADS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 import subprocess
 import sys
@@ -112,40 +113,36 @@ class Called:
         self.seen.append(self.memory[0])
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "lifo", "eager"])
-@pytest.mark.parametrize("waits", [False, True])
-@pytest.mark.parametrize("guard", [False, True])
+SCHEDULES = ("lazy", "lifo", "eager")
+
+
 @pytest.mark.parametrize("call", ["reads", "writes"])
-def test_a_host_function_touches_memory_in_its_turn_on_the_stream(
-    schedule: str, call: str, *, waits: bool, guard: bool
-) -> None:
-    if guard and sys.platform != "linux":
-        pytest.skip("the page guard is for Linux")
-    with xl.sim.check("raise", schedule=schedule, guard=guard):
-        called = Called()
-        called.run(getattr(called, call), called.stream, waits=waits)
-    assert called.seen == ([1.0, 2.0] if call == "reads" else [2.0])
+def test_a_host_function_touches_memory_in_its_turn_on_the_stream(call: str) -> None:
+    guards = (False, True) if sys.platform == "linux" else (False,)
+    for schedule, waits, guard in itertools.product(SCHEDULES, (False, True), guards):
+        with xl.sim.check("raise", schedule=schedule, guard=guard):
+            called = Called()
+            called.run(getattr(called, call), called.stream, waits=waits)
+        assert called.seen == ([1.0, 2.0] if call == "reads" else [2.0])
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "lifo", "eager"])
 @pytest.mark.parametrize("call", ["reads", "writes"])
-def test_a_host_function_beside_a_copy_into_the_same_memory_is_a_race(schedule: str, call: str) -> None:
-    with xl.sim.check("log", schedule=schedule) as check:
-        called = Called()
-        called.run(getattr(called, call), called.other, waits=True)
-    with xl.sim.check("log", schedule=schedule) as behind:
-        called = Called()
-        called.other.wait(called.stream)
-        called.other.call(getattr(called, call))  # beside the copies on the stream
-        called.run(lambda: None, called.stream, waits=True)
-    for races in (check.races, behind.races):
-        assert races
-        assert {races[0].first.what, races[0].second.what} & {"a read", "a write"}
+def test_a_host_function_beside_a_copy_into_the_same_memory_is_a_race(call: str) -> None:
+    for schedule in SCHEDULES:
+        with xl.sim.check("log", schedule=schedule) as check:
+            called = Called()
+            called.run(getattr(called, call), called.other, waits=True)
+        with xl.sim.check("log", schedule=schedule) as behind:
+            called = Called()
+            called.other.wait(called.stream)
+            called.other.call(getattr(called, call))  # beside the copies on the stream
+            called.run(lambda: None, called.stream, waits=True)
+        for races in (check.races, behind.races):
+            assert {races[0].first.what, races[0].second.what} & {"a read", "a write"}
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "eager"])
-def test_what_a_host_function_writes_may_be_read_after_a_wait_alone(schedule: str) -> None:
-    for waits in (True, False):
+def test_what_a_host_function_writes_may_be_read_after_a_wait_alone() -> None:
+    for schedule, waits in itertools.product(("lazy", "eager"), (True, False)):
         with xl.sim.check("log", schedule=schedule) as check:
             called = Called()
             called.stream.call(called.writes)
