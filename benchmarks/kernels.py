@@ -6,7 +6,6 @@ import argparse
 import json
 import re
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -18,9 +17,9 @@ import numpy as np
 import xferlib as xl
 from benchmarks import kernel_peers
 from benchmarks.kernel_peers import Run, Runs
-from xferlib._cli import bench as show
-from xferlib._cli.arguments import require
-from xferlib._cli.bench_transfer import machine as machine_of
+from benchmarks.pictures import drawing
+from xferlib._cli.bench import describe_machine, print_heading, progress
+from xferlib._cli.main import align, require
 from xferlib.kernels import elementwise, reductions
 
 SMALL = 16
@@ -242,21 +241,9 @@ def measure(
 
 
 def _print(results: list[KernelResult], machine: dict[str, Any], absent: dict[str, str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console() if sys.stdout.isatty() else Console(width=200)
-    console.print(", ".join(f"{key} {value}" for key, value in machine.items()), highlight=False)
-    for name, reason in absent.items():
-        console.print(f"{name}: absent ({reason})", highlight=False, markup=False)
+    print_heading(machine, absent)
     columns = list(dict.fromkeys(name for result in results for name in result.seconds))
-    table = Table("case", *columns, box=None)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for result in results:
-        best = min(result.seconds, key=lambda name: result.seconds[name])
-        table.add_row(result.case, *(f"[bold]{result.shown(n)}[/]" if n == best else result.shown(n) for n in columns))
-    console.print(table)
+    print("\n".join(align([["case", *columns], *([each.case, *map(each.shown, columns)] for each in results)])))
 
 
 _COLOURS = {
@@ -268,7 +255,7 @@ _COLOURS = {
 def plot(results: list[KernelResult], machine: dict[str, Any], path: Path) -> None:
     """GB/s of every contender, one group of bars a case; the time of a call is left to the table."""
     size = (10, 0.28 * sum(len(each.seconds) + 1 for each in results) + 1)
-    with show.drawing(path, figsize=size, dpi=110) as (figure, axis):
+    with drawing(path, figsize=size, dpi=110) as (figure, axis):
         labels: dict[str, Any] = {}
         ticks, place = [], 0.0
         for result in (each for each in results if each.nbytes):
@@ -299,13 +286,12 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.plot is not None:
         require("matplotlib", "--plot", extra="bench")  # before anything is measured
-    require("rich", "the table", extra="bench")
     backend = options.backend or xl.get_backend().name
     is_gpu = xl.get_device(backend).kind == "cuda"
     count = options.count or (1 << 28 if is_gpu else 10**7)
-    with show.progress("measuring kernels") as report:
+    with progress("measuring kernels") as report:
         results, absent = measure(backend, count, options.only, report)
-    machine = {**machine_of(backend), "backend": backend}
+    machine = {**describe_machine(backend), "backend": backend}
     _print(results, machine, absent)
     if options.json is not None:
         figures = {"machine": machine, "absent": absent, "results": [asdict(result) for result in results]}

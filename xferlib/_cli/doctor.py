@@ -1,4 +1,7 @@
-"""``xferlib doctor``: checks of this machine, each a file; the child processes in which libraries are tried."""
+"""``xferlib doctor``: checks of this machine, each of which may find several things.
+
+What may crash or hang runs in a process of its own: the CUDA driver, and each library (`doctor_trial`).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,8 +23,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from xferlib import __version__, _native
-from xferlib._cli import doctor_child
-from xferlib._cli.main import terminal_columns, wrapped
+from xferlib._cli.doctor_trial import MARK
+from xferlib._cli.main import Command, terminal_columns, wrap
 from xferlib._core import registry
 from xferlib._native import cuda_driver
 from xferlib._runtime import process
@@ -59,6 +63,64 @@ problem, slow, note, fine = (partial(Finding, "", severity) for severity in SEVE
 def ordered(found: list[Finding]) -> list[Finding]:
     """Sort by severity, and within one by the order of the checks."""
     return sorted(found, key=lambda each: SEVERITIES.index(each.severity))
+
+
+# Questions answered in a process of their own: a library that crashes or hangs there ends that process alone.
+
+_ROOT = str(Path(__file__).resolve().parents[2])
+_LIMIT_S = 120
+
+
+def ask(question: str, *arguments: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Ask `doctor_trial` in a new process; ``problem`` in the answer says why there is none.
+
+    Args:
+        question: One of its questions.
+        *arguments: For it.
+        environ: The environment of the new process.
+    """
+    paths = os.pathsep.join(each for each in (_ROOT, environ.get("PYTHONPATH", "")) if each)
+    command = ["-W", "ignore", "-m", "xferlib._cli.doctor_trial", question, *arguments]
+    return _run(command, {**environ, "PYTHONPATH": paths})
+
+
+def ask_script(path: str, *arguments: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Ask as `ask`, a file that imports nothing of xferlib and is given `MARK` first: a new process in 20 ms."""
+    return _run(["-I", "-S", path, MARK, *arguments], environ)
+
+
+def _run(arguments: list[str], environ: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        done = subprocess.run(  # noqa: S603 - this Python, with a module of ours
+            [sys.executable, *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_LIMIT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env=environ,
+        )
+    except subprocess.TimeoutExpired:
+        return {"problem": f"no answer within {_LIMIT_S} s"}
+    except OSError as error:
+        return {"problem": f"no process could be started: {error}"}
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith(MARK):
+            found: dict[str, Any] = json.loads(line.removeprefix(MARK))
+            return found
+    return {"problem": _describe_end(done.returncode, done.stderr)}
+
+
+def _describe_end(status: int, errors: str) -> str:
+    if status < 0:
+        try:
+            name = signal.Signals(-status).name
+        except ValueError:
+            name = f"signal {-status}"
+        return f"the process was ended by {name}"
+    last = (errors.strip().splitlines() or ["nothing was said"])[-1]
+    return f"the process ended with status {status}: {last}"
 
 
 # The machine as the checks see it: files of the kernel, the environment, `nvidia-smi`, child processes.
@@ -141,7 +203,7 @@ class InspectedMachine:
     @functools.cached_property
     def driver(self) -> dict[str, Any]:
         """The answers of the CUDA driver, asked in a process of its own; ``problem`` where there are none."""
-        return doctor_child.answer_of_script(cuda_driver.__file__, cuda_driver.LIBRARY, environ=self.environ)
+        return ask_script(cuda_driver.__file__, cuda_driver.LIBRARY, environ=self.environ)
 
     @functools.cached_property
     def cuda_count(self) -> int:
@@ -890,13 +952,13 @@ def check_backends(
     if given and not any(choice(machine.environ)):
         report("trying the default device")
         text = ", ".join(f"{name}={value}" for name, value in given.items())
-        yield from _default(text, doctor_child.answer("trial", environ={**environ, **given}))
+        yield from _default(text, ask("trial", environ={**environ, **given}))
     for name in chosen:
         if not registry.is_installed(name):
             yield fine(f"{name} is not installed ({registry.library(name)[1]})")
             continue
         report(f"trying {name}")
-        answer = doctor_child.answer("trial", name, environ=environ)
+        answer = ask("trial", name, environ=environ)
         if any(each["device"].startswith(f"{name}:cuda") for each in answer.get("devices", [])):
             on_cuda.append(name)
         yield from _judge_trial(machine, name, answer)
@@ -908,7 +970,7 @@ def check_backends(
         )
     if len(on_cuda) > 1:
         report(f"trying {', '.join(on_cuda)} together")
-        yield _shared(on_cuda, doctor_child.answer("together", *on_cuda, environ=environ))._replace(check="contexts")
+        yield _shared(on_cuda, ask("together", *on_cuda, environ=environ))._replace(check="contexts")
 
 
 def _default(given: str, answer: dict[str, Any]) -> Iterator[Finding]:
@@ -1153,9 +1215,9 @@ _CHECKS: dict[str, Check] = {
 _INDENT = 9
 
 
-def main(argv: list[str]) -> int:
+def run_doctor(argv: list[str]) -> int:
     """Print the findings, the worst first; 1 if one of them is a problem."""
-    options = parser().parse_args(argv)
+    options = doctor_parser().parse_args(argv)
     machine = InspectedMachine(options.root, dict(os.environ))
     checks = dict(_CHECKS)
     if not options.quick:
@@ -1169,8 +1231,8 @@ def main(argv: list[str]) -> int:
     return status
 
 
-def parser() -> argparse.ArgumentParser:
-    """The arguments."""
+def doctor_parser() -> argparse.ArgumentParser:
+    """The arguments of ``doctor``."""
     made = argparse.ArgumentParser(
         prog="xferlib doctor",
         description="Find out what on this machine makes programs fail or slow, and what to do about it. "
@@ -1230,7 +1292,7 @@ def as_text(found: list[Finding], width: int | None) -> str:
         paragraphs = [text for text in texts if text]
         for number, text in enumerate(paragraphs):
             head = each.severity if number == 0 else ""
-            lines += wrapped(f"{head:{_INDENT}}{text}", width, indent=_INDENT)
+            lines += wrap(f"{head:{_INDENT}}{text}", width, indent=_INDENT)
         if len(paragraphs) > 1:
             lines.append("")
     return "\n".join([*lines, *([] if lines[-1:] == [""] else [""]), _summary(found)])
@@ -1240,3 +1302,6 @@ def _summary(found: list[Finding]) -> str:
     counts = {severity: sum(each.severity == severity for each in found) for severity in SEVERITIES}
     plural = {PROBLEM: "problems", NOTE: "notes"}
     return ", ".join(f"{n} {plural.get(name, name) if n != 1 else name}" for name, n in counts.items())
+
+
+COMMANDS = {"doctor": Command(doctor_parser, run_doctor)}

@@ -1,7 +1,12 @@
-"""Small transfers and kernels on every device of one backend, with the bits checked. Runs in a process of its own."""
+"""Trials of `xferlib doctor` in a process of their own: `python -m xferlib._cli.doctor_trial QUESTION [names]`.
+
+The answer is one line of JSON behind `MARK` on standard output.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,13 +16,15 @@ import xferlib as xl
 from xferlib._core import registry
 from xferlib.errors import XferError
 
+MARK = "xferlib-doctor:"
+"""The beginning of the line with the answer: libraries write lines of their own."""
 _SEED = 20261124
 _SMALL, _STAGED, _PINNED = 4 << 10, 4 << 20, 16 << 20
 """Bytes of arrays that travel in one driver call, through the staging buffers, and from pinned memory."""
 
 
-def answer(name: str = "") -> dict[str, Any]:
-    """The backend's devices, each with what went wrong on it, by what was tried; without a name the default device."""
+def try_backend(name: str = "") -> dict[str, Any]:
+    """Try small transfers and kernels on every device of a backend, and check the bits; no name: the default device."""
     if not name:
         try:
             return {"device": str(xl.device_of(xl.to_device(np.ones(1))))}
@@ -85,3 +92,23 @@ _ATTEMPTS: dict[str, Callable[[xl.Device], Iterator[str]]] = {
     "pinned transfer": _pinned,
     "kernel": _kernels,
 }
+
+
+def try_together(*names: str) -> dict[str, Any]:
+    """Use each backend, then each again, on the first device; ``wrong`` says where one failed beside the others."""
+    x = np.arange(1000, dtype=np.float32)
+    wrong = []
+    for name in (*names, *names):
+        try:
+            if xl.to_host(xl.to_device(x, backend=name)).tobytes() != x.tobytes():
+                wrong.append(f"{name}: an array comes back changed")
+        except Exception as error:
+            wrong.append(f"{name}: {error}")
+    return {"wrong": wrong}
+
+
+_QUESTIONS: dict[str, Callable[..., dict[str, Any]]] = {"trial": try_backend, "together": try_together}
+
+if __name__ == "__main__":
+    question, *names = sys.argv[1:]
+    print(f"\n{MARK}{json.dumps(_QUESTIONS[question](*names))}", flush=True)

@@ -9,12 +9,12 @@ import traceback
 from functools import partial
 from pathlib import Path
 
-from xferlib._cli.arguments import require
+from xferlib._cli.main import Command, require
 from xferlib._trace.trace import PICTURES, checked_path, trace
 from xferlib.errors import ArgumentError, nearest
 
 
-def main(argv: list[str]) -> int:
+def run_trace(argv: list[str]) -> int:
     """Run the script as Python would, then print a summary and write the requested files.
 
     Returns:
@@ -36,18 +36,18 @@ def main(argv: list[str]) -> int:
 def _parsed(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """Separate our options, wherever they stand, from the script's; everything after ``--`` is the script's."""
     ours, after = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
-    made = parser()
+    made = trace_parser()
     options, arguments = made.parse_known_args(ours)
     known = [each for action in made._actions for each in action.option_strings if each.startswith("--")]
     for each in arguments:
         name = each.partition("=")[0]
         if name.startswith("--") and (near := nearest(name, known)) is not None:
-            made.error(f"{name} is no option (did you mean {near}?); an option of the script's own stands after --")
+            made.error(f"{name} is not an option (did you mean {near}?); an option of the script's own stands after --")
     return options, arguments + after
 
 
-def parser() -> argparse.ArgumentParser:
-    """The arguments."""
+def trace_parser() -> argparse.ArgumentParser:
+    """The arguments of ``trace``."""
     made = argparse.ArgumentParser(
         prog="xferlib trace",
         usage="xferlib trace [options] script.py [arguments]",
@@ -112,3 +112,6 @@ def _status(code: object) -> int:
         return code or 0
     print(code, file=sys.stderr)
     return 1
+
+
+COMMANDS = {"trace": Command(trace_parser, run_trace)}
