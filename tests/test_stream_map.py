@@ -670,9 +670,9 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "fn": (
         lambda: xl.stream_map("double", rows(), chunk_rows=1),  # type: ignore[arg-type]
         e.ArgumentError,
-        "fn='double' is no function; give a function of a chunk",
+        "fn='double' is not a function; give a function of a chunk",
     ),
-    "no fn": (lambda: xl.stream_map(None, rows(), chunk_rows=1), e.ArgumentError, "fn=None is no function"),  # type: ignore[arg-type]
+    "no fn": (lambda: xl.stream_map(None, rows(), chunk_rows=1), e.ArgumentError, "fn=None is not a function"),  # type: ignore[arg-type]
     "reduce": (
         lambda: xl.stream_map(same, rows(), chunk_rows=1, reduce="sum"),  # type: ignore[arg-type]
         e.ArgumentError,

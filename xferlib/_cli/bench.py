@@ -203,7 +203,7 @@ class TransferCase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operand:
+class DrawnArray:
     """One array of a kernel, which broadcasts to the shape of the result."""
 
     shape: Shape
@@ -219,7 +219,7 @@ class Operand:
         return view.of(found / dtype.type(64) if dtype.kind in "fc" else found)
 
     @classmethod
-    def draw(cls, chance: np.random.Generator, shape: Shape, dtype: str, library: str) -> Operand:
+    def draw(cls, chance: np.random.Generator, shape: Shape, dtype: str, library: str) -> DrawnArray:
         """Draw the layout: contiguous, half of the time."""
         layout = str(chance.choice(_VIEWS)) if chance.random() < 0.5 else "contiguous"
         if (layout == "reversed" and library == "torch") or (layout in ("transposed", "permuted") and len(shape) < 2):
@@ -235,7 +235,7 @@ class KernelCase:
     library: str
     """The backend of the arrays that xferlib takes."""
     expression: str
-    inputs: tuple[Operand, ...]
+    inputs: tuple[DrawnArray, ...]
     shape: Shape
     dtype: str
 
@@ -262,10 +262,10 @@ class KernelCase:
         expression = str(chance.choice(_EXPRESSIONS[_KERNEL_DTYPES[dtype]]))
         room = _MOST if most is None else max(min(_MOST, most // np.dtype(dtype).itemsize), 2 * _LEAST)
         shape = _draw_shape(_draw_size(_LEAST, room, chance), int(chance.integers(1, 5)), chance)
-        inputs = [Operand.draw(chance, shape, dtype, library)]
+        inputs = [DrawnArray.draw(chance, shape, dtype, library)]
         for _ in range(1, 1 + max("xyz".find(name) for name in "xyz" if re.search(rf"\b{name}\b", expression))):
             extents = _draw_broadcast(chance, shape) if chance.random() < 0.3 else shape
-            inputs.append(Operand.draw(chance, extents, dtype, library))
+            inputs.append(DrawnArray.draw(chance, extents, dtype, library))
         return cls(
             name=f"kernel:{seed}:{number}", library=library, expression=expression, inputs=tuple(inputs), shape=shape,
             dtype=dtype,
@@ -357,7 +357,7 @@ class Library:
         """A view with the axes in another order."""
         return array.transpose(axes)
 
-    def operand(self, given: Operand, values: HostArray) -> Any:
+    def operand(self, given: DrawnArray, values: HostArray) -> Any:
         """The array of a kernel's operand, in its layout."""
         view = _cut(given.shape, given.layout, given.variant)
         memory = np.zeros(view.extents, given.dtype)

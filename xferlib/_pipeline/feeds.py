@@ -13,7 +13,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,11 +21,12 @@ import numpy as np
 
 from xferlib._core import observe, registry
 from xferlib._core.arguments import flatten
+from xferlib._core.registry import resolve
 from xferlib._pipeline.batches import Batch, Route, Router, send
 from xferlib._runtime import checks, process
 from xferlib._runtime.process import reset_in_child
 from xferlib._runtime.threads import Handed, OwnThread, deferred, is_followed
-from xferlib.errors import ClosedError, ForkError, XferError
+from xferlib.errors import ArgumentError, ClosedError, ForkError, XferError
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -72,6 +73,37 @@ class Slot(Handed):
 def copy_streams(backend: Backend, device: Device, count: int) -> list[RawStream]:
     """Streams of a device for copies beside the consumer's work."""
     return [backend.stream_create(device, non_blocking=True, priority=0) for _ in range(count)]
+
+
+def device_specs(devices: Any, call: str = "stream_map") -> list[Any]:
+    """The specifications in ``devices``, which is one or several of them; that of the current device for None.
+
+    Raises:
+        ArgumentError: It is neither.
+    """
+    if devices is None or isinstance(devices, (str, int)) or checks.has(devices, "kind"):
+        return [devices]
+    if not isinstance(devices, Iterable):
+        raise ArgumentError(f"{call}: devices is {type(devices).__name__}; give devices such as ['cuda:0', 'cuda:1']")
+    try:
+        return list(devices)
+    except Exception as error:  # a foreign object may raise anything
+        raise ArgumentError(
+            f"{call}: devices is {type(devices).__name__}, which lists nothing; give devices such as ['cuda:0']"
+        ) from error
+
+
+def targets_of(devices: Any, call: str = "stream_map") -> list[Device]:
+    """The devices that a call names.
+
+    Raises:
+        ArgumentError: They are none, or one is named twice.
+        DeviceNotFoundError: A device does not exist.
+    """
+    targets = [resolve(each) for each in device_specs(devices, call)]
+    if not targets or len(set(targets)) < len(targets):
+        raise ArgumentError(f"{call}: devices={[str(each) for each in targets]!r}; name at least one, and each once")
+    return targets
 
 
 class Feed:

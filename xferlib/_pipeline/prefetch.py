@@ -17,8 +17,7 @@ from xferlib._core.arguments import flatten
 from xferlib._core.streams import ProcessBound, Stream
 from xferlib._core.thresholds import PYTHON_LEAF_FROM
 from xferlib._pipeline.batches import Conveyor, Router
-from xferlib._pipeline.chunk_map import targets_of
-from xferlib._pipeline.feeds import ListFeed, ThreadedFeed, copy_streams
+from xferlib._pipeline.feeds import ListFeed, ThreadedFeed, copy_streams, targets_of
 from xferlib._runtime import process
 from xferlib._runtime.checks import MOST_AHEAD, has, refuse_keyword, whole
 from xferlib._runtime.threads import Handed
