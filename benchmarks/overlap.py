@@ -183,7 +183,7 @@ def _duplex_s(place: xl.Device, nbytes: int) -> float:
     return _median(run, 3) / 8 / part * nbytes
 
 
-def _maps(places: list[xl.Device], nbytes: int, folder: Path | None) -> Iterator[Callable[[], Map]]:
+def _maps(places: list[xl.Device], nbytes: int) -> Iterator[Callable[[], Map]]:
     place = places[0]
     rows, width = nbytes // (4 * _MIB), _MIB
     chunk_rows = max(1, min(64, rows // 8))
@@ -206,50 +206,6 @@ def _maps(places: list[xl.Device], nbytes: int, folder: Path | None) -> Iterator
         yield pinned
     if len(places) > 1:
         yield lambda: mapped("array to array, one device", places[:1], link_s * len(places), "link, both ways")
-    if folder is not None:
-        yield lambda: _from_disk(places, folder, nbytes // 4, double)
-
-
-def _from_disk(places: list[xl.Device], folder: Path, nbytes: int, double: Any) -> Map:
-    """A sum over a memory map of a file that is not in the page cache, beside reading it and nothing else."""
-    import os
-
-    path, width = folder / "rows.bin", _MIB
-    rows = nbytes // (4 * width)
-    part = np.ones((min(rows, 16), width), np.float32)
-    with path.open("wb") as file:
-        for _ in range(rows // len(part)):
-            file.write(part.data)
-        file.flush()
-        os.fsync(file.fileno())
-
-    def cold() -> None:
-        with path.open("rb") as file:
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-    def read() -> None:
-        with path.open("rb", buffering=0) as file:
-            memory = bytearray(16 << 20)
-            while file.readinto(memory):
-                pass
-
-    def timed(run: Callable[[], Any]) -> float:
-        cold()
-        start = time.perf_counter()
-        run()
-        return time.perf_counter() - start
-
-    try:
-        source = np.memmap(path, np.float32, "r", shape=(rows // len(part) * len(part), width))
-        first = lambda chunk: xl.to_host(double(chunk[:, :1])) if places[0].kind == "cpu" else double(chunk)[:, :1]
-        fold = lambda value, each: value + each[:1]
-        disk_s = min(timed(read) for _ in range(2))
-        seconds = min(
-            timed(lambda: xl.stream_map(first, source, chunk_rows=16, devices=places, reduce=fold)) for _ in range(2)
-        )
-    finally:
-        path.unlink()
-    return Map("cold memory map to a sum", nbytes, seconds, disk_s, "disk")
 
 
 # --- tables and a picture
@@ -315,7 +271,7 @@ def plot(loops: list[Loop], machine: dict[str, Any], path: Path) -> None:
 
 
 def measure(
-    places: list[xl.Device], largest: int, mapped: int, folder: Path | None, report: Callable[[str], None], *,
+    places: list[xl.Device], largest: int, mapped: int, report: Callable[[str], None], *,
     is_quick: bool,
 ) -> Figures:  # fmt: skip
     """Every case."""
@@ -327,7 +283,7 @@ def measure(
         xl.trim()
     report("small batches")
     figures.small_us = _small(places[0])
-    for work in _maps(places, mapped, folder):
+    for work in _maps(places, mapped):
         figures.maps.append(work())
         report(f"stream_map, {figures.maps[-1].case}")
     return figures
@@ -340,7 +296,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--devices", type=int, default=1, help="devices that stream_map uses (default: 1)")
     parser.add_argument("--largest", type=parse_size, help="memory that batches are cut from (1GiB; 64MiB on a CPU)")
     parser.add_argument("--map", type=parse_size, help="bytes that stream_map reads (default: 16GiB; 256MiB on a CPU)")
-    parser.add_argument("--folder", type=Path, help="a folder for a file that a memory map is read from, cold")
     parser.add_argument("--quick", action="store_true", help="one round of every loop")
     parser.add_argument("--json", type=output_file, help="write the figures to this file")
     parser.add_argument("--plot", type=output_file, help="draw the loops to this file (needs matplotlib)")
@@ -356,7 +311,7 @@ def main(argv: list[str] | None = None) -> int:
     largest = options.largest or (_GIB if is_gpu else 64 * _MIB)
     mapped = options.map or (16 * _GIB if is_gpu else 256 * _MIB)
     with progress("measuring overlap") as report:
-        figures = measure(places, largest, mapped, options.folder, report, is_quick=options.quick)
+        figures = measure(places, largest, mapped, report, is_quick=options.quick)
     found = describe_machine(backend)
     table(figures, found)
     if options.json is not None:
