@@ -323,7 +323,7 @@ def test_a_cpu_needs_no_wait_and_the_simulator_gets_one() -> None:
     def run() -> int:
         return 3
 
-    assert bench.Numpy().awaited(run) is run
+    assert bench.Numpy().wait_after(run) is run
     stream = xl.Stream("sim")
 
     def enqueue() -> xl.Event:
@@ -331,7 +331,7 @@ def test_a_cpu_needs_no_wait_and_the_simulator_gets_one() -> None:
         return stream.record()
 
     assert not enqueue().is_done
-    assert bench.Xferlib("sim").awaited(enqueue)().is_done
+    assert bench.Xferlib("sim").wait_after(enqueue)().is_done
 
 
 def test_libraries_on_a_gpu_are_awaited_by_the_driver_itself(monkeypatch: pytest.MonkeyPatch) -> None:

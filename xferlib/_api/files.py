@@ -108,7 +108,7 @@ def read_npz(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], str | None]:
                 structure = _unpack(archive, member, most).decode()
             elif member.filename.endswith(".npy"):
                 is_stored = member.compress_type == zipfile.ZIP_STORED
-                data = _stored(member, whole) if is_stored else _unpack(archive, member, member.file_size)
+                data = _read_stored(member, whole) if is_stored else _unpack(archive, member, member.file_size)
                 shape, dtype, order, start = _read_header(member, bytes(data[:_HEADER_MOST]))
                 found = np.ndarray(shape, dtype, cast("Any", data), start, order=order)
                 arrays[member.filename.removesuffix(".npy")] = found
@@ -130,7 +130,7 @@ def _check_table(members: list[zipfile.ZipInfo], end: bytes) -> None:
             raise ValueError(f"{shown(one.filename)} and {shown(two.filename)} overlap")
 
 
-def _stored(member: zipfile.ZipInfo, whole: memoryview) -> memoryview:
+def _read_stored(member: zipfile.ZipInfo, whole: memoryview) -> memoryview:
     """The bytes of a member that lies in the file as it is, whose checksum is right."""
     name_length, extra_length = _HEAD.unpack(whole[member.header_offset : member.header_offset + _HEAD.size])
     begin = member.header_offset + _HEAD.size + name_length + extra_length
@@ -325,7 +325,7 @@ class Names:
             return {"value": node}
         if len(path) > _DEEPEST:
             raise ArgumentError(
-                f"save: {_shown(path[:8])} leads more than {_DEEPEST} containers deep, or one of them holds itself; "
+                f"save: {_where(path[:8])} leads more than {_DEEPEST} containers deep, or one of them holds itself; "
                 "save a flatter tree"
             )
         if cls is dict:
@@ -342,7 +342,7 @@ class Names:
     def _key(self, key: Any, path: tuple[Any, ...]) -> Any:
         if type(key) not in (str, int) or (type(key) is int and key.bit_length() > _KEY_BITS):
             raise ArgumentError(
-                f"save: the dict at {_shown(path)} has the key {shown(key)}, and files take texts and whole numbers; "
+                f"save: the dict at {_where(path)} has the key {shown(key)}, and files take texts and whole numbers; "
                 "give it such a key"
             )
         return key
@@ -354,7 +354,7 @@ class Names:
             found = text.replace("\0", "\\0") or _ROOT  # at which a name in a zip file ends
             if (nbytes := len(found.encode())) > _NAME_MOST:
                 raise ArgumentError(
-                    f"save: the keys that lead to {_shown(path)} have {nbytes} bytes, and names in files up to "
+                    f"save: the keys that lead to {_where(path)} have {nbytes} bytes, and names in files up to "
                     f"{_NAME_MOST}; give shorter ones"
                 )
             while found in self.arrays or found == _RESERVED:  # as "a/b" is, beside "b" of "a"
@@ -377,12 +377,12 @@ def _children(node: Any, path: tuple[Any, ...]) -> Iterable[tuple[Any, Any]]:
     inside = parts(node)
     if inside is None:
         raise UnsupportedArrayError(
-            f"save: {_shown(path)} is {shown(node)}: neither an array, nor a number, a text or None; leave it out, or "
+            f"save: {_where(path)} is {shown(node)}: neither an array, nor a number, a text or None; leave it out, or "
             "convert it"
         )
     if any(type(each) is Staying for _, each in inside):
         raise UnsupportedArrayError(
-            f"save: {_shown(path)} is {shown(node)}, of which some arrays stay on the host; save them as a dict"
+            f"save: {_where(path)} is {shown(node)}, of which some arrays stay on the host; save them as a dict"
         )
     if not all(step.is_named for step, _ in inside):  # of a registered class, whose leaves are numbered
         return enumerate(flatten(node, moving="")[0])
@@ -457,7 +457,7 @@ def fill_like(tree: Any, arrays: dict[str, Any], *, source: str) -> Any:
     return rebuild([arrays[names.by_id[id(leaf)]] if id(leaf) in names.by_id else leaf for leaf in leaves])
 
 
-def _shown(path: tuple[Any, ...]) -> str:
+def _where(path: tuple[Any, ...]) -> str:
     text = "/".join(map(str, path)) or "the tree itself"
     return text if len(text) <= 80 else f"{text[:80]}..."
 
@@ -560,7 +560,7 @@ def load(path: Path, like: Any, send: Callable[[Any], Any], target: Backend, *, 
         arrays, others, text = read_safetensors(path)
     for name, array in arrays.items():
         check_dtype(array.dtype, what=name)
-    arrays |= {name: _widen(arrays[name]) for name in others if has_dtype}
+    arrays |= {name: _widen_bfloat16(arrays[name]) for name in others if has_dtype}
 
     def build(found: dict[str, Any]) -> Any:
         if like is None:
@@ -585,7 +585,7 @@ def _check_others(path: Path, others: dict[str, str], target: Backend) -> None:
             )
 
 
-def _widen(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _widen_bfloat16(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The bits of bfloat16 as float32, which begins with the same ones."""
     wide = np.asarray(bits).astype(np.uint16).astype(np.uint32) << np.uint32(16)
     return wide.view(np.float32)

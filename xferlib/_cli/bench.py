@@ -329,7 +329,7 @@ class Library:
         self.has_pinned = place.kind == "cuda"
         self._wait = wait_for(place)
 
-    def awaited(self, run: Run) -> Run:
+    def wait_after(self, run: Run) -> Run:
         """A run that ends when the device has done its work."""
         wait = self._wait
         if wait is None:
@@ -353,7 +353,7 @@ class Library:
         """A new array in C order on the device."""
         raise NotImplementedError("no kernels")
 
-    def permuted(self, array: Any, axes: Shape) -> Any:
+    def permute(self, array: Any, axes: Shape) -> Any:
         """A view with the axes in another order."""
         return array.transpose(axes)
 
@@ -362,12 +362,12 @@ class Library:
         view = _cut(given.shape, given.layout, given.variant)
         memory = np.zeros(view.extents, given.dtype)
         view.of(memory)[...] = values
-        return self.permuted(self.array(memory), view.axes)[view.index]
+        return self.permute(self.array(memory), view.axes)[view.index]
 
     def compute(self, case: KernelCase, inputs: list[Any]) -> Runs:
         """One call of the library for each step."""
         eager = case.function(self.module)
-        return {"eager": self.awaited(lambda: eager(*inputs))}
+        return {"eager": self.wait_after(lambda: eager(*inputs))}
 
 
 class Xferlib(Library):
@@ -380,9 +380,9 @@ class Xferlib(Library):
     def up(self, case: TransferCase, source: HostArray) -> Runs:
         words: dict[str, Any] = {} if case.given == case.wanted else {"dtype": case.wanted}
         if case.is_new:
-            return {"to_device": self.awaited(lambda: xl.to_device(source, device=self.place, **words))}
+            return {"to_device": self.wait_after(lambda: xl.to_device(source, device=self.place, **words))}
         target = xl.empty(case.shape, case.wanted, device=self.place)
-        return {"to_device(out=)": self.awaited(lambda: xl.to_device(source, out=target, **words))}
+        return {"to_device(out=)": self.wait_after(lambda: xl.to_device(source, out=target, **words))}
 
     def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
         words: dict[str, Any] = {} if case.given == case.wanted else {"dtype": case.wanted}
@@ -394,7 +394,7 @@ class Xferlib(Library):
 
     def kernel(self, kernel: xl.ElementwiseKernel, inputs: list[Any]) -> Runs:
         """The kernel, in its default mode."""
-        return {"elementwise": self.awaited(lambda: kernel(*inputs))}
+        return {"elementwise": self.wait_after(lambda: kernel(*inputs))}
 
 
 class Numpy(Library):
@@ -452,11 +452,11 @@ class Cupy(Library):
                 "astype, then asarray": lambda: cp.asarray(source.astype(wanted)),
             }
         if case.is_new:
-            return {name: self.awaited(make) for name, make in arrays.items()}
+            return {name: self.wait_after(make) for name, make in arrays.items()}
         target = cp.empty(case.shape, wanted)
         runs: Runs = {"set": lambda: target.set(np.ascontiguousarray(source, wanted))}
         runs |= {f"{name}, assigned": partial(_assign, target, make) for name, make in arrays.items()}
-        return {name: self.awaited(run) for name, run in runs.items()}
+        return {name: self.wait_after(run) for name, run in runs.items()}
 
     def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
         held, wanted = self.module.asarray(np.ascontiguousarray(source)), case.wanted
@@ -478,7 +478,7 @@ class Cupy(Library):
     def compute(self, case: KernelCase, inputs: list[Any]) -> Runs:
         parameters = ", ".join(f"T {name}" for name in case.names)
         kernel = self.module.ElementwiseKernel(parameters, "T out", f"out = {case.c_text}", "sweep")
-        return super().compute(case, inputs) | {"ElementwiseKernel": self.awaited(lambda: kernel(*inputs))}
+        return super().compute(case, inputs) | {"ElementwiseKernel": self.wait_after(lambda: kernel(*inputs))}
 
 
 class Torch(Library):
@@ -511,7 +511,7 @@ class Torch(Library):
             runs = {"copy_": lambda: target.copy_(tensor(source), non_blocking=True)}
             pinned = lambda: target.copy_(tensor(source).contiguous().pin_memory(), non_blocking=True)
         runs |= {"pin_memory first": pinned} if pins else {}
-        return {name: self.awaited(run) for name, run in runs.items()}
+        return {name: self.wait_after(run) for name, run in runs.items()}
 
     def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
         held = self._tensor(source).contiguous().to(self.device, copy=True)
@@ -527,7 +527,7 @@ class Torch(Library):
     def array(self, source: HostArray) -> Any:
         return self.module.from_numpy(np.ascontiguousarray(source)).to(self.device, copy=True)
 
-    def permuted(self, array: Any, axes: Shape) -> Any:
+    def permute(self, array: Any, axes: Shape) -> Any:
         return array.permute(axes)
 
     def compute(self, case: KernelCase, inputs: list[Any]) -> Runs:
@@ -538,7 +538,7 @@ class Torch(Library):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compiled(*inputs)
-        return ways | {"compile": self.awaited(lambda: compiled(*inputs))}
+        return ways | {"compile": self.wait_after(lambda: compiled(*inputs))}
 
 
 class Pycuda(Library):
@@ -556,9 +556,9 @@ class Pycuda(Library):
         if not source.flags.c_contiguous:
             raise TypeError("only contiguous arrays")
         if case.is_new:
-            return {"to_gpu": self.awaited(lambda: self.module.to_gpu(source.astype(case.wanted, copy=False)))}
+            return {"to_gpu": self.wait_after(lambda: self.module.to_gpu(source.astype(case.wanted, copy=False)))}
         target = self.module.empty(case.shape, case.wanted)
-        return {"set": self.awaited(lambda: target.set(source.astype(case.wanted, copy=False)))}
+        return {"set": self.wait_after(lambda: target.set(source.astype(case.wanted, copy=False)))}
 
     def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
         held = self.module.to_gpu(np.ascontiguousarray(source))

@@ -60,7 +60,7 @@ problem, slow, note, fine = (partial(Finding, "", severity) for severity in SEVE
 """A finding of that severity, from its fact, consequence and remedy."""
 
 
-def ordered(found: list[Finding]) -> list[Finding]:
+def sort_findings(found: list[Finding]) -> list[Finding]:
     """Sort by severity, and within one by the order of the checks."""
     return sorted(found, key=lambda each: SEVERITIES.index(each.severity))
 
@@ -458,7 +458,7 @@ def check_cuda(machine: InspectedMachine) -> Iterator[Finding]:
     elif "absent" in found:
         yield _absent(machine, found["absent"])
     elif "status" in found:
-        yield _refused(machine, found["status"])
+        yield _explain_status(machine, found["status"])
     else:
         yield from _devices(found)
 
@@ -473,7 +473,7 @@ def _absent(machine: InspectedMachine, reason: str) -> Finding:
     )
 
 
-def _refused(machine: InspectedMachine, status: int) -> Finding:
+def _explain_status(machine: InspectedMachine, status: int) -> Finding:
     cause = _STATUS.get(status, _Cause(f"error {status}", _NONE, "Look for the number in CUDA's driver API, CUresult."))
     is_plain_absence = status == 100 and not machine.has_nvidia_gpu
     return (note if is_plain_absence else problem)(
@@ -626,13 +626,13 @@ class _Link(NamedTuple):
 def check_links(machine: InspectedMachine) -> Iterator[Finding]:
     """Each link; `nvidia-smi` is asked first, since it knows whether the GPU is idle."""
     for link in [*_from_smi(machine)] or [*map(_from_kernel, machine.gpus)]:
-        found = [*_judged(link)]
+        found = [*_judge_link(link)]
         yield from found
         if not found and link.width and link.most_generation:
             yield fine(f"{link.name}: PCIe {link.most_generation}.0 x{link.width}")
 
 
-def _judged(link: _Link) -> Iterator[Finding]:
+def _judge_link(link: _Link) -> Iterator[Finding]:
     if link.width and link.most_width and link.width < link.most_width:
         yield slow(
             f"{link.name} is linked by {link.width} of {link.most_width} PCIe lanes",
@@ -705,7 +705,7 @@ def check_memory(machine: InspectedMachine) -> Iterator[Finding]:
     if total:
         yield fine(f"{total / _GIB:.1f} GiB of host memory")
     yield from _huge_pages(machine)
-    yield from _locked(machine)
+    yield from _check_locked_memory(machine)
     yield from _container(machine, total)
     yield from _pool(machine, total)
 
@@ -730,7 +730,7 @@ def _huge_pages(machine: InspectedMachine) -> Iterator[Finding]:
         yield fine("transparent huge pages are allowed")
 
 
-def _locked(machine: InspectedMachine) -> Iterator[Finding]:
+def _check_locked_memory(machine: InspectedMachine) -> Iterator[Finding]:
     try:
         import resource
     except ImportError:  # not a POSIX system
@@ -769,7 +769,7 @@ def _limit_nbytes(machine: InspectedMachine) -> int | None:
 
 
 def _pool(machine: InspectedMachine, total: int | None) -> Iterator[Finding]:
-    limit = _setting(machine, "pinned_limit")
+    limit = _read_setting(machine, "pinned_limit")
     if limit:
         too_large = total is not None and limit > total // 2
         yield (slow if too_large else note)(
@@ -781,7 +781,7 @@ def _pool(machine: InspectedMachine, total: int | None) -> Iterator[Finding]:
         )
 
 
-def _setting(machine: InspectedMachine, name: str) -> Any:
+def _read_setting(machine: InspectedMachine, name: str) -> Any:
     """A setting by its variable; its default where that is unset or cannot be used."""
     setting = next(each for each in fields(process.Config) if each.name == name)
     try:
@@ -970,7 +970,7 @@ def check_backends(
         )
     if len(on_cuda) > 1:
         report(f"trying {', '.join(on_cuda)} together")
-        yield _shared(on_cuda, ask("together", *on_cuda, environ=environ))._replace(check="contexts")
+        yield _judge_together(on_cuda, ask("together", *on_cuda, environ=environ))._replace(check="contexts")
 
 
 def _default(given: str, answer: dict[str, Any]) -> Iterator[Finding]:
@@ -1020,7 +1020,7 @@ def _device(found: dict[str, Any]) -> Iterator[Finding]:
         yield fine(f"{device} ({found['name']}): {right} are right, bit for bit")
 
 
-def _shared(names: list[str], answer: dict[str, Any]) -> Finding:
+def _judge_together(names: list[str], answer: dict[str, Any]) -> Finding:
     wrong = answer.get("wrong") or ([answer["problem"]] if "problem" in answer else [])
     together = ", ".join(names)
     if not wrong:
@@ -1044,7 +1044,7 @@ _TORCH_CUDA = re.compile(r"\+cu(\d+)(\d)$")
 
 def check_versions(machine: InspectedMachine) -> Iterator[Finding]:
     """Versions against what xferlib needs, against one another, and against the driver."""
-    installed = _installed()
+    installed = _list_distributions()
     found = [*_too_old(installed), *_together(installed), *_at_odds(installed), *_against_driver(machine, installed)]
     if not any(each.severity == PROBLEM for each in found):
         names = ("numpy", "torch", "cuda-core", "cuda-bindings", "pycuda", *_cupys(installed))
@@ -1053,7 +1053,7 @@ def check_versions(machine: InspectedMachine) -> Iterator[Finding]:
     yield from found
 
 
-def _installed() -> dict[str, str]:
+def _list_distributions() -> dict[str, str]:
     """Each installed distribution's version, by its normalised name."""
     found: dict[str, str] = {}
     for each in metadata.distributions():
@@ -1156,7 +1156,7 @@ def _against_driver(machine: InspectedMachine, installed: dict[str, str]) -> Ite
     if not version:
         return
     driver = (version[0], version[1])
-    for name, built in _built_for(installed):
+    for name, built in _list_cuda_versions(installed):
         if built[0] > driver[0]:
             yield problem(
                 f"{name} is for CUDA {built[0]}, and the driver is for CUDA {driver[0]}.{driver[1]}",
@@ -1181,7 +1181,7 @@ def _torch_without_cuda(machine: InspectedMachine, installed: dict[str, str]) ->
         )
 
 
-def _built_for(installed: dict[str, str]) -> Iterator[tuple[str, tuple[int, int]]]:
+def _list_cuda_versions(installed: dict[str, str]) -> Iterator[tuple[str, tuple[int, int]]]:
     """Each library with its version, and the CUDA version that it was built for."""
     for name, version in sorted(installed.items()):
         if _TOOLKIT.fullmatch(name) and (pair := _pair(version)) is not None:
@@ -1222,7 +1222,7 @@ def run_doctor(argv: list[str]) -> int:
     checks = dict(_CHECKS)
     if not options.quick:
         checks["backends"] = partial(check_backends, chosen=options.backend or registry.names(), report=_report)
-    found = ordered([each for name, check in checks.items() for each in _isolated(name, check, machine)])
+    found = sort_findings([each for name, check in checks.items() for each in _run_check(name, check, machine)])
     status = int(any(each.severity == PROBLEM for each in found))
     if options.json:
         print(json.dumps({"version": __version__, "status": status, "findings": [each._asdict() for each in found]}))
@@ -1271,7 +1271,7 @@ def _report(text: str) -> None:
         print(f"{text} ...", file=sys.stderr, flush=True)
 
 
-def _isolated(name: str, check: Check, machine: InspectedMachine) -> Iterator[Finding]:
+def _run_check(name: str, check: Check, machine: InspectedMachine) -> Iterator[Finding]:
     """All that a check finds; an error of its own is one more finding."""
     try:
         for found in check(machine):

@@ -55,7 +55,7 @@ def _random(nbytes: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(_SEED).integers(0, 1 << 32, nbytes // 4, np.uint32).view(np.float32)
 
 
-def _transfers(device: xl.Device) -> Iterator[str]:
+def _try_transfers(device: xl.Device) -> Iterator[str]:
     for nbytes in (_SMALL, _STAGED):
         x = _random(nbytes).reshape(32, -1)
         for kind, source in (("contiguous", x), ("transposed", x.T), ("reversed", x[::-1, ::-2])):
@@ -64,7 +64,7 @@ def _transfers(device: xl.Device) -> Iterator[str]:
                 yield f"{source.nbytes} {kind} bytes come back changed"
 
 
-def _pinned(device: xl.Device) -> Iterator[str]:
+def _try_pinned(device: xl.Device) -> Iterator[str]:
     if not registry.get(device.backend).at(device).capabilities.pinned_memory:
         return
     x = xl.pinned_array(_random(_PINNED), backend=device.backend)
@@ -74,7 +74,7 @@ def _pinned(device: xl.Device) -> Iterator[str]:
         yield f"{x.nbytes} pinned bytes come back changed"
 
 
-def _kernels(device: xl.Device) -> Iterator[str]:
+def _try_kernels(device: xl.Device) -> Iterator[str]:
     x = np.random.default_rng(_SEED).normal(size=10_007).astype(np.float32)
     n = np.arange(x.size, dtype=np.int64)
     fused = xl.elementwise("T x, T a", "T y", "y = x * a + 1")
@@ -88,9 +88,9 @@ def _kernels(device: xl.Device) -> Iterator[str]:
 
 
 _ATTEMPTS: dict[str, Callable[[xl.Device], Iterator[str]]] = {
-    "transfer": _transfers,
-    "pinned transfer": _pinned,
-    "kernel": _kernels,
+    "transfer": _try_transfers,
+    "pinned transfer": _try_pinned,
+    "kernel": _try_kernels,
 }
 
 

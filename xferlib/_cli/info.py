@@ -86,7 +86,7 @@ def _failure(name: str, error: Exception) -> Fact:
 
 def _backends(*, is_loading: bool) -> Iterator[Fact]:
     for name in registry.names():
-        yield from _facts(name, partial(_loaded if is_loading or name == "numpy" else _installed, name))
+        yield from _facts(name, partial(_report_loaded if is_loading or name == "numpy" else _report_installed, name))
     if not is_loading:
         yield from (Fact("driver", text) for text in cuda_driver.facts())
     yield from _facts("default", lambda: _default(is_loading=is_loading))
@@ -96,7 +96,7 @@ def _default(*, is_loading: bool) -> Iterator[Fact]:
     yield Fact("default", registry.default_backend().name if is_loading else registry.described())
 
 
-def _installed(name: str) -> Iterator[Fact]:
+def _report_installed(name: str) -> Iterator[Fact]:
     module, install = registry.library(name)
     if not registry.is_installed(name):
         yield Fact(name, f"not installed: {install}")
@@ -106,7 +106,7 @@ def _installed(name: str) -> Iterator[Fact]:
         yield Fact(name, f"installed; `xferlib info --load` imports {module} and lists its devices")
 
 
-def _loaded(name: str) -> Iterator[Fact]:
+def _report_loaded(name: str) -> Iterator[Fact]:
     status = registry.status(name)
     if not status.is_available:
         yield Fact(name, f"unavailable: {status.reason}; install: {status.install}")
@@ -129,18 +129,18 @@ def _configuration() -> Iterator[Fact]:
     for name, meant in process.misspelt(os.environ).items():
         yield Fact(name, f"nothing reads this variable; did you mean {meant}?", is_failure=True)
     for setting in fields(process.Config):
-        yield from _facts(setting.metadata["variable"], partial(_setting, setting, settings))
+        yield from _facts(setting.metadata["variable"], partial(_report_setting, setting, settings))
 
 
-def _setting(setting: Any, settings: process.Config | None) -> Iterator[Fact]:
+def _report_setting(setting: Any, settings: process.Config | None) -> Iterator[Fact]:
     given = process.from_environment(setting, os.environ)
     value = given if settings is None else getattr(settings, setting.name)
     text = os.environ.get(setting.metadata["variable"], "").strip()
     origin = "configure()" if value != given else "environment" if text else "default"
-    yield Fact(setting.metadata["variable"], f"{shown(setting, value)}  ({origin})  {setting.metadata['doc']}")
+    yield Fact(setting.metadata["variable"], f"{format_setting(setting, value)}  ({origin})  {setting.metadata['doc']}")
 
 
-def shown(setting: Field[Any], value: Any) -> str:
+def format_setting(setting: Field[Any], value: Any) -> str:
     """Format a setting's value as a person would write it."""
     if isinstance(value, frozenset):
         return ",".join(sorted(value)) or "unset"

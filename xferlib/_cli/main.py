@@ -204,7 +204,7 @@ def _group(word: str) -> list[str]:
     return [each for each in COMMANDS if each.startswith(f"{word} ")]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     indent = max(map(len, names)) + 4
     width = shutil.get_terminal_size().columns - 2  # as argparse does
     lines = [
@@ -217,7 +217,7 @@ def _group_parser(word: str) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(
         prog=f"xferlib {word}",
         usage=f"xferlib {word} command [arguments]",
-        epilog=f"{_listed(_group(word))}\n\n`xferlib {word} command --help` explains a command.",
+        epilog=f"{_format_names(_group(word))}\n\n`xferlib {word} command --help` explains a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
@@ -227,7 +227,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="xferlib",
         usage="xferlib [--version] command [arguments]",
         description="Move arrays to accelerators, compute, and move them back.",
-        epilog=f"{_listed(list(COMMANDS))}\n\n`xferlib command --help` explains a command.",
+        epilog=f"{_format_names(list(COMMANDS))}\n\n`xferlib command --help` explains a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version)

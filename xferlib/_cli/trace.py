@@ -20,7 +20,7 @@ def run_trace(argv: list[str]) -> int:
     Returns:
         The script's exit status; 1 after an exception, whose traceback is shown.
     """
-    options, arguments = _parsed(argv)
+    options, arguments = _split_arguments(argv)
     if options.plot is not None:
         require("matplotlib", "--plot", extra="trace")  # before the script runs
     with trace(keep=options.keep) as t:
@@ -33,7 +33,7 @@ def run_trace(argv: list[str]) -> int:
     return status
 
 
-def _parsed(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+def _split_arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """Separate our options, wherever they stand, from the script's; everything after ``--`` is the script's."""
     ours, after = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
     made = trace_parser()
@@ -58,11 +58,14 @@ def trace_parser() -> argparse.ArgumentParser:
     )
     made.add_argument("script", type=_script, help="a Python file, run as __main__")
     made.add_argument(
-        "--plot", type=partial(_checked, PICTURES), metavar="FILE", help="draw the timeline: .png, .svg or .pdf"
+        "--plot",
+        type=partial(_check_output_path, PICTURES),
+        metavar="FILE",
+        help="draw the timeline: .png, .svg or .pdf",
     )
     made.add_argument(
         "--json",
-        type=partial(_checked, (".json",)),
+        type=partial(_check_output_path, (".json",)),
         metavar="FILE",
         help="write the timeline for https://ui.perfetto.dev",
     )
@@ -78,7 +81,7 @@ def _script(text: str) -> Path:
     return path
 
 
-def _checked(endings: tuple[str, ...], text: str) -> Path:
+def _check_output_path(endings: tuple[str, ...], text: str) -> Path:
     try:
         return checked_path(text, endings)
     except ArgumentError as error:

@@ -140,7 +140,7 @@ class Results:
             self._await_turn(number)
         if not self._sink.is_ordered or self._next == number:
             self._sink.put(start, stop, host)
-            self._source.done(start, stop)
+            self._source.release_rows(start, stop)
             self._note(number)
 
     def _await_turn(self, number: int) -> None:
@@ -349,11 +349,11 @@ class Station:
         self._end_threads()
         with self._changed:
             self._changed.notify_all()
-        for thread in self._started:
+        for thread in self._live_threads:
             thread.join(_END_S)
 
     @property
-    def _started(self) -> list[OwnThread]:
+    def _live_threads(self) -> list[OwnThread]:
         return [thread for thread in self._threads if thread.ident is not None]
 
     def _end_threads(self) -> None:
@@ -363,7 +363,7 @@ class Station:
     def close(self) -> None:
         """End every thread, after the results that are in flight."""
         self._end_threads()
-        for thread in self._started:
+        for thread in self._live_threads:
             thread.join()
         self._room.release()
         self.feed.close(waits=True)
@@ -424,7 +424,7 @@ class InTurn:
         host = self._results.read(next(self._numbers))
         if self._may_alias and (rows := self._rows(host)) is not None:
             return rows
-        if host.nbytes >= RECYCLED_CHUNK_FROM and (recycled := self._recycled(host)) is not None:
+        if host.nbytes >= RECYCLED_CHUNK_FROM and (recycled := self._recycle(host)) is not None:
             return transfers.to_device(host, out=recycled)
         return transfers.to_device(host, device=self.device)
 
@@ -444,7 +444,7 @@ class InTurn:
     def _holds(self, dtype: np.dtype[Any]) -> bool:
         return dtype in SUPPORTED and self._backend.plain_arrays is not None
 
-    def _recycled(self, host: HostArray) -> Array | None:
+    def _recycle(self, host: HostArray) -> Array | None:
         """Memory for a chunk, used again once the function refers to it no more; None where there can be none."""
         dtype = host.dtype if host.dtype.isnative else host.dtype.newbyteorder("=")
         if not self._holds(dtype):

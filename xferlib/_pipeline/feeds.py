@@ -75,7 +75,7 @@ def copy_streams(backend: Backend, device: Device, count: int) -> list[RawStream
     return [backend.stream_create(device, non_blocking=True, priority=0) for _ in range(count)]
 
 
-def device_specs(devices: Any, call: str = "stream_map") -> list[Any]:
+def list_device_specs(devices: Any, call: str = "stream_map") -> list[Any]:
     """The specifications in ``devices``, which is one or several of them; that of the current device for None.
 
     Raises:
@@ -100,7 +100,7 @@ def targets_of(devices: Any, call: str = "stream_map") -> list[Device]:
         ArgumentError: They are none, or one is named twice.
         DeviceNotFoundError: A device does not exist.
     """
-    targets = [resolve(each) for each in device_specs(devices, call)]
+    targets = [resolve(each) for each in list_device_specs(devices, call)]
     if not targets or len(set(targets)) < len(targets):
         raise ArgumentError(f"{call}: devices={[str(each) for each in targets]!r}; name at least one, and each once")
     return targets
@@ -204,7 +204,7 @@ class Feed:
         )
 
     @property
-    def taken(self) -> int:
+    def taken_count(self) -> int:
         """The number of batches handed out."""
         return self._taken
 
@@ -384,8 +384,8 @@ class ThreadedFeed(Feed):
             try:
                 if gate is not None:
                     self._router.backend.event_synchronize(gate)
-                if self._router.conveyor is not None:
-                    self._router.conveyor.await_buffer()
+                if self._router.uploader is not None:
+                    self._router.uploader.await_buffer()
                 break
             except BaseException as error:
                 self._tell(error)
@@ -409,7 +409,7 @@ class ThreadedFeed(Feed):
                 return False
             self._phase = _Phase.COPYING
             before = self._ready[-1] if self._ready else None
-        batch = self._begun(host, before)
+        batch = self._begin_batch(host, before)
         with self._changed:
             if self._is_closed:
                 batch.cancel()
@@ -420,12 +420,12 @@ class ThreadedFeed(Feed):
             self._changed.notify_all()
         return True
 
-    def _begun(self, host: Any, before: AnyBatch | None) -> AnyBatch:
+    def _begin_batch(self, host: Any, before: AnyBatch | None) -> AnyBatch:
         """Return the batch of an item, which the source may change from now on."""
         stream = self._next_slot.stream
         if not self._is_stable:
             with contextlib.suppress(Exception):  # an item that cannot be copied on the host goes the other way
-                copied = self._copied(host, stream)
+                copied = self._copy_batch(host, stream)
                 if copied is not None:
                     return copied
         batch = Batch(host, self._router, stream)
@@ -433,12 +433,12 @@ class ThreadedFeed(Feed):
             batch.try_prepare()
         return batch
 
-    def _copied(self, host: Any, stream: RawStream) -> AnyBatch | None:
+    def _copy_batch(self, host: Any, stream: RawStream) -> AnyBatch | None:
         """Copy a small or medium item on the host and return its batch; None for any other."""
-        kept = self._router.kept(host)
+        kept = self._router.copy_on_host(host)
         if kept is not None:
             return Batch(kept, self._router, stream, Route.DIRECT)
-        return self._router.staged(host)
+        return self._router.stage(host)
 
     def _tell(self, error: BaseException) -> None:
         """Report an error to the consumer, and wait until it has raised it."""
@@ -535,7 +535,7 @@ class ListFeed(Feed):
             except IndexError:
                 self._note_end(StopIteration())
                 return
-            begun = self._begun(host)
+            begun = self._begin_batch(host)
             if begun is None:
                 return
             self._started += 1
@@ -543,12 +543,12 @@ class ListFeed(Feed):
             if observe.listener is not None:
                 self._watch(begun, host)
 
-    def _begun(self, host: Any) -> AnyBatch | None:
+    def _begin_batch(self, host: Any) -> AnyBatch | None:
         """Begin the batch of an item; None where its slot is in use."""
         route = self._router.route(host)
         if route is Route.AHEAD:
             try:
-                return self._router.begun_ahead(host)
+                return self._router.begin_ahead(host)
             except XferError:  # it is copied in its turn, and raises what it meets then
                 route = Route.DIRECT
         slot = self._next_slot

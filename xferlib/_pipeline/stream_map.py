@@ -33,7 +33,7 @@ from xferlib._core.registry import use_backend
 from xferlib._core.streams import refuse_current
 from xferlib._pipeline import rows
 from xferlib._pipeline.chunks import MapRequest, Results, run_here
-from xferlib._pipeline.feeds import device_specs, targets_of
+from xferlib._pipeline.feeds import list_device_specs, targets_of
 from xferlib._pipeline.rows import host_rows
 from xferlib._runtime.checks import MOST_AHEAD, refuse_keyword, whole
 from xferlib._runtime.process import reset_in_child
@@ -141,7 +141,7 @@ def stream_map(
         raise ArgumentError("stream_map: reduce and out exclude each other; leave out away, and take what is returned")
     if reduce is None and initial is not None:
         raise ArgumentError("stream_map: initial is what reduce begins with; give reduce, or leave initial away")
-    run = None if engine is None else runner_of(engine)
+    run = None if engine is None else choose_engine(engine)
     targets = targets_of(devices) if run is None else []  # workers have devices of their own
     for target in targets:
         refuse_current("stream_map", registry.get(target.backend).at(target), target)
@@ -153,7 +153,7 @@ def stream_map(
             f"up to {reader.rows}, such as error.rows_done"
         )
     sink = rows.sink_of(out, reader.rows, source) if reduce is None else rows.Reduced(reduce, initial)
-    specs: list[Any] = list(targets) or device_specs(devices)
+    specs: list[Any] = list(targets) or list_device_specs(devices)
     request = MapRequest(fn, source, reader, out, sink, chunk_rows, specs, depth, first, progress, copy is None)
     return run_here(request, sink, first, reader.rows, Results.explain) if run is None else run(request, engine)
 
@@ -232,14 +232,14 @@ class RowWindow:
         self.shape = (high - low, *whole.shape[1:])
         self.dtype = np.dtype(whole.dtype)
 
-    def _shifted(self, rows: slice) -> slice:
+    def _shift(self, rows: slice) -> slice:
         return slice(self._low + rows.start, self._low + rows.stop)
 
     def __getitem__(self, rows: slice) -> Any:
-        return self._whole[self._shifted(rows)]
+        return self._whole[self._shift(rows)]
 
     def __setitem__(self, rows: slice, value: HostArray) -> None:
-        self._whole[self._shifted(rows)] = value
+        self._whole[self._shift(rows)] = value
 
 
 class FillingWindow(RowWindow):
@@ -249,23 +249,23 @@ class FillingWindow(RowWindow):
         self._whole.read_into(out, self._low + start)
 
 
-def of_source(source: Any) -> Stored | None:
+def describe_source(source: Any) -> Stored | None:
     """The description of a source; None if its rows are to travel."""
     if registry.owner_of(source) is not None:
-        return _mapped(source, "r")
+        return _describe_map(source, "r")
     if _is_shared(source) or not hasattr(source, "__getitem__") or _is_small(source):
         return StoredObject(source)
     return None
 
 
-def of_out(out: Any) -> Stored | None:
+def describe_out(out: Any) -> Stored | None:
     """The description of a target of results, which other processes write; None if results are to travel."""
     if registry.owner_of(out) is not None:
-        return _mapped(out, "r+")
+        return _describe_map(out, "r+")
     return StoredObject(out) if _is_shared(out) else None
 
 
-def stored_rows(out: Any) -> int:
+def get_block_rows(out: Any) -> int:
     """The rows that ``out`` writes as a whole: two processes must not share such a block."""
     if registry.owner_of(out) is not None:
         return 1
@@ -289,7 +289,7 @@ def row_nbytes(source: Any) -> int:
     return math.prod(int(each) for each in source.shape[1:]) * dtype.itemsize
 
 
-def _mapped(array: Any, mode: str) -> MappedFile | None:
+def _describe_map(array: Any, mode: str) -> MappedFile | None:
     if not isinstance(array, np.memmap) or array.filename is None or array.mode == "c" or not array.ndim:
         return None
     path = Path(array.filename).absolute()
@@ -376,7 +376,7 @@ def _stream(job: RangeJob, low: int, high: int, carried: Any) -> Any:
     source = carried if request.source is None else request.source.rows(low, high)
     out = None if request.out is None else request.out.rows(low, high)
     reader = rows.source_of(source, request.chunk_rows, targets_of(request.devices)[0])
-    sink: rows.Sink = listing_sink() if job.is_reduction else rows.sink_of(out, high - low, source)
+    sink: rows.Sink = make_list_sink() if job.is_reduction else rows.sink_of(out, high - low, source)
     value = run_here(request._replace(reader=reader), sink, 0, high - low, lambda *_: None)
     if out is None:
         return value
@@ -385,12 +385,12 @@ def _stream(job: RangeJob, low: int, high: int, carried: Any) -> Any:
     return None
 
 
-def listing_sink() -> rows.Reduced:
+def make_list_sink() -> rows.Reduced:
     """Collects the results of chunks in a list, for another process to fold."""
-    return rows.Reduced(_appended, [])
+    return rows.Reduced(_append, [])
 
 
-def _appended(values: list[Any], value: Any) -> list[Any]:
+def _append(values: list[Any], value: Any) -> list[Any]:
     values.append(value)
     return values
 
@@ -477,9 +477,9 @@ def run_on_dask(request: MapRequest, client: Any) -> Any:
             "stream_map: out is the source itself, which an engine may not replace: a range that is tried again would "
             "be computed from its own results; give out memory of its own, or leave engine away"
         )
-    source = of_source(request.source)
-    out = None if request.out is None else of_out(request.out)
-    unit = request.chunk_rows if out is None else math.lcm(request.chunk_rows, stored_rows(request.out))
+    source = describe_source(request.source)
+    out = None if request.out is None else describe_out(request.out)
+    unit = request.chunk_rows if out is None else math.lcm(request.chunk_rows, get_block_rows(request.out))
     sink = RangeSink(request.sink if out is None else None, request.out)
     here: Any = None  # what belongs to this process does not travel
     job = RangeJob(request._replace(source=source, reader=here, out=out, sink=here, progress=None),
@@ -584,7 +584,7 @@ def run_on_ranks(request: MapRequest, comm: Ranks) -> Any:
         _refuse_silent(comm)
     else:
         _refuse_unshared(request)
-    unit = request.chunk_rows if is_reduction else math.lcm(request.chunk_rows, stored_rows(request.out))
+    unit = request.chunk_rows if is_reduction else math.lcm(request.chunk_rows, get_block_rows(request.out))
     low, high = _share(request, comm, unit)
     tell = request.progress
 
@@ -602,51 +602,51 @@ def run_on_ranks(request: MapRequest, comm: Ranks) -> Any:
         )
 
     part = request._replace(progress=None if tell is None else progress)
-    value = run_here(part, listing_sink() if is_reduction else request.sink, low, high, explain)
+    value = run_here(part, make_list_sink() if is_reduction else request.sink, low, high, explain)
     if not is_reduction:
         comm.barrier()
         return value
-    for values in _gathered(comm, value):
+    for values in _gather_results(comm, value):
         for each in values:
             request.sink.put(0, 0, each)
     return request.sink.value
 
 
-def _gathered(comm: Any, values: list[Any]) -> list[list[Any]]:
+def _gather_results(comm: Any, values: list[Any]) -> list[list[Any]]:
     """The results of every rank's chunks, in the order of the ranks, in every rank.
 
     Raises:
         ArgumentError: A rank has a result that cannot be sent, or received here; the others raise, too.
     """
     try:
-        data, error = _packed(values), None
+        data, error = _pack(values), None
     except XferError as refused:  # the others must not wait for it
-        data, error = _framed({"error": str(refused)}, []), refused
-    rows = _exchanged(comm, data)
+        data, error = _frame({"error": str(refused)}, []), refused
+    rows = _exchange_bytes(comm, data)
     if error is not None:
         raise error
     samples: dict[Any, Any] = {}
     _sample(values, samples)
-    return [_unpacked(row, rank, samples) for rank, row in enumerate(rows)]
+    return [_unpack(row, rank, samples) for rank, row in enumerate(rows)]
 
 
-def _exchanged(comm: Any, data: bytes) -> list[bytes]:
+def _exchange_bytes(comm: Any, data: bytes) -> list[bytes]:
     """The bytes of every rank."""
     if not hasattr(comm, "all_gather") and not hasattr(comm, "Allgather"):
         return list(comm.allgather(data))
     size = np.array([len(data)], np.int64)
-    sizes = _all_gathered(comm, size)[:, 0]
+    sizes = _all_gather(comm, size)[:, 0]
     if sizes.min() < 0:
         raise DistributedError(
             "stream_map: a rank has sent results of less than nothing; run one program on every rank"
         )
     padded = np.zeros(int(sizes.max()), np.uint8)
     padded[: len(data)] = np.frombuffer(data, np.uint8)
-    rows = _all_gathered(comm, padded)
+    rows = _all_gather(comm, padded)
     return [row[:nbytes].tobytes() for row, nbytes in zip(rows, sizes.tolist(), strict=True)]
 
 
-def _all_gathered(comm: Any, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _all_gather(comm: Any, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if hasattr(comm, "all_gather"):
         found: np.ndarray[Any, Any] = comm.all_gather(x)
         return found
@@ -663,7 +663,7 @@ _LONG = 1000
 """Bits of a number of which Python may refuse to write the digits in tens."""
 
 
-def _packed(values: list[Any]) -> bytes:
+def _pack(values: list[Any]) -> bytes:
     """Values as bytes.
 
     Raises:
@@ -671,18 +671,18 @@ def _packed(values: list[Any]) -> bytes:
     """
     arrays: list[np.ndarray[Any, Any]] = []
     try:
-        told = _told(values, arrays)
-        return _framed({"tree": told, "arrays": [[each.dtype.name, each.shape] for each in arrays]}, arrays)
+        told = _encode(values, arrays)
+        return _frame({"tree": told, "arrays": [[each.dtype.name, each.shape] for each in arrays]}, arrays)
     except RecursionError as error:
         raise ArgumentError("stream_map: a result is nested too deeply, or holds itself; give a flatter one") from error
 
 
-def _framed(header: Any, arrays: list[np.ndarray[Any, Any]]) -> bytes:
+def _frame(header: Any, arrays: list[np.ndarray[Any, Any]]) -> bytes:
     text = json.dumps(header).encode()
     return b"".join([len(text).to_bytes(8, "little"), text, *(each.tobytes() for each in arrays)])
 
 
-def _told(value: Any, arrays: list[np.ndarray[Any, Any]]) -> list[Any]:
+def _encode(value: Any, arrays: list[np.ndarray[Any, Any]]) -> list[Any]:
     """A value in JSON: its kind, and what that needs; of an array its number."""
     cls = type(value)
     if value is None or cls in (bool, float, str) or (cls is int and value.bit_length() < _LONG):
@@ -694,12 +694,12 @@ def _told(value: Any, arrays: list[np.ndarray[Any, Any]]) -> list[Any]:
     if cls is bytes:
         return ["bytes", value.hex()]
     if cls is list or cls is tuple:
-        return [cls.__name__, [_told(each, arrays) for each in value]]
+        return [cls.__name__, [_encode(each, arrays) for each in value]]
     if cls is np.ndarray and value.dtype in SUPPORTED:
         arrays.append(value)
         return ["array", len(arrays) - 1]
     if cls in _DICTS.values() and not getattr(value, "__dict__", None):
-        items = [[_told(key, arrays), _told(each, arrays)] for key, each in value.items()]
+        items = [[_encode(key, arrays), _encode(each, arrays)] for key, each in value.items()]
         if cls is not defaultdict:
             return [cls.__name__, items]
         if value.default_factory is None or value.default_factory in _FACTORIES.values():
@@ -710,7 +710,7 @@ def _told(value: Any, arrays: list[np.ndarray[Any, Any]]) -> list[Any]:
             f"stream_map: a result holds {shown(value)}, which is not sent between ranks; give arrays, numbers and "
             "texts in dicts, lists, tuples and dataclasses"
         )
-    return ["object", _kind(value, inside), [_told(each, arrays) for _, each in inside]]
+    return ["object", _kind(value, inside), [_encode(each, arrays) for _, each in inside]]
 
 
 def _kind(node: Any, inside: list[tuple[Any, Any]]) -> str:
@@ -727,7 +727,7 @@ def _sample(value: Any, samples: dict[Any, Any]) -> None:
             _sample(each, samples)
 
 
-def _unpacked(data: Any, rank: int, samples: dict[Any, Any]) -> list[Any]:
+def _unpack(data: Any, rank: int, samples: dict[Any, Any]) -> list[Any]:
     """The values that a rank has sent.
 
     Raises:
@@ -747,7 +747,7 @@ def _unpacked(data: Any, rank: int, samples: dict[Any, Any]) -> list[Any]:
             found = np.ndarray(tuple(shape), dtype, data, place)  # refuses what does not fit
             arrays.append(found.copy())
             place += found.nbytes
-        values = _made(header["tree"], arrays, samples, rank)
+        values = _decode(header["tree"], arrays, samples, rank)
         if place != len(data) or type(values) is not list:
             raise ValueError(f"{len(data) - place} bytes behind them")
         return values
@@ -760,7 +760,7 @@ def _unpacked(data: Any, rank: int, samples: dict[Any, Any]) -> list[Any]:
         ) from error
 
 
-def _made(told: list[Any], arrays: list[np.ndarray[Any, Any]], samples: dict[Any, Any], rank: int) -> Any:
+def _decode(told: list[Any], arrays: list[np.ndarray[Any, Any]], samples: dict[Any, Any], rank: int) -> Any:
     kind, value, *more = told
     if kind == "value":
         if type(value) in (dict, list):
@@ -775,13 +775,13 @@ def _made(told: list[Any], arrays: list[np.ndarray[Any, Any]], samples: dict[Any
     if kind == "array":
         return arrays[value]
     if kind == "list" or kind == "tuple":
-        made = [_made(each, arrays, samples, rank) for each in value]
+        made = [_decode(each, arrays, samples, rank) for each in value]
         return made if kind == "list" else tuple(made)
     if kind in _DICTS:
         cls = _DICTS[kind]
         found = defaultdict(_FACTORIES[more[0]] if more[0] else None) if cls is defaultdict else cls()
         for key, each in value:
-            found[_made(key, arrays, samples, rank)] = _made(each, arrays, samples, rank)
+            found[_decode(key, arrays, samples, rank)] = _decode(each, arrays, samples, rank)
         return found
     if kind != "object":
         raise ValueError(f"a {shown(kind)}")
@@ -791,7 +791,7 @@ def _made(told: list[Any], arrays: list[np.ndarray[Any, Any]], samples: dict[Any
             "same attributes, and so does not know how to make it; give arrays, numbers and texts in dicts, lists and "
             "tuples"
         )
-    children = [_made(each, arrays, samples, rank) for each in more[0]]
+    children = [_decode(each, arrays, samples, rank) for each in more[0]]
     if len(children) != len(parts(samples[value]) or ()):
         raise ValueError(f"{len(children)} parts of a {value}")
     return remade(samples[value], children)
@@ -806,7 +806,7 @@ def _refuse_silent(comm: Any) -> None:
 
 
 def _refuse_unshared(request: MapRequest) -> None:
-    if request.out is None or of_out(request.out) is None:
+    if request.out is None or describe_out(request.out) is None:
         what = "is missing" if request.out is None else f"is {type(request.out).__name__}, in this process's memory"
         raise ArgumentError(
             f"stream_map: engine has several ranks, and out {what}; give each rank the same file as a memory map, or "
@@ -825,7 +825,7 @@ def _share(request: MapRequest, comm: Ranks, unit: int) -> tuple[int, int]:
 # The kind of engine that an object is.
 
 
-def runner_of(engine: Any) -> Callable[[MapRequest, Any], Any]:
+def choose_engine(engine: Any) -> Callable[[MapRequest, Any], Any]:
     """The function that computes a call on an engine.
 
     Raises:
