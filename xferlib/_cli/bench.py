@@ -318,7 +318,7 @@ def wait_for(device: xl.Device) -> Callable[[], None] | None:
     return wait
 
 
-class Library:
+class ArrayLibrary:
     """A library on a device: the ways that it has. A missing way is left out."""
 
     name: str
@@ -370,7 +370,7 @@ class Library:
         return {"eager": self.wait_after(lambda: eager(*inputs))}
 
 
-class Xferlib(Library):
+class Xferlib(ArrayLibrary):
     """xferlib, making or reading the arrays of one backend."""
 
     def __init__(self, backend: str) -> None:
@@ -397,7 +397,7 @@ class Xferlib(Library):
         return {"elementwise": self.wait_after(lambda: kernel(*inputs))}
 
 
-class Numpy(Library):
+class Numpy(ArrayLibrary):
     """NumPy: a plain copy in host memory, the peer where there is no GPU.
 
     A tensor stays one: its copy ends with `torch.from_numpy`, or begins with ``numpy()``, which share its memory.
@@ -431,7 +431,7 @@ class Numpy(Library):
         return np.array(source, order="C")
 
 
-class Cupy(Library):
+class Cupy(ArrayLibrary):
     """CuPy: ``asarray``, ``set`` and ``get``."""
 
     name = "cupy"
@@ -481,7 +481,7 @@ class Cupy(Library):
         return super().compute(case, inputs) | {"ElementwiseKernel": self.wait_after(lambda: kernel(*inputs))}
 
 
-class Torch(Library):
+class Torch(ArrayLibrary):
     """PyTorch on the current GPU, or on the CPU: with and without ``pin_memory`` and ``non_blocking``."""
 
     name = "torch"
@@ -541,7 +541,7 @@ class Torch(Library):
         return ways | {"compile": self.wait_after(lambda: compiled(*inputs))}
 
 
-class Pycuda(Library):
+class Pycuda(ArrayLibrary):
     """PyCUDA in the primary context, as the others: ``to_gpu``, ``set`` and ``get`` of contiguous arrays."""
 
     name = "pycuda"
@@ -573,7 +573,7 @@ def _assign(out: Any, get: Run) -> None:
 class Peers:
     """The libraries here that xferlib is compared with."""
 
-    libraries: dict[str, Library]
+    libraries: dict[str, ArrayLibrary]
     is_gpu: bool
     absent: dict[str, str]
     """Those that are not here, with the reason."""
@@ -589,7 +589,7 @@ def find_peers(*names: str, compiles: bool = False) -> Peers:
     absent = {name: states[name].reason or "no CUDA device" for name in names if name not in found}
     if compiles and "torch" in found and (missing := _missing_compiler(is_gpu=is_gpu)):
         absent["torch.compile"], compiles = missing, False
-    made: dict[str, Callable[[], Library]] = {
+    made: dict[str, Callable[[], ArrayLibrary]] = {
         "numpy": Numpy, "cupy": Cupy, "pycuda": Pycuda,
         "torch": lambda: Torch("cuda" if is_gpu else "cpu", compiles=compiles),
     }  # fmt: skip
@@ -676,7 +676,7 @@ def try_kernel(case: KernelCase, peers: Peers) -> Trial:
     own, host = Xferlib(case.library), [each.host_array() for each in case.inputs]
     trial = Trial(subject=own.name, find_problem=partial(_find_difference, case, kernel, host))
 
-    def make(library: Library) -> Runs:
+    def make(library: ArrayLibrary) -> Runs:
         """The library's own ways; and xferlib's, if these are its arrays."""
         inputs = [library.operand(each, values) for each, values in zip(case.inputs, host, strict=True)]
         if library.name == case.library:

@@ -204,7 +204,7 @@ class Feed:
         )
 
     @property
-    def taken_count(self) -> int:
+    def count(self) -> int:
         """The number of batches handed out."""
         return self._taken
 

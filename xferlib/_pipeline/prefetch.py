@@ -240,7 +240,7 @@ class Rotation:
     def _front(self) -> Feed:
         """The feed of the next batch."""
         count = len(self._feeds)
-        number = min(range(count), key=lambda index: self._feeds[index].taken_count * count + index)
+        number = min(range(count), key=lambda index: self._feeds[index].count * count + index)
         return self._feeds[number]
 
     def next(self) -> Any:
