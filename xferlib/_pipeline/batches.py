@@ -304,8 +304,20 @@ class SideStreamUploader:
         return copied
 
 
-class PendingUpload(Handed):
-    """One array in flight, used as a `xferlib._pipeline.batches.Batch` is.
+class _OnSideStream(Handed):
+    """What batches on a side stream have in common, used as a `xferlib._pipeline.batches.Batch` is."""
+
+    __slots__ = ()
+    has_slot = is_stalled = False
+    is_sent_by_consumer = True
+
+    def is_settled(self, wait_s: float) -> bool:
+        """Return True: `hand_over` never waits for long."""
+        return True
+
+
+class PendingUpload(_OnSideStream):
+    """One array in flight.
 
     Attributes:
         array: The device array; None while the source is being staged.
@@ -314,9 +326,6 @@ class PendingUpload(Handed):
     """
 
     __slots__ = ("_staged", "_uploader", "array", "copied", "is_sent", "owner")
-
-    has_slot = is_stalled = False
-    is_sent_by_consumer = True
 
     def __init__(self, uploader: SideStreamUploader, staged: StagedArray | None = None) -> None:
         self._uploader = uploader
@@ -343,10 +352,6 @@ class PendingUpload(Handed):
     def _give_back(self, staged: StagedArray) -> None:
         self._staged, self.is_sent = None, True
         self._uploader.give_back(staged.buffer)
-
-    def is_settled(self, wait_s: float) -> bool:
-        """Return True: `hand_over` never waits for long."""
-        return True
 
     def await_end(self) -> None:
         """Wait until no copy reads the source."""
@@ -393,8 +398,8 @@ class PendingUpload(Handed):
 # is handed out, as one of up to that size always is.
 
 
-class PendingTreeUpload(Handed):
-    """Arrays in flight, used as a `xferlib._pipeline.batches.Batch` is.
+class PendingTreeUpload(_OnSideStream):
+    """The arrays of a tree in flight.
 
     Args:
         leaves: Of a tree.
@@ -409,9 +414,6 @@ class PendingTreeUpload(Handed):
     """
 
     __slots__ = ("_device", "_parts", "_rebuild")
-
-    has_slot = is_stalled = False
-    is_sent_by_consumer = True
 
     def __init__(
         self, leaves: list[Any], rebuild: Callable[[list[Any]], Any], begin: Callable[[Any], Any], device: Device
@@ -440,10 +442,6 @@ class PendingTreeUpload(Handed):
         """Enqueue the copies of what is staged, in the thread that will use it; an error is left to `hand_over`."""
         for part in self._ahead():
             part.push()
-
-    def is_settled(self, wait_s: float) -> bool:
-        """Return True: `hand_over` never waits for long."""
-        return True
 
     def await_end(self) -> None:
         """Wait until no copy reads the sources."""

@@ -34,7 +34,7 @@ from xferlib._core import registry
 from xferlib._core.arguments import flatten
 from xferlib._core.arrays import SUPPORTED, address
 from xferlib._core.streams import Stream, current_stream
-from xferlib._core.thresholds import IN_TURN_MOST, RECYCLED_CHUNK_FROM, RESULT_BEGUN_FROM
+from xferlib._core.thresholds import IN_TURN_MOST, RECYCLED_CHUNK_FROM
 from xferlib._memory.buffers import RECYCLED_FROM, host_cache, let_malloc_recycle
 from xferlib._pipeline.batches import Router
 from xferlib._pipeline.feeds import ThreadedFeed, copy_streams, targets_of
@@ -48,6 +48,10 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, RawStream
     from xferlib._pipeline.rows import Sink, Source
+
+
+RESULT_BEGUN_FROM = IN_TURN_MOST
+"""From here on the copy of a chunk's result is begun ahead: less is copied in the time that it takes to begin it."""
 
 
 # The chunks that a `stream_map` has read and stored, the order of their results, and the first error.
