@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from xferlib import __version__, _native
-from xferlib._cli.doctor_trial import MARK
 from xferlib._cli.main import Command, terminal_columns, wrap
 from xferlib._core import registry
 from xferlib._native import cuda_driver
@@ -69,6 +68,8 @@ def sort_findings(found: list[Finding]) -> list[Finding]:
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 _LIMIT_S = 120
+MARK = "xferlib-doctor:"
+"""The beginning of the line with the answer, given to the program: libraries write lines of their own."""
 
 
 def ask(question: str, *arguments: str, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def ask(question: str, *arguments: str, environ: Mapping[str, str]) -> dict[str,
         environ: The environment of the new process.
     """
     paths = os.pathsep.join(each for each in (_ROOT, environ.get("PYTHONPATH", "")) if each)
-    command = ["-W", "ignore", "-m", "xferlib._cli.doctor_trial", question, *arguments]
+    command = ["-W", "ignore", "-m", "xferlib._cli.doctor_trial", MARK, question, *arguments]
     return _run(command, {**environ, "PYTHONPATH": paths})
 
 

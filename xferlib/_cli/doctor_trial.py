@@ -1,6 +1,6 @@
-"""Trials of `xferlib doctor` in a process of their own: `python -m xferlib._cli.doctor_trial QUESTION [names]`.
+"""Trials of `xferlib doctor` in a process of their own: `python -m xferlib._cli.doctor_trial MARK QUESTION [names]`.
 
-The answer is one line of JSON behind `MARK` on standard output.
+The answer is one line of JSON behind the mark on standard output.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ import xferlib as xl
 from xferlib._core import registry
 from xferlib.errors import XferError
 
-MARK = "xferlib-doctor:"
-"""The beginning of the line with the answer: libraries write lines of their own."""
 _SEED = 20261124
 _SMALL, _STAGED, _PINNED = 4 << 10, 4 << 20, 16 << 20
 """Bytes of arrays that travel in one driver call, through the staging buffers, and from pinned memory."""
@@ -110,5 +108,5 @@ def try_together(*names: str) -> dict[str, Any]:
 _QUESTIONS: dict[str, Callable[..., dict[str, Any]]] = {"trial": try_backend, "together": try_together}
 
 if __name__ == "__main__":
-    question, *names = sys.argv[1:]
-    print(f"\n{MARK}{json.dumps(_QUESTIONS[question](*names))}", flush=True)
+    mark, question, *names = sys.argv[1:]
+    print(f"\n{mark}{json.dumps(_QUESTIONS[question](*names))}", flush=True)

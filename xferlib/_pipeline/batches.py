@@ -305,7 +305,7 @@ class SideStreamUploader:
 
 
 class _OnSideStream(Handed):
-    """What batches on a side stream have in common, used as a `xferlib._pipeline.batches.Batch` is."""
+    """The common part of batches on a side stream, used as a `xferlib._pipeline.batches.Batch` is."""
 
     __slots__ = ()
     has_slot = is_stalled = False

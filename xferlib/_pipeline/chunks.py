@@ -579,7 +579,12 @@ class MapRequest(NamedTuple):
 
 
 def run_here(
-    request: MapRequest, sink: Sink, low: int, high: int, explain: Callable[[Results, BaseException], Any]
+    request: MapRequest,
+    sink: Sink,
+    low: int,
+    high: int,
+    explain: Callable[[Results, BaseException], Any],
+    targets: list[Device] | None = None,
 ) -> Any:
     """Compute the chunks of some rows in this process, and return what the sink has.
 
@@ -588,12 +593,12 @@ def run_here(
         sink: Where results go.
         low, high: The first row, and the row after the last.
         explain: Called with an error that ends it early.
+        targets: The request's devices, if they are known.
     """
     results = Results(request.reader, sink, chunks_of(low, high, request.chunk_rows), request.progress)
     try:
-        return ChunkMap(
-            request.fn, results, targets_of(request.devices), request.depth, may_alias=request.may_alias
-        ).run()
+        targets = targets or targets_of(request.devices)
+        return ChunkMap(request.fn, results, targets, request.depth, may_alias=request.may_alias).run()
     except BaseException as error:
         explain(results, error)
         raise

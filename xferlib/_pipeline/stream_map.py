@@ -153,9 +153,11 @@ def stream_map(
             f"up to {reader.rows}, such as error.rows_done"
         )
     sink = rows.sink_of(out, reader.rows, source) if reduce is None else rows.Reduced(reduce, initial)
-    specs: list[Any] = list(targets) or list_device_specs(devices)
+    specs = [] if run is None else list_device_specs(devices)
     request = MapRequest(fn, source, reader, out, sink, chunk_rows, specs, depth, first, progress, copy is None)
-    return run_here(request, sink, first, reader.rows, Results.explain) if run is None else run(request, engine)
+    if run is not None:
+        return run(request, engine)
+    return run_here(request, sink, first, reader.rows, Results.explain, targets)
 
 
 def _from_one(name: str, number: int) -> int:
