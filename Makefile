@@ -26,7 +26,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Left out of test-sim: what gives every schedule by itself; values of functions on one stream, where none has a choice;
 # and what is about processes, Ctrl-C or moments of a run, of which there are too many to try twice.
 BY_ITSELF = crosscheck or mutations or advice or every_schedule or test_cost
-VALUES = test_namespace or bench_sweep or test_elementwise or test_computing or test_extensions or test_device_math or test_device_sorting
+VALUES = test_namespace or test_bench or test_elementwise or test_computing or test_extensions or test_device_math or test_device_sorting
 OTHER_MATTERS = at_any_point or test_example or test_interrupts or test_group or test_exit or test_doctor or test_two_devices
 NOT_AGAIN = $(BY_ITSELF) or $(VALUES) or $(OTHER_MATTERS)
 ON_SIM = "(sim or _raw or test_cli or messages or device or config or scopes) and not ($(NOT_AGAIN))"

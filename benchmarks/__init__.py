@@ -1,4 +1,4 @@
-"""Benchmarks of a checkout, beside the other libraries: `python -m benchmarks dispatch`, or `kernels`, or `overlap`.
+"""Benchmarks of a checkout, beside the other libraries: `python -m benchmarks kernels`, or `overlap`.
 
 That of transfers is in the package: `xferlib bench transfer`.
 """

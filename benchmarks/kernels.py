@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import re
 import statistics
-import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import xferlib as xl
-from benchmarks import kernel_peers
-from benchmarks.kernel_peers import Run, Runs
-from xferlib._cli import bench as show
-from xferlib._cli.arguments import require
-from xferlib._cli.bench_transfer import machine as machine_of
+from benchmarks.pictures import drawing
+from xferlib._cli.bench import describe_machine, print_heading, progress
+from xferlib._cli.main import align, output_file, picture_file, require
 from xferlib.kernels import elementwise, reductions
 
 SMALL = 16
+HostArray = np.ndarray[Any, Any]
+Run = Callable[[], Any]
+Runs = dict[str, Run]
+Ways = dict[str, Callable[..., Any]]
+Part = tuple[HostArray, Any]
+"""An array, and the index of the part of it."""
+_WHOLE = (Ellipsis,)
 
 
 @dataclass(slots=True)
@@ -44,15 +50,22 @@ class KernelResult:
         return f"{self.nbytes / self.seconds[name] / 1e9:.1f} GB/s"
 
 
-Case = tuple[str, int, Callable[[], Runs]]
+class KernelCase(NamedTuple):
+    """What is computed, of parts of arrays that are made on the host first."""
+
+    name: str
+    nbytes: int
+    ours: Ways
+    """xferlib's ways, called with the operands and, unless they give new arrays, ``out``."""
+    theirs: Callable[..., Any] | None
+    """Called with a library's module, the operands and, unless it gives a new array, the result."""
+    operands: tuple[Part, ...]
+    out: str = "new array"
+    """Or ``given``, or ``first operand``."""
 
 
 def _expression(x: Any, y: Any) -> Any:
     return x * y + np.exp(-abs(x))
-
-
-def _several(x: Any, y: Any, z: Any) -> Any:
-    return x * y + z, x - z
 
 
 fast = elementwise(_expression, name="expression_fast", math="fast")
@@ -60,147 +73,146 @@ exact = elementwise(_expression, name="expression")
 add = elementwise(lambda x, y: x + y, name="add")
 double = elementwise(lambda x: x * 2, name="double")
 identity = elementwise(lambda x: +x, name="identity")
-several = elementwise(_several, name="several")
+several = elementwise(lambda x, y, z: (x * y + z, x - z), name="several")
+_EXACT_AND_FAST: Ways = {"xferlib fast": fast, "xferlib exact": exact}
 
 
-def _host_cases(count: int, modules: dict[str, Any]) -> Iterator[Case]:
+def _eager(m: Any, x: Any, y: Any) -> Any:
+    return x * y + m.exp(-m.abs(x))
+
+
+def _add(m: Any, x: Any, y: Any, out: Any) -> None:
+    m.add(x, y, out=out)
+
+
+def _copy(m: Any, x: Any, out: Any) -> None:
+    out.copy_(x) if hasattr(out, "copy_") else m.copyto(out, x)
+
+
+def _sum(axis: int | None) -> Callable[..., Any]:
+    return lambda m, x: x.sum() if axis is None else x.sum(axis)
+
+
+def host_cases(count: int) -> Iterator[KernelCase]:
     rng = np.random.default_rng(0)
-    for dtype in ("float32", "float64"):
-        x, y = (rng.standard_normal(count).astype(dtype) for _ in range(2))
-        nbytes = 3 * x.nbytes
-        yield f"x*y + exp(-abs(x)), {count} {dtype}", nbytes, _host_runs(modules, x, y)
-    x, y = (rng.standard_normal(SMALL).astype("float32") for _ in range(2))
-    yield f"call on {SMALL} float32", 0, _host_runs(modules, x, y, is_small=True)
+    for size, dtype in ((count, "float32"), (count, "float64"), (SMALL, "float32")):
+        x, y = (rng.standard_normal(size).astype(dtype) for _ in range(2))
+        name = f"call on {SMALL} float32" if size == SMALL else f"x*y + exp(-abs(x)), {count} {dtype}"
+        nbytes = 0 if size == SMALL else 3 * x.nbytes
+        yield KernelCase(name, nbytes, _EXACT_AND_FAST, _eager, ((x, _WHOLE), (y, _WHOLE)), "given")
     x = rng.standard_normal(count).astype("float32")
-    yield f"sum of {count} float32", x.nbytes, lambda: {"xferlib exact": lambda: reductions.sum(x), "numpy": x.sum}
+    yield KernelCase(f"sum of {count} float32", x.nbytes, {"xferlib exact": reductions.sum}, _sum(None), ((x, _WHOLE),))
 
 
-def _host_runs(modules: dict[str, Any], x: Any, y: Any, *, is_small: bool = False) -> Callable[[], Runs]:
-    def make() -> Runs:
-        out = np.empty_like(x)
-        runs: Runs = {"xferlib fast": lambda: fast(x, y, out=out), "xferlib exact": lambda: exact(x, y, out=out)}
-        if is_small:
-            runs["the ufuncs by hand"] = _by_hand(x, y, out)
-        return runs | kernel_peers.host_expression(modules, x, y, np.empty_like(x))
-
-    return make
-
-
-def _by_hand(x: Any, y: Any, out: Any) -> Run:
-    one, two = np.empty_like(x), np.empty_like(x)
-
-    def run() -> None:
-        np.abs(x, one)
-        np.negative(one, one)
-        np.exp(one, one)
-        np.multiply(x, y, two)
-        np.add(two, one, out)
-
-    return run
-
-
-def _device_cases(count: int, modules: dict[str, Any], backend: str) -> Iterator[Case]:
+def device_cases(count: int) -> Iterator[KernelCase]:
     rng = np.random.default_rng(0)
     side = int(count**0.5)
     x, y = (rng.standard_normal(side * side, dtype=np.float32) for _ in range(2))
-    square = x.reshape(side, side)
-    yield "copy", 2 * x.nbytes, lambda: _copy_runs(modules, backend, x)
-    yield f"x*y + exp(-abs(x)), {x.size} float32", 3 * x.nbytes, _device_runs(modules, backend, x, y)
-    row, column = square[0].copy(), square[:, :1].copy()
-    for label, other in (("broadcast row", row), ("broadcast column", column)):
-        yield f"x + {label}", 2 * x.nbytes, _binary_runs(modules, backend, square, other)
-    column_view, even, odd = (slice(None), slice(1)), (slice(None), slice(0, None, 2)), (slice(None), slice(1, None, 2))
-    views = ((slice(None),), column_view)
-    yield "x + its first column", 2 * x.nbytes, _view_runs(modules, backend, square, views)
-    yield "even columns + odd columns", 3 * x.nbytes // 2, _view_runs(modules, backend, square, (even, odd))
-    yield "even columns * 2 in place", 2 * x.nbytes, lambda: _in_place_runs(modules, backend, square, even)
+    square, n = x.reshape(side, side), x.nbytes
+    whole, pair = (x, _WHOLE), ((x, _WHOLE), (y, _WHOLE))
+    sums: Ways = {"xferlib exact": add}
+    parts: tuple[Part, ...]
+    yield KernelCase("copy", 2 * n, {"xferlib exact": identity}, _copy, (whole,), "given")
+    yield KernelCase(f"x*y + exp(-abs(x)), {x.size} float32", 3 * n, _EXACT_AND_FAST, _eager, pair, "given")
+    for label, other in (("row", square[0].copy()), ("column", square[:, :1].copy())):
+        parts = (square, _WHOLE), (other, _WHOLE)
+        yield KernelCase(f"x + broadcast {label}", 2 * n, sums, _add, parts, "given")
+    even, odd = np.s_[:, 0::2], np.s_[:, 1::2]
+    parts = (square, _WHOLE), (square, np.s_[:, :1])
+    yield KernelCase("x + its first column", 2 * n, sums, _add, parts, "given")
+    yield KernelCase("even columns + odd columns", 3 * n // 2, sums, _add, ((square, even), (square, odd)), "given")
+    in_place = lambda m, x, out: m.multiply(x, 2, out=out)
+    ours: Ways = {"xferlib exact": double}
+    yield KernelCase("even columns * 2 in place", 2 * n, ours, in_place, ((square, even),), "first operand")
     for dtype in ("int8", "float16", "float64"):
-        whole = np.ones(4 * x.size // np.dtype(dtype).itemsize, dtype)
-        yield f"x + y, {dtype}", 3 * whole.nbytes, _binary_runs(modules, backend, whole, whole[:])
-    yield "3 inputs, 2 outputs", 5 * x.nbytes, lambda: _several_runs(backend, x)
+        ones = np.ones(4 * x.size // np.dtype(dtype).itemsize, dtype)
+        parts = (ones, _WHOLE), (ones.copy(), _WHOLE)
+        yield KernelCase(f"x + y, {dtype}", 3 * ones.nbytes, sums, _add, parts, "given")
+    yield KernelCase("3 inputs, 2 outputs", 5 * n, {"xferlib exact": several}, None, (*pair, (x.copy(), _WHOLE)))
     for axis in (None, 0, 1):
-        yield f"sum of {side} x {side} float32, axis {axis}", x.nbytes, _sum_runs(modules, backend, square, axis)
-    yield f"call on {SMALL} float32", 0, _call_runs(modules, x[:SMALL].copy(), y[:SMALL].copy(), is_given=True)
-    yield (
-        f"call on {SMALL} float32, new output",
-        0,
-        _call_runs(modules, x[:SMALL].copy(), y[:SMALL].copy(), is_given=False),
+        ours = {"xferlib exact": lambda x, axis=axis: reductions.sum(x, axis=axis)}
+        text = f"sum of {side} x {side} float32, axis {axis}"
+        yield KernelCase(text, n, ours, _sum(axis), ((square, _WHOLE),))
+    small = (x[:SMALL].copy(), _WHOLE), (y[:SMALL].copy(), _WHOLE)
+    yield KernelCase(f"call on {SMALL} float32", 0, {"xferlib": exact}, _eager, small, "given")
+    yield KernelCase(f"call on {SMALL} float32, new output", 0, {"xferlib": exact}, _eager, small)
+
+
+def _operands(case: KernelCase, put: Callable[[HostArray], Any], empty: Callable[..., Any]) -> tuple[list[Any], Any]:
+    """The operands of a case among a library's arrays, and the result; None is a new array at each call."""
+    arrays = {id(array): put(array) for array, _ in case.operands}
+    parts = [arrays[id(array)] if index is _WHOLE else arrays[id(array)][index] for array, index in case.operands]
+    if case.out == "first operand":
+        return parts, parts[0]
+    shape = np.broadcast_shapes(*(array[index].shape for array, index in case.operands))
+    return parts, empty(shape, case.operands[0][0].dtype) if case.out == "given" else None
+
+
+def own_runs(case: KernelCase, backend: str) -> Runs:
+    """xferlib's ways, on the arrays of a backend."""
+    place = xl.get_device(backend)
+    parts, out = _operands(
+        case, lambda array: xl.to_device(array, device=place), lambda *form: xl.empty(*form, device=place)
     )
+    words = {} if out is None else {"out": out}
+    return {name: lambda run=run: run(*parts, **words) for name, run in case.ours.items()}  # type: ignore[misc]
 
 
-def _device_runs(modules: dict[str, Any], backend: str, x: Any, y: Any) -> Callable[[], Runs]:
-    def make() -> Runs:
-        dx, dy = xl.to_device(x, backend=backend), xl.to_device(y, backend=backend)
-        out = xl.to_device(x, backend=backend)
-        runs: Runs = {"xferlib fast": lambda: fast(dx, dy, out=out), "xferlib exact": lambda: exact(dx, dy, out=out)}
-        return runs | kernel_peers.device_expression(modules, x, y)
+def peer_runs(case: KernelCase, modules: dict[str, Any], *, is_gpu: bool) -> Runs:
+    """The other libraries' ways."""
+    runs: Runs = {}
+    if case.theirs is None:
+        return runs
+    is_expression = case.theirs is _eager
+    if not is_gpu:
+        parts, out = _operands(case, np.copy, np.empty)
+        runs["numpy"] = _bound(case, np, parts, out)
+        if is_expression and "numexpr" in modules:
+            named = dict(zip("xy", parts, strict=True))
+            runs["numexpr"] = lambda: modules["numexpr"].evaluate("x*y + exp(-abs(x))", named, out=out)
+    if "cupy" in modules:
+        cupy = modules["cupy"]
+        parts, out = _operands(case, cupy.asarray, cupy.empty)
+        runs["cupy"] = _bound(case, cupy, parts, out)
+        if is_expression:
+            kernel = cupy.ElementwiseKernel("T x, T y", "T z", "z = x * y + exp(-abs(x))", "bench")
+            runs["cupy ElementwiseKernel"] = lambda: kernel(*parts, *(() if out is None else (out,)))
+            del runs["cupy"]
+    if "torch" in modules:
+        torch, device = modules["torch"], "cuda" if is_gpu else "cpu"
+        tensors, result = _operands(
+            case,
+            lambda array: torch.from_numpy(array).to(device),
+            lambda shape, dtype: torch.empty(shape, dtype=getattr(torch, dtype.name), device=device),
+        )
+        runs["torch eager"] = _bound(case, torch, tensors, result)
+        if is_expression and is_gpu and (compiled := _compiled(torch, tensors)) is not None:
+            runs["torch.compile"] = lambda: compiled(torch, *tensors)
+    if is_expression and case.out == "given" and "pycuda.gpuarray" in modules:
+        from pycuda.elementwise import ElementwiseKernel
 
-    return make
-
-
-def _call_runs(modules: dict[str, Any], x: Any, y: Any, *, is_given: bool) -> Callable[[], Runs]:
-    """The time of a call, on the arrays of each CUDA library that is there."""
-
-    def make() -> Runs:
-        runs: Runs = {}
-        for name in ("cupy", "torch", "pycuda"):
-            status = xl.available_backends()[name]
-            if any("cuda" in device for device in status.devices):
-                runs[f"xferlib, {name} arrays"] = _call(name, x, y, is_given=is_given)
-        peers = kernel_peers.device_expression(modules, x, y, is_given=is_given)
-        return runs | peers
-
-    return make
-
-
-def _call(backend: str, x: Any, y: Any, *, is_given: bool) -> Run:
-    dx, dy, out = (xl.to_device(each, backend=backend) for each in (x, y, x))
-    return (lambda: exact(dx, dy, out=out)) if is_given else (lambda: exact(dx, dy))
-
-
-def _binary_runs(modules: dict[str, Any], backend: str, x: Any, y: Any) -> Callable[[], Runs]:
-    def make() -> Runs:
-        dx, dy = xl.to_device(x, backend=backend), xl.to_device(y, backend=backend)
-        out = xl.to_device(x, backend=backend)
-        return {"xferlib exact": lambda: add(dx, dy, out=out)} | kernel_peers.device_binary(modules, x, y)
-
-    return make
-
-
-def _view_runs(modules: dict[str, Any], backend: str, x: Any, views: tuple[Any, Any]) -> Callable[[], Runs]:
-    """The sum of two views of one array on the device, without a copy."""
-
-    def make() -> Runs:
-        dx = xl.to_device(x, backend=backend)
-        one, two = (dx[view] for view in views)
-        out = xl.empty(np.broadcast_shapes(one.shape, two.shape), x.dtype, device=xl.get_device(backend))
-        return {"xferlib exact": lambda: add(one, two, out=out)} | kernel_peers.device_views(modules, x, views)
-
-    return make
+        arrays, target = _operands(case, modules["pycuda.gpuarray"].to_gpu, modules["pycuda.gpuarray"].empty)
+        text = "z[i] = x[i] * y[i] + expf(-fabsf(x[i]))"
+        pycuda_kernel = ElementwiseKernel("float *x, float *y, float *z", text, "bench")
+        runs["pycuda ElementwiseKernel"] = lambda: pycuda_kernel(*arrays, target)
+    return runs
 
 
-def _in_place_runs(modules: dict[str, Any], backend: str, x: Any, view: Any) -> Runs:
-    part = xl.to_device(x, backend=backend)[view]
-    return {"xferlib exact": lambda: double(part, out=part)} | kernel_peers.device_in_place(modules, x, view)
+def _bound(case: KernelCase, module: Any, parts: list[Any], out: Any) -> Run:
+    assert case.theirs is not None
+    given = parts if out is None or case.theirs is _eager else [*parts, out]  # the expression gives a new array always
+    return lambda: case.theirs(module, *given)  # type: ignore[misc]
 
 
-def _copy_runs(modules: dict[str, Any], backend: str, x: Any) -> Runs:
-    dx, out = (xl.to_device(x, backend=backend) for _ in range(2))
-    return {"xferlib exact": lambda: identity(dx, out=out)} | kernel_peers.device_copy(modules, x)
-
-
-def _several_runs(backend: str, x: Any) -> Runs:
-    a, b, c, one, two = (xl.to_device(x, backend=backend) for _ in range(5))
-    return {"xferlib exact": lambda: several(a, b, c, out=(one, two))}
-
-
-def _sum_runs(modules: dict[str, Any], backend: str, x: Any, axis: int | None) -> Callable[[], Runs]:
-    def make() -> Runs:
-        dx = xl.to_device(x, backend=backend)
-        runs: Runs = {"xferlib exact": lambda: reductions.sum(dx, axis=axis)}
-        return runs | kernel_peers.device_sum(modules, x, axis)
-
-    return make
+def _compiled(torch: Any, tensors: list[Any]) -> Any:
+    compiled = torch.compile(_eager)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled(torch, *tensors)
+    except Exception:
+        return None
+    return compiled
 
 
 def _measure(runs: Runs, nbytes: int, synchronize: Callable[[], None]) -> dict[str, float]:
@@ -229,46 +241,39 @@ def measure(
     """Every case whose name matches ``wanted``, and the peers that are absent with the reason."""
     device = xl.get_device(backend)
     is_gpu = device.kind == "cuda"
-    names = ("cupy", "torch", "pycuda.autoprimaryctx", "pycuda.gpuarray") if is_gpu else ("numexpr", "numba", "torch")
-    modules, absent = kernel_peers.load(names)
-    cases = _device_cases(count, modules, backend) if is_gpu else _host_cases(count, modules)
-    results = []
-    for case, nbytes, make in cases:
-        if not re.search(wanted, case):
+    modules, absent, results = {}, {}, []
+    names = ("cupy", "torch", "pycuda.autoprimaryctx", "pycuda.gpuarray") if is_gpu else ("numexpr", "torch")
+    for name in names:
+        try:
+            modules[name] = importlib.import_module(name)
+        except Exception as error:
+            absent[name] = f"{type(error).__name__}: {error}".splitlines()[0]
+    for case in device_cases(count) if is_gpu else host_cases(count):
+        if not re.search(wanted, case.name):
             continue
-        report(case)
-        results.append(KernelResult(case, nbytes, _measure(make(), nbytes, device.synchronize)))
+        report(case.name)
+        runs = own_runs(case, backend)
+        if is_gpu and not case.nbytes:  # the time of a call differs by the library of the arrays
+            states = xl.available_backends()
+            found = [
+                name for name in ("cupy", "torch", "pycuda") if any("cuda" in each for each in states[name].devices)
+            ]
+            runs = {f"xferlib, {name} arrays": run for name in found for run in own_runs(case, name).values()}
+        runs |= peer_runs(case, modules, is_gpu=is_gpu)
+        results.append(KernelResult(case.name, case.nbytes, _measure(runs, case.nbytes, device.synchronize)))
     return results, absent
-
-
-def _print(results: list[KernelResult], machine: dict[str, Any], absent: dict[str, str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console() if sys.stdout.isatty() else Console(width=200)
-    console.print(", ".join(f"{key} {value}" for key, value in machine.items()), highlight=False)
-    for name, reason in absent.items():
-        console.print(f"{name}: absent ({reason})", highlight=False, markup=False)
-    columns = list(dict.fromkeys(name for result in results for name in result.seconds))
-    table = Table("case", *columns, box=None)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for result in results:
-        best = min(result.seconds, key=lambda name: result.seconds[name])
-        table.add_row(result.case, *(f"[bold]{result.shown(n)}[/]" if n == best else result.shown(n) for n in columns))
-    console.print(table)
 
 
 _COLOURS = {
     "xferlib exact": "#14906a", "xferlib fast": "#6bbd9f", "cupy": "#d1495b", "torch eager": "#c5862c",
-    "torch.compile": "#e0b675", "pycuda": "#6f82b8", "numpy": "#7f7f7f", "numexpr": "#a0a0a0", "numba": "#626262",
+    "torch.compile": "#e0b675", "pycuda": "#6f82b8", "numpy": "#7f7f7f", "numexpr": "#a0a0a0",
 }  # fmt: skip
 
 
 def plot(results: list[KernelResult], machine: dict[str, Any], path: Path) -> None:
     """GB/s of every contender, one group of bars a case; the time of a call is left to the table."""
     size = (10, 0.28 * sum(len(each.seconds) + 1 for each in results) + 1)
-    with show.drawing(path, figsize=size, dpi=110) as (figure, axis):
+    with drawing(path, figsize=size, dpi=110) as (figure, axis):
         labels: dict[str, Any] = {}
         ticks, place = [], 0.0
         for result in (each for each in results if each.nbytes):
@@ -294,19 +299,19 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--backend", help="backend that xferlib uses (default: the current one)")
     parser.add_argument("--count", type=int, help="elements of the large cases (default: 2**28; 10**7 on a CPU)")
     parser.add_argument("--only", default="", help="a regular expression: the cases whose names it matches")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--plot", type=Path, help="draw the figures to this file (needs matplotlib)")
+    parser.add_argument("--json", type=output_file, help="write the figures to this file")
+    parser.add_argument("--plot", type=picture_file, help="draw the figures to this file (needs matplotlib)")
     options = parser.parse_args(argv)
     if options.plot is not None:
         require("matplotlib", "--plot", extra="bench")  # before anything is measured
-    require("rich", "the table", extra="bench")
     backend = options.backend or xl.get_backend().name
-    is_gpu = xl.get_device(backend).kind == "cuda"
-    count = options.count or (1 << 28 if is_gpu else 10**7)
-    with show.progress("measuring kernels") as report:
+    count = options.count or (1 << 28 if xl.get_device(backend).kind == "cuda" else 10**7)
+    with progress("measuring kernels") as report:
         results, absent = measure(backend, count, options.only, report)
-    machine = {**machine_of(backend), "backend": backend}
-    _print(results, machine, absent)
+    machine = {**describe_machine(backend), "backend": backend}
+    print_heading(machine, absent)
+    columns = list(dict.fromkeys(name for result in results for name in result.seconds))
+    print("\n".join(align([["case", *columns], *([each.case, *map(each.shown, columns)] for each in results)])))
     if options.json is not None:
         figures = {"machine": machine, "absent": absent, "results": [asdict(result) for result in results]}
         options.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")

@@ -9,7 +9,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,58 @@ import numpy as np
 
 import xferlib as xl
 from benchmarks.overlap_loops import HostArray, XferlibLoop, compute_on, peers, summed
-from benchmarks.overlap_result import Figures, Loop, Map
-from xferlib._cli.arguments import require
-from xferlib._cli.bench import size_text
-from xferlib._cli.bench_transfer import machine
+from benchmarks.pictures import INK, drawing
+from xferlib._cli.bench import describe_machine, print_heading, progress, size_text
+from xferlib._cli.main import align, output_file, parse_size, require
 
 _GIB = 1 << 30
 _MIB = 1 << 20
 _LEAST_BATCHES = 48
 _ROW = 1024
 """float32 values of a row of a batch."""
+
+
+@dataclass(slots=True)
+class Loop:
+    """Epochs of one kind of batch; the computing of a batch takes as long as its copy."""
+
+    case: str
+    nbytes: int
+    """Bytes of a batch."""
+    batches: int
+    copy_s: float
+    """Seconds of an epoch of `prefetch` alone, without computing."""
+    compute_s: float
+    """Seconds of an epoch of computing alone."""
+    epochs: dict[str, float] = field(default_factory=dict)
+    """Median seconds of an epoch by library and kind of loop."""
+
+    @property
+    def bound_s(self) -> float:
+        return max(self.copy_s, self.compute_s)
+
+
+@dataclass(slots=True)
+class Map:
+    """One `stream_map`."""
+
+    case: str
+    nbytes: int
+    """Bytes read, and as many written."""
+    seconds: float
+    bound_s: float
+    """Seconds for the same bytes at the speed of the link, or of the disk."""
+    bound: str
+
+
+@dataclass(slots=True)
+class Figures:
+    """All that `python -m benchmarks overlap` measures."""
+
+    loops: list[Loop] = field(default_factory=list)
+    maps: list[Map] = field(default_factory=list)
+    small_us: dict[str, float] = field(default_factory=dict)
+    """Microseconds for each batch of 64 KiB."""
 
 
 # --- loops
@@ -141,7 +183,7 @@ def _duplex_s(place: xl.Device, nbytes: int) -> float:
     return _median(run, 3) / 8 / part * nbytes
 
 
-def _maps(places: list[xl.Device], nbytes: int, folder: Path | None) -> Iterator[Callable[[], Map]]:
+def _maps(places: list[xl.Device], nbytes: int) -> Iterator[Callable[[], Map]]:
     place = places[0]
     rows, width = nbytes // (4 * _MIB), _MIB
     chunk_rows = max(1, min(64, rows // 8))
@@ -164,57 +206,72 @@ def _maps(places: list[xl.Device], nbytes: int, folder: Path | None) -> Iterator
         yield pinned
     if len(places) > 1:
         yield lambda: mapped("array to array, one device", places[:1], link_s * len(places), "link, both ways")
-    if folder is not None:
-        yield lambda: _from_disk(places, folder, nbytes // 4, double)
 
 
-def _from_disk(places: list[xl.Device], folder: Path, nbytes: int, double: Any) -> Map:
-    """A sum over a memory map of a file that is not in the page cache, beside reading it and nothing else."""
-    import os
+# --- tables and a picture
 
-    path, width = folder / "rows.bin", _MIB
-    rows = nbytes // (4 * width)
-    part = np.ones((min(rows, 16), width), np.float32)
-    with path.open("wb") as file:
-        for _ in range(rows // len(part)):
-            file.write(part.data)
-        file.flush()
-        os.fsync(file.fileno())
+_COLOURS = ("#14906a", "#57b865", "#9bc1bc", "#d1495b", "#c5862c", "#e0b675", "#8f6b2e")
 
-    def cold() -> None:
-        with path.open("rb") as file:
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
-    def read() -> None:
-        with path.open("rb", buffering=0) as file:
-            memory = bytearray(16 << 20)
-            while file.readinto(memory):
-                pass
+def table(figures: Figures, machine: dict[str, Any]) -> None:
+    """Print every figure; epochs as multiples of the longer of copying and computing."""
+    print_heading(machine, {})
+    names = list(dict.fromkeys(name for loop in figures.loops for name in loop.epochs))
+    header = ["batches", "size", "copy GB/s", "compute / copy", *names]
+    _print([header, *(_row(loop, names) for loop in figures.loops)])
+    print()
+    _print([["64 KiB batches", "us a batch"], *([name, f"{us:.1f}"] for name, us in figures.small_us.items())])
+    print()
+    rows = [
+        [
+            each.case, size_text(each.nbytes), f"{each.seconds:.2f} s", f"{each.nbytes / each.seconds / 1e9:.1f} GB/s",
+            f"{each.bound_s / each.seconds:.2f} of the {each.bound}",
+        ]
+        for each in figures.maps
+    ]  # fmt: skip
+    _print([["stream_map", "size", "time", "each way", "share"], *rows])
 
-    def timed(run: Callable[[], Any]) -> float:
-        cold()
-        start = time.perf_counter()
-        run()
-        return time.perf_counter() - start
 
-    try:
-        source = np.memmap(path, np.float32, "r", shape=(rows // len(part) * len(part), width))
-        first = lambda chunk: xl.to_host(double(chunk[:, :1])) if places[0].kind == "cpu" else double(chunk)[:, :1]
-        fold = lambda value, each: value + each[:1]
-        disk_s = min(timed(read) for _ in range(2))
-        seconds = min(
-            timed(lambda: xl.stream_map(first, source, chunk_rows=16, devices=places, reduce=fold)) for _ in range(2)
+def _row(loop: Loop, names: list[str]) -> list[str]:
+    speed = loop.nbytes * loop.batches / loop.copy_s / 1e9
+    epochs = [f"{loop.epochs[name] / loop.bound_s:.2f}" if name in loop.epochs else "-" for name in names]
+    return [loop.case, size_text(loop.nbytes), f"{speed:.1f}", f"{loop.compute_s / loop.copy_s:.2f}", *epochs]
+
+
+def _print(rows: list[list[str]]) -> None:
+    print("\n".join(align(rows)))
+
+
+def plot(loops: list[Loop], machine: dict[str, Any], path: Path) -> None:
+    """Epochs of every loop beside the bound, one group of bars a kind of batch."""
+    names = list(dict.fromkeys(name for loop in loops for name in loop.epochs))
+    width = 0.8 / len(names)
+    with drawing(path, figsize=(13, 5), dpi=130) as (figure, axis):
+        for number, name in enumerate(names):
+            places = [index + number * width for index, loop in enumerate(loops) if name in loop.epochs]
+            heights = [loop.epochs[name] / loop.bound_s for loop in loops if name in loop.epochs]
+            axis.bar(places, heights, width, label=name, color=_COLOURS[number % len(_COLOURS)])
+        axis.axhline(1.0, color=INK, linewidth=0.8, linestyle="--")
+        labels = [f"{loop.case}\n{size_text(loop.nbytes)}" for loop in loops]
+        axis.set_xticks([index + 0.4 - width / 2 for index in range(len(labels))], labels)
+        axis.set_ylabel("epoch / max(copy, compute)")
+        axis.set_yscale("log")
+        ticks = [1, 1.5, 2, 3, 5, 8]
+        axis.set_yticks(ticks, [str(tick) for tick in ticks])
+        axis.minorticks_off()
+        axis.grid(visible=True, axis="y", linewidth=0.3)
+        axis.legend(fontsize=8, ncols=2)
+        axis.set_title(
+            f"{machine['device']}, {machine['cores']} cores: loops whose batches take as long to copy as to compute"
         )
-    finally:
-        path.unlink()
-    return Map("cold memory map to a sum", nbytes, seconds, disk_s, "disk")
+        figure.tight_layout()
 
 
 # --- the command
 
 
 def measure(
-    places: list[xl.Device], largest: int, mapped: int, folder: Path | None, report: Callable[[str], None], *,
+    places: list[xl.Device], largest: int, mapped: int, report: Callable[[str], None], *,
     is_quick: bool,
 ) -> Figures:  # fmt: skip
     """Every case."""
@@ -226,7 +283,7 @@ def measure(
         xl.trim()
     report("small batches")
     figures.small_us = _small(places[0])
-    for work in _maps(places, mapped, folder):
+    for work in _maps(places, mapped):
         figures.maps.append(work())
         report(f"stream_map, {figures.maps[-1].case}")
     return figures
@@ -237,36 +294,28 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks overlap", description=__doc__)
     parser.add_argument("--backend", help="backend that xferlib uses (default: the current one)")
     parser.add_argument("--devices", type=int, default=1, help="devices that stream_map uses (default: 1)")
-    parser.add_argument("--largest", default=None, help="memory that batches are cut from (1GiB; 64MiB on a CPU)")
-    parser.add_argument("--map", default=None, help="bytes that stream_map reads (default: 16GiB; 256MiB on a CPU)")
-    parser.add_argument("--folder", type=Path, help="a folder for a file that a memory map is read from, cold")
+    parser.add_argument("--largest", type=parse_size, help="memory that batches are cut from (1GiB; 64MiB on a CPU)")
+    parser.add_argument("--map", type=parse_size, help="bytes that stream_map reads (default: 16GiB; 256MiB on a CPU)")
     parser.add_argument("--quick", action="store_true", help="one round of every loop")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--plot", type=Path, help="draw the loops to this file (needs matplotlib)")
-    parser.add_argument("--out", type=Path, help="a folder for overlap.json and overlap.png")
+    parser.add_argument("--json", type=output_file, help="write the figures to this file")
+    parser.add_argument("--plot", type=output_file, help="draw the loops to this file (needs matplotlib)")
     options = parser.parse_args(argv)
-    if options.plot is not None or options.out is not None:
+    if options.plot is not None:
         require("matplotlib", "--plot", extra="bench")  # before anything is measured
-    from benchmarks import overlap_show
-    from xferlib._cli import bench as show
     from xferlib._core import registry
-    from xferlib._runtime import process as config
 
     backend = options.backend or xl.get_backend().name
     kind = xl.get_device(backend).kind
     places = [each for each in registry.get(backend).devices() if each.kind == kind][: options.devices]
     is_gpu = kind == "cuda"
-    largest = config.parse_nbytes(options.largest) if options.largest else _GIB if is_gpu else 64 * _MIB
-    mapped = config.parse_nbytes(options.map) if options.map else 16 * _GIB if is_gpu else 256 * _MIB
-    if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
-        options.json, options.plot = options.out / "overlap.json", options.out / "overlap.png"
-    with show.progress("measuring overlap") as report:
-        figures = measure(places, largest, mapped, options.folder, report, is_quick=options.quick)
-    found = machine(backend)
-    overlap_show.table(figures, found)
+    largest = options.largest or (_GIB if is_gpu else 64 * _MIB)
+    mapped = options.map or (16 * _GIB if is_gpu else 256 * _MIB)
+    with progress("measuring overlap") as report:
+        figures = measure(places, largest, mapped, report, is_quick=options.quick)
+    found = describe_machine(backend)
+    table(figures, found)
     if options.json is not None:
         options.json.write_text(json.dumps({"machine": found, **asdict(figures)}, indent=1), encoding="utf-8")
     if options.plot is not None:
-        overlap_show.plot(figures, found, options.plot)
+        plot(figures.loops, found, options.plot)
     return 0

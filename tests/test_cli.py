@@ -36,27 +36,17 @@ def test_info_names_every_backend_device_and_variable(capsys: pytest.CaptureFixt
     assert xl.__version__ in out
 
 
-def test_info_says_once_which_parts_are_compiled(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = run(capsys, "info")[1].splitlines()
-    for part in ("staging in C: ", "driver calls in C: "):
-        assert len([line for line in lines if line.strip().startswith(part)]) == 1
-
-
 def test_info_says_where_a_value_came_from(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XFERLIB_PINNED_LIMIT", "64MiB")
     monkeypatch.setenv("XFERLIB_THREADS", "3")
-    with configured(os.environ, threads=2):
+    with configured(os.environ, threads=2, strict=frozenset({"pageable"}), device=None):
         lines = [" ".join(line.split()) for line in run(capsys, "info")[1].splitlines()]
-    for line in ("PINNED_LIMIT 64 MiB (environment)", "THREADS 2 (configure())", "HOST_CACHE 4 GiB (default)"):
-        assert any(each.startswith(f"XFERLIB_{line}") for each in lines), line
-
-
-def test_info_shows_values_as_one_would_write_them(capsys: pytest.CaptureFixture[str]) -> None:
-    values = {"pinned_limit": 4096, "host_cache": 1 << 20, "strict": frozenset({"pageable"}), "device": None}
-    with configured({}, **values):
-        lines = [" ".join(line.split()) for line in run(capsys, "info")[1].splitlines()]
-    for line in ("PINNED_LIMIT 4096", "HOST_CACHE 1 MiB", "STRICT pageable", "DEVICE unset", "THREADS unset"):
-        assert any(each.startswith(f"XFERLIB_{line} (") for each in lines), line
+    for line in (
+        "XFERLIB_PINNED_LIMIT 64 MiB (environment)", "XFERLIB_THREADS 2 (configure())",
+        "XFERLIB_HOST_CACHE 4 GiB (default)", "XFERLIB_STRICT pageable (configure())", "XFERLIB_DEVICE unset (",
+        "staging in C: ", "driver calls in C: ",
+    ):  # fmt: skip
+        assert len([each for each in lines if each.startswith(line)]) == 1, line
 
 
 def test_info_goes_on_behind_what_fails(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,9 +176,7 @@ def test_info_asks_the_driver_for_its_devices(
     assert all(each in out for each in said)
 
 
-@pytest.mark.parametrize(
-    "arguments", [["trace", "{script}", "--plot", "x.png"], ["bench", "transfer", "--plot", "x.png"]]
-)
+@pytest.mark.parametrize("arguments", [["trace", "{script}", "--plot", "x.png"], ["demo", "--plot", "x.png"]])
 def test_a_picture_without_matplotlib_is_refused_before_anything_runs(
     arguments: list[str], script: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,39 +185,6 @@ def test_a_picture_without_matplotlib_is_refused_before_anything_runs(
     assert status == 2
     assert not out
     assert re.search(rf"--plot needs matplotlib, which is not installed: pip install .+\[{arguments[0]}\]'", err)
-
-
-def test_a_benchmark_without_rich_says_so_before_it_measures() -> None:
-    if not (ROOT / "benchmarks").is_dir():
-        pytest.skip("the project is not beside the tests")
-    code = (
-        "import importlib.util, sys\n"
-        "find = importlib.util.find_spec\n"
-        "importlib.util.find_spec = lambda name, *rest: None if name == 'rich' else find(name, *rest)\n"
-        "from benchmarks import kernels\n"
-        "kernels.measure = lambda *_: sys.exit('measured')\n"
-        "kernels.main(['--backend', 'numpy', '--json', 'figures.json'])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert re.search(r"the table needs rich, which is not installed: pip install .+\[bench\]'$", done.stderr.strip())
-
-
-@pytest.mark.parametrize("command", ["transfer", "sweep"])
-def test_a_benchmark_refuses_a_file_that_it_could_not_write(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["bench", command, "--json", "/no/such/folder/x.json"])
-    assert "must be a directory" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["bench transfer", "bench sweep", "demo"])
-@pytest.mark.parametrize("name", ["x.abc", "x"])
-def test_a_picture_in_a_format_that_is_none_is_refused_at_once(
-    command: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        main([*command.split(), "--plot", str(tmp_path / name)])
-    assert "is no picture: give a name that ends in .png, .svg or .pdf" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("arguments", [["trace", "{script}"], ["bench", "sweep"], ["bench", "transfer"], ["demo"]])
@@ -245,91 +200,90 @@ def test_a_file_without_permission_is_refused_at_once(
     assert not captured.out
 
 
-def test_a_folder_that_cannot_be_made_is_refused_at_once(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["bench", "transfer", "--out", str(script / "folder")])
-    assert "cannot be made: Not a directory" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("text", ["-1", "0", "inf", "nan", "soon"])
-def test_a_time_that_is_none_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["bench", "sweep", "--seconds", text])
-    assert "no number of seconds above 0" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("group", ["bench", "cache"])
-@pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_a_group_of_commands_explains_itself(group: str, flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main([group, flag])
-    assert stopped.value.code == 0
-    out = capsys.readouterr().out
-    assert out.startswith(f"usage: xferlib {group} command")
-    for command in COMMANDS:
-        assert (f"  {command}  " in out) == command.startswith(f"{group} ")
-
-
-@pytest.mark.parametrize("arguments", [["abacus"], ["bench"], ["bench", "abacus"], ["--abacus"], []])
-def test_an_unknown_command_is_refused_with_the_choices(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(arguments)
-    assert stopped.value.code == 2
-    assert capsys.readouterr().err
-
-
-def test_the_first_word_of_a_command_of_two_is_told_as_such(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["cache"])
-    assert "'cache' is the first word of several commands; give one of cache info, cache" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [("docter", "doctor"), ("benhc", "bench"), ("bench transfr", "bench transfer"), ("cache clean", "cache clear")],
-)
-def test_a_misspelt_command_is_recognised(typed: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(typed.split())
-    assert f"there is no command {typed!r} (did you mean {meant!r}?)" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["transfer", "sweep"])
-def test_a_size_that_is_none_is_refused(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["bench", command, "--largest", "huge"])
-    assert "'huge': expected a size such as 256MiB" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["kernels", "overlap"])
-def test_a_benchmark_outside_the_package_is_named_with_its_command(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        main(["bench", name, "--json", "figures.json"])
-    assert (
-        f"'bench {name}' is not in the installed package; run `python -m benchmarks {name}`" in capsys.readouterr().err
-    )
-    if not (ROOT / "benchmarks").is_dir():
-        pytest.skip("the project is not beside the tests")
-    command = [sys.executable, "-m", "benchmarks", name, "--help"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    assert found.stdout.startswith(f"usage: python -m benchmarks {name}")
-
-
 COMMANDS = (
     "info", "doctor", "demo", "trace", "bench transfer", "bench sweep", "cache info", "cache clear", "completion"
 )  # fmt: skip
+REFUSED = [
+    *(([], "find what makes programs fail"), (["abacus"], "there is no command"), (["bench"], "first word of several")),
+    *((["bench", "abacus"], "there is no command"), (["--abacus"], "arguments are required")),
+    (["cache"], "'cache' is the first word of several commands; give one of cache info, cache"),
+    *(
+        (typed.split(), f"there is no command {typed!r} (did you mean {meant!r}?)")
+        for typed, meant in (
+            ("docter", "doctor"), ("benhc", "bench"), ("bench transfr", "bench transfer"),
+            ("cache clean", "cache clear"),
+        )
+    ),
+    *(
+        (["bench", name, "--json", "figures.json"],
+         f"'bench {name}' is not in the installed package; run `python -m benchmarks {name}`")
+        for name in ("kernels", "overlap")
+    ),
+    *(
+        (["bench", command, *options], text)
+        for command in ("transfer", "sweep")
+        for options, text in (
+            (["--json", "/no/such/folder/x.json"], "must be a directory"),
+            (["--largest", "huge"], "'huge': expected a size such as 256MiB"),
+        )
+    ),
+    (["demo", "--plot", "x.a"], "is not a picture: give a name that ends in .png, .svg or .pdf"),
+    (["demo", "--plot", "x"], "is not a picture"),
+    *(
+        (["bench", "sweep", "--seconds", text], "is not a number of seconds above 0")
+        for text in ("-1", "0", "inf", "nan", "soon")
+    ),
+    (["trace", "missing.py"], "there is no file 'missing.py'"),
+    (["trace", "{script}", "--plot", "run.txt"], "ends in .png"),
+    (["trace", "{script}", "--json", "run.png"], "ends in .json"),
+    (["trace"], "script"),
+    (["trace", "--polt=x.png", "{script}"], "--polt is not an option (did you mean --plot?)"),
+]  # fmt: skip
+"""Arguments, and what is said of them."""
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("arguments", "message"), REFUSED)
+def test_wrong_arguments_are_refused_before_anything_is_done(
+    arguments: list[str],
+    message: str,
+    script: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(script.parent)
+    before = {*script.parent.iterdir()}
     with pytest.raises(SystemExit) as stopped:
-        main([*command.split(), "--help"])
+        main([each.format(script=script) for each in arguments])
+    captured = capsys.readouterr()
+    assert (stopped.value.code, captured.out) == (2, "")
+    assert message in captured.err
+    assert {*script.parent.iterdir()} == before
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+@pytest.mark.parametrize("command", [*COMMANDS, "bench", "cache", ""])
+def test_help_names_the_command_and_those_of_its_group(
+    command: str, flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([*command.split(), flag])
+    out = capsys.readouterr().out
     assert stopped.value.code == 0
-    assert f"usage: xferlib {command}" in capsys.readouterr().out
+    assert out.startswith(f"usage: xferlib {command}")
+    if command not in COMMANDS:
+        listed = out.partition("commands:\n")[2].partition("\n\n")[0].splitlines()
+        begun = [line for line in listed if not line.startswith("   ")]
+        names = [re.split(r"  +", line.strip())[0] for line in begun]
+        assert names == [each for each in COMMANDS if each.startswith(command)]
+
+
+@pytest.mark.parametrize("name", ["kernels", "overlap"])
+def test_a_benchmark_of_a_checkout_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    module = pytest.importorskip(f"benchmarks.{name}", reason="the project is not beside the tests")
+    with pytest.raises(SystemExit) as stopped:
+        module.main(["--help"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: python -m benchmarks {name}")
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS, "bench", "cache"])
@@ -340,15 +294,6 @@ def test_help_keeps_to_the_columns(
     with pytest.raises(SystemExit):
         main([*command.split(), "--help"])
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 60
-
-
-def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    out = capsys.readouterr().out
-    listed = out.partition("commands:\n")[2].partition("\n\n")[0].splitlines()
-    begun = [line for line in listed if not line.startswith("   ")]
-    assert tuple(re.split(r"  +", line.strip())[0] for line in begun) == COMMANDS
 
 
 def test_python_m_xferlib_is_the_command_and_loads_no_array_library() -> None:
@@ -431,31 +376,3 @@ def test_trace_ends_as_the_script_does(
     assert "runpy" not in err
     assert file.exists()
     assert "H2D" in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["missing.py"], "there is no file 'missing.py'"),
-        (["{script}", "--plot", "run.txt"], r"ends in \.png"),
-        (["{script}", "--json", "run.png"], r"ends in \.json"),
-        ([], "script"),
-        (["--polt=x.png", "{script}"], r"--polt is no option \(did you mean --plot\?\)"),
-    ],
-)
-def test_trace_checks_its_arguments_first(
-    arguments: list[str], message: str, script: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        run(capsys, "trace", *(each.format(script=script) for each in arguments))
-    captured = capsys.readouterr()
-    assert re.search(message, captured.err)
-    assert not captured.out
-
-
-def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main([])
-    captured = capsys.readouterr()
-    assert (stopped.value.code, captured.out) == (2, "")
-    assert "find what makes programs fail" in captured.err

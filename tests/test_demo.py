@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -44,28 +45,23 @@ def test_digits_are_the_ones_described_beside_them() -> None:
     assert hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest() in described
 
 
-def test_every_usable_backend_learns_the_same(tmp_path: Path) -> None:
-    status, found = run(tmp_path, "--epochs", "10")
+def test_every_usable_backend_learns_the_same_and_another_has_a_reason(tmp_path: Path) -> None:
+    epochs = 10 if os.environ.get("XFERLIB_TEST_LONG") else 3
+    status, found = run(tmp_path, "--epochs", str(epochs))
     assert status == 0
     ran = [row for row in found["rows"] if not row["reason"]]
+    reasons = {row["backend"]: row["reason"] for row in found["rows"]}
+    states = xl.available_backends()
+    assert set(reasons) == set(states)
+    assert all(state.is_available or state.reason in reasons[name] for name, state in states.items())
     assert "numpy:cpu" in {row["device"] for row in ran}
     for row in ran:
-        assert row["accuracy"] > 0.95
+        assert row["accuracy"] > (0.95 if epochs == 10 else 0.85)
         assert row["images_per_s"] > 0
-        assert row["nbytes"] > 10 * 1500 * (64 + 10) * 4  # every batch of every epoch
-        assert len(row["losses"]) == 10
-        # 150 steps in float32; sums in another order differ by units in the last place, and this grows slowly.
+        assert row["nbytes"] > epochs * 1500 * (64 + 10) * 4  # every batch of every epoch
+        assert len(row["losses"]) == epochs
+        # Up to 150 steps in float32; sums in another order differ by units in the last place, and this grows slowly.
         assert row["difference"] < 1e-3
-
-
-def test_every_backend_has_a_row_or_a_reason(tmp_path: Path) -> None:
-    _, found = run(tmp_path, "--epochs", "1")
-    statuses = xl.available_backends()
-    assert {row["backend"] for row in found["rows"]} == set(statuses)
-    absent = {row["backend"]: row["reason"] for row in found["rows"] if row["reason"]}
-    for name, status in statuses.items():
-        if not status.is_available:
-            assert status.reason in absent[name]
 
 
 def test_a_named_backend_is_the_only_one(tmp_path: Path) -> None:
@@ -95,7 +91,7 @@ def test_a_backend_that_fails_has_its_message_and_spoils_the_status(
 
 def test_runs_repeat_bit_for_bit_on_numpy(tmp_path: Path) -> None:
     xl.configure(backend="numpy")
-    once, again = (run(tmp_path, "--epochs", "2", "--seed", "7")[1]["rows"][0] for _ in range(2))
+    once, again = (run(tmp_path, "--epochs", "1", "--seed", "7")[1]["rows"][0] for _ in range(2))
     assert once["losses"] == again["losses"]
     assert once["accuracy"] == again["accuracy"]
 
@@ -159,14 +155,13 @@ def test_the_command_runs_the_example_itself(tmp_path: Path) -> None:
 
 def test_the_timeline_is_of_the_last_epoch(tmp_path: Path) -> None:
     xl.configure(backend="sim")
-    for epochs in (1, 2):
-        with xl.sim.check():  # which finishes what earlier tests left to be staged
-            run(tmp_path, "--epochs", str(epochs), "--trace", str(tmp_path / "run.json"))
-        events = json.loads((tmp_path / "run.json").read_text())["traceEvents"]
-        lines = [each["args"]["source"] for each in events if each.get("cat") == "h2d"]
-        assert [line for line in lines if "digits.py" not in line] == []
-        copies = Counter(lines).most_common(1)[0][1]
-        assert copies == 15  # batches, images and targets in one copy
+    with xl.sim.check():  # which finishes what earlier tests left to be staged
+        run(tmp_path, "--epochs", "2", "--trace", str(tmp_path / "run.json"))
+    events = json.loads((tmp_path / "run.json").read_text())["traceEvents"]
+    lines = [each["args"]["source"] for each in events if each.get("cat") == "h2d"]
+    assert [line for line in lines if "digits.py" not in line] == []
+    copies = Counter(lines).most_common(1)[0][1]
+    assert copies == 15  # batches, images and targets in one copy
 
 
 def test_each_device_has_a_timeline_of_its_own(tmp_path: Path) -> None:
@@ -178,7 +173,7 @@ def test_each_device_has_a_timeline_of_its_own(tmp_path: Path) -> None:
 def test_the_name_of_a_timeline_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         run(tmp_path, "--trace", str(tmp_path / "run.txt"))
-    assert "is no timeline" in capsys.readouterr().err
+    assert "is not a timeline" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80])
@@ -186,6 +181,8 @@ def test_a_narrow_terminal_has_no_broken_lines(
     columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
+    if columns > 40:
+        xl.configure(backend="numpy")
     assert main(["demo", "--epochs", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= columns

@@ -7,7 +7,6 @@ import collections
 import concurrent.futures
 import dataclasses
 import functools
-import multiprocessing
 import os
 import pickle
 import re
@@ -30,10 +29,43 @@ from xferlib.testing import assert_same_bits
 DATA = np.random.default_rng(5).standard_normal((1000, 30)).astype("float32")
 
 
+class Cluster:
+    """As much of a Dask client as `stream_map` uses, over threads of this process."""
+
+    def __init__(self, workers: int) -> None:
+        self._pool = ThreadPoolExecutor(workers)
+        self._workers = workers
+        self.loop = SimpleNamespace(asyncio_loop=asyncio.new_event_loop())
+        self._thread = threading.Thread(target=self.loop.asyncio_loop.run_forever)
+
+    def nthreads(self) -> dict[int, int]:
+        return dict.fromkeys(range(self._workers), 1)
+
+    def submit(self, function: Any, *given: Any, pure: bool) -> Any:
+        return self._pool.submit(function, *given)
+
+    async def gather(self, task: Any, *, asynchronous: bool) -> Any:
+        return await asyncio.wrap_future(task)
+
+    def cancel(self, tasks: list[Any]) -> None:
+        for each in tasks:
+            each.cancel()
+
+    def __enter__(self) -> Cluster:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+        self.loop.asyncio_loop.call_soon_threadsafe(self.loop.asyncio_loop.stop)
+        self._thread.join()
+        self.loop.asyncio_loop.close()
+
+
 @pytest.fixture
-def threads() -> Iterator[ThreadPoolExecutor]:
-    with xl.use_backend("numpy"), ThreadPoolExecutor(2) as executor:
-        yield executor
+def threads() -> Iterator[Cluster]:
+    with xl.use_backend("numpy"), Cluster(2) as cluster:
+        yield cluster
 
 
 def mapped(path: Path, data: np.ndarray[Any, Any], mode: str = "r+", order: Any = "C") -> np.memmap[Any, Any]:
@@ -86,7 +118,7 @@ class Reader:
 
 @pytest.mark.parametrize("kind", ["array", "fortran", "map", "fortran map", "columns", "backwards", "private", "slices",
                                   "reader", "torch"])  # fmt: skip
-def test_rows_come_from_anything(kind: str, threads: ThreadPoolExecutor, tmp_path: Path) -> None:
+def test_rows_come_from_anything(kind: str, threads: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "rows"
     makes: dict[str, Callable[[], Any]] = {
         "array": lambda: DATA,
@@ -111,7 +143,7 @@ def test_rows_come_from_anything(kind: str, threads: ThreadPoolExecutor, tmp_pat
 
 
 @pytest.mark.parametrize("kind", ["none", "array", "map", "fortran map", "columns", "slices", "torch"])
-def test_results_go_into_anything(kind: str, threads: ThreadPoolExecutor, tmp_path: Path) -> None:
+def test_results_go_into_anything(kind: str, threads: Cluster, tmp_path: Path) -> None:
     path, empty = tmp_path / "results", np.zeros_like(DATA)
     makes: dict[str, Callable[[], Any]] = {
         "none": lambda: None,
@@ -138,7 +170,7 @@ def test_every_cut_gives_each_row_once(rows: int, chunk_rows: int, start: int, w
         return chunk + 1
 
     out = np.zeros_like(data)
-    with xl.use_backend("numpy"), ThreadPoolExecutor(workers) as executor:
+    with xl.use_backend("numpy"), Cluster(workers) as executor:
         xl.stream_map(noted, data, chunk_rows=chunk_rows, out=out, start=first, engine=executor)
     assert_same_bits(out[first:], data[first:] + 1)
     assert not out[:first].any()
@@ -155,13 +187,13 @@ def test_a_worker_computes_one_range_at_a_time_on_the_backend_that_the_program_h
         inside.release()
         return value
 
-    with xl.use_backend("sim"), ThreadPoolExecutor(4) as executor:
+    with xl.use_backend("sim"), Cluster(4) as executor:
         assert_same_bits(xl.stream_map(noted, DATA, chunk_rows=50, engine=executor), DATA + 1)
     assert all(most)
     assert names == {"sim"}
 
 
-def test_devices_are_named_as_the_worker_has_them(threads: ThreadPoolExecutor) -> None:
+def test_devices_are_named_as_the_worker_has_them(threads: Cluster) -> None:
     seen: list[str] = []
 
     def noted(chunk: Any) -> Any:
@@ -173,7 +205,7 @@ def test_devices_are_named_as_the_worker_has_them(threads: ThreadPoolExecutor) -
     assert {name: seen.count(name) for name in seen} == dict.fromkeys(devices, 10)
 
 
-def test_results_may_be_trees_and_are_folded_in_the_order_of_the_rows(threads: ThreadPoolExecutor) -> None:
+def test_results_may_be_trees_and_are_folded_in_the_order_of_the_rows(threads: Cluster) -> None:
     def ends(chunk: Any) -> Any:
         return {"first": chunk[0, 0], "rows": [len(chunk)]}
 
@@ -188,7 +220,7 @@ def test_results_may_be_trees_and_are_folded_in_the_order_of_the_rows(threads: T
 # --- errors
 
 
-def test_an_error_says_how_far_it_came_and_the_call_can_go_on(threads: ThreadPoolExecutor, tmp_path: Path) -> None:
+def test_an_error_says_how_far_it_came_and_the_call_can_go_on(threads: Cluster, tmp_path: Path) -> None:
     out, told = mapped(tmp_path / "results", np.zeros_like(DATA)), []
     is_broken = True
 
@@ -209,7 +241,7 @@ def test_an_error_says_how_far_it_came_and_the_call_can_go_on(threads: ThreadPoo
     assert_same_bits(out, DATA * 2)
 
 
-def test_progress_comes_in_the_order_of_the_rows_and_ends_at_the_end(threads: ThreadPoolExecutor) -> None:
+def test_progress_comes_in_the_order_of_the_rows_and_ends_at_the_end(threads: Cluster) -> None:
     told: list[tuple[int, int]] = []
     xl.stream_map(doubled, DATA, chunk_rows=10, engine=threads, progress=lambda *each: told.append(each))
     assert told == sorted(told)
@@ -217,7 +249,7 @@ def test_progress_comes_in_the_order_of_the_rows_and_ends_at_the_end(threads: Th
 
 
 def test_a_source_is_not_replaced_by_its_results_where_a_range_may_be_tried_again(
-    threads: ThreadPoolExecutor, tmp_path: Path
+    threads: Cluster, tmp_path: Path
 ) -> None:
     rows = mapped(tmp_path / "rows", DATA)
     with pytest.raises(LayoutError, match="out is the source itself"):
@@ -225,29 +257,21 @@ def test_a_source_is_not_replaced_by_its_results_where_a_range_may_be_tried_agai
     assert_same_bits(rows, DATA)
 
 
-@pytest.mark.parametrize("engine", [object(), 3, "client", ThreadPoolExecutor, SimpleNamespace(rank=0, size=1)])
-def test_what_is_no_engine_is_refused(engine: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"is no engine; give a dask.distributed.Client"):
+@pytest.mark.parametrize("engine", [object(), 3, "client", Cluster, SimpleNamespace(rank=0, size=1)])
+def test_what_is_not_an_engine_is_refused(engine: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"is not an engine; give a dask.distributed.Client"):
         xl.stream_map(doubled, DATA, chunk_rows=10, engine=engine)
 
 
+def test_an_executor_is_refused_with_the_remedy() -> None:
+    with (
+        ThreadPoolExecutor(1) as executor,
+        pytest.raises(ArgumentError, match=r"in place of an executor start a cluster"),
+    ):
+        xl.stream_map(doubled, DATA, chunk_rows=10, engine=executor)
+
+
 # --- processes
-
-
-def test_processes_read_and_write_files_by_themselves(tmp_path: Path) -> None:
-    rows, out = mapped(tmp_path / "rows", DATA, "r"), mapped(tmp_path / "results", np.zeros_like(DATA))
-    context = multiprocessing.get_context("spawn")
-    with xl.use_backend("numpy"), concurrent.futures.ProcessPoolExecutor(2, context) as executor:
-        assert xl.stream_map(np.negative, rows, chunk_rows=7, out=out, engine=executor) is out
-    assert_same_bits(out, -DATA)
-
-
-def see_one_gpu(numbers: Any, ready: Any) -> None:
-    """Show a process one GPU of the host, as dask-cuda does."""
-    with numbers.get_lock():
-        os.environ["CUDA_VISIBLE_DEVICES"] = str(numbers.value)
-        numbers.value += 1
-    ready.wait()
 
 
 def uuid_of(chunk: Any) -> Any:
@@ -259,10 +283,18 @@ def test_each_worker_computes_on_the_gpu_that_it_sees(name: str) -> None:
     gpus = [each for each in map(xl.Device, xl.available_backends()[name].devices) if each.kind == "cuda"]
     if len(gpus) < 2:
         pytest.skip(f"{name} has no two GPUs here")
-    context = multiprocessing.get_context("spawn")
-    start = context.Value("i", 0), context.Barrier(2)
-    with xl.use_backend(name), concurrent.futures.ProcessPoolExecutor(2, context, see_one_gpu, start) as executor:
-        seen = xl.stream_map(uuid_of, DATA, chunk_rows=7, engine=executor, initial=set(),
+    distributed = pytest.importorskip("distributed")
+    sees = [
+        {"cls": distributed.Nanny, "options": {"nthreads": 1, "env": {"CUDA_VISIBLE_DEVICES": str(gpu)}}}
+        for gpu in (0, 1)
+    ]
+    options = {
+        "workers": dict(enumerate(sees)),
+        "scheduler": {"cls": distributed.Scheduler, "options": {"dashboard": False}},
+    }
+    with xl.use_backend(name), distributed.SpecCluster(**options) as cluster, distributed.Client(cluster) as client:
+        client.wait_for_workers(2)
+        seen = xl.stream_map(uuid_of, DATA, chunk_rows=7, engine=client, initial=set(),
                              reduce=lambda found, each: {*found, bytes(each).decode()})  # fmt: skip
     assert seen == {each.uuid for each in gpus[:2]}
 
@@ -276,13 +308,12 @@ def client() -> Iterator[Any]:
         yield made
 
 
-@pytest.mark.parametrize("backend", ["numpy", "sim"])
+@pytest.mark.parametrize("backend", ["numpy", *(["sim"] if os.environ.get("XFERLIB_TEST_LONG") else [])])
 def test_a_worker_that_dies_in_the_middle_changes_nothing(client: Any, backend: str, tmp_path: Path) -> None:
     rows, out = mapped(tmp_path / "rows", DATA, "r"), mapped(tmp_path / "results", np.zeros_like(DATA))
     dead, dies_at = str(tmp_path / "dead"), float(DATA[560, 0])
 
     def mortal(chunk: Any) -> Any:
-        import os
         import signal
         from pathlib import Path
 
@@ -302,7 +333,6 @@ def test_a_reduction_on_a_cluster_has_the_bits_of_one_process(client: Any, tmp_p
     dead = str(tmp_path / "dead")
 
     def mortal(chunk: Any) -> Any:
-        import os
         import signal
         from pathlib import Path
 
@@ -338,9 +368,7 @@ def test_a_cluster_without_workers_is_an_error_and_not_a_wait() -> None:
 
 
 class DaskDouble:
-    """A client of Dask whose workers never compute anything; `get_executor` is not to be called."""
-
-    get_executor = None
+    """A client of Dask whose workers never compute anything."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, numbers_of_workers: list[int], gather: Any) -> None:
         self.loop = SimpleNamespace(asyncio_loop=loop)
@@ -385,8 +413,8 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 def test_a_cluster_whose_workers_are_gone_for_good_is_an_error(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xferlib._pipeline.engines._LOOK_S", 0.0)
-    monkeypatch.setattr("xferlib._pipeline.engines._DESERTED_S", -1.0)
+    monkeypatch.setattr("xferlib._pipeline.stream_map._LOOK_S", 0.0)
+    monkeypatch.setattr("xferlib._pipeline.stream_map._DESERTED_S", -1.0)
     client = DaskDouble(loop, [1, 1, 0], asyncio.Event().wait)
     with pytest.raises(DistributedTimeoutError, match="the cluster has had no workers for") as raised:
         xl.stream_map(doubled, DATA, chunk_rows=10, depth=1, engine=client)

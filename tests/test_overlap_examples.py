@@ -82,13 +82,13 @@ def test_the_first_array_is_doubled_while_the_second_is_on_its_way() -> None:
 def test_the_loop_overlaps_and_the_plain_one_does_not() -> None:
     """Program 5, with `prefetch` and without: of eight batches only the last is trained on while nothing is copied."""
     training = program("training")
-    data, weights = training.data_of(8, 2048)
+    data, weights = training.data_of(8, 1024)
     with xl.use_backend("sim"):
         data, w = xl.pinned_array(data), xl.to_device(weights)
         with xl.trace() as prefetched:
-            program("loop_xferlib").run(data, 2048, w)
+            program("loop_xferlib").run(data, 1024, w)
         with xl.trace() as plain:
-            for batch in training.batches_of(data, 2048):
+            for batch in training.batches_of(data, 1024):
                 w = training.step(xl.to_device(batch), w)
                 xl.synchronize()
     assert plain.overlap == 0.0

@@ -72,24 +72,35 @@ def test_shapes_and_dtypes_may_change_from_batch_to_batch(
         assert_same_bits(xl.to_host(batch), item.astype(item.dtype.newbyteorder("=")))
 
 
-@pytest.mark.parametrize("nbytes", [64, 100 << 10, 3 << 20])
-@pytest.mark.parametrize("is_pinned", [False, True])
-def test_a_generator_may_fill_the_same_array_again(nbytes: int, is_pinned: bool) -> None:
-    def source() -> Iterator[Any]:
-        memory = xl.pinned_zeros(nbytes, "uint8") if is_pinned else np.zeros(nbytes, np.uint8)
-        for number in range(6):
-            memory[:] = number
-            yield memory
-        memory[:] = 99
+@pytest.mark.parametrize("rows", [1, 40, 900])  # small, medium and large
+@pytest.mark.parametrize("kind", ["array", "pinned", "tree"])
+def test_a_generator_may_fill_the_same_memory_again(kind: str, rows: int) -> None:
+    memory: Any = np.zeros((rows, 1000), np.float32)
+    if kind == "pinned":
+        memory = xl.pinned_array(memory)
+    tree: Any = {"x": np.empty((rows, 500), ">f4"), "y": [np.empty((500, rows)).T]} if kind == "tree" else memory
+    leaves = [tree["x"], tree["y"][0]] if kind == "tree" else [memory]
 
-    for number, batch in enumerate(xl.prefetch(source())):
-        assert_same_bits(xl.to_host(batch), np.full(nbytes, number, np.uint8))
+    def source() -> Iterator[Any]:
+        for number in range(12):
+            for leaf in leaves:
+                leaf[...] = number
+            yield tree
+        for leaf in leaves:
+            leaf[...] = 99
+
+    found = [xl.tree.to_host(batch) for batch in list(xl.prefetch(source(), depth=3))]
+    assert len(found) == 12
+    for number, batch in enumerate(found):
+        for each, leaf in zip([batch["x"], batch["y"][0]] if kind == "tree" else [batch], leaves, strict=True):
+            assert_same_bits(each, np.full(leaf.shape, number, leaf.dtype.newbyteorder("=")))
 
 
 @pytest.mark.parametrize("nbytes", [64, 3 << 20])
-def test_batches_may_be_kept_for_ever_and_belong_to_the_consumer(nbytes: int) -> None:
-    items = [np.full(nbytes, number, np.uint8) for number in range(7)]
-    kept = list(xl.prefetch(items))
+@pytest.mark.parametrize("is_on_device", [False, True])
+def test_batches_may_be_kept_for_ever_and_belong_to_the_consumer(nbytes: int, is_on_device: bool) -> None:
+    items: list[Any] = [np.full(nbytes, number, np.uint8) for number in range(7)]
+    kept = list(xl.prefetch([xl.to_device(item) for item in items] if is_on_device else items))
     for item in items:
         item[:] = 77
     for number, batch in enumerate(kept):
@@ -194,24 +205,33 @@ def test_an_error_of_the_source_comes_after_every_batch_before_it_and_again(afte
             next(prefetcher)
 
 
-def test_an_ended_source_stays_ended() -> None:
-    prefetcher = xl.prefetch(iter([array(0)]))
+@pytest.mark.parametrize("kind", ["list", "iterator"])
+@pytest.mark.parametrize("form", ["small", "small tree", "medium tree"])
+@pytest.mark.parametrize("after", [0, 1, 4])
+def test_a_batch_that_no_device_holds_is_an_error_in_its_turn_and_again(kind: str, form: str, after: int) -> None:
+    bad: dict[str, Any] = {
+        "small": np.array([{}]), "small tree": {"x": array(1), "t": np.array(["text"])},
+        "medium tree": (array(1, (600, 1000)), np.array(["text"])),
+    }  # fmt: skip
+    items = [array(number) for number in range(after)]
+    with cores(16):
+        prefetcher = xl.prefetch(SOURCES[kind]([*items, bad[form], array(9)]))
+        for item in items:
+            assert_same_bits(xl.to_host(next(prefetcher)), item)
+        for _ in range(3):
+            with pytest.raises(e.UnsupportedDTypeError, match="object|<U4"):
+                next(prefetcher)
+
+
+@pytest.mark.parametrize("kind", ["list", "iterator"])
+def test_an_ended_source_stays_ended(kind: str) -> None:
+    batches = [array(0)]
+    prefetcher = xl.prefetch(SOURCES[kind](batches))
     next(prefetcher)
     for _ in range(3):
         with pytest.raises(StopIteration):
             next(prefetcher)
-
-
-@pytest.mark.parametrize("kind", ["list", "iterator"])
-@pytest.mark.parametrize("after", [0, 1, 4])
-def test_a_batch_that_no_device_holds_is_an_error_in_its_turn_and_again(kind: str, after: int) -> None:
-    items = [array(number) for number in range(after)]
-    prefetcher = xl.prefetch(SOURCES[kind]([*items, np.array([{}]), array(9)]))
-    for item in items:
-        assert_same_bits(xl.to_host(next(prefetcher)), item)
-    for _ in range(3):
-        with pytest.raises(e.UnsupportedDTypeError, match="object"):
-            next(prefetcher)
+        batches.append(array(1))
 
 
 @pytest.mark.parametrize("kind", ["list", "iterator"])
@@ -452,30 +472,17 @@ def test_a_prefetcher_dropped_after_an_error_ends_its_thread_without_a_collectio
         gc.enable()
 
 
-def test_close_does_not_wait_for_a_source_that_waits_itself() -> None:
+@pytest.mark.parametrize("is_waited_for", [False, True])
+def test_close_does_not_wait_for_a_source_that_waits_and_a_consumer_learns_of_it(is_waited_for: bool) -> None:
     release = threading.Event()
+    seen: list[str] = []
+    found: list[BaseException] = []
 
     def source() -> Iterator[Any]:
+        seen.append(xl.get_backend().name)  # the default of the thread that made the prefetcher
         yield array(0)
         release.wait()
         yield array(1)
-
-    prefetcher = xl.prefetch(source())
-    assert_same_bits(xl.to_host(next(prefetcher)), array(0))  # the first comes although the second does not
-    prefetcher.close()
-    release.set()
-    ends(prefetcher)
-
-
-def test_a_consumer_that_waits_learns_of_a_close() -> None:
-    release = threading.Event()
-
-    def source() -> Iterator[Any]:
-        release.wait()
-        yield array(0)
-
-    prefetcher = xl.prefetch(source())
-    found: list[BaseException] = []
 
     def consume() -> None:
         try:
@@ -483,13 +490,18 @@ def test_a_consumer_that_waits_learns_of_a_close() -> None:
         except e.ClosedError as error:
             found.append(error)
 
+    prefetcher = xl.prefetch(source())
+    assert_same_bits(xl.to_host(next(prefetcher)), array(0))  # the first comes although the second does not
     consumer = threading.Thread(target=consume)
-    consumer.start()
+    if is_waited_for:
+        consumer.start()
     prefetcher.close()
-    consumer.join(60.0)
+    if is_waited_for:
+        consumer.join(60.0)
     release.set()
-    assert len(found) == 1
     ends(prefetcher)
+    assert seen == [xl.get_backend().name]
+    assert len(found) == is_waited_for
 
 
 def test_two_at_once_and_in_threads_of_the_user() -> None:
@@ -515,17 +527,6 @@ def test_two_at_once_and_in_threads_of_the_user() -> None:
     assert not wrong
 
 
-def test_the_source_sees_the_defaults_of_the_thread_that_made_the_prefetcher(backend: str) -> None:
-    seen: list[str] = []
-
-    def source() -> Iterator[Any]:
-        seen.append(xl.get_backend().name)
-        yield array(0)
-
-    list(xl.prefetch(source()))
-    assert seen == [backend]
-
-
 # --- transform and stream
 
 
@@ -542,57 +543,43 @@ def test_a_transform_sees_batches_on_the_device_and_its_results_are_handed_out(k
         assert_same_bits(xl.to_host(same), item["x"])
 
 
-def test_the_copies_go_on_the_stream_that_is_given() -> None:
-    stream = xl.Stream()
-    items = [array(n, (40, 1000)) for n in range(7)]
-    for item, batch in zip(items, xl.prefetch(items, stream=stream), strict=True):
-        assert_same_bits(xl.to_host(batch), item)
-
-
-def test_batches_are_ordered_on_the_current_stream() -> None:
-    streams = [xl.Stream(), xl.Stream()]
-    items = [array(n, (40, 1000)) for n in range(8)]
-    prefetcher = xl.prefetch(items)
-    for number, item in enumerate(items):
-        with streams[number % 2] as stream:
-            batch = next(prefetcher)
-            copied = xl.to_device(batch)
-            assert_same_bits(xl.to_host(copied, stream=stream), item)
-
-
-def test_batches_on_the_device_already_are_copied_too() -> None:
-    items = [xl.to_device(array(n)) for n in range(5)]
-    for number, batch in enumerate(xl.prefetch(items)):
-        assert_same_bits(xl.to_host(batch), array(number))
+@pytest.mark.parametrize("rows", [1, 40])
+@pytest.mark.parametrize("is_given", [False, True])
+def test_batches_are_ordered_on_the_stream_that_is_current_when_they_are_taken(rows: int, is_given: bool) -> None:
+    place = xl.get_device()
+    streams = [xl.Stream(place), xl.current_stream(place), xl.Stream(place)]
+    items = [array(n, (rows, 1000)) for n in range(9)]
+    with xl.prefetch(items, depth=3, stream=xl.Stream(place) if is_given else None) as ahead:
+        for number, item in enumerate(items):
+            with streams[number % 3]:
+                copied = xl.to_device(next(ahead))
+                copy = xl.to_host_async(copied, stream=streams[number % 3])
+            assert_same_bits(copy.result(), item)
 
 
 # --- arguments
 
 
-@pytest.mark.parametrize("depth", [0, -1, 1.0, True, None, "2"])
-def test_a_depth_that_is_no_count_is_refused_before_the_source_is_touched(depth: Any) -> None:
-    source = iter([array(0)])
-    with pytest.raises(e.ArgumentError, match="depth=.*2 suits"):
-        xl.prefetch(source, depth=depth)
-    assert next(source) is not None
+REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    **{
+        f"depth {depth}": (lambda depth=depth: xl.prefetch([], depth=depth), e.ArgumentError, "depth=.*2 suits")
+        for depth in (0, -1, 1.0, True, None, "2")
+    },
+    **{
+        f"batches {number}": (lambda each=each: xl.prefetch(each), e.UnsupportedArrayError, "batches is")
+        for number, each in enumerate(({"x": array(0)}, "x.npy", 5, None, np.array(1.0)))
+    },
+    "transform": (lambda: xl.prefetch([], transform="float32"), e.ArgumentError, "transform is str"),  # type: ignore[arg-type]
+    "device": (lambda: xl.prefetch([], device="cuda:99"), e.DeviceNotFoundError, "cuda:99"),
+    "stream": (lambda: xl.prefetch([], stream="fast"), e.StreamError, "stream"),
+}
 
 
-@pytest.mark.parametrize("batches", [{"x": array(0)}, "x.npy", 5, None, np.array(1.0)])
-def test_a_source_that_is_no_iterable_of_batches_is_refused(batches: Any) -> None:
-    with pytest.raises(e.UnsupportedArrayError, match="batches is"):
-        xl.prefetch(batches)
-
-
-def test_a_transform_that_is_no_function_is_refused() -> None:
-    with pytest.raises(e.ArgumentError, match="transform is str"):
-        xl.prefetch([], transform="float32")  # type: ignore[arg-type]
-
-
-def test_a_stream_or_device_that_is_not_there_is_refused() -> None:
-    with pytest.raises(e.DeviceNotFoundError):
-        xl.prefetch([], device="cuda:99")
-    with pytest.raises(e.StreamError):
-        xl.prefetch([], stream="fast")
+@pytest.mark.parametrize("case", REFUSED)
+def test_wrong_arguments_are_refused(case: str) -> None:
+    call, error, words = REFUSED[case]
+    with pytest.raises(error, match=words):
+        call()
 
 
 @pytest.mark.parametrize("kind", ["list", "iterator"])
@@ -618,27 +605,6 @@ def test_a_prefetcher_whose_source_has_ended_is_freed_with_its_streams(kind: str
     gc.collect()
     assert freed() is None
     assert feed() is None
-
-
-@pytest.mark.parametrize("shape", [(3, 5), (200, 100)])
-def test_small_batches_of_a_generator_are_those_it_gave_though_it_fills_the_same_memory_again(
-    shape: tuple[int, ...],
-) -> None:
-    memory: dict[str, Any] = {"x": np.empty(shape, ">f4"), "y": [np.empty(shape[::-1]).T]}  # any layout, in a tree
-
-    def source() -> Iterator[Any]:
-        for number in range(40):
-            memory["x"][...] = number
-            memory["y"][0][...] = -number
-            yield memory
-
-    with xl.prefetch(source(), depth=3) as batches:
-        found = [(xl.to_host(batch["x"]), xl.to_host(batch["y"][0])) for batch in batches]
-    memory["x"][...] = 99
-    assert len(found) == 40
-    for number, (x, y) in enumerate(found):
-        assert_same_bits(x, np.full(shape, number, "float32"))
-        assert_same_bits(y, np.full(shape, -number, "float64"))
 
 
 def test_small_batches_of_a_generator_travel_on_the_consumers_stream() -> None:
@@ -688,22 +654,6 @@ def test_pinned_batches_of_a_list_arrive_whatever_comes_between_them() -> None:
                 assert_same_bits(xl.to_host(batch), native)
 
 
-@pytest.mark.parametrize("rows", [700, 1048])  # of 4 KB: up to 4 MiB
-@pytest.mark.parametrize("kind", ["list", "generator"])
-def test_batches_of_a_few_mib_are_staged_as_a_whole_where_threads_stay_awake(kind: str, rows: int) -> None:
-    if xl.get_device().kind == "cpu" or not native().is_on:
-        pytest.skip("no streams, or staging in C is missing")
-    batches = [array(number, (rows, 1000)) for number in range(6)]
-    expected = [batch.copy() for batch in batches]
-    with cores(16), xl.trace() as found, xl.prefetch(batches if kind == "list" else iter(batches)) as ahead:
-        got = [xl.to_host(batch) for batch in ahead]
-    for each, whole in zip(got, expected, strict=True):
-        assert_same_bits(each, whole)
-    copies = [each for each in found.operations if each.kind == "h2d" and each.file == __file__]
-    assert [each.nbytes for each in copies] == [batches[0].nbytes] * 6
-    assert len({each.stream for each in copies}) == 1
-
-
 def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
     """The tree with ``function`` of each leaf."""
     if isinstance(tree, dict):
@@ -735,12 +685,11 @@ TREES: dict[str, Callable[[int], Any]] = {
 
 
 @pytest.mark.parametrize("form", TREES)
-@pytest.mark.parametrize("kind", ["list", "generator"])
-@pytest.mark.parametrize("is_torch", [False, True])
-def test_batches_of_a_few_arrays_arrive_as_trees_do(form: str, kind: str, is_torch: bool) -> None:
+@pytest.mark.parametrize("kind", ["list", "generator", "generator of tensors"])
+def test_batches_of_a_few_arrays_arrive_as_trees_do(form: str, kind: str) -> None:
     batches = [TREES[form](number) for number in range(7)]
     expected = [xl.tree.to_host(xl.tree.to_device(batch)) for batch in batches]
-    if is_torch:
+    if kind == "generator of tensors":
         torch = pytest.importorskip("torch")
         if form == "swapped":
             pytest.skip("no tensor has swapped bytes")
@@ -764,30 +713,22 @@ def test_batches_of_a_few_arrays_arrive_as_trees_do(form: str, kind: str, is_tor
                     assert one == other
 
 
+@pytest.mark.parametrize("form", ["2.8 MB", "4.2 MB", "images and labels"])
 @pytest.mark.parametrize("kind", ["list", "generator"])
-def test_images_and_labels_are_sent_from_pinned_memory_on_one_stream(kind: str) -> None:
+def test_batches_of_a_few_mib_are_staged_as_a_whole_and_sent_on_one_stream(kind: str, form: str) -> None:
     if xl.get_device().kind == "cpu" or not native().is_on:
         pytest.skip("no streams, or staging in C is missing")
-    batches = [TREES["images and labels"](number) for number in range(6)]
+    makes = {"2.8 MB": lambda n: (array(n, (700, 1000)),), "4.2 MB": lambda n: (array(n, (1048, 1000)),)} | TREES
+    batches = [makes[form](number) for number in range(6)]
+    expected = [tuple(leaf.copy() for leaf in batch) for batch in batches]
     with cores(16), xl.trace() as found, xl.prefetch(batches if kind == "list" else iter(batches)) as ahead:
         got = [xl.tree.to_host(batch) for batch in ahead]
-    for each, whole in zip(got, batches, strict=True):
-        assert_same_bits(each[0], whole[0])
-        assert_same_bits(each[1], whole[1])
+    for each, whole in zip(got, expected, strict=True):
+        for one, two in zip(each, whole, strict=True):
+            assert_same_bits(one, two)
     images = [each for each in found.operations if each.kind == "h2d" and each.nbytes == batches[0][0].nbytes]
     assert len(images) == 6
     assert len({each.stream for each in images}) == 1
-
-
-@pytest.mark.parametrize("kind", ["list", "generator"])
-def test_a_bad_array_beside_a_good_one_says_so_in_its_turn_and_again(kind: str) -> None:
-    batches: list[Any] = [TREES["images and labels"](0), (array(1, (600, 1000)), np.array(["text"])), array(2)]
-    with cores(16):
-        ahead = iter(xl.prefetch(batches if kind == "list" else iter(batches)))
-        assert_same_bits(xl.to_host(next(ahead)[0]), batches[0][0])
-        for _ in range(2):
-            with pytest.raises(e.UnsupportedDTypeError, match="<U4"):
-                next(ahead)
 
 
 def test_a_batch_that_is_no_tree_says_so_when_its_turn_comes() -> None:
@@ -843,25 +784,6 @@ def test_small_batches_of_a_list_are_copied_once_each(fake: Any, is_pinned: bool
     assert len([each for each in found.operations if each.kind == "h2d" and each.file == __file__]) == 18
 
 
-def test_a_list_that_has_ended_stays_so_when_it_grows(backend: str) -> None:
-    batches = [array(0)]
-    ahead = iter(xl.prefetch(batches, device=backend))
-    assert_same_bits(xl.to_host(next(ahead)), batches[0])
-    for _ in range(2):
-        with pytest.raises(StopIteration):
-            next(ahead)
-        batches.append(array(1))
-
-
-def test_a_small_batch_that_was_refused_comes_again(backend: str) -> None:
-    batches: list[Any] = [array(0), np.array(["text"]), array(2)]
-    ahead = iter(xl.prefetch(batches, device=backend))
-    assert_same_bits(xl.to_host(next(ahead)), batches[0])
-    for _ in range(3):
-        with pytest.raises(e.UnsupportedDTypeError, match="<U4"):
-            next(ahead)
-
-
 @given(
     kinds=st.lists(
         st.sampled_from(["plain", "plain", "plain", "other", "swapped", "strided", "empty", "tree"]), max_size=12
@@ -884,27 +806,3 @@ def test_small_batches_that_differ_from_those_before_arrive_like_any(kinds: list
         pairs = [(arrived, batch)] if not isinstance(batch, dict) else [(arrived["x"], batch["x"])]
         for there, here in pairs:
             assert_same_bits(there, here.astype(here.dtype.newbyteorder("=")))
-
-
-def test_small_batches_that_came_together_are_ordered_on_the_stream_that_asks(backend: str) -> None:
-    place = xl.get_device()
-    batches = [array(number, (1000,)) for number in range(9)]
-    streams = [xl.Stream(place), xl.current_stream(place), xl.Stream(place)]
-    with xl.prefetch(batches, depth=3) as ahead:
-        for number, expected in enumerate(batches):
-            with streams[number % 3]:
-                d = next(ahead)
-                copy = xl.to_host_async(d, stream=streams[number % 3])
-            assert_same_bits(copy.result(), expected)
-
-
-def test_a_bad_batch_among_small_ones_says_so_when_its_turn_comes(backend: str) -> None:
-    batches: list[Any] = [array(number) for number in range(7)]
-    batches[4] = np.array(["no", "number"])
-    ahead = xl.prefetch(batches, depth=2)
-    for number in range(4):
-        assert_same_bits(xl.to_host(next(ahead)), batches[number])
-    for _ in range(2):
-        with pytest.raises(e.UnsupportedDTypeError):
-            next(ahead)
-    ahead.close()

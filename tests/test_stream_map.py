@@ -86,7 +86,10 @@ def mapped(path: Path, data: np.ndarray[Any, Any], mode: str) -> np.memmap[Any, 
     return np.memmap(path, data.dtype, mode, shape=data.shape)  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize("kind", ["array", "fortran", "strided", "readonly", "sliced", "filling", "r", "r+", "c"])
+SOURCES = ["array", "fortran", "strided", "readonly", "tensor", "sliced", "filling", "r", "r+", "c"]
+
+
+@pytest.mark.parametrize("kind", SOURCES)
 def test_rows_come_from_anything_with_rows(kind: str, tmp_path: Path) -> None:
     data = rows()
     read_only = data.copy()
@@ -96,24 +99,34 @@ def test_rows_come_from_anything_with_rows(kind: str, tmp_path: Path) -> None:
         "fortran": lambda: np.asfortranarray(data),
         "strided": lambda: np.repeat(data, 2, axis=1)[:, ::2],
         "readonly": lambda: read_only,
+        "tensor": lambda: pytest.importorskip("torch").from_numpy(data),
         "sliced": lambda: Sliced(data),
         "filling": lambda: Filling(data),
     }
-    make = sources.get(kind, lambda: mapped(tmp_path / "rows", data, kind))
-    assert_same_bits(xl.stream_map(same, make(), chunk_rows=7), data)
+    source = sources.get(kind, lambda: mapped(tmp_path / "rows", data, kind))()
+    if kind == "c":  # a private map, which keeps what was written to it
+        source[:] += 5
+    for _ in range(2):
+        assert_same_bits(xl.stream_map(same, source, chunk_rows=7), data + 5 * (kind == "c"))
+    summed = xl.stream_map(lambda chunk: xl.to_host(chunk).sum(axis=1, dtype=np.float64), source, chunk_rows=7)
+    assert_same_bits(summed, (data + 5 * (kind == "c")).sum(axis=1, dtype=np.float64))
 
 
-@pytest.mark.parametrize("kind", ["array", "strided", "sliced", "r+", "w+"])
+@pytest.mark.parametrize("kind", ["array", "strided", "tensor", "sliced", "r+", "w+", "itself"])
 def test_results_go_into_anything_with_rows(kind: str, tmp_path: Path) -> None:
     data, memory = rows(), np.zeros_like(rows())
     outs: dict[str, Callable[[], Any]] = {
         "array": lambda: memory,
         "strided": lambda: np.zeros((100, 6000), np.int32)[:, ::2],
         "sliced": lambda: Sliced(memory),
+        "tensor": lambda: pytest.importorskip("torch").zeros(data.shape, dtype=pytest.importorskip("torch").int32),
+        "itself": lambda: mapped(tmp_path / "rows", data, "r+"),
     }
     out = outs.get(kind, lambda: mapped(tmp_path / "rows", memory, kind))()
-    assert xl.stream_map(same, data, chunk_rows=7, out=out) is out
-    assert_same_bits(np.asarray(out[0:100]), data)
+    source = out if kind == "itself" else data
+    add = lambda chunk: xl.to_device(xl.to_host(chunk) + 1)
+    assert xl.stream_map(add, source, chunk_rows=7, out=out) is out
+    assert_same_bits(np.asarray(out[0:100]), data + 1)
     if kind == "sliced":
         assert out.written == [(low, min(low + 7, 100)) for low in range(0, 100, 7)]
 
@@ -156,18 +169,13 @@ def test_the_disk_is_asked_for_every_row_of_a_memory_map_once_in_pieces_and_befo
     assert all(0 < high - low <= 512 << 10 and (start + low) % page == 0 for low, high in asked)
 
 
-def test_pages_of_ordinary_memory_are_never_released(tmp_path: Path) -> None:
+def test_pages_of_other_memory_than_rows_of_a_map_are_left_alone(tmp_path: Path) -> None:
     data = rows()
     stray = data.view(np.memmap)
     stray._mmap, stray.mode = mapped(tmp_path / "rows", data, "r")._mmap, "r"  # type: ignore[attr-defined]
+    columns = mapped(tmp_path / "columns", rows(), "r+")[:, ::2]
     with advised() as advice:
         assert_same_bits(xl.stream_map(same, stray, chunk_rows=7), data)
-    assert advice == []
-
-
-def test_rows_that_are_not_contiguous_are_not_advised(tmp_path: Path) -> None:
-    columns = mapped(tmp_path / "rows", rows(), "r+")[:, ::2]
-    with advised() as advice:
         assert_same_bits(xl.stream_map(same, columns, chunk_rows=7), rows()[:, ::2])
         xl.stream_map(same, np.zeros_like(columns), chunk_rows=7, out=columns)
     assert not columns.any()
@@ -205,33 +213,6 @@ def test_a_disk_without_room_for_the_results_is_an_error_and_does_not_end_the_pr
     monkeypatch.setattr("xferlib._memory.buffers._advise_kernel", lambda *_: errno.EFAULT)
     with pytest.raises(e.TransferError, match=r"the disk of .*rows has no room for rows \d+ to \d+ of out; free"):
         xl.stream_map(same, rows(), chunk_rows=7, out=out)
-
-
-def test_a_private_memory_map_keeps_what_was_written_to_it(tmp_path: Path) -> None:
-    private = mapped(tmp_path / "rows", rows(), "c")
-    private[:] += 5
-    for _ in range(2):
-        assert_same_bits(xl.stream_map(same, private, chunk_rows=7), rows() + 5)
-
-
-def test_a_function_may_write_over_its_own_source(tmp_path: Path) -> None:
-    file = mapped(tmp_path / "rows", rows(), "r+")
-    xl.stream_map(lambda chunk: xl.to_device(xl.to_host(chunk) + 1), file, chunk_rows=7, out=file)
-    assert_same_bits(np.asarray(file), rows() + 1)
-
-
-def test_torch_tensors_on_the_host_are_sources_and_sinks() -> None:
-    torch = pytest.importorskip("torch")
-    out = torch.zeros(100, 3000, dtype=torch.int32)
-    assert xl.stream_map(same, torch.from_numpy(rows()), chunk_rows=7, out=out) is out
-    assert_same_bits(out.numpy(), rows())
-
-
-def test_results_may_have_other_shapes_and_dtypes() -> None:
-    def summed(chunk: Any) -> Any:
-        return xl.to_host(chunk).sum(axis=1, dtype=np.float64)
-
-    assert_same_bits(xl.stream_map(summed, rows(), chunk_rows=7), rows().sum(axis=1, dtype=np.float64))
 
 
 # --- memory
@@ -415,13 +396,14 @@ def test_a_function_that_only_reads_gets_the_rows_themselves_where_the_device_is
     assert source.flags.writeable == (kind not in ("map", "read-only"))  # the rows' views are others
 
 
-def test_kernels_read_rows_that_are_not_copied() -> None:
-    data = rows(60, 4000).astype(np.float32)
+def test_rows_that_are_not_copied_are_read_by_kernels_and_functions_and_never_written() -> None:
+    floats = rows(60, 4000).astype(np.float32)
     twice = xl.elementwise("float32 x", "float32 y", "y = x * 2", name="twice")
-    assert_same_bits(xl.stream_map(twice, data, chunk_rows=7, devices="numpy:cpu", copy=None), data * 2)
-
-
-def test_writing_to_rows_that_are_not_copied_is_an_error_and_leaves_them_as_they_were() -> None:
+    options: dict[str, Any] = {"chunk_rows": 7, "devices": "numpy:cpu", "copy": None}
+    assert_same_bits(xl.stream_map(twice, floats, **options), floats * 2)
+    doubled = floats * 2
+    assert xl.stream_map(lambda rows: rows * 2, floats, out=floats, **options) is floats
+    assert_same_bits(floats, doubled)
     data = rows(60)
     before = data.copy()
 
@@ -430,24 +412,11 @@ def test_writing_to_rows_that_are_not_copied_is_an_error_and_leaves_them_as_they
         return chunk
 
     with pytest.raises(ValueError, match="read-only") as caught:
-        xl.stream_map(written, data, chunk_rows=7, devices="numpy:cpu", copy=None)
+        xl.stream_map(written, data, **options)
     assert caught.value.rows_done == 0
     assert_same_bits(data, before)
     assert_same_bits(xl.stream_map(written, data, chunk_rows=7, devices="numpy:cpu"), before + 1)
     assert_same_bits(data, before)
-
-
-def test_rows_are_replaced_in_place_by_a_function_that_only_reads_them() -> None:
-    data = rows(60)
-    doubled = data * 2
-    assert xl.stream_map(lambda rows: rows * 2, data, chunk_rows=7, devices="numpy:cpu", out=data, copy=None) is data
-    assert_same_bits(data, doubled)
-
-
-@pytest.mark.parametrize("copy", [False, 1, "none"])
-def test_another_copy_is_refused(copy: Any) -> None:
-    with pytest.raises(e.ArgumentError, match="copy=.* is neither True nor None; give None for a function that only"):
-        xl.stream_map(same, rows(), chunk_rows=7, copy=copy)
 
 
 def test_the_result_and_the_function_live_no_longer_than_their_users_without_the_garbage_collector() -> None:
@@ -496,15 +465,15 @@ def test_a_reduction_is_the_fold_of_the_chunks_in_their_order(
     assert (found is None) == (expected is None)
     if expected is not None:
         assert_same_bits(found, expected)
-
-
-def test_results_that_are_folded_may_be_trees() -> None:
-    def fold(value: Any, part: Any) -> Any:
-        return {"rows": value["rows"] + part["rows"], "last": part["last"]}
-
-    found = xl.stream_map(lambda c: {"rows": 1, "last": c}, rows(), chunk_rows=30, reduce=fold)
-    assert found["rows"] == 4
-    assert_same_bits(found["last"], rows()[90:])
+    if depth > 1:
+        return
+    tree = xl.stream_map(
+        lambda chunk: {"rows": chunk.shape[0], "last": chunk}, data, chunk_rows=chunk_rows, depth=depth,
+        reduce=lambda value, part: {"rows": value["rows"] + part["rows"], "last": part["last"]},
+    )  # fmt: skip
+    if count:
+        assert tree["rows"] == count
+        assert_same_bits(tree["last"], data[(count - 1) // chunk_rows * chunk_rows :])
 
 
 def test_several_devices_give_the_same_bits(backend: str) -> None:
@@ -670,9 +639,9 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "fn": (
         lambda: xl.stream_map("double", rows(), chunk_rows=1),  # type: ignore[arg-type]
         e.ArgumentError,
-        "fn='double' is no function; give a function of a chunk",
+        "fn='double' is not a function; give a function of a chunk",
     ),
-    "no fn": (lambda: xl.stream_map(None, rows(), chunk_rows=1), e.ArgumentError, "fn=None is no function"),  # type: ignore[arg-type]
+    "no fn": (lambda: xl.stream_map(None, rows(), chunk_rows=1), e.ArgumentError, "fn=None is not a function"),  # type: ignore[arg-type]
     "reduce": (
         lambda: xl.stream_map(same, rows(), chunk_rows=1, reduce="sum"),  # type: ignore[arg-type]
         e.ArgumentError,
@@ -689,6 +658,14 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "exclude each other",
     ),
     "initial alone": (lambda: xl.stream_map(same, rows(), chunk_rows=1, initial=0), e.ArgumentError, "give reduce"),
+    **{
+        f"copy {copy}": (
+            lambda copy=copy: xl.stream_map(same, rows(), chunk_rows=7, copy=copy),
+            e.ArgumentError,
+            "copy=.* is neither True nor None; give None for a function that only",
+        )
+        for copy in (False, 1, "none")
+    },
     "start": (lambda: xl.stream_map(same, rows(), chunk_rows=7, start=8), e.ArgumentError, "multiple of 7"),
     "start beyond": (lambda: xl.stream_map(same, rows(), chunk_rows=7, start=105), e.ArgumentError, "up to 100"),
     "no source": (lambda: xl.stream_map(same, [1, 2], chunk_rows=1), e.UnsupportedArrayError, "source is list"),
@@ -737,7 +714,9 @@ def test_a_source_on_a_device_is_refused(backend: str) -> None:
 
 
 def _rows_of(memory: np.ndarray[Any, Any]) -> dict[str, tuple[Any, Any]]:
+    sliced = Sliced(memory)
     return {
+        "an object that takes slices": (sliced, sliced),
         "a part of the columns": (memory, memory[:, :5]),
         "shifted": (memory[:20], memory[10:30]),
         "reversed": (memory, memory[::-1]),
@@ -755,6 +734,9 @@ def test_an_out_that_shares_memory_with_its_source_is_refused_before_anything_ha
         xl.stream_map(calls.append, source, chunk_rows=4, out=out)
     assert not calls
     np.testing.assert_array_equal(memory, before)
+    add = lambda chunk: xl.to_device(xl.to_host(chunk) + 1.0)
+    xl.stream_map(add, memory[:, ::2], chunk_rows=4, out=memory[:, 1::2])  # which share nothing
+    np.testing.assert_array_equal(memory[:, 1::2], before[:, ::2] + 1.0)
 
 
 def test_rows_in_place_are_stored_in_order_so_that_what_failed_can_go_on() -> None:
@@ -777,15 +759,6 @@ def test_rows_in_place_are_stored_in_order_so_that_what_failed_can_go_on() -> No
     assert_same_bits(memory, expected)
 
 
-def test_columns_beside_each_other_share_nothing() -> None:
-    memory = np.arange(400.0).reshape(40, 10)
-    expected = memory[:, ::2] + 1.0
-    xl.stream_map(
-        lambda chunk: xl.to_device(xl.to_host(chunk) + 1.0), memory[:, ::2], chunk_rows=4, out=memory[:, 1::2]
-    )
-    np.testing.assert_array_equal(memory[:, 1::2], expected)
-
-
 def test_two_maps_of_a_file_share_it_where_they_overlap(tmp_path: Path) -> None:
     np.arange(100.0).tofile(tmp_path / "rows")
     whole = np.memmap(tmp_path / "rows", mode="r+")
@@ -795,18 +768,3 @@ def test_two_maps_of_a_file_share_it_where_they_overlap(tmp_path: Path) -> None:
         xl.stream_map(lambda chunk: chunk, first, chunk_rows=7, out=np.memmap(tmp_path / "rows", "f8", shape=(50, 1)))
     xl.stream_map(lambda chunk: xl.to_device(xl.to_host(chunk) + 1.0), first, chunk_rows=7, out=second)
     np.testing.assert_array_equal(whole.view("f8")[50:], np.arange(50.0) + 1.0)
-
-
-def test_an_object_that_takes_slices_is_not_its_own_source() -> None:
-    class Sliced:
-        shape, dtype = (8,), np.dtype("f8")
-
-        def __getitem__(self, key: Any) -> Any:
-            return np.zeros(8)[key]
-
-        def __setitem__(self, key: Any, value: Any) -> None:
-            pytest.fail("something was written")
-
-    both = Sliced()
-    with pytest.raises(e.LayoutError, match="shares memory with source"):
-        xl.stream_map(lambda chunk: chunk, both, chunk_rows=2, out=both)

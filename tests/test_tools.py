@@ -86,31 +86,6 @@ def test_a_python_that_is_too_old_is_refused_with_the_remedy(tmp_path: Path) -> 
     assert not (tmp_path / "venv").exists()
 
 
-@pytest.mark.parametrize("backend", ["numpy", "sim", "fake"])
-def test_random_layouts_come_back_as_they_went(backend: str, plugins: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert load("random_layouts").main(["--backend", backend, "--count", "60", "--seed", "3"]) == 0
-    assert "60 random layouts" in capsys.readouterr().out
-
-
-def test_a_random_layout_that_differs_is_described(
-    plugins: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    import xferlib as xl
-
-    script = load("random_layouts")
-    down = xl.to_host
-
-    def wrong(d: Any, **options: Any) -> Any:
-        found = down(d, **options)
-        if found.size:
-            found.reshape(-1).view("u1")[0] ^= 1
-        return found
-
-    monkeypatch.setattr(script.xl, "to_host", wrong)
-    assert script.main(["--backend", "fake", "--count", "50"]) == 1
-    assert "of seed 0 differs: to_host by" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
 def test_numbers_of_random_layouts_differ_by_their_bits_and_not_by_those_of_nans(shape: tuple[int, ...]) -> None:
     differ = load("strided_cases").differ
@@ -126,7 +101,7 @@ def test_a_tree_compared_with_itself_is_measured_and_summed_up(
 ) -> None:
     times = tmp_path / "times.json"
     here = TOOLS.parent
-    asked = ["--backends", "numpy", "--rounds", "1", "--processes", "2", "--match"]
+    asked = ["--backends", "numpy", "--rounds", "1", "--processes", "1", "--match"]
     assert load("compare_trees").main([str(here), *asked, "up device= 4 ", "--json", str(times)]) == 0
     found = json.loads(times.read_text())
     assert [case["case"] for case in found["cases"]] == ["numpy up device= 4 B", "numpy up device= 4 KiB"]
@@ -183,7 +158,7 @@ def test_a_failed_installation_tells_what_pip_said(
     assert "xferlib-does-not-exist" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["h200/transfer", "h200/overlap", "h200/kernels", "h200/sweep", "h200/races"])
+@pytest.mark.parametrize("name", ["h200/transfer", "h200/overlap", "h200/kernels", "h200/sweep"])
 def test_pictures_of_benchmarks_have_no_background_and_are_read_on_light_and_dark(name: str, tmp_path: Path) -> None:
     image = pytest.importorskip("matplotlib.image")
     figures = pytest.importorskip("tools.benchmark_figures")
@@ -194,14 +169,3 @@ def test_pictures_of_benchmarks_have_no_background_and_are_read_on_light_and_dar
         assert pixels[:4, :4, 3].max() == 0
         rims = pixels[pixels[:, :, 3] > 0.99]  # full ink: text, lines and bars
         assert 0.1 < np.median(rims[:, :3] ** 2.2 @ [0.2126, 0.7152, 0.0722]) < 0.5
-
-
-def test_perfetto_reads_a_recording_as_the_file_has_it() -> None:
-    tool = load("check_perfetto")
-    lacking = tool.missing()
-    if lacking is not None:
-        pytest.skip(lacking)
-    recording = tool.recorded()
-    told = tool.read_by_perfetto(recording)
-    assert tool.differences(recording, told) == []
-    assert len(tool.differences(recording, told | {"slices": 1, "errors": 2})) == 2

@@ -908,7 +908,7 @@ def test_a_module_names_the_call_for_its_functions() -> None:
         (xl.prefetch, {"num_workers": 2}, "'num_workers'; prefetch takes batches as they come"),
         (xl.prefetch, {"prefetch_factor": 2}, "depth=n copies n batches ahead"),
         (xl.prefetch, {"fn": np.sqrt}, "transform=function"),
-        (partial(xl.stream_map, np.sqrt), {"chunk_rows": 1, "num_workers": 2}, "engine= takes an executor"),
+        (partial(xl.stream_map, np.sqrt), {"chunk_rows": 1, "num_workers": 2}, "engine= takes a Dask client"),
         (partial(xl.stream_map, np.sqrt), {"chunk_size": 1}, "missing .* 'chunk_rows'"),
     ],
 )

@@ -28,7 +28,6 @@ _BENCH = "bench transfer --backend numpy --largest 64KiB"
 NEEDS_MORE = {
     "trace program.py --plot x.png": "[trace]",
     "demo --plot x.png": "[demo]",
-    "bench transfer --plot x.png": "[bench]",
     "completion bash": "[completion]",
 }
 

@@ -4,10 +4,8 @@
 #   tools/gpu_check.sh [section ...]      (tests, demo and bench by default, under 9 minutes in all)
 #
 #   tests      the test suite                         demo       the demo
-#   layouts    10,000 random layouts a backend        bench      transfers and kernels beside other libraries'
-#   arrays     PyCUDA's namespace, tests and figures  launches   raw kernels and graphs beside other libraries'
-#   sweep      random transfers and trees, 3 seeds    overlap    prefetch and stream_map
-#   named      transfers that programs often make, and what host and link could do
+#   arrays     the tests of PyCUDA's namespace        bench      transfers and kernels beside other libraries'
+#   sweep      random transfers and kernels, 3 seeds  overlap    prefetch and stream_map
 #   several    what needs two GPUs or more            suites     the peers' own tests, from checkouts under $PEERS
 #   trees      speed beside the tree of another commit in the folder $OTHER, in eight minutes or $TREES_SECONDS:
 #              git archive --prefix=other/ COMMIT | tar x;  OTHER=other tools/gpu_check.sh trees
@@ -46,21 +44,13 @@ name_files() { # the arguments that write figures, and a picture where there is 
     if has matplotlib; then files+=(--plot "$OUT/$1.png"); fi
 }
 
-run_layouts() { # ten thousand random layouts on each CUDA backend
-    local name
-    for name in cupy torch pycuda; do
-        if has "$name"; then section "layouts-$name" 120 "$PYTHON" tools/random_layouts.py --backend "$name"; fi
-    done
-}
-
 run_demo() {
     name_files demo
     section demo 60 "$PYTHON" -m xferlib demo "${files[@]}"
 }
 
 run_bench() {
-    name_files bench-transfer
-    section bench-transfer "$bench_limit" "$PYTHON" -m xferlib bench transfer "${files[@]}"
+    section bench-transfer "$bench_limit" "$PYTHON" -m xferlib bench transfer --json "$OUT/bench-transfer.json"
     name_files bench-kernels
     section bench-kernels "$bench_limit" "$PYTHON" -m benchmarks kernels "${files[@]}"
 }
@@ -68,24 +58,14 @@ run_bench() {
 run_arrays() { # PyCUDA's namespace with the libraries of the extra pycuda-math: what a CPU holds by doubles alone
     section arrays-tests 300 "$PYTHON" -m pytest -n "$WORKERS" -q -p no:cacheprovider tests/arrays tests/test_files.py \
         -k "pycuda or cuda"
-    section bench-arrays 240 "$PYTHON" -m benchmarks arrays --json "$OUT/bench-arrays.json"
-}
-
-run_launches() {
-    section launches 90 "$PYTHON" -m benchmarks launches --json "$OUT/launches.json"
 }
 
 run_sweep() { # seeds from the clock; a sweep takes some 25 s longer than the cases that it draws
     local number
     for number in 1 2 3; do
-        name_files "sweep-$number"
-        section "sweep-$number" $((SWEEP_SECONDS + 60)) "$PYTHON" -m xferlib bench sweep --twins --kind transfer --kind tree \
-            --seconds "$SWEEP_SECONDS" "${files[@]}"
+        section "sweep-$number" $((SWEEP_SECONDS + 60)) "$PYTHON" -m xferlib bench sweep --seconds "$SWEEP_SECONDS" \
+            --json "$OUT/sweep-$number.json"
     done
-}
-
-run_named() {
-    section named 200 "$PYTHON" -m benchmarks named --json "$OUT/named.json"
 }
 
 run_overlap() {
@@ -93,7 +73,7 @@ run_overlap() {
     section overlap "$bench_limit" "$PYTHON" -m benchmarks overlap --map 4GiB "${files[@]}"
 }
 
-run_several() { # ranks over NCCL by both launchers, the failure matrix, then figures
+run_several() { # ranks over NCCL by both launchers, then the failure matrix
     local pytest=("$PYTHON" -m pytest -q -p no:cacheprovider -p tools.gpu_failures) mpi=(mpiexec -n 2)
     local ranks=(tests/distributed/ranks/{collectives,parameters,devices}.py)
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # or it does not even tell its version
@@ -106,14 +86,11 @@ run_several() { # ranks over NCCL by both launchers, the failure matrix, then fi
     # Without the two ranks of torchrun, which have run above.
     section communicator 240 "${pytest[@]}" -n 4 tests/distributed/test_{communicator,parameters}.py tests/test_two_devices.py \
         -k "not torch-2"
-    section bench-distributed 120 torchrun --standalone --nproc-per-node=2 -m benchmarks distributed \
-        --json "$OUT/bench-distributed.json"
-    section bench-devices 150 "$PYTHON" -m benchmarks devices --json "$OUT/bench-devices.json"
 }
 
 run_suites() { # counts are lines that `python -m tools.peer_suites --merge FILE` takes where the page is written
     local peer folders=()
-    for peer in cupy pycuda chainer torch; do
+    for peer in cupy pycuda; do
         if [ -d "${PEERS:-}/$peer" ]; then folders+=("$peer=$PEERS/$peer"); fi
     done
     for peer in cupy torch pycuda; do
@@ -139,7 +116,7 @@ section info 30 "$PYTHON" -m xferlib info
 section doctor 90 "$PYTHON" -m xferlib doctor
 for part in "$@"; do
     case $part in
-        tests | layouts | demo | bench | arrays | launches | sweep | named | overlap | several | suites | trees) "run_$part" ;;
+        tests | demo | bench | arrays | sweep | overlap | several | suites | trees) "run_$part" ;;
         *)
             echo "unknown section '$part'; the sections are listed in the first lines of $0" >&2
             exit 2

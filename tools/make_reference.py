@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 import xferlib as xl  # noqa: E402 - from this tree, installed or not
 from tools.docstrings import markdown, summary  # noqa: E402
 from xferlib._cli import main as commands  # noqa: E402
-from xferlib._cli.info import shown  # noqa: E402
+from xferlib._cli.info import format_setting  # noqa: E402
 from xferlib._core import registry  # noqa: E402
 from xferlib._core.device import Capabilities  # noqa: E402
 from xferlib._runtime import process as config  # noqa: E402
@@ -246,7 +246,9 @@ def configuration() -> str:
     ]
     for setting in fields(config.Config):
         data = setting.metadata
-        lines.append(f"| `{data['variable']}` | `{setting.name}` | {shown(setting, setting.default)} | {data['doc']} |")
+        lines.append(
+            f"| `{data['variable']}` | `{setting.name}` | {format_setting(setting, setting.default)} | {data['doc']} |"
+        )
     return "\n".join(lines) + "\n"
 
 

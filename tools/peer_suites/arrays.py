@@ -16,7 +16,7 @@ import numpy as np
 import xferlib as xl
 from tools.peer_suites.adapting import SHIM
 from tools.peer_suites.memory import Flags, Pointer
-from tools.peer_suites.missing import skip
+from tools.peer_suites.missing import Partial, skip
 
 
 def bare(value: Any) -> Any:
@@ -147,8 +147,10 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) or hasattr(value, "__array_namespace__") or hasattr(value, "data_ptr")
 
 
-class PeerArray:
+class PeerArray(Partial):
     """An array as CuPy and PyCUDA have it."""
+
+    peer_name = "ndarray"
 
     __slots__ = ("native",)
     __array_priority__ = 100
@@ -394,11 +396,6 @@ class PeerArray:
 
     def __index__(self) -> int:
         return operator.index(self.get().item())
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "native":
-            raise AttributeError(name)
-        skip(f"ndarray.{name}")
 
 
 def native_dtype(native: Any, dtype: Any) -> Any:

@@ -10,13 +10,13 @@ import numpy as np
 
 import xferlib as xl
 from tools.peer_suites.arrays import PeerArray, adopted, bare, dressed
-from tools.peer_suites.missing import skip
+from tools.peer_suites.missing import Partial, skip
 
 OPTIONS = ("reduce_dims", "return_tuple", "no_return")
 """Of the loop that CuPy makes; xferlib has none of them."""
 
 
-class ElementwiseKernel:
+class ElementwiseKernel(Partial):
     """`xl.elementwise` by CuPy's constructor."""
 
     def __init__(self, in_params: str, out_params: str, operation: str, name: str = "kernel", **options: Any) -> None:
@@ -31,13 +31,8 @@ class ElementwiseKernel:
 
     name = property(lambda self: self._own.name)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        skip(f"ElementwiseKernel.{name}")
 
-
-class ReductionKernel:
+class ReductionKernel(Partial):
     """`xl.reduction` by CuPy's constructor."""
 
     def __init__(
@@ -55,11 +50,6 @@ class ReductionKernel:
         return dressed(self._own(*map(bare, args), **{name: bare(value) for name, value in options.items()}))
 
     name = property(lambda self: self._own.name)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        skip(f"ReductionKernel.{name}")
 
 
 def create_reduction_func(name: str, ops: Sequence[str], routine: Any, identity: Any = None, preamble: str = "") -> Any:
@@ -91,7 +81,7 @@ def _needs_device() -> None:
         skip("CUDA source without a GPU")
 
 
-class RawKernel:
+class RawKernel(Partial):
     """`RawModule.get_function` by CuPy's constructor of a kernel."""
 
     def __init__(self, code: str, name: str, *args: Any, module: RawModule | None = None, **options: Any) -> None:
@@ -133,11 +123,6 @@ class RawKernel:
     def __reduce__(self) -> Any:
         skip("kernels in another process, which has no shim")
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        skip(f"RawKernel.{name}")
-
 
 class Attributes(dict[str, int]):
     """The facts of a kernel; the driver's own choices are not."""
@@ -157,7 +142,7 @@ def _by_cupys_names(found: Any) -> dict[str, int]:
     return Attributes({theirs: getattr(found, ours) for theirs, ours in names.items()})
 
 
-class RawModule:
+class RawModule(Partial):
     """`xl.raw_module` by CuPy's constructor."""
 
     def __init__(
@@ -193,8 +178,3 @@ class RawModule:
 
     def __reduce__(self) -> Any:
         skip("kernels in another process, which has no shim")
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        skip(f"RawModule.{name}")

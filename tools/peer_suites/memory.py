@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 import xferlib as xl
-from tools.peer_suites.missing import skip
+from tools.peer_suites.missing import Partial, skip
 
 
-class Pointer:
+class Pointer(Partial):
     """CuPy's `MemoryPointer` and PyCUDA's `DeviceAllocation`: an address on the device, and what owns the memory.
 
     Copies go through arrays of bytes over it, which `xl.array_over` makes.
     """
+
+    peer_name = "MemoryPointer"
 
     def __init__(self, address: Any, owner: Any, nbytes: int = 0) -> None:
         self.ptr, self.owner, self.size = int(address), owner, nbytes
@@ -74,11 +76,6 @@ class Pointer:
     copy_from_device_async = copy_from_host_async = copy_from_async
     copy_to_host = copy_to_host_async
     memset = memset_async
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        skip(f"MemoryPointer.{name}")
 
 
 def host_bytes(address: Any, nbytes: int) -> Any:

@@ -27,6 +27,19 @@ def skip(name: str) -> NoReturn:
     raise pytest.skip.Exception(PREFIX + name)
 
 
+class Partial:
+    """A class of a peer, of whose members xferlib has some: the use of any other ends the test."""
+
+    __slots__ = ()
+    peer_name = ""
+    """The peer's name of the class, where it is another."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("own", "native", "_own", "_graph"):  # asked for before it is there
+            raise AttributeError(name)
+        skip(f"{self.peer_name or type(self).__name__}.{name}")
+
+
 class Missing:
     """A name without a counterpart; any use of it ends the test."""
 

@@ -11,7 +11,7 @@ import numpy as np
 import xferlib as xl
 from tools.peer_suites.arrays import PeerArray, bare, checked
 from tools.peer_suites.memory import Pointer, allocated
-from tools.peer_suites.missing import skip
+from tools.peer_suites.missing import Partial, skip
 from tools.peer_suites.streams import Event, Stream
 
 
@@ -74,7 +74,7 @@ class Out(Argument):
     is_read = False
 
 
-class Function:
+class Function(Partial):
     """A kernel."""
 
     def __init__(self, own: Any) -> None:
@@ -103,11 +103,6 @@ class Function:
     def prepared_call(self, grid: Any, block: Any, *args: Any, shared_size: int = 0, **_: Any) -> None:
         self(*args, block=block, grid=grid, shared=shared_size)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        skip(f"Function.{name}")
-
 
 def _as_declared(value: Any, parameter: Any) -> Any:
     """Bytes as what the kernel takes: PyCUDA looks at no types."""
@@ -117,7 +112,7 @@ def _as_declared(value: Any, parameter: Any) -> Any:
     return value
 
 
-class SourceModule:
+class SourceModule(Partial):
     """`xl.raw_module` by PyCUDA's constructor, which needs a GPU."""
 
     def __init__(self, source: str, **options: Any) -> None:
@@ -139,11 +134,6 @@ class SourceModule:
         found = self._own.get_global(name, "uint8")
         info = xl.get_backend(found).view(found)
         return Pointer(info.pointer, found, info.nbytes), info.nbytes
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        skip(f"SourceModule.{name}")
 
 
 class Context:

@@ -113,12 +113,14 @@ def reason_of(name: str, known: list[tuple[str, str]]) -> str:
 
 HEAD = """# The peers' own tests
 
-Tests of CuPy, PyCUDA, PyTorch and Chainer, run on xferlib by a thin shim of their names:
+Tests of CuPy, PyCUDA, PyTorch and Chainer, run on xferlib by a thin shim of their names. Those of CuPy and PyCUDA
+run with each nightly check:
 
 ```sh
-python -m tools.peer_suites cupy=../cupy pycuda=../pycuda chainer=../chainer torch=../torch \\
-    --backend numpy,torch,sim --record --page
+python -m tools.peer_suites cupy=../cupy pycuda=../pycuda --backend numpy,torch,sim --record --page
 ```
+
+The counts of PyTorch's and Chainer's are of November 2026; their shims are no longer kept.
 
 The tests are fetched and adapted, and none is kept: only their imports are changed, which name the shim, and texts of
 errors are not compared. A test is **applicable** if everything that it uses has a counterpart: a name that has one in

@@ -7,10 +7,10 @@ import threading
 from typing import Any
 
 import xferlib as xl
-from tools.peer_suites.missing import Missing, skip
+from tools.peer_suites.missing import Missing, Partial, skip
 
 
-class Stream:
+class Stream(Partial):
     """CuPy's and PyCUDA's stream over xferlib's."""
 
     null: Stream
@@ -115,11 +115,6 @@ class Stream:
     def __hash__(self) -> int:
         return hash(self.own)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "own":
-            raise AttributeError(name)
-        skip(f"Stream.{name}")
-
 
 _open: list[Any] = []
 """The blocks of the captures that have begun."""
@@ -158,8 +153,10 @@ class NullStream(Stream):
     def own(self, _: xl.Stream) -> None: ...
 
 
-class PeerGraph:
+class PeerGraph(Partial):
     """CuPy's graph over xferlib's."""
+
+    peer_name = "Graph"
 
     def __init__(self, own: xl.Graph) -> None:
         self._own = own
@@ -170,13 +167,8 @@ class PeerGraph:
     def upload(self, stream: Any = None) -> None:
         """Nothing: the first launch does it."""
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        skip(f"Graph.{name}")
 
-
-class Event:
+class Event(Partial):
     """CuPy's and PyCUDA's event over xferlib's."""
 
     def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False, *_: Any) -> None:
@@ -200,13 +192,8 @@ class Event:
     def time_since(self, start: Event) -> float:
         return self.own.elapsed_ms(start.own)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "own":
-            raise AttributeError(name)
-        skip(f"Event.{name}")
 
-
-class Device:
+class Device(Partial):
     """CuPy's device over xferlib's."""
 
     def __init__(self, index: Any = None) -> None:
@@ -265,11 +252,6 @@ class Device:
 
     def __hash__(self) -> int:
         return hash(self.own)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "own":
-            raise AttributeError(name)
-        skip(f"Device.{name}")
 
 
 def _numbered(index: int) -> xl.Device:

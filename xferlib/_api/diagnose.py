@@ -117,7 +117,7 @@ def _memory_gb_per_s(device: Device, seconds: Callable[[Callable[[], None]], flo
     return 2 * _KERNELS * _NBYTES / seconds(kernels) / 1e9
 
 
-def known(device: Device) -> Calibration | None:
+def get_calibration(device: Device) -> Calibration | None:
     """Return the calibration kept for a device; None if there is none, or what is kept makes no sense."""
     entry = _read().get(_key(device))
     names = {each.name for each in fields(Calibration)}
@@ -218,7 +218,7 @@ def explain(x: Any, *, backend: str | None = None, device: DeviceSpec = None, dt
     if place.kind == "cpu":
         return Explanation(
             direction="to device", path="host", is_async=False, nbytes=host.nbytes, plan="one copy", advice="",
-            expected_ms=_expected_ms(place, host.nbytes, "host", is_upload=True),
+            expected_ms=_estimate_ms(place, host.nbytes, "host", is_upload=True),
             reason=f"{place} is a CPU: the array is copied in host memory",
         )  # fmt: skip
     target.attach(place)
@@ -229,7 +229,7 @@ def explain(x: Any, *, backend: str | None = None, device: DeviceSpec = None, dt
         is_async=found.path is TransferPath.PINNED,
         nbytes=found.nbytes,
         plan=str(found),
-        expected_ms=_expected_ms(place, host.size * wanted.itemsize, found.path.value, is_upload=True),
+        expected_ms=_estimate_ms(place, host.size * wanted.itemsize, found.path.value, is_upload=True),
         reason=_REASONS[found.path],
         advice=_advice(host, wanted, found),
     )
@@ -256,7 +256,7 @@ def _download(x: Any, owner: Any) -> Explanation:
         is_async=False,
         nbytes=found.nbytes,
         plan=str(found),
-        expected_ms=_expected_ms(info.device, info.nbytes, found.path.value, is_upload=False),
+        expected_ms=_estimate_ms(info.device, info.nbytes, found.path.value, is_upload=False),
         reason="to_host returns complete data; threads empty the pinned chunks that the device fills",
         advice=""
         if found.path is TransferPath.EMPTY
@@ -264,8 +264,8 @@ def _download(x: Any, owner: Any) -> Explanation:
     )
 
 
-def _expected_ms(device: Device, nbytes: int, path: str, *, is_upload: bool) -> float | None:
-    calibration = known(device)
+def _estimate_ms(device: Device, nbytes: int, path: str, *, is_upload: bool) -> float | None:
+    calibration = get_calibration(device)
     if calibration is None or not nbytes:
         return None
     return calibration.expected_s(nbytes, path, is_upload=is_upload) * 1e3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import importlib
 import io
 import json
@@ -12,7 +12,7 @@ import secrets
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -24,8 +24,6 @@ from xferlib._core import registry
 from xferlib._core.arguments import Staying, flatten, parts
 from xferlib._core.arrays import Array, check_dtype
 from xferlib._core.backend import Backend
-from xferlib._runtime import threads
-from xferlib._runtime.threads import Computation, workers
 from xferlib._runtime.version import install_command
 from xferlib.errors import (
     ArgumentError,
@@ -59,9 +57,26 @@ _STRUCTURE_LEAST, _STRUCTURE_RATIO = 1 << 20, 20
 """Bytes of the structure, which xferlib does not compress, and of what one byte of a compressed one may stand for: the
 objects that it describes take as much again many times."""
 _PART = 1 << 20
-"""Bytes that are unpacked at once, or of which one thread makes a checksum."""
-_PARTS_LEAST = 8
-"""Parts from which it pays to wake other threads for checksums."""
+"""Bytes that are unpacked at once."""
+
+
+@contextlib.contextmanager
+def _damage_as(path: Path, text: str, remedy: str) -> Iterator[None]:
+    """Raise one of xferlib's errors where a damaged file leads libraries to errors of any kind.
+
+    Raises:
+        ArgumentError: The file cannot be read.
+        OutOfMemoryError: The host has no memory for what it holds.
+    """
+    try:
+        yield
+    except XferError:
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError(f"load: the host has no memory for what {path} holds; load a part of it") from error
+    except Exception as error:
+        reason = (str(error) or type(error).__name__)[:300]
+        raise ArgumentError(f"load: {path} {text} ({reason}); {remedy}") from error
 
 
 def write_npz(path: Path, arrays: dict[str, np.ndarray[Any, Any]], structure: str) -> None:
@@ -77,30 +92,26 @@ def read_npz(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], str | None]:
     """The arrays, over the file's memory where they lie in it as they are, and the structure.
 
     Raises:
-        ArgumentError: A member is no array of numbers, or the file is damaged.
+        ArgumentError: A member is not an array of numbers, or the file is damaged.
         OutOfMemoryError: The host has no memory for what it holds.
     """
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     structure = None
-    try:
-        with zipfile.ZipFile(path) as archive:
-            whole = memoryview(cast("Any", np.memmap(path, np.uint8, "r")))
-            members = archive.infolist()
-            _check_table(members, bytes(whole[-_END_MOST:]))
-            for member in members:
-                archive.open(member).close()  # compares what precedes it, its name too, with the table of the archive
-                if member.filename == _STRUCTURE:
-                    most = max(_STRUCTURE_LEAST, _STRUCTURE_RATIO * member.compress_size)
-                    structure = _unpacked(archive, member, most).decode()
-                elif member.filename.endswith(".npy"):
-                    arrays[member.filename.removesuffix(".npy")] = _array(path, archive, member, whole)
-    except XferError:
-        raise
-    except MemoryError as error:
-        raise OutOfMemoryError(f"load: the host has no memory for what {path} holds; load a part of it") from error
-    except Exception as error:  # a damaged file leads zipfile, zlib and NumPy to errors of any kind
-        text = str(error) or type(error).__name__
-        raise ArgumentError(f"load: {path} cannot be read as .npz ({text[:300]}); save it again") from error
+    with _damage_as(path, "cannot be read as .npz", "save it again"), zipfile.ZipFile(path) as archive:
+        whole = memoryview(cast("Any", np.memmap(path, np.uint8, "r")))
+        members = archive.infolist()
+        _check_table(members, bytes(whole[-_END_MOST:]))
+        for member in members:
+            archive.open(member).close()  # compares what precedes it, its name too, with the table of the archive
+            if member.filename == _STRUCTURE:
+                most = max(_STRUCTURE_LEAST, _STRUCTURE_RATIO * member.compress_size)
+                structure = _unpack(archive, member, most).decode()
+            elif member.filename.endswith(".npy"):
+                is_stored = member.compress_type == zipfile.ZIP_STORED
+                data = _read_stored(member, whole) if is_stored else _unpack(archive, member, member.file_size)
+                shape, dtype, order, start = _read_header(member, bytes(data[:_HEADER_MOST]))
+                found = np.ndarray(shape, dtype, cast("Any", data), start, order=order)
+                arrays[member.filename.removesuffix(".npy")] = found
     return arrays, structure
 
 
@@ -119,70 +130,20 @@ def _check_table(members: list[zipfile.ZipInfo], end: bytes) -> None:
             raise ValueError(f"{shown(one.filename)} and {shown(two.filename)} overlap")
 
 
-def _array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, whole: memoryview) -> np.ndarray[Any, Any]:
-    if member.compress_type != zipfile.ZIP_STORED:
-        data = _unpacked(archive, member, member.file_size)
-        shape, dtype, order, start = _header(member, bytes(data[:_HEADER_MOST]))
-        return np.ndarray(shape, dtype, data, start, order=order)
-    begin, end = _located(member, whole)
-    shape, dtype, order, start = _header(member, whole[begin : min(end, begin + _HEADER_MOST)].tobytes())
-    if _checksum(whole[begin:end]) != member.CRC:
+def _read_stored(member: zipfile.ZipInfo, whole: memoryview) -> memoryview:
+    """The bytes of a member that lies in the file as it is, whose checksum is right."""
+    name_length, extra_length = _HEAD.unpack(whole[member.header_offset : member.header_offset + _HEAD.size])
+    begin = member.header_offset + _HEAD.size + name_length + extra_length
+    found = whole[begin : begin + member.file_size]
+    if member.compress_size != member.file_size or len(found) != member.file_size:
+        raise ValueError(f"{shown(member.filename)} is said to have {member.file_size} bytes, which it has not")
+    if zlib.crc32(found) != member.CRC:
         raise ValueError(f"the checksum of {shown(member.filename)} is wrong")
-    if 0 in shape:
-        return np.empty(shape, dtype)
-    return np.asarray(np.memmap(path, dtype, "r", begin + start, shape, order))
-
-
-def _checksum(data: memoryview) -> int:
-    """The CRC-32 of some bytes, of whose parts each is a thread's: one thread reads 3.5 GB/s."""
-    count = -(-len(data) // _PART)
-    if count < _PARTS_LEAST:
-        return zlib.crc32(data)
-    found = [0] * count
-    first = len(data) - (count - 1) * _PART  # bytes of the first part, so that each that follows has as many
-
-    def work(take: Callable[[], int]) -> None:
-        while (number := take()) >= 0:
-            end = first + number * _PART
-            found[number] = zlib.crc32(data[max(end - _PART, 0) : end])
-
-    workers.run(Computation(count, work, helpers=min(threads.crew().each_way, count) - 1))
-    whole, matrix = 0, _zeros_behind()
-    for part in found:
-        whole = _times(matrix, whole) ^ part
-    return whole
-
-
-@functools.cache
-def _zeros_behind() -> list[int]:
-    """The matrix over single bits, by its columns, that makes of a checksum that with a part of zeros behind."""
-    step = [0xEDB88320, *(1 << bit for bit in range(31))]  # one bit: the polynomial, and a shift
-    for _ in range((8 * _PART).bit_length() - 1):
-        step = [_times(step, column) for column in step]
-    return step
-
-
-def _times(matrix: list[int], vector: int) -> int:
-    found = 0
-    for column in matrix:
-        if vector & 1:
-            found ^= column
-        vector >>= 1
     return found
 
 
-def _located(member: zipfile.ZipInfo, whole: memoryview) -> tuple[int, int]:
-    """Where the bytes of a member that is stored as it is lie in the file."""
-    name_length, extra_length = _HEAD.unpack(whole[member.header_offset : member.header_offset + _HEAD.size].tobytes())
-    begin = member.header_offset + _HEAD.size + name_length + extra_length
-    end = begin + member.file_size
-    if member.compress_size != member.file_size or end > len(whole):
-        raise ValueError(f"{shown(member.filename)} is said to have {member.file_size} bytes, which it has not")
-    return begin, end
-
-
-def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytearray:
-    """The bytes of a member, whose number and checksum are right; in memory that grows with them."""
+def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytearray:
+    """Unpack a member, whose number of bytes and checksum are right, into memory that grows with it."""
     name, size = shown(member.filename), member.file_size
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{name} is compressed in another way than NumPy's")
@@ -192,7 +153,7 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> b
     with archive.open(member) as packed:
         if member.compress_type == zipfile.ZIP_DEFLATED and member.filename != _STRUCTURE:
             found += packed.read(min(size, _HEADER_MOST))
-            _header(member, bytes(found))  # before the rest is unpacked
+            _read_header(member, bytes(found))  # before the rest is unpacked
         while part := packed.read(_PART):
             found += part
     if len(found) != size:
@@ -200,7 +161,7 @@ def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> b
     return found
 
 
-def _header(member: zipfile.ZipInfo, start: bytes) -> tuple[tuple[int, ...], np.dtype[Any], Any, int]:
+def _read_header(member: zipfile.ZipInfo, start: bytes) -> tuple[tuple[int, ...], np.dtype[Any], Any, int]:
     """The shape, the dtype, the order and the header's length of the array that a member begins."""
     file = io.BytesIO(start)
     version = np.lib.format.read_magic(cast("Any", file))
@@ -288,11 +249,11 @@ def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], dict[
     found: Any = library()
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     others: dict[str, str] = {}
-    try:
+    with _damage_as(path, "is neither .npz nor safetensors", "give one of the two"):
         found.safe_open(str(path), framework="np")  # checks the header, before any of it is read here
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = dict(json.loads(file.read(length), object_pairs_hook=_once))
+        whole = memoryview(cast("Any", np.memmap(path, np.uint8, "r")))
+        start = 8 + int.from_bytes(whole[:8], "little")
+        header = dict(json.loads(bytes(whole[8:start]), object_pairs_hook=_refuse_twins))
         metadata = header.pop("__metadata__", None) or {}
         for name, told in header.items():
             dtype = _NAMES.get(told["dtype"])
@@ -303,29 +264,15 @@ def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], dict[
                 )
             if dtype in BITS:
                 others[name] = dtype
-            arrays[name] = _safetensors_array(path, told, BITS.get(dtype) or np.dtype(dtype), 8 + length)
-        return arrays, others, metadata.get(_METADATA_KEY)
-    except XferError:
-        raise
-    except MemoryError as error:
-        raise OutOfMemoryError(f"load: the host has no memory for what {path} holds; load a part of it") from error
-    except Exception as error:  # a damaged file leads the library, Python and NumPy to errors of any kind
-        text = str(error) or type(error).__name__
-        raise ArgumentError(
-            f"load: {path} is neither .npz nor safetensors ({text[:300]}); give one of the two"
-        ) from error
+            shape, (begin, end), kind = tuple(told["shape"]), told["data_offsets"], BITS.get(dtype) or np.dtype(dtype)
+            if math.prod(shape) * kind.itemsize != end - begin:
+                raise ValueError(f"{end - begin} bytes for an array of shape {shown(shape)} and dtype {kind}")
+            arrays[name] = np.ndarray(shape, kind, cast("Any", whole), start + begin)
+    return arrays, others, metadata.get(_METADATA_KEY)
 
 
-def _safetensors_array(path: Path, told: dict[str, Any], dtype: np.dtype[Any], start: int) -> np.ndarray[Any, Any]:
-    """An array where it lies in the file, of which the library has checked that it fits."""
-    shape, (begin, end) = tuple(told["shape"]), told["data_offsets"]
-    if math.prod(shape) * dtype.itemsize != end - begin:
-        raise ValueError(f"{end - begin} bytes for an array of shape {shown(shape)} and dtype {dtype}")
-    return np.empty(shape, dtype) if 0 in shape else np.asarray(np.memmap(path, dtype, "r", start + begin, shape))
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A dict of these, of which no two have one key: the library may have checked the other."""
+def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a dict of these, of which no two may have one key: the library may have checked the other."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("two entries have one name")
@@ -378,7 +325,7 @@ class Names:
             return {"value": node}
         if len(path) > _DEEPEST:
             raise ArgumentError(
-                f"save: {_shown(path[:8])} leads more than {_DEEPEST} containers deep, or one of them holds itself; "
+                f"save: {_where(path[:8])} leads more than {_DEEPEST} containers deep, or one of them holds itself; "
                 "save a flatter tree"
             )
         if cls is dict:
@@ -395,7 +342,7 @@ class Names:
     def _key(self, key: Any, path: tuple[Any, ...]) -> Any:
         if type(key) not in (str, int) or (type(key) is int and key.bit_length() > _KEY_BITS):
             raise ArgumentError(
-                f"save: the dict at {_shown(path)} has the key {shown(key)}, and files take texts and whole numbers; "
+                f"save: the dict at {_where(path)} has the key {shown(key)}, and files take texts and whole numbers; "
                 "give it such a key"
             )
         return key
@@ -407,7 +354,7 @@ class Names:
             found = text.replace("\0", "\\0") or _ROOT  # at which a name in a zip file ends
             if (nbytes := len(found.encode())) > _NAME_MOST:
                 raise ArgumentError(
-                    f"save: the keys that lead to {_shown(path)} have {nbytes} bytes, and names in files up to "
+                    f"save: the keys that lead to {_where(path)} have {nbytes} bytes, and names in files up to "
                     f"{_NAME_MOST}; give shorter ones"
                 )
             while found in self.arrays or found == _RESERVED:  # as "a/b" is, beside "b" of "a"
@@ -430,12 +377,12 @@ def _children(node: Any, path: tuple[Any, ...]) -> Iterable[tuple[Any, Any]]:
     inside = parts(node)
     if inside is None:
         raise UnsupportedArrayError(
-            f"save: {_shown(path)} is {shown(node)}: neither an array, nor a number, a text or None; leave it out, or "
+            f"save: {_where(path)} is {shown(node)}: neither an array, nor a number, a text or None; leave it out, or "
             "convert it"
         )
     if any(type(each) is Staying for _, each in inside):
         raise UnsupportedArrayError(
-            f"save: {_shown(path)} is {shown(node)}, of which some arrays stay on the host; save them as a dict"
+            f"save: {_where(path)} is {shown(node)}, of which some arrays stay on the host; save them as a dict"
         )
     if not all(step.is_named for step, _ in inside):  # of a registered class, whose leaves are numbered
         return enumerate(flatten(node, moving="")[0])
@@ -446,8 +393,8 @@ def _has_arrays(node: Any) -> bool:
     return any(registry.owner_of(leaf) is not None for leaf in flatten(node, moving="")[0])
 
 
-def rebuilt(text: str | None, arrays: dict[str, Any], *, source: str) -> Any:
-    """The tree of that structure; a dict of the arrays by their names where a file tells none.
+def rebuild_tree(text: str | None, arrays: dict[str, Any], *, source: str) -> Any:
+    """Make the tree of that structure; a dict of the arrays by their names where a file tells none.
 
     Raises:
         ArgumentError: It holds a class that only a tree of the same kind can read, or is no structure of xferlib's.
@@ -461,7 +408,7 @@ def rebuilt(text: str | None, arrays: dict[str, Any], *, source: str) -> Any:
                 f"load: {source} has a structure of version {shown(told['version'])}, and this xferlib reads "
                 f"{_VERSION}; install a newer one"
             )
-        return _tree(told["tree"], arrays, source)
+        return _build_node(told["tree"], arrays, source)
     except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         if isinstance(error, ArgumentError):
             raise
@@ -469,7 +416,7 @@ def rebuilt(text: str | None, arrays: dict[str, Any], *, source: str) -> Any:
         raise ArgumentError(f"load: the structure in {source} is damaged ({text}); save it again") from error
 
 
-def _tree(node: dict[str, Any], arrays: dict[str, Any], source: str) -> Any:
+def _build_node(node: dict[str, Any], arrays: dict[str, Any], source: str) -> Any:
     if "array" in node:
         return arrays[node["array"]]
     if "value" in node:
@@ -477,22 +424,22 @@ def _tree(node: dict[str, Any], arrays: dict[str, Any], source: str) -> Any:
             raise ValueError("a value is no text or number")
         return node["value"]
     if "dict" in node:
-        found = {key: _tree(each, arrays, source) for key, each in node["dict"]}
+        found = {key: _build_node(each, arrays, source) for key, each in node["dict"]}
         if len(found) < len(node["dict"]):
             raise ValueError("a dict has a key twice")
         return found
     if "list" in node:
-        return [_tree(each, arrays, source) for each in node["list"]]
+        return [_build_node(each, arrays, source) for each in node["list"]]
     if "tuple" in node:
-        return tuple(_tree(each, arrays, source) for each in node["tuple"])
+        return tuple(_build_node(each, arrays, source) for each in node["tuple"])
     raise ArgumentError(
         f"load: {source} holds a {str(node['object'])[:80]}, which a file does not tell how to make; give a tree of "
         "the same kind: xferlib.load(path, like=tree)"
     )
 
 
-def empty_like_structure(tree: Any, arrays: dict[str, Any], *, source: str) -> Any:
-    """A tree as ``tree``, with the arrays of the same names in the places of its own.
+def fill_like(tree: Any, arrays: dict[str, Any], *, source: str) -> Any:
+    """Put the arrays of a file into a tree as ``tree``, in the places of its own of the same names.
 
     Raises:
         ArgumentError: The names are not the same.
@@ -510,7 +457,7 @@ def empty_like_structure(tree: Any, arrays: dict[str, Any], *, source: str) -> A
     return rebuild([arrays[names.by_id[id(leaf)]] if id(leaf) in names.by_id else leaf for leaf in leaves])
 
 
-def _shown(path: tuple[Any, ...]) -> str:
+def _where(path: tuple[Any, ...]) -> str:
     text = "/".join(map(str, path)) or "the tree itself"
     return text if len(text) <= 80 else f"{text[:80]}..."
 
@@ -569,7 +516,7 @@ def save(path: str | os.PathLike[str], tree: Any, fetch: Callable[[Any], Any]) -
     ready: dict[str, Any] = {}
     dtypes: dict[str, str] = {}
     for name, array in names.arrays.items():
-        ready[name], dtypes[name] = _known(name, array, path.suffix)
+        ready[name], dtypes[name] = _as_numpy(name, array, path.suffix)
     if path.suffix == _SAFETENSORS:
         library()
     if not path.parent.is_dir():
@@ -581,7 +528,7 @@ def save(path: str | os.PathLike[str], tree: Any, fetch: Callable[[Any], Any]) -
         write_atomically(path, lambda new: write_safetensors(new, arrays, dtypes, names.text))
 
 
-def _known(name: str, array: Any, suffix: str) -> tuple[Any, str]:
+def _as_numpy(name: str, array: Any, suffix: str) -> tuple[Any, str]:
     """An array in a dtype of NumPy's, and the name of its own."""
     owner = registry.owner_of(array)
     assert owner is not None
@@ -613,12 +560,12 @@ def load(path: Path, like: Any, send: Callable[[Any], Any], target: Backend, *, 
         arrays, others, text = read_safetensors(path)
     for name, array in arrays.items():
         check_dtype(array.dtype, what=name)
-    arrays |= {name: _widened(arrays[name]) for name in others if has_dtype}
+    arrays |= {name: _widen_bfloat16(arrays[name]) for name in others if has_dtype}
 
     def build(found: dict[str, Any]) -> Any:
         if like is None:
-            return rebuilt(text, found, source=path.name)
-        return empty_like_structure(like, found, source=path.name)
+            return rebuild_tree(text, found, source=path.name)
+        return fill_like(like, found, source=path.name)
 
     build(arrays)  # raises before anything is copied
     if not has_dtype:
@@ -638,7 +585,7 @@ def _check_others(path: Path, others: dict[str, str], target: Backend) -> None:
             )
 
 
-def _widened(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _widen_bfloat16(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The bits of bfloat16 as float32, which begins with the same ones."""
     wide = np.asarray(bits).astype(np.uint16).astype(np.uint32) << np.uint32(16)
     return wide.view(np.float32)

@@ -1,28 +1,302 @@
-"""`xferlib bench transfer`; the other benchmarks are in the repository's `benchmarks/`."""
+"""``xferlib bench``: transfers and kernels beside the best ways of the other libraries.
+
+`bench transfer` measures the usual copies at fixed sizes, `bench sweep` cases that it draws. Both time in the same way:
+hot, the same call in a loop, and cold, each call after other work.
+
+The obvious way, one loop behind the other, measures each beside what the one before has left: torch's threads spin for
+some milliseconds behind a parallel loop, on all cores, and whichever library comes next shares them. So a loop begins
+when no other thread runs. And the obvious way to wait is each library's own ``synchronize``. Those differ:
+`torch.cuda.synchronize` takes some 6 us more than CuPy's, on the same idle device. So all wait by the driver's call.
+"""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import itertools
+import json
+import math
+import platform
+import re
+import shutil
+import statistics
 import sys
+import time
+import warnings
+import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from importlib import metadata, util
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 import xferlib as xl
-from xferlib._cli.main import aligned
-from xferlib._memory import buffers
-from xferlib.errors import TransferError
+from xferlib._cli.main import Command, align, output_file, parse_size, seconds
+from xferlib._core.arrays import copy_into
+from xferlib._runtime import threads
+from xferlib.errors import ArgumentError, TransferError, XferError, shown
+from xferlib.kernels.functions import guarantee
 
-# The array libraries that benchmarks time: how each makes arrays, and the one call that awaits the work of all.
+HostArray: TypeAlias = np.ndarray[Any, Any]
+Run: TypeAlias = Callable[[], Any]
+Runs: TypeAlias = dict[str, Run]
+"""Complete uses of a library, from the call until the result is there, by name."""
+Shape: TypeAlias = tuple[int, ...]
+
+
+# Random cases. The same seed and number give the same case at each call.
+
+LAYOUTS = ("contiguous", "contiguous", "transposed", "permuted", "every second row", "cropped", "reversed", "swapped")
+_VIEWS = ("transposed", "permuted", "every second row", "cropped", "reversed")
+_PERIOD = 65_537
+_LEAST_ARRAY, _MOST_ARRAY = 4 << 10, 256 << 20
+"""Bytes of the arrays of transfers."""
+_LEAST, _MOST = 1 << 10, 64 << 20
+"""Elements of the arrays that kernels take."""
+_DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int64", "bool", "int16", "complex64")
+_WIDENED = {"uint8": "float32", "float16": "float32", "float32": "float64", "int16": "float32"}
+_NARROWED = {"float64": "float32", "float32": "float16", "int64": "float32", "int32": "float32"}
+_KERNEL_DTYPES = {
+    "float32": "f", "float64": "f", "float16": "f", "int32": "i", "int64": "i", "uint8": "i", "int16": "i",
+    "bool": "b", "complex64": "c",
+}  # fmt: skip
+_EXPRESSIONS = {
+    "f": (
+        "x * y + z", "x - y", "sqrt(abs(x) + 1)", "x * y + exp(-abs(x))", "tanh(x) * y - z", "x / (abs(y) + 1)",
+        "log1p(abs(x)) * sin(y)", "maximum(x, y) + minimum(y, z)", "cos(x * 3) + y / 4", "(x + y) * (x - z)",
+    ),
+    "i": ("x * y + z", "x - y", "x * 3 + 7", "(x & y) ^ z", "maximum(x, y) - z", "minimum(x * 3, y + 7)"),
+    "b": ("x & y", "x | y", "(x ^ y) & z"),
+    "c": ("x * y + z", "x - y", "(x + y) * (x - z)"),
+}  # fmt: skip
+"""By the kind of dtype, expressions in the words of NumPy and torch, and but for two of C. A divisor and what is under
+a root is at least 1, and an exponent negative, so that rounding errors stay small."""
+_FUNCTIONS = ("abs", "cos", "exp", "log1p", "maximum", "minimum", "sin", "sqrt", "tanh")
+
+
+def size_text(nbytes: int) -> str:
+    """Bytes as a person writes them."""
+    for unit, step in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if nbytes >= 1 << step:
+            return f"{nbytes / (1 << step):.4g} {unit}"
+    return f"{nbytes} B"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A view of memory in C order: its extents, the axes' order, and the part."""
+
+    extents: Shape
+    axes: Shape
+    index: tuple[slice, ...]
+
+    def of(self, memory: HostArray) -> HostArray:
+        """The view of a host array of any shape."""
+        return memory.reshape(self.extents).transpose(self.axes)[self.index]
+
+
+def _cut(shape: Shape, layout: str, variant: int) -> Cut:
+    """A view of that shape and layout; ``swapped`` is contiguous."""
+    extents, order = list(shape), list(range(len(shape)))
+    index = tuple(slice(None) for _ in shape)
+    if layout == "transposed":
+        order.reverse()
+    elif layout == "permuted":
+        order = np.random.default_rng(variant).permutation(len(shape)).tolist()
+    elif layout == "every second row":
+        extents[0] *= 2
+        index = (slice(None, None, 2), *index[1:])
+    elif layout == "cropped":
+        extents = [extent + max(1, extent // 4) for extent in shape]
+        index = tuple(slice(extent // 8, extent // 8 + extent) for extent in shape)
+    elif layout == "reversed":
+        index = (slice(None, None, -1), *index[1:])
+    return Cut(tuple(extents[axis] for axis in order), tuple(np.argsort(order).tolist()), index)
+
+
+def _numbers(count: int, dtype: np.dtype[Any], variant: int) -> HostArray:
+    """Small numbers, which every dtype holds; their period is prime, so that no two blocks are the same."""
+    chance = np.random.default_rng(variant)
+    some = chance.integers(0, 2 if dtype.kind == "b" else 120, min(count, _PERIOD)).astype(dtype.newbyteorder("="))
+    return np.resize(some, count).astype(dtype, copy=False)
+
+
+def _draw_shape(size: float, axes: int, chance: np.random.Generator) -> Shape:
+    """Extents whose product is about ``size``, of very different lengths."""
+    return tuple(max(2, round(size**share)) for share in chance.dirichlet(np.full(axes, 2.0)))
+
+
+def _draw_size(least: float, most: float, chance: np.random.Generator) -> float:
+    """A log-uniform number."""
+    return math.exp(chance.uniform(math.log(least), math.log(most)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferCase:
+    """One array, copied in one direction."""
+
+    name: str
+    library: str
+    """The backend of the device arrays that xferlib makes."""
+    is_upload: bool
+    is_new: bool
+    """To a new array, rather than into one that is there."""
+    is_pinned: bool = False
+    layout: str = "contiguous"
+    """Of the array on the host; of a download to a new array, nothing."""
+    shape: Shape
+    given: str
+    """The dtype of the source."""
+    wanted: str
+    """The dtype that arrives."""
+    variant: int = 0
+    """Chooses among the layouts of that name, and the data."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the narrower side."""
+        return math.prod(self.shape) * min(np.dtype(self.given).itemsize, np.dtype(self.wanted).itemsize)
+
+    def __str__(self) -> str:
+        ends = f"{'up' if self.is_upload else 'down'} to {'a new' if self.is_new else 'an existing'}"
+        dtypes = self.given if self.given == self.wanted else f"{self.given} as {self.wanted}"
+        memory = f"{'pinned ' * self.is_pinned}{self.layout}"
+        return f"{size_text(self.nbytes)} {dtypes} {self.shape} {memory}, {ends} {self.library} array"
+
+    def host_array(self, *, of_target: bool = False) -> HostArray:
+        """A new array of the case's layout; of a download the target, with the dtype that arrives."""
+        dtype, view = np.dtype(self.wanted if of_target else self.given), _cut(self.shape, self.layout, self.variant)
+        if self.layout == "swapped":
+            dtype = dtype.newbyteorder()
+        memory = _numbers(math.prod(view.extents), dtype, self.variant)
+        return view.of(xl.pinned_array(memory) if self.is_pinned else memory)
+
+    @classmethod
+    def draw(cls, seed: int, number: int, libraries: tuple[str, ...], most: int | None = None) -> TransferCase:
+        """Draw a case, log-uniform in size from 4 KiB to ``most`` bytes, for one of the backends."""
+        chance = np.random.default_rng([seed, number])
+        nbytes = _draw_size(_LEAST_ARRAY, most or _MOST_ARRAY, chance)
+        given = str(chance.choice(_DTYPES))
+        is_upload, is_new = bool(chance.random() < 0.6), bool(chance.random() < 0.5)
+        layout = str(chance.choice(LAYOUTS))
+        if not is_upload and (is_new or layout == "swapped"):  # a result is contiguous, a target has the native order
+            layout = "contiguous"
+        wanted = given
+        if chance.random() < 0.2:
+            wanted = (_WIDENED if chance.random() < 0.5 else _NARROWED).get(given, given)
+        is_pinned = layout == "contiguous" and bool(chance.random() < 0.25) and (is_upload or not is_new)
+        axes = {"transposed": 2, "permuted": int(chance.integers(3, 6)), "cropped": int(chance.integers(2, 4))}.get(
+            layout, int(chance.integers(1, 4))
+        )
+        shape = _draw_shape(
+            nbytes / np.dtype(given).itemsize, max(axes, 2) if layout == "every second row" else axes, chance
+        )
+        return cls(
+            name=f"transfer:{seed}:{number}", library=libraries[number % len(libraries)], is_upload=is_upload,
+            is_new=is_new, is_pinned=is_pinned, layout=layout, shape=shape, given=given, wanted=wanted,
+            variant=int(chance.integers(1 << 31)),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnArray:
+    """One array of a kernel, which broadcasts to the shape of the result."""
+
+    shape: Shape
+    dtype: str
+    layout: str = "contiguous"
+    variant: int = 0
+    """Chooses among the layouts of that name, and the data."""
+
+    def host_array(self) -> HostArray:
+        """The array on the host; floats are from 0 to 2."""
+        dtype, view = np.dtype(self.dtype), _cut(self.shape, self.layout, self.variant)
+        found = _numbers(math.prod(view.extents), dtype, self.variant)
+        return view.of(found / dtype.type(64) if dtype.kind in "fc" else found)
+
+    @classmethod
+    def draw(cls, chance: np.random.Generator, shape: Shape, dtype: str, library: str) -> DrawnArray:
+        """Draw the layout: contiguous, half of the time."""
+        layout = str(chance.choice(_VIEWS)) if chance.random() < 0.5 else "contiguous"
+        if (layout == "reversed" and library == "torch") or (layout in ("transposed", "permuted") and len(shape) < 2):
+            layout = "contiguous"  # a tensor has no negative strides
+        return cls(shape=shape, dtype=dtype, layout=layout, variant=int(chance.integers(1 << 31)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelCase:
+    """An expression of one to three arrays, to a new one."""
+
+    name: str
+    library: str
+    """The backend of the arrays that xferlib takes."""
+    expression: str
+    inputs: tuple[DrawnArray, ...]
+    shape: Shape
+    dtype: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("x", "y", "z")[: len(self.inputs)]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes read and written."""
+        numbers = sum(math.prod(shape) for shape in (self.shape, *(each.shape for each in self.inputs)))
+        return numbers * np.dtype(self.dtype).itemsize
+
+    def __str__(self) -> str:
+        named = zip(self.names, self.inputs, strict=True)
+        inputs = "; ".join(f"{name} {each.shape} {each.layout}" for name, each in named)
+        return f"{self.expression}, {size_text(self.nbytes)} {self.dtype}, {inputs}, {self.library}"
+
+    @classmethod
+    def draw(cls, seed: int, number: int, libraries: tuple[str, ...], most: int | None = None) -> KernelCase:
+        """Draw a kernel, log-uniform in size from 1 Ki elements to 64 Mi, or to ``most`` bytes of each array."""
+        chance = np.random.default_rng([seed, number, 2])
+        library, dtype = libraries[number % len(libraries)], str(chance.choice(list(_KERNEL_DTYPES)))
+        expression = str(chance.choice(_EXPRESSIONS[_KERNEL_DTYPES[dtype]]))
+        room = _MOST if most is None else max(min(_MOST, most // np.dtype(dtype).itemsize), 2 * _LEAST)
+        shape = _draw_shape(_draw_size(_LEAST, room, chance), int(chance.integers(1, 5)), chance)
+        inputs = [DrawnArray.draw(chance, shape, dtype, library)]
+        for _ in range(1, 1 + max("xyz".find(name) for name in "xyz" if re.search(rf"\b{name}\b", expression))):
+            extents = _draw_broadcast(chance, shape) if chance.random() < 0.3 else shape
+            inputs.append(DrawnArray.draw(chance, extents, dtype, library))
+        return cls(
+            name=f"kernel:{seed}:{number}", library=library, expression=expression, inputs=tuple(inputs), shape=shape,
+            dtype=dtype,
+        )  # fmt: skip
+
+    def function(self, module: Any) -> Callable[..., Any]:
+        """The expression by the functions of a module."""
+        words = {name: getattr(module, name) for name in _FUNCTIONS}
+        made: Callable[..., Any] = eval(f"lambda {', '.join(self.names)}: {self.expression}", words)  # noqa: S307 - ours
+        made.__name__ = "sweep"
+        return made
+
+    @property
+    def c_text(self) -> str:
+        """The expression in CUDA C++."""
+        return re.sub(r"\b(max|min)imum\b", r"\1", self.expression)
+
+
+def _draw_broadcast(chance: np.random.Generator, shape: Shape) -> Shape:
+    """A shape that broadcasts to it: without its first axes, or with extents of 1."""
+    if len(shape) > 1 and chance.random() < 0.5:
+        return shape[int(chance.integers(1, len(shape))) :]
+    is_whole = chance.random(len(shape)) < 0.5
+    is_whole[int(chance.integers(len(shape)))] = False
+    return tuple(extent if whole else 1 for extent, whole in zip(shape, is_whole, strict=True))
+
+
+# Libraries, each with every way that its users know to make a transfer or to compute an expression.
 #
-# The obvious way is each library's own ``synchronize``. Those differ: `torch.cuda.synchronize` takes some 6 us more
-# than CuPy's, on the same idle device, which a comparison would count as the transfer's.
-
-HostArray = np.ndarray[Any, Any]
-Run = Callable[[], Any]
+# A way is complete: from the call to the arrival of the data. It takes the source as it is: what a library cannot take
+# directly, such as a negative stride, is made contiguous first, within the time; what it compiles, it compiles before.
 
 
 def wait_for(device: xl.Device) -> Callable[[], None] | None:
@@ -44,54 +318,90 @@ def wait_for(device: xl.Device) -> Callable[[], None] | None:
     return wait
 
 
-class Awaiting:
-    """Ends runs by the wait that all libraries on the device have in common."""
+class ArrayLibrary:
+    """A library on a device: the ways that it has. A missing way is left out."""
 
-    def __init__(self, device: xl.Device) -> None:
-        self._wait = wait_for(device)
+    name: str
+    module: Any = None
 
-    def awaited(self, run: Run) -> Run:
+    def __init__(self, place: xl.Device) -> None:
+        self.place = place
+        self.has_pinned = place.kind == "cuda"
+        self._wait = wait_for(place)
+
+    def wait_after(self, run: Run) -> Run:
         """A run that ends when the device has done its work."""
         wait = self._wait
         if wait is None:
             return run
 
-        def awaited_run() -> Any:
+        def run_and_wait() -> Any:
             result = run()
             wait()
             return result
 
-        return awaited_run
+        return run_and_wait
 
+    def up(self, case: TransferCase, source: HostArray) -> Runs:
+        raise NotImplementedError("no transfers")
 
-class ArrayLibrary(Protocol):
-    """A library whose arrays NumPy's index expressions cut."""
-
-    name: str
-    module: Any
-
-    def awaited(self, run: Run) -> Run:
-        """A run that ends when the device has done its work."""
+    def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
+        """Ways to the host, of a device array with the elements of ``source``; into ``out`` if given."""
+        raise NotImplementedError("no transfers")
 
     def array(self, source: HostArray) -> Any:
         """A new array in C order on the device."""
+        raise NotImplementedError("no kernels")
 
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Any: ...
-    def permuted(self, array: Any, axes: tuple[int, ...]) -> Any:
+    def permute(self, array: Any, axes: Shape) -> Any:
         """A view with the axes in another order."""
+        return array.transpose(axes)
+
+    def operand(self, given: DrawnArray, values: HostArray) -> Any:
+        """The array of a kernel's operand, in its layout."""
+        view = _cut(given.shape, given.layout, given.variant)
+        memory = np.zeros(view.extents, given.dtype)
+        view.of(memory)[...] = values
+        return self.permute(self.array(memory), view.axes)[view.index]
+
+    def compute(self, case: KernelCase, inputs: list[Any]) -> Runs:
+        """One call of the library for each step."""
+        eager = case.function(self.module)
+        return {"eager": self.wait_after(lambda: eager(*inputs))}
 
 
-class XferlibDevice(Awaiting):
-    """xferlib on the device of one backend."""
+class Xferlib(ArrayLibrary):
+    """xferlib, making or reading the arrays of one backend."""
 
     def __init__(self, backend: str) -> None:
         self.name = f"xferlib ({backend})"
-        self.place = xl.get_device(backend)
-        super().__init__(self.place)
+        super().__init__(xl.get_device(backend))
+
+    def up(self, case: TransferCase, source: HostArray) -> Runs:
+        words: dict[str, Any] = {} if case.given == case.wanted else {"dtype": case.wanted}
+        if case.is_new:
+            return {"to_device": self.wait_after(lambda: xl.to_device(source, device=self.place, **words))}
+        target = xl.empty(case.shape, case.wanted, device=self.place)
+        return {"to_device(out=)": self.wait_after(lambda: xl.to_device(source, out=target, **words))}
+
+    def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
+        words: dict[str, Any] = {} if case.given == case.wanted else {"dtype": case.wanted}
+        held = xl.to_device(source, device=self.place)
+        self.place.synchronize()
+        if out is None:
+            return {"to_host": lambda: xl.to_host(held, **words)}
+        return {"to_host(out=)": lambda: xl.to_host(held, out=out, **words)}
+
+    def kernel(self, kernel: xl.ElementwiseKernel, inputs: list[Any]) -> Runs:
+        """The kernel, in its default mode."""
+        return {"elementwise": self.wait_after(lambda: kernel(*inputs))}
 
 
-class NumpyLibrary(Awaiting):
-    """NumPy."""
+class Numpy(ArrayLibrary):
+    """NumPy: a plain copy in host memory, the peer where there is no GPU.
+
+    A tensor stays one: its copy ends with `torch.from_numpy`, or begins with ``numpy()``, which share its memory.
+    """
 
     name = "numpy"
     module: Any = np
@@ -99,18 +409,30 @@ class NumpyLibrary(Awaiting):
     def __init__(self) -> None:
         super().__init__(xl.get_device("numpy"))
 
+    def up(self, case: TransferCase, source: HostArray) -> Runs:
+        from_numpy: Callable[[HostArray], Any] = np.asarray
+        numpy: Callable[[Any], HostArray] = np.asarray
+        if case.library == "torch":
+            import torch
+
+            from_numpy, numpy = torch.from_numpy, torch.Tensor.numpy
+        if case.is_new:
+            return {"array": lambda: from_numpy(np.array(source, case.wanted, order="C"))}
+        target = from_numpy(np.empty(case.shape, case.wanted))
+        return {"copyto": lambda: np.copyto(numpy(target), source, casting="unsafe")}
+
+    def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
+        held = np.ascontiguousarray(source)
+        if out is None:
+            return {"array": lambda: np.array(held, case.wanted, order="C")}
+        return {"copyto": lambda: np.copyto(out, held, casting="unsafe")}
+
     def array(self, source: HostArray) -> Any:
         return np.array(source, order="C")
 
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        return np.empty(shape, dtype)
 
-    def permuted(self, array: Any, axes: tuple[int, ...]) -> Any:
-        return array.transpose(axes)
-
-
-class CupyLibrary(Awaiting):
-    """CuPy on its current device."""
+class Cupy(ArrayLibrary):
+    """CuPy: ``asarray``, ``set`` and ``get``."""
 
     name = "cupy"
 
@@ -120,39 +442,107 @@ class CupyLibrary(Awaiting):
         super().__init__(xl.get_device("cupy"))
         self.module = cupy
 
+    def up(self, case: TransferCase, source: HostArray) -> Runs:
+        cp, wanted = self.module, case.wanted
+        native: Run = lambda: source if source.dtype.isnative else source.astype(source.dtype.newbyteorder("="))
+        arrays: Runs = {"asarray": lambda: cp.asarray(native())}
+        if case.given != wanted:
+            arrays = {
+                "asarray, then astype": lambda: cp.asarray(native()).astype(wanted),
+                "astype, then asarray": lambda: cp.asarray(source.astype(wanted)),
+            }
+        if case.is_new:
+            return {name: self.wait_after(make) for name, make in arrays.items()}
+        target = cp.empty(case.shape, wanted)
+        runs: Runs = {"set": lambda: target.set(np.ascontiguousarray(source, wanted))}
+        runs |= {f"{name}, assigned": partial(_assign, target, make) for name, make in arrays.items()}
+        return {name: self.wait_after(run) for name, run in runs.items()}
+
+    def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
+        held, wanted = self.module.asarray(np.ascontiguousarray(source)), case.wanted
+        gets: Runs = {"get": held.get}
+        if case.given != wanted:
+            gets = {
+                "astype, then get": lambda: held.astype(wanted).get(),
+                "get, then astype": lambda: held.get().astype(wanted),
+            }
+        if out is None:
+            return gets
+        if case.given == wanted and out.flags.c_contiguous and out.dtype.isnative:
+            return {"get(out=)": lambda: held.get(out=out)}
+        return {f"{name}, assigned": partial(_assign, out, get) for name, get in gets.items()}
+
     def array(self, source: HostArray) -> Any:
         return self.module.array(source, order="C")
 
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        return self.module.empty(shape, dtype)
+    def compute(self, case: KernelCase, inputs: list[Any]) -> Runs:
+        parameters = ", ".join(f"T {name}" for name in case.names)
+        kernel = self.module.ElementwiseKernel(parameters, "T out", f"out = {case.c_text}", "sweep")
+        return super().compute(case, inputs) | {"ElementwiseKernel": self.wait_after(lambda: kernel(*inputs))}
 
-    def permuted(self, array: Any, axes: tuple[int, ...]) -> Any:
-        return array.transpose(axes)
 
-
-class TorchLibrary(Awaiting):
-    """PyTorch on the current GPU, or on the CPU."""
+class Torch(ArrayLibrary):
+    """PyTorch on the current GPU, or on the CPU: with and without ``pin_memory`` and ``non_blocking``."""
 
     name = "torch"
 
-    def __init__(self, device: str = "cuda") -> None:
+    def __init__(self, device: str = "cuda", *, compiles: bool = False) -> None:
         import torch
 
         super().__init__(xl.get_device(f"torch:{device}"))
-        self.module, self.device = torch, device
+        self.module, self.device, self._compiles = torch, device, compiles
+
+    def _tensor(self, array: HostArray) -> Any:
+        if not array.dtype.isnative or any(stride < 0 for stride in array.strides):
+            array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+        return self.module.from_numpy(array)
+
+    def up(self, case: TransferCase, source: HostArray) -> Runs:
+        torch, device, tensor = self.module, self.device, self._tensor
+        wanted, pins = getattr(torch, case.wanted), self.has_pinned and not case.is_pinned
+        if case.is_new:
+            options = {"non_blocking": True, "copy": True, "memory_format": torch.contiguous_format}
+            runs: Runs = {"to": lambda: tensor(source).to(device, **options).to(wanted)}
+            if case.given != case.wanted:
+                runs["dtype first"] = lambda: tensor(source).to(wanted).to(device, non_blocking=True)
+            pinned = lambda: tensor(source).to(wanted).contiguous().pin_memory().to(device, non_blocking=True)
+        else:
+            target = torch.empty(case.shape, dtype=wanted, device=device)
+            runs = {"copy_": lambda: target.copy_(tensor(source), non_blocking=True)}
+            pinned = lambda: target.copy_(tensor(source).contiguous().pin_memory(), non_blocking=True)
+        runs |= {"pin_memory first": pinned} if pins else {}
+        return {name: self.wait_after(run) for name, run in runs.items()}
+
+    def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
+        held = self._tensor(source).contiguous().to(self.device, copy=True)
+        wanted = getattr(self.module, case.wanted)
+        if out is None:
+            runs: Runs = {"cpu": lambda: held.to(wanted).to("cpu", copy=not self.has_pinned)}
+            return runs if case.given == case.wanted else runs | {"dtype last": lambda: held.cpu().to(wanted)}
+        if out.dtype.isnative and all(stride >= 0 for stride in out.strides):
+            target = self.module.from_numpy(out)
+            return {"copy_": lambda: target.copy_(held)}
+        return {"cpu, assigned": lambda: np.copyto(out, held.to(wanted).cpu().numpy())}
 
     def array(self, source: HostArray) -> Any:
         return self.module.from_numpy(np.ascontiguousarray(source)).to(self.device, copy=True)
 
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        return self.module.empty(shape, dtype=getattr(self.module, dtype), device=self.device)
-
-    def permuted(self, array: Any, axes: tuple[int, ...]) -> Any:
+    def permute(self, array: Any, axes: Shape) -> Any:
         return array.permute(axes)
 
+    def compute(self, case: KernelCase, inputs: list[Any]) -> Runs:
+        ways = super().compute(case, inputs)
+        if not self._compiles:
+            return ways
+        compiled = self.module.compile(case.function(self.module), dynamic=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled(*inputs)
+        return ways | {"compile": self.wait_after(lambda: compiled(*inputs))}
 
-class PycudaLibrary(Awaiting):
-    """PyCUDA in the primary context, as the others."""
+
+class Pycuda(ArrayLibrary):
+    """PyCUDA in the primary context, as the others: ``to_gpu``, ``set`` and ``get`` of contiguous arrays."""
 
     name = "pycuda"
 
@@ -162,354 +552,614 @@ class PycudaLibrary(Awaiting):
 
         self.module = pycuda.gpuarray
 
+    def up(self, case: TransferCase, source: HostArray) -> Runs:
+        if not source.flags.c_contiguous:
+            raise TypeError("only contiguous arrays")
+        if case.is_new:
+            return {"to_gpu": self.wait_after(lambda: self.module.to_gpu(source.astype(case.wanted, copy=False)))}
+        target = self.module.empty(case.shape, case.wanted)
+        return {"set": self.wait_after(lambda: target.set(source.astype(case.wanted, copy=False)))}
 
-def with_cuda(names: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
-    """Those of the libraries that see a CUDA device, and for the others the reason."""
+    def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
+        held = self.module.to_gpu(np.ascontiguousarray(source))
+        return {"get": held.get} if out is None else {"get(out)": lambda: held.get(out)}
+
+
+def _assign(out: Any, get: Run) -> None:
+    out[...] = get()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peers:
+    """The libraries here that xferlib is compared with."""
+
+    libraries: dict[str, ArrayLibrary]
+    is_gpu: bool
+    absent: dict[str, str]
+    """Those that are not here, with the reason."""
+
+
+def find_peers(*names: str, compiles: bool = False) -> Peers:
+    """Those of the libraries that see a GPU; if none does, NumPy, and torch on the CPU if it is among the names."""
     states = xl.available_backends()
     found = [name for name in names if any(":cuda:" in device for device in states[name].devices)]
-    return found, {name: states[name].reason or "no CUDA device" for name in names if name not in found}
+    is_gpu = bool(found)
+    if not is_gpu:
+        found = ["numpy", *(name for name in ("torch",) if name in names and states[name].is_available)]
+    absent = {name: states[name].reason or "no CUDA device" for name in names if name not in found}
+    if compiles and "torch" in found and (missing := _missing_compiler(is_gpu=is_gpu)):
+        absent["torch.compile"], compiles = missing, False
+    made: dict[str, Callable[[], ArrayLibrary]] = {
+        "numpy": Numpy, "cupy": Cupy, "pycuda": Pycuda,
+        "torch": lambda: Torch("cuda" if is_gpu else "cpu", compiles=compiles),
+    }  # fmt: skip
+    return Peers(libraries={name: made[name]() for name in found}, is_gpu=is_gpu, absent=absent)
 
 
-# The libraries that transfers are measured against, each used the best way its users know.
+def _missing_compiler(*, is_gpu: bool) -> str:
+    """The reason why ``torch.compile`` is left out; empty if it is not."""
+    if not any(map(shutil.which, ("cc", "gcc", "clang") if is_gpu else ("g++", "clang++"))):
+        return "no C compiler" if is_gpu else "no C++ compiler"
+    return "Triton is not installed" if is_gpu and util.find_spec("triton") is None else ""
+
+
+# A case that is ready to be timed: the ways of each library, and how a result is checked.
+
+Case: TypeAlias = TransferCase | KernelCase
+_CHECKED = 1 << 18
+"""Elements of a kernel's result that are compared."""
+_ROOM = 64
+"""How many ulp a result may be away from NumPy's: each step errs by some, of numbers from 0 to 12."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Trial:
+    """The ways of one case."""
+
+    subject: str
+    """xferlib, named with its backend."""
+    find_problem: Callable[[Any], str]
+    """Tells why a result of xferlib's is wrong; empty if it is right."""
+    change: Callable[[], None] = lambda: None
+    """Called before each run: writes other data."""
+    ways: dict[str, Runs] = field(default_factory=dict)
+    """By library."""
+    absent: dict[str, str] = field(default_factory=dict)
+    """The reason why a library or a way is left out."""
+
+    def add(self, library: str, make: Callable[[], Runs]) -> None:
+        """Add the ways of a library, unless it refuses the case; each is tried once."""
+        try:
+            found = make()
+        except Exception as error:  # each library has errors of its own
+            self.absent[library] = reason(error)
+            return
+        for name, run in found.items():
+            try:
+                if library != self.subject:
+                    run()
+                self.ways.setdefault(library, {})[name] = run
+            except Exception as error:
+                self.absent[f"{library}, {name}"] = reason(error)
+
+
+def reason(error: BaseException) -> str:
+    """The first line of an error, with its type."""
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+
+
+def try_transfer(case: TransferCase, peers: Peers) -> Trial:
+    """Make ready a copy of one array; it has other data each time."""
+    source = case.host_array() if case.is_upload else replace(case, layout="contiguous", is_pinned=False).host_array()
+    out = None if case.is_upload or case.is_new else case.host_array(of_target=True)
+    values, origin = itertools.cycle((0, 1)), (0,) * source.ndim
+    own = Xferlib(case.library)
+
+    def change() -> None:
+        source[origin] = next(values)
+
+    def find_problem(result: Any) -> str:
+        expected = np.empty(case.shape, case.wanted)
+        copy_into(expected, source)
+        return "" if np.array_equal(xl.to_host(result) if case.is_upload else result, expected) else "the bits differ"
+
+    trial = Trial(subject=own.name, find_problem=find_problem, change=change)
+    for library in (own, *peers.libraries.values()):
+        make = partial(library.up, case, source) if case.is_upload else partial(library.down, case, source, out)
+        trial.add(library.name, make)
+    return trial
+
+
+def try_kernel(case: KernelCase, peers: Peers) -> Trial:
+    """Make ready a kernel on arrays that stay as they are: its time does not depend on them."""
+    kernel = xl.elementwise(case.function(np), name="sweep")
+    own, host = Xferlib(case.library), [each.host_array() for each in case.inputs]
+    trial = Trial(subject=own.name, find_problem=partial(_find_difference, case, kernel, host))
+
+    def make(library: ArrayLibrary) -> Runs:
+        """The library's own ways; and xferlib's, if these are its arrays."""
+        inputs = [library.operand(each, values) for each, values in zip(case.inputs, host, strict=True)]
+        if library.name == case.library:
+            trial.add(own.name, partial(own.kernel, kernel, inputs))
+        return library.compute(case, inputs)
+
+    for library in sorted(peers.libraries.values(), key=lambda each: each.name != case.library):
+        trial.add(library.name, partial(make, library))
+    return trial
+
+
+def _find_difference(case: KernelCase, kernel: Callable[..., Any], host: list[HostArray], result: Any) -> str:
+    """Compare with the CPU's bits where they are promised, and with NumPy's numbers."""
+    arrived = xl.to_host(result)
+    if arrived.shape != case.shape or arrived.dtype != case.dtype:
+        return f"the result is {arrived.dtype} {arrived.shape}"
+    some = np.random.default_rng(0).integers(0, arrived.size, min(arrived.size, _CHECKED))
+    some[:2] = 0, arrived.size - 1
+    index = np.unravel_index(some, arrived.shape)
+    given, found = [np.broadcast_to(each, arrived.shape)[index] for each in host], arrived[index]
+    words = (name for name in _FUNCTIONS if name in case.expression)
+    if all(guarantee(name, case.dtype).is_identical for name in words):
+        if found.tobytes() != np.asarray(kernel(*given)).tobytes():
+            return "the bits differ from the CPU's"
+    expected = case.function(np)(*given)
+    if expected.dtype.kind not in "fc":
+        return "" if np.array_equal(found, expected) else "the numbers differ from NumPy's"
+    room = _ROOM * float(np.finfo(expected.dtype).eps)
+    return "" if np.allclose(found, expected, rtol=room, atol=room) else "the numbers differ from NumPy's"
+
+
+# The time of competing ways.
 #
-# Every function makes a closure that performs one complete transfer, device work included.
+# In the loop, two to four rounds, in each of which every way has 4 ms or one call; after other work, three to four
+# rounds of 20 ms and 5 ms for each way. Where a round of calls takes more than 0.2 s, the fewest rounds are made.
 
-_MOST_RESULTS = 6
+
+class Key(NamedTuple):
+    """A way of a library."""
+
+    library: str
+    way: str
 
 
-class Peer(Protocol):
-    """One library. A method returns None for what the library cannot do."""
+_OTHER_WORK_S = 0.02
+"""Before each round."""
+_PAUSE_S = 0.005
+"""Before each call: more than the 0.3 ms for which threads spin, and a pass over more memory than a core caches."""
+_LOOP_S, _LOOP_MOST = 0.004, 25
+_DEAR_S = 0.2
+_QUIET_S, _LOOK_S = 0.05, 0.0002
+"""The longest wait for other threads, and between two looks at them."""
+_HOT_ROUNDS, _COLD_ROUNDS = (2, 4), (3, 4)
+
+
+class OtherWork:
+    """The work of a program between two calls: takes some time, and leaves other data in the caches."""
+
+    def __init__(self) -> None:
+        self._parts = itertools.cycle(np.ones((64, 1 << 16), np.float32))
+
+    def __call__(self, seconds: float) -> None:
+        until_s = time.perf_counter() + seconds
+        while time.perf_counter() < until_s:
+            part = next(self._parts)
+            np.add(part, 1, out=part)
+
+
+def await_quiet() -> None:
+    """Wait until no other thread of the machine wants a core, but not for long; on Linux alone, which tells."""
+    until_s = time.perf_counter() + _QUIET_S
+    with contextlib.suppress(OSError, ValueError, IndexError):  # `/proc/loadavg` is not there, or of another form
+        while int(Path("/proc/loadavg").read_text().split()[3].split("/")[0]) > 1 and time.perf_counter() < until_s:
+            time.sleep(_LOOK_S)
+
+
+class Timing:
+    """How the ways of one case are timed; they take turns, in a random order that each round draws anew.
+
+    Args:
+        change: Called before each call, outside the time: writes other data.
+        other_work: Works for the seconds that it is given.
+        chance: Draws the orders.
+        clock: Returns seconds.
+        settle: Called before each loop.
+    """
+
+    def __init__(
+        self,
+        change: Callable[[], None],
+        other_work: Callable[[float], None],
+        chance: np.random.Generator,
+        clock: Callable[[], float] = time.perf_counter,
+        settle: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._change, self._other_work, self._chance, self._clock = change, other_work, chance, clock
+        self._settle = settle
+
+    def hot(self, runs: dict[Key, Run]) -> dict[Key, float]:
+        """Median seconds of each way in a loop of its own calls; each has been called once."""
+        return self._median(runs, _HOT_ROUNDS, self._loop, pause_s=0.0)
+
+    def cold(self, runs: dict[Key, Run]) -> dict[Key, float]:
+        """Median seconds of calls, each of which follows other work."""
+
+        def call(run: Run) -> list[float]:
+            self._other_work(_PAUSE_S)
+            return [self._seconds(run)]
+
+        return self._median(runs, _COLD_ROUNDS, call, pause_s=_OTHER_WORK_S)
+
+    def _median(
+        self, runs: dict[Key, Run], rounds: tuple[int, int], sample: Callable[[Run], list[float]], pause_s: float
+    ) -> dict[Key, float]:
+        samples: dict[Key, list[float]] = {key: [] for key in runs}
+        keys, (least, most) = list(runs), rounds
+        for number in range(most):
+            if number >= least and sum(each[-1] for each in samples.values()) > _DEAR_S:
+                break
+            if pause_s:
+                self._other_work(pause_s)
+            for key in (keys[place] for place in self._chance.permutation(len(keys)).tolist()):
+                samples[key] += sample(runs[key])
+        return {key: statistics.median(each) for key, each in samples.items()}
+
+    def _loop(self, run: Run) -> list[float]:
+        """Seconds of the calls of one turn, of which the first does not count."""
+        self._settle()
+        self._seconds(run)
+        samples = [self._seconds(run)]
+        while sum(samples) < _LOOP_S and len(samples) < _LOOP_MOST:
+            samples.append(self._seconds(run))
+        return samples
+
+    def _seconds(self, run: Run) -> float:
+        self._change()
+        begun_s = self._clock()
+        result = run()
+        elapsed_s = self._clock() - begun_s
+        del result  # its release is not the call's
+        return elapsed_s
+
+
+# The figures of a case, and of a sweep.
+
+REGIMES = {"hot": "the same call in a loop", "cold": "each call after at least 5 ms of other work"}
+_BEHIND = 1 / 1.1
+_KINDS: dict[str, tuple[Callable[..., Case], Callable[[Any, Peers], Trial]]] = {
+    "transfer": (TransferCase.draw, try_transfer),
+    "kernel": (KernelCase.draw, try_kernel),
+}
+"""How the cases of each kind are drawn, and made ready."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CaseFigures:
+    """One case: median seconds of each way, by regime and library."""
 
     name: str
-
-    def up_new(self, source: HostArray) -> Run | None: ...
-    def up_into(self, source: HostArray) -> Run | None: ...
-    def up_converted(self, source: HostArray, dtype: str) -> Run | None: ...
-    def up_tree(self, sources: list[HostArray]) -> Run | None: ...
-    def down_new(self, source: HostArray) -> Run | None: ...
-    def down_into(self, source: HostArray, out: HostArray) -> Run | None: ...
-
-
-class Xferlib(XferlibDevice):
-    """xferlib on one backend."""
-
-    def up_new(self, source: HostArray) -> Run:
-        return self.awaited(lambda: xl.to_device(source, device=self.place))
-
-    def up_into(self, source: HostArray) -> Run:
-        target = xl.empty(source.shape, source.dtype, device=self.place)
-        return self.awaited(lambda: xl.to_device(source, out=target))
-
-    def up_converted(self, source: HostArray, dtype: str) -> Run:
-        return self.awaited(lambda: xl.to_device(source, device=self.place, dtype=dtype))
-
-    def up_tree(self, sources: list[HostArray]) -> Run:
-        return self.awaited(lambda: xl.tree.to_device(sources, device=self.place))
-
-    def down_new(self, source: HostArray) -> Run:
-        held = xl.to_device(source, device=self.place)
-        return lambda: xl.to_host(held)
-
-    def down_into(self, source: HostArray, out: HostArray) -> Run:
-        held = xl.to_device(source, device=self.place)
-        return lambda: xl.to_host(held, out=out)
-
-    def down_unrecycled(self, source: HostArray) -> Run:
-        """`down_new` whose results are kept, so that none is in recycled memory."""
-        held = xl.to_device(source, device=self.place)
-        results: list[HostArray] = []
-
-        def run() -> None:
-            if len(results) >= _MOST_RESULTS:
-                results.clear()
-                buffers.host_cache.trim()
-            results.append(xl.to_host(held))
-
-        return run
-
-    def both_ways(self, source: HostArray, out: HostArray) -> Run:
-        held, target = xl.to_device(source, device=self.place), xl.empty_like(xl.to_device(source, device=self.place))
-
-        def run() -> None:
-            up, down = xl.to_device_async(source, out=target), xl.to_host_async(held, out=out)
-            up.result()
-            down.result()
-
-        return self.awaited(run)
-
-
-class Cupy(CupyLibrary):
-    """CuPy: ``asarray``, ``set`` and ``get``."""
-
-    def up_new(self, source: HostArray) -> Run:
-        return self.awaited(lambda: self.module.asarray(source))
-
-    def up_into(self, source: HostArray) -> Run:
-        target = self.module.empty(source.shape, source.dtype)
-        return self.awaited(lambda: target.set(source))
-
-    def up_converted(self, source: HostArray, dtype: str) -> Run:
-        return self.awaited(lambda: self.module.asarray(source).astype(dtype))
-
-    def up_tree(self, sources: list[HostArray]) -> Run:
-        return self.awaited(lambda: [self.module.asarray(each) for each in sources])
-
-    def down_new(self, source: HostArray) -> Run:
-        held = self.module.asarray(source)
-        return lambda: held.get()  # noqa: PLW0108 - typed, which the library is not
-
-    def down_into(self, source: HostArray, out: HostArray) -> Run:
-        held = self.module.asarray(source)
-        return lambda: held.get(out=out)
-
-
-class Torch(TorchLibrary):
-    """PyTorch: ``from_numpy`` with ``cuda``, ``copy_`` and ``cpu``."""
-
-    def up_new(self, source: HostArray) -> Run:
-        tensor = self.module.from_numpy(source)
-        return self.awaited(lambda: tensor.cuda(non_blocking=True))
-
-    def up_into(self, source: HostArray) -> Run:
-        tensor = self.module.from_numpy(source)
-        target = self.module.empty_like(tensor, device="cuda")
-        return self.awaited(lambda: target.copy_(tensor, non_blocking=True))
-
-    def up_converted(self, source: HostArray, dtype: str) -> Run:
-        tensor, wanted = self.module.from_numpy(source), getattr(self.module, dtype)
-        return self.awaited(lambda: tensor.to(wanted).cuda())
-
-    def up_tree(self, sources: list[HostArray]) -> Run:
-        tensors = [self.module.from_numpy(each) for each in sources]
-        return self.awaited(lambda: [tensor.to("cuda") for tensor in tensors])
-
-    def down_new(self, source: HostArray) -> Run:
-        held = self.module.from_numpy(source).cuda()
-        return lambda: held.cpu()  # noqa: PLW0108 - typed, which the library is not
-
-    def down_into(self, source: HostArray, out: HostArray) -> Run:
-        held, target = self.module.from_numpy(source).cuda(), self.module.from_numpy(out)
-        return lambda: target.copy_(held)
-
-
-class Pycuda(PycudaLibrary):
-    """PyCUDA: ``to_gpu``, ``set`` and ``get``; contiguous arrays only."""
-
-    def up_new(self, source: HostArray) -> Run | None:
-        if not source.flags.c_contiguous:
-            return None
-        return self.awaited(lambda: self.module.to_gpu(source))
-
-    def up_into(self, source: HostArray) -> Run:
-        target = self.module.empty(source.shape, source.dtype)
-        return self.awaited(lambda: target.set(source))
-
-    def up_converted(self, source: HostArray, dtype: str) -> Run:
-        return self.awaited(lambda: self.module.to_gpu(source.astype(dtype)))
-
-    def up_tree(self, sources: list[HostArray]) -> Run:
-        return self.awaited(lambda: [self.module.to_gpu(each) for each in sources])
-
-    def down_new(self, source: HostArray) -> Run:
-        held = self.module.to_gpu(source)
-        return lambda: held.get()  # noqa: PLW0108 - typed, which the library is not
-
-    def down_into(self, source: HostArray, out: HostArray) -> Run:
-        held = self.module.to_gpu(source)
-        return lambda: held.get(out)
-
-
-class Numpy(NumpyLibrary):
-    """A plain copy in host memory: what a machine without a GPU is measured against."""
-
-    def up_new(self, source: HostArray) -> Run:
-        return lambda: np.array(source, order="C")
-
-    def up_into(self, source: HostArray) -> Run:
-        target = np.zeros(source.shape, source.dtype)
-        return lambda: np.copyto(target, source)
-
-    def up_converted(self, source: HostArray, dtype: str) -> Run:
-        return lambda: source.astype(dtype)
-
-    def up_tree(self, sources: list[HostArray]) -> Run:
-        return lambda: [each.copy() for each in sources]
-
-    def down_new(self, source: HostArray) -> Run:
-        return source.copy
-
-    def down_into(self, source: HostArray, out: HostArray) -> Run:
-        return lambda: np.copyto(out, source)
-
-
-def present() -> tuple[list[Peer], dict[str, str]]:
-    """The libraries that can be measured here, and for the others the reason."""
-    makers: dict[str, Callable[[], Peer]] = {"cupy": Cupy, "torch": Torch, "pycuda": Pycuda}
-    found, absent = with_cuda(tuple(makers))
-    return [makers[name]() for name in found] or [Numpy()], absent
-
-
-# The figures of `xferlib bench transfer`, and a size as its tables show it.
-
-
-@dataclass(slots=True)
-class TransferResult:
-    """Median seconds of a case for each library."""
-
-    case: str
+    """The argument of ``--case``."""
+    kind: str
+    text: str
     nbytes: int
-    """Bytes delivered; for a conversion, bytes of the source."""
-    seconds: dict[str, float] = field(default_factory=dict)
-    """Median seconds in a loop."""
-    first_seconds: dict[str, float] = field(default_factory=dict)
-    """Median seconds of the first transfer after other work: threads and pages are cold."""
+    seconds: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    """By regime, library and way."""
+    absent: dict[str, str] = field(default_factory=dict)
+    """Libraries and ways that are left out, with the reason."""
+    problem: str = ""
+    """The error, or how the bits differ; empty where they are right."""
 
-    def gb_per_s(self, library: str) -> float:
-        return self.nbytes / self.seconds[library] / 1e9
+    def has_peers(self) -> bool:
+        """Whether xferlib and a peer were timed."""
+        return bool(self.seconds) and len({library.startswith("xferlib") for library in self.seconds["hot"]}) == 2
 
+    def best(self, regime: str, *, is_own: bool = False) -> tuple[str, float]:
+        """The fastest way of a peer, or of xferlib, and its seconds."""
+        return min(
+            (
+                (f"{library}, {way}", seconds)
+                for library, ways in self.seconds[regime].items()
+                for way, seconds in ways.items()
+                if library.startswith("xferlib") is is_own
+            ),
+            key=lambda each: each[1],
+        )
 
-def size_text(nbytes: int) -> str:
-    """Bytes as a person writes them."""
-    for unit, step in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if nbytes >= 1 << step:
-            return f"{nbytes / (1 << step):.4g} {unit}"
-    return f"{nbytes} B"
-
-
-# Tables, progress and pictures of benchmarks.
-
-INK = "#7f7f7f"
-ON_BOTH = {
-    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "legend.facecolor"), "none"),
-    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK),
-    "grid.color": INK, "grid.alpha": 0.4, "legend.edgecolor": INK,
-}  # fmt: skip
-"""Settings of matplotlib for pictures without a background: on a white page and on a dark one the contrast is 4."""
-_COLOURS = {"xferlib": "#14906a", "cupy": "#d1495b", "torch": "#c5862c", "pycuda": "#6f82b8", "numpy": INK}
+    def ratio(self, regime: str) -> float:
+        """The best peer's time over xferlib's: above 1 xferlib is faster."""
+        return self.best(regime)[1] / self.best(regime, is_own=True)[1]
 
 
-@contextmanager
+def summarize(cases: list[CaseFigures]) -> list[dict[str, Any]]:
+    """The ratios of each kind and regime, summed up."""
+    found = []
+    for kind, regime in itertools.product(_KINDS, REGIMES):
+        ratios = np.array([case.ratio(regime) for case in cases if case.kind == kind and case.has_peers()])
+        if ratios.size:
+            low, quarter, middle = np.percentile(ratios, (5, 25, 50)).tolist()
+            found.append({
+                "kind": kind, "regime": regime, "count": ratios.size, "worst": float(ratios.min()), "percentile_5": low,
+                "percentile_25": quarter, "median": middle, "behind": float((ratios < _BEHIND).mean()),
+            })  # fmt: skip
+    return found
+
+
+def parse_case(name: str, backends: tuple[str, ...], most: int | None) -> Case:
+    """The case of that name.
+
+    Raises:
+        ArgumentError: It is no name of a case.
+    """
+    kind, _, rest = name.partition(":")
+    seed, _, number = rest.partition(":")
+    if kind not in _KINDS or not seed.isdecimal() or not number.isdecimal():
+        raise ArgumentError(f"--case {shown(name)} names no case; a sweep prints them, such as transfer:7:12")
+    return _KINDS[kind][0](int(seed), int(number), backends, most)
+
+
+def share_seconds(
+    kinds: list[str], seconds: float, clock: Callable[[], float] = time.perf_counter
+) -> Iterator[tuple[str, int]]:
+    """The kind and the number of each case: the kind with the least time so far, until all have had an even share."""
+    spent_s, numbers = dict.fromkeys(kinds, 0.0), dict.fromkeys(kinds, 0)
+    while True:
+        kind = min(spent_s, key=spent_s.__getitem__)
+        if spent_s[kind] >= seconds / len(spent_s):
+            return
+        begun_s = clock()
+        yield kind, numbers[kind]
+        spent_s[kind] += clock() - begun_s
+        numbers[kind] += 1
+
+
+def measure(case: Case, peers: Peers, other_work: Callable[[float], None]) -> CaseFigures:
+    """Check xferlib's results, then time every way in both regimes."""
+    kind = case.name.partition(":")[0]
+    found = CaseFigures(name=case.name, kind=kind, text=str(case), nbytes=case.nbytes)
+    with np.errstate(all="ignore"):  # NumPy's float16 overflows where others' sums do not
+        try:
+            trial = _KINDS[kind][1](case, peers)
+            found.absent = trial.absent
+            if trial.subject not in trial.ways:
+                found.problem = f"xferlib refuses it: {trial.absent[trial.subject]}"
+            for run in trial.ways.get(trial.subject, {}).values():
+                found.problem = found.problem or trial.find_problem(run())
+        except (XferError, MemoryError, RuntimeError) as error:
+            found.problem = reason(error)
+        if found.problem:
+            return found
+        chance = np.random.default_rng(zlib.crc32(case.name.encode()))
+        timing = Timing(trial.change, other_work, chance, settle=await_quiet)
+        runs = {Key(library, way): run for library, ways in trial.ways.items() for way, run in ways.items()}
+        for regime, timed in (("hot", timing.hot(runs)), ("cold", timing.cold(runs))):
+            for key, seconds in timed.items():
+                found.seconds.setdefault(regime, {}).setdefault(key.library, {})[key.way] = seconds
+    return found
+
+
+# The usual transfers at fixed sizes.
+
+_GIB = 1 << 30
+_USUAL: dict[str, dict[str, Any]] = {
+    "pageable to new device array": {"is_upload": True, "is_new": True},
+    "pageable to existing device array": {"is_upload": True, "is_new": False},
+    "device to new host array": {"is_upload": False, "is_new": True},
+    "device to existing host array": {"is_upload": False, "is_new": False},
+    "pinned to existing device array": {"is_upload": True, "is_new": False, "is_pinned": True},
+    "device to pinned host array": {"is_upload": False, "is_new": False, "is_pinned": True},
+}
+
+
+def usual_cases(largest: int, backend: str) -> Iterator[TransferCase]:
+    """The usual transfers, each at many sizes; then large arrays of other layouts, and a conversion."""
+    plain: dict[str, Any] = {"library": backend, "given": "float32", "wanted": "float32"}
+    sizes = [size for size in (1 << power for power in range(10, 31, 2)) if size <= largest]
+    for text, form in _USUAL.items():
+        if "pinned" not in text or xl.get_device(backend).kind == "cuda":
+            yield from (TransferCase(name=f"transfer:{text}", shape=(size // 4,), **plain, **form) for size in sizes)
+    up: dict[str, Any] = {"is_upload": True, "is_new": True}
+    side = int((largest // 4) ** 0.5)
+    for layout, rows in (("transposed", side), ("every second row", side // 2)):
+        yield TransferCase(name=f"transfer:{layout}", shape=(rows, side), layout=layout, **plain, **up)
+    plain |= {"given": "float64", "name": "transfer:float64 to float32, of source"}
+    yield TransferCase(shape=(largest // 8,), **plain, **up)
+
+
+def measure_usual(backend: str, largest: int, report: Callable[[str], None]) -> tuple[list[dict[str, Any]], Peers]:
+    """The usual transfers on every library here: seconds in a loop, and of a transfer after other work."""
+    peers, other_work, results = find_peers("cupy", "torch", "pycuda"), OtherWork(), []
+    for case in usual_cases(largest, backend):
+        text, nbytes = case.name.partition(":")[2], math.prod(case.shape) * np.dtype(case.given).itemsize
+        report(f"{text}, {size_text(nbytes)}")
+        found = measure(case, peers, other_work)
+        if found.problem:
+            raise TransferError(f"bench transfer: {text}, {size_text(nbytes)}: {found.problem}")
+        hot, cold = (
+            {library: min(ways.values()) for library, ways in found.seconds[regime].items()} for regime in REGIMES
+        )
+        results.append({"case": text, "nbytes": nbytes, "seconds": hot, "first_seconds": cold})
+    return results, peers
+
+
+def describe_machine(backend: str) -> dict[str, Any]:
+    """Return the machine and the versions that figures belong to."""
+    versions = {}
+    for name in ("numpy", "torch", "pycuda", "cuda-core", "cuda-bindings"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    if "cupy" in sys.modules:
+        versions["cupy"] = sys.modules["cupy"].__version__
+    return {
+        "device": xl.get_device(backend).properties.name,
+        "cores": threads.usable_cores(),
+        "staging threads": threads.crew().each_way,
+        "python": platform.python_version(),
+        "xferlib": xl.__version__,
+        **versions,
+    }
+
+
+# Tables and progress.
+
+_WORST, _NOTES = 20, 10
+
+
+@contextlib.contextmanager
 def progress(what: str) -> Iterator[Callable[[str], None]]:
     """Show the current step in one line, on a terminal."""
     if not sys.stderr.isatty():
         yield lambda text: None
         return
-
-    def report(text: str) -> None:
-        sys.stderr.write(f"\r\x1b[K{what}: {text}")
-        sys.stderr.flush()
-
     try:
-        yield report
+        yield lambda text: print(f"\r\x1b[K{what}: {text}", end="", file=sys.stderr, flush=True)
     finally:
         sys.stderr.write("\r\x1b[K")
 
 
-def heading(machine: dict[str, Any], absent: dict[str, str]) -> None:
+def time_text(seconds: float) -> str:
+    """Seconds as a person writes them."""
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
+
+
+def print_heading(machine: dict[str, Any], absent: dict[str, str]) -> None:
     """Print what was measured, and which libraries are missing."""
     print(", ".join(f"{key} {value}" for key, value in machine.items()))
-    for name, reason in absent.items():
-        print(f"{name}: absent ({reason})")
+    for name, why in absent.items():
+        print(f"{name}: absent ({why})")
 
 
-@contextmanager
-def drawing(path: Path, **options: Any) -> Iterator[tuple[Any, Any]]:
-    """Give a figure and its axes to draw on, for light pages and dark ones, and write it to a file.
-
-    Args:
-        path: To write.
-        options: For ``subplots``.
-    """
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    with mpl.rc_context(ON_BOTH):
-        figure, axes = plt.subplots(**options)
-        try:
-            yield figure, axes
-            figure.savefig(path)
-        finally:
-            plt.close(figure)
-
-
-@contextmanager
-def picture(path: Path, title: str, panels: tuple[int, int], panel_height: float, **options: Any) -> Iterator[Any]:
-    """Give rows of axes to draw on, and write them to a file.
-
-    Args:
-        path: To write.
-        title: Over all panels.
-        panels: Rows and columns.
-        panel_height: In inches.
-        options: For ``subplots``.
-    """
-    rows, columns = panels
-    size = (11, panel_height * rows)
-    with drawing(path, nrows=rows, ncols=columns, figsize=size, dpi=130, squeeze=False, **options) as (figure, axes):
-        yield axes
-        axes[0][0].legend(fontsize=8)
-        figure.suptitle(title, fontsize=12)
-        figure.tight_layout()
-
-
-def transfer_table(results: list[TransferResult], machine: dict[str, Any], absent: dict[str, str]) -> None:
+def print_usual(results: list[dict[str, Any]]) -> None:
     """Print GB/s of every case and library, microseconds where that says more, and the ratio to the best peer."""
-    libraries = list(dict.fromkeys(name for result in results for name in result.seconds))
-    heading(machine, absent)
-    header = ["case", "size", *libraries, "xferlib / best peer", "first transfer"]
-    rows = [_row(result, libraries) for result in results]
+    libraries = list(dict.fromkeys(name for result in results for name in result["seconds"]))
+    rows = [["case", "size", *libraries, "xferlib / best peer", "after other work"]]
+    for case, nbytes, *regimes in (each.values() for each in results):
+        speeds = {name: f"{nbytes / taken / 1e9:.2f} GB/s" for name, taken in regimes[0].items()}
+        if nbytes < 1 << 18:
+            speeds = {name: time_text(taken) for name, taken in regimes[0].items()}
+        ratios = []
+        for timed in regimes:
+            own = next(taken for name, taken in timed.items() if name.startswith("xferlib"))
+            peers = [taken for name, taken in timed.items() if not name.startswith("xferlib")]
+            ratios.append(f"{min(peers) / own:.2f}" if peers else "-")
+        rows.append([case, size_text(nbytes), *(speeds.get(name, "-") for name in libraries), *ratios])
     for row, before in zip(rows[:0:-1], rows[-2::-1], strict=True):
         row[0] = "" if row[0] == before[0] else row[0]
-    print("\n".join(aligned([header, *rows])))
+    print("\n".join(align(rows)))
 
 
-def _row(result: TransferResult, libraries: list[str]) -> list[str]:
-    def cell(name: str) -> str:
-        if name not in result.seconds:
-            return "-"
-        if result.nbytes < 1 << 18:
-            return f"{result.seconds[name] * 1e6:.1f} us"
-        return f"{result.gb_per_s(name):.2f} GB/s"
+def print_sweep(cases: list[CaseFigures]) -> None:
+    """Print what each kind and regime came to, the worst cases of each, and those that went wrong."""
+    left_out = Counter(f"{way}: {why}" for case in cases for way, why in case.absent.items())
+    for way, count in left_out.most_common(_NOTES):
+        print(f"left out in {count} of {len(cases)} cases: {way}")
+    print("\nThe best peer's time over xferlib's; below 1 xferlib is slower.")
+    rows = [["kind", "regime", "cases", "worst", "5 %", "25 %", "median", "behind by over 10 %"]]
+    for kind, regime, count, *ratios, behind in (each.values() for each in summarize(cases)):
+        rows.append([kind, regime, str(count), *(f"{ratio:.2f}" for ratio in ratios), f"{behind:.1%}"])
+    print("\n".join(align(rows)))
+    for kind, regime in itertools.product(_KINDS, REGIMES):
+        timed = [case for case in cases if case.kind == kind and case.has_peers()]
+        if timed:
+            print(f"\nWorst of {kind}, {regime} ({REGIMES[regime]}):")
+        for case in sorted(timed, key=lambda case: case.ratio(regime))[:_WORST]:
+            (_, own_s), (way, peer_s) = case.best(regime, is_own=True), case.best(regime)
+            times = f"{time_text(own_s)}, {way} {time_text(peer_s)}"
+            print(f"  {case.ratio(regime):.2f}  {times}: {case.text}  --case {case.name}")
+    for case in cases:
+        if case.problem:
+            print(f"\nWRONG: {case.problem}\n  --case {case.name}: {case.text}")
 
-    subject = next(name for name in result.seconds if name.startswith("xferlib"))
 
-    def ratio(seconds: dict[str, float]) -> str:
-        peers = [value for name, value in seconds.items() if name != subject]
-        return f"{min(peers) / seconds[subject]:.2f}" if peers else "-"
+def print_case(case: CaseFigures) -> None:
+    """Print every way of one case."""
+    print(f"{case.name}: {case.text}")
+    for way, why in case.absent.items():
+        print(f"  left out: {way} ({why})")
+    if case.problem:
+        print(f"WRONG: {case.problem}")
+    for regime, libraries in case.seconds.items():
+        for library, ways in libraries.items():
+            for way, taken in ways.items():
+                print(f"  {regime:5} {library}, {way}: {time_text(taken)}, {case.nbytes / taken / 1e9:.2f} GB/s")
 
-    ratios = [ratio(result.seconds), ratio(result.first_seconds)]
-    return [result.case, size_text(result.nbytes), *(cell(name) for name in libraries), *ratios]
+
+# The commands.
 
 
-def transfer_plot(results: list[TransferResult], machine: dict[str, Any], path: Path) -> None:
-    """GB/s against size, one panel a kind of transfer, log axes, the link as a line."""
-    cases = list(dict.fromkeys(result.case for result in results))
-    curves = [case for case in cases if sum(result.case == case for result in results) > 2]
-    pinned = [result for result in results if "pinned" in result.case]
-    link = max((result.gb_per_s(name) for result in pinned for name in result.seconds), default=None)
-    title = f"{machine['device']}, {machine['cores']} cores: transfers"
-    with picture(path, title, (-(-len(curves) // 2), 2), 3.4, sharex=True, sharey=True) as axes:
-        for axis, case in zip(axes.flat, curves, strict=False):
-            members = [result for result in results if result.case == case]
-            for name in dict.fromkeys(name for result in members for name in result.seconds):
-                points = [(result.nbytes, result.gb_per_s(name)) for result in members if name in result.seconds]
-                is_subject = name.startswith("xferlib")
-                axis.plot(
-                    *zip(*points, strict=True), label=name, color=_COLOURS.get(name.split(" ")[0]),
-                    marker="o", markersize=3,
-                    linewidth=2.2 if is_subject else 1.2, zorder=3 if is_subject else 2,
-                )  # fmt: skip
-            if link is not None:
-                axis.axhline(link, color=INK, linewidth=0.8, linestyle="--")
-                axis.annotate(f"link {link:.1f} GB/s", (members[0].nbytes, link), fontsize=8, va="bottom")
-            axis.set(xscale="log", yscale="log", title=case)
-            axis.set_xscale("log", base=2)
-            axis.grid(visible=True, which="major", linewidth=0.3)
-        ticks = [1 << power for power in range(10, 31, 4)]
-        for axis in axes[-1]:
-            axis.set_xticks(ticks, [size_text(tick) for tick in ticks])
-            axis.set_xlabel("bytes")
-        for row in axes:
-            row[0].set_ylabel("GB/s")
+def run_transfer(argv: list[str]) -> int:
+    """Measure the usual transfers, print a table, write JSON."""
+    options = transfer_parser().parse_args(argv)
+    backend = options.backend or xl.get_backend().name
+    largest = options.largest or (_GIB if xl.get_device(backend).kind == "cuda" else 64 << 20)
+    with progress("measuring transfers") as report:
+        results, peers = measure_usual(backend, largest, report)
+    machine = describe_machine(backend)
+    print_heading(machine, peers.absent)
+    print_usual(results)
+    if options.json is not None:
+        figures = {"machine": machine, "absent": peers.absent, "results": results}
+        options.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+    return 0
+
+
+def transfer_parser() -> argparse.ArgumentParser:
+    """The arguments of ``bench transfer``."""
+    made = argparse.ArgumentParser(
+        prog="xferlib bench transfer",
+        description="The usual transfers by xferlib, beside CuPy, PyTorch and PyCUDA, in one run, on the same data.",
+    )
+    made.add_argument("--backend", help="backend that xferlib uses (default: the current one)")
+    made.add_argument("--largest", type=parse_size, help="largest one, e.g. 64MiB (default: 1GiB; 64MiB on a CPU)")
+    made.add_argument("--json", type=output_file, metavar="FILE", help="write the figures to this file")
+    return made
+
+
+def run_sweep(argv: list[str]) -> int:
+    """Measure for some seconds, print what it came to and the worst cases, write JSON."""
+    options = sweep_parser().parse_args(argv)
+    peers, other_work = find_peers("cupy", "torch", compiles=not options.without_compile), OtherWork()
+    most = options.largest or (None if peers.is_gpu else 32 << 20)
+    seed = options.seed if options.seed is not None else time.time_ns() // 1_000_000 % 1_000_000
+    backends = tuple(peers.libraries)
+    if options.case is not None:
+        print_case(measure(parse_case(options.case, backends, most), peers, other_work))
+        return 0
+    cases: list[CaseFigures] = []
+    with progress("measuring") as report:
+        for kind, number in share_seconds(options.kind or list(_KINDS), options.seconds):
+            case = _KINDS[kind][0](seed, number, backends, most)
+            report(f"{len(cases)}: {case}")
+            cases.append(measure(case, peers, other_work))
+    machine = {**describe_machine(backends[0]), "seed": seed}
+    print_heading(machine, peers.absent)
+    print_sweep(cases)
+    if options.json is not None:
+        figures = {
+            "machine": machine, "absent": peers.absent, "regimes": REGIMES, "summaries": summarize(cases),
+            "cases": [asdict(each) for each in cases],
+        }  # fmt: skip
+        options.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+    return int(any(each.problem for each in cases))
+
+
+def sweep_parser() -> argparse.ArgumentParser:
+    """The arguments of ``bench sweep``."""
+    made = argparse.ArgumentParser(
+        prog="xferlib bench sweep",
+        description="Random transfers and kernels by xferlib, beside the fastest of the other libraries' ways.",
+    )
+    made.add_argument("--seed", type=int, help="of the cases (default: from the clock)")
+    made.add_argument("--seconds", type=seconds, default=60.0, help="how long to draw cases (default: 60)")
+    kinds = f"of cases, which share the seconds evenly: {', '.join(_KINDS)} (default: all)"
+    made.add_argument("--kind", choices=tuple(_KINDS), metavar="KIND", action="append", help=kinds)
+    made.add_argument("--case", help="measure this one, as the list of the worst names it")
+    largest = "array, e.g. 64MiB (default: transfers 256MiB, kernels 2**26 elements; 32MiB on a CPU)"
+    made.add_argument("--largest", type=parse_size, help=largest)
+    without = "leave out torch.compile, which takes seconds for each kernel"
+    made.add_argument("--without-compile", action="store_true", help=without)
+    made.add_argument("--json", type=output_file, metavar="FILE", help="write the figures to this file")
+    return made
+
+
+COMMANDS = {
+    "bench transfer": Command(transfer_parser, run_transfer),
+    "bench sweep": Command(sweep_parser, run_sweep),
+}

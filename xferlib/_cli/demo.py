@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 import numpy as np
 
-from xferlib._cli.arguments import has, output_file, picture_file, require
+from xferlib._cli.main import Command, has_module, output_file, picture_file, require
 from xferlib._core import registry
 from xferlib._core.registry import get_device, resolve
 from xferlib._runtime import process
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from xferlib import Device
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device as Device_device
 
 
 # Finds the example program, so that the command runs what people read and not a copy.
@@ -108,7 +107,7 @@ class DemoProgress:
     def __init__(self, *, total: int) -> None:
         self._bar: Any = None
         self._task: Any = None
-        if has("rich") and sys.stderr.isatty():
+        if has_module("rich") and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as Bar
@@ -148,7 +147,7 @@ def show(rows: list[Row], *, epochs: int) -> None:
     width = shutil.get_terminal_size((_WIDE, 24)).columns
     if width < _LEAST_FOR_TABLE:
         _show_narrow(rows, title, width)
-    elif has("rich"):
+    elif has_module("rich"):
         _show_rich(rows, title)
     else:
         _show_plain(rows, title)
@@ -304,7 +303,7 @@ class LastEpoch:
             self._trace.write(self._path)
 
 
-def path_for(path: Path | None, device: Device_device, *, is_only: bool) -> Path | None:
+def path_for(path: Path | None, device: Device, *, is_only: bool) -> Path | None:
     """The file of one device: the one given, or one beside it with the device in its name."""
     if path is None or is_only:
         return path
@@ -316,9 +315,9 @@ def path_for(path: Path | None, device: Device_device, *, is_only: bool) -> Path
 REFERENCE = "numpy:cpu"
 
 
-def main(argv: list[str]) -> int:
+def run_demo(argv: list[str]) -> int:
     """``xferlib demo``: 0 if every backend that can run did."""
-    options = parser().parse_args(argv)
+    options = demo_parser().parse_args(argv)
     if options.plot is not None or (options.trace is not None and options.trace.suffix != ".json"):
         require("matplotlib", "--plot", extra="demo")
     digits = load()
@@ -334,8 +333,8 @@ def main(argv: list[str]) -> int:
     return 1 if any(row.has_failed for row in rows) else 0
 
 
-def parser() -> argparse.ArgumentParser:
-    """The arguments."""
+def demo_parser() -> argparse.ArgumentParser:
+    """The arguments of ``demo``."""
     made = argparse.ArgumentParser(
         prog="xferlib demo",
         description="Train a classifier on handwritten digits on every usable backend, or on the one that "
@@ -360,11 +359,13 @@ def _count(text: str) -> int:
 def _timeline(text: str) -> Path:
     path = output_file(text)
     if path.suffix not in (".json", *PICTURES):
-        raise argparse.ArgumentTypeError(f"{text!r} is no timeline: give a name that ends in .json, .png, .svg or .pdf")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a timeline: give a name that ends in .json, .png, .svg or .pdf"
+        )
     return path
 
 
-def _devices() -> Iterator[Device_device | Row]:
+def _devices() -> Iterator[Device | Row]:
     """Return the devices to run on, one of each kind a backend has, and a row for each backend without any."""
     settings = process.get()
     if settings.device is not None:
@@ -381,23 +382,23 @@ def _devices() -> Iterator[Device_device | Row]:
             yield Row(backend=status.name, reason=f"{status.reason}; {status.install}")
 
 
-def _places_of(backend: Backend) -> Iterator[Device_device | Row]:
+def _places_of(backend: Backend) -> Iterator[Device | Row]:
     if backend.capabilities.namespace:
         yield from {device.kind: device for device in reversed(backend.devices())}.values()
     else:
         yield Row(backend=backend.name, reason=backend.capabilities.reason("namespace"))
 
 
-def _needs_reference(devices: list[Device_device]) -> bool:
+def _needs_reference(devices: list[Device]) -> bool:
     return all(str(device) != REFERENCE for device in devices)
 
 
 def _rows(
-    digits: DemoProgram, devices: list[Device_device | Row], options: argparse.Namespace, progress: DemoProgress
+    digits: DemoProgram, devices: list[Device | Row], options: argparse.Namespace, progress: DemoProgress
 ) -> Iterator[Row]:
     runnable = [device for device in devices if not isinstance(device, Row)]
 
-    def train(device: Device_device) -> TrainingResult:
+    def train(device: Device) -> TrainingResult:
         progress.start(str(device))
         file = path_for(options.trace, device, is_only=len(runnable) == 1) if device in runnable else None
         with LastEpoch(file, options.epochs, title=f"The last epoch of the demo on {device}") as last:
@@ -417,8 +418,8 @@ def _rows(
 
 
 def _run(
-    device: Device_device,
-    train: Callable[[Device_device], TrainingResult],
+    device: Device,
+    train: Callable[[Device], TrainingResult],
     reference: dict[str, Any] | None,
     images: int,
 ) -> tuple[Row, dict[str, Any] | None]:
@@ -436,3 +437,6 @@ def _run(
     if reference is not None:
         row.difference = max(float(np.abs(weights[name] - reference[name]).max()) for name in weights)
     return row, weights
+
+
+COMMANDS = {"demo": Command(demo_parser, run_demo)}

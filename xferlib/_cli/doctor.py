@@ -1,4 +1,7 @@
-"""``xferlib doctor``: checks of this machine, each a file; the child processes in which libraries are tried."""
+"""``xferlib doctor``: checks of this machine, each of which may find several things.
+
+What may crash or hang runs in a process of its own: the CUDA driver, and each library (`doctor_trial`).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,8 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from xferlib import __version__, _native
-from xferlib._cli import doctor_child
-from xferlib._cli.main import terminal_columns, wrapped
+from xferlib._cli.main import Command, terminal_columns, wrap
 from xferlib._core import registry
 from xferlib._native import cuda_driver
 from xferlib._runtime import process
@@ -56,9 +59,69 @@ problem, slow, note, fine = (partial(Finding, "", severity) for severity in SEVE
 """A finding of that severity, from its fact, consequence and remedy."""
 
 
-def ordered(found: list[Finding]) -> list[Finding]:
+def sort_findings(found: list[Finding]) -> list[Finding]:
     """Sort by severity, and within one by the order of the checks."""
     return sorted(found, key=lambda each: SEVERITIES.index(each.severity))
+
+
+# Questions answered in a process of their own: a library that crashes or hangs there ends that process alone.
+
+_ROOT = str(Path(__file__).resolve().parents[2])
+_LIMIT_S = 120
+MARK = "xferlib-doctor:"
+"""The beginning of the line with the answer, given to the program: libraries write lines of their own."""
+
+
+def ask(question: str, *arguments: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Ask `doctor_trial` in a new process; ``problem`` in the answer says why there is none.
+
+    Args:
+        question: One of its questions.
+        *arguments: For it.
+        environ: The environment of the new process.
+    """
+    paths = os.pathsep.join(each for each in (_ROOT, environ.get("PYTHONPATH", "")) if each)
+    command = ["-W", "ignore", "-m", "xferlib._cli.doctor_trial", MARK, question, *arguments]
+    return _run(command, {**environ, "PYTHONPATH": paths})
+
+
+def ask_script(path: str, *arguments: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Ask as `ask`, a file that imports nothing of xferlib and is given `MARK` first: a new process in 20 ms."""
+    return _run(["-I", "-S", path, MARK, *arguments], environ)
+
+
+def _run(arguments: list[str], environ: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        done = subprocess.run(  # noqa: S603 - this Python, with a module of ours
+            [sys.executable, *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_LIMIT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env=environ,
+        )
+    except subprocess.TimeoutExpired:
+        return {"problem": f"no answer within {_LIMIT_S} s"}
+    except OSError as error:
+        return {"problem": f"no process could be started: {error}"}
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith(MARK):
+            found: dict[str, Any] = json.loads(line.removeprefix(MARK))
+            return found
+    return {"problem": _describe_end(done.returncode, done.stderr)}
+
+
+def _describe_end(status: int, errors: str) -> str:
+    if status < 0:
+        try:
+            name = signal.Signals(-status).name
+        except ValueError:
+            name = f"signal {-status}"
+        return f"the process was ended by {name}"
+    last = (errors.strip().splitlines() or ["nothing was said"])[-1]
+    return f"the process ended with status {status}: {last}"
 
 
 # The machine as the checks see it: files of the kernel, the environment, `nvidia-smi`, child processes.
@@ -141,7 +204,7 @@ class InspectedMachine:
     @functools.cached_property
     def driver(self) -> dict[str, Any]:
         """The answers of the CUDA driver, asked in a process of its own; ``problem`` where there are none."""
-        return doctor_child.answer_of_script(cuda_driver.__file__, cuda_driver.LIBRARY, environ=self.environ)
+        return ask_script(cuda_driver.__file__, cuda_driver.LIBRARY, environ=self.environ)
 
     @functools.cached_property
     def cuda_count(self) -> int:
@@ -396,7 +459,7 @@ def check_cuda(machine: InspectedMachine) -> Iterator[Finding]:
     elif "absent" in found:
         yield _absent(machine, found["absent"])
     elif "status" in found:
-        yield _refused(machine, found["status"])
+        yield _explain_status(machine, found["status"])
     else:
         yield from _devices(found)
 
@@ -411,7 +474,7 @@ def _absent(machine: InspectedMachine, reason: str) -> Finding:
     )
 
 
-def _refused(machine: InspectedMachine, status: int) -> Finding:
+def _explain_status(machine: InspectedMachine, status: int) -> Finding:
     cause = _STATUS.get(status, _Cause(f"error {status}", _NONE, "Look for the number in CUDA's driver API, CUresult."))
     is_plain_absence = status == 100 and not machine.has_nvidia_gpu
     return (note if is_plain_absence else problem)(
@@ -564,13 +627,13 @@ class _Link(NamedTuple):
 def check_links(machine: InspectedMachine) -> Iterator[Finding]:
     """Each link; `nvidia-smi` is asked first, since it knows whether the GPU is idle."""
     for link in [*_from_smi(machine)] or [*map(_from_kernel, machine.gpus)]:
-        found = [*_judged(link)]
+        found = [*_judge_link(link)]
         yield from found
         if not found and link.width and link.most_generation:
             yield fine(f"{link.name}: PCIe {link.most_generation}.0 x{link.width}")
 
 
-def _judged(link: _Link) -> Iterator[Finding]:
+def _judge_link(link: _Link) -> Iterator[Finding]:
     if link.width and link.most_width and link.width < link.most_width:
         yield slow(
             f"{link.name} is linked by {link.width} of {link.most_width} PCIe lanes",
@@ -643,7 +706,7 @@ def check_memory(machine: InspectedMachine) -> Iterator[Finding]:
     if total:
         yield fine(f"{total / _GIB:.1f} GiB of host memory")
     yield from _huge_pages(machine)
-    yield from _locked(machine)
+    yield from _check_locked_memory(machine)
     yield from _container(machine, total)
     yield from _pool(machine, total)
 
@@ -668,7 +731,7 @@ def _huge_pages(machine: InspectedMachine) -> Iterator[Finding]:
         yield fine("transparent huge pages are allowed")
 
 
-def _locked(machine: InspectedMachine) -> Iterator[Finding]:
+def _check_locked_memory(machine: InspectedMachine) -> Iterator[Finding]:
     try:
         import resource
     except ImportError:  # not a POSIX system
@@ -707,7 +770,7 @@ def _limit_nbytes(machine: InspectedMachine) -> int | None:
 
 
 def _pool(machine: InspectedMachine, total: int | None) -> Iterator[Finding]:
-    limit = _setting(machine, "pinned_limit")
+    limit = _read_setting(machine, "pinned_limit")
     if limit:
         too_large = total is not None and limit > total // 2
         yield (slow if too_large else note)(
@@ -719,7 +782,7 @@ def _pool(machine: InspectedMachine, total: int | None) -> Iterator[Finding]:
         )
 
 
-def _setting(machine: InspectedMachine, name: str) -> Any:
+def _read_setting(machine: InspectedMachine, name: str) -> Any:
     """A setting by its variable; its default where that is unset or cannot be used."""
     setting = next(each for each in fields(process.Config) if each.name == name)
     try:
@@ -890,13 +953,13 @@ def check_backends(
     if given and not any(choice(machine.environ)):
         report("trying the default device")
         text = ", ".join(f"{name}={value}" for name, value in given.items())
-        yield from _default(text, doctor_child.answer("trial", environ={**environ, **given}))
+        yield from _default(text, ask("trial", environ={**environ, **given}))
     for name in chosen:
         if not registry.is_installed(name):
             yield fine(f"{name} is not installed ({registry.library(name)[1]})")
             continue
         report(f"trying {name}")
-        answer = doctor_child.answer("trial", name, environ=environ)
+        answer = ask("trial", name, environ=environ)
         if any(each["device"].startswith(f"{name}:cuda") for each in answer.get("devices", [])):
             on_cuda.append(name)
         yield from _judge_trial(machine, name, answer)
@@ -908,7 +971,7 @@ def check_backends(
         )
     if len(on_cuda) > 1:
         report(f"trying {', '.join(on_cuda)} together")
-        yield _shared(on_cuda, doctor_child.answer("together", *on_cuda, environ=environ))._replace(check="contexts")
+        yield _judge_together(on_cuda, ask("together", *on_cuda, environ=environ))._replace(check="contexts")
 
 
 def _default(given: str, answer: dict[str, Any]) -> Iterator[Finding]:
@@ -958,7 +1021,7 @@ def _device(found: dict[str, Any]) -> Iterator[Finding]:
         yield fine(f"{device} ({found['name']}): {right} are right, bit for bit")
 
 
-def _shared(names: list[str], answer: dict[str, Any]) -> Finding:
+def _judge_together(names: list[str], answer: dict[str, Any]) -> Finding:
     wrong = answer.get("wrong") or ([answer["problem"]] if "problem" in answer else [])
     together = ", ".join(names)
     if not wrong:
@@ -982,7 +1045,7 @@ _TORCH_CUDA = re.compile(r"\+cu(\d+)(\d)$")
 
 def check_versions(machine: InspectedMachine) -> Iterator[Finding]:
     """Versions against what xferlib needs, against one another, and against the driver."""
-    installed = _installed()
+    installed = _list_distributions()
     found = [*_too_old(installed), *_together(installed), *_at_odds(installed), *_against_driver(machine, installed)]
     if not any(each.severity == PROBLEM for each in found):
         names = ("numpy", "torch", "cuda-core", "cuda-bindings", "pycuda", *_cupys(installed))
@@ -991,7 +1054,7 @@ def check_versions(machine: InspectedMachine) -> Iterator[Finding]:
     yield from found
 
 
-def _installed() -> dict[str, str]:
+def _list_distributions() -> dict[str, str]:
     """Each installed distribution's version, by its normalised name."""
     found: dict[str, str] = {}
     for each in metadata.distributions():
@@ -1094,7 +1157,7 @@ def _against_driver(machine: InspectedMachine, installed: dict[str, str]) -> Ite
     if not version:
         return
     driver = (version[0], version[1])
-    for name, built in _built_for(installed):
+    for name, built in _list_cuda_versions(installed):
         if built[0] > driver[0]:
             yield problem(
                 f"{name} is for CUDA {built[0]}, and the driver is for CUDA {driver[0]}.{driver[1]}",
@@ -1119,7 +1182,7 @@ def _torch_without_cuda(machine: InspectedMachine, installed: dict[str, str]) ->
         )
 
 
-def _built_for(installed: dict[str, str]) -> Iterator[tuple[str, tuple[int, int]]]:
+def _list_cuda_versions(installed: dict[str, str]) -> Iterator[tuple[str, tuple[int, int]]]:
     """Each library with its version, and the CUDA version that it was built for."""
     for name, version in sorted(installed.items()):
         if _TOOLKIT.fullmatch(name) and (pair := _pair(version)) is not None:
@@ -1153,14 +1216,14 @@ _CHECKS: dict[str, Check] = {
 _INDENT = 9
 
 
-def main(argv: list[str]) -> int:
+def run_doctor(argv: list[str]) -> int:
     """Print the findings, the worst first; 1 if one of them is a problem."""
-    options = parser().parse_args(argv)
+    options = doctor_parser().parse_args(argv)
     machine = InspectedMachine(options.root, dict(os.environ))
     checks = dict(_CHECKS)
     if not options.quick:
         checks["backends"] = partial(check_backends, chosen=options.backend or registry.names(), report=_report)
-    found = ordered([each for name, check in checks.items() for each in _isolated(name, check, machine)])
+    found = sort_findings([each for name, check in checks.items() for each in _run_check(name, check, machine)])
     status = int(any(each.severity == PROBLEM for each in found))
     if options.json:
         print(json.dumps({"version": __version__, "status": status, "findings": [each._asdict() for each in found]}))
@@ -1169,8 +1232,8 @@ def main(argv: list[str]) -> int:
     return status
 
 
-def parser() -> argparse.ArgumentParser:
-    """The arguments."""
+def doctor_parser() -> argparse.ArgumentParser:
+    """The arguments of ``doctor``."""
     made = argparse.ArgumentParser(
         prog="xferlib doctor",
         description="Find out what on this machine makes programs fail or slow, and what to do about it. "
@@ -1209,7 +1272,7 @@ def _report(text: str) -> None:
         print(f"{text} ...", file=sys.stderr, flush=True)
 
 
-def _isolated(name: str, check: Check, machine: InspectedMachine) -> Iterator[Finding]:
+def _run_check(name: str, check: Check, machine: InspectedMachine) -> Iterator[Finding]:
     """All that a check finds; an error of its own is one more finding."""
     try:
         for found in check(machine):
@@ -1230,7 +1293,7 @@ def as_text(found: list[Finding], width: int | None) -> str:
         paragraphs = [text for text in texts if text]
         for number, text in enumerate(paragraphs):
             head = each.severity if number == 0 else ""
-            lines += wrapped(f"{head:{_INDENT}}{text}", width, indent=_INDENT)
+            lines += wrap(f"{head:{_INDENT}}{text}", width, indent=_INDENT)
         if len(paragraphs) > 1:
             lines.append("")
     return "\n".join([*lines, *([] if lines[-1:] == [""] else [""]), _summary(found)])
@@ -1240,3 +1303,6 @@ def _summary(found: list[Finding]) -> str:
     counts = {severity: sum(each.severity == severity for each in found) for severity in SEVERITIES}
     plural = {PROBLEM: "problems", NOTE: "notes"}
     return ", ".join(f"{n} {plural.get(name, name) if n != 1 else name}" for name, n in counts.items())
+
+
+COMMANDS = {"doctor": Command(doctor_parser, run_doctor)}

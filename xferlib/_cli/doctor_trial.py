@@ -1,7 +1,12 @@
-"""Small transfers and kernels on every device of one backend, with the bits checked. Runs in a process of its own."""
+"""Trials of `xferlib doctor` in a process of their own: `python -m xferlib._cli.doctor_trial MARK QUESTION [names]`.
+
+The answer is one line of JSON behind the mark on standard output.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,8 +21,8 @@ _SMALL, _STAGED, _PINNED = 4 << 10, 4 << 20, 16 << 20
 """Bytes of arrays that travel in one driver call, through the staging buffers, and from pinned memory."""
 
 
-def answer(name: str = "") -> dict[str, Any]:
-    """The backend's devices, each with what went wrong on it, by what was tried; without a name the default device."""
+def try_backend(name: str = "") -> dict[str, Any]:
+    """Try small transfers and kernels on every device of a backend, and check the bits; no name: the default device."""
     if not name:
         try:
             return {"device": str(xl.device_of(xl.to_device(np.ones(1))))}
@@ -48,7 +53,7 @@ def _random(nbytes: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(_SEED).integers(0, 1 << 32, nbytes // 4, np.uint32).view(np.float32)
 
 
-def _transfers(device: xl.Device) -> Iterator[str]:
+def _try_transfers(device: xl.Device) -> Iterator[str]:
     for nbytes in (_SMALL, _STAGED):
         x = _random(nbytes).reshape(32, -1)
         for kind, source in (("contiguous", x), ("transposed", x.T), ("reversed", x[::-1, ::-2])):
@@ -57,7 +62,7 @@ def _transfers(device: xl.Device) -> Iterator[str]:
                 yield f"{source.nbytes} {kind} bytes come back changed"
 
 
-def _pinned(device: xl.Device) -> Iterator[str]:
+def _try_pinned(device: xl.Device) -> Iterator[str]:
     if not registry.get(device.backend).at(device).capabilities.pinned_memory:
         return
     x = xl.pinned_array(_random(_PINNED), backend=device.backend)
@@ -67,7 +72,7 @@ def _pinned(device: xl.Device) -> Iterator[str]:
         yield f"{x.nbytes} pinned bytes come back changed"
 
 
-def _kernels(device: xl.Device) -> Iterator[str]:
+def _try_kernels(device: xl.Device) -> Iterator[str]:
     x = np.random.default_rng(_SEED).normal(size=10_007).astype(np.float32)
     n = np.arange(x.size, dtype=np.int64)
     fused = xl.elementwise("T x, T a", "T y", "y = x * a + 1")
@@ -81,7 +86,27 @@ def _kernels(device: xl.Device) -> Iterator[str]:
 
 
 _ATTEMPTS: dict[str, Callable[[xl.Device], Iterator[str]]] = {
-    "transfer": _transfers,
-    "pinned transfer": _pinned,
-    "kernel": _kernels,
+    "transfer": _try_transfers,
+    "pinned transfer": _try_pinned,
+    "kernel": _try_kernels,
 }
+
+
+def try_together(*names: str) -> dict[str, Any]:
+    """Use each backend, then each again, on the first device; ``wrong`` says where one failed beside the others."""
+    x = np.arange(1000, dtype=np.float32)
+    wrong = []
+    for name in (*names, *names):
+        try:
+            if xl.to_host(xl.to_device(x, backend=name)).tobytes() != x.tobytes():
+                wrong.append(f"{name}: an array comes back changed")
+        except Exception as error:
+            wrong.append(f"{name}: {error}")
+    return {"wrong": wrong}
+
+
+_QUESTIONS: dict[str, Callable[..., dict[str, Any]]] = {"trial": try_backend, "together": try_together}
+
+if __name__ == "__main__":
+    mark, question, *names = sys.argv[1:]
+    print(f"\n{mark}{json.dumps(_QUESTIONS[question](*names))}", flush=True)

@@ -1,4 +1,4 @@
-"""``xferlib info``: this machine's backends and devices, and xferlib's settings.
+"""``xferlib info`` and ``cache``: this machine's backends and devices, xferlib's settings, the compiled kernels.
 
 What one line cannot find out is that line's text: the others are printed all the same.
 """
@@ -16,12 +16,10 @@ from importlib import metadata, util
 from typing import Any, NamedTuple
 
 from xferlib import __version__, _native
-from xferlib import _native as driver_calls
-from xferlib._cli.main import terminal_columns, wrapped
+from xferlib._cli.main import Command, terminal_columns, wrap
 from xferlib._core import registry
-from xferlib._core import registry as defaults
 from xferlib._native import cuda_driver
-from xferlib._runtime import process as config
+from xferlib._runtime import process
 from xferlib.errors import ConfigError
 
 _DISTRIBUTIONS = ("numpy", "torch", "array-api-compat", "pycuda", "cuda-core", "cuda-bindings")
@@ -36,9 +34,9 @@ class Fact(NamedTuple):
     is_failure: bool = False
 
 
-def main(argv: list[str]) -> int:
+def run_info(argv: list[str]) -> int:
     """Print everything; 1 where a line says that something failed."""
-    options = parser().parse_args(argv)
+    options = info_parser().parse_args(argv)
     sections = {
         "Backends": [*_facts("backends", lambda: _backends(is_loading=options.load))],
         "Configuration": [*_facts("configuration", _configuration)],
@@ -51,8 +49,8 @@ def main(argv: list[str]) -> int:
     return int(any(each.is_failure for found in sections.values() for each in found))
 
 
-def parser() -> argparse.ArgumentParser:
-    """The arguments."""
+def info_parser() -> argparse.ArgumentParser:
+    """The arguments of ``info``."""
     made = argparse.ArgumentParser(
         prog="xferlib info", description="Backends with their devices, the configuration, and versions."
     )
@@ -69,7 +67,7 @@ def as_text(sections: dict[str, list[Fact]], width: int | None) -> str:
         column = max((len(each.name) for each in found), default=0)
         for each in found:
             line = f"  {each.name:{column}}  {each.text}".rstrip()
-            lines += wrapped(line, width, indent=_INDENT)
+            lines += wrap(line, width, indent=_INDENT)
         lines += [""]
     return "\n".join(lines)
 
@@ -88,17 +86,17 @@ def _failure(name: str, error: Exception) -> Fact:
 
 def _backends(*, is_loading: bool) -> Iterator[Fact]:
     for name in registry.names():
-        yield from _facts(name, partial(_loaded if is_loading or name == "numpy" else _installed, name))
+        yield from _facts(name, partial(_report_loaded if is_loading or name == "numpy" else _report_installed, name))
     if not is_loading:
         yield from (Fact("driver", text) for text in cuda_driver.facts())
     yield from _facts("default", lambda: _default(is_loading=is_loading))
 
 
 def _default(*, is_loading: bool) -> Iterator[Fact]:
-    yield Fact("default", defaults.default_backend().name if is_loading else defaults.described())
+    yield Fact("default", registry.default_backend().name if is_loading else registry.described())
 
 
-def _installed(name: str) -> Iterator[Fact]:
+def _report_installed(name: str) -> Iterator[Fact]:
     module, install = registry.library(name)
     if not registry.is_installed(name):
         yield Fact(name, f"not installed: {install}")
@@ -108,7 +106,7 @@ def _installed(name: str) -> Iterator[Fact]:
         yield Fact(name, f"installed; `xferlib info --load` imports {module} and lists its devices")
 
 
-def _loaded(name: str) -> Iterator[Fact]:
+def _report_loaded(name: str) -> Iterator[Fact]:
     status = registry.status(name)
     if not status.is_available:
         yield Fact(name, f"unavailable: {status.reason}; install: {status.install}")
@@ -125,28 +123,28 @@ def _loaded(name: str) -> Iterator[Fact]:
 
 def _configuration() -> Iterator[Fact]:
     try:
-        settings: config.Config | None = config.get()
+        settings: process.Config | None = process.get()
     except ConfigError:  # each variable says for itself what is wrong with it
         settings = None
-    for name, meant in config.misspelt(os.environ).items():
+    for name, meant in process.misspelt(os.environ).items():
         yield Fact(name, f"nothing reads this variable; did you mean {meant}?", is_failure=True)
-    for setting in fields(config.Config):
-        yield from _facts(setting.metadata["variable"], partial(_setting, setting, settings))
+    for setting in fields(process.Config):
+        yield from _facts(setting.metadata["variable"], partial(_report_setting, setting, settings))
 
 
-def _setting(setting: Any, settings: config.Config | None) -> Iterator[Fact]:
-    given = config.from_environment(setting, os.environ)
+def _report_setting(setting: Any, settings: process.Config | None) -> Iterator[Fact]:
+    given = process.from_environment(setting, os.environ)
     value = given if settings is None else getattr(settings, setting.name)
     text = os.environ.get(setting.metadata["variable"], "").strip()
     origin = "configure()" if value != given else "environment" if text else "default"
-    yield Fact(setting.metadata["variable"], f"{shown(setting, value)}  ({origin})  {setting.metadata['doc']}")
+    yield Fact(setting.metadata["variable"], f"{format_setting(setting, value)}  ({origin})  {setting.metadata['doc']}")
 
 
-def shown(setting: Field[Any], value: Any) -> str:
+def format_setting(setting: Field[Any], value: Any) -> str:
     """Format a setting's value as a person would write it."""
     if isinstance(value, frozenset):
         return ",".join(sorted(value)) or "unset"
-    if setting.metadata["parse"] is config.parse_nbytes and value and value % (1 << 20) == 0:
+    if setting.metadata["parse"] is process.parse_nbytes and value and value % (1 << 20) == 0:
         return f"{value >> 30} GiB" if value % (1 << 30) == 0 else f"{value >> 20} MiB"
     return "unset" if value is None else str(value)
 
@@ -155,7 +153,7 @@ def _versions() -> Iterator[Fact]:
     yield Fact("xferlib", __version__)
     yield Fact("Python", f"{platform.python_version()} on {platform.platform()}")
     yield Fact("staging in C:", _native.why_absent() or "compiled")
-    yield Fact("driver calls in C:", driver_calls.why_calls_absent() or "compiled")
+    yield Fact("driver calls in C:", _native.why_calls_absent() or "compiled")
     for name in (*_DISTRIBUTIONS, *_cupy_distributions()):
         try:
             yield Fact(name, metadata.version(name))
@@ -168,3 +166,52 @@ def _cupy_distributions() -> Sequence[str]:
     if util.find_spec("cupy") is None:
         return ["cupy"]
     return metadata.packages_distributions().get("cupy", ["cupy"])
+
+
+# `xferlib cache`: the compiled kernels on disk.
+
+
+def run_cache_info(argv: list[str]) -> int:
+    """Print where compiled kernels are kept, and how many."""
+    from xferlib.kernels import cuda_engine as cache
+
+    cache_info_parser().parse_args(argv)
+    found = cache.info()
+    print(f"{found.directory}: {found.files} kernel(s), {found.nbytes / 1e6:.1f} MB")
+    if found.problem:
+        print(f"not used: {found.problem}")
+    return 0
+
+
+def run_cache_clear(argv: list[str]) -> int:
+    """Delete the compiled kernels; 1 where the directory cannot be used."""
+    from xferlib.kernels import cuda_engine as cache
+
+    cache_clear_parser().parse_args(argv)
+    found = cache.clear()
+    if found.problem:
+        print(f"nothing deleted: {found.problem}")
+        return 1
+    print(f"{found.directory}: deleted {found.files} kernel(s), {found.nbytes / 1e6:.1f} MB")
+    return 0
+
+
+def cache_info_parser() -> argparse.ArgumentParser:
+    """The arguments of ``cache info``: none."""
+    return argparse.ArgumentParser(
+        prog="xferlib cache info", description="Print where compiled kernels are kept, and how many."
+    )
+
+
+def cache_clear_parser() -> argparse.ArgumentParser:
+    """The arguments of ``cache clear``: none."""
+    return argparse.ArgumentParser(
+        prog="xferlib cache clear", description="Delete the compiled kernels; programs that run keep theirs."
+    )
+
+
+COMMANDS = {
+    "info": Command(info_parser, run_info),
+    "cache info": Command(cache_info_parser, run_cache_info),
+    "cache clear": Command(cache_clear_parser, run_cache_clear),
+}

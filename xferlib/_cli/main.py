@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import importlib
+import importlib.util
 import os
 import shutil
 import sys
 import textwrap
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple
 
-from xferlib.errors import XferError, did_you_mean
+from xferlib._runtime.version import install_command
+from xferlib.errors import BackendUnavailableError, ConfigError, XferError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 
 # Lines that fit a terminal, and in a pipe stay whole, so that `grep` finds them; tables.
@@ -26,8 +28,8 @@ def terminal_columns() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def wrapped(line: str, width: int | None, *, indent: int) -> list[str]:
-    """A line as lines of at most ``width`` columns, those after the first indented; whole where that is None."""
+def wrap(line: str, width: int | None, *, indent: int) -> list[str]:
+    """Break a line into lines of ``width`` columns, those after the first indented; whole where that is None."""
     if width is None:
         return [line.rstrip()]
     return textwrap.wrap(
@@ -35,8 +37,8 @@ def wrapped(line: str, width: int | None, *, indent: int) -> list[str]:
     )
 
 
-def aligned(rows: list[list[str]]) -> list[str]:
-    """A table's lines: the first column begins in one line, the others end in one."""
+def align(rows: list[list[str]]) -> list[str]:
+    """Write a table as lines: the first column is aligned at its beginning, the others at their end."""
     first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join([name.ljust(first), *(cell.rjust(width) for cell, width in zip(cells, others, strict=True))]).rstrip()
@@ -44,36 +46,96 @@ def aligned(rows: list[list[str]]) -> list[str]:
     ]
 
 
+# Arguments that several commands have, checked before any work is done; for ``type=`` of an argument.
+
+
+def has_module(name: str) -> bool:
+    """Whether a package is installed, without importing it."""
+    return importlib.util.find_spec(name) is not None
+
+
+def require(module: str, what: str, *, extra: str) -> None:
+    """Refuse what needs a package that is not installed; ``extra`` of xferlib installs it.
+
+    Raises:
+        BackendUnavailableError: As said.
+    """
+    if not has_module(module):
+        raise BackendUnavailableError(f"{what} needs {module}, which is not installed: {install_command(extra)}")
+
+
+def output_file(text: str) -> Path:
+    """The path of a file that the command writes at its end: check that it can be written to."""
+    from pathlib import Path
+
+    path = Path(text)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be written: {path.absolute().parent} must be a directory")
+    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be written: you have no permission to")
+    return path
+
+
+def picture_file(text: str) -> Path:
+    """The path of a picture: an `output_file` in a format that every matplotlib writes."""
+    from xferlib._trace.trace import PICTURES
+
+    path = output_file(text)
+    if path.suffix not in PICTURES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a picture: give a name that ends in .png, .svg or .pdf")
+    return path
+
+
+def seconds(text: str) -> float:
+    """A time in seconds, more than none."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return found
+
+
+def parse_size(text: str) -> int:
+    """Bytes from a size such as 64MiB."""
+    from xferlib._runtime.process import parse_nbytes
+
+    try:
+        return parse_nbytes(text)
+    except (ValueError, OverflowError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+
+
 # The commands: the module of each, which is imported when the command runs, and what it is for.
 
 
-class CommandModule(Protocol):
-    """The contents of a command's module."""
-
-    def main(self, argv: list[str]) -> int:
-        """Run with the remaining arguments; returns the exit status."""
-
-    def parser(self) -> argparse.ArgumentParser:
-        """The parser of its arguments."""
-
-
 class Command(NamedTuple):
+    """A command, as the table `COMMANDS` of its module has it."""
+
+    parser: Callable[[], argparse.ArgumentParser]
+    """Makes the parser of its arguments."""
+    run: Callable[[list[str]], int]
+    """Runs with the remaining arguments; returns the exit status."""
+
+
+class CommandEntry(NamedTuple):
     """A command by its module."""
 
     module: str
     help: str
 
 
-COMMANDS: dict[str, Command] = {
-    "info": Command("info", "backends, devices, configuration and versions"),
-    "doctor": Command("doctor", "find what makes programs fail or slow on this machine"),
-    "demo": Command("demo", "train on handwritten digits on every backend"),
-    "trace": Command("trace", "run a script and draw what it copies and computes, and when"),
-    "bench transfer": Command("bench_transfer", "GB/s of transfers, beside the other libraries"),
-    "bench sweep": Command("bench_sweep", "random transfers, trees, kernels and reductions, beside the best of others"),
-    "cache info": Command("cache_info", "where compiled kernels are kept, and how many"),
-    "cache clear": Command("cache_clear", "delete the compiled kernels"),
-    "completion": Command("completion", "print a script for the shell's completion"),
+COMMANDS: dict[str, CommandEntry] = {
+    "info": CommandEntry("info", "backends, devices, configuration and versions"),
+    "doctor": CommandEntry("doctor", "find what makes programs fail or slow on this machine"),
+    "demo": CommandEntry("demo", "train on handwritten digits on every backend"),
+    "trace": CommandEntry("trace", "run a script and draw what it copies and computes, and when"),
+    "bench transfer": CommandEntry("bench", "GB/s of transfers, beside the other libraries"),
+    "bench sweep": CommandEntry("bench", "random transfers and kernels, beside the best of others"),
+    "cache info": CommandEntry("info", "where compiled kernels are kept, and how many"),
+    "cache clear": CommandEntry("info", "delete the compiled kernels"),
+    "completion": CommandEntry("", "print a script for the shell's completion"),
 }
 """By one word, or by two."""
 GROUPS = {"bench": "benchmarks", "cache": "the compiled kernels on disk"}
@@ -81,9 +143,12 @@ GROUPS = {"bench": "benchmarks", "cache": "the compiled kernels on disk"}
 ONLY_IN_CHECKOUTS = {f"bench {name}": f"python -m benchmarks {name}" for name in ("kernels", "overlap")}
 
 
-def load(name: str) -> CommandModule:
-    """Import a command's module."""
-    return cast("CommandModule", importlib.import_module(f"xferlib._cli.{COMMANDS[name].module}"))
+def load(name: str) -> Command:
+    """Import a command."""
+    if name == "completion":
+        return Command(completion_parser, print_completion)
+    found: Command = importlib.import_module(f"xferlib._cli.{COMMANDS[name].module}").COMMANDS[name]
+    return found
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -91,7 +156,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         name, rest = _split(arguments)
-        status = load(name).main(rest)
+        status = load(name).run(rest)
         sys.stdout.flush()
     except XferError as error:
         print(f"xferlib: {error}", file=sys.stderr)
@@ -139,11 +204,11 @@ def _group(word: str) -> list[str]:
     return [each for each in COMMANDS if each.startswith(f"{word} ")]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     indent = max(map(len, names)) + 4
     width = shutil.get_terminal_size().columns - 2  # as argparse does
     lines = [
-        line for name in names for line in wrapped(f"  {name:{indent - 2}}{COMMANDS[name].help}", width, indent=indent)
+        line for name in names for line in wrap(f"  {name:{indent - 2}}{COMMANDS[name].help}", width, indent=indent)
     ]
     return "\n".join(["commands:", *lines])
 
@@ -152,7 +217,7 @@ def _group_parser(word: str) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(
         prog=f"xferlib {word}",
         usage=f"xferlib {word} command [arguments]",
-        epilog=f"{_listed(_group(word))}\n\n`xferlib {word} command --help` explains a command.",
+        epilog=f"{_format_names(_group(word))}\n\n`xferlib {word} command --help` explains a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
@@ -162,7 +227,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="xferlib",
         usage="xferlib [--version] command [arguments]",
         description="Move arrays to accelerators, compute, and move them back.",
-        epilog=f"{_listed(list(COMMANDS))}\n\n`xferlib command --help` explains a command.",
+        epilog=f"{_format_names(list(COMMANDS))}\n\n`xferlib command --help` explains a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version)
@@ -179,3 +244,48 @@ class _Version(argparse.Action):
 
         print(f"xferlib {__version__}")
         parser.exit()
+
+
+# `xferlib completion`: a script with which a shell completes commands, options and files.
+
+
+def print_completion(argv: list[str]) -> int:
+    """Print the script."""
+    options = completion_parser().parse_args(argv)
+    if not has_module("shtab"):
+        raise ConfigError(f"completion needs shtab, which is not installed: {install_command('completion')}")
+    import shtab
+
+    print(shtab.complete(_command_tree(), options.shell))
+    return 0
+
+
+def completion_parser() -> argparse.ArgumentParser:
+    """The arguments of ``completion``."""
+    made = argparse.ArgumentParser(
+        prog="xferlib completion",
+        description="Print a script for completion by the Tab key. "
+        'For bash, add to ~/.bashrc: eval "$(xferlib completion bash)". '
+        "For zsh, write it to a file _xferlib in a folder of fpath.",
+    )
+    made.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    return made
+
+
+def _command_tree() -> argparse.ArgumentParser:
+    """One parser with all commands in it, whose options say which of them take files."""
+    import shtab
+
+    root = argparse.ArgumentParser(prog="xferlib")
+    root.add_argument("--version", action="store_true", help="print the version")
+    below = root.add_subparsers()
+    groups = {name: below.add_parser(name, help=text).add_subparsers() for name, text in GROUPS.items()}
+    for name, command in COMMANDS.items():
+        group, _, last = name.rpartition(" ")
+        own = load(name).parser()
+        for action in own._actions:
+            if action.metavar in ("FILE", "DIR") or action.dest == "script":
+                kind = shtab.DIRECTORY if action.metavar == "DIR" else shtab.FILE
+                action.complete = kind  # type: ignore[attr-defined]  # shtab's own convention
+        (groups[group] if group else below).add_parser(last, help=command.help, parents=[own], add_help=False)
+    return root

@@ -9,18 +9,18 @@ import traceback
 from functools import partial
 from pathlib import Path
 
-from xferlib._cli.arguments import require
+from xferlib._cli.main import Command, require
 from xferlib._trace.trace import PICTURES, checked_path, trace
 from xferlib.errors import ArgumentError, nearest
 
 
-def main(argv: list[str]) -> int:
+def run_trace(argv: list[str]) -> int:
     """Run the script as Python would, then print a summary and write the requested files.
 
     Returns:
         The script's exit status; 1 after an exception, whose traceback is shown.
     """
-    options, arguments = _parsed(argv)
+    options, arguments = _split_arguments(argv)
     if options.plot is not None:
         require("matplotlib", "--plot", extra="trace")  # before the script runs
     with trace(keep=options.keep) as t:
@@ -33,21 +33,21 @@ def main(argv: list[str]) -> int:
     return status
 
 
-def _parsed(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+def _split_arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """Separate our options, wherever they stand, from the script's; everything after ``--`` is the script's."""
     ours, after = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
-    made = parser()
+    made = trace_parser()
     options, arguments = made.parse_known_args(ours)
     known = [each for action in made._actions for each in action.option_strings if each.startswith("--")]
     for each in arguments:
         name = each.partition("=")[0]
         if name.startswith("--") and (near := nearest(name, known)) is not None:
-            made.error(f"{name} is no option (did you mean {near}?); an option of the script's own stands after --")
+            made.error(f"{name} is not an option (did you mean {near}?); an option of the script's own stands after --")
     return options, arguments + after
 
 
-def parser() -> argparse.ArgumentParser:
-    """The arguments."""
+def trace_parser() -> argparse.ArgumentParser:
+    """The arguments of ``trace``."""
     made = argparse.ArgumentParser(
         prog="xferlib trace",
         usage="xferlib trace [options] script.py [arguments]",
@@ -58,11 +58,14 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("script", type=_script, help="a Python file, run as __main__")
     made.add_argument(
-        "--plot", type=partial(_checked, PICTURES), metavar="FILE", help="draw the timeline: .png, .svg or .pdf"
+        "--plot",
+        type=partial(_check_output_path, PICTURES),
+        metavar="FILE",
+        help="draw the timeline: .png, .svg or .pdf",
     )
     made.add_argument(
         "--json",
-        type=partial(_checked, (".json",)),
+        type=partial(_check_output_path, (".json",)),
         metavar="FILE",
         help="write the timeline for https://ui.perfetto.dev",
     )
@@ -78,7 +81,7 @@ def _script(text: str) -> Path:
     return path
 
 
-def _checked(endings: tuple[str, ...], text: str) -> Path:
+def _check_output_path(endings: tuple[str, ...], text: str) -> Path:
     try:
         return checked_path(text, endings)
     except ArgumentError as error:
@@ -112,3 +115,6 @@ def _status(code: object) -> int:
         return code or 0
     print(code, file=sys.stderr)
     return 1
+
+
+COMMANDS = {"trace": Command(trace_parser, run_trace)}

@@ -190,5 +190,3 @@ the function's data in the caches, and threads beside it win less than their han
 loop's time in turn, and 2.4 with threads (two busy cores)."""
 RECYCLED_CHUNK_FROM = 128 << 10
 """From here on such a chunk lies in recycled memory: malloc may return its pages to the kernel in each step."""
-RESULT_BEGUN_FROM = 8 << 20
-"""From here on the copy of a chunk's result is begun ahead: less is copied in the time that it takes to begin it."""

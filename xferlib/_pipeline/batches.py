@@ -115,7 +115,7 @@ class StagedArray(NamedTuple):
             self.filling.end()
 
 
-class Conveyor:
+class SideStreamUploader:
     """Copies of one consumer's arrays, one after the other.
 
     Args:
@@ -147,7 +147,7 @@ class Conveyor:
         self._count = max(self._count, arrays * self._depth)
 
     @observe.user_call(lambda self, host: (self.backend, host.nbytes))
-    def send(self, host: HostArray) -> Ahead:
+    def send(self, host: HostArray) -> PendingUpload:
         """Start copying an array into memory of the calling thread's current stream.
 
         Raises:
@@ -170,9 +170,9 @@ class Conveyor:
             and plan.forced() is None
             and _native.is_on()
         ):
-            if (staging := self._staging(end)) is not None:
+            if (staging := self._begin_staging(end)) is not None:
                 return staging
-        ahead = Ahead(self)
+        ahead = PendingUpload(self)
         try:
             if lease is None:
                 self._begin(ahead, end, found)
@@ -183,15 +183,15 @@ class Conveyor:
             raise
         return ahead
 
-    def _staging(self, end: HostEnd) -> Ahead | None:
+    def _begin_staging(self, end: HostEnd) -> PendingUpload | None:
         """Let threads stage plain bytes; None where pinned memory is short."""
         buffer = self._buffer(end.nbytes)
         if buffer is None:
             return None
         filling = Filling(buffer.pointer, end.pointer, end.nbytes, end.array)
-        return Ahead(self, StagedArray(buffer, filling, end.array.shape, end.dtype))
+        return PendingUpload(self, StagedArray(buffer, filling, end.array.shape, end.dtype))
 
-    def _begin(self, ahead: Ahead, end: HostEnd, found: Plan) -> None:
+    def _begin(self, ahead: PendingUpload, end: HostEnd, found: Plan) -> None:
         """Enqueue the copy of an array that is in pinned memory, or is staged by this thread."""
         host, pinned = end.array, end.pinned if found.path is TransferPath.PINNED else None
         if pinned is not None and len(pinned.spans) == 1:
@@ -201,7 +201,7 @@ class Conveyor:
         if pinned is not None:
             lifetimes.hold_pinned(host, pinned.lease, self.backend, copied)
 
-    def stage(self, host: HostArray) -> Ahead | None:
+    def stage(self, host: HostArray) -> PendingUpload | None:
         """Copy an array of any layout into pinned memory, from which the consumer's thread sends it.
 
         The source may be changed on return. None, and nothing done, where pinned memory is short.
@@ -220,14 +220,14 @@ class Conveyor:
             fill(buffer.pointer, end.pointer, end.nbytes)
         else:
             gather(host, end.dtype, buffer.memory, buffer.pointer)
-        return Ahead(self, StagedArray(buffer, None, host.shape, end.dtype))
+        return PendingUpload(self, StagedArray(buffer, None, host.shape, end.dtype))
 
     def await_buffer(self) -> None:
         """Wait until `stage` need not wait for the device."""
         if self._idle and self._made >= self._count:
             self._idle[0].settle(self.backend)
 
-    def dispatch(self, ahead: Ahead, staged: StagedArray) -> None:
+    def dispatch(self, ahead: PendingUpload, staged: StagedArray) -> None:
         """Enqueue the copy of a staged array into memory of the calling thread's current stream."""
         try:
             copied = self._enqueue(ahead, staged.shape, staged.dtype, staged.buffer.pointer, staged.nbytes)
@@ -258,7 +258,7 @@ class Conveyor:
         """Recycle a buffer: it is filled again when its last copy is complete."""
         self._idle.append(buffer)
 
-    def _allocate(self, ahead: Ahead, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, RawStream]:
+    def _allocate(self, ahead: PendingUpload, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, RawStream]:
         """Allocate on the calling thread's current stream, unless an earlier attempt has."""
         owner, array = ahead.owner, ahead.array
         if owner is None or array is None:
@@ -267,7 +267,7 @@ class Conveyor:
         return array, owner
 
     def _enqueue(
-        self, ahead: Ahead, shape: tuple[int, ...], dtype: np.dtype[Any], source: int, nbytes: int,
+        self, ahead: PendingUpload, shape: tuple[int, ...], dtype: np.dtype[Any], source: int, nbytes: int,
         is_pinned: bool = False,
     ) -> RawEvent:  # fmt: skip
         """Allocate, and enqueue one copy from pinned memory behind the work enqueued on the owner; return its event.
@@ -294,7 +294,7 @@ class Conveyor:
         self._free = self.backend.event_record(owner, timing=False, event=self._free)
         self.backend.event_wait(self._carrier, self._free)
 
-    def _upload(self, ahead: Ahead, end: HostEnd, found: Plan) -> RawEvent:
+    def _upload(self, ahead: PendingUpload, end: HostEnd, found: Plan) -> RawEvent:
         """Allocate, and upload in several copies; return the event after the last."""
         array, owner = self._allocate(ahead, end.array.shape, end.dtype)
         backend, carrier = self.backend, self._carrier
@@ -304,8 +304,20 @@ class Conveyor:
         return copied
 
 
-class Ahead(Handed):
-    """One array in flight, used as a `xferlib._pipeline.batches.Batch` is.
+class _OnSideStream(Handed):
+    """The common part of batches on a side stream, used as a `xferlib._pipeline.batches.Batch` is."""
+
+    __slots__ = ()
+    has_slot = is_stalled = False
+    is_sent_by_consumer = True
+
+    def is_settled(self, wait_s: float) -> bool:
+        """Return True: `hand_over` never waits for long."""
+        return True
+
+
+class PendingUpload(_OnSideStream):
+    """One array in flight.
 
     Attributes:
         array: The device array; None while the source is being staged.
@@ -313,13 +325,10 @@ class Ahead(Handed):
         copied: The event after the copy, once that is enqueued.
     """
 
-    __slots__ = ("_conveyor", "_staged", "array", "copied", "is_sent", "owner")
+    __slots__ = ("_staged", "_uploader", "array", "copied", "is_sent", "owner")
 
-    has_slot = is_stalled = False
-    is_sent_by_consumer = True
-
-    def __init__(self, conveyor: Conveyor, staged: StagedArray | None = None) -> None:
-        self._conveyor = conveyor
+    def __init__(self, uploader: SideStreamUploader, staged: StagedArray | None = None) -> None:
+        self._uploader = uploader
         self._staged = staged
         self.is_sent = staged is None
         self.array: Array | None = None
@@ -337,41 +346,37 @@ class Ahead(Handed):
         staged = self._staged
         if staged is not None:
             staged.end()
-            self._conveyor.dispatch(self, staged)
+            self._uploader.dispatch(self, staged)
             self._give_back(staged)
 
     def _give_back(self, staged: StagedArray) -> None:
         self._staged, self.is_sent = None, True
-        self._conveyor.give_back(staged.buffer)
-
-    def is_settled(self, wait_s: float) -> bool:
-        """Return True: `hand_over` never waits for long."""
-        return True
+        self._uploader.give_back(staged.buffer)
 
     def await_end(self) -> None:
         """Wait until no copy reads the source."""
         if self._staged is not None:
             self._staged.end()
         elif self.copied is not None:
-            self._conveyor.backend.event_synchronize(self.copied)
+            self._uploader.backend.event_synchronize(self.copied)
 
     def precede(self, stream: RawStream) -> None:
         """Let ``stream`` wait for the copy, if that is enqueued."""
         if self.copied is not None:
-            self._conveyor.backend.event_wait(stream, self.copied)
+            self._uploader.backend.event_wait(stream, self.copied)
 
     def hand_over(self) -> Array:
         """Return the array, ordered on the calling thread's current stream; may be called again after an error."""
         if not self.is_sent:
             self._send()
-        backend, owner = self._conveyor.backend, self.owner
+        backend, owner = self._uploader.backend, self.owner
         assert owner is not None
         current = backend.stream_current(owner.device)
         backend.event_wait(current, self.copied)
         if current.handle != owner.handle:  # the owner's order alone would let the memory be allocated again
             self.array = backend.guarded(self.array, owner)
             backend.consumed(self.array, current)
-        self._conveyor.spare.append(self.copied)  # its waits are enqueued: it may be recorded for another copy
+        self._uploader.spare.append(self.copied)  # its waits are enqueued: it may be recorded for another copy
         return self.array
 
     def cancel(self) -> None:
@@ -381,7 +386,7 @@ class Ahead(Handed):
             staged.end()
             self._give_back(staged)
         elif self.copied is not None:
-            lifetimes.in_flight.hold(self._conveyor.backend, self.copied, self.array)
+            lifetimes.in_flight.hold(self._uploader.backend, self.copied, self.array)
 
 
 # A batch of few arrays, such as images and their labels, each on its way to the device by itself.
@@ -393,28 +398,25 @@ class Ahead(Handed):
 # is handed out, as one of up to that size always is.
 
 
-class AheadTree(Handed):
-    """Arrays in flight, used as a `xferlib._pipeline.batches.Batch` is.
+class PendingTreeUpload(_OnSideStream):
+    """The arrays of a tree in flight.
 
     Args:
         leaves: Of a tree.
         rebuild: Makes the tree of new leaves.
-        begun: Begins to copy a leaf; or returns an array that is copied when the batch is handed out, or a leaf that
+        begin: Begins to copy a leaf; or returns an array that is copied when the batch is handed out, or a leaf that
             stays as it is.
         device: The target.
 
     Raises:
         UnsupportedDTypeError: No device holds an array; nothing has been begun.
-        XferError: As ``begun``: no copy that was begun is left behind.
+        XferError: As ``begin``: no copy that was begun is left behind.
     """
 
     __slots__ = ("_device", "_parts", "_rebuild")
 
-    has_slot = is_stalled = False
-    is_sent_by_consumer = True
-
     def __init__(
-        self, leaves: list[Any], rebuild: Callable[[list[Any]], Any], begun: Callable[[Any], Any], device: Device
+        self, leaves: list[Any], rebuild: Callable[[list[Any]], Any], begin: Callable[[Any], Any], device: Device
     ) -> None:
         self._device = device
         self._rebuild = rebuild
@@ -424,13 +426,13 @@ class AheadTree(Handed):
                 check_dtype(leaf.dtype)
         try:
             for leaf in leaves:
-                self._parts.append(begun(leaf))
+                self._parts.append(begin(leaf))
         except BaseException:
             self.cancel()
             raise
 
-    def _ahead(self) -> Iterator[Ahead]:
-        return (part for part in self._parts if isinstance(part, Ahead))
+    def _ahead(self) -> Iterator[PendingUpload]:
+        return (part for part in self._parts if isinstance(part, PendingUpload))
 
     @property
     def is_sent(self) -> bool:
@@ -440,10 +442,6 @@ class AheadTree(Handed):
         """Enqueue the copies of what is staged, in the thread that will use it; an error is left to `hand_over`."""
         for part in self._ahead():
             part.push()
-
-    def is_settled(self, wait_s: float) -> bool:
-        """Return True: `hand_over` never waits for long."""
-        return True
 
     def await_end(self) -> None:
         """Wait until no copy reads the sources."""
@@ -457,10 +455,10 @@ class AheadTree(Handed):
 
     def hand_over(self) -> Any:
         """Return the tree, ordered on the calling thread's current stream; may be called again after an error."""
-        return self._rebuild([self._handed_over(part) for part in self._parts])
+        return self._rebuild([self._hand_over_part(part) for part in self._parts])
 
-    def _handed_over(self, part: Any) -> Any:
-        if isinstance(part, Ahead):
+    def _hand_over_part(self, part: Any) -> Any:
+        if isinstance(part, PendingUpload):
             return part.hand_over()
         return transfers.to_device(part, device=self._device) if isinstance(part, np.ndarray) else part
 
@@ -484,7 +482,7 @@ class AheadTree(Handed):
 # - OWN, everything else: on the slot's stream, in memory of that stream.
 #
 # With a transform, or a stream that the caller names, every batch takes OWN. The thread of a `ThreadedFeed`, whose
-# current stream is not the consumer's, only stages: `kept` and `staged` make the batches that it leaves to the
+# current stream is not the consumer's, only stages: `copy_on_host` and `stage` make the batches that it leaves to the
 # consumer.
 #
 # Guaranteed: the choice changes neither values nor their order. It reads no data, only an array's type, size, layout
@@ -506,19 +504,23 @@ class Router:
         backend: Serves ``device``.
         device: The device.
         transform: Applied to each batch on the device.
-        conveyor: Copies medium arrays; None if the caller has named the stream for all of them.
+        uploader: Copies medium arrays; None if the caller has named the stream for all of them.
     """
 
-    __slots__ = ("_is_host", "_may_choose", "backend", "conveyor", "device", "transform")
+    __slots__ = ("_is_host", "_may_choose", "backend", "device", "transform", "uploader")
 
     def __init__(
-        self, backend: Backend, device: Device, transform: Callable[[Any], Any] | None, conveyor: Conveyor | None = None
+        self,
+        backend: Backend,
+        device: Device,
+        transform: Callable[[Any], Any] | None,
+        uploader: SideStreamUploader | None = None,
     ) -> None:
         self.backend = backend
         self.device = device
         self.transform = transform
-        self.conveyor = conveyor
-        self._may_choose = conveyor is not None and transform is None
+        self.uploader = uploader
+        self._may_choose = uploader is not None and transform is None
         self._is_host = not backend.capabilities.streams
 
     def route(self, host: Any) -> Route:
@@ -560,20 +562,20 @@ class Router:
         """The same of one of any size."""
         return array.nbytes <= MEDIUM_NBYTES or self._is_staged_whole(array)
 
-    def begun_ahead(self, host: Any) -> Ahead | AheadTree:
+    def begin_ahead(self, host: Any) -> PendingUpload | PendingTreeUpload:
         """Begin a batch whose route is `Route.AHEAD`.
 
         Raises:
-            As `Conveyor.send`.
+            As `SideStreamUploader.send`.
         """
-        conveyor = self.conveyor
-        assert conveyor is not None
+        uploader = self.uploader
+        assert uploader is not None
         if type(host) is np.ndarray:
-            return conveyor.send(host)
+            return uploader.send(host)
         leaves, rebuild = flatten(host)
-        conveyor.share(len(leaves))
-        begun = lambda leaf: conveyor.send(leaf) if leaf.nbytes > DIRECT_MOST or self._is_pinned(leaf) else leaf
-        return AheadTree(leaves, rebuild, begun, self.device)
+        uploader.share(len(leaves))
+        begin = lambda leaf: uploader.send(leaf) if leaf.nbytes > DIRECT_MOST or self._is_pinned(leaf) else leaf
+        return PendingTreeUpload(leaves, rebuild, begin, self.device)
 
     def may_wait(self, host: Any) -> bool:
         """Whether a batch may be begun before the consumer's work that its copy waits for: each block has a chunk.
@@ -595,7 +597,7 @@ class Router:
         order = Stream._of(self.backend.stream_current(self.device), self.backend) if is_awaited else None
         return tree.to_device(host, device=self.device, stream=order)
 
-    def kept(self, host: Any) -> Any:
+    def copy_on_host(self, host: Any) -> Any:
         """Copy a small batch on the host, to be uploaded when it is handed out; None for any other.
 
         For a source that may fill the same memory again: cheaper than an upload and a wait for it.
@@ -606,9 +608,9 @@ class Router:
         nbytes = _nbytes(leaves)
         if nbytes is None or nbytes > SMALL_NBYTES:
             return None
-        return rebuild([self._copied(leaf) for leaf in leaves])
+        return rebuild([self._copy_array(leaf) for leaf in leaves])
 
-    def staged(self, host: Any) -> Ahead | AheadTree | None:
+    def stage(self, host: Any) -> PendingUpload | PendingTreeUpload | None:
         """Stage a medium batch in this thread, for the consumer to send: few arrays of any library, on the host.
 
         For a source that may fill the same memory again. None, and nothing done, for any other batch, and where pinned
@@ -617,12 +619,12 @@ class Router:
         Raises:
             UnsupportedDTypeError: No device holds it.
         """
-        conveyor = self.conveyor
-        if conveyor is None or self._is_host or not self._may_choose or plan.forced() is not None:
+        uploader = self.uploader
+        if uploader is None or self._is_host or not self._may_choose or plan.forced() is not None:
             return None
         if registry.owner_of(host) is not None:
             array = _host_array(host)
-            return conveyor.stage(array) if array is not None and self._is_staged(array) else None
+            return uploader.stage(array) if array is not None and self._is_staged(array) else None
         leaves, rebuild = flatten(host)
         arrays = [leaf if registry.owner_of(leaf) is None else _host_array(leaf) for leaf in leaves]
         found = [each for each in arrays if isinstance(each, np.ndarray)]
@@ -631,22 +633,22 @@ class Router:
         is_few = many.is_few(len(leaves), len(large))
         if not is_all or not large or not is_few or not all(map(self._is_staged, large)):
             return None
-        conveyor.share(len(large))
-        return AheadTree(arrays, rebuild, self._kept_or_staged, self.device)
+        uploader.share(len(large))
+        return PendingTreeUpload(arrays, rebuild, self._copy_or_stage, self.device)
 
-    def _kept_or_staged(self, leaf: Any) -> Any:
+    def _copy_or_stage(self, leaf: Any) -> Any:
         """Copy an array of a tree on the host; another leaf stays as it is."""
         if not isinstance(leaf, np.ndarray):
             return leaf
         if leaf.nbytes <= SMALL_NBYTES:
-            return self._copied(leaf)
-        assert self.conveyor is not None
-        staged = self.conveyor.stage(leaf)
+            return self._copy_array(leaf)
+        assert self.uploader is not None
+        staged = self.uploader.stage(leaf)
         if staged is None:
             raise PinnedMemoryError(f"no pinned memory for {leaf.nbytes} bytes")  # the batch goes another way
         return staged
 
-    def _copied(self, array: HostArray) -> HostArray:
+    def _copy_array(self, array: HostArray) -> HostArray:
         refuse_truncated(array, "a batch")
         observe.touched(array, self.backend.pinned_domain, is_write=False)
         return array.copy()
@@ -750,10 +752,10 @@ class Arriving:
 
     def _begin(self, leaves: list[Any], small: many.SlabLayout, alone: list[int], device: Device) -> None:
         order = Stream._of(self._stream, self._backend)
-        begun = lambda transfer: self._transfers.append((transfer, None))
+        note = lambda transfer: self._transfers.append((transfer, None))
         can_stage = many.can_stage(self._backend, self._stream)
         if small.members or (alone and can_stage):
-            found = many.begin(leaves, self._results, small, alone, self._backend, self._stream, begun)
+            found = many.begin(leaves, self._results, small, alone, self._backend, self._stream, note)
         else:
             found = many.Begun([], alone, is_enqueued=False)
         self._owned += found.owned
@@ -874,7 +876,7 @@ def _tree_nbytes(array: Any) -> int:
 # it, and `cancel` and `await_end`, when the feed is closed.
 
 if TYPE_CHECKING:
-    AnyBatch: TypeAlias = "Batch | Ahead | AheadTree"
+    AnyBatch: TypeAlias = "Batch | PendingUpload | PendingTreeUpload"
     """A batch as a feed uses it: one of a few copies may be these alone."""
 
 
@@ -996,12 +998,12 @@ class Batch(Handed):
         if self._route is Route.DIRECT:
             return send(self._host, self._router)
         try:
-            return self._handed_over()
+            return self._hand_over_batch()
         except ArrayError as error:
             say_where(error, self._host, describe.check_leaf, "batch")
             raise
 
-    def _handed_over(self) -> Any:
+    def _hand_over_batch(self) -> Any:
         if self._error is not None:
             error, self._error = self._error, None
             self._restart()
@@ -1010,14 +1012,14 @@ class Batch(Handed):
         try:
             if self._arriving is None:
                 self._begin()
-            return self._ordered()
+            return self._order_on_stream()
         except BaseException:  # Ctrl-C ends a copy that this thread helped with
             # Only then is there something to repeat; and only then does the source still have it: see `try_prepare`.
             if self._arriving is not None and self._arriving.has_failed:
                 self._restart()
             raise
 
-    def _ordered(self) -> Any:
+    def _order_on_stream(self) -> Any:
         router = self._router
         assert self._arriving is not None
         if router.transform is None:

@@ -13,7 +13,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,11 +21,12 @@ import numpy as np
 
 from xferlib._core import observe, registry
 from xferlib._core.arguments import flatten
+from xferlib._core.registry import resolve
 from xferlib._pipeline.batches import Batch, Route, Router, send
 from xferlib._runtime import checks, process
 from xferlib._runtime.process import reset_in_child
 from xferlib._runtime.threads import Handed, OwnThread, deferred, is_followed
-from xferlib.errors import ClosedError, ForkError, XferError
+from xferlib.errors import ArgumentError, ClosedError, ForkError, XferError
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -72,6 +73,37 @@ class Slot(Handed):
 def copy_streams(backend: Backend, device: Device, count: int) -> list[RawStream]:
     """Streams of a device for copies beside the consumer's work."""
     return [backend.stream_create(device, non_blocking=True, priority=0) for _ in range(count)]
+
+
+def list_device_specs(devices: Any, call: str = "stream_map") -> list[Any]:
+    """The specifications in ``devices``, which is one or several of them; that of the current device for None.
+
+    Raises:
+        ArgumentError: It is neither.
+    """
+    if devices is None or isinstance(devices, (str, int)) or checks.has(devices, "kind"):
+        return [devices]
+    if not isinstance(devices, Iterable):
+        raise ArgumentError(f"{call}: devices is {type(devices).__name__}; give devices such as ['cuda:0', 'cuda:1']")
+    try:
+        return list(devices)
+    except Exception as error:  # a foreign object may raise anything
+        raise ArgumentError(
+            f"{call}: devices is {type(devices).__name__}, which lists nothing; give devices such as ['cuda:0']"
+        ) from error
+
+
+def targets_of(devices: Any, call: str = "stream_map") -> list[Device]:
+    """The devices that a call names.
+
+    Raises:
+        ArgumentError: They are none, or one is named twice.
+        DeviceNotFoundError: A device does not exist.
+    """
+    targets = [resolve(each) for each in list_device_specs(devices, call)]
+    if not targets or len(set(targets)) < len(targets):
+        raise ArgumentError(f"{call}: devices={[str(each) for each in targets]!r}; name at least one, and each once")
+    return targets
 
 
 class Feed:
@@ -172,7 +204,7 @@ class Feed:
         )
 
     @property
-    def taken(self) -> int:
+    def count(self) -> int:
         """The number of batches handed out."""
         return self._taken
 
@@ -352,8 +384,8 @@ class ThreadedFeed(Feed):
             try:
                 if gate is not None:
                     self._router.backend.event_synchronize(gate)
-                if self._router.conveyor is not None:
-                    self._router.conveyor.await_buffer()
+                if self._router.uploader is not None:
+                    self._router.uploader.await_buffer()
                 break
             except BaseException as error:
                 self._tell(error)
@@ -377,7 +409,7 @@ class ThreadedFeed(Feed):
                 return False
             self._phase = _Phase.COPYING
             before = self._ready[-1] if self._ready else None
-        batch = self._begun(host, before)
+        batch = self._begin_batch(host, before)
         with self._changed:
             if self._is_closed:
                 batch.cancel()
@@ -388,12 +420,12 @@ class ThreadedFeed(Feed):
             self._changed.notify_all()
         return True
 
-    def _begun(self, host: Any, before: AnyBatch | None) -> AnyBatch:
+    def _begin_batch(self, host: Any, before: AnyBatch | None) -> AnyBatch:
         """Return the batch of an item, which the source may change from now on."""
         stream = self._next_slot.stream
         if not self._is_stable:
             with contextlib.suppress(Exception):  # an item that cannot be copied on the host goes the other way
-                copied = self._copied(host, stream)
+                copied = self._copy_batch(host, stream)
                 if copied is not None:
                     return copied
         batch = Batch(host, self._router, stream)
@@ -401,12 +433,12 @@ class ThreadedFeed(Feed):
             batch.try_prepare()
         return batch
 
-    def _copied(self, host: Any, stream: RawStream) -> AnyBatch | None:
+    def _copy_batch(self, host: Any, stream: RawStream) -> AnyBatch | None:
         """Copy a small or medium item on the host and return its batch; None for any other."""
-        kept = self._router.kept(host)
+        kept = self._router.copy_on_host(host)
         if kept is not None:
             return Batch(kept, self._router, stream, Route.DIRECT)
-        return self._router.staged(host)
+        return self._router.stage(host)
 
     def _tell(self, error: BaseException) -> None:
         """Report an error to the consumer, and wait until it has raised it."""
@@ -503,7 +535,7 @@ class ListFeed(Feed):
             except IndexError:
                 self._note_end(StopIteration())
                 return
-            begun = self._begun(host)
+            begun = self._begin_batch(host)
             if begun is None:
                 return
             self._started += 1
@@ -511,12 +543,12 @@ class ListFeed(Feed):
             if observe.listener is not None:
                 self._watch(begun, host)
 
-    def _begun(self, host: Any) -> AnyBatch | None:
+    def _begin_batch(self, host: Any) -> AnyBatch | None:
         """Begin the batch of an item; None where its slot is in use."""
         route = self._router.route(host)
         if route is Route.AHEAD:
             try:
-                return self._router.begun_ahead(host)
+                return self._router.begin_ahead(host)
             except XferError:  # it is copied in its turn, and raises what it meets then
                 route = Route.DIRECT
         slot = self._next_slot

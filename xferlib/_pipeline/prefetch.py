@@ -16,9 +16,8 @@ from xferlib._core import registry, streams
 from xferlib._core.arguments import flatten
 from xferlib._core.streams import ProcessBound, Stream
 from xferlib._core.thresholds import PYTHON_LEAF_FROM
-from xferlib._pipeline.batches import Conveyor, Router
-from xferlib._pipeline.chunk_map import targets_of
-from xferlib._pipeline.feeds import ListFeed, ThreadedFeed, copy_streams
+from xferlib._pipeline.batches import Router, SideStreamUploader
+from xferlib._pipeline.feeds import ListFeed, ThreadedFeed, copy_streams, targets_of
 from xferlib._runtime import process
 from xferlib._runtime.checks import MOST_AHEAD, has, refuse_keyword, whole
 from xferlib._runtime.threads import Handed
@@ -241,7 +240,7 @@ class Rotation:
     def _front(self) -> Feed:
         """The feed of the next batch."""
         count = len(self._feeds)
-        number = min(range(count), key=lambda index: self._feeds[index].taken * count + index)
+        number = min(range(count), key=lambda index: self._feeds[index].count * count + index)
         return self._feeds[number]
 
     def next(self) -> Any:
@@ -392,8 +391,8 @@ def _feed_of(
     backend = _backend_of(target)
     count = ahead + 1
     streams = [given] * count if given is not None else copy_streams(backend, target, count)
-    conveyor = Conveyor(backend, target, streams[0], count) if given is None else None
-    router = Router(backend, target, transform, conveyor)
+    uploader = SideStreamUploader(backend, target, streams[0], count) if given is None else None
+    router = Router(backend, target, transform, uploader)
     if is_list and not _needs_thread(source, backend, target):
         return ListFeed(source, router, streams)
     return ThreadedFeed(iter(source) if is_list else source, router, streams, is_stable=is_list)

@@ -34,9 +34,9 @@ class Source(Protocol):
     Not that of a memory map, whose pages the kernel reads ahead and keeps."""
 
     def read(self, start: int, stop: int) -> Any:
-        """The rows as a host array, which stays as it is until they are `done` with."""
+        """The rows as a host array, which stays as it is until they are released."""
 
-    def done(self, start: int, stop: int) -> None:
+    def release_rows(self, start: int, stop: int) -> None:
         """The rows will not be looked at again."""
 
 
@@ -52,7 +52,7 @@ class _Array:
     def read(self, start: int, stop: int) -> HostArray:
         return self._array[start:stop]
 
-    def done(self, start: int, stop: int) -> None:
+    def release_rows(self, start: int, stop: int) -> None:
         """No-op: the array is the caller's."""
 
 
@@ -82,7 +82,7 @@ class _Mapped(_Array):
             self._asked = ahead
         return self._array[start:stop].view(np.ndarray)  # which takes the short ways
 
-    def done(self, start: int, stop: int) -> None:
+    def release_rows(self, start: int, stop: int) -> None:
         self._pages.let_go(start, stop)
 
 
@@ -109,7 +109,7 @@ class _Sliced:
             )
         return found
 
-    def done(self, start: int, stop: int) -> None:
+    def release_rows(self, start: int, stop: int) -> None:
         """No-op: the array that `read` made is collected."""
 
 
@@ -139,7 +139,7 @@ class _Filling:
     def _fresh(self) -> HostArray:
         return creation.pinned_empty(self._shape, self._dtype, backend=self._backend)
 
-    def done(self, start: int, stop: int) -> None:
+    def release_rows(self, start: int, stop: int) -> None:
         memory = self._busy.pop(start, None)
         if memory is not None:
             self._idle.append(memory)

@@ -218,7 +218,7 @@ _OF_TRANSFERS = {
 }
 _AHEAD = "depth=n copies n batches ahead"
 _AS_THEY_COME = "prefetch takes batches as they come: a DataLoader, a generator or a list"
-_WORKERS = "engine= takes an executor of concurrent.futures or a Dask client, whose workers compute"
+_WORKERS = "engine= takes a Dask client, whose workers compute, or a communicator of ranks"
 KEYWORDS = {
     "copy_to": _OF_TRANSFERS | {"out": "xferlib.to_device(x, out=y) fills an array that exists"},
     "to_device": _OF_TRANSFERS,

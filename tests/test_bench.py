@@ -1,0 +1,348 @@
+"""`xferlib bench`: its cases are what they say, repeatable, checked before they are timed, and timed fairly."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from tests.console import main
+from xferlib._cli import bench
+from xferlib.testing import assert_same_bits
+
+HostArray = np.ndarray[Any, Any]
+CASE = re.compile(
+    r"transfer:3:\d+: [\d.]+ \w+ (?P<given>\w+)( as (?P<wanted>\w+))? \((?P<shape>[\d, ]+)\) "
+    r"(?P<pinned>pinned )?(?P<layout>[a-z ]+), (?P<way>up|down) to (?P<target>a new|an existing) \w+ array"
+)
+OWN, PEER, SLOW = (bench.Key(library, "way") for library in ("xferlib (cupy)", "cupy", "torch"))
+
+
+@pytest.fixture(autouse=True)
+def _no_waits(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Other tests run beside these: nothing waits until they do not."""
+    if "other_threads" not in request.node.name:
+        monkeypatch.setattr(bench, "await_quiet", lambda: None)
+
+
+class _Stopped(xl.errors.TransferError):
+    """Ends a case before anything is timed."""
+
+
+class _Drawn(NamedTuple):
+    """One case, as the command describes it and as the library gets it."""
+
+    text: dict[str, Any]
+    source: HostArray
+    out: HostArray | None
+
+
+def _drawn(number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> _Drawn:
+    sources: list[HostArray] = []
+    outs: list[HostArray | None] = []
+    own = xl.to_device
+
+    def send(x: Any, **options: Any) -> Any:
+        sources.append(x)
+        return own(x, **options)
+
+    def receive(d: Any, *, out: HostArray | None = None, **_: Any) -> Any:
+        outs.append(out)
+        raise _Stopped("both arrays are known")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(xl, "to_device", send)
+        patched.setattr(xl, "to_host", receive)
+        assert main(["bench", "sweep", "--case", f"transfer:3:{number}", "--largest", "1MiB"]) == 0
+    told = CASE.match(capsys.readouterr().out)
+    assert told is not None
+    assert len(outs) == 1
+    assert len(sources) == 1
+    return _Drawn(told.groupdict(), sources[0], outs[0])
+
+
+def _lies_as_told(array: HostArray, layout: str) -> bool:
+    """Whether an array whose extents are all above 1 has exactly the layout of that name."""
+    shape, strides, itemsize = array.shape, array.strides, array.itemsize
+    if layout == "contiguous":
+        return array.flags.c_contiguous and array.dtype.isnative
+    if layout == "swapped":  # of which a single byte knows nothing
+        return array.flags.c_contiguous and array.dtype.isnative == (itemsize == 1)
+    if layout == "transposed":
+        return array.ndim == 2 and array.T.flags.c_contiguous and not array.flags.c_contiguous
+    if layout == "permuted":
+        return array.ndim >= 3 and array.transpose(np.argsort(strides)[::-1]).flags.c_contiguous
+    if layout == "every second row":
+        return array.ndim >= 2 and array[0].flags.c_contiguous and strides[0] == 2 * array[0].nbytes
+    if layout == "cropped":
+        gaps = [outer > extent * inner for outer, extent, inner in zip(strides, shape[1:], strides[1:], strict=False)]
+        return array.ndim >= 2 and all(gaps) and strides[-1] == itemsize
+    assert layout == "reversed"
+    return strides[0] < 0 and array[::-1].flags.c_contiguous
+
+
+def test_a_case_is_the_same_at_each_draw_and_has_the_layout_that_it_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layouts: dict[str, set[str]] = {"up": set(), "down": set()}
+    for number in range(60):
+        text, source, out = _drawn(number, monkeypatch, capsys)
+        if number % 6 == 0:
+            again = _drawn(number, monkeypatch, capsys)
+            assert again.text == text
+            assert_same_bits(again.source, source)
+        is_upload, is_new = text["way"] == "up", text["target"] == "a new"
+        host = source if is_upload else out
+        assert source.shape == tuple(map(int, re.findall(r"\d+", text["shape"])))
+        assert min(source.shape) > 1
+        assert source.dtype.newbyteorder("=") == np.dtype(text["given"])
+        wanted = np.dtype(text["wanted"] or text["given"])
+        assert 2 << 10 <= source.size * min(source.itemsize, wanted.itemsize) <= 4 << 20
+        assert (out is not None) == (not is_upload and not is_new)
+        if out is not None:
+            assert (out.shape, out.dtype) == (source.shape, wanted)
+        if not is_upload:
+            assert _lies_as_told(source, "contiguous"), number
+        if host is None:
+            assert text["layout"] == "contiguous"
+            continue
+        assert _lies_as_told(host, text["layout"]), (number, host.shape, host.strides)
+        assert (xl.pinned_pool().find(host.ctypes.data) is not None) == bool(text["pinned"]), number
+        layouts[text["way"]].add(text["layout"])
+    names = {"contiguous", "transposed", "permuted", "every second row", "cropped", "reversed", "swapped"}
+    assert layouts["up"] == names
+    assert layouts["down"] >= {"contiguous", "transposed", "permuted", "cropped"}
+
+
+def test_a_sweep_checks_and_times_cases_that_a_seed_repeats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "sweep.json"
+    arguments = ["bench", "sweep", "--seconds", "2", "--seed", "11", "--largest", "64KiB", "--without-compile"]
+    assert main([*arguments, "--json", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "WRONG" not in out
+    assert "behind by over 10 %" in out
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    assert found["machine"]["seed"] == 11
+    assert {each["kind"] for each in found["cases"]} == {"transfer", "kernel"}
+    assert {(each["kind"], each["regime"]) for each in found["summaries"]} == set(
+        itertools.product(("transfer", "kernel"), ("hot", "cold"))
+    )
+    for each in found["cases"]:
+        assert each["problem"] == ""
+        for regime in ("hot", "cold"):
+            assert {name.partition(" ")[0] for name in each["seconds"][regime]} > {"xferlib"}
+    name, text = found["cases"][-1]["name"], found["cases"][-1]["text"]
+    assert main(["bench", "sweep", "--case", name, "--largest", "64KiB", "--without-compile"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"{name}: {text}")
+    assert "GB/s" in out
+    assert main(["bench", "sweep", "--case", "everything"]) == 2
+    assert "transfer:7:12" in capsys.readouterr().err
+
+
+def test_the_usual_transfers_are_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "transfer.json"
+    assert main(["bench", "transfer", "--backend", "numpy", "--largest", "1KiB", "--json", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"pageable to new device array +1 KiB +[\d.]+ us", out)
+    found = {each["case"]: each for each in json.loads(file.read_text())["results"]}
+    assert "float64 to float32, of source" in found
+    for each in found.values():
+        assert each["seconds"].keys() == each["first_seconds"].keys() >= {"xferlib (numpy)"}
+        assert each["nbytes"] in (512, 1024), each["case"]
+
+
+def test_wrong_bits_are_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    own = xl.to_device
+    monkeypatch.setattr(xl, "to_device", lambda x, **options: own(np.zeros(x.shape, x.dtype), **options))
+    arguments = ["--seed", "11", "--largest", "8KiB", "--kind", "transfer"]
+    assert main(["bench", "sweep", "--seconds", "0.2", *arguments]) == 1
+    assert "WRONG: the bits differ" in capsys.readouterr().out
+
+
+def test_a_wrong_kernel_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    own = xl.elementwise
+
+    def wrong(*args: Any, **options: Any) -> Any:
+        kernel = own(*args, **options)
+        return lambda *given, **more: _one_off(kernel(*given, **more))
+
+    monkeypatch.setattr(xl, "elementwise", wrong)
+    arguments = ["bench", "sweep", "--kind", "kernel", "--seconds", "0.2", "--seed", "4", "--largest", "8KiB"]
+    assert main([*arguments, "--without-compile"]) == 1
+    assert "WRONG: " in capsys.readouterr().out
+
+
+def _one_off(found: Any) -> Any:
+    """Change the last number of an array, whatever its dtype is."""
+    found[(-1,) * found.ndim] = found[(-1,) * found.ndim] == 0
+    return found
+
+
+@pytest.mark.parametrize("dtype", sorted({"float32", "float64", "float16", "int32", "uint8", "bool", "complex64"}))
+def test_each_expression_is_computed_alike_by_numpy_and_by_a_kernel(dtype: str) -> None:
+    drawn = {case.expression: case for case in (bench.KernelCase.draw(3, n, ("numpy",), 1 << 12) for n in range(400))
+             if case.dtype == dtype}  # fmt: skip
+    peers = bench.Peers(libraries={"numpy": bench.Numpy()}, is_gpu=False, absent={})
+    assert len(drawn) >= 3
+    for case in drawn.values():
+        trial = bench.try_kernel(case, peers)
+        assert not trial.absent
+        for run in trial.ways[trial.subject].values():
+            assert trial.find_problem(run()) == "", str(case)
+
+
+class FakeClock:
+    """A clock that ways and other work move; nothing else takes time."""
+
+    def __init__(self) -> None:
+        self.now_s, self.worked_s = 0.0, [0.0]
+        self.calls: list[str] = []
+        self.changes = self.settled = 0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def way(self, name: str, *seconds: float) -> Callable[[], None]:
+        taken = itertools.cycle(seconds)
+
+        def run() -> None:
+            self.calls.append(name)
+            self.now_s += next(taken)
+
+        return run
+
+    def work(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.worked_s.append(seconds)
+
+    def change(self) -> None:
+        self.changes += 1
+
+    def settle(self) -> None:
+        self.settled += 1
+
+    @property
+    def timing(self) -> bench.Timing:
+        return bench.Timing(self.change, self.work, np.random.default_rng(1), self, self.settle)
+
+
+def test_both_regimes_give_medians_and_change_the_data_before_each_call() -> None:
+    clock = FakeClock()
+    runs = {OWN: clock.way("own", 0.001), PEER: clock.way("peer", 0.0019, 0.002, 0.002, 0.002, 0.0021)}
+    assert clock.timing.hot(runs) == pytest.approx({OWN: 0.001, PEER: 0.002})
+    assert clock.timing.cold(runs) == pytest.approx({OWN: 0.001, PEER: 0.002})
+    assert clock.changes == len(clock.calls)
+
+
+def test_the_wait_for_other_threads_ends_though_they_run_on() -> None:
+    over = threading.Event()
+    busy = threading.Thread(target=lambda: [sum(range(1000)) for _ in iter(over.is_set, True)], daemon=True)
+    busy.start()
+    bench.await_quiet()
+    assert busy.is_alive()
+    over.set()
+    busy.join()
+
+
+def test_a_cold_call_follows_other_work_and_ways_take_turns() -> None:
+    clock = FakeClock()
+    clock.timing.cold({OWN: clock.way("own", 0.001), PEER: clock.way("peer", 0.001)})
+    assert clock.worked_s[1:4] == [0.02, 0.005, 0.005]
+    assert [sorted(clock.calls[at : at + 2]) for at in (0, 2, 4, 6)] == [["own", "peer"]] * 4
+    assert clock.settled == 0
+
+
+def test_kinds_share_the_seconds_evenly_and_number_their_cases() -> None:
+    clock = FakeClock()
+    taken: list[tuple[str, int]] = []
+    for kind, number in bench.share_seconds(["transfer", "tree"], 12.0, clock):
+        taken.append((kind, number))
+        clock.now_s += 4.0 if kind == "tree" else 1.0
+    assert [number for kind, number in taken if kind == "transfer"] == list(range(6))
+    assert [number for kind, number in taken if kind == "tree"] == [0, 1]
+
+
+def test_large_arrays_are_called_seldom_and_each_loop_waits_until_no_other_thread_runs() -> None:
+    clock = FakeClock()
+    runs = {OWN: clock.way("own", 0.3), PEER: clock.way("peer", 0.4), SLOW: clock.way("slow", 2.0)}
+    assert clock.timing.hot(runs) == pytest.approx({OWN: 0.3, PEER: 0.4, SLOW: 2.0})
+    assert [clock.calls.count(name) for name in ("own", "peer", "slow")] == [4, 4, 4]
+    assert clock.settled == 2 * 3
+
+
+def test_a_peer_that_fails_is_left_out_with_its_reason() -> None:
+    def fail() -> Any:
+        raise NotImplementedError("no such dtype\nand more")
+
+    made = bench.Trial(subject="xferlib (cupy)", find_problem=lambda _: "")
+    made.add("xferlib (cupy)", lambda: {"to_device": lambda: 1})
+    made.add("cupy", fail)
+    made.add("torch", lambda: {"to": lambda: 2, "other": fail})
+    reason = "NotImplementedError: no such dtype"
+    assert made.absent == {"cupy": reason, "torch, other": reason}
+    assert {name: list(each) for name, each in made.ways.items()} == {"xferlib (cupy)": ["to_device"], "torch": ["to"]}
+
+
+@pytest.mark.parametrize("draw", [bench.TransferCase.draw, bench.KernelCase.draw])
+def test_every_way_awaits_the_device_once_and_by_the_same_call(
+    draw: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    waits: list[str] = []
+    monkeypatch.setattr(bench, "wait_for", lambda device: lambda: waits.append(device.kind))
+    here = "cuda" if torch.cuda.is_available() else "cpu"
+    peers = bench.Peers(libraries={"torch": bench.Torch(here)}, is_gpu=here == "cuda", absent={})
+    uploads = 0
+    for number in range(12):
+        case = draw(5, number, ("torch",), 1 << 14)
+        made = (
+            bench.try_transfer(case, peers) if isinstance(case, bench.TransferCase) else bench.try_kernel(case, peers)
+        )
+        assert set(made.ways) == {"torch", "xferlib (torch)"}, made.absent
+        is_complete = isinstance(case, bench.TransferCase) and not case.is_upload
+        for run in itertools.chain.from_iterable(ways.values() for ways in made.ways.values()):
+            waits.clear()
+            run()
+            assert waits == ([] if is_complete else [here])
+            uploads += len(waits)
+    assert uploads
+
+
+def test_a_cpu_needs_no_wait_and_the_simulator_gets_one() -> None:
+    def run() -> int:
+        return 3
+
+    assert bench.Numpy().wait_after(run) is run
+    stream = xl.Stream("sim")
+
+    def enqueue() -> xl.Event:
+        xl.to_device(xl.pinned_empty(1 << 22, "float32", backend="sim"), stream=stream)
+        return stream.record()
+
+    assert not enqueue().is_done
+    assert bench.Xferlib("sim").wait_after(enqueue)().is_done
+
+
+def test_libraries_on_a_gpu_are_awaited_by_the_driver_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver: Any = ModuleType("driver")
+    statuses = [0, 700]
+    driver.context_synchronize = lambda: statuses.pop(0)
+    monkeypatch.setitem(sys.modules, "xferlib.backends.cuda.driver", driver)
+    device: Any = SimpleNamespace(kind="cuda")
+    wait = bench.wait_for(device)
+    assert wait is not None
+    wait()
+    with pytest.raises(xl.errors.TransferError, match="error 700; an earlier call has failed"):
+        wait()
+    assert not statuses
