@@ -56,7 +56,7 @@ def hand_out(dtype: np.dtype[Any] | None) -> None:
     global _is_told
     wanted = config.get().torch_operators
     if wanted == "numpy":
-        from xferlib.backends.torch import elementwise as namespace_operators
+        from xferlib.backends.torch import operators as namespace_operators
 
         namespace_operators.begin()
     elif wanted is None and not _is_told and (dtype is None or dtype.kind in "biu"):
