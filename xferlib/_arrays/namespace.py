@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from xferlib._api import transfers
-from xferlib._arrays import dlpack, fft, functions, indexing, linalg, primitives, products
+from xferlib._arrays import dlpack, extensions, functions, indexing, primitives
 from xferlib._arrays.primitives import Primitives
 from xferlib._core import arrays, registry
 from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, DTYPES, UNARY_OPERATORS, Array
@@ -222,7 +222,7 @@ def _shaping(lib: Primitives, namespace: Any) -> dict[str, Any]:
 
     def dot(self: Array, other: Array) -> Array:
         """The dot product over the last axis of this array and the last but one, or the only one, of the other."""
-        return products.dot(lib, self, other)
+        return extensions.dot(lib, self, other)
 
     properties = {
         "T": property(lambda self: _transposed(lib, self), doc="A view with the axes reversed."),
@@ -316,7 +316,7 @@ def _interfaces(lib: Primitives, namespace: ModuleType) -> dict[str, Any]:
         indexing.put(lib, self, key, value)
 
     def imatmul(self: Array, other: Any, /) -> Array:
-        found = products.matmul(lib, self, other)
+        found = extensions.matmul(lib, self, other)
         primitives.check_holds("matmul", lib.info(found).dtype, lib.info(self).dtype)
         indexing.put(lib, self, ..., found)
         return self
@@ -394,7 +394,7 @@ _FUNCTIONS: tuple[Function, ...] = (
     functions.cumulative_prod, functions.cumulative_sum,
     primitives.clip,
     functions.concat, functions.meshgrid, functions.stack,
-    linalg.matmul, linalg.outer, linalg.tensordot, linalg.vecdot,
+    extensions.matmul, extensions.outer, extensions.tensordot, extensions.vecdot,
     functions.diff, functions.repeat, functions.roll, functions.tile, functions.tril, functions.triu,
     indexing.nonzero, indexing.where,
     functions.isin, functions.unique_all, functions.unique_counts, functions.unique_inverse, functions.unique_values,
@@ -443,13 +443,11 @@ def make(
         __array_api_version__="2025.12",
         __array_namespace_info__=lambda: functions.NamespaceInfo(backend.name),
     )
-    for extension in (linalg, fft):
-        name = extension.__name__.rpartition(".")[2]
-        made = ModuleType(f"{namespace.__name__}.{name}", extension.__doc__)
-        bound = {each.__name__: registry.guarded(_bound(lib, each), each.__name__) for each in extension.FUNCTIONS}
-        public = {each: around(function) for each, function in bound.items()}
-        vars(made).update(public, __all__=sorted(public))
-        setattr(namespace, name, made)
+    for name, members in (("linalg", extensions.LINALG), ("fft", extensions.FFT)):
+        part = ModuleType(f"{namespace.__name__}.{name}", f"``xp.{name}`` of {backend.name} arrays.")
+        public = {each.__name__: around(registry.guarded(_bound(lib, each), each.__name__)) for each in members}
+        vars(part).update(public, __all__=sorted(public))
+        setattr(namespace, name, part)
     for part in (namespace, namespace.linalg, namespace.fft):
         registry.explain_missing(namespace, part)
     install(lib, namespace, refusal, around)
