@@ -345,12 +345,6 @@ def meshgrid(lib: Primitives, *arrays: Array, indexing: str = "xy") -> tuple[Arr
 _INITIAL = {"+": 0, "*": 1}
 
 
-def _result_dtype(name: str, dtype: np.dtype[Any], given: Any) -> np.dtype[Any]:
-    """NumPy's: sums of narrow integers are wide."""
-    found: np.dtype[Any] = getattr(np, name)(np.empty(1, dtype), dtype=checked_dtype(given)).dtype
-    return found
-
-
 def _cumulative(
     lib: Primitives, name: str, symbol: str, x: Array, axis: int | None, dtype: Any, *, include_initial: bool
 ) -> Array:
@@ -361,7 +355,7 @@ def _cumulative(
     if not info.shape:
         x = primitives.reshape(lib, x, (1,))
     along = axis_of(name, 0 if axis is None else axis, max(len(info.shape), 1))
-    result = _result_dtype(name, info.dtype, dtype)
+    result = checked_dtype(dtype) or arrays.result(name, info.dtype)
     wide = np.dtype("float32") if result == np.float16 else result
     moved = primitives.moveaxis(lib, x, along, -1)
     rows = indexing.scan(lib, lib.copy(moved, wide), symbol)

@@ -353,38 +353,16 @@ def with_array(lib: Primitives, name: str, operands: tuple[Any, ...]) -> list[An
 # --- in place
 
 
-class _Target:
-    """The dtypes of a function that writes its result to its first operand."""
+@functools.cache
+def _dtype_in_place(name: str, target: np.dtype[Any], other: np.dtype[Any] | type) -> np.dtype[Any]:
+    """The dtype of the result that a function writes to its first operand.
 
-    __slots__ = ("_function", "_known", "name")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._function = getattr(np, name)
-        self._known: dict[tuple[Any, Any], np.dtype[Any]] = {}
-
-    def dtype(self, lib: Primitives, target: np.dtype[Any], other: Any) -> np.dtype[Any]:
-        """The dtype that the function's result has before it is written.
-
-        Raises:
-            UnsupportedDTypeError: There is no such result, or it does not fit into the target.
-        """
-        kind = type(other) if is_scalar(other) else lib.info(lib.array(self.name, other)).dtype
-        found = self._known.get((target, kind))
-        if found is None:
-            operand = other if is_scalar(other) else np.empty(0, kind)
-            try:
-                found = self._function(np.empty(0, target), operand).dtype
-            except OverflowError:  # a number that the target does not hold
-                raise
-            except TypeError:
-                what = kind.__name__ if isinstance(kind, type) else kind
-                raise UnsupportedDTypeError(
-                    f"{self.name} of {target} and {what} does not exist, in NumPy as here; convert one with astype"
-                ) from None
-            check_holds(self.name, found, target)
-            self._known[target, kind] = found
-        return found
+    Raises:
+        UnsupportedDTypeError: There is no such result, or it does not fit into the target.
+    """
+    found = arrays.result(name, target, other)
+    check_holds(name, found, target)
+    return found
 
 
 def check_holds(name: str, found: np.dtype[Any], target: np.dtype[Any]) -> None:
@@ -399,11 +377,14 @@ def check_holds(name: str, found: np.dtype[Any], target: np.dtype[Any]) -> None:
 
 def in_place(lib: Primitives, name: str) -> Function:
     """``target = name(target, other)`` in place."""
-    kernel, target = binary_kernel(name), _Target(name)
+    kernel = binary_kernel(name)
 
     def operate(x: Any, other: Any, /) -> Array:
         info = lib.info(x)
-        found = target.dtype(lib, info.dtype, other)
+        kind: Any = (
+            lib.info(lib.array(name, other)).dtype if not is_scalar(other) else getattr(other, "dtype", type(other))
+        )
+        found = _dtype_in_place(name, info.dtype, kind)
         chosen = kernel if found == info.dtype else _cast_kernel(name, info.dtype)
         try:
             chosen(x, other, out=x)
