@@ -18,6 +18,7 @@ from xferlib._core import arguments, arrays, observe, registry
 from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of, check_dtype, number
 from xferlib.errors import (
     ArgumentError,
+    KernelRangeError,
     KernelTypeError,
     LayoutError,
     LayoutIndexError,
@@ -388,7 +389,9 @@ def in_place(lib: Primitives, name: str) -> Function:
         chosen = kernel if found == info.dtype else _cast_kernel(name, info.dtype)
         try:
             chosen(x, other, out=x)
-        except (KernelTypeError, LayoutError):
+        except (KernelTypeError, KernelRangeError, LayoutError):
+            if type(other) is int:
+                number(other, found)  # NumPy's error, of one that the dtype does not hold
             if not info.is_writable:
                 raise LayoutError(f"{name} in place: {READ_ONLY}") from None
             if is_scalar(other):
