@@ -76,10 +76,10 @@ def _state_of(given: Any) -> _State:
         found = _State(_seed_of(numbers), _numbers(path), *_numbers((spawned, block)))
         is_state = isinstance(algorithm, str) and algorithm == _ALGORITHM
         is_state &= max(found.spawn_key, default=0) < _MOST_CHILDREN >= found.spawned and found.block <= _BLOCKS
-    except Exception:  # a foreign object may raise anything; it is no state
+    except Exception:  # a foreign object may raise anything; it is not a state
         is_state = False
     if not is_state:
-        raise ArgumentError(f"set_state: {shown(given)} is no state of a generator; give what rng.state returned")
+        raise ArgumentError(f"set_state: {shown(given)} is not a state of a generator; give what rng.state returned")
     return found
 
 
@@ -110,7 +110,7 @@ def _children(count: Any, spawned: int) -> int:
     wanted = whole(count, least=0)
     if wanted is None or wanted > _MOST_CHILDREN - spawned:
         raise ArgumentError(
-            f"spawn: count={shown(count)} is no int from 0 to {_MOST_CHILDREN - spawned}, what is left of 2^32; "
+            f"spawn: count={shown(count)} is not an int from 0 to {_MOST_CHILDREN - spawned}, what is left of 2^32; "
             "give fewer, or spawn from one that was spawned"
         )
     return wanted
@@ -132,7 +132,7 @@ def _integer_dtype(dtype: Any) -> _DType:
     wanted = check_dtype(dtype, what="integers: dtype")
     if wanted.kind not in "biu":
         raise UnsupportedDTypeError(
-            f"integers: dtype={wanted.name!r} is no integer dtype; use random() or uniform(), or convert the result"
+            f"integers: dtype={wanted.name!r} is not an integer dtype; use random() or uniform(), or convert the result"
         )
     return wanted
 
@@ -148,7 +148,7 @@ def _finite(call: str, name: str, value: Any, dtype: _DType) -> float:
         if math.isfinite(found):
             return found
     raise ArgumentError(
-        f"{call}: {name}={shown(value)} is no finite number of {dtype}; give one, such as "
+        f"{call}: {name}={shown(value)} is not a finite number of {dtype}; give one, such as "
         "float(xferlib.to_host(x)) of an array"
     )
 
@@ -160,7 +160,8 @@ def _limits(low: Any, high: Any, dtype: _DType) -> tuple[float, float]:
         span = float(dtype.type(last) - dtype.type(first))
     if not 0 <= span < math.inf:
         raise ArgumentError(
-            f"uniform: from low={shown(low)} to high={shown(high)} is no finite distance of {dtype}; give low <= high"
+            f"uniform: from low={shown(low)} to high={shown(high)} is not a finite distance of {dtype}; "
+            "give low <= high"
         )
     return first, span
 
@@ -191,7 +192,7 @@ def _length(x: Any) -> int:
     if count is not None:
         return count
     if isinstance(x, (int, float, complex, np.generic)):
-        raise ArgumentError(f"permutation: x={shown(x)} is no int from 0 on; give one, or an array")
+        raise ArgumentError(f"permutation: x={shown(x)} is not an int from 0 on; give one, or an array")
     raise UnsupportedArrayError(
         f"permutation: x is an object of type {type(x).__name__}, not an array; pass an int or xferlib.asarray(x)"
     )
@@ -268,7 +269,7 @@ class Generator:
             dtype: float64 or float32.
 
         Raises:
-            LayoutError: ``size`` is no shape.
+            LayoutError: ``size`` is not a shape.
             UnsupportedDTypeError: Another dtype.
             ArgumentError: The stream has ended.
             MemoryError: The device has too little memory; the generator is as before.
@@ -367,8 +368,8 @@ class Generator:
             An array of shape (x,), or of the shape, dtype and device of ``x``. Takes a block for every two numbers.
 
         Raises:
-            ArgumentError: ``x`` is a number that is no int from 0 on.
-            UnsupportedArrayError, UnsupportedDTypeError: ``x`` is no array that a device can hold.
+            ArgumentError: ``x`` is a number that is not an int from 0 on.
+            UnsupportedArrayError, UnsupportedDTypeError: ``x`` is not an array that a device can hold.
             KernelTypeError: torch follows ``x`` for a derivative.
             LayoutError: ``x`` has no dimension, or is more than an array holds.
             MemoryError: The host has too little memory for the keys.
@@ -433,7 +434,7 @@ class Generator:
         """Go on from a state, of this generator or another one; backend and device stay.
 
         Raises:
-            ArgumentError: It is no state.
+            ArgumentError: It is not a state.
         """
         self._begin(_state_of(state))
 

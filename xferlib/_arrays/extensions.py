@@ -141,7 +141,7 @@ def _matrices(info: ArrayInfo) -> Matrices | None:
 
 # Functions that another array library computes: NumPy where the host can read the memory, else a device's own.
 #
-# Factorisations and Fourier transforms are no work for element-wise kernels. A backend whose kernels run on a GPU and
+# Factorisations and Fourier transforms are not work for element-wise kernels. A backend whose kernels run on a GPU and
 # that has no `FunctionLibrary` refuses them by name.
 
 DType = np.dtype[Any]
@@ -244,12 +244,12 @@ def matrices(lib: Primitives, name: str, x: Any, *, is_square: bool = False) -> 
     """An operand and its shape.
 
     Raises:
-        LayoutError: It is no stack of matrices, or of matrices that are not square.
+        LayoutError: It is not a stack of matrices, or of matrices that are not square.
     """
     x = lib.array(name, x)
     shape = lib.info(x).shape
     if len(shape) < 2:
-        raise LayoutError(f"{name}: an array of shape {shape} is no matrix; reshape it to two axes or more")
+        raise LayoutError(f"{name}: an array of shape {shape} is not a matrix; reshape it to two axes or more")
     if is_square and shape[-1] != shape[-2]:
         raise LayoutError(f"{name}: matrices of shape {shape[-2:]} are not square")
     return x, shape
@@ -413,7 +413,7 @@ def matmul(lib: Primitives, x1: Array, x2: Array, /) -> Array:
     left, right, dtype = _prepared(lib, "matmul", x1, x2)
     one, two = lib.info(left).shape, lib.info(right).shape
     if not one or not two:
-        raise LayoutError(f"matmul: shapes {one} and {two}: an array without axes is no matrix; use multiply")
+        raise LayoutError(f"matmul: shapes {one} and {two}: an array without axes is not a matrix; use multiply")
     rows = two[-2 if len(two) > 1 else 0]
     if one[-1] != rows:
         raise LayoutError(f"matmul: shapes {one} and {two} do not fit: {one[-1]} columns, {rows} rows; reshape one")
@@ -555,14 +555,14 @@ def _tolerance(lib: Primitives, call: str, rtol: Any, matrices: ArrayInfo) -> An
     """Check a tolerance, a number or one for each matrix, before a library reads it within an operation of the device.
 
     Raises:
-        ArgumentError, LayoutError: It is no real number, or no array of such that fits.
+        ArgumentError, LayoutError: It is not a real number, or no array of such that fits.
     """
     if rtol is None:
         return None
     if isinstance(rtol, (int, float, np.integer, np.floating)):
         return float(rtol)
     if not (isinstance(rtol, np.ndarray) or lib.is_array(rtol)) or np.dtype(rtol.dtype).kind not in "iuf":
-        raise ArgumentError(f"{call}: rtol={shown(rtol)} is no real number; give one, or an array with one a matrix")
+        raise ArgumentError(f"{call}: rtol={shown(rtol)} is not a real number; give one, or an array with one a matrix")
     batch = matrices.shape[:-2]
     if primitives.common_shape(call, batch, tuple(rtol.shape)) != batch:
         raise LayoutError(f"{call}: rtol has shape {tuple(rtol.shape)}, and the matrices {batch}; reshape it")
@@ -934,7 +934,7 @@ def _listed(call: str, what: str, given: Any) -> tuple[int, ...] | None:
     if given is None:
         return None
     if not isinstance(given, (tuple, list)):
-        raise LayoutTypeError(f"{call}: {what}={shown(given)} is no tuple of integers; give one")
+        raise LayoutTypeError(f"{call}: {what}={shown(given)} is not a tuple of integers; give one")
     return tuple(given)
 
 
@@ -957,7 +957,7 @@ def _frequencies(name: str) -> Callable[..., Array]:
         lib: Primitives, n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None
     ) -> Array:  # fmt: skip
         if n < 1:
-            raise ArgumentError(f"fft.{name}: n={n} is no number of elements; give 1 or more")
+            raise ArgumentError(f"fft.{name}: n={n} is not a number of elements; give 1 or more")
         return lib.upload(function(n, d), device, checked_dtype(dtype))
 
     return _named(frequencies, name, _DOC.format(name))

@@ -284,7 +284,7 @@ def _listed(lib: Primitives, name: str, arrays: Any) -> tuple[list[Array], list[
     if lib.is_array(arrays):
         raise ArgumentError(f"{name}: one array was given, and it joins several; write {name}([x, y])")
     if not isinstance(arrays, Iterable):
-        raise ArgumentError(f"{name}: {shown(arrays)} is no list of arrays; write {name}([x, y])")
+        raise ArgumentError(f"{name}: {shown(arrays)} is not a list of arrays; write {name}([x, y])")
     found = [lib.array(name, each) for each in arrays]
     if not found:
         raise ArgumentError(f"{name}: there is no array to join; give one or more")
@@ -565,7 +565,7 @@ def reduction(lib: Primitives, name: str) -> Function:
 
     def operate(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
         if is_position and isinstance(axis, tuple):
-            raise LayoutTypeError(f"{name}: axis={axis} is no axis; give one integer, or None for all elements")
+            raise LayoutTypeError(f"{name}: axis={axis} is not an axis; give one integer, or None for all elements")
         try:
             kernel = _count() if ready is None else ready
             return kernel(x if type(x) is own else lib.array(name, x), axis=axis, keepdims=keepdims)
@@ -879,7 +879,7 @@ def _triangle(lib: Primitives, name: str, x: Array, k: int) -> Array:
     x = lib.array(name, x)
     shape = lib.info(x).shape
     if len(shape) < 2:
-        raise LayoutError(f"{name}: an array of {len(shape)} axes is no matrix; reshape it")
+        raise LayoutError(f"{name}: an array of {len(shape)} axes is not a matrix; reshape it")
     return _triangle_kernel(name)(x, max(shape[-2], 1), max(shape[-1], 1), k)
 
 
@@ -930,7 +930,7 @@ def take(lib: Primitives, x: Array, indices: Array, /, axis: int | None = None) 
     x, indices = _checked(lib, "take", x, indices)
     ndim, count = len(lib.info(x).shape), len(lib.info(indices).shape)
     if axis is None and ndim != 1:
-        raise LayoutError(f"take: axis={axis} is no axis of an array of {ndim}; give one")
+        raise LayoutError(f"take: axis={axis} is not an axis of an array of {ndim}; give one")
     along = axis_of("take", axis or 0, ndim)
     found = gather(lib, primitives.moveaxis(lib, x, along, 0), [indices])
     return primitives.moveaxis(lib, found, (*range(count),), (*range(along, along + count),)) if along else found

@@ -111,7 +111,7 @@ def operators(namespace: Any, in_place: Callable[[str], Method]) -> dict[str, Me
 
 
 def _equality(function: Method) -> Method:
-    """An operator that leaves what is no number to Python, for which it is not equal."""
+    """An operator that leaves what is not a number to Python, for which it is not equal."""
 
     def operator(self: Array, other: Any) -> Any:
         return NotImplemented if other is None or type(other) is str else function(self, other)

@@ -51,7 +51,7 @@ def _index_of(device: _Any) -> int:
             found = int(number) if number else _cupy.cuda.runtime.getDevice()
     if type(found) is int and 0 <= found < _cupy.cuda.runtime.getDeviceCount():
         return found
-    raise _DeviceNotFoundError(f"device={_shown(device)} is no device of CuPy here; give 'cuda:0', 0 or x.device")
+    raise _DeviceNotFoundError(f"device={_shown(device)} is not a device of CuPy here; give 'cuda:0', 0 or x.device")
 
 
 @_contextmanager

@@ -291,7 +291,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     kinds = kind if isinstance(kind, tuple) else (kind,)
     for each in kinds:
         if isinstance(each, str) and each not in _KINDS and each not in _BY_NAME:
-            raise ArgumentError(f"isdtype: {shown(each)} is no kind; give one of {', '.join(_KINDS)}, or a dtype")
+            raise ArgumentError(f"isdtype: {shown(each)} is not a kind; give one of {', '.join(_KINDS)}, or a dtype")
     plain = tuple(each if isinstance(each, str) and each in _KINDS else torch_dtype(each) for each in kinds)
     return bool(compat.isdtype(torch_dtype(dtype), plain))
 

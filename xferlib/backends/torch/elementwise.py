@@ -246,7 +246,8 @@ def _compared(name: str, x1: Any, x2: Any, device: torch.device) -> Tensor:
 def _refuse_negative_power(power: Any) -> None:
     if not isinstance(power, Tensor) and power < 0:
         raise ArgumentError(
-            f"pow: an integer to the power of {power} is no integer; convert the array first: xp.astype(x, 'float64')"
+            f"pow: an integer to the power of {power} is not an integer; convert the array first: "
+            "xp.astype(x, 'float64')"
         )
 
 

@@ -211,7 +211,7 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
 def _matrices(name: str, x: Tensor) -> Tensor:
     x = tensor_of(name, x)
     if x.dim() < 2:
-        raise LayoutError(f"{name}: an array of shape {tuple(x.shape)} is no matrix; reshape it to two axes or more")
+        raise LayoutError(f"{name}: an array of shape {tuple(x.shape)} is not a matrix; reshape it to two axes or more")
     return x
 
 
@@ -286,7 +286,7 @@ def _transform(name: str) -> Callable[..., Tensor]:
             raise UnsupportedDTypeError(f"fft.{name}: takes real numbers, not {x.dtype}; use fft.fft or fft.fftn")
         for each in ("s", "axes"):
             if options.get(each) is not None and not isinstance(options[each], (tuple, list)):
-                raise LayoutTypeError(f"fft.{name}: {each}={shown(options[each])} is no tuple of integers; give one")
+                raise LayoutTypeError(f"fft.{name}: {each}={shown(options[each])} is not a tuple of integers; give one")
         if options.get("axes") is not None:
             options["axes"] = axes_of(f"fft.{name}", tuple(options["axes"]), x.dim())
         is_half = x.dtype is torch.float16
@@ -318,7 +318,7 @@ def _frequencies(name: str) -> Callable[..., Tensor]:
 
     def operate(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
         if n < 1:
-            raise ArgumentError(f"fft.{name}: n={n} is no number of elements; give 1 or more")
+            raise ArgumentError(f"fft.{name}: n={n} is not a number of elements; give 1 or more")
         wanted = torch_dtype(dtype) or by_default()
         found: Tensor = compute(n, d, dtype=wanted, device=place_of(device))
         return found

@@ -112,7 +112,7 @@ def place_of(device: Any) -> torch.device | None:
         return torch.device(device)
     except (RuntimeError, TypeError):
         pass
-    raise DeviceNotFoundError(f"device={shown(device)} is no device of torch here; give 'cpu', 'cuda:0' or x.device")
+    raise DeviceNotFoundError(f"device={shown(device)} is not a device of torch here; give 'cpu', 'cuda:0' or x.device")
 
 
 def tensor_of(name: str, x: Any) -> Tensor:
@@ -136,7 +136,7 @@ def _filled(name: str) -> Callable[..., Tensor]:
         try:
             found: Tensor = compute(shape, dtype=wanted, device=place, **options)
         except (RuntimeError, TypeError):
-            found = compute(shape_of(shape), dtype=wanted, device=place, **options)  # which refuses what is no shape
+            found = compute(shape_of(shape), dtype=wanted, device=place, **options)  # which refuses what is not a shape
         return found
 
     return operate
@@ -570,7 +570,7 @@ def reshape(x: Tensor, /, shape: Any, *, copy: bool | None = None) -> Tensor:
         return found
     except (RuntimeError, TypeError, ValueError) as error:
         if not all(hasattr(each, "__index__") for each in extents):
-            raise LayoutTypeError(f"reshape: shape={shown(shape)} is no shape; give a tuple of integers") from None
+            raise LayoutTypeError(f"reshape: shape={shown(shape)} is not a shape; give a tuple of integers") from None
         said = str(error).partition("\n")[0]
     remedy = "leave copy=False out" if copy is False else "give a shape of as many elements"
     raise LayoutError(f"reshape: {said}; {remedy}")
@@ -650,7 +650,7 @@ def repeat(x: Tensor, repeats: int | Tensor, /, axis: int | None = None) -> Tens
 
     Raises:
         ArgumentError: A negative number.
-        UnsupportedDTypeError: ``repeats`` are no integers.
+        UnsupportedDTypeError: ``repeats`` are not integers.
         LayoutError: There is no such axis, or not one number for each of its elements.
     """
     x = tensor_of("repeat", x)
@@ -708,7 +708,7 @@ def triu(x: Tensor, /, k: int = 0) -> Tensor:
 def _triangle(name: str, x: Tensor, k: int) -> Tensor:
     x = tensor_of(name, x)
     if x.dim() < 2:
-        raise LayoutError(f"{name}: an array of {x.dim()} axes is no matrix; reshape it")
+        raise LayoutError(f"{name}: an array of {x.dim()} axes is not a matrix; reshape it")
     return back(getattr(torch, name)(moved(x), integer_of(k, what=f"{name}: k")), x.dtype)
 
 
@@ -716,7 +716,7 @@ def take(x: Tensor, indices: Tensor | int, /, axis: int | None = None) -> Tensor
     """The slices at indices along an axis."""
     x = tensor_of("take", x)
     if axis is None and x.dim() != 1:
-        raise LayoutError(f"take: axis=None is no axis of an array of {x.dim()}; give one")
+        raise LayoutError(f"take: axis=None is not an axis of an array of {x.dim()}; give one")
     along = axis_of("take", axis or 0, x.dim())
     if not isinstance(indices, Tensor):
         indices = asarray(indices, device=x.device)
