@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib._arrays import functions, indexing, primitives
-from xferlib._arrays.primitives import Primitives, Shape, binary_kernel, checked_dtype, enqueued, unary_kernel
+from xferlib._arrays.primitives import Primitives, Shape, binary_kernel, checked_dtype, enqueued, set_name, unary_kernel
 from xferlib._core import streams
 from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of, c_strides, integer_of, merged_axes
 from xferlib._runtime.checks import choice, flag
@@ -33,12 +33,6 @@ from xferlib.kernels import ReductionKernel, reduction
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, RawStream
-
-
-def _named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
 
 
 # Stacks of matrices as a vendor's library multiplies them: leading dimensions, steps, and few calls.
@@ -618,7 +612,7 @@ def _factor(name: str, doc: str, shapes: _Shapes, result: Any = None, *, is_squa
         found = _factors(lib, name, x, shapes, is_square=is_square)
         return found[0] if result is None else result(*found)
 
-    return _named(operate, name, doc)
+    return set_name(name, operate, doc)
 
 
 _FACTORS = {
@@ -878,7 +872,7 @@ def _along(name: str) -> Callable[..., Array]:
         run = lambda namespace, a: getattr(namespace.fft, name)(a, n=n, axis=along, norm=norm)
         return computed(lib, call, run, [x], [(shape, result)])[0]
 
-    return _named(transform, name, _DOC.format(name))
+    return set_name(name, transform, _DOC)
 
 
 def _over(name: str) -> Callable[..., Array]:
@@ -926,7 +920,7 @@ def _over(name: str) -> Callable[..., Array]:
         run = lambda namespace, a: getattr(namespace.fft, name)(a, s=extents, axes=places, norm=norm)
         return computed(lib, call, run, [x], [(tuple(shape), result)])[0]
 
-    return _named(transform, name, _DOC.format(name))
+    return set_name(name, transform, _DOC)
 
 
 def _listed(call: str, what: str, given: Any) -> tuple[int, ...] | None:
@@ -960,7 +954,7 @@ def _frequencies(name: str) -> Callable[..., Array]:
             raise ArgumentError(f"fft.{name}: n={n} is not a number of elements; give 1 or more")
         return lib.upload(function(n, d), device, checked_dtype(dtype))
 
-    return _named(frequencies, name, _DOC.format(name))
+    return set_name(name, frequencies, _DOC)
 
 
 def _shifted(name: str, sign: int) -> Callable[..., Array]:
@@ -971,7 +965,7 @@ def _shifted(name: str, sign: int) -> Callable[..., Array]:
         steps = tuple(sign * (extents[place] // 2) for place in places)
         return functions.roll(lib, x, steps, axis=places)
 
-    return _named(shift, name, _DOC.format(name))
+    return set_name(name, shift, _DOC)
 
 
 FFT: tuple[Callable[..., Any], ...] = (

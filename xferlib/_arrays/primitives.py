@@ -276,10 +276,10 @@ def _cast_kernel(name: str, dtype: np.dtype[Any]) -> ElementwiseKernel:
     return elementwise(lambda x1, x2: function(x1, x2).astype(dtype), name=name)
 
 
-def documented(name: str, function: Function) -> Function:
-    """``function`` with the name and the docstring of an element-wise function."""
+def set_name(name: str, function: Function, doc: str = "``{}`` of the Array API, element by element.") -> Function:
+    """``function`` with the name and the docstring of a public one."""
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"``{name}`` of the Array API, element by element, on the current stream."
+    function.__doc__ = doc.format(name)
     return function
 
 
@@ -293,7 +293,7 @@ def unary(lib: Primitives, name: str) -> Function:
         except KernelTypeError as error:
             raise _refusal(lib, name, error, x) from None
 
-    return documented(name, operate)
+    return set_name(name, operate)
 
 
 def binary(lib: Primitives, name: str) -> Function:
@@ -310,7 +310,7 @@ def binary(lib: Primitives, name: str) -> Function:
         except KernelTypeError as error:
             raise _refusal(lib, name, error, x1, x2) from None
 
-    return documented(name, operate)
+    return set_name(name, operate)
 
 
 _ORDERING = ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "clip")
@@ -400,7 +400,7 @@ def in_place(lib: Primitives, name: str) -> Function:
             chosen(x, lib.copy(other), out=x)  # it may overlap the target in part
         return x
 
-    return documented(name, operate)
+    return set_name(name, operate)
 
 
 def _check_fits(name: str, target: Shape, other: Shape) -> None:

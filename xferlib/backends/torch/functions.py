@@ -28,34 +28,8 @@ from xferlib._core.arrays import (
 from xferlib._core.device import Device
 from xferlib._runtime import process
 from xferlib._runtime.checks import flag
-from xferlib.backends.torch.dtypes import (
-    FROM_TORCH,
-    RANGES,
-    RESULTS,
-    SIGNED,
-    WIDE,
-    as_tensor,
-    back,
-    bits64,
-    can_cast,
-    check_fits,
-    checked,
-    device_of,
-    finfo,
-    fits,
-    iinfo,
-    is_foreign,
-    isdtype,
-    kind_of,
-    moved,
-    ordered,
-    promoted,
-    refuse_complex,
-    result_type,
-    shape_together,
-    torch_dtype,
-    unordered,
-)
+from xferlib.backends.torch import dtypes
+from xferlib.backends.torch.dtypes import FROM_TORCH, RANGES, SIGNED, torch_dtype
 from xferlib.backends.torch.tensors import TO_TORCH
 from xferlib.errors import (
     ArgumentError,
@@ -123,7 +97,7 @@ def tensor_of(name: str, x: Any) -> Tensor:
     """
     if isinstance(x, Tensor):
         return x
-    kind_of(name, x)
+    dtypes.kind_of(name, x)
     return asarray(x)
 
 
@@ -170,15 +144,15 @@ def full(shape: int | tuple[int, ...], fill_value: Any, dtype: Any = None, *, de
     if isinstance(fill_value, Tensor):
         place = fill_value.device if device is None else place_of(device)
         value = fill_value.to(place, wanted or fill_value.dtype)
-        shape_together("full", extents, value.shape, is_first=True)
+        dtypes.shape_together("full", extents, value.shape, is_first=True)
         return value.expand(extents).clone(memory_format=torch.contiguous_format)
     if wanted is None:
-        kind = kind_of("full", fill_value)
-        wanted = by_default(promoted(kind)) if isinstance(kind, type) else promoted(kind)
+        kind = dtypes.kind_of("full", fill_value)
+        wanted = by_default(dtypes.promoted(kind)) if isinstance(kind, type) else dtypes.promoted(kind)
     if isinstance(fill_value, np.generic):
         fill_value = fill_value.item()
     if isinstance(fill_value, int) and not isinstance(fill_value, bool) and wanted in RANGES:
-        check_fits(fill_value, wanted)
+        dtypes.check_fits(fill_value, wanted)
     place = place_of(device)
     try:
         return torch.full(extents, fill_value, dtype=wanted, device=place)
@@ -186,7 +160,7 @@ def full(shape: int | tuple[int, ...], fill_value: Any, dtype: Any = None, *, de
         if wanted not in FROM_TORCH:
             raise
     value = arrays.number(fill_value, FROM_TORCH[wanted])  # or NumPy's error, of what the dtype does not hold
-    return as_tensor(value, wanted, torch.device(place or "cpu")).expand(extents).clone()
+    return dtypes.as_tensor(value, wanted, torch.device(place or "cpu")).expand(extents).clone()
 
 
 def full_like(x: Tensor, /, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
@@ -219,7 +193,7 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
         _check_shared(obj, copy, is_shared=False)
         place = next(each.device for each in obj if isinstance(each, Tensor)) if device is None else place_of(device)
         parts = [asarray(each, wanted, device=place) for each in obj]
-        common = wanted or result_type(*parts)
+        common = wanted or dtypes.result_type(*parts)
         return torch.stack([each.to(common) for each in parts])
     if not isinstance(obj, (np.ndarray, np.generic)) and hasattr(obj, "__dlpack__"):
         return torch.asarray(_ascending(obj, copy), dtype=wanted, device=place_of(device), copy=copy)
@@ -324,20 +298,20 @@ def where(condition: Tensor, x1: Any = None, x2: Any = None, /) -> Any:
     if x1 is None and x2 is None:
         return compat.nonzero(tensor_of("where", condition).to(torch.bool))
     if isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and x1.dtype not in SIGNED:
-        found: Tensor = checked("where", torch.where, condition.to(torch.bool), x1, x2)
+        found: Tensor = dtypes.checked("where", torch.where, condition.to(torch.bool), x1, x2)
         return found
-    device = device_of("where", condition, x1, x2)
-    if is_foreign(x1) or is_foreign(x2):
+    device = dtypes.device_of("where", condition, x1, x2)
+    if dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
         own: Tensor = compat.where(condition, x1, x2)
         return own
-    kinds = [kind_of("where", each) for each in (x1, x2)]
-    wanted = promoted(*kinds)
+    kinds = [dtypes.kind_of("where", each) for each in (x1, x2)]
+    wanted = dtypes.promoted(*kinds)
     for each, kind in zip((x1, x2), kinds, strict=True):
         if kind is int and wanted in RANGES:
-            check_fits(each, wanted)
-    shape_together("where", *[each.shape for each in (condition, x1, x2) if isinstance(each, Tensor)])
-    first, second = (moved(as_tensor(each, wanted, device)) for each in (x1, x2))
-    return back(torch.where(condition.to(torch.bool), first, second), wanted)
+            dtypes.check_fits(each, wanted)
+    dtypes.shape_together("where", *[each.shape for each in (condition, x1, x2) if isinstance(each, Tensor)])
+    first, second = (dtypes.moved(dtypes.as_tensor(each, wanted, device)) for each in (x1, x2))
+    return dtypes.back(torch.where(condition.to(torch.bool), first, second), wanted)
 
 
 # Torch's ranges of numbers with NumPy's bits: by NumPy's formulas, whose last bits torch's own have not.
@@ -375,7 +349,7 @@ def _of_integers(first: Any, last: Any, step: Any, wanted: torch.dtype, place: A
     if torch.compiler.is_compiling() or torch.SymInt in map(type, numbers):  # which no number is compared with
         pass
     elif not real.is_floating_point:
-        if wanted is torch.bool or not all(fits(each, wanted) for each in (first, last, first + step)):
+        if wanted is torch.bool or not all(dtypes.fits(each, wanted) for each in (first, last, first + step)):
             return _by_host(first, last, step, wanted, place)
     elif max(map(abs, numbers)) * torch.finfo(real).eps > 1:  # else torch's sums are exact, and so NumPy's
         return _of_floats(first, first + step, max(-((first - last) // step), 0), wanted, place)
@@ -471,7 +445,7 @@ Axes = int | tuple[int, ...]
 def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
     """Views of one common shape."""
     arrays = tuple([tensor_of("broadcast_arrays", each) for each in arrays])
-    shape = shape_together("broadcast_arrays", *[each.shape for each in arrays])
+    shape = dtypes.shape_together("broadcast_arrays", *[each.shape for each in arrays])
     return tuple([torch.broadcast_to(each, shape) for each in arrays])
 
 
@@ -481,7 +455,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     Raises:
         LayoutError: There is none.
     """
-    return shape_together("broadcast_shapes", *[shape_of(each) for each in shapes])
+    return dtypes.shape_together("broadcast_shapes", *[shape_of(each) for each in shapes])
 
 
 def broadcast_to(x: Tensor, /, shape: Any) -> Tensor:
@@ -608,13 +582,13 @@ def concat(arrays: Sequence[Tensor], /, axis: int | None = 0) -> Tensor:
     """
     given, wanted = _joined("concat", arrays)
     if axis is None:
-        return back(torch.cat([each.reshape(-1) for each in given]), wanted)
+        return dtypes.back(torch.cat([each.reshape(-1) for each in given]), wanted)
     along = axis_of("concat", axis, given[0].dim())
     shapes = {(each.dim(), *each.shape[:along], *each.shape[along + 1 :]) for each in given}
     if len(shapes) > 1:
         listed = ", ".join([str(tuple(each.shape)) for each in given])
         raise LayoutError(f"concat: shapes {listed} differ beside axis {axis}; reshape or cut one of the arrays")
-    return back(torch.cat(given, along), wanted)
+    return dtypes.back(torch.cat(given, along), wanted)
 
 
 def stack(arrays: Sequence[Tensor], /, axis: int = 0) -> Tensor:
@@ -627,22 +601,22 @@ def stack(arrays: Sequence[Tensor], /, axis: int = 0) -> Tensor:
     if len({each.shape for each in given}) > 1:
         listed = ", ".join([str(tuple(each.shape)) for each in given])
         raise LayoutError(f"stack: shapes {listed} differ; reshape one of them")
-    return back(torch.stack(given, axis_of("stack", axis, given[0].dim() + 1)), wanted)
+    return dtypes.back(torch.stack(given, axis_of("stack", axis, given[0].dim() + 1)), wanted)
 
 
 def _joined(name: str, arrays: Sequence[Tensor]) -> tuple[list[Tensor], torch.dtype]:
     if not len(arrays):
         raise ArgumentError(f"{name}: no array is given; give one or more")
-    device_of(name, *arrays)
+    dtypes.device_of(name, *arrays)
     tensors = [each if isinstance(each, Tensor) else asarray(each) for each in arrays]
-    wanted = result_type(*tensors) if len(tensors) > 1 else tensors[0].dtype
-    return [moved(each.to(wanted)) for each in tensors], wanted
+    wanted = dtypes.result_type(*tensors) if len(tensors) > 1 else tensors[0].dtype
+    return [dtypes.moved(each.to(wanted)) for each in tensors], wanted
 
 
 def flip(x: Tensor, /, axis: Axes | None = None) -> Tensor:
     """The elements in reverse order along axes: a copy, as torch has no view of it."""
     x = tensor_of("flip", x)
-    return back(torch.flip(moved(x), axes_of("flip", axis, x.dim())), x.dtype)
+    return dtypes.back(torch.flip(dtypes.moved(x), axes_of("flip", axis, x.dim())), x.dtype)
 
 
 def repeat(x: Tensor, repeats: int | Tensor, /, axis: int | None = None) -> Tensor:
@@ -668,7 +642,7 @@ def repeat(x: Tensor, repeats: int | Tensor, /, axis: int | None = None) -> Tens
         counts = integer_of(repeats, what="repeat: repeats")
         if counts < 0:
             raise ArgumentError(f"repeat: repeats={counts} is negative; give 0 or more")
-    return back(torch.repeat_interleave(moved(x), counts, along), x.dtype)
+    return dtypes.back(torch.repeat_interleave(dtypes.moved(x), counts, along), x.dtype)
 
 
 def roll(x: Tensor, /, shift: Axes, axis: Axes | None = None) -> Tensor:
@@ -680,11 +654,11 @@ def roll(x: Tensor, /, shift: Axes, axis: Axes | None = None) -> Tensor:
         if 1 not in (len(shifts), len(axes)):
             raise LayoutError(f"roll: {len(shifts)} shifts and {len(axes)} axes; give one for each")
         shifts, axes = shifts * len(axes), axes * len(shifts)
-    flat = moved(x).reshape(-1) if axis is None else moved(x)
+    flat = dtypes.moved(x).reshape(-1) if axis is None else dtypes.moved(x)
     places = [axis_of("roll", each, flat.dim()) for each in axes]
     if not places:
         return x.clone()
-    return back(
+    return dtypes.back(
         torch.roll(flat, [integer_of(each, what="roll: shift") for each in shifts], places).reshape(x.shape), x.dtype
     )
 
@@ -692,7 +666,7 @@ def roll(x: Tensor, /, shift: Axes, axis: Axes | None = None) -> Tensor:
 def tile(x: Tensor, repetitions: Any, /) -> Tensor:
     """Repeat the whole tensor along its axes."""
     x = tensor_of("tile", x)
-    return back(torch.tile(moved(x), shape_of(repetitions, what="tile: repetitions")), x.dtype)
+    return dtypes.back(torch.tile(dtypes.moved(x), shape_of(repetitions, what="tile: repetitions")), x.dtype)
 
 
 def tril(x: Tensor, /, k: int = 0) -> Tensor:
@@ -709,7 +683,7 @@ def _triangle(name: str, x: Tensor, k: int) -> Tensor:
     x = tensor_of(name, x)
     if x.dim() < 2:
         raise LayoutError(f"{name}: an array of {x.dim()} axes is not a matrix; reshape it")
-    return back(getattr(torch, name)(moved(x), integer_of(k, what=f"{name}: k")), x.dtype)
+    return dtypes.back(getattr(torch, name)(dtypes.moved(x), integer_of(k, what=f"{name}: k")), x.dtype)
 
 
 def take(x: Tensor, indices: Tensor | int, /, axis: int | None = None) -> Tensor:
@@ -721,8 +695,8 @@ def take(x: Tensor, indices: Tensor | int, /, axis: int | None = None) -> Tensor
     if not isinstance(indices, Tensor):
         indices = asarray(indices, device=x.device)
     places = integers("take: indices", indices)
-    found = _taken(torch.index_select, moved(x), along, places.reshape(-1))
-    return back(found.reshape((*x.shape[:along], *places.shape, *x.shape[along + 1 :])), x.dtype)
+    found = _taken(torch.index_select, dtypes.moved(x), along, places.reshape(-1))
+    return dtypes.back(found.reshape((*x.shape[:along], *places.shape, *x.shape[along + 1 :])), x.dtype)
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, axis: int = -1) -> Tensor:
@@ -732,12 +706,12 @@ def take_along_axis(x: Tensor, indices: Tensor, /, axis: int = -1) -> Tensor:
     places = integers("take_along_axis: indices", indices)
     if places.dim() != x.dim():
         raise LayoutError(f"take_along_axis: indices have {places.dim()} axes, x has {x.dim()}; reshape one")
-    common = shape_together(
+    common = dtypes.shape_together(
         "take_along_axis", *[(*each.shape[:along], *each.shape[along + 1 :]) for each in (x, places)]
     )
-    spread = [each.expand((*common[:along], each.shape[along], *common[along:])) for each in (moved(x), places)]
+    spread = [each.expand((*common[:along], each.shape[along], *common[along:])) for each in (dtypes.moved(x), places)]
     # Torch's own take_along_dim takes indices beyond the extent modulo that.
-    return back(_taken(torch.gather, spread[0], along, spread[1]), x.dtype)
+    return dtypes.back(_taken(torch.gather, spread[0], along, spread[1]), x.dtype)
 
 
 def _taken(take: Any, x: Tensor, along: int, places: Tensor) -> Tensor:
@@ -803,7 +777,7 @@ def _refuse_empty(name: str, x: Tensor, axis: Any) -> None:
 
 def _total(name: str) -> Callable[..., Tensor]:
     """A sum or product, of the widest integers where integers are given."""
-    compute, results = getattr(compat, name), RESULTS[name]
+    compute, results = getattr(compat, name), dtypes.RESULTS[name]
 
     def operate(x: Tensor, /, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
         x = tensor_of(name, x)
@@ -844,7 +818,7 @@ def _unable(x: Tensor, wanted: torch.dtype) -> Tensor:
 
 def _running(name: str) -> Callable[..., Tensor]:
     """Sums or products so far."""
-    compute, results = getattr(compat, name), RESULTS[name]
+    compute, results = getattr(compat, name), dtypes.RESULTS[name]
 
     def operate(
         x: Tensor, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
@@ -864,7 +838,7 @@ def _running(name: str) -> Callable[..., Tensor]:
 
 def _deviation(name: str) -> Callable[..., Tensor]:
     """Variance or standard deviation, in float64 of integers."""
-    compute, results = getattr(compat, name), RESULTS["mean"]
+    compute, results = getattr(compat, name), dtypes.RESULTS["mean"]
 
     def operate(x: Tensor, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         x = tensor_of(name, x)
@@ -882,20 +856,20 @@ def _deviation(name: str) -> Callable[..., Tensor]:
 
 
 def _mean(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    found: Tensor = compat.mean(x.to(RESULTS["mean"].get(x.dtype, x.dtype)), axis=axis, keepdims=keepdims)
+    found: Tensor = compat.mean(x.to(dtypes.RESULTS["mean"].get(x.dtype, x.dtype)), axis=axis, keepdims=keepdims)
     return found
 
 
 def _extreme(name: str) -> Callable[..., Tensor]:
     compute = getattr(compat, name)
-    return lambda x, axis, keepdims: unordered(compute(ordered(x), axis=axis, keepdims=keepdims), x.dtype)
+    return lambda x, axis, keepdims: dtypes.unordered(compute(dtypes.ordered(x), axis=axis, keepdims=keepdims), x.dtype)
 
 
 def _position(name: str) -> Callable[..., Tensor]:
     compute = getattr(torch, name)
 
     def find(x: Tensor, axis: int | None, keepdims: bool) -> Tensor:
-        values = x.to(torch.uint8) if x.dtype is torch.bool else ordered(x)
+        values = x.to(torch.uint8) if x.dtype is torch.bool else dtypes.ordered(x)
         found: Tensor = compute(values) if axis is None else compute(values, dim=axis, keepdim=keepdims)
         return found.reshape((1,) * x.dim()) if keepdims and axis is None else found
 
@@ -928,7 +902,7 @@ def _reduction(name: str) -> Callable[..., Tensor]:
     def operate(x: Tensor, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
         x = tensor_of(name, x)
         if is_ordering:
-            refuse_complex(name, x.dtype)
+            dtypes.refuse_complex(name, x.dtype)
         if axis is not None:
             axis = axis_of(name, axis, x.dim()) if is_position else _axes(name, x, axis)
         if is_ordering and not x.numel():
@@ -941,17 +915,17 @@ def _reduction(name: str) -> Callable[..., Tensor]:
 def sort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
     """The elements in order along an axis."""
     x = tensor_of("sort", x)
-    refuse_complex("sort", x.dtype)
+    dtypes.refuse_complex("sort", x.dtype)
     axis = axis_of("sort", axis, x.dim())
-    return unordered(compat.sort(ordered(x), axis=axis, descending=descending, stable=stable), x.dtype)
+    return dtypes.unordered(compat.sort(dtypes.ordered(x), axis=axis, descending=descending, stable=stable), x.dtype)
 
 
 def argsort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
     """The indices that sort the elements along an axis; equal elements keep their order."""
     x = tensor_of("argsort", x)
-    refuse_complex("argsort", x.dtype)
+    dtypes.refuse_complex("argsort", x.dtype)
     axis = axis_of("argsort", axis, x.dim())
-    found: Tensor = compat.argsort(ordered(x), axis=axis, descending=descending, stable=stable)
+    found: Tensor = compat.argsort(dtypes.ordered(x), axis=axis, descending=descending, stable=stable)
     return found
 
 
@@ -966,26 +940,26 @@ def clip(
     A Python integer beyond the dtype's own limit is none.
     """
     min, max = min if a_min is None else a_min, max if a_max is None else a_max  # noqa: A001 - the Array API's names
-    if is_foreign(x):
+    if dtypes.is_foreign(x):
         own: Tensor = compat.clip(x, min, max)
         return own
     x = tensor_of("clip", x)
     least, most = _limit(x, min, is_least=True), _limit(x, max, is_least=False)
-    kinds = [kind_of("clip", each) for each in (x, least, most) if each is not None]
-    wanted = promoted(*kinds)
-    refuse_complex("clip", wanted)
+    kinds = [dtypes.kind_of("clip", each) for each in (x, least, most) if each is not None]
+    wanted = dtypes.promoted(*kinds)
+    dtypes.refuse_complex("clip", wanted)
     for each in (least, most):
         if type(each) is int and wanted in RANGES:
-            check_fits(each, wanted)
+            dtypes.check_fits(each, wanted)
     if least is None and most is None:
         return x.clone()
-    shape_together("clip", *(each.shape for each in (x, least, most) if isinstance(each, Tensor)))
-    found = ordered(as_tensor(x, wanted, x.device))
+    dtypes.shape_together("clip", *(each.shape for each in (x, least, most) if isinstance(each, Tensor)))
+    found = dtypes.ordered(dtypes.as_tensor(x, wanted, x.device))
     if least is not None:
-        found = torch.maximum(found, ordered(as_tensor(least, wanted, x.device)))
+        found = torch.maximum(found, dtypes.ordered(dtypes.as_tensor(least, wanted, x.device)))
     if most is not None:
-        found = torch.minimum(found, ordered(as_tensor(most, wanted, x.device)))
-    return unordered(found, wanted)
+        found = torch.minimum(found, dtypes.ordered(dtypes.as_tensor(most, wanted, x.device)))
+    return dtypes.unordered(found, wanted)
 
 
 def _limit(x: Tensor, end: Any, *, is_least: bool) -> Any:
@@ -1004,11 +978,11 @@ def diff(
     axis_of("diff", axis, x.dim())
     if n < 0:
         raise ArgumentError(f"diff: n={n} is negative; give 0 or more")
-    wanted = result_type(*(each for each in (x, prepend, append) if each is not None))
+    wanted = dtypes.result_type(*(each for each in (x, prepend, append) if each is not None))
     if n == 0:
         return x
-    able = torch.int64 if wanted is torch.uint64 else WIDE.get(wanted, wanted)
-    parts = [bits64(each, wanted).to(able) for each in (prepend, x, append) if each is not None]
+    able = torch.int64 if wanted is torch.uint64 else dtypes.WIDE.get(wanted, wanted)
+    parts = [dtypes.bits64(each, wanted).to(able) for each in (prepend, x, append) if each is not None]
     joined = concat(parts, axis=axis) if len(parts) > 1 else parts[0]
     found: Tensor = compat.diff(joined, axis=axis, n=n)
     return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
@@ -1016,11 +990,11 @@ def diff(
 
 def _together(name: str, x1: Any, x2: Any) -> list[Tensor]:
     """Two operands in a dtype in which torch compares what NumPy compares."""
-    device = device_of(name, x1, x2)
-    wanted = promoted(kind_of(name, x1), kind_of(name, x2))
-    refuse_complex(name, wanted)
+    device = dtypes.device_of(name, x1, x2)
+    wanted = dtypes.promoted(dtypes.kind_of(name, x1), dtypes.kind_of(name, x2))
+    dtypes.refuse_complex(name, wanted)
     able = torch.uint8 if wanted is torch.bool else wanted
-    return [ordered(as_tensor(each, able, device)) for each in (x1, x2)]
+    return [dtypes.ordered(dtypes.as_tensor(each, able, device)) for each in (x1, x2)]
 
 
 def searchsorted(
@@ -1050,7 +1024,7 @@ def _keys(x: Tensor) -> Tensor:
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
     """Whether each element of ``x1`` is among the elements of ``x2``; ``invert``: is not."""
     for one, two in ((x1, x2), (x2, x1)):
-        if type(one) is int and isinstance(two, Tensor) and two.dtype in RANGES and not fits(one, two.dtype):
+        if type(one) is int and isinstance(two, Tensor) and two.dtype in RANGES and not dtypes.fits(one, two.dtype):
             shape = () if one is x1 else two.shape
             return torch.full(shape, invert, dtype=torch.bool, device=two.device)
     return torch.isin(*[each.contiguous() for each in _together("isin", x1, x2)], invert=invert)
@@ -1068,7 +1042,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 def unique_all(x: Tensor, /) -> UniqueAll:
     """The distinct elements in order, where each is first, where each element went, and how often each occurs."""
     x = tensor_of("unique_all", x)
-    flat = ordered(x).reshape(-1)
+    flat = dtypes.ordered(x).reshape(-1)
     order = _complex_order(flat) if flat.is_complex() else torch.argsort(flat, stable=True)
     values = flat[order]
     is_first = torch.ones_like(values, dtype=torch.bool)
@@ -1078,7 +1052,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     inverse[order] = group
     starts = torch.nonzero(is_first).reshape(-1)
     counts = torch.diff(starts, append=starts.new_full((1,), flat.numel()))
-    distinct = unordered(values[starts], x.dtype)
+    distinct = dtypes.unordered(values[starts], x.dtype)
     return UniqueAll(distinct, order[starts], inverse.reshape(x.shape), counts)
 
 
@@ -1111,11 +1085,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{
         each.__name__: each
         for each in (
-            arange, argsort, asarray, astype, broadcast_arrays, broadcast_shapes, broadcast_to, can_cast, clip, concat,
-            diff, expand_dims, eye, finfo, flip, from_dlpack, full, full_like, iinfo, isdtype, isin, linspace, meshgrid,
-            moveaxis, nonzero, permute_dims, repeat, reshape, result_type, roll, searchsorted, sort, squeeze, stack,
-            take, take_along_axis, tile, tril, triu, unique_all, unique_counts, unique_inverse, unique_values, unstack,
-            where,
+            arange, argsort, asarray, astype, broadcast_arrays, broadcast_shapes, broadcast_to, clip, concat, diff,
+            expand_dims, eye, flip, from_dlpack, full, full_like, isin, linspace, meshgrid, moveaxis, nonzero,
+            permute_dims, repeat, reshape, roll, searchsorted, sort, squeeze, stack, take, take_along_axis, tile, tril,
+            triu, unique_all, unique_counts, unique_inverse, unique_values, unstack, where, dtypes.can_cast,
+            dtypes.finfo, dtypes.iinfo, dtypes.isdtype, dtypes.result_type,
         )
     },
     **FILLED,
