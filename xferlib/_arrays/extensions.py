@@ -838,11 +838,6 @@ _WHOLE = ("irfft", "hfft")
 """Their arguments have; their results are real."""
 
 
-def _transformed_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    found: np.dtype[Any] = getattr(np.fft, name)(np.zeros(2, dtype)).dtype
-    return found
-
-
 def _extent(name: str, given: int, n: int | None) -> int:
     """The elements of the result along an axis."""
     if name in _WHOLE:
@@ -851,74 +846,69 @@ def _extent(name: str, given: int, n: int | None) -> int:
     return elements // 2 + 1 if name in _HALF else elements
 
 
+def _transform(
+    lib: Primitives, name: str, x: Array, places: Sequence[int], sizes: Sequence[int | None], wrong: str, **options: Any
+) -> Array:
+    """Compute a transform over axes, of which the last one may be halved.
+
+    Args:
+        lib, name, x: The library, the function and its operand.
+        places, sizes: The axes, and the number of elements along each; None: all.
+        wrong: Of the message, where there is no element.
+        options: As NumPy's function takes them.
+    """
+    info, single = lib.info(x), name.removesuffix("n")
+    _check_real(f"fft.{name}", single, info.dtype)
+    shape = list(info.shape)
+    for number, (place, size) in enumerate(zip(places, sizes, strict=True)):
+        shape[place] = _extent(single if number == len(places) - 1 else "fft", shape[place], size)
+    elements = [info.shape[place] if size is None else size for place, size in zip(places, sizes, strict=True)]
+    if any(each < 1 for each in (*elements, *[shape[place] for place in places])):
+        raise LayoutError(f"fft.{name}: no elements along {wrong} of 1 or more")
+    result: DType = getattr(np.fft, single)(np.zeros(2, info.dtype)).dtype
+    if result == np.float16 and len(places) > 1:
+        result = np.dtype("float32")  # as NumPy, whose first transform is to complex64
+    if not info.size:  # of which NumPy reads memory that it has not filled
+        return indexing.filled(lib, tuple(shape), 0, result, info.device)
+    run = lambda namespace, a: getattr(namespace.fft, name)(a, **options)
+    return computed(lib, f"fft.{name}", run, [x], [(tuple(shape), result)])[0]
+
+
 def _along(name: str) -> Callable[..., Array]:
     """The transform of that name along one axis."""
 
     def transform(
         lib: Primitives, x: Array, /, n: int | None = None, axis: int = -1, norm: str | None = "backward"
     ) -> Array:
-        x, call = lib.array(f"fft.{name}", x), f"fft.{name}"
-        info = lib.info(x)
-        along = axis_of(call, axis, len(info.shape))
-        _check_real(call, name, info.dtype)
-        extent = _extent(name, info.shape[along], n)
-        if (n if n is not None else info.shape[along]) < 1 or extent < 1:
-            raise LayoutError(f"{call}: no elements along axis {axis}; give n= of 1 or more")
-        norm = _checked_norm(call, norm)
-        shape = (*info.shape[:along], extent, *info.shape[along + 1 :])
-        result = _transformed_dtype(name, info.dtype)
-        if not info.size:  # of which NumPy reads memory that it has not filled
-            return indexing.filled(lib, shape, 0, result, info.device)
-        run = lambda namespace, a: getattr(namespace.fft, name)(a, n=n, axis=along, norm=norm)
-        return computed(lib, call, run, [x], [(shape, result)])[0]
+        x = lib.array(f"fft.{name}", x)
+        along, norm = axis_of(f"fft.{name}", axis, len(lib.info(x).shape)), _checked_norm(f"fft.{name}", norm)
+        return _transform(lib, name, x, [along], [n], f"axis {axis}; give n=", n=n, axis=along, norm=norm)
 
     return set_name(name, transform, _DOC)
 
 
 def _over(name: str) -> Callable[..., Array]:
     """The transform of that name over several axes."""
-    single = name[:-1]
 
     def transform(
-        lib: Primitives,
-        x: Array,
-        /,
-        s: Sequence[int] | None = None,
-        axes: Sequence[int] | None = None,
+        lib: Primitives, x: Array, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
         norm: str | None = "backward",
-    ) -> Array:
+    ) -> Array:  # fmt: skip
         x, call = lib.array(f"fft.{name}", x), f"fft.{name}"
-        info = lib.info(x)
-        rank = len(info.shape)
-        chosen = _listed(call, "axes", axes)
-        given = _listed(call, "s", s)
+        shape = lib.info(x).shape
+        chosen, given = _listed(call, "axes", axes), _listed(call, "s", s)
         if chosen is None:
-            chosen = (*range(-rank if given is None else -len(given), 0),)
-        places = [*axes_of(call, chosen, rank)]
+            chosen = (*range(-len(shape if given is None else given), 0),)
+        places = [*axes_of(call, chosen, len(shape))]
         sizes: list[int | None] = [None] * len(places) if given is None else [*given]
         if len(sizes) != len(places):
             raise LayoutError(f"{call}: s has {len(sizes)} sizes, and there are {len(places)} axes; give one for each")
-        if given is not None:
-            sizes = [info.shape[p] if size == -1 else size for p, size in zip(places, sizes, strict=True)]
+        sizes = [shape[place] if size == -1 else size for place, size in zip(places, sizes, strict=True)]
         norm = _checked_norm(call, norm)
-        _check_real(call, single, info.dtype)
         if not places and name in ("rfftn", "irfftn"):
             raise LayoutError(f"{call}: there is no axis to transform; give an array or axes= with one")
-        shape = list(info.shape)
-        for number, (place, size) in enumerate(zip(places, sizes, strict=True)):
-            is_last = number == len(places) - 1
-            shape[place] = _extent(single if is_last else "fft", shape[place], size)
-        elements = [info.shape[place] if size is None else size for place, size in zip(places, sizes, strict=True)]
-        if any(each < 1 for each in (*elements, *[shape[place] for place in places])):
-            raise LayoutError(f"{call}: no elements along one of axes {chosen}; give s= of 1 or more")
-        result = _transformed_dtype(single, info.dtype)
-        if result == np.float16 and len(places) > 1:
-            result = np.dtype("float32")  # as NumPy, whose first transform is to complex64
-        if not info.size:
-            return indexing.filled(lib, tuple(shape), 0, result, info.device)
-        extents = None if given is None else sizes
-        run = lambda namespace, a: getattr(namespace.fft, name)(a, s=extents, axes=places, norm=norm)
-        return computed(lib, call, run, [x], [(tuple(shape), result)])[0]
+        options = {"s": None if given is None else sizes, "axes": places, "norm": norm}
+        return _transform(lib, name, x, places, sizes, f"one of axes {chosen}; give s=", **options)
 
     return set_name(name, transform, _DOC)
 

@@ -12,19 +12,8 @@ import torch
 from torch import Tensor
 
 from xferlib._core.arrays import PRODUCTS, axes_of, axis_of, integer_of
-from xferlib.backends.torch.dtypes import (
-    RESULTS,
-    SIGNED,
-    bits64,
-    checked,
-    device_of,
-    is_foreign,
-    kind_of,
-    promoted,
-    result,
-    shape_together,
-    torch_dtype,
-)
+from xferlib.backends.torch import dtypes
+from xferlib.backends.torch.dtypes import SIGNED, checked
 from xferlib.backends.torch.elementwise import binary
 from xferlib.backends.torch.functions import FUNCTIONS, by_default, place_of, roll, tensor_of
 from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedDTypeError, shown
@@ -44,12 +33,12 @@ def product(name: str) -> Callable[..., Tensor]:
         if name == "tensordot" and isinstance(x1, Tensor) and isinstance(x2, Tensor):
             options["axes"] = _contracted(x1, x2, options.get("axes", 2))
         is_plain = isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and _multiplies(x1)
-        if is_plain or is_foreign(x1) or is_foreign(x2):
+        if is_plain or dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
             found = checked(name, compute, x1, x2, **options)
             return found
-        device = device_of(name, x1, x2)
-        wanted = result(name, kind_of(name, x1), kind_of(name, x2))
-        operands = [bits64(each, wanted) for each in (x1, x2)]
+        device = dtypes.device_of(name, x1, x2)
+        wanted = dtypes.result(name, dtypes.kind_of(name, x1), dtypes.kind_of(name, x2))
+        operands = [dtypes.bits64(each, wanted) for each in (x1, x2)]
         if has_integer_products(device) or wanted.is_floating_point or wanted.is_complex:
             found = checked(name, compute, *operands, **options)
         else:
@@ -79,7 +68,7 @@ def _in_digits(
     one, two = (
         [((x.to(torch.int64) >> (bits * at)) & ((1 << bits) - 1)).to(torch.float64) for at in digits] for x in operands
     )
-    # Digits that are not paired here belong above the bits of the result.
+    # Digits that are not paired here belong above the bits of the dtypes.result.
     pairs = [(one[at], two[beside], bits * (at + beside)) for at in digits for beside in digits[: len(digits) - at]]
     parts = (multiply(first, second).to(torch.int64) << shift for first, second, shift in pairs)
     return functools.reduce(torch.Tensor.add_, parts)
@@ -108,7 +97,7 @@ def _multiplies(x: Tensor) -> bool:
 
 # Linear algebra.
 
-_FLOATS = RESULTS["mean"]
+_FLOATS = dtypes.RESULTS["mean"]
 _matmul, _multiply, _sum = product("matmul"), binary("multiply"), FUNCTIONS["sum"]
 
 
@@ -165,14 +154,14 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Te
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The cross products of vectors of three elements."""
-    wanted = result("subtract", kind_of("cross", x1), kind_of("cross", x2))
+    wanted = dtypes.result("subtract", dtypes.kind_of("cross", x1), dtypes.kind_of("cross", x2))
     lines = []
     for x in (x1, x2):
         place = axis_of("linalg.cross", axis, x.dim())
         if x.shape[place] != 3:
             raise LayoutError(f"linalg.cross: axis {axis} of shape {tuple(x.shape)} has not 3 elements; choose another")
-        lines.append(torch.movedim(bits64(x, wanted), place, -1))
-    shape_together("linalg.cross", *(x.shape for x in lines))
+        lines.append(torch.movedim(dtypes.bits64(x, wanted), place, -1))
+    dtypes.shape_together("linalg.cross", *(x.shape for x in lines))
     found = torch.movedim(torch.linalg.cross(*torch.broadcast_tensors(*lines)), -1, axis)
     return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
 
@@ -229,7 +218,7 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The solution of ``x1 @ x == x2``."""
     _refuse_half("solve", x1, x2)
-    wanted = promoted(*(_FLOATS.get(each.dtype, each.dtype) for each in (x1, x2)))
+    wanted = dtypes.promoted(*(_FLOATS.get(each.dtype, each.dtype) for each in (x1, x2)))
     found: Tensor = checked("linalg.solve", compat.linalg.solve, x1.to(wanted), x2.to(wanted))
     return found
 
@@ -293,7 +282,7 @@ def _transform(name: str) -> Callable[..., Tensor]:
         axes = options.get("axes") or options.get("s") or x.shape
         stays_half = is_half and (name != "irfftn" or len(axes) == 1)  # over several axes NumPy computes in float32
         if x.dtype not in _TRANSFORMED:
-            x = x.to(torch.float32 if is_half else RESULTS["mean"].get(x.dtype, x.dtype))
+            x = x.to(torch.float32 if is_half else dtypes.RESULTS["mean"].get(x.dtype, x.dtype))
         if not x.numel() and x.dim() > 1:
             found: Tensor = _of_nothing(name, compute, x, **options)
             return found.to(torch.float16) if stays_half and not found.is_complex() else found
@@ -319,7 +308,7 @@ def _frequencies(name: str) -> Callable[..., Tensor]:
     def operate(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
         if n < 1:
             raise ArgumentError(f"fft.{name}: n={n} is not a number of elements; give 1 or more")
-        wanted = torch_dtype(dtype) or by_default()
+        wanted = dtypes.torch_dtype(dtype) or by_default()
         found: Tensor = compute(n, d, dtype=wanted, device=place_of(device))
         return found
 
