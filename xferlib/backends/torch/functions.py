@@ -334,7 +334,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     if all(isinstance(each, _INTEGERS) for each in (first, last, step)):
         first, last, step = (each.item() if isinstance(each, np.generic) else each for each in (first, last, step))
         return _of_integers(first, last, step, wanted, place_of(device))
-    extent = float((last - first) / step)
+    extent = (float(last) - float(first)) / float(step)  # each as Python's: a float32 would round the difference
     if not math.isfinite(extent):
         raise ArgumentError(f"arange: from {shown(first)} to {shown(last)} by {shown(step)} has no end; give numbers")
     if not wanted.is_floating_point and not wanted.is_complex:
