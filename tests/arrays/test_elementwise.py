@@ -154,6 +154,8 @@ def test_numbers_alone_become_arrays(space: Space) -> None:
     same(space.get(space.xp.exp(0.0)), np.float64(1))
     same(space.get(space.xp.add(1, 2)), np.int64(3))
     same(space.get(space.xp.add(2.0, np.float32(1))), np.float32(3))
+    with pytest.raises(OverflowError):  # though only the truth counts
+        space.xp.logical_and(space.put(np.array([True])), 2**63)
 
 
 def test_arrays_of_other_libraries_are_refused(space: Space) -> None:
