@@ -404,7 +404,7 @@ def test_a_message_shows_simple_values_and_names_the_type_of_others() -> None:
 
 def test_an_object_of_the_wrong_kind_is_a_type_error_as_in_numpy(backend: str) -> None:
     no_shape: Any = (1.0,)
-    with pytest.raises(TypeError, match="is no shape"):
+    with pytest.raises(TypeError, match="is not a shape"):
         xl.empty(no_shape)
     with pytest.raises(ValueError, match="negative"):
         xl.empty((-1,))

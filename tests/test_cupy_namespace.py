@@ -92,7 +92,7 @@ def test_devices_are_named_in_any_way() -> None:
     """
     said = run(program).splitlines()
     assert len(said) == 6
-    assert said[0] == "device='cuda:7' is no device of CuPy here; give 'cuda:0', 0 or x.device"
+    assert said[0] == "device='cuda:7' is not a device of CuPy here; give 'cuda:0', 0 or x.device"
 
 
 def test_what_cannot_be_had_is_refused() -> None:

@@ -188,8 +188,8 @@ CASES: dict[str, tuple[Callable[[_Here], Any], type[Exception], str]] = {
         "two recorded events.*the start is not.*record",
     ),
     "negative extent": (lambda h: xl.zeros((2, -1)), e.LayoutError, r"\(2, -1\).*negative.*0 or more"),
-    "shape of text": (lambda h: xl.empty("3"), e.LayoutTypeError, "'3' is no shape.*int"),
-    "shape of a float": (lambda h: xl.empty(2.5), e.LayoutTypeError, "2.5 is no shape.*int"),
+    "shape of text": (lambda h: xl.empty("3"), e.LayoutTypeError, "'3' is not a shape.*int"),
+    "shape of a float": (lambda h: xl.empty(2.5), e.LayoutTypeError, "2.5 is not a shape.*int"),
     "fill with an array": (lambda h: xl.full(3, X), e.LayoutError, r"\(6,\).*to_device"),
     "like of no array": (
         lambda h: xl.zeros_like([1]),

@@ -34,7 +34,6 @@ from tests.comparing import (
     quiet,
     report,
 )
-from tests.drawing import laid_out, operands
 from tools import namespace_table
 from xferlib.errors import XferError
 
@@ -100,42 +99,24 @@ def test_one_operand_gives_numpys_dtype_shape_and_values(xp: Any, entries: Any, 
     report(wrong)
 
 
-Options = tuple[dict[str, Any], ...]
-_SUMS: Options = (
-    {},
-    {"axis": 0},
-    {"axis": (0, 1), "keepdims": True},
-    {"axis": ()},
-    {"dtype": "float64"},
-    {"dtype": np.uint16},
+@pytest.mark.parametrize(
+    "name", ["sum", "prod", "mean", "var", "std", "cumulative_sum", "unique_counts", "unique_inverse"]
 )
-_MEANS: Options = ({}, {"axis": -1}, {"keepdims": True}, {"axis": (1, 0)})
-_PLACES: Options = ({}, {"axis": 1}, {"keepdims": True}, {"axis": 0, "keepdims": True})
-_SO_FAR: Options = ({"axis": 0}, {"axis": 1, "include_initial": True}, {"axis": -1, "dtype": "int8"})
-OF_ONE_ARRAY: dict[str, Options] = {
-    "sum": _SUMS, "prod": _SUMS, **dict.fromkeys(("mean", "var", "std", "max", "min"), _MEANS),
-    "argmax": _PLACES, "argmin": _PLACES, "all": _PLACES, "any": _PLACES, "count_nonzero": _PLACES,
-    "cumulative_sum": _SO_FAR, "cumulative_prod": _SO_FAR,
-    "sort": ({}, {"axis": 0}), "argsort": ({}, {"axis": 0}), "diff": ({}, {"axis": 0}),
-    "flip": ({}, {"axis": 0}), "tril": ({}, {"k": 1}), "triu": ({},), "nonzero": ({},), "unique_counts": ({},),
-    "unique_inverse": ({},),
-}  # fmt: skip
-
-
-def _parts(result: Any) -> list[Any]:
-    return list(result) if isinstance(result, tuple) else [result]
-
-
-@pytest.mark.parametrize("name", OF_ONE_ARRAY)
 def test_functions_of_an_array_give_numpys_dtype_shape_and_values(xp: Any, entries: Any, name: str) -> None:
+    """Those of which tests/arrays/test_exact.py draws no arguments, and the dtypes that sums are asked for."""
     wrong = []
-    for dtype, options in itertools.product(DTYPES, OF_ONE_ARRAY[name]):
+    options: list[dict[str, Any]] = [{"axis": 0}] if name == "cumulative_sum" else [{}]
+    if name in ("sum", "prod", "cumulative_sum"):
+        options += [{"axis": 1, "dtype": each} for each in ("float64", "int8", np.uint16)]
+    for dtype, given_ in itertools.product(DTYPES, options):
         x = np.array([[3, 1, 2], [2, 5, 0]]).astype(dtype)
-        if x.dtype.kind == "c" and ("dtype" in options or name.startswith("unique")):
+        if x.dtype.kind == "c" and ("dtype" in given_ or name.startswith("unique")):
             continue  # NumPy drops the imaginary part and warns; torch has no order for a set
-        found, expected = ours(getattr(xp, name), x, **options), numpys(getattr(np, name), x, **options)
-        for one, two in itertools.zip_longest(_parts(found), _parts(expected)):
-            wrong.append((f"{name}({dtype}, {options})", difference(entries, name, one, two, refuses=dtype)))
+        found, expected = ours(getattr(xp, name), x, **given_), numpys(getattr(np, name), x, **given_)
+        for one, two in itertools.zip_longest(
+            *[(*each,) if isinstance(each, tuple) else (each,) for each in (found, expected)]
+        ):
+            wrong.append((f"{name}({dtype}, {given_})", difference(entries, name, one, two, refuses=dtype)))
     report(wrong)
 
 
@@ -212,17 +193,6 @@ def test_arrays_are_joined_as_numpy_promotes_them(backend: str, xp: Any, entries
             )
         )
     report(wrong)
-
-
-@pytest.mark.parametrize("name", [*OF_TWO, *OF_ONE])
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_drawn_arrays_of_any_shape_and_layout(xp: Any, entries: Any, name: str, data: Any) -> None:
-    args, layout = data.draw(operands(name, 2 if name in OF_TWO else 1))
-    found = ours(laid_out(getattr(xp, name), xp, layout), *args)
-    expected = numpys(laid_out(getattr(np, name), np, layout), *args)
-    wrong = difference(entries, name, found, expected, refuses=promoted(*args))
-    report([(f"{name}({', '.join(map(label, args))}), {layout}: {args}", wrong)])
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
+from tests.arrays.conftest import SPACES
 from tests.comparing import DTYPES, numpys, ours, same
 from xferlib.errors import ArgumentError, LayoutError, LayoutIndexError, LayoutTypeError, UnsupportedDTypeError
 from xferlib.testing import assert_identical
 
-pytestmark = pytest.mark.parametrize("backend", ["torch", "sim", "bare", "pycuda"], indirect=True)
+pytestmark = pytest.mark.parametrize("backend", [*SPACES, "torch"], indirect=True)
 drawn = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NUMBERS = st.one_of(st.integers(-20, 20), st.floats(-5, 5), st.floats(-5, 5, width=32).map(np.float32))
 STEPS = st.one_of(st.sampled_from((1, -2, 0.1, 0.3, -0.7)), st.floats(0.0625, 3, width=32).map(np.float32))
@@ -56,6 +57,7 @@ def test_a_range_from_0_has_numpys_bits(xp: Any) -> None:
     for stop, dtype in itertools.product((4.0, 3, np.float32(2.5)), ("float16", "float32", "complex128", None)):
         check(xp, "arange", stop, dtype=dtype)
     check(xp, "linspace", 0, 5e-324, 5)  # whose step is 0
+    check(xp, "arange", -8e-95, 0, np.float32(1))  # whose extent is 0 in float32
 
 
 def test_a_range_without_end_is_refused(xp: Any) -> None:

@@ -28,8 +28,7 @@ from xferlib.errors import (
     UnsupportedArrayError,
     UnsupportedDTypeError,
 )
-from xferlib.kernels import random as distributions
-from xferlib.kernels import random as permuting
+from xferlib.kernels import random as philox_kernels
 from xferlib.kernels.random import Draw
 from xferlib.random import Generator
 from xferlib.testing import assert_same_bits, configured
@@ -152,7 +151,7 @@ def test_blocks_are_those_of_the_paper(library: str, name: str) -> None:
         sum(int(word, 16) << 32 * number for number, word in enumerate(each.split())) for each in KNOWN[name]
     )
     out = xl.empty(4, "uint32")
-    Draw(distributions.shifted, np.dtype("uint32"), 32, numbers=(0, 0)).fill(out, counter, key)
+    Draw(philox_kernels.shifted, np.dtype("uint32"), 32, numbers=(0, 0)).fill(out, counter, key)
     assert sum(word << 32 * number for number, word in enumerate(drawn(out).tolist())) == block
     assert philox(counter, key) == drawn(out).tolist()
 
@@ -209,21 +208,14 @@ def test_every_call_gives_the_numbers_of_the_definition(seed: Any, sized: list[A
 
 def test_a_version_keeps_the_numbers_of_the_last_one(library: str) -> None:
     rng = xl.random.default_rng(7)
-    assert drawn(rng.integers(2**32, size=4, dtype="uint32")).tolist() == [
-        1069861864,
-        1817974985,
-        323606805,
-        2791218586,
-    ]
-    assert [each.hex() for each in drawn(rng.random(2)).tolist()] == ["0x1.c2ec6d9be2951p-1", "0x1.b756cb34a0be0p-5"]
-    assert [each.hex() for each in drawn(rng.normal(size=2)).tolist()] == [
-        "-0x1.b8b71120ef68ep-1",
-        "-0x1.1877e2e56b6eap+0",
-    ]
-    assert [float(each).hex() for each in drawn(rng.normal(size=2, dtype="float32"))] == [
-        "0x1.3d6e800000000p+0",
-        "0x1.1bc5c40000000p-2",
-    ]
+    words = [1069861864, 1817974985, 323606805, 2791218586]
+    uniform = ["0x1.c2ec6d9be2951p-1", "0x1.b756cb34a0be0p-5"]
+    normal = ["-0x1.b8b71120ef68ep-1", "-0x1.1877e2e56b6eap+0"]
+    single = ["0x1.3d6e800000000p+0", "0x1.1bc5c40000000p-2"]
+    assert drawn(rng.integers(2**32, size=4, dtype="uint32")).tolist() == words
+    assert [each.hex() for each in drawn(rng.random(2)).tolist()] == uniform
+    assert [each.hex() for each in drawn(rng.normal(size=2)).tolist()] == normal
+    assert [float(each).hex() for each in drawn(rng.normal(size=2, dtype="float32"))] == single
     assert drawn(rng.permutation(9)).tolist() == [7, 8, 2, 0, 5, 6, 4, 3, 1]
     assert drawn(xl.random.default_rng([7, 1]).spawn(2)[1].integers(1000, size=3)).tolist() == [967, 774, 524]
 
@@ -293,12 +285,8 @@ def test_calls_for_whole_blocks_give_what_one_call_gives(library: str) -> None:
 def test_results_are_plain_writable_arrays(library: str) -> None:
     rng = xl.random.default_rng(2)
     sizes: list[tuple[Any, tuple[int, ...]]] = [
-        (None, ()),
-        (3, (3,)),
-        (np.int64(3), (3,)),
-        ((2, 3),) * 2,
-        ([1, 0], (1, 0)),
-    ]
+        (None, ()), (3, (3,)), (np.int64(3), (3,)), ((2, 3),) * 2, ([1, 0], (1, 0)),
+    ]  # fmt: skip
     for size, shape in sizes:
         info = xl.get_backend(x := rng.random(size)).view(x)
         assert info.shape == shape
@@ -365,12 +353,10 @@ def test_a_permutation_sorts_random_keys(library: str) -> None:
     assert_same_bits(got, np.array(sorted(range(301), key=keys.__getitem__)))
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 5000])
-@pytest.mark.parametrize("values", [1, 50, 5000, 2**64])
-@pytest.mark.parametrize("shift", [0, 5, 58])
-def test_equal_keys_stay_in_their_order(count: int, values: int, shift: int) -> None:
-    keys = np.random.default_rng(0).integers(0, values, count, dtype=np.uint64, endpoint=False) << np.uint64(shift)
-    assert_same_bits(permuting.order(keys), np.argsort(keys, kind="stable"))
+def test_equal_keys_stay_in_their_order() -> None:
+    for count, values, shift in itertools.product((0, 1, 2, 3, 4, 5, 5000), (1, 50, 5000, 2**64), (0, 5, 58)):
+        keys = np.random.default_rng(0).integers(0, values, count, dtype=np.uint64) << np.uint64(shift)
+        assert_same_bits(philox_kernels.order(keys), np.argsort(keys, kind="stable"))
 
 
 def test_an_array_that_cannot_be_permuted_takes_no_numbers() -> None:
@@ -400,14 +386,14 @@ def test_arrays_of_every_kind_are_permuted(tmp_path: Path) -> None:
     assert_same_bits(Generator(8, backend="numpy").permutation(repeated), repeated.copy())
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "complex128"])
-@pytest.mark.parametrize("shape", [(7,), (5, 3), (4, 1, 2), (0, 3), (3, 0), (1, 6)])
-def test_rows_are_permuted_and_the_array_stays(library: str, shape: tuple[int, ...], dtype: str) -> None:
-    rows = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
-    x = xl.to_device(rows)
-    got = xl.random.default_rng(8).permutation(x)
-    assert_same_bits(drawn(got), rows[drawn(xl.random.default_rng(8).permutation(shape[0]))])
-    assert_same_bits(drawn(x), rows)
+def test_rows_are_permuted_and_the_array_stays(library: str) -> None:
+    shapes = ((7,), (5, 3), (4, 1, 2), (0, 3), (3, 0), (1, 6))
+    for shape, dtype in itertools.product(shapes, ("bool", "int16", "float32", "complex128")):
+        rows = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
+        x = xl.to_device(rows)
+        got = xl.random.default_rng(8).permutation(x)
+        assert_same_bits(drawn(got), rows[drawn(xl.random.default_rng(8).permutation(shape[0]))])
+        assert_same_bits(drawn(x), rows)
 
 
 def test_rows_of_an_array_in_any_layout_are_permuted(library: str) -> None:
@@ -433,13 +419,8 @@ def test_no_seed_shares_the_stream_of_another_seeds_child() -> None:
     generators = [*map(Generator, seeds), *children]
     found = [(each._key, each._first) for each in generators]
     assert len({*found}) == len(found) - 2  # [5 + (3 << 128)] and [0] are lists of one number
-    assert (
-        len(
-            {*np.random.SeedSequence(5).spawn(4)[3].generate_state(4)}
-            & {*np.random.SeedSequence(5 + (3 << 128)).generate_state(4)}
-        )
-        == 4
-    )
+    child, other = np.random.SeedSequence(5).spawn(4)[3], np.random.SeedSequence(5 + (3 << 128))
+    assert child.generate_state(4).tolist() == other.generate_state(4).tolist()
 
 
 def test_a_stream_ends() -> None:
@@ -617,38 +598,38 @@ def test_streams_are_not_correlated() -> None:
         (lambda rng: Generator(cast(int, 1.5)), ArgumentError, "seed=1.5 .*give"),
         (lambda rng: Generator(True), ArgumentError, "seed=True .*give"),
         (lambda rng: rng.random(-1), LayoutError, r"size=\(-1,\) has a negative extent; extents are"),
-        (lambda rng: rng.random(2.5), LayoutError, "size=2.5 is no shape; give an int"),
+        (lambda rng: rng.random(2.5), LayoutError, "size=2.5 is not a shape; give an int"),
         (lambda rng: rng.random(2, "int32"), UnsupportedDTypeError, "'int32' is neither float32 nor float64; draw"),
         (lambda rng: rng.normal(size=2, dtype="float16"), UnsupportedDTypeError, "'float16' is neither .*convert"),
         (lambda rng: rng.normal(0, -1), ArgumentError, "scale=-1 is negative; give"),
-        (lambda rng: rng.normal(math.nan), ArgumentError, "loc=nan is no finite number of float64; give"),
+        (lambda rng: rng.normal(math.nan), ArgumentError, "loc=nan is not a finite number of float64; give"),
         (lambda rng: rng.normal(1e300, dtype="float32"), ArgumentError, r"loc=1e\+300 .* float32; give"),
         (lambda rng: rng.normal(10**400), ArgumentError, "loc=an int of .*give"),
         (lambda rng: rng.uniform(2, 1), ArgumentError, "from low=2 to high=1 .*give low <= high"),
-        (lambda rng: rng.uniform(-1.7e308, 1.7e308), ArgumentError, "no finite distance of float64; give"),
-        (lambda rng: rng.uniform("a"), ArgumentError, "low='a' is no finite number .*give"),
+        (lambda rng: rng.uniform(-1.7e308, 1.7e308), ArgumentError, "not a finite distance of float64; give"),
+        (lambda rng: rng.uniform("a"), ArgumentError, "low='a' is not a finite number .*give"),
         (lambda rng: rng.integers(0), ArgumentError, "low=0, high=0, endpoint=False leave no value; give low < high"),
         (lambda rng: rng.integers(5, 2), ArgumentError, "low=5, high=2.*give"),
         (lambda rng: rng.integers(1.5), ArgumentError, "high=1.5 are not two ints .*give"),
         (lambda rng: rng.integers(0, 300, dtype="int8"), ArgumentError, "beyond int8, which holds -128 to 127; give"),
         (lambda rng: rng.integers(0, 3, dtype=bool), ArgumentError, "beyond bool, which holds 0 to 1; give"),
-        (lambda rng: rng.integers(3, dtype="float32"), UnsupportedDTypeError, "'float32' is no integer dtype; use"),
+        (lambda rng: rng.integers(3, dtype="float32"), UnsupportedDTypeError, "'float32' is not an integer dtype; use"),
         (lambda rng: rng.integers(3, endpoint=1), ArgumentError, "endpoint=1 is neither True nor False; give"),
-        (lambda rng: rng.permutation(-1), ArgumentError, "x=-1 is no int from 0 on; give"),
+        (lambda rng: rng.permutation(-1), ArgumentError, "x=-1 is not an int from 0 on; give"),
         (lambda rng: rng.permutation(2**80), LayoutError, "x=.*than can be addressed"),
-        (lambda rng: rng.permutation(2.0), ArgumentError, "x=2.0 is no int from 0 on; give"),
+        (lambda rng: rng.permutation(2.0), ArgumentError, "x=2.0 is not an int from 0 on; give"),
         (lambda rng: rng.permutation([1, 2]), UnsupportedArrayError, "type list, not an array; pass .*asarray"),
         (lambda rng: rng.permutation(np.array(3)), LayoutError, r"shape \(\) and no rows; give"),
-        (lambda rng: rng.spawn(-1), ArgumentError, r"count=-1 is no int from 0 to 4294967296, .* 2\^32; give"),
+        (lambda rng: rng.spawn(-1), ArgumentError, r"count=-1 is not an int from 0 to 4294967296, .* 2\^32; give"),
         (lambda rng: rng.spawn(2**32 + 1), ArgumentError, "count=4294967297 .*give"),
-        (lambda rng: rng.set_state({}), ArgumentError, "is no state of a generator; give"),
-        (lambda rng: rng.set_state({**rng.state, "block": 2**64 + 1}), ArgumentError, "is no state .*give"),
-        (lambda rng: rng.set_state({**rng.state, "spawned": 2**32 + 1}), ArgumentError, "is no state .*give"),
-        (lambda rng: rng.set_state({**rng.state, "spawn_key": [2**32]}), ArgumentError, "is no state .*give"),
-        (lambda rng: rng.set_state({**rng.state, "seed": []}), ArgumentError, "is no state .*give"),
-        (lambda rng: rng.set_state({**rng.state, "algorithm": np.arange(3)}), ArgumentError, "is no state .*give"),
-        (lambda rng: rng.set_state({**rng.state, "algorithm": "mt19937"}), ArgumentError, "is no state .*give"),
-        (lambda rng: rng.set_state({**rng.state, "spawn_key": [-1]}), ArgumentError, "is no state .*give"),
+        (lambda rng: rng.set_state({}), ArgumentError, "is not a state of a generator; give"),
+        (lambda rng: rng.set_state({**rng.state, "block": 2**64 + 1}), ArgumentError, "is not a state .*give"),
+        (lambda rng: rng.set_state({**rng.state, "spawned": 2**32 + 1}), ArgumentError, "is not a state .*give"),
+        (lambda rng: rng.set_state({**rng.state, "spawn_key": [2**32]}), ArgumentError, "is not a state .*give"),
+        (lambda rng: rng.set_state({**rng.state, "seed": []}), ArgumentError, "is not a state .*give"),
+        (lambda rng: rng.set_state({**rng.state, "algorithm": np.arange(3)}), ArgumentError, "is not a state .*give"),
+        (lambda rng: rng.set_state({**rng.state, "algorithm": "mt19937"}), ArgumentError, "is not a state .*give"),
+        (lambda rng: rng.set_state({**rng.state, "spawn_key": [-1]}), ArgumentError, "is not a state .*give"),
     ],
 )
 def test_a_bad_argument_is_refused_with_value_and_remedy(

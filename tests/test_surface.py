@@ -18,8 +18,8 @@ from xferlib.errors import XferError
 
 SEEDS = 40 if os.environ.get("XFERLIB_TEST_LONG") else 12
 REFUSED = (
-    "have no order", "orders no", "does not order", "would drop the imaginary part", "is no matrix; reshape it",
-    "must be integers", "is no integer", "is no axis of an array of 0", "is out of range for 0 dimension(s)",
+    "have no order", "orders no", "does not order", "would drop the imaginary part", "is not a matrix; reshape it",
+    "must be integers", "is not an integer", "is not an axis of an array of 0", "is out of range for 0 dimension(s)",
     "take: axis=None", "is neither", "names an axis twice", "has not one element", "cannot convert float NaN",
     "is negative", "does not fit into", "out of range for", "axis=[0]", "axis='0'", "should be positive",
 )  # fmt: skip

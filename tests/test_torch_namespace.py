@@ -362,7 +362,7 @@ def test_places_beyond_the_extent_read_zero_where_torch_would_end_the_process(
 def test_products_of_integers_are_exact_where_torch_has_floats_alone(
     xp: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xferlib.backends.torch.functions.has_integer_products", lambda device: False)
+    monkeypatch.setattr("xferlib.backends.torch.extensions.has_integer_products", lambda device: False)
     rng = np.random.default_rng(5)
 
     def drawn(*shape: int) -> Any:
@@ -383,6 +383,6 @@ def test_products_of_integers_are_exact_where_torch_has_floats_alone(
 
 
 def test_long_sums_of_products_of_integers_are_exact(xp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xferlib.backends.torch.functions.has_integer_products", lambda device: False)
+    monkeypatch.setattr("xferlib.backends.torch.extensions.has_integer_products", lambda device: False)
     x = torch.full(((1 << 21) + 1,), -1, dtype=torch.int32)
     assert xp.vecdot(x, x).item() == x.numel()

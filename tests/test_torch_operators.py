@@ -23,30 +23,17 @@ torch = pytest.importorskip("torch")
 from torch.overrides import TorchFunctionMode  # noqa: E402
 
 import xferlib as xl  # noqa: E402
-from tests.comparing import FORMS, SCALARS, TABLE, difference, label, numpys, report  # noqa: E402
+from tests.comparing import FORMS, SCALARS, TABLE, difference, label, numpys, report, rules  # noqa: E402
 from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError  # noqa: E402
 from xferlib.testing import DTYPES, configured  # noqa: E402
 
 OPERATORS: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
-    "floor_divide": operator.floordiv, "remainder": operator.mod, "pow": operator.pow,
-    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
-    "bitwise_left_shift": operator.lshift, "bitwise_right_shift": operator.rshift,
-    "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
-    "equal": operator.eq, "not_equal": operator.ne,
-}  # fmt: skip
-IN_PLACE = {
-    "add": operator.iadd, "subtract": operator.isub, "multiply": operator.imul, "divide": operator.itruediv,
-    "floor_divide": operator.ifloordiv, "remainder": operator.imod, "pow": operator.ipow,
-    "bitwise_and": operator.iand, "bitwise_or": operator.ior, "bitwise_xor": operator.ixor,
-    "bitwise_left_shift": operator.ilshift, "bitwise_right_shift": operator.irshift,
-}  # fmt: skip
-ONE: dict[str, Callable[..., Any]] = {
-    "negative": operator.neg,
-    "positive": operator.pos,
-    "abs": operator.abs,
-    "bitwise_invert": operator.invert,
+    name: getattr(operator, f"__{each}__") for each, name in {**rules.BINARY_OPERATORS, **rules.COMPARISONS}.items()
 }
+IN_PLACE = {name: getattr(operator, f"__i{each}__") for each, name in rules.BINARY_OPERATORS.items()}
+ONE: dict[str, Callable[..., Any]] = {
+    "negative": operator.neg, "positive": operator.pos, "abs": operator.abs, "bitwise_invert": operator.invert,
+}  # fmt: skip
 xp: Any = xl.get_array_module(torch.ones(1))
 ENTRIES = TABLE["torch, CPU"]
 

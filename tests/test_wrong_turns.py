@@ -572,7 +572,7 @@ unchecked: Any = xl  # for type checkers, which see what is wrong
 @pytest.mark.parametrize(
     ("call", "error", "remedy"),
     [
-        (lambda: unchecked.full(3, "1.0"), e.UnsupportedArrayError, r"no number; give one: full\(shape, number\)"),
+        (lambda: unchecked.full(3, "1.0"), e.UnsupportedArrayError, r"not a number; give one: full\(shape, number\)"),
         (lambda: unchecked.get_backend("torch"), e.UnsupportedArrayError, r"use_backend\(name\)"),
         (
             lambda: unchecked.to_device_async(X).wait(3),
@@ -823,7 +823,7 @@ def test_an_int_that_no_dtype_holds_is_no_stranger(call: Callable[[Any], Any]) -
 
 
 def test_full_of_none_asks_for_a_number() -> None:
-    with pytest.raises(e.UnsupportedArrayError, match="fill_value=None is no number; give one"):
+    with pytest.raises(e.UnsupportedArrayError, match="fill_value=None is not a number; give one"):
         xl.full(3, None)  # type: ignore[call-overload]
 
 

@@ -50,7 +50,7 @@ def __getattr__(name: str) -> Any:
     if module is None:
         if name.startswith("_"):  # a package that `import` is about to look for
             raise AttributeError(f"module 'xferlib' has no attribute {name!r}")
-        from xferlib._arrays.missing import missing
+        from xferlib._arrays.namespace import missing  # here: only a program with a mistake waits for it
 
         raise missing(name)
     import importlib

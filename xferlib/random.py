@@ -14,25 +14,27 @@ import math
 import secrets
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib._api import random_arguments as checks
 from xferlib._api import transfers
 from xferlib._api.creation import Shape
 from xferlib._core import registry
-from xferlib._core import registry as devices
 from xferlib._core.arrays import Array, check_dtype, shape_of
-from xferlib._runtime.checks import refuse_no_flag
-from xferlib._transfer import describe as ends
-from xferlib.errors import ArgumentError, LayoutError, OutOfMemoryError, shown
+from xferlib._runtime.checks import refuse_no_flag, whole
+from xferlib._transfer import describe
+from xferlib.errors import (
+    ArgumentError,
+    LayoutError,
+    OutOfMemoryError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+    shown,
+)
 from xferlib.kernels import autograd
-from xferlib.kernels import random as distributions
-from xferlib.kernels import random as gaussian
-from xferlib.kernels import random as permuting
-from xferlib.kernels import random as seeding
+from xferlib.kernels import random as philox
 from xferlib.kernels.random import Draw
 
 if TYPE_CHECKING:
@@ -41,6 +43,182 @@ if TYPE_CHECKING:
 __all__ = ["Generator", "default_rng"]
 
 _WORD = 1 << 64
+
+# What comes through the checks is what a kernel can use.
+
+_DType = np.dtype[Any]
+_Seed = int | tuple[int, ...]
+
+_ALGORITHM = "philox4x32-10"
+_BLOCKS = 1 << 64
+"""The blocks of a stream."""
+_MOST_CHILDREN = 1 << 32
+"""The most generators that one makes: their numbers are hashed as words of 32 bits."""
+
+
+class _State(NamedTuple):
+    """The stream of a generator, how many others the generator has made, and how many blocks it has taken."""
+
+    seed: _Seed
+    spawn_key: tuple[int, ...]
+    spawned: int
+    block: int
+
+    def described(self) -> dict[str, Any]:
+        seed = list(self.seed) if isinstance(self.seed, tuple) else self.seed
+        return {"algorithm": _ALGORITHM, **self._asdict(), "seed": seed, "spawn_key": list(self.spawn_key)}
+
+
+def _state_of(given: Any) -> _State:
+    """Read the result of `_State.described`, or a copy of it that went through JSON."""
+    try:
+        algorithm, numbers, path, spawned, block = (given[name] for name in ("algorithm", *_State._fields))
+        found = _State(_seed_of(numbers), _numbers(path), *_numbers((spawned, block)))
+        is_state = isinstance(algorithm, str) and algorithm == _ALGORITHM
+        is_state &= max(found.spawn_key, default=0) < _MOST_CHILDREN >= found.spawned and found.block <= _BLOCKS
+    except Exception:  # a foreign object may raise anything; it is not a state
+        is_state = False
+    if not is_state:
+        raise ArgumentError(f"set_state: {shown(given)} is not a state of a generator; give what rng.state returned")
+    return found
+
+
+def _seed_of(given: Any) -> _Seed:
+    number = whole(given, least=0)
+    if number is not None:
+        return number
+    try:
+        numbers = _numbers(given) if isinstance(given, (Sequence, np.ndarray)) else ()
+    except Exception:  # as above
+        numbers = ()
+    if not numbers:
+        raise ArgumentError(
+            f"seed={shown(given)} is neither an int from 0 on nor a sequence of such; give one of them, or None"
+        )
+    return numbers
+
+
+def _numbers(given: Iterable[Any]) -> tuple[int, ...]:
+    found = tuple(whole(each, least=0) for each in given)
+    if None in found:
+        raise TypeError
+    return found  # type: ignore[return-value]
+
+
+def _children(count: Any, spawned: int) -> int:
+    """How many generators to make, where there are ``spawned`` already."""
+    wanted = whole(count, least=0)
+    if wanted is None or wanted > _MOST_CHILDREN - spawned:
+        raise ArgumentError(
+            f"spawn: count={shown(count)} is not an int from 0 to {_MOST_CHILDREN - spawned}, what is left of 2^32; "
+            "give fewer, or spawn from one that was spawned"
+        )
+    return wanted
+
+
+# --- distributions
+
+
+def _float_dtype(call: str, dtype: Any) -> _DType:
+    wanted = check_dtype(dtype, what=f"{call}: dtype")
+    if wanted.name not in ("float32", "float64"):
+        raise UnsupportedDTypeError(
+            f"{call}: dtype={wanted.name!r} is neither float32 nor float64; draw one of them and convert it"
+        )
+    return wanted
+
+
+def _integer_dtype(dtype: Any) -> _DType:
+    wanted = check_dtype(dtype, what="integers: dtype")
+    if wanted.kind not in "biu":
+        raise UnsupportedDTypeError(
+            f"integers: dtype={wanted.name!r} is not an integer dtype; use random() or uniform(), or convert the result"
+        )
+    return wanted
+
+
+def _finite(call: str, name: str, value: Any, dtype: _DType) -> float:
+    """A finite number, rounded to ``dtype``."""
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        try:
+            with np.errstate(over="ignore"):
+                found = float(dtype.type(value))
+        except OverflowError:  # an int beyond every float
+            found = math.inf
+        if math.isfinite(found):
+            return found
+    raise ArgumentError(
+        f"{call}: {name}={shown(value)} is not a finite number of {dtype}; give one, such as "
+        "float(xferlib.to_host(x)) of an array"
+    )
+
+
+def _limits(low: Any, high: Any, dtype: _DType) -> tuple[float, float]:
+    """The lower limit, and the distance to the upper one, rounded to ``dtype``."""
+    first, last = _finite("uniform", "low", low, dtype), _finite("uniform", "high", high, dtype)
+    with np.errstate(over="ignore"):
+        span = float(dtype.type(last) - dtype.type(first))
+    if not 0 <= span < math.inf:
+        raise ArgumentError(
+            f"uniform: from low={shown(low)} to high={shown(high)} is not a finite distance of {dtype}; "
+            "give low <= high"
+        )
+    return first, span
+
+
+def _integer_range(low: Any, high: Any, dtype: _DType, *, endpoint: bool) -> tuple[int, int]:
+    """The least value, and how many values there are."""
+    first, last = (0, low) if high is None else (low, high)
+    ends = [whole(each, least=-(1 << 64)) for each in (first, last)]
+    given = f"low={shown(first)}, high={shown(last)}"
+    if ends[0] is None or ends[1] is None:
+        raise ArgumentError(
+            f"integers: {given} are not two ints of 64 bits; give such ints, such as "
+            "int(xferlib.to_host(x)) of an array"
+        )
+    least, count = ends[0], ends[1] - ends[0] + endpoint
+    bounds = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    if count <= 0:
+        raise ArgumentError(f"integers: {given}, endpoint={endpoint} leave no value; give low < high")
+    if least < bounds[0] or least + count - 1 > bounds[1]:
+        raise ArgumentError(
+            f"integers: {given} are beyond {dtype}, which holds {bounds[0]} to {bounds[1]}; give a wider dtype"
+        )
+    return least, count
+
+
+def _length(x: Any) -> int:
+    count = whole(x, least=0)
+    if count is not None:
+        return count
+    if isinstance(x, (int, float, complex, np.generic)):
+        raise ArgumentError(f"permutation: x={shown(x)} is not an int from 0 on; give one, or an array")
+    raise UnsupportedArrayError(
+        f"permutation: x is an object of type {type(x).__name__}, not an array; pass an int or xferlib.asarray(x)"
+    )
+
+
+_METHODS = {
+    "permuted": "permutation", "rand": "random", "randint": "integers", "randn": "normal", "random_sample": "random",
+    "shuffle": "permutation", "standard_normal": "normal",
+}  # fmt: skip
+"""Names of NumPy's and others, and the method that does the same, or returns what they leave in place."""
+
+
+def _missing(holder: Any, name: str, generator: type) -> AttributeError:
+    """The error for a name that ``holder``, the module or a generator, does not have: it says what there is instead."""
+    is_module = not isinstance(holder, generator)
+    method, remedy = _METHODS.get(name, name), ""
+    if not name.startswith("_") and hasattr(generator, method):
+        remedy = f"; a generator has it: xferlib.random.default_rng().{method}" if is_module else f"; use {method}"
+    elif name in ("seed", "manual_seed"):
+        remedy = "; a generator has its seed from the start: xferlib.random.default_rng(seed)"
+    elif name == "choice":
+        remedy = "; write xp.take(x, rng.integers(0, x.shape[0], size), axis=0)"
+    elif hasattr(np.random.Generator, name):
+        remedy = f"; draw on the host: xferlib.to_device(numpy.random.default_rng(seed).{name}(...))"
+    what = "module 'xferlib.random'" if is_module else "'Generator' object"
+    return AttributeError(f"{what} has no attribute {name!r}{remedy}", name=name, obj=holder)
 
 
 class Generator:
@@ -69,15 +247,15 @@ class Generator:
     def __init__(
         self, seed: int | Sequence[int] | None = None, *, backend: str | None = None, device: DeviceSpec = None
     ) -> None:
-        numbers = secrets.randbits(128) if seed is None else checks.seed(seed)
+        numbers = secrets.randbits(128) if seed is None else _seed_of(seed)
         owner = None if backend is None else registry.get(backend)
         self._backend = None if owner is None else owner.name
-        self._device = None if device is None else devices.resolve(device, backend=owner)
+        self._device = None if device is None else registry.resolve(device, backend=owner)
         self._lock = threading.Lock()
-        self._begin(checks.State(numbers, (), 0, 0))
+        self._begin(_State(numbers, (), 0, 0))
 
-    def _begin(self, state: checks.State) -> None:
-        key, first = seeding.stream(state.seed, state.spawn_key)
+    def _begin(self, state: _State) -> None:
+        key, first = philox.stream(state.seed, state.spawn_key)
         with self._lock:
             self._seed, self._spawn_key, self._spawned, self._block = state
             self._key, self._first = key, first
@@ -91,12 +269,12 @@ class Generator:
             dtype: float64 or float32.
 
         Raises:
-            LayoutError: ``size`` is no shape.
+            LayoutError: ``size`` is not a shape.
             UnsupportedDTypeError: Another dtype.
             ArgumentError: The stream has ended.
             MemoryError: The device has too little memory; the generator is as before.
         """
-        return self._filled(Draw(distributions.random, checks.float_dtype("random", dtype)), size, dtype)
+        return self._filled(Draw(philox.random, _float_dtype("random", dtype)), size, dtype)
 
     def uniform(self, low: float = 0.0, high: float = 1.0, size: Shape | None = None, dtype: Any = "float64") -> Array:
         """Uniform numbers from ``low`` up to ``high``: ``low + (high - low) * random()``, each operation rounded.
@@ -111,9 +289,9 @@ class Generator:
             ArgumentError: The limits are not as above, or too far apart for the dtype.
             Others: As for `random`.
         """
-        wanted = checks.float_dtype("uniform", dtype)
-        first, span = checks.limits(low, high, wanted)
-        return self._filled(Draw(distributions.uniform, wanted, numbers=(first, span)), size, dtype)
+        wanted = _float_dtype("uniform", dtype)
+        first, span = _limits(low, high, wanted)
+        return self._filled(Draw(philox.uniform, wanted, numbers=(first, span)), size, dtype)
 
     def integers(
         self,
@@ -142,15 +320,15 @@ class Generator:
             ArgumentError: There is no value, or one outside the dtype's range.
             Others: As for `random`.
         """
-        wanted = checks.integer_dtype(dtype)
+        wanted = _integer_dtype(dtype)
         refuse_no_flag(endpoint, "integers: endpoint")
-        first, count = checks.integer_range(low, high, wanted, endpoint=endpoint)
+        first, count = _integer_range(low, high, wanted, endpoint=endpoint)
         bits, shift = 64, count.bit_length() - 1
         if count == 1 << shift:
             bits = 32 if shift <= 32 else 64
-            draw = Draw(distributions.shifted, wanted, bits, numbers=(first % _WORD, bits - shift))
+            draw = Draw(philox.shifted, wanted, bits, numbers=(first % _WORD, bits - shift))
         else:
-            draw = Draw(distributions.multiplied, wanted, 64 if shift < 32 else 128, numbers=(first % _WORD, count))
+            draw = Draw(philox.multiplied, wanted, 64 if shift < 32 else 128, numbers=(first % _WORD, count))
         return self._filled(draw, size, wanted)
 
     def normal(self, loc: float = 0.0, scale: float = 1.0, size: Shape | None = None, dtype: Any = "float64") -> Array:
@@ -169,11 +347,11 @@ class Generator:
             ArgumentError: ``loc`` or ``scale`` is not as above.
             Others: As for `random`.
         """
-        wanted = checks.float_dtype("normal", dtype)
-        mean, deviation = checks.finite("normal", "loc", loc, wanted), checks.finite("normal", "scale", scale, wanted)
+        wanted = _float_dtype("normal", dtype)
+        mean, deviation = _finite("normal", "loc", loc, wanted), _finite("normal", "scale", scale, wanted)
         if deviation < 0:
             raise ArgumentError(f"normal: scale={shown(scale)} is negative; give a standard deviation from 0 on")
-        return self._filled(Draw(gaussian.normal, wanted, numbers=(mean, deviation)), size, dtype)
+        return self._filled(Draw(philox.normal, wanted, numbers=(mean, deviation)), size, dtype)
 
     def permutation(self, x: int | Array) -> Array:
         """The numbers below ``x`` in random order, as int64, or the rows of an array in random order, in a new array.
@@ -190,8 +368,8 @@ class Generator:
             An array of shape (x,), or of the shape, dtype and device of ``x``. Takes a block for every two numbers.
 
         Raises:
-            ArgumentError: ``x`` is a number that is no int from 0 on.
-            UnsupportedArrayError, UnsupportedDTypeError: ``x`` is no array that a device can hold.
+            ArgumentError: ``x`` is a number that is not an int from 0 on.
+            UnsupportedArrayError, UnsupportedDTypeError: ``x`` is not an array that a device can hold.
             KernelTypeError: torch follows ``x`` for a derivative.
             LayoutError: ``x`` has no dimension, or is more than an array holds.
             MemoryError: The host has too little memory for the keys.
@@ -199,10 +377,10 @@ class Generator:
         """
         owner = registry.owner_of(x)
         if owner is None:
-            (count,) = shape_of(checks.length(x), what="x")
+            (count,) = shape_of(_length(x), what="x")
             return transfers.to_device(self._order(count), device=self._place(), copy=None)
         autograd.refuse("permutation", [x], ["x"])
-        ends.source_of(x)  # refuses what no device can hold
+        describe.source_of(x)  # refuses what no device can hold
         info = owner.view(x)
         if not info.shape:
             raise LayoutError("permutation: x has shape () and no rows; give an array of one dimension or more")
@@ -215,7 +393,7 @@ class Generator:
             whole_rows = np.asarray(whole_rows)  # a np.matrix has two dimensions, whatever is asked of it
         places = transfers.to_device(order[:, None] * width, device=info.device)
         columns = 0 if width == 1 else transfers.to_device(np.arange(width)[None], device=info.device)
-        return permuting.gather()(whole_rows, places, columns).reshape(info.shape)
+        return philox.gather()(whole_rows, places, columns).reshape(info.shape)
 
     # --- streams
     def spawn(self, count: int) -> list[Generator]:
@@ -233,12 +411,12 @@ class Generator:
         """
         with self._lock:
             first = self._spawned
-            wanted = checks.children(count, first)
+            wanted = _children(count, first)
             self._spawned = first + wanted
         children = []
         for number in range(first, first + wanted):
             child = Generator(0, backend=self._backend, device=self._device)
-            child._begin(checks.State(self._seed, (*self._spawn_key, number), 0, 0))
+            child._begin(_State(self._seed, (*self._spawn_key, number), 0, 0))
             children.append(child)
         return children
 
@@ -249,16 +427,16 @@ class Generator:
         ``block`` is the number of blocks taken so far.
         """
         with self._lock:
-            state = checks.State(self._seed, self._spawn_key, self._spawned, self._block)
+            state = _State(self._seed, self._spawn_key, self._spawned, self._block)
         return state.described()
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on from a state, of this generator or another one; backend and device stay.
 
         Raises:
-            ArgumentError: It is no state.
+            ArgumentError: It is not a state.
         """
-        self._begin(checks.state(state))
+        self._begin(_state_of(state))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.state, self._backend, self._device)
@@ -271,11 +449,11 @@ class Generator:
     if not TYPE_CHECKING:  # or any name would pass a type checker
 
         def __getattr__(self, name: str) -> Any:
-            raise checks.missing(self, name, Generator)
+            raise _missing(self, name, Generator)
 
     # --- drawing
     def _place(self) -> Device:
-        return devices.resolve(self._device, backend=None if self._backend is None else registry.get(self._backend))
+        return registry.resolve(self._device, backend=None if self._backend is None else registry.get(self._backend))
 
     def _filled(self, draw: Draw, size: Shape | None, dtype: Any) -> Array:
         shape = () if size is None else shape_of(size, what="size")
@@ -292,12 +470,12 @@ class Generator:
         return numbers if shape == (count,) else numbers.reshape(shape)
 
     def _order(self, count: int) -> np.ndarray[Any, Any]:
-        draw = Draw(distributions.shifted, np.dtype(np.uint64), 64, numbers=(0, 0))
+        draw = Draw(philox.shifted, np.dtype(np.uint64), 64, numbers=(0, 0))
         try:
             keys = np.empty(draw.room(count), np.uint64)
             if count:
                 draw.fill(keys, *self._take(draw.blocks(count)))
-            return permuting.order(keys[:count])
+            return philox.order(keys[:count])
         except MemoryError as error:
             raise OutOfMemoryError(
                 f"permutation: the host has no memory for the keys of {count} numbers ({error}); permute parts"
@@ -307,9 +485,9 @@ class Generator:
         """Take blocks for one call; returns the counter of the first one, and the key."""
         with self._lock:
             block = self._block
-            if block + blocks > checks.BLOCKS:
+            if block + blocks > _BLOCKS:
                 raise ArgumentError(
-                    f"the stream has {checks.BLOCKS - block} of its 2^64 blocks left and the call takes {blocks}; "
+                    f"the stream has {_BLOCKS - block} of its 2^64 blocks left and the call takes {blocks}; "
                     "go on with a generator of spawn()"
                 )
             self._block = block + blocks
@@ -340,7 +518,7 @@ def default_rng(
 if not TYPE_CHECKING:  # as above
 
     def __getattr__(name: str) -> Any:
-        raise checks.missing(sys.modules[__name__], name, Generator)
+        raise _missing(sys.modules[__name__], name, Generator)
 
 
 def _restored(state: dict[str, Any], backend: str | None, device: Device | None) -> Generator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,8 @@ def namespace_over(name: str) -> Any:
     return backend.namespace()
 
 
-SPACES = ("bare", "sim", "pycuda")
+SPACES = ("bare", "sim", *(["pycuda"] if find_spec("pycuda") else []))
+"""The backends whose namespace xferlib makes, of those that are installed."""
 
 
 def opened(name: str) -> Iterator[Space]:
@@ -68,6 +70,12 @@ def opened(name: str) -> Iterator[Space]:
     need(name)
     with xl.use_backend(name):
         yield Space(name, namespace_over(name))
+
+
+@pytest.fixture
+def bare(plugins: object) -> Iterator[Space]:
+    """The namespace over memory of the CPU, which NumPy can share."""
+    yield from opened("bare")
 
 
 @pytest.fixture(params=SPACES)

@@ -178,7 +178,7 @@ def test_a_repeated_product_asks_for_no_layout(
     same(vendor.get(first), function(np, x, y))
     d, e = vendor.put(x + 1), vendor.put(y * 2)
     with monkeypatch.context() as patch:
-        patch.setattr("xferlib._arrays.products.products", None)
+        patch.setattr("xferlib._arrays.extensions.products", None)
         found = function(vendor.xp, d, e)
     same(vendor.get(found), function(np, x + 1, y * 2))
     same(vendor.get(first), function(np, x, y))

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
+from tests.arrays.conftest import SPACES
 from tests.comparing import OF_ONE, OF_TWO, TABLE, difference, label, numpys, ours, promoted, report
 from tests.drawing import laid_out, operands, over_axes
 
@@ -27,8 +28,7 @@ def part(backend: str) -> str:
     return f"torch, {xl.get_device(None).kind.upper()}" if backend == "torch" else "sim"
 
 
-# On `sim` and torch `test_namespace` does this.
-@pytest.mark.parametrize("backend", ["bare", "pycuda"], indirect=True)
+@pytest.mark.parametrize("backend", [*SPACES, "torch"], indirect=True)
 @pytest.mark.parametrize("name", [*OF_TWO, *OF_ONE])
 @drawn
 @given(data=st.data())
@@ -41,7 +41,7 @@ def test_elements_are_numpys(part: str, name: str, data: Any) -> None:
     report([(f"{name}({', '.join(map(label, args))}), {layout}: {args}", wrong)])
 
 
-@pytest.mark.parametrize("backend", ["bare", "sim", "torch", "pycuda"], indirect=True)
+@pytest.mark.parametrize("backend", [*SPACES, "torch"], indirect=True)
 @pytest.mark.parametrize("name", OVER_AXES)
 @drawn
 @given(data=st.data())

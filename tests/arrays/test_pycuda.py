@@ -14,6 +14,7 @@ import xferlib as xl
 from tests.arrays.conftest import same
 from tests.needed import need
 from xferlib.errors import DeviceMemoryError
+from xferlib.testing import assert_same_bits
 
 X = np.arange(12, dtype="float32").reshape(3, 4)
 
@@ -145,6 +146,53 @@ def test_other_threads(gpuarray: Any) -> None:
 def test_too_large_an_array_is_refused(gpuarray: Any) -> None:
     with pytest.raises(DeviceMemoryError, match="do not fit"):
         xl.get_array_module(xl.zeros(1)).empty((1 << 50,), dtype=np.dtype("uint8"))
+
+
+def same_bits(found: Any, expected: Any) -> None:
+    assert_same_bits(np.asarray(xl.to_host(found)), np.asarray(expected))
+
+
+def test_views_of_another_dtype_are_numpys(gpuarray: Any) -> None:
+    host = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+    there: Any = xl.to_device(host)
+    made: Any = xl.to_device
+    for take in (lambda a: a, lambda a: a[::-1], lambda a: a[:, 1:2], lambda a: a[:, :, :1]):
+        for dtype in ("int16", "float32", "uint8"):
+            same_bits(take(there).view(dtype), take(host).view(dtype))
+    same_bits(there[:, :, ::2][:, :, :1].view("int16"), host[:, :, ::2][:, :, :1].view("int16"))
+    same_bits(made(np.float32(1.5)).view("int32"), np.float32(1.5).view("int32"))
+    same_bits(made(np.zeros((0, 4), "int32")).view("int16"), np.zeros((0, 4), "int32").view("int16"))
+    for wrong in (there[:, :, ::2], there.transpose(2, 1, 0)):
+        with pytest.raises(ValueError, match="copy it first"):
+            wrong.view("int16")
+    with pytest.raises(ValueError, match="pad it first"):
+        there[:, :, :3].copy().view("int64")
+
+
+def address(d: Any) -> int:
+    return int(d.gpudata)
+
+
+def test_small_memory_is_used_again_once_its_last_view_is_gone(gpuarray: Any) -> None:
+    d: Any = xl.empty(900)
+    first, part = address(d), d[3:5]
+    del d
+    kept = xl.empty(900)
+    assert address(kept) != first
+    del part
+    assert address(xl.empty(899)) == first  # rounded up, it is as large
+
+
+def test_addresses_are_numbers_that_pycuda_takes(gpuarray: Any) -> None:
+    driver = pytest.importorskip("pycuda.driver")
+    d: Any = xl.to_device(X)
+    host = np.empty_like(X)
+    driver.memcpy_dtoh(host, d.gpudata)
+    same_bits(host, X)
+    same_memory: Any = gpuarray.GPUArray(d.shape, d.dtype, gpudata=d.gpudata)
+    del d
+    xl.empty(X.shape, X.dtype)[...] = 7
+    same_bits(same_memory.get(), X)
 
 
 # --- PyCUDA's functions on these arrays

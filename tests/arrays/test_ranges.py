@@ -14,28 +14,8 @@ from tests.arrays.conftest import SPACES, Space, opened
 from xferlib.testing import strategies
 
 EDGES = (
-    -129,
-    -128,
-    -3,
-    -1,
-    0,
-    1,
-    2,
-    3,
-    5,
-    127,
-    128,
-    255,
-    256,
-    2047,
-    2049,
-    65504,
-    2**24 + 1,
-    2**31,
-    2**53 + 1,
-    2**63,
-    2**64,
-)
+    -129, -128, -3, -1, 0, 1, 2, 3, 5, 127, 128, 255, 256, 2047, 2049, 65504, 2**24 + 1, 2**31, 2**53 + 1, 2**63, 2**64,
+)  # fmt: skip
 NUMBERS = st.one_of(
     st.integers(-4, 300),
     st.sampled_from([sign * each for each in EDGES for sign in (1, -1)]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import weakref
 from typing import Any
 
@@ -65,6 +66,8 @@ def test_a_reshape_that_needs_a_copy_may_be_refused(space: Space) -> None:
         space.xp.reshape(space.put(X), (5, 5))
     with pytest.raises(XferError, match="imaginary"):
         space.xp.astype(space.put(X + 1j), np.dtype("float32"))
+    with pytest.raises(LayoutError, match="read-only|share"):
+        space.xp.broadcast_to(space.put(X), (2, *X.shape))[0] = 1
 
 
 @quiet
@@ -158,6 +161,10 @@ def test_masks(space: Space, on_host: bool) -> None:
     same(space.get(d[True]), x[True])
     same(space.get(d[None, False]), x[None, False])
     same(space.get(d[..., np.array(True)]), x[..., np.array(True)])
+    for whole, flag in itertools.product((np.array(3.0), np.arange(4.0)), (True, False)):  # of masks without axes
+        d = space.put(whole.copy())
+        d[send(np.array(flag))] = 7.0
+        same(space.get(d), np.where(flag, 7.0, whole))
 
 
 def test_a_list_that_holds_arrays_of_the_device_is_one_index() -> None:
@@ -210,6 +217,7 @@ def test_values_are_assigned_as_numpy_assigns_them(space: Space) -> None:
         (lambda d: d[1.5], (IndexError, TypeError)),
         (lambda d: d[[0, 5]], IndexError),
         (lambda d: d[[0.5]], IndexError),
+        (lambda d: d[d], IndexError),
         (lambda d: d[[0], [0], [0], [0]], IndexError),
         (lambda d: d[np.ones((3, 3), bool)], IndexError),
         (lambda d: d.__setitem__(0, [1, 2]), TypeError),
@@ -287,10 +295,8 @@ def test_another_library_shares_the_memory(space: Space) -> None:
         d.__dlpack__(dl_device=(10, 0))
 
 
-def test_shared_memory_outlives_its_array(space: Space) -> None:
-    if space.name != "bare":
-        pytest.skip("NumPy shares memory of a CPU alone")
-    d = space.put(X)
+def test_shared_memory_outlives_its_array(bare: Space) -> None:
+    d = bare.put(X)
     shared = np.from_dlpack(d + 1)
     kept = weakref.ref(d)
     part = np.from_dlpack(d)

@@ -46,7 +46,7 @@ def empty(
 
     Raises:
         ArgumentError: ``order`` is neither.
-        LayoutTypeError: ``shape`` is no shape.
+        LayoutTypeError: ``shape`` is not a shape.
         DeviceMemoryError: The device has too little memory.
     """
     if is_fortran(order, "empty"):
@@ -71,7 +71,7 @@ def full(
     if is_fortran(order, "full"):
         return reversed_axes(full(shape_of(shape)[::-1], fill_value, dtype, backend=backend, device=device))
     if fill_value is None or isinstance(fill_value, str):
-        raise UnsupportedArrayError(f"full: fill_value={fill_value!r} is no number; give one: full(shape, number)")
+        raise UnsupportedArrayError(f"full: fill_value={fill_value!r} is not a number; give one: full(shape, number)")
     value = as_host_array(fill_value, what="fill_value")
     wanted = describe.wanted_dtype(dtype, value.dtype)
     arrays.check_conversion(value.dtype, wanted)
@@ -152,8 +152,8 @@ def array_over(
         device: Where the memory is; the backend's current device if omitted.
 
     Raises:
-        ArgumentError: ``pointer`` is no address, or the simulator has no memory there.
-        LayoutError: ``shape`` is no shape, or ``pointer`` no multiple of the element's size.
+        ArgumentError: ``pointer`` is not an address, or the simulator has no memory there.
+        LayoutError: ``shape`` is not a shape, or ``pointer`` no multiple of the element's size.
         UnsupportedError: The backend cannot.
     """
     extents, kind = shape_of(shape), check_dtype(dtype, what="dtype")
@@ -161,10 +161,12 @@ def array_over(
     nbytes = math.prod(extents) * kind.itemsize
     is_int = isinstance(pointer, (int, np.integer)) and not isinstance(pointer, bool)
     if not is_int or not 0 <= pointer <= (1 << 64) - nbytes or (nbytes and not pointer):
-        raise ArgumentError(f"array_over: pointer={shown(pointer)} is no address of {nbytes} bytes; give int(pointer)")
+        raise ArgumentError(
+            f"array_over: pointer={shown(pointer)} is not an address of {nbytes} bytes; give int(pointer)"
+        )
     if pointer % kind.itemsize:
         raise LayoutError(
-            f"array_over: address {int(pointer):#x} is no multiple of the {kind.itemsize} bytes of {kind}; "
+            f"array_over: address {int(pointer):#x} is not a multiple of the {kind.itemsize} bytes of {kind}; "
             "make an array of uint8"
         )
     part = registry.get(place.backend).at(place)
@@ -511,7 +513,7 @@ def arange(
         backend, device: As for `asarray`.
 
     Raises:
-        ArgumentError: ``step`` is 0, or an argument is no real number.
+        ArgumentError: ``step`` is 0, or an argument is not a real number.
         Others: As for `to_device`.
     """
     first, last = (0, start) if stop is None else (start, stop)
@@ -542,7 +544,7 @@ def linspace(
         backend, device: As for `asarray`.
 
     Raises:
-        ArgumentError: ``num`` is negative or no integer, or a limit is no number.
+        ArgumentError: ``num`` is negative or no integer, or a limit is not a number.
         UnsupportedDTypeError: ``dtype`` would drop the imaginary part.
         Others: As for `to_device`.
     """
@@ -572,7 +574,7 @@ def eye(
         backend, device: As for `asarray`.
 
     Raises:
-        ArgumentError: An extent or ``k`` is no integer, or an extent is negative.
+        ArgumentError: An extent or ``k`` is not an integer, or an extent is negative.
         Others: As for `to_device`.
     """
     return _sent(_computed("eye", np.eye, rows, columns, k, dtype=_checked(dtype)), backend, device)
@@ -598,7 +600,7 @@ def concat(arrays: Sequence[Array], axis: int | None = 0, *, dtype: Any = None) 
         MixedBackendsError, MixedDevicesError: Arrays of two backends or devices; `common` moves them to one.
         ArgumentError: No array, or no such axis.
         LayoutError: The shapes do not fit.
-        UnsupportedArrayError, UnsupportedDTypeError: Something is no array of any backend, or has a foreign dtype.
+        UnsupportedArrayError, UnsupportedDTypeError: Something is not an array of any backend, or has a foreign dtype.
         DeviceMemoryError: The device has too little memory.
     """
     given = _listed(arrays)
@@ -635,7 +637,7 @@ def _check_numbers(call: str, kinds: tuple[type, ...], **numbers: Any) -> None:
         if not isinstance(number, kinds):
             real = "" if complex in kinds else "real "
             raise ArgumentError(
-                f"{call}: {name}={shown(number)} is no {real}number; give one, such as "
+                f"{call}: {name}={shown(number)} is not a {real}number; give one, such as "
                 "float(xferlib.to_host(x)) of an array"
             )
 

@@ -18,7 +18,7 @@ import numpy as np
 from xferlib._api import transfers
 from xferlib._arrays import dlpack, indexing, primitives
 from xferlib._arrays.indexing import INDEX, filled, gather
-from xferlib._arrays.primitives import Primitives, Shape, binary_kernel, checked_dtype
+from xferlib._arrays.primitives import Primitives, Shape, binary_kernel, checked_dtype, set_name
 from xferlib._core import arrays, registry
 from xferlib._core.arrays import (
     DTYPES,
@@ -61,6 +61,7 @@ from xferlib.kernels import (
 
 _FLOAT = np.dtype("float64")
 Extents = int | tuple[int, ...]
+Function = Callable[..., Array]
 
 
 def asarray(lib: Primitives, obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Array:
@@ -129,16 +130,6 @@ def full(lib: Primitives, shape: Extents, fill_value: Any, dtype: Any = None, *,
     return out
 
 
-def zeros(lib: Primitives, shape: Extents, dtype: Any = None, *, device: Any = None) -> Array:
-    """An array of zeros."""
-    return full(lib, shape, 0, dtype=dtype or _FLOAT, device=device)
-
-
-def ones(lib: Primitives, shape: Extents, dtype: Any = None, *, device: Any = None) -> Array:
-    """An array of ones."""
-    return full(lib, shape, 1, dtype=dtype or _FLOAT, device=device)
-
-
 def empty_like(lib: Primitives, x: Array, /, dtype: Any = None, *, device: Any = None) -> Array:
     """An uninitialised array of the same shape."""
     info = lib.info(lib.array("empty_like", x))
@@ -151,14 +142,23 @@ def full_like(lib: Primitives, x: Array, /, fill_value: Any, dtype: Any = None, 
     return full(lib, info.shape, fill_value, dtype=dtype or info.dtype, device=device or info.device)
 
 
-def zeros_like(lib: Primitives, x: Array, /, dtype: Any = None, *, device: Any = None) -> Array:
-    """Zeros of the same shape."""
-    return full_like(lib, x, 0, dtype=dtype, device=device)
+def _constant(name: str, value: int) -> tuple[Function, Function]:
+    """The functions that make arrays of one value, by a shape and in the shape of another array."""
+
+    def make(lib: Primitives, shape: Extents, dtype: Any = None, *, device: Any = None) -> Array:
+        return full(lib, shape, value, dtype=dtype or _FLOAT, device=device)
+
+    def make_like(lib: Primitives, x: Array, /, dtype: Any = None, *, device: Any = None) -> Array:
+        return full_like(lib, x, value, dtype=dtype, device=device)
+
+    return (
+        set_name(name, make, f"An array of {name}."),
+        set_name(f"{name}_like", make_like, f"{name.capitalize()} of the same shape."),
+    )
 
 
-def ones_like(lib: Primitives, x: Array, /, dtype: Any = None, *, device: Any = None) -> Array:
-    """Ones of the same shape."""
-    return full_like(lib, x, 1, dtype=dtype, device=device)
+zeros, zeros_like = _constant("zeros", 0)
+ones, ones_like = _constant("ones", 1)
 
 
 def arange(
@@ -284,7 +284,7 @@ def _listed(lib: Primitives, name: str, arrays: Any) -> tuple[list[Array], list[
     if lib.is_array(arrays):
         raise ArgumentError(f"{name}: one array was given, and it joins several; write {name}([x, y])")
     if not isinstance(arrays, Iterable):
-        raise ArgumentError(f"{name}: {shown(arrays)} is no list of arrays; write {name}([x, y])")
+        raise ArgumentError(f"{name}: {shown(arrays)} is not a list of arrays; write {name}([x, y])")
     found = [lib.array(name, each) for each in arrays]
     if not found:
         raise ArgumentError(f"{name}: there is no array to join; give one or more")
@@ -345,46 +345,32 @@ def meshgrid(lib: Primitives, *arrays: Array, indexing: str = "xy") -> tuple[Arr
 _INITIAL = {"+": 0, "*": 1}
 
 
-def _result_dtype(name: str, dtype: np.dtype[Any], given: Any) -> np.dtype[Any]:
-    """NumPy's: sums of narrow integers are wide."""
-    found: np.dtype[Any] = getattr(np, name)(np.empty(1, dtype), dtype=checked_dtype(given)).dtype
-    return found
+def _cumulative(name: str, symbol: str, doc: str) -> Function:
+    def operate(
+        lib: Primitives, x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    ) -> Array:
+        x = lib.array(name, x)
+        info = lib.info(x)
+        if axis is None and len(info.shape) > 1:
+            raise ArgumentError(f"{name}: an array of {len(info.shape)} axes needs axis=; give one")
+        if not info.shape:
+            x = primitives.reshape(lib, x, (1,))
+        along = axis_of(name, 0 if axis is None else axis, max(len(info.shape), 1))
+        result = checked_dtype(dtype) or arrays.result(name, info.dtype)
+        wide = np.dtype("float32") if result == np.float16 else result
+        rows = indexing.scan(lib, lib.copy(primitives.moveaxis(lib, x, along, -1), wide), symbol)
+        if include_initial:
+            head = (*lib.info(rows).shape[:-1], 1)
+            first = indexing.filled(lib, head, _INITIAL[symbol], wide, info.device)
+            rows = concat(lib, [first, rows], axis=-1)
+        found = primitives.moveaxis(lib, rows, -1, along)
+        return found if wide == result else lib.copy(found, result)
+
+    return set_name(name, operate, doc)
 
 
-def _cumulative(
-    lib: Primitives, name: str, symbol: str, x: Array, axis: int | None, dtype: Any, *, include_initial: bool
-) -> Array:
-    x = lib.array(name, x)
-    info = lib.info(x)
-    if axis is None and len(info.shape) > 1:
-        raise ArgumentError(f"{name}: an array of {len(info.shape)} axes needs axis=; give one")
-    if not info.shape:
-        x = primitives.reshape(lib, x, (1,))
-    along = axis_of(name, 0 if axis is None else axis, max(len(info.shape), 1))
-    result = _result_dtype(name, info.dtype, dtype)
-    wide = np.dtype("float32") if result == np.float16 else result
-    moved = primitives.moveaxis(lib, x, along, -1)
-    rows = indexing.scan(lib, lib.copy(moved, wide), symbol)
-    if include_initial:
-        head = (*lib.info(rows).shape[:-1], 1)
-        first = indexing.filled(lib, head, _INITIAL[symbol], wide, info.device)
-        rows = concat(lib, [first, rows], axis=-1)
-    found = primitives.moveaxis(lib, rows, -1, along)
-    return found if wide == result else lib.copy(found, result)
-
-
-def cumulative_sum(
-    lib: Primitives, x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Array:
-    """Sums of the elements so far."""
-    return _cumulative(lib, "cumulative_sum", "+", x, axis, dtype, include_initial=include_initial)
-
-
-def cumulative_prod(
-    lib: Primitives, x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Array:
-    """Products of the elements so far."""
-    return _cumulative(lib, "cumulative_prod", "*", x, axis, dtype, include_initial=include_initial)
+cumulative_sum = _cumulative("cumulative_sum", "+", "Sums of the elements so far.")
+cumulative_prod = _cumulative("cumulative_prod", "*", "Products of the elements so far.")
 
 
 # Sorting by a vendor's library, which sorts one row of numbers by their bits.
@@ -553,15 +539,7 @@ def _count() -> ReductionKernel:
     )
 
 
-Function = Callable[..., Array]
-
 _ORDERING = ("argmax", "argmin", "max", "min")
-
-
-def _named(name: str, function: Function) -> Function:
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"``{name}`` of the Array API, over ``axis``, on the current stream."
-    return function
 
 
 def reduction(lib: Primitives, name: str) -> Function:
@@ -571,7 +549,7 @@ def reduction(lib: Primitives, name: str) -> Function:
 
     def operate(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
         if is_position and isinstance(axis, tuple):
-            raise LayoutTypeError(f"{name}: axis={axis} is no axis; give one integer, or None for all elements")
+            raise LayoutTypeError(f"{name}: axis={axis} is not an axis; give one integer, or None for all elements")
         try:
             kernel = _count() if ready is None else ready
             return kernel(x if type(x) is own else lib.array(name, x), axis=axis, keepdims=keepdims)
@@ -580,7 +558,7 @@ def reduction(lib: Primitives, name: str) -> Function:
                 primitives.refuse_complex(lib, name, x)
             raise
 
-    return _named(name, operate)
+    return set_name(name, operate, f"``{name}`` of the Array API, over ``axis``, on the current stream.")
 
 
 def accumulation(lib: Primitives, name: str) -> Function:
@@ -597,7 +575,7 @@ def accumulation(lib: Primitives, name: str) -> Function:
         result = kernel(x if found == wanted else lib.copy(x, wanted), axis=axis, keepdims=keepdims)
         return result if lib.info(result).dtype == wanted else lib.copy(result, wanted)
 
-    return _named(name, operate)
+    return set_name(name, operate, f"``{name}`` of the Array API, over ``axis``, on the current stream.")
 
 
 def deviation(lib: Primitives, name: str) -> Function:
@@ -608,7 +586,7 @@ def deviation(lib: Primitives, name: str) -> Function:
         found = _variance(lib, x, axis, correction, keepdims=keepdims)
         return primitives.unary_kernel("sqrt")(found) if name == "std" else found
 
-    return _named(name, operate)
+    return set_name(name, operate, f"``{name}`` of the Array API, over ``axis``, on the current stream.")
 
 
 def _variance(lib: Primitives, x: Array, axis: Any, correction: float, *, keepdims: bool) -> Array:
@@ -717,45 +695,24 @@ def _sorted(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) ->
     return rows, order
 
 
-def _last(lib: Primitives, name: str, x: Any, axis: int) -> tuple[Array, int]:
-    """The array with ``axis`` moved to the end."""
-    x = lib.array(name, x)
-    info = lib.info(x)
-    along = axis_of(name, axis, len(info.shape))
-    return primitives.moveaxis(lib, x, along, -1), along
+def _sorting(name: str, doc: str, *, is_indexed: bool) -> Function:
+    def operate(
+        lib: Primitives, x: Array, /, axis: int = -1, *, descending: bool = False, stable: bool = True
+    ) -> Array:  # fmt: skip
+        x = lib.array(name, x)
+        along = axis_of(name, axis, len(lib.info(x).shape))
+        moved = primitives.moveaxis(lib, x, along, -1)
+        flag(stable, f"{name}: stable")  # it always is
+        found = _sorted(lib, moved, descending=flag(descending, f"{name}: descending"), is_indexed=is_indexed)
+        return primitives.moveaxis(lib, found[is_indexed], -1, along)
+
+    return set_name(name, operate, doc)
 
 
-def sort(
-    lib: Primitives,
-    x: Array,
-    /,
-    axis: int = -1,
-    *,
-    descending: bool = False,
-    stable: bool = True,  # it always is
-) -> Array:
-    """The elements in order along an axis."""
-    moved, along = _last(lib, "sort", x, axis)
-    flag(stable, "sort: stable")
-    found, _ = _sorted(lib, moved, descending=flag(descending, "sort: descending"), is_indexed=False)
-    return primitives.moveaxis(lib, found, -1, along)
-
-
-def argsort(
-    lib: Primitives,
-    x: Array,
-    /,
-    axis: int = -1,
-    *,
-    descending: bool = False,
-    stable: bool = True,  # it always is
-) -> Array:
-    """The indices that sort the elements along an axis; equal elements keep their order."""
-    moved, along = _last(lib, "argsort", x, axis)
-    flag(stable, "argsort: stable")
-    return primitives.moveaxis(
-        lib, ordered(lib, moved, descending=flag(descending, "argsort: descending"))[1], -1, along
-    )
+sort = _sorting("sort", "The elements in order along an axis.", is_indexed=False)
+argsort = _sorting(
+    "argsort", "The indices that sort the elements along an axis; equal elements keep their order.", is_indexed=True
+)
 
 
 def ordered(lib: Primitives, x: Array, *, descending: bool = False) -> tuple[Array, Array]:
@@ -881,22 +838,18 @@ def _triangle_kernel(name: str) -> ElementwiseKernel:
     return elementwise("T x, int64 rows, int64 columns, int64 k", "T y", operation, name=name)
 
 
-def _triangle(lib: Primitives, name: str, x: Array, k: int) -> Array:
-    x = lib.array(name, x)
-    shape = lib.info(x).shape
-    if len(shape) < 2:
-        raise LayoutError(f"{name}: an array of {len(shape)} axes is no matrix; reshape it")
-    return _triangle_kernel(name)(x, max(shape[-2], 1), max(shape[-1], 1), k)
+def _triangle(name: str, side: str) -> Function:
+    def operate(lib: Primitives, x: Array, /, k: int = 0) -> Array:
+        x = lib.array(name, x)
+        shape = lib.info(x).shape
+        if len(shape) < 2:
+            raise LayoutError(f"{name}: an array of {len(shape)} axes is not a matrix; reshape it")
+        return _triangle_kernel(name)(x, max(shape[-2], 1), max(shape[-1], 1), k)
+
+    return set_name(name, operate, f"The elements with zeros {side} a diagonal.")
 
 
-def tril(lib: Primitives, x: Array, /, k: int = 0) -> Array:
-    """The elements with zeros above a diagonal."""
-    return _triangle(lib, "tril", x, k)
-
-
-def triu(lib: Primitives, x: Array, /, k: int = 0) -> Array:
-    """The elements with zeros below a diagonal."""
-    return _triangle(lib, "triu", x, k)
+tril, triu = _triangle("tril", "above"), _triangle("triu", "below")
 
 
 def diff(
@@ -936,7 +889,7 @@ def take(lib: Primitives, x: Array, indices: Array, /, axis: int | None = None) 
     x, indices = _checked(lib, "take", x, indices)
     ndim, count = len(lib.info(x).shape), len(lib.info(indices).shape)
     if axis is None and ndim != 1:
-        raise LayoutError(f"take: axis={axis} is no axis of an array of {ndim}; give one")
+        raise LayoutError(f"take: axis={axis} is not an axis of an array of {ndim}; give one")
     along = axis_of("take", axis or 0, ndim)
     found = gather(lib, primitives.moveaxis(lib, x, along, 0), [indices])
     return primitives.moveaxis(lib, found, (*range(count),), (*range(along, along + count),)) if along else found

@@ -305,10 +305,10 @@ def _value(lib: Primitives, each: Any) -> Any:
         if host.size == 0 and isinstance(each, list):
             host = host.astype(np.int64)
         if host.dtype.kind not in "biu":
-            raise IndexError(f"an array of {host.dtype} is no index; use integers or a mask of bool")
+            raise IndexError(f"an array of {host.dtype} is not an index; use integers or a mask of bool")
         return host
     if lib.is_array(each) and lib.info(each).dtype.kind not in "biu":
-        raise IndexError(f"an array of {lib.info(each).dtype} is no index; use integers or a mask of bool")
+        raise IndexError(f"an array of {lib.info(each).dtype} is not an index; use integers or a mask of bool")
     return each
 
 
@@ -320,7 +320,7 @@ def _holds_array(lib: Primitives, each: Any, levels: int = _MOST_AXES) -> bool:
     if not isinstance(each, list):
         return lib.is_array(each)
     if not levels:
-        raise IndexError(f"a list of more than {_MOST_AXES} levels is no index; give an array of integers")
+        raise IndexError(f"a list of more than {_MOST_AXES} levels is not an index; give an array of integers")
     return any(_holds_array(lib, part, levels - 1) for part in each)
 
 
@@ -366,7 +366,7 @@ def _axes(lib: Primitives, value: Any) -> int:
     if isinstance(value, slice) or _is_integer(value) or _is_advanced(lib, value):
         return 1
     raise IndexError(
-        f"{type(value).__name__} is no index; use integers, slices, '...', None, or arrays of integers or bool"
+        f"{type(value).__name__} is not an index; use integers, slices, '...', None, or arrays of integers or bool"
     )
 
 
@@ -475,7 +475,7 @@ def _array(lib: Primitives, value: Any, dtype: np.dtype[Any]) -> Array:
     """A value that is assigned to elements of ``dtype``, as an array; complex numbers do not become real ones."""
     if isinstance(value, (list, tuple)):
         raise UnsupportedArrayError(
-            f"assignment: {type(value).__name__} is no array; make one of it: "
+            f"assignment: {type(value).__name__} is not an array; make one of it: "
             f"xferlib.to_device(x, backend={lib.backend.name!r})"
         )
     found = lib.array("assignment", value)

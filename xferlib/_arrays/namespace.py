@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import sys
 from collections.abc import Callable
 from inspect import isfunction
 from types import ModuleType
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from xferlib._api import transfers
-from xferlib._arrays import dlpack, fft, functions, indexing, linalg, primitives, products
+from xferlib._arrays import dlpack, extensions, functions, indexing, primitives
 from xferlib._arrays.primitives import Primitives
 from xferlib._core import arrays, registry
 from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, DTYPES, UNARY_OPERATORS, Array
@@ -111,7 +112,7 @@ def operators(namespace: Any, in_place: Callable[[str], Method]) -> dict[str, Me
 
 
 def _equality(function: Method) -> Method:
-    """An operator that leaves what is no number to Python, for which it is not equal."""
+    """An operator that leaves what is not a number to Python, for which it is not equal."""
 
     def operator(self: Array, other: Any) -> Any:
         return NotImplemented if other is None or type(other) is str else function(self, other)
@@ -222,7 +223,7 @@ def _shaping(lib: Primitives, namespace: Any) -> dict[str, Any]:
 
     def dot(self: Array, other: Array) -> Array:
         """The dot product over the last axis of this array and the last but one, or the only one, of the other."""
-        return products.dot(lib, self, other)
+        return extensions.dot(lib, self, other)
 
     properties = {
         "T": property(lambda self: _transposed(lib, self), doc="A view with the axes reversed."),
@@ -316,7 +317,7 @@ def _interfaces(lib: Primitives, namespace: ModuleType) -> dict[str, Any]:
         indexing.put(lib, self, key, value)
 
     def imatmul(self: Array, other: Any, /) -> Array:
-        found = products.matmul(lib, self, other)
+        found = extensions.matmul(lib, self, other)
         primitives.check_holds("matmul", lib.info(found).dtype, lib.info(self).dtype)
         indexing.put(lib, self, ..., found)
         return self
@@ -394,7 +395,7 @@ _FUNCTIONS: tuple[Function, ...] = (
     functions.cumulative_prod, functions.cumulative_sum,
     primitives.clip,
     functions.concat, functions.meshgrid, functions.stack,
-    linalg.matmul, linalg.outer, linalg.tensordot, linalg.vecdot,
+    extensions.matmul, extensions.outer, extensions.tensordot, extensions.vecdot,
     functions.diff, functions.repeat, functions.roll, functions.tile, functions.tril, functions.triu,
     indexing.nonzero, indexing.where,
     functions.isin, functions.unique_all, functions.unique_counts, functions.unique_inverse, functions.unique_values,
@@ -443,13 +444,11 @@ def make(
         __array_api_version__="2025.12",
         __array_namespace_info__=lambda: functions.NamespaceInfo(backend.name),
     )
-    for extension in (linalg, fft):
-        name = extension.__name__.rpartition(".")[2]
-        made = ModuleType(f"{namespace.__name__}.{name}", extension.__doc__)
-        bound = {each.__name__: registry.guarded(_bound(lib, each), each.__name__) for each in extension.FUNCTIONS}
-        public = {each: around(function) for each, function in bound.items()}
-        vars(made).update(public, __all__=sorted(public))
-        setattr(namespace, name, made)
+    for name, members in (("linalg", extensions.LINALG), ("fft", extensions.FFT)):
+        part = ModuleType(f"{namespace.__name__}.{name}", f"``xp.{name}`` of {backend.name} arrays.")
+        public = {each.__name__: around(registry.guarded(_bound(lib, each), each.__name__)) for each in members}
+        vars(part).update(public, __all__=sorted(public))
+        setattr(namespace, name, part)
     for part in (namespace, namespace.linalg, namespace.fft):
         registry.explain_missing(namespace, part)
     install(lib, namespace, refusal, around)
@@ -471,3 +470,47 @@ def _bound(lib: Primitives, function: Callable[..., Any]) -> Callable[..., Any]:
     vars(bound)["__signature__"] = inspect.Signature(parameters)
     del bound.__wrapped__
     return bound
+
+
+# Names that the package does not have: what the program probably wanted.
+
+_ELSEWHERE = {
+    "Array": "DeviceArray", "Buffer": "empty(shape, dtype)", "array": "to_device(x)", "as_tensor": "to_device(x)",
+    "asnumpy": "to_host(x)", "backend": "get_backend()", "block_until_ready": "synchronize()",
+    "copy": "copy_to(x, xferlib.device_of(x))", "cuda": "get_device('cuda:0')", "current_device": "get_device()",
+    "device": "get_device(spec)", "device_count": "available_backends()", "device_synchronize": "synchronize()",
+    "device_get": "to_host(x)", "device_put": "to_device(x)", "devices": "available_backends()",
+    "from_numpy": "to_device(x)", "fuse": "elementwise(function)", "get_array": "to_host(x)",
+    "gpuarray": "to_device(x)", "graph": "Stream().capture()", "is_available": "available_backends()",
+    "jit": "elementwise(function)", "kernel": "elementwise(function)", "manual_seed": "random.default_rng(seed)",
+    "mem_alloc": "empty(shape, dtype)", "mem_get_info": "get_device().free_memory",
+    "list_devices": "available_backends()", "map": "stream_map(fn, source, chunk_rows=n)",
+    "memcpy_dtoh": "to_host(d, out=h)", "memcpy_htod": "to_device(h, out=d)",
+    "memory_info": "get_device().free_memory", "memory_allocated": "get_device().free_memory",
+    "ndarray": "DeviceArray", "pagelocked_empty": "pinned_empty(shape, dtype)", "pin_memory": "pinned_array(x)",
+    "profile": "trace()", "profiler": "trace()", "rand": "random.default_rng().random(shape)",
+    "randn": "random.default_rng().standard_normal(shape)", "raw_kernel": "raw_module(source).get_function(name)",
+    "reduce": "reduction('T x', 'T y', map_expr='x', reduce_expr='a + b')", "set_backend": "use_backend(name)",
+    "set_device": "get_device(spec).use()", "seed": "random.default_rng(seed)", "stream": "Stream()",
+    "use_device": "get_device(spec).use()", "vectorize": "elementwise(function)", "SourceModule": "raw_module(source)",
+    "sync": "synchronize()", "tensor": "to_device(x)", "to_cpu": "to_host(x)", "to_gpu": "to_device(x)",
+    "to_numpy": "to_host(x)",
+}  # fmt: skip
+"""Verbs of other libraries, and the call that does the same."""
+_MODULES = ("backends", "distributed", "testing")
+
+
+def missing(name: str) -> AttributeError:
+    """The error for a name that the module lacks; Python's traceback adds a name that is like it."""
+    remedy = ""
+    if name in _ELSEWHERE:
+        remedy = f"; xferlib.{_ELSEWHERE[name]} does that"
+    elif callable(getattr(np, name, None)) and (known := RENAMED.get(name, name)) in names():
+        remedy = f"; functions of arrays are in the namespace of their library: xferlib.get_array_module(x).{known}"
+    elif name in _MODULES:
+        remedy = f"; it is a module of its own: import xferlib.{name}"
+    elif isinstance(kind := getattr(np, name, None), type) and issubclass(kind, np.generic):
+        remedy = f"; dtypes are NumPy's: numpy.{name}, or a text such as 'float32'"
+    elif callable(getattr(np, name, None)):
+        remedy = f"; use numpy.{name} with xferlib.to_host(x)"
+    return AttributeError(f"module 'xferlib' has no attribute {name!r}{remedy}", name=name, obj=sys.modules["xferlib"])

@@ -18,6 +18,7 @@ from xferlib._core import arguments, arrays, observe, registry
 from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of, check_dtype, number
 from xferlib.errors import (
     ArgumentError,
+    KernelRangeError,
     KernelTypeError,
     LayoutError,
     LayoutIndexError,
@@ -275,10 +276,10 @@ def _cast_kernel(name: str, dtype: np.dtype[Any]) -> ElementwiseKernel:
     return elementwise(lambda x1, x2: function(x1, x2).astype(dtype), name=name)
 
 
-def documented(name: str, function: Function) -> Function:
-    """``function`` with the name and the docstring of an element-wise function."""
+def set_name(name: str, function: Function, doc: str = "``{}`` of the Array API, element by element.") -> Function:
+    """``function`` with the name and the docstring of a public one."""
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"``{name}`` of the Array API, element by element, on the current stream."
+    function.__doc__ = doc.format(name)
     return function
 
 
@@ -292,7 +293,7 @@ def unary(lib: Primitives, name: str) -> Function:
         except KernelTypeError as error:
             raise _refusal(lib, name, error, x) from None
 
-    return documented(name, operate)
+    return set_name(name, operate)
 
 
 def binary(lib: Primitives, name: str) -> Function:
@@ -309,7 +310,7 @@ def binary(lib: Primitives, name: str) -> Function:
         except KernelTypeError as error:
             raise _refusal(lib, name, error, x1, x2) from None
 
-    return documented(name, operate)
+    return set_name(name, operate)
 
 
 _ORDERING = ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "clip")
@@ -353,38 +354,16 @@ def with_array(lib: Primitives, name: str, operands: tuple[Any, ...]) -> list[An
 # --- in place
 
 
-class _Target:
-    """The dtypes of a function that writes its result to its first operand."""
+@functools.cache
+def _dtype_in_place(name: str, target: np.dtype[Any], other: np.dtype[Any] | type) -> np.dtype[Any]:
+    """The dtype of the result that a function writes to its first operand.
 
-    __slots__ = ("_function", "_known", "name")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._function = getattr(np, name)
-        self._known: dict[tuple[Any, Any], np.dtype[Any]] = {}
-
-    def dtype(self, lib: Primitives, target: np.dtype[Any], other: Any) -> np.dtype[Any]:
-        """The dtype that the function's result has before it is written.
-
-        Raises:
-            UnsupportedDTypeError: There is no such result, or it does not fit into the target.
-        """
-        kind = type(other) if is_scalar(other) else lib.info(lib.array(self.name, other)).dtype
-        found = self._known.get((target, kind))
-        if found is None:
-            operand = other if is_scalar(other) else np.empty(0, kind)
-            try:
-                found = self._function(np.empty(0, target), operand).dtype
-            except OverflowError:  # a number that the target does not hold
-                raise
-            except TypeError:
-                what = kind.__name__ if isinstance(kind, type) else kind
-                raise UnsupportedDTypeError(
-                    f"{self.name} of {target} and {what} does not exist, in NumPy as here; convert one with astype"
-                ) from None
-            check_holds(self.name, found, target)
-            self._known[target, kind] = found
-        return found
+    Raises:
+        UnsupportedDTypeError: There is no such result, or it does not fit into the target.
+    """
+    found = arrays.result(name, target, other)
+    check_holds(name, found, target)
+    return found
 
 
 def check_holds(name: str, found: np.dtype[Any], target: np.dtype[Any]) -> None:
@@ -399,15 +378,20 @@ def check_holds(name: str, found: np.dtype[Any], target: np.dtype[Any]) -> None:
 
 def in_place(lib: Primitives, name: str) -> Function:
     """``target = name(target, other)`` in place."""
-    kernel, target = binary_kernel(name), _Target(name)
+    kernel = binary_kernel(name)
 
     def operate(x: Any, other: Any, /) -> Array:
         info = lib.info(x)
-        found = target.dtype(lib, info.dtype, other)
+        kind: Any = (
+            lib.info(lib.array(name, other)).dtype if not is_scalar(other) else getattr(other, "dtype", type(other))
+        )
+        found = _dtype_in_place(name, info.dtype, kind)
         chosen = kernel if found == info.dtype else _cast_kernel(name, info.dtype)
         try:
             chosen(x, other, out=x)
-        except (KernelTypeError, LayoutError):
+        except (KernelTypeError, KernelRangeError, LayoutError):
+            if type(other) is int:
+                number(other, found)  # NumPy's error, of one that the dtype does not hold
             if not info.is_writable:
                 raise LayoutError(f"{name} in place: {READ_ONLY}") from None
             if is_scalar(other):
@@ -416,7 +400,7 @@ def in_place(lib: Primitives, name: str) -> Function:
             chosen(x, lib.copy(other), out=x)  # it may overlap the target in part
         return x
 
-    return documented(name, operate)
+    return set_name(name, operate)
 
 
 def _check_fits(name: str, target: Shape, other: Shape) -> None:

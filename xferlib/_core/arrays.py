@@ -52,7 +52,7 @@ def mapped(array: Any) -> Any:
         if isinstance(array, np.ndarray):
             if isinstance(array, np.memmap) and getattr(array, "_mmap", None) is not None:
                 return array
-            array = array.base  # also of a result of arithmetic with a map, which is no map
+            array = array.base  # also of a result of arithmetic with a map, which is not a map
         elif isinstance(array, memoryview):
             array = array.obj
         elif type(array) is Between:
@@ -141,7 +141,7 @@ def shape_of(shape: Any, *, what: str = "shape") -> tuple[int, ...]:
         is_one = not hasattr(shape, "__iter__") or getattr(shape, "ndim", 1) == 0
         extents = (int(shape.__index__()),) if is_one else tuple(int(n.__index__()) for n in shape)
     except Exception:  # a foreign object may raise anything; it is not a shape
-        raise LayoutTypeError(f"{what}={shown(shape)} is no shape; give an int or a sequence of ints") from None
+        raise LayoutTypeError(f"{what}={shown(shape)} is not a shape; give an int or a sequence of ints") from None
     if any(extent < 0 for extent in extents):
         raise LayoutError(f"{what}={shown(extents)} has a negative extent; extents are 0 or more")
     if len(extents) > _MOST_DIMENSIONS or math.prod([extent for extent in extents if extent]) > _MOST_ELEMENTS:
@@ -162,29 +162,29 @@ def integer_of(number: Any, *, what: str) -> int:
         if not hasattr(number, "__dlpack__"):
             return operator.index(number)
         raise TypeError
-    except Exception:  # a foreign object may raise anything; it is no integer
-        raise LayoutTypeError(f"{what}={shown(number)} is no integer; give one") from None
+    except Exception:  # a foreign object may raise anything; it is not an integer
+        raise LayoutTypeError(f"{what}={shown(number)} is not an integer; give one") from None
 
 
 def axis_of(name: str, axis: Any, ndim: int) -> int:
     """An axis of an array, counted from the first.
 
     Raises:
-        LayoutTypeError: It is no integer.
+        LayoutTypeError: It is not an integer.
         LayoutIndexError: There is no such axis.
     """
     if isinstance(axis, (int, np.integer)) and -ndim <= axis < ndim:
         return int(axis) % ndim
     remedy = f"give one from {-ndim} to {ndim - 1}" if ndim else "reshape the array first"
     kind = LayoutIndexError if isinstance(axis, (int, np.integer)) else LayoutTypeError
-    raise kind(f"{name}: axis={shown(axis)} is no axis of an array of {ndim}; {remedy}")
+    raise kind(f"{name}: axis={shown(axis)} is not an axis of an array of {ndim}; {remedy}")
 
 
 def axes_of(name: str, axes: Any, ndim: int) -> tuple[int, ...]:
     """Axes of an array, counted from the first: one, a tuple, or None for all.
 
     Raises:
-        LayoutTypeError: They are no integers.
+        LayoutTypeError: They are not integers.
         LayoutError: There is no such axis, or it is named twice.
     """
     if axes is None:
@@ -580,7 +580,7 @@ _LOOKED_AT = 1000
 
 
 def _instead_of(x: object) -> str:
-    """The remedy for what is no array."""
+    """The remedy for what is not an array."""
     if isinstance(x, (str, os.PathLike)):
         return "read the file first: xferlib.load(path), or numpy.load(path)"
     if isinstance(x, bytes):
@@ -723,7 +723,7 @@ def as_host_array(
         check_tuple: Called with each tuple that ``x`` is or holds, and its name; may raise `UnsupportedArrayError`.
 
     Raises:
-        UnsupportedArrayError: ``x`` is no array, sequence or scalar.
+        UnsupportedArrayError: ``x`` is not an array, sequence or scalar.
         UnsupportedDTypeError: Its dtype is held by no device.
         LayoutError: It is a memory map of a file that has been truncated.
     """

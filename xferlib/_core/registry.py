@@ -14,7 +14,7 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
@@ -136,6 +136,30 @@ def having_too(module: str, *others: ModuleType) -> Callable[[str], Any]:
         raise missing(own, own, name)
 
     return module_getattr
+
+
+def extension(
+    module: str, name: str, doc: str, own: Mapping[str, Any], *others: ModuleType, listed: Iterable[str]
+) -> Namespace:
+    """A module within a namespace, such as ``linalg``, from which its functions can be pickled.
+
+    Args:
+        module, name: The names of the namespace and of this part of it.
+        doc: What it has.
+        own: Its functions.
+        others: The modules whose other names it has too.
+        listed: The public names besides those of ``own``.
+    """
+    made = Namespace(f"{module}.{name}", doc)
+    sys.modules[made.__name__] = made
+    for key, function in own.items():
+        if inspect.isfunction(function) and function.__module__.startswith(__package__.partition(".")[0]):
+            named(function, key, made.__name__)
+    public = sorted({*own, *listed})
+    vars(made).update(
+        own, __all__=public, __dir__=lambda: public, __getattr__=having_too(made.__name__, *others)
+    )  # fmt: skip
+    return made
 
 
 def make_namespace(

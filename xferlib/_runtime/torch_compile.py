@@ -19,8 +19,8 @@ _PACKAGE = __file__.replace(os.sep, "/").rpartition("/_runtime/")[0]  # pathlib 
 _SEEN = tuple(
     f"{_PACKAGE}/{part}"
     for part in (
-        "_core/arrays", "_core/registry", "_runtime/process", "backends/torch/elementwise", "backends/torch/functions",
-        "backends/torch/namespace",
+        "_core/arrays", "_core/registry", "_runtime/process", "backends/torch/dtypes", "backends/torch/elementwise",
+        "backends/torch/extensions", "backends/torch/functions", "backends/torch/namespace",
     )
 )  # fmt: skip
 """Where the paths of files begin that the tracer looks into: torch's namespace computes with tensors alone."""

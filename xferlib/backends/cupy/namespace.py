@@ -5,30 +5,102 @@ CuPy has nearly all of the standard's functions, but of some without ``device=``
 for NumPy run unchanged; functions that CuPy has not are array-api-compat's. Every other name is CuPy's own.
 """
 
-# ruff: noqa: F401 - what is imported here is what the namespace consists of
-
 from __future__ import annotations
 
+import functools as _functools
+import inspect as _inspect
 import sys as _sys
 from collections.abc import Callable as _Callable
+from collections.abc import Iterator as _Iterator
+from contextlib import contextmanager as _contextmanager
 from typing import Any as _Any
 
 import array_api_compat.cupy as _compat
+import array_api_compat.cupy.linalg as _compat_linalg
 import cupy as _cupy
 import numpy as _numpy  # noqa: ICN001 - every plain name here is one of the namespace
 
 from xferlib._core import registry as _namespaces
-from xferlib.backends.cupy import namespace_fft as fft
-from xferlib.backends.cupy import namespace_linalg as linalg
-from xferlib.backends.cupy.namespace_devices import inside as _inside
+from xferlib._core.device import Device as _Device
 from xferlib.errors import ArgumentError as _ArgumentError
+from xferlib.errors import DeviceNotFoundError as _DeviceNotFoundError
+from xferlib.errors import shown as _shown
 
 __array_api_version__ = _compat.__array_api_version__
 count_nonzero, vecdot = _compat.count_nonzero, _compat.vecdot
 __array_namespace_info__ = _compat.__array_namespace_info__
 
 
+# --- devices
+
+
+def _index_of(device: _Any) -> int:
+    """The number of a device of CuPy's, of xferlib's, of their names, or the number itself.
+
+    Raises:
+        DeviceNotFoundError: CuPy has no such device.
+    """
+    found: _Any = device
+    if isinstance(device, _cupy.cuda.Device):
+        found = int(device.id)
+    elif isinstance(device, _Device) and device.kind == "cuda":
+        found = device.index
+    elif isinstance(device, str):
+        kind, _, number = device.removeprefix("cupy:").partition(":")
+        if kind == "cuda" and (not number or number.isdecimal()):
+            found = int(number) if number else _cupy.cuda.runtime.getDevice()
+    if type(found) is int and 0 <= found < _cupy.cuda.runtime.getDeviceCount():
+        return found
+    raise _DeviceNotFoundError(f"device={_shown(device)} is not a device of CuPy here; give 'cuda:0', 0 or x.device")
+
+
+@_contextmanager
+def _inside(device: _Any, like: _Any = None) -> _Iterator[int]:
+    """Make a device current for a block: the one that is named, else that of the array ``like``, else the current one.
+
+    Yields:
+        Its number.
+
+    Raises:
+        DeviceNotFoundError: CuPy has no such device.
+    """
+    current = _cupy.cuda.runtime.getDevice()
+    if device is not None:
+        wanted = _index_of(device)
+    else:
+        wanted = like.data.device_id if isinstance(like, _cupy.ndarray) else current
+    if wanted == current:
+        yield wanted
+        return
+    with _cupy.cuda.Device(wanted):
+        yield wanted
+
+
 # --- new arrays
+
+
+def _on_device(name: str, *, is_like: bool = False) -> _Callable[..., _Any]:
+    """CuPy's function with a parameter ``device``: by default the current one, or that of the array if ``is_like``."""
+    compute: _Any = getattr(_cupy, name)
+
+    @_functools.wraps(compute)
+    def make(*args: _Any, device: _Any = None, **options: _Any) -> _Any:
+        given = (*args, *options.values())
+        like = next((each for each in given if isinstance(each, _cupy.ndarray)), None) if is_like else None
+        with _inside(device, like):
+            return compute(*args, **options)
+
+    parameters = dict(_inspect.signature(compute).parameters)
+    parameters["device"] = _inspect.Parameter("device", _inspect.Parameter.KEYWORD_ONLY, default=None)
+    vars(make)["__signature__"] = _inspect.Signature([*parameters.values()])
+    make.__doc__ = f"`cupy.{name}`, on the device that is named{', or that of the array' if is_like else ''}."
+    return _namespaces.named(make, name, __name__)
+
+
+empty, zeros, ones, full, linspace = map(_on_device, ("empty", "zeros", "ones", "full", "linspace"))
+empty_like, zeros_like, ones_like, full_like = (
+    _on_device(_name, is_like=True) for _name in ("empty_like", "zeros_like", "ones_like", "full_like")
+)
 
 
 def asarray(
@@ -48,49 +120,6 @@ def asarray(
     return made
 
 
-def _shaped(name: str) -> _Callable[..., _Any]:
-    make: _Any = getattr(_cupy, name)
-
-    def made(shape: _Any, dtype: _Any = float, order: str = "C", *, device: _Any = None) -> _Any:
-        with _inside(device):
-            return make(shape, dtype, order)
-
-    made.__doc__ = f"`cupy.{name}`, on the device that is named."
-    return _namespaces.named(made, name, __name__)
-
-
-def _alike(name: str) -> _Callable[..., _Any]:
-    make: _Any = getattr(_cupy, name)
-
-    def made(
-        a: _Any, dtype: _Any = None, order: str = "K", subok: _Any = None, shape: _Any = None, *, device: _Any = None
-    ) -> _Any:
-        with _inside(device, like=a):
-            return make(a, dtype, order, subok, shape)
-
-    made.__doc__ = f"`cupy.{name}`, on the device that is named, or that of the array."
-    return _namespaces.named(made, name, __name__)
-
-
-empty, zeros, ones = map(_shaped, ("empty", "zeros", "ones"))
-empty_like, zeros_like, ones_like = map(_alike, ("empty_like", "zeros_like", "ones_like"))
-
-
-def full(shape: _Any, fill_value: _Any, dtype: _Any = None, order: str = "C", *, device: _Any = None) -> _Any:
-    """`cupy.full`, on the device that is named."""
-    with _inside(device):
-        return _cupy.full(shape, fill_value, dtype, order)
-
-
-def full_like(
-    a: _Any, fill_value: _Any, dtype: _Any = None, order: str = "K", subok: _Any = None, shape: _Any = None, *,
-    device: _Any = None,
-) -> _Any:  # fmt: skip
-    """`cupy.full_like`, on the device that is named, or that of the array."""
-    with _inside(device, like=a):
-        return _cupy.full_like(a, fill_value, dtype, order, subok, shape)
-
-
 def arange(start: _Any, stop: _Any = None, step: _Any = 1, dtype: _Any = None, *, device: _Any = None) -> _Any:
     """`cupy.arange`, on the device that is named; NumPy makes a range of integers that CuPy would make otherwise.
 
@@ -104,15 +133,6 @@ def arange(start: _Any, stop: _Any = None, step: _Any = 1, dtype: _Any = None, *
                 made: _Any = _numpy.arange
                 return _cupy.asarray(made(*numbers, dtype=wanted))
         return _cupy.arange(start, stop, step, dtype)
-
-
-def linspace(
-    start: _Any, stop: _Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: _Any = None,
-    axis: int = 0, *, device: _Any = None,
-) -> _Any:  # fmt: skip
-    """`cupy.linspace`, on the device that is named."""
-    with _inside(device):
-        return _cupy.linspace(start, stop, num, endpoint, retstep, dtype, axis)
 
 
 def eye(
@@ -241,6 +261,92 @@ def unstack(x: _Any, /, *, axis: int = 0) -> tuple[_Any, ...]:
     return tuple(_cupy.moveaxis(x, axis, 0))
 
 
+# --- linear algebra and Fourier transforms
+
+
+def _with_names(name: str, result: _Any) -> _Callable[..., _Any]:
+    """CuPy's function, whose results have names."""
+    compute = getattr(_cupy.linalg, name)
+
+    @_functools.wraps(compute)
+    def computed(*args: _Any, **options: _Any) -> _Any:
+        found = compute(*args, **options)
+        return result(*found) if isinstance(found, tuple) else found
+
+    computed.__doc__ = f"`cupy.linalg.{name}`, whose results have names."
+    return _namespaces.named(computed, name, __name__)
+
+
+def _qr(a: _Any, mode: str = "reduced") -> _Any:
+    """`cupy.linalg.qr`, whose results have names."""
+    found = _cupy.linalg.qr(a, mode)
+    return _compat_linalg.QRResult(*found) if mode in ("reduced", "complete") else found
+
+
+def _cholesky(a: _Any, /, *, upper: bool = False) -> _Any:
+    """`cupy.linalg.cholesky`; of the upper triangle if ``upper``."""
+    found = _cupy.linalg.cholesky(a)
+    return _cupy.conj(_compat_linalg.matrix_transpose(found)) if upper else found
+
+
+def _matrix_rank(a: _Any, tol: _Any = None, *, rtol: _Any = None) -> _Any:
+    """The number of singular values above a tolerance: absolute, or relative to the largest one.
+
+    Args:
+        a: Matrices.
+        tol: The absolute tolerance.
+        rtol: The relative one; without either, the larger extent times the dtype's epsilon.
+    """
+    if tol is None:
+        return _compat_linalg.matrix_rank(a, rtol=rtol)
+    return _cupy.count_nonzero(_compat_linalg.svdvals(a) > _cupy.asarray(tol)[..., None], axis=-1)
+
+
+def _pinv(a: _Any, rcond: _Any = None, *, rtol: _Any = None) -> _Any:
+    """`cupy.linalg.pinv`; ``rtol`` is another name of ``rcond``, by default the larger extent times the epsilon."""
+    return _compat_linalg.pinv(a, rtol=rcond if rtol is None else rtol)
+
+
+def _frequencies(name: str) -> _Callable[..., _Any]:
+    compute = getattr(_cupy.fft, name)
+
+    def computed(n: int, d: float = 1.0, *, dtype: _Any = None, device: _Any = None) -> _Any:
+        with _inside(device):
+            found = compute(n, d)
+            return found if dtype is None else found.astype(dtype, copy=False)
+
+    computed.__doc__ = f"`cupy.fft.{name}`, on the device that is named; float64 by default."
+    return computed
+
+
+_RESULTS = {
+    "eig": _compat_linalg.EighResult, "eigh": _compat_linalg.EighResult, "slogdet": _compat_linalg.SlogdetResult,
+    "svd": _compat_linalg.SVDResult,
+}  # fmt: skip
+_THE_STANDARDS = (
+    "cross", "diagonal", "matmul", "matrix_norm", "matrix_transpose", "outer", "svdvals", "tensordot", "trace",
+    "vecdot", "vector_norm",
+)  # fmt: skip
+"""The functions of linear algebra for which array-api-compat stands."""
+
+linalg = _namespaces.extension(
+    __name__,
+    "linalg",
+    "The linear algebra of CuPy's namespace: ``xp.linalg``.",
+    {name: getattr(_compat_linalg, name) for name in _THE_STANDARDS}
+    | {name: _with_names(name, result) for name, result in _RESULTS.items() if hasattr(_cupy.linalg, name)}
+    | {"qr": _qr, "cholesky": _cholesky, "matrix_rank": _matrix_rank, "pinv": _pinv},
+    _cupy.linalg,
+    listed=[name for name, found in vars(_cupy.linalg).items() if not name.startswith("_") and callable(found)],
+)
+fft = _namespaces.extension(
+    __name__,
+    "fft",
+    "The Fourier transforms of CuPy's namespace: ``xp.fft``.",
+    {name: _frequencies(name) for name in ("fftfreq", "rfftfreq")},
+    _cupy.fft,
+    listed=[name for name in dir(_cupy.fft) if not name.startswith("_")],
+)
 _OWN = {name for name in globals() if not name.startswith("_") and name != "annotations"}
 __all__ = sorted(  # noqa: PLE0605
     _OWN

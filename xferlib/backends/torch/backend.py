@@ -56,9 +56,9 @@ def hand_out(dtype: np.dtype[Any] | None) -> None:
     global _is_told
     wanted = process.get().torch_operators
     if wanted == "numpy":
-        from xferlib.backends.torch import elementwise
+        from xferlib.backends.torch import operators
 
-        elementwise.begin()
+        operators.begin()
     elif wanted is None and not _is_told and (dtype is None or dtype.kind in "biu"):
         if not registry.is_unnamed("torch"):
             return

@@ -6,23 +6,18 @@ it is not, or torch cannot compute with a dtype, the operands are converted firs
 
 from __future__ import annotations
 
-import operator
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import array_api_compat.torch as compat
 import numpy as np
 import torch
-from torch import Tensor, overrides
-from torch.overrides import TorchFunctionMode
-from torch.utils._device import DeviceContext
+from torch import Tensor
 
-from xferlib._core import arrays
-from xferlib._runtime import process
-from xferlib.backends.torch import functions
-from xferlib.backends.torch.functions import FROM_TORCH, SIGNED, WIDE
-from xferlib.errors import ArgumentError, LayoutError
+from xferlib.backends.torch import dtypes
+from xferlib.backends.torch.dtypes import SIGNED, WIDE
+from xferlib.backends.torch.functions import tensor_of
+from xferlib.errors import ArgumentError
 
 _BOOL = frozenset({torch.bool})
 _UNSIGNED = (torch.uint8, *SIGNED)
@@ -134,7 +129,7 @@ def _plans(name: str, native: frozenset[torch.dtype]) -> dict[tuple[Any, Any], i
     for one in native:
         for two in native - {one} if name not in _ONE_DTYPE else ():
             promoted = torch.promote_types(one, two)
-            if promoted in native and promoted is functions.promoted(one, two):
+            if promoted in native and promoted is dtypes.promoted(one, two):
                 found[one, two] = _IF_AXES
         # Beside float16 torch keeps a number in float32, where NumPy rounds it, and may make it infinite.
         if name in _TAKE_NUMBERS and one not in _INTEGERS | _BOOL and one is not torch.float16:
@@ -157,7 +152,7 @@ def binary(name: str) -> Callable[..., Tensor]:
                 found: Tensor = compute(x1, x2, **options)
             except (OverflowError, RuntimeError):  # a number that torch does not convert, such as 1e300 to float16
                 if isinstance(x1, Tensor) and isinstance(x2, Tensor):
-                    functions.shape_together(name, x1.shape, x2.shape)
+                    dtypes.shape_together(name, x1.shape, x2.shape)
                     raise
             else:
                 return found
@@ -165,7 +160,7 @@ def binary(name: str) -> Callable[..., Tensor]:
             return _by_parts(compute, x1, x2) if plan == _PARTS and not options else _converted(name, x1, x2, options)
         except RuntimeError:
             if isinstance(x1, Tensor) and isinstance(x2, Tensor):
-                functions.shape_together(name, x1.shape, x2.shape)
+                dtypes.shape_together(name, x1.shape, x2.shape)
             raise
 
     return operate
@@ -175,38 +170,38 @@ def _converted(name: str, x1: Any, x2: Any, options: dict[str, Any]) -> Tensor:
     """A function of two operands that torch would promote otherwise than NumPy, or cannot compute with."""
     if not isinstance(x1, Tensor) and not isinstance(x2, Tensor):
         if isinstance(x2, np.generic) and not isinstance(x1, np.generic):
-            x2 = functions.tensor_of(name, x2)
+            x2 = tensor_of(name, x2)
         else:
-            x1 = functions.tensor_of(name, x1)
-    device = functions.device_of(name, x1, x2)
-    if functions.is_foreign(x1) or functions.is_foreign(x2):
+            x1 = tensor_of(name, x1)
+    device = dtypes.device_of(name, x1, x2)
+    if dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
         own: Tensor = getattr(compat, name)(x1, x2, **options)
         return own
-    one, two = functions.kind_of(name, x1), functions.kind_of(name, x2)
-    dtype, common = functions.result(name, one, two), functions.promoted(one, two)
-    is_comparison = name in functions.COMPARED
+    one, two = dtypes.kind_of(name, x1), dtypes.kind_of(name, x2)
+    dtype, common = dtypes.result(name, one, two), dtypes.promoted(one, two)
+    is_comparison = name in dtypes.COMPARED
     for is_first, number, kind, other in ((True, x1, one, x2), (False, x2, two, x1)):
-        if kind is int and is_comparison and common in functions.RANGES and not functions.fits(number, common):
+        if kind is int and is_comparison and common in dtypes.RANGES and not dtypes.fits(number, common):
             return _beyond(name, number, other, is_first=is_first)
-        if kind is int and dtype in functions.RANGES:
-            functions.check_fits(number, dtype)
+        if kind is int and dtype in dtypes.RANGES:
+            dtypes.check_fits(number, dtype)
         if kind is int and name in _LOGICAL:  # NumPy has no greater integers there, though only the truth counts
-            functions.check_fits(number, torch.int64)
-    if name == "pow" and dtype in functions.RANGES:
+            dtypes.check_fits(number, torch.int64)
+    if name == "pow" and dtype in dtypes.RANGES:
         _refuse_negative_power(x2)
-    if is_comparison and common.is_floating_point and one in functions.RANGES and two in functions.RANGES:
+    if is_comparison and common.is_floating_point and one in dtypes.RANGES and two in dtypes.RANGES:
         return _compared(name, x1, x2, device)
     wanted = common if is_comparison else dtype  # which is bool for the logical functions
     if name in _ORDERING:
-        functions.refuse_complex(name, wanted)
+        dtypes.refuse_complex(name, wanted)
     if wanted is torch.uint64:
         bits = [_bits64(each, wanted, device) for each in (x1, x2)]
         if is_comparison:
-            return functions.COMPARED[name](*bits)
-        return functions.COMPUTED[name](*bits).view(torch.uint64)
+            return dtypes.COMPARED[name](*bits)
+        return dtypes.COMPUTED[name](*bits).view(torch.uint64)
     able = WIDE.get(wanted, wanted)
     compute = _BINARY[name][0]
-    first, second = functions.as_tensor(x1, able, device), functions.as_tensor(x2, able, device)
+    first, second = dtypes.as_tensor(x1, able, device), dtypes.as_tensor(x2, able, device)
     if able.is_complex and name in _SUMS and not options:
         return _by_parts(compute, first, second)
     found: Tensor = compute(first, second, **options)
@@ -220,7 +215,7 @@ def _by_parts(compute: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
 
 def _bits64(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
     """An operand of 64 bits, in int64; one of the CPU's without axes is moved, as torch's own functions would."""
-    found = functions.as_tensor(x, dtype, device).view(torch.int64)
+    found = dtypes.as_tensor(x, dtype, device).view(torch.int64)
     if not found.is_cpu or found.dim():
         return found
     return _moved_number(found, device) if device.type == "cuda" else found.to(device)
@@ -239,10 +234,10 @@ def _beyond(name: str, number: int, other: Tensor, *, is_first: bool) -> Tensor:
 
 def _compared(name: str, x1: Any, x2: Any, device: torch.device) -> Tensor:
     """Compare signed integers with uint64."""
-    first_is_bits = functions.kind_of(name, x1) is torch.uint64
+    first_is_bits = dtypes.kind_of(name, x1) is torch.uint64
     bits, signed = (x1, x2) if first_is_bits else (x2, x1)
-    return functions.compare_signed(
-        functions.SWAPPED.get(name, name) if first_is_bits else name,
+    return dtypes.compare_signed(
+        dtypes.SWAPPED.get(name, name) if first_is_bits else name,
         _bits64(signed, torch.int64, device),
         _bits64(bits, torch.uint64, device),
     )
@@ -251,7 +246,8 @@ def _compared(name: str, x1: Any, x2: Any, device: torch.device) -> Tensor:
 def _refuse_negative_power(power: Any) -> None:
     if not isinstance(power, Tensor) and power < 0:
         raise ArgumentError(
-            f"pow: an integer to the power of {power} is no integer; convert the array first: xp.astype(x, 'float64')"
+            f"pow: an integer to the power of {power} is not an integer; convert the array first: "
+            "xp.astype(x, 'float64')"
         )
 
 
@@ -328,11 +324,11 @@ def unary(name: str) -> Callable[..., Tensor]:
     def operate(x: Tensor, /, **options: Any) -> Tensor:
         found: Tensor
         if not isinstance(x, Tensor):
-            x = functions.tensor_of(name, x)
-        if x.dtype in straight or functions.is_foreign(x):
+            x = tensor_of(name, x)
+        if x.dtype in straight or dtypes.is_foreign(x):
             found = compute(x, **options)
             return found
-        dtype = functions.result(name, x.dtype)
+        dtype = dtypes.result(name, x.dtype)
         if name in _OWN and (name in _NOT_OF_FLOATS or not (x.is_floating_point() or x.is_complex())):
             return _OWN[name](x if dtype is torch.bool or x.dtype is not torch.bool else x.to(dtype))
         found = compute(x if dtype is torch.bool else x.to(dtype), **options)
@@ -342,251 +338,10 @@ def unary(name: str) -> Callable[..., Tensor]:
 
 
 def _goes_straight(name: str, dtype: torch.dtype) -> bool:
-    if dtype not in functions.RESULTS[name]:
+    if dtype not in dtypes.RESULTS[name]:
         return False
     if dtype in _COMPLEX:
         return name != "positive"
     if dtype in _FLOATS:
         return name not in _NOT_OF_FLOATS
     return name in (_OF_BOOLEANS if dtype is torch.bool else _OF_INTEGERS)
-
-
-# NumPy's operators for tensors, in a block: ``with xp.numpy_operators(): a / b``.
-#
-# The operators of tensors are torch's, and no namespace can change them for good without changing them for every other
-# program in the process. Torch offers a mode of its own for one thread and one block; this is such a mode.
-
-_NAMES: dict[str, tuple[str, ...]] = {
-    "add": ("add", "__add__", "__radd__"), "subtract": ("sub", "__sub__"),
-    "multiply": ("mul", "__mul__", "__rmul__"), "divide": ("div", "__div__", "__truediv__"),
-    "floor_divide": ("floor_divide", "__floordiv__"), "remainder": ("remainder", "__mod__"), "pow": ("pow", "__pow__"),
-    "matmul": ("matmul", "__matmul__"),
-    "bitwise_and": ("bitwise_and", "__and__", "__rand__"), "bitwise_or": ("bitwise_or", "__or__", "__ror__"),
-    "bitwise_xor": ("bitwise_xor", "__xor__", "__rxor__"),
-    "bitwise_left_shift": ("bitwise_left_shift", "__lshift__"),
-    "bitwise_right_shift": ("bitwise_right_shift", "__rshift__"),
-    "less": ("lt", "__lt__"), "less_equal": ("le", "__le__"), "greater": ("gt", "__gt__"),
-    "greater_equal": ("ge", "__ge__"), "equal": ("eq", "__eq__"), "not_equal": ("ne", "__ne__"),
-    "negative": ("neg", "__neg__"), "positive": ("positive", "__pos__"), "abs": ("abs", "__abs__"),
-    "bitwise_invert": ("bitwise_not", "__invert__"),
-}  # fmt: skip
-"""The methods of a tensor by which torch computes each operator."""
-
-_REVERSED: dict[str, tuple[str, ...]] = {
-    "subtract": ("__rsub__",), "divide": ("__rdiv__", "__rtruediv__"), "floor_divide": ("__rfloordiv__",),
-    "remainder": ("__rmod__",), "pow": ("__rpow__",), "matmul": ("__rmatmul__",),
-    "bitwise_left_shift": ("__rlshift__",), "bitwise_right_shift": ("__rrshift__",),
-}  # fmt: skip
-"""Those that take the second operand first."""
-
-_IN_PLACE: dict[str, tuple[str, ...]] = {
-    "add": ("add_", "__iadd__"), "subtract": ("sub_", "__isub__"), "multiply": ("mul_", "__imul__"),
-    "divide": ("div_", "__idiv__", "__itruediv__"), "floor_divide": ("floor_divide_", "__ifloordiv__"),
-    "remainder": ("remainder_", "__imod__"), "pow": ("pow_", "__ipow__"),
-    "bitwise_and": ("bitwise_and_", "__iand__"), "bitwise_or": ("bitwise_or_", "__ior__"),
-    "bitwise_xor": ("bitwise_xor_", "__ixor__"), "bitwise_left_shift": ("bitwise_left_shift_", "__ilshift__"),
-    "bitwise_right_shift": ("bitwise_right_shift_", "__irshift__"),
-}  # fmt: skip
-"""Those that write the first operand."""
-
-_HOLDS = {
-    (one, two): np.can_cast(FROM_TORCH[one], FROM_TORCH[two], "same_kind") for one in FROM_TORCH for two in FROM_TORCH
-}
-
-
-def _in_place(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def operate(x: Tensor, other: Any) -> Tensor:
-        found = function(x, other)
-        if not _HOLDS.get((found.dtype, x.dtype), True):
-            raise ArgumentError(  # after a TypeError Python would compute x = x + y instead
-                f"{name} in place: a {FROM_TORCH[x.dtype]} tensor does not hold the {FROM_TORCH[found.dtype]} result; "
-                "write x = x + y, or convert the other operand with xp.astype"
-            )
-        if found.shape != x.shape:
-            raise LayoutError(
-                f"{name} in place: the result of shape {tuple(found.shape)} does not fit into {tuple(x.shape)}; write "
-                "x = x + y"
-            )
-        return x.copy_(found)
-
-    return operate
-
-
-def _swapped(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    return lambda x, other: function(other, x)
-
-
-# --- indexing
-
-Key = tuple[Any, ...]
-
-
-def _read(x: Tensor, key: Any) -> Tensor:
-    """``x[key]``; a copy where a step is negative, of which torch has no view."""
-    signed = SIGNED.get(x.dtype)
-    if signed is not None:
-        return _read(x.view(signed), key).view(x.dtype)
-    base, rest, axes = _ascending(x, _plain(x, key))
-    return (base.flip(axes) if axes else base)[rest]
-
-
-def _write(x: Tensor, key: Any, value: Any) -> None:
-    """``x[key] = value``."""
-    if isinstance(value, Tensor):
-        is_shared = value.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
-        value = value.to(x.dtype, copy=is_shared)  # torch copies overlapping memory in any order, or refuses
-    elif x.dtype in FROM_TORCH:
-        functions.kind_of("assignment", value)
-        value = functions.as_tensor(arrays.number(value, FROM_TORCH[x.dtype]), x.dtype, x.device)
-    signed = SIGNED.get(x.dtype)
-    if signed is not None:
-        return _write(x.view(signed), key, value.view(signed))
-    base, rest, axes = _ascending(x, _plain(x, key))
-    target = base.flip(axes) if axes else x
-    try:
-        target[rest] = value
-    except RuntimeError:
-        functions.shape_together("assignment", tuple(target[rest].shape), tuple(value.shape), is_first=True)
-        raise
-    if axes:
-        base.copy_(target.flip(axes))
-    return None
-
-
-def _plain(x: Tensor, key: Any) -> Key:
-    """A key as a tuple in which torch reads every part as NumPy does: uint8 as indices, masks of no elements."""
-    parts: list[Any] = []
-    for part in key if isinstance(key, tuple) else (key,):
-        if isinstance(part, np.bool_):
-            parts.append(bool(part))
-        elif not isinstance(part, Tensor) or part.dtype is torch.int64:
-            parts.append(part)
-        elif part.dtype is not torch.bool:
-            parts.append(part.to(torch.int64))
-        elif part is key and part.numel() == 0 and _is_empty_mask(x.shape, part.shape):
-            parts += part.nonzero(as_tuple=True)
-        else:
-            parts.append(part)
-    return tuple(parts)
-
-
-def _is_empty_mask(shape: tuple[int, ...], mask: tuple[int, ...]) -> bool:
-    """Whether a mask of no elements chooses nothing, as in NumPy: each of its extents is the array's, or 0."""
-    return len(mask) <= len(shape) and all(each in (extent, 0) for each, extent in zip(mask, shape, strict=False))
-
-
-def _ascending(x: Tensor, key: Key) -> tuple[Tensor, Key, list[int]]:
-    """A view with the elements of all negative steps, the key into it, and the axes to flip before.
-
-    Integers in the key narrow the view too, so that ``x[0, ::-1]`` copies one row.
-    """
-    if not any(isinstance(part, slice) and part.step is not None and part.step < 0 for part in key):
-        return x, key, []
-    given = sum(0 if part is Ellipsis else _axes_of(part) for part in key)
-    narrow: list[Any] = []
-    rest: list[Any] = []
-    axes: list[int] = []
-    for part in key:
-        axis = len(narrow)
-        if part is Ellipsis:
-            narrow += [slice(None)] * (x.dim() - given)
-        elif isinstance(part, slice) and part.step is not None and part.step < 0:
-            indices = range(*part.indices(x.shape[axis]))
-            narrow.append(slice(indices[-1], indices[0] + 1, -part.step) if indices else slice(0, 0))
-            axes.append(axis)
-            part = slice(None)
-        elif isinstance(part, (int, np.integer)) and not isinstance(part, bool):
-            index = operator.index(part)
-            is_inside = -x.shape[axis] <= index < x.shape[axis]
-            narrow.append(slice(index, index + 1 or None) if is_inside else slice(None))
-            part = 0 if is_inside else index
-        else:
-            narrow += [slice(None)] * _axes_of(part)
-        rest.append(part)
-    return x[tuple(narrow)], tuple(rest), axes
-
-
-def _axes_of(part: Any) -> int:
-    """The number of axes that a part of a key reads."""
-    if part is None or isinstance(part, (bool, np.bool_)):
-        return 0
-    return int(part.ndim) if getattr(part, "dtype", None) in (torch.bool, np.dtype(bool)) else 1
-
-
-def _as_integer(x: Tensor) -> int:
-    """``int(x)``, of uint64 too, where torch's own overflows."""
-    return int(x.item())
-
-
-# --- the mode
-
-
-def _replacements() -> dict[Any, Callable[..., Any]]:
-    """The function in place of each of torch's methods; not every version of torch has all of them."""
-    found: dict[Any, Callable[..., Any]] = {}
-    for name, methods in _NAMES.items():
-        if name == "matmul":
-            function = functions.product(name)
-        elif name in _UNARY:
-            function = unary(name)
-        else:
-            function = binary(name)
-        named = dict.fromkeys(methods, function)
-        named.update(dict.fromkeys(_REVERSED.get(name, ()), _swapped(function)))
-        named.update(dict.fromkeys(_IN_PLACE.get(name, ()), _in_place(name, function)))
-        found.update({getattr(Tensor, method, None): each for method, each in named.items()})
-    found.update({Tensor.__getitem__: _read, Tensor.__setitem__: _write})
-    found.update({Tensor.__int__: _as_integer, Tensor.__index__: _as_integer})
-    found.pop(None, None)
-    return found
-
-
-_UNARY = ("negative", "positive", "abs", "bitwise_invert")
-_REPLACEMENTS = _replacements()
-
-
-class numpy_operators(TorchFunctionMode):  # type: ignore[misc]  # noqa: N801 - torch's is untyped; a program reads a verb
-    """In this block, the operators and the indexing of tensors do what NumPy's do.
-
-        with xp.numpy_operators():
-            half = counts / 2                 # integers give float64
-            backwards = x[::-1]               # a copy: torch has no view of a negative step
-
-    It holds for this thread, and for every tensor in it, those of other libraries' functions that the block calls
-    included. Each operation on a tensor costs some microseconds more.
-    """
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        ours = _REPLACEMENTS.get(func)
-        if ours is None or kwargs:
-            return func(*args, **(kwargs or {}))
-        return ours(*args)
-
-
-class _Setting(numpy_operators):
-    """The same for a whole thread, as long as the setting says so."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if process.get().torch_operators != "numpy":
-            return func(*args, **(kwargs or {}))
-        return super().__torch_function__(func, types, args, kwargs)
-
-
-def begin() -> None:
-    """Give this thread NumPy's operators for good.
-
-    The mode goes beneath those that are open: the end of one of them would take it off in its own place. Lowest stays
-    that of torch's default device, which looks for itself there; ``with torch.device(...)`` opens one as any other.
-    """
-    if getattr(_local, "is_begun", False):
-        return
-    above = [overrides._pop_mode() for _ in range(overrides._len_torch_function_stack())]
-    if above and isinstance(above[-1], DeviceContext) and hasattr(above[-1], "old_device"):
-        overrides._push_mode(above.pop())
-    overrides._push_mode(_Setting())
-    for mode in reversed(above):
-        overrides._push_mode(mode)
-    _local.is_begun = True
-
-
-_local = threading.local()

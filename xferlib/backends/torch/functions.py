@@ -5,8 +5,6 @@ Torch's own functions take what NumPy refuses, such as an axis of a tensor witho
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,349 +22,23 @@ from xferlib._core.arrays import (
     as_host_array,
     axes_of,
     axis_of,
-    check_dtype,
     integer_of,
     shape_of,
 )
 from xferlib._core.device import Device
 from xferlib._runtime import process
 from xferlib._runtime.checks import flag
+from xferlib.backends.torch import dtypes
+from xferlib.backends.torch.dtypes import FROM_TORCH, RANGES, SIGNED, torch_dtype
 from xferlib.backends.torch.tensors import TO_TORCH
 from xferlib.errors import (
     ArgumentError,
     DeviceNotFoundError,
     LayoutError,
     LayoutTypeError,
-    MixedBackendsError,
-    UnsupportedArrayError,
     UnsupportedDTypeError,
-    XferError,
     shown,
 )
-
-# Dtypes of torch's namespace: by any name, and promoted by xferlib's one table.
-
-FROM_TORCH = {theirs: dtype for dtype, theirs in TO_TORCH.items()}
-SCALARS = (bool, int, float, complex)
-
-WIDE: dict[torch.dtype, torch.dtype] = {torch.uint16: torch.int32, torch.uint32: torch.int64}
-"""The unsigned dtypes with which torch hardly computes, and those that hold their values."""
-SIGNED: dict[torch.dtype, torch.dtype] = {
-    torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64,
-}  # fmt: skip
-"""The dtypes of the same width, through which torch moves them."""
-
-_BY_NAME: dict[str, torch.dtype] = {dtype.name: theirs for dtype, theirs in TO_TORCH.items()}
-"""Apart from `_NAMED`, into which torch.compile of torch 2.11 cannot look: NumPy's dtypes are among its keys."""
-_NAMED: dict[Any, torch.dtype] = {}
-for _dtype, _theirs in TO_TORCH.items():
-    _NAMED.update(dict.fromkeys((_theirs, _dtype, _dtype.name, _dtype.type, _dtype.char, _dtype.str), _theirs))
-_NAMED.update({bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128})
-
-RANGES: dict[torch.dtype, tuple[int, int]] = {
-    theirs: (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
-    for dtype, theirs in TO_TORCH.items()
-    if dtype.kind in "iu"
-}
-"""The least and the greatest number of each integer dtype."""
-
-# The table of promotion in torch's dtypes, without a call of NumPy, which torch.compile would replace.
-_PAIRS: dict[tuple[Any, Any], torch.dtype] = {
-    (one, two): TO_TORCH[arrays.promote(FROM_TORCH.get(one, one), FROM_TORCH.get(two, two))]
-    for one in (*FROM_TORCH, *SCALARS)
-    for two in (*FROM_TORCH, *SCALARS)
-}
-_HEIGHTS = {theirs: "cfiub".index(dtype.kind) for theirs, dtype in FROM_TORCH.items()}
-_BY_CODE = dict(zip(arrays.CODES, FROM_TORCH, strict=True))
-RESULTS: dict[str, dict[torch.dtype, torch.dtype]] = {
-    name: {_BY_CODE[given]: _BY_CODE[code] for given, code in zip(arrays.CODES, rule, strict=True) if code != "-"}
-    for name, rule in arrays.RULES.items()
-}
-"""The result's dtype of each function, by the dtype of its operand or that of both together."""
-
-
-def promoted(*kinds: Any) -> torch.dtype:
-    """The dtype of tensors and Python scalars together, from what `kind_of` gives for each."""
-    # The highest kind first: beside complex64, int16 and uint16 do not become int32, which would need complex128.
-    arrays = sorted([each for each in kinds if each not in SCALARS], key=_HEIGHTS.__getitem__)
-    found, *rest = (*arrays, *[each for each in kinds if each in SCALARS])
-    for each in rest:
-        found = _PAIRS[found, each]
-    return found if found not in SCALARS else _PAIRS[found, found]
-
-
-def result(name: str, *kinds: Any) -> torch.dtype:
-    """The dtype of a function's result.
-
-    Raises:
-        UnsupportedDTypeError: NumPy has no such function of these.
-    """
-    results = RESULTS[name]
-    if name in arrays.PAIRED_BY_WIDTH and kinds[0] in results and kinds[1] in results:
-        return _PAIRS[results[kinds[0]], results[kinds[1]]]
-    common = promoted(*kinds)
-    if common not in results:
-        arrays.result(name, *(FROM_TORCH.get(each, each) for each in kinds))  # raises
-    return results[common]
-
-
-def torch_dtype(dtype: Any) -> torch.dtype | None:
-    """Torch's dtype of a name, a dtype of NumPy's or torch's, or a Python type; None of None.
-
-    Raises:
-        UnsupportedDTypeError: No such dtype.
-    """
-    if dtype is None:
-        return None
-    if isinstance(dtype, str) and dtype in _BY_NAME:
-        return _BY_NAME[dtype]
-    try:
-        return _NAMED[dtype]
-    except Exception:  # none of ours; a stranger's object may raise anything when it is asked for its hash
-        if isinstance(dtype, torch.dtype):
-            return dtype  # one of torch's own, such as bfloat16
-        return TO_TORCH[check_dtype(dtype, what="dtype")]
-
-
-def names_of(module: Any) -> set[str]:
-    """The public names of a module of array-api-compat, not all of whose versions list them."""
-    return set(getattr(module, "__all__", None) or (each for each in dir(module) if not each.startswith("_")))
-
-
-def is_foreign(x: Any) -> bool:
-    """Whether a tensor has one of torch's own dtypes, such as bfloat16, for which torch's rules stand."""
-    return isinstance(x, Tensor) and x.dtype not in FROM_TORCH
-
-
-def kind_of(name: str, x: Any) -> Any:
-    """An operand as the tables of promotion list it: a dtype, or the type of a Python scalar.
-
-    Raises:
-        MixedBackendsError: An array of NumPy's.
-        UnsupportedArrayError: Anything else.
-    """
-    if isinstance(x, Tensor):
-        return x.dtype
-    if isinstance(x, np.generic):
-        return TO_TORCH[check_dtype(x.dtype, what=f"{name}: a number")]
-    for kind in SCALARS:  # bool before int
-        if isinstance(x, kind):
-            return kind
-    if isinstance(x, torch.SymInt):
-        return int
-    if isinstance(x, np.ndarray):
-        raise MixedBackendsError(
-            f"{name}: a NumPy array meets a tensor; move it to the tensor's device: xp.asarray(a, device=x.device)"
-        )
-    raise UnsupportedArrayError(
-        f"{name}: {type(x).__name__} is neither a tensor nor a number; xp.asarray(x) makes a tensor of it"
-    )
-
-
-def device_of(name: str, *operands: Any) -> torch.device:
-    """The device of the first tensor that has axes; else of the first tensor.
-
-    Raises:
-        UnsupportedArrayError: There is none.
-    """
-    tensors = [each for each in operands if isinstance(each, Tensor)]
-    if not tensors:
-        raise UnsupportedArrayError(f"{name}: no argument is a tensor; make one with xp.asarray(x)")
-    return next((each.device for each in tensors if each.dim()), tensors[0].device)
-
-
-def shape_together(name: str, *shapes: tuple[int, ...], is_first: bool = False) -> tuple[int, ...]:
-    """The shape to which operands of function ``name`` broadcast.
-
-    Args:
-        name: The function.
-        shapes: The shapes.
-        is_first: Whether it must be the first one's.
-
-    Raises:
-        LayoutError: There is none.
-    """
-    try:
-        found = tuple(torch.broadcast_shapes(*shapes))
-    except RuntimeError:
-        found = None
-    if found is None or (is_first and found != shapes[0]):
-        listed = " and ".join([str(tuple(each)) for each in shapes])
-        raise LayoutError(f"{name}: shapes {listed} do not broadcast; reshape one of them")
-    return found
-
-
-def checked(name: str, compute: Any, *args: Any, **options: Any) -> Any:
-    """The result of ``compute``; its failure is a LayoutError if the call fails for tensors of these shapes at all.
-
-    Torch has one error for shapes, memory and devices. The call is tried again on its device without memory.
-    """
-    try:
-        return compute(*args, **options)
-    except (NotImplementedError, XferError):
-        raise
-    except (RuntimeError, IndexError, ValueError) as error:
-        said = str(error).partition("\n")[0]
-        try:
-            compute(*[torch.empty(x.shape, device="meta") if isinstance(x, Tensor) else x for x in args], **options)
-        except Exception:  # there torch asserts, too
-            listed = " and ".join([str(tuple(each.shape)) for each in args if isinstance(each, Tensor)])
-            raise LayoutError(f"{name} of {listed}: {said}; reshape the array, or choose other axes") from None
-        raise
-
-
-def fits(value: int, dtype: torch.dtype) -> bool:
-    """Whether an integer dtype holds a Python integer."""
-    least, most = RANGES[dtype]
-    return least <= value <= most
-
-
-def check_fits(value: int, dtype: torch.dtype) -> None:
-    """Refuse a Python integer that an integer dtype cannot hold, as NumPy does.
-
-    Raises:
-        OverflowError: It cannot.
-    """
-    if not fits(value, dtype):
-        wider = next((name for name in ("int64", "uint64") if fits(value, getattr(torch, name))), "float64")
-        raise OverflowError(
-            f"the integer {shown(value)} does not fit into {FROM_TORCH[dtype].name}; convert the array first: "
-            f"xp.astype(x, {wider!r})"
-        )
-
-
-def as_tensor(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A tensor, or a number as a tensor without axes, of a dtype."""
-    if isinstance(x, Tensor):
-        return x if x.dtype is dtype else x.to(dtype)
-    if isinstance(x, np.generic):
-        x = x.item()
-    if dtype is torch.bool:
-        x = bool(x)
-    if isinstance(x, int) and dtype is torch.uint64:
-        return torch.full((), wrapped(x), dtype=torch.int64, device=device).view(dtype)
-    if isinstance(x, int) and (dtype.is_floating_point or dtype.is_complex):
-        x = float(x)
-    if dtype in _MOST:
-        limits = _MOST[dtype]
-        x = complex(_limited(x.real, *limits), _limited(x.imag, *limits)) if dtype.is_complex else _limited(x, *limits)
-    return torch.full((), x, dtype=dtype, device=device)
-
-
-_MOST = {
-    torch.float16: (65504.0, 65520.0),
-    **dict.fromkeys((torch.float32, torch.complex64), (3.4028234663852886e38, 3.4028235677973366e38)),
-}
-"""The largest number, and half-way from there to the next power of two, from where on numbers are infinite."""
-
-
-def _limited(x: float, most: float, tie: float) -> float:
-    """A number that torch converts: it refuses what is infinite in the dtype, or rounds to the largest number."""
-    return x if not abs(x) > most else math.copysign(most if abs(x) < tie else math.inf, x)
-
-
-def wrapped(value: int) -> int:
-    """The number of int64 that has the bits of one of uint64."""
-    return value - (1 << 64) if value >= 1 << 63 else value
-
-
-def result_type(*arrays_and_dtypes: Any) -> torch.dtype:
-    """The dtype of an operation on arrays, dtypes and numbers, as NumPy promotes them.
-
-    Raises:
-        ArgumentError: No argument.
-    """
-    if not arrays_and_dtypes:
-        raise ArgumentError("result_type: no argument; give arrays or dtypes, as result_type(x, 'float32')")
-    given = [each.dtype if isinstance(each, Tensor) else each for each in arrays_and_dtypes]
-    if any(isinstance(each, torch.dtype) and each not in FROM_TORCH for each in given):
-        found: torch.dtype = compat.result_type(*arrays_and_dtypes)
-        return found
-    return promoted(*map(_kind, given))
-
-
-def _kind(x: Any) -> Any:
-    if isinstance(x, (np.generic, *SCALARS)):
-        return kind_of("result_type", x)
-    return x if isinstance(x, torch.dtype) else TO_TORCH[check_dtype(x, what="result_type: an argument")]
-
-
-def can_cast(from_: Any, to: Any, /) -> bool:
-    """Whether a dtype, or a tensor's, becomes another one without loss."""
-    start = from_.dtype if isinstance(from_, Tensor) else torch_dtype(from_)
-    end = torch_dtype(to)
-    if start not in FROM_TORCH or end not in FROM_TORCH:
-        return bool(compat.can_cast(start, end))
-    return bool(np.can_cast(FROM_TORCH[start], FROM_TORCH[end]))
-
-
-_KINDS = ("bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric")
-
-
-def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a dtype is of a kind, or of one of several; kinds by the standard's names, or dtypes."""
-    kinds = kind if isinstance(kind, tuple) else (kind,)
-    for each in kinds:
-        if isinstance(each, str) and each not in _KINDS and each not in _BY_NAME:
-            raise ArgumentError(f"isdtype: {shown(each)} is no kind; give one of {', '.join(_KINDS)}, or a dtype")
-    plain = tuple(each if isinstance(each, str) and each in _KINDS else torch_dtype(each) for each in kinds)
-    return bool(compat.isdtype(torch_dtype(dtype), plain))
-
-
-@dataclasses.dataclass(frozen=True)
-class FloatInfo:
-    """The result of `finfo`; of the real part, for complex dtypes."""
-
-    dtype: torch.dtype
-    bits: int
-    eps: float
-    max: float
-    min: float
-    smallest_normal: float
-
-
-@dataclasses.dataclass(frozen=True)
-class IntegerInfo:
-    """The result of `iinfo`."""
-
-    dtype: torch.dtype
-    bits: int
-    max: int
-    min: int
-
-
-def finfo(type: Any, /) -> FloatInfo:  # noqa: A002 - the Array API's name
-    """Limits of a floating dtype, or of a tensor's."""
-    found: Any = torch.finfo(_dtype_of(type))
-    dtype = getattr(torch, found.dtype)
-    return FloatInfo(dtype, found.bits, found.eps, found.max, found.min, found.smallest_normal)
-
-
-def iinfo(type: Any, /) -> IntegerInfo:  # noqa: A002 - the Array API's name
-    """Limits of an integer dtype, or of a tensor's."""
-    dtype = _dtype_of(type)
-    found: Any = torch.iinfo(dtype)
-    return IntegerInfo(dtype, found.bits, found.max, found.min)
-
-
-def _dtype_of(x: Any) -> torch.dtype:
-    found = x.dtype if isinstance(x, Tensor) else torch_dtype(x)
-    assert found is not None
-    return found
-
-
-def refuse_complex(name: str, dtype: torch.dtype) -> None:
-    """Refuse to order complex numbers, which NumPy alone does.
-
-    Raises:
-        UnsupportedDTypeError: ``dtype`` is complex.
-    """
-    if dtype.is_complex:
-        raise UnsupportedDTypeError(
-            f"{name}: torch does not order complex numbers ({str(dtype).rpartition('.')[2]}); give xp.real(x), "
-            "xp.imag(x) or xp.abs(x)"
-        )
-
 
 # Tensors from numbers: with NumPy's dtypes, on the device that a call names.
 
@@ -414,7 +86,7 @@ def place_of(device: Any) -> torch.device | None:
         return torch.device(device)
     except (RuntimeError, TypeError):
         pass
-    raise DeviceNotFoundError(f"device={shown(device)} is no device of torch here; give 'cpu', 'cuda:0' or x.device")
+    raise DeviceNotFoundError(f"device={shown(device)} is not a device of torch here; give 'cpu', 'cuda:0' or x.device")
 
 
 def tensor_of(name: str, x: Any) -> Tensor:
@@ -425,7 +97,7 @@ def tensor_of(name: str, x: Any) -> Tensor:
     """
     if isinstance(x, Tensor):
         return x
-    kind_of(name, x)
+    dtypes.kind_of(name, x)
     return asarray(x)
 
 
@@ -438,7 +110,7 @@ def _filled(name: str) -> Callable[..., Tensor]:
         try:
             found: Tensor = compute(shape, dtype=wanted, device=place, **options)
         except (RuntimeError, TypeError):
-            found = compute(shape_of(shape), dtype=wanted, device=place, **options)  # which refuses what is no shape
+            found = compute(shape_of(shape), dtype=wanted, device=place, **options)  # which refuses what is not a shape
         return found
 
     return operate
@@ -472,15 +144,15 @@ def full(shape: int | tuple[int, ...], fill_value: Any, dtype: Any = None, *, de
     if isinstance(fill_value, Tensor):
         place = fill_value.device if device is None else place_of(device)
         value = fill_value.to(place, wanted or fill_value.dtype)
-        shape_together("full", extents, value.shape, is_first=True)
+        dtypes.shape_together("full", extents, value.shape, is_first=True)
         return value.expand(extents).clone(memory_format=torch.contiguous_format)
     if wanted is None:
-        kind = kind_of("full", fill_value)
-        wanted = by_default(promoted(kind)) if isinstance(kind, type) else promoted(kind)
+        kind = dtypes.kind_of("full", fill_value)
+        wanted = by_default(dtypes.promoted(kind)) if isinstance(kind, type) else dtypes.promoted(kind)
     if isinstance(fill_value, np.generic):
         fill_value = fill_value.item()
     if isinstance(fill_value, int) and not isinstance(fill_value, bool) and wanted in RANGES:
-        check_fits(fill_value, wanted)
+        dtypes.check_fits(fill_value, wanted)
     place = place_of(device)
     try:
         return torch.full(extents, fill_value, dtype=wanted, device=place)
@@ -488,7 +160,7 @@ def full(shape: int | tuple[int, ...], fill_value: Any, dtype: Any = None, *, de
         if wanted not in FROM_TORCH:
             raise
     value = arrays.number(fill_value, FROM_TORCH[wanted])  # or NumPy's error, of what the dtype does not hold
-    return as_tensor(value, wanted, torch.device(place or "cpu")).expand(extents).clone()
+    return dtypes.as_tensor(value, wanted, torch.device(place or "cpu")).expand(extents).clone()
 
 
 def full_like(x: Tensor, /, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
@@ -521,7 +193,7 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
         _check_shared(obj, copy, is_shared=False)
         place = next(each.device for each in obj if isinstance(each, Tensor)) if device is None else place_of(device)
         parts = [asarray(each, wanted, device=place) for each in obj]
-        common = wanted or result_type(*parts)
+        common = wanted or dtypes.result_type(*parts)
         return torch.stack([each.to(common) for each in parts])
     if not isinstance(obj, (np.ndarray, np.generic)) and hasattr(obj, "__dlpack__"):
         return torch.asarray(_ascending(obj, copy), dtype=wanted, device=place_of(device), copy=copy)
@@ -626,45 +298,20 @@ def where(condition: Tensor, x1: Any = None, x2: Any = None, /) -> Any:
     if x1 is None and x2 is None:
         return compat.nonzero(tensor_of("where", condition).to(torch.bool))
     if isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and x1.dtype not in SIGNED:
-        found: Tensor = checked("where", torch.where, condition.to(torch.bool), x1, x2)
+        found: Tensor = dtypes.checked("where", torch.where, condition.to(torch.bool), x1, x2)
         return found
-    device = device_of("where", condition, x1, x2)
-    if is_foreign(x1) or is_foreign(x2):
+    device = dtypes.device_of("where", condition, x1, x2)
+    if dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
         own: Tensor = compat.where(condition, x1, x2)
         return own
-    kinds = [kind_of("where", each) for each in (x1, x2)]
-    wanted = promoted(*kinds)
+    kinds = [dtypes.kind_of("where", each) for each in (x1, x2)]
+    wanted = dtypes.promoted(*kinds)
     for each, kind in zip((x1, x2), kinds, strict=True):
         if kind is int and wanted in RANGES:
-            check_fits(each, wanted)
-    shape_together("where", *[each.shape for each in (condition, x1, x2) if isinstance(each, Tensor)])
-    first, second = (moved(as_tensor(each, wanted, device)) for each in (x1, x2))
-    return back(torch.where(condition.to(torch.bool), first, second), wanted)
-
-
-def moved(x: Tensor) -> Tensor:
-    """A tensor that torch moves on every device: unsigned integers by their bits."""
-    return x.view(SIGNED[x.dtype]) if x.dtype in SIGNED else x
-
-
-def back(x: Tensor, dtype: torch.dtype) -> Tensor:
-    return x.view(dtype) if dtype in SIGNED else x
-
-
-def moving(name: str, library: Any = compat, module: str = __name__) -> Callable[..., Tensor]:
-    """A function of a library that moves elements without a look at them."""
-    compute = getattr(library, name)
-
-    @functools.wraps(compute)
-    def operate(x: Tensor, /, *args: Any, **options: Any) -> Tensor:
-        found: Tensor
-        if isinstance(x, Tensor) and x.dtype in SIGNED:
-            found = back(compute(moved(x), *args, **options), x.dtype)
-        else:
-            found = compute(x, *args, **options)
-        return found
-
-    return registry.named(operate, name, module)
+            dtypes.check_fits(each, wanted)
+    dtypes.shape_together("where", *[each.shape for each in (condition, x1, x2) if isinstance(each, Tensor)])
+    first, second = (dtypes.moved(dtypes.as_tensor(each, wanted, device)) for each in (x1, x2))
+    return dtypes.back(torch.where(condition.to(torch.bool), first, second), wanted)
 
 
 # Torch's ranges of numbers with NumPy's bits: by NumPy's formulas, whose last bits torch's own have not.
@@ -687,7 +334,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     if all(isinstance(each, _INTEGERS) for each in (first, last, step)):
         first, last, step = (each.item() if isinstance(each, np.generic) else each for each in (first, last, step))
         return _of_integers(first, last, step, wanted, place_of(device))
-    extent = float((last - first) / step)
+    extent = (float(last) - float(first)) / float(step)  # each as Python's: a float32 would round the difference
     if not math.isfinite(extent):
         raise ArgumentError(f"arange: from {shown(first)} to {shown(last)} by {shown(step)} has no end; give numbers")
     if not wanted.is_floating_point and not wanted.is_complex:
@@ -702,7 +349,7 @@ def _of_integers(first: Any, last: Any, step: Any, wanted: torch.dtype, place: A
     if torch.compiler.is_compiling() or torch.SymInt in map(type, numbers):  # which no number is compared with
         pass
     elif not real.is_floating_point:
-        if wanted is torch.bool or not all(fits(each, wanted) for each in (first, last, first + step)):
+        if wanted is torch.bool or not all(dtypes.fits(each, wanted) for each in (first, last, first + step)):
             return _by_host(first, last, step, wanted, place)
     elif max(map(abs, numbers)) * torch.finfo(real).eps > 1:  # else torch's sums are exact, and so NumPy's
         return _of_floats(first, first + step, max(-((first - last) // step), 0), wanted, place)
@@ -791,8 +438,6 @@ def _line(
 
 Axes = int | tuple[int, ...]
 
-_back, _moved = back, moved
-
 
 # --- views
 
@@ -800,7 +445,7 @@ _back, _moved = back, moved
 def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
     """Views of one common shape."""
     arrays = tuple([tensor_of("broadcast_arrays", each) for each in arrays])
-    shape = shape_together("broadcast_arrays", *[each.shape for each in arrays])
+    shape = dtypes.shape_together("broadcast_arrays", *[each.shape for each in arrays])
     return tuple([torch.broadcast_to(each, shape) for each in arrays])
 
 
@@ -810,7 +455,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     Raises:
         LayoutError: There is none.
     """
-    return shape_together("broadcast_shapes", *[shape_of(each) for each in shapes])
+    return dtypes.shape_together("broadcast_shapes", *[shape_of(each) for each in shapes])
 
 
 def broadcast_to(x: Tensor, /, shape: Any) -> Tensor:
@@ -899,7 +544,7 @@ def reshape(x: Tensor, /, shape: Any, *, copy: bool | None = None) -> Tensor:
         return found
     except (RuntimeError, TypeError, ValueError) as error:
         if not all(hasattr(each, "__index__") for each in extents):
-            raise LayoutTypeError(f"reshape: shape={shown(shape)} is no shape; give a tuple of integers") from None
+            raise LayoutTypeError(f"reshape: shape={shown(shape)} is not a shape; give a tuple of integers") from None
         said = str(error).partition("\n")[0]
     remedy = "leave copy=False out" if copy is False else "give a shape of as many elements"
     raise LayoutError(f"reshape: {said}; {remedy}")
@@ -937,13 +582,13 @@ def concat(arrays: Sequence[Tensor], /, axis: int | None = 0) -> Tensor:
     """
     given, wanted = _joined("concat", arrays)
     if axis is None:
-        return _back(torch.cat([each.reshape(-1) for each in given]), wanted)
+        return dtypes.back(torch.cat([each.reshape(-1) for each in given]), wanted)
     along = axis_of("concat", axis, given[0].dim())
     shapes = {(each.dim(), *each.shape[:along], *each.shape[along + 1 :]) for each in given}
     if len(shapes) > 1:
         listed = ", ".join([str(tuple(each.shape)) for each in given])
         raise LayoutError(f"concat: shapes {listed} differ beside axis {axis}; reshape or cut one of the arrays")
-    return _back(torch.cat(given, along), wanted)
+    return dtypes.back(torch.cat(given, along), wanted)
 
 
 def stack(arrays: Sequence[Tensor], /, axis: int = 0) -> Tensor:
@@ -956,22 +601,22 @@ def stack(arrays: Sequence[Tensor], /, axis: int = 0) -> Tensor:
     if len({each.shape for each in given}) > 1:
         listed = ", ".join([str(tuple(each.shape)) for each in given])
         raise LayoutError(f"stack: shapes {listed} differ; reshape one of them")
-    return _back(torch.stack(given, axis_of("stack", axis, given[0].dim() + 1)), wanted)
+    return dtypes.back(torch.stack(given, axis_of("stack", axis, given[0].dim() + 1)), wanted)
 
 
 def _joined(name: str, arrays: Sequence[Tensor]) -> tuple[list[Tensor], torch.dtype]:
     if not len(arrays):
         raise ArgumentError(f"{name}: no array is given; give one or more")
-    device_of(name, *arrays)
+    dtypes.device_of(name, *arrays)
     tensors = [each if isinstance(each, Tensor) else asarray(each) for each in arrays]
-    wanted = result_type(*tensors) if len(tensors) > 1 else tensors[0].dtype
-    return [_moved(each.to(wanted)) for each in tensors], wanted
+    wanted = dtypes.result_type(*tensors) if len(tensors) > 1 else tensors[0].dtype
+    return [dtypes.moved(each.to(wanted)) for each in tensors], wanted
 
 
 def flip(x: Tensor, /, axis: Axes | None = None) -> Tensor:
     """The elements in reverse order along axes: a copy, as torch has no view of it."""
     x = tensor_of("flip", x)
-    return _back(torch.flip(_moved(x), axes_of("flip", axis, x.dim())), x.dtype)
+    return dtypes.back(torch.flip(dtypes.moved(x), axes_of("flip", axis, x.dim())), x.dtype)
 
 
 def repeat(x: Tensor, repeats: int | Tensor, /, axis: int | None = None) -> Tensor:
@@ -979,7 +624,7 @@ def repeat(x: Tensor, repeats: int | Tensor, /, axis: int | None = None) -> Tens
 
     Raises:
         ArgumentError: A negative number.
-        UnsupportedDTypeError: ``repeats`` are no integers.
+        UnsupportedDTypeError: ``repeats`` are not integers.
         LayoutError: There is no such axis, or not one number for each of its elements.
     """
     x = tensor_of("repeat", x)
@@ -997,7 +642,7 @@ def repeat(x: Tensor, repeats: int | Tensor, /, axis: int | None = None) -> Tens
         counts = integer_of(repeats, what="repeat: repeats")
         if counts < 0:
             raise ArgumentError(f"repeat: repeats={counts} is negative; give 0 or more")
-    return _back(torch.repeat_interleave(_moved(x), counts, along), x.dtype)
+    return dtypes.back(torch.repeat_interleave(dtypes.moved(x), counts, along), x.dtype)
 
 
 def roll(x: Tensor, /, shift: Axes, axis: Axes | None = None) -> Tensor:
@@ -1009,11 +654,11 @@ def roll(x: Tensor, /, shift: Axes, axis: Axes | None = None) -> Tensor:
         if 1 not in (len(shifts), len(axes)):
             raise LayoutError(f"roll: {len(shifts)} shifts and {len(axes)} axes; give one for each")
         shifts, axes = shifts * len(axes), axes * len(shifts)
-    flat = _moved(x).reshape(-1) if axis is None else _moved(x)
+    flat = dtypes.moved(x).reshape(-1) if axis is None else dtypes.moved(x)
     places = [axis_of("roll", each, flat.dim()) for each in axes]
     if not places:
         return x.clone()
-    return _back(
+    return dtypes.back(
         torch.roll(flat, [integer_of(each, what="roll: shift") for each in shifts], places).reshape(x.shape), x.dtype
     )
 
@@ -1021,7 +666,7 @@ def roll(x: Tensor, /, shift: Axes, axis: Axes | None = None) -> Tensor:
 def tile(x: Tensor, repetitions: Any, /) -> Tensor:
     """Repeat the whole tensor along its axes."""
     x = tensor_of("tile", x)
-    return _back(torch.tile(_moved(x), shape_of(repetitions, what="tile: repetitions")), x.dtype)
+    return dtypes.back(torch.tile(dtypes.moved(x), shape_of(repetitions, what="tile: repetitions")), x.dtype)
 
 
 def tril(x: Tensor, /, k: int = 0) -> Tensor:
@@ -1037,21 +682,21 @@ def triu(x: Tensor, /, k: int = 0) -> Tensor:
 def _triangle(name: str, x: Tensor, k: int) -> Tensor:
     x = tensor_of(name, x)
     if x.dim() < 2:
-        raise LayoutError(f"{name}: an array of {x.dim()} axes is no matrix; reshape it")
-    return _back(getattr(torch, name)(_moved(x), integer_of(k, what=f"{name}: k")), x.dtype)
+        raise LayoutError(f"{name}: an array of {x.dim()} axes is not a matrix; reshape it")
+    return dtypes.back(getattr(torch, name)(dtypes.moved(x), integer_of(k, what=f"{name}: k")), x.dtype)
 
 
 def take(x: Tensor, indices: Tensor | int, /, axis: int | None = None) -> Tensor:
     """The slices at indices along an axis."""
     x = tensor_of("take", x)
     if axis is None and x.dim() != 1:
-        raise LayoutError(f"take: axis=None is no axis of an array of {x.dim()}; give one")
+        raise LayoutError(f"take: axis=None is not an axis of an array of {x.dim()}; give one")
     along = axis_of("take", axis or 0, x.dim())
     if not isinstance(indices, Tensor):
         indices = asarray(indices, device=x.device)
     places = integers("take: indices", indices)
-    found = _taken(torch.index_select, _moved(x), along, places.reshape(-1))
-    return _back(found.reshape((*x.shape[:along], *places.shape, *x.shape[along + 1 :])), x.dtype)
+    found = _taken(torch.index_select, dtypes.moved(x), along, places.reshape(-1))
+    return dtypes.back(found.reshape((*x.shape[:along], *places.shape, *x.shape[along + 1 :])), x.dtype)
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, axis: int = -1) -> Tensor:
@@ -1061,12 +706,12 @@ def take_along_axis(x: Tensor, indices: Tensor, /, axis: int = -1) -> Tensor:
     places = integers("take_along_axis: indices", indices)
     if places.dim() != x.dim():
         raise LayoutError(f"take_along_axis: indices have {places.dim()} axes, x has {x.dim()}; reshape one")
-    common = shape_together(
+    common = dtypes.shape_together(
         "take_along_axis", *[(*each.shape[:along], *each.shape[along + 1 :]) for each in (x, places)]
     )
-    spread = [each.expand((*common[:along], each.shape[along], *common[along:])) for each in (_moved(x), places)]
+    spread = [each.expand((*common[:along], each.shape[along], *common[along:])) for each in (dtypes.moved(x), places)]
     # Torch's own take_along_dim takes indices beyond the extent modulo that.
-    return _back(_taken(torch.gather, spread[0], along, spread[1]), x.dtype)
+    return dtypes.back(_taken(torch.gather, spread[0], along, spread[1]), x.dtype)
 
 
 def _taken(take: Any, x: Tensor, along: int, places: Tensor) -> Tensor:
@@ -1107,99 +752,6 @@ def integers(what: str, x: Tensor, *, is_bool_allowed: bool = False) -> Tensor:
     return x.to(torch.int64)
 
 
-# Arithmetic of uint64, which torch has not, with the bits in int64.
-#
-# Sums, products and bits are the same in both. Order is that of the signed numbers once the highest bit is changed.
-# Every function takes tensors of int64 that hold the bits, and returns what NumPy's function of uint64 returns.
-
-_TOP = -(1 << 63)
-_REST = (1 << 63) - 1
-
-
-def flipped(x: Tensor) -> Tensor:
-    """The bits of uint64 as int64 of the same order, and back."""
-    return torch.bitwise_xor(x, _TOP)
-
-
-def _ordered(compare: Callable[..., Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    return lambda a, b: compare(flipped(a), flipped(b))
-
-
-def _extreme(choose: Callable[..., Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    return lambda a, b: flipped(choose(flipped(a), flipped(b)))
-
-
-def _half(x: Tensor) -> Tensor:
-    """Half of the number, which fits into int64."""
-    return torch.bitwise_and(torch.bitwise_right_shift(x, 1), _REST)
-
-
-def _divided(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Quotient and remainder; both are 0 where the divisor is.
-
-    Twice the quotient of half the dividend is at most one too small. A divisor from 2**63 goes into any number at most
-    once.
-    """
-    is_big = b < 0
-    divisor = torch.where(is_big | (b == 0), 1, b)
-    first = torch.bitwise_left_shift(torch.floor_divide(_half(a), divisor), 1)
-    rest = a - first * divisor
-    more = flipped(rest) >= flipped(divisor)
-    once = flipped(a) >= flipped(b)
-    quotient = torch.where(is_big, once.to(torch.int64), first + more.to(torch.int64))
-    quotient = torch.where(b == 0, 0, quotient)
-    return quotient, torch.where(b == 0, 0, a - quotient * b)
-
-
-def _power(a: Tensor, b: Tensor) -> Tensor:
-    """The square of the power to half the exponent: torch takes an exponent from 2**63 for a negative one."""
-    root = torch.pow(a, _half(b))
-    return root * root * torch.where(torch.bitwise_and(b, 1) == 1, a, 1)
-
-
-def _is_all(count: Tensor) -> Tensor:
-    """Where a shift moves every bit out."""
-    return (count < 0) | (count >= 64)
-
-
-def _right(a: Tensor, count: Tensor) -> Tensor:
-    moved = torch.bitwise_right_shift(_half(a), torch.clamp(count - 1, 0, 63))
-    return torch.where(count == 0, a, torch.where(_is_all(count), 0, moved))
-
-
-def _left(a: Tensor, count: Tensor) -> Tensor:
-    moved = torch.bitwise_left_shift(a, torch.clamp(count, 0, 63))
-    return torch.where(_is_all(count), 0, moved)
-
-
-COMPUTED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "add": torch.add, "subtract": torch.subtract, "multiply": torch.multiply, "pow": _power,
-    "bitwise_and": torch.bitwise_and, "bitwise_or": torch.bitwise_or, "bitwise_xor": torch.bitwise_xor,
-    "bitwise_left_shift": _left, "bitwise_right_shift": _right,
-    "maximum": _extreme(torch.maximum), "minimum": _extreme(torch.minimum),
-    "floor_divide": lambda a, b: _divided(a, b)[0], "remainder": lambda a, b: _divided(a, b)[1],
-}  # fmt: skip
-"""Functions whose result is the bits of uint64."""
-
-COMPARED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "equal": torch.eq, "not_equal": torch.ne, "less": _ordered(torch.lt), "less_equal": _ordered(torch.le),
-    "greater": _ordered(torch.gt), "greater_equal": _ordered(torch.ge),
-}  # fmt: skip
-"""Comparisons."""
-
-SWAPPED = {"less": "greater", "greater": "less", "less_equal": "greater_equal", "greater_equal": "less_equal"}
-"""The comparison of the operands in the other order; equality is its own."""
-
-
-def compare_signed(name: str, signed: Tensor, bits: Tensor) -> Tensor:
-    """Compare numbers of int64 with those of uint64, exactly, as NumPy does."""
-    if name in ("equal", "not_equal"):
-        is_equal = (signed >= 0) & (signed == bits)
-        return is_equal if name == "equal" else ~is_equal
-    found = COMPARED[name](torch.clamp(signed, min=0), bits)
-    return found | (signed < 0) if name.startswith("less") else found & (signed >= 0)
-
-
 # Functions over axes of torch's namespace: NumPy's dtypes, and unsigned integers of every width.
 
 
@@ -1223,9 +775,9 @@ def _refuse_empty(name: str, x: Tensor, axis: Any) -> None:
         )
 
 
-def total(name: str) -> Callable[..., Tensor]:
+def _total(name: str) -> Callable[..., Tensor]:
     """A sum or product, of the widest integers where integers are given."""
-    compute, results = getattr(compat, name), RESULTS[name]
+    compute, results = getattr(compat, name), dtypes.RESULTS[name]
 
     def operate(x: Tensor, /, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
         x = tensor_of(name, x)
@@ -1264,9 +816,9 @@ def _unable(x: Tensor, wanted: torch.dtype) -> Tensor:
     return x.view(wanted) if wanted is torch.uint64 else x.to(wanted)
 
 
-def running(name: str) -> Callable[..., Tensor]:
+def _running(name: str) -> Callable[..., Tensor]:
     """Sums or products so far."""
-    compute, results = getattr(compat, name), RESULTS[name]
+    compute, results = getattr(compat, name), dtypes.RESULTS[name]
 
     def operate(
         x: Tensor, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
@@ -1284,21 +836,9 @@ def running(name: str) -> Callable[..., Tensor]:
     return operate
 
 
-def mean(name: str) -> Callable[..., Tensor]:
-    """The mean, in float64 of integers."""
-    compute, results = getattr(compat, name), RESULTS[name]
-
-    def operate(x: Tensor, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-        x = tensor_of(name, x)
-        found: Tensor = compute(x.to(results.get(x.dtype, x.dtype)), axis=_axes(name, x, axis), keepdims=keepdims)
-        return found
-
-    return operate
-
-
-def deviation(name: str) -> Callable[..., Tensor]:
+def _deviation(name: str) -> Callable[..., Tensor]:
     """Variance or standard deviation, in float64 of integers."""
-    compute, results = getattr(compat, name), RESULTS["mean"]
+    compute, results = getattr(compat, name), dtypes.RESULTS["mean"]
 
     def operate(x: Tensor, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         x = tensor_of(name, x)
@@ -1315,68 +855,59 @@ def deviation(name: str) -> Callable[..., Tensor]:
     return operate
 
 
-def ordered(x: Tensor) -> Tensor:
-    """Unsigned integers as numbers of the same order that torch compares; any other tensor as it is."""
-    if x.dtype is torch.uint64:
-        return flipped(x.view(torch.int64))
-    return x.to(WIDE[x.dtype]) if x.dtype in WIDE else x
+def _mean(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    found: Tensor = compat.mean(x.to(dtypes.RESULTS["mean"].get(x.dtype, x.dtype)), axis=axis, keepdims=keepdims)
+    return found
 
 
-def unordered(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Numbers of `ordered` in their own dtype."""
-    return flipped(x).view(dtype) if dtype is torch.uint64 else x.to(dtype)
-
-
-def extreme(name: str) -> Callable[..., Tensor]:
-    """The greatest element, or the least."""
+def _extreme(name: str) -> Callable[..., Tensor]:
     compute = getattr(compat, name)
-
-    def operate(x: Tensor, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
-        x = tensor_of(name, x)
-        refuse_complex(name, x.dtype)
-        axis = _axes(name, x, axis)
-        if not x.numel():
-            _refuse_empty(name, x, axis)
-        return unordered(compute(ordered(x), axis=axis, keepdims=keepdims), x.dtype)
-
-    return operate
+    return lambda x, axis, keepdims: dtypes.unordered(compute(dtypes.ordered(x), axis=axis, keepdims=keepdims), x.dtype)
 
 
-def position(name: str) -> Callable[..., Tensor]:
-    """Where the greatest element is, or the least: the first of several."""
+def _position(name: str) -> Callable[..., Tensor]:
     compute = getattr(torch, name)
 
-    def operate(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-        x = tensor_of(name, x)
-        refuse_complex(name, x.dtype)
-        if axis is not None:
-            axis = axis_of(name, axis, x.dim())
-        if not x.numel():
-            _refuse_empty(name, x, axis)
-        values = x.to(torch.uint8) if x.dtype is torch.bool else ordered(x)
-        found: Tensor
-        if axis is None:
-            found = compute(values)
-            return found.reshape((1,) * x.dim()) if keepdims else found
-        found = compute(values, dim=axis, keepdim=keepdims)
+    def find(x: Tensor, axis: int | None, keepdims: bool) -> Tensor:
+        values = x.to(torch.uint8) if x.dtype is torch.bool else dtypes.ordered(x)
+        found: Tensor = compute(values) if axis is None else compute(values, dim=axis, keepdim=keepdims)
+        return found.reshape((1,) * x.dim()) if keepdims and axis is None else found
+
+    return find
+
+
+def _truth(name: str) -> Callable[..., Tensor]:
+    compute = getattr(compat, name)
+
+    def find(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+        if axis == () and name == "count_nonzero":  # over which torch counts all
+            return x.to(torch.bool).to(torch.int64)
+        found: Tensor = compute(x.to(torch.bool) if x.dtype in SIGNED else x, axis=axis, keepdims=keepdims)
         return found
 
-    return operate
+    return find
 
 
-def truth(name: str) -> Callable[..., Tensor]:
-    """Whether all or any elements are not zero, or how many."""
-    compute = getattr(compat, name)
+_REDUCTIONS: dict[str, Callable[..., Tensor]] = {
+    "mean": _mean, **{name: _truth(name) for name in ("all", "any", "count_nonzero")},
+    **{name: _extreme(name) for name in ("max", "min")}, **{name: _position(name) for name in ("argmax", "argmin")},
+}  # fmt: skip
+"""Functions of a tensor, checked axes and whether to keep these."""
+
+
+def _reduction(name: str) -> Callable[..., Tensor]:
+    """A function over axes without other options; of equal elements it finds the first."""
+    compute, is_ordering, is_position = _REDUCTIONS[name], name[-3:] in ("max", "min"), name.startswith("arg")
 
     def operate(x: Tensor, /, axis: Any = None, *, keepdims: bool = False) -> Tensor:
         x = tensor_of(name, x)
-        axis = _axes(name, x, axis)
-        found: Tensor
-        if axis == () and name == "count_nonzero":  # over which torch counts all
-            found = x.to(torch.bool).to(torch.int64)
-            return found
-        found = compute(x.to(torch.bool) if x.dtype in SIGNED else x, axis=axis, keepdims=keepdims)
-        return found
+        if is_ordering:
+            dtypes.refuse_complex(name, x.dtype)
+        if axis is not None:
+            axis = axis_of(name, axis, x.dim()) if is_position else _axes(name, x, axis)
+        if is_ordering and not x.numel():
+            _refuse_empty(name, x, axis)
+        return compute(x, axis, keepdims)
 
     return operate
 
@@ -1384,110 +915,21 @@ def truth(name: str) -> Callable[..., Tensor]:
 def sort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
     """The elements in order along an axis."""
     x = tensor_of("sort", x)
-    refuse_complex("sort", x.dtype)
+    dtypes.refuse_complex("sort", x.dtype)
     axis = axis_of("sort", axis, x.dim())
-    return unordered(compat.sort(ordered(x), axis=axis, descending=descending, stable=stable), x.dtype)
+    return dtypes.unordered(compat.sort(dtypes.ordered(x), axis=axis, descending=descending, stable=stable), x.dtype)
 
 
 def argsort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
     """The indices that sort the elements along an axis; equal elements keep their order."""
     x = tensor_of("argsort", x)
-    refuse_complex("argsort", x.dtype)
+    dtypes.refuse_complex("argsort", x.dtype)
     axis = axis_of("argsort", axis, x.dim())
-    found: Tensor = compat.argsort(ordered(x), axis=axis, descending=descending, stable=stable)
+    found: Tensor = compat.argsort(dtypes.ordered(x), axis=axis, descending=descending, stable=stable)
     return found
 
 
-FAMILIES: dict[Callable[[str], Callable[..., Tensor]], tuple[str, ...]] = {
-    total: ("sum", "prod"), running: ("cumulative_sum", "cumulative_prod"), mean: ("mean",), deviation: ("std", "var"),
-    extreme: ("max", "min"), position: ("argmax", "argmin"), truth: ("all", "any", "count_nonzero"),
-}  # fmt: skip
-"""The makers of the functions, each with the names that it serves."""
-
-
-# Functions of whole tensors in torch's namespace: products, limits, differences, searches, sets.
-
-
-def product(name: str) -> Callable[..., Tensor]:
-    """A product of two tensors, of the dtype that both promote to."""
-    compute = getattr(compat, name)
-
-    @functools.wraps(compute)
-    def operate(x1: Tensor, x2: Tensor, /, *axes: Any, **options: Any) -> Tensor:
-        found: Tensor
-        if axes and name == "tensordot":
-            (options["axes"],) = axes
-        if name == "tensordot" and isinstance(x1, Tensor) and isinstance(x2, Tensor):
-            options["axes"] = _contracted(x1, x2, options.get("axes", 2))
-        is_plain = isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and _multiplies(x1)
-        if is_plain or is_foreign(x1) or is_foreign(x2):
-            found = checked(name, compute, x1, x2, **options)
-            return found
-        device = device_of(name, x1, x2)
-        wanted = result(name, kind_of(name, x1), kind_of(name, x2))
-        operands = [bits64(each, wanted) for each in (x1, x2)]
-        if has_integer_products(device) or wanted.is_floating_point or wanted.is_complex:
-            found = checked(name, compute, *operands, **options)
-        else:
-            summed = options["axes"][0] if name == "tensordot" else (options.get("axis", -1),)
-            count = math.prod(operands[0].shape[at] for at in summed if -operands[0].dim() <= at < operands[0].dim())
-            found = _in_digits(functools.partial(checked, name, compute, **options), operands, wanted, count)
-        return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
-
-    return operate
-
-
-def has_integer_products(device: torch.device) -> bool:
-    """Whether torch multiplies matrices of integers there; on CUDA it multiplies none."""
-    return bool(device.type == "cpu")
-
-
-def _in_digits(
-    multiply: Callable[[Tensor, Tensor], Tensor], operands: Sequence[Tensor], wanted: torch.dtype, count: int
-) -> Tensor:
-    """A product of integers modulo 2**64: the products of their digits in float64, shifted and added.
-
-    A float64 holds each integer up to 2**53: sums of ``count`` products of two digits of 16 bits, if there are at most
-    2**21, and of 8 bits otherwise. No order of summation rounds them. A GPU multiplies matrices of float64 fast.
-    """
-    bits = 16 if count <= 1 << 21 else 8
-    digits = range(-(-wanted.itemsize * 8 // bits))
-    one, two = (
-        [((x.to(torch.int64) >> (bits * at)) & ((1 << bits) - 1)).to(torch.float64) for at in digits] for x in operands
-    )
-    # Digits that are not paired here belong above the bits of the result.
-    pairs = [(one[at], two[beside], bits * (at + beside)) for at in digits for beside in digits[: len(digits) - at]]
-    parts = (multiply(first, second).to(torch.int64) << shift for first, second, shift in pairs)
-    return functools.reduce(torch.Tensor.add_, parts)
-
-
-def _contracted(x1: Tensor, x2: Tensor, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The axes of `tensordot`; torch takes an extent of 1 for any other one."""
-    if isinstance(axes, int):
-        axes = (tuple(range(-axes, 0)), tuple(range(axes))) if axes >= 0 else ((), (axes,))
-    one, two = (
-        axes_of("tensordot", tuple(each) if isinstance(each, (list, range)) else each, x.dim())
-        for each, x in zip(axes, (x1, x2), strict=True)
-    )
-    if [x1.shape[each] for each in one] != [x2.shape[each] for each in two]:
-        raise LayoutError(
-            f"tensordot: axes {one} of shape {tuple(x1.shape)} and {two} of shape {tuple(x2.shape)} do not fit; "
-            "choose others"
-        )
-    return one, two
-
-
-def _multiplies(x: Tensor) -> bool:
-    dtype = x.dtype
-    return dtype.is_floating_point or dtype.is_complex or (x.is_cpu and dtype not in SIGNED and dtype is not torch.bool)
-
-
-def bits64(x: Tensor, wanted: torch.dtype) -> Tensor:
-    """A tensor converted, and then in int64 if torch does not compute with the dtype."""
-    x = x.to(wanted)
-    if wanted is torch.uint64:
-        return x.view(torch.int64)
-    return x.to(torch.int64) if wanted in SIGNED or wanted is torch.bool else x
+# Functions of whole tensors: limits, differences, searches, sets.
 
 
 def clip(
@@ -1498,26 +940,26 @@ def clip(
     A Python integer beyond the dtype's own limit is none.
     """
     min, max = min if a_min is None else a_min, max if a_max is None else a_max  # noqa: A001 - the Array API's names
-    if is_foreign(x):
+    if dtypes.is_foreign(x):
         own: Tensor = compat.clip(x, min, max)
         return own
     x = tensor_of("clip", x)
     least, most = _limit(x, min, is_least=True), _limit(x, max, is_least=False)
-    kinds = [kind_of("clip", each) for each in (x, least, most) if each is not None]
-    wanted = promoted(*kinds)
-    refuse_complex("clip", wanted)
+    kinds = [dtypes.kind_of("clip", each) for each in (x, least, most) if each is not None]
+    wanted = dtypes.promoted(*kinds)
+    dtypes.refuse_complex("clip", wanted)
     for each in (least, most):
         if type(each) is int and wanted in RANGES:
-            check_fits(each, wanted)
+            dtypes.check_fits(each, wanted)
     if least is None and most is None:
         return x.clone()
-    shape_together("clip", *(each.shape for each in (x, least, most) if isinstance(each, Tensor)))
-    found = ordered(as_tensor(x, wanted, x.device))
+    dtypes.shape_together("clip", *(each.shape for each in (x, least, most) if isinstance(each, Tensor)))
+    found = dtypes.ordered(dtypes.as_tensor(x, wanted, x.device))
     if least is not None:
-        found = torch.maximum(found, ordered(as_tensor(least, wanted, x.device)))
+        found = torch.maximum(found, dtypes.ordered(dtypes.as_tensor(least, wanted, x.device)))
     if most is not None:
-        found = torch.minimum(found, ordered(as_tensor(most, wanted, x.device)))
-    return unordered(found, wanted)
+        found = torch.minimum(found, dtypes.ordered(dtypes.as_tensor(most, wanted, x.device)))
+    return dtypes.unordered(found, wanted)
 
 
 def _limit(x: Tensor, end: Any, *, is_least: bool) -> Any:
@@ -1536,11 +978,11 @@ def diff(
     axis_of("diff", axis, x.dim())
     if n < 0:
         raise ArgumentError(f"diff: n={n} is negative; give 0 or more")
-    wanted = result_type(*(each for each in (x, prepend, append) if each is not None))
+    wanted = dtypes.result_type(*(each for each in (x, prepend, append) if each is not None))
     if n == 0:
         return x
-    able = torch.int64 if wanted is torch.uint64 else WIDE.get(wanted, wanted)
-    parts = [bits64(each, wanted).to(able) for each in (prepend, x, append) if each is not None]
+    able = torch.int64 if wanted is torch.uint64 else dtypes.WIDE.get(wanted, wanted)
+    parts = [dtypes.bits64(each, wanted).to(able) for each in (prepend, x, append) if each is not None]
     joined = concat(parts, axis=axis) if len(parts) > 1 else parts[0]
     found: Tensor = compat.diff(joined, axis=axis, n=n)
     return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
@@ -1548,11 +990,11 @@ def diff(
 
 def _together(name: str, x1: Any, x2: Any) -> list[Tensor]:
     """Two operands in a dtype in which torch compares what NumPy compares."""
-    device = device_of(name, x1, x2)
-    wanted = promoted(kind_of(name, x1), kind_of(name, x2))
-    refuse_complex(name, wanted)
+    device = dtypes.device_of(name, x1, x2)
+    wanted = dtypes.promoted(dtypes.kind_of(name, x1), dtypes.kind_of(name, x2))
+    dtypes.refuse_complex(name, wanted)
     able = torch.uint8 if wanted is torch.bool else wanted
-    return [ordered(as_tensor(each, able, device)) for each in (x1, x2)]
+    return [dtypes.ordered(dtypes.as_tensor(each, able, device)) for each in (x1, x2)]
 
 
 def searchsorted(
@@ -1582,7 +1024,7 @@ def _keys(x: Tensor) -> Tensor:
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
     """Whether each element of ``x1`` is among the elements of ``x2``; ``invert``: is not."""
     for one, two in ((x1, x2), (x2, x1)):
-        if type(one) is int and isinstance(two, Tensor) and two.dtype in RANGES and not fits(one, two.dtype):
+        if type(one) is int and isinstance(two, Tensor) and two.dtype in RANGES and not dtypes.fits(one, two.dtype):
             shape = () if one is x1 else two.shape
             return torch.full(shape, invert, dtype=torch.bool, device=two.device)
     return torch.isin(*[each.contiguous() for each in _together("isin", x1, x2)], invert=invert)
@@ -1600,7 +1042,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 def unique_all(x: Tensor, /) -> UniqueAll:
     """The distinct elements in order, where each is first, where each element went, and how often each occurs."""
     x = tensor_of("unique_all", x)
-    flat = ordered(x).reshape(-1)
+    flat = dtypes.ordered(x).reshape(-1)
     order = _complex_order(flat) if flat.is_complex() else torch.argsort(flat, stable=True)
     values = flat[order]
     is_first = torch.ones_like(values, dtype=torch.bool)
@@ -1610,7 +1052,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     inverse[order] = group
     starts = torch.nonzero(is_first).reshape(-1)
     counts = torch.diff(starts, append=starts.new_full((1,), flat.numel()))
-    distinct = unordered(values[starts], x.dtype)
+    distinct = dtypes.unordered(values[starts], x.dtype)
     return UniqueAll(distinct, order[starts], inverse.reshape(x.shape), counts)
 
 
@@ -1637,3 +1079,23 @@ def unique_inverse(x: Tensor, /) -> UniqueInverse:
 def unique_values(x: Tensor, /) -> Tensor:
     """The distinct elements in order."""
     return unique_all(x).values
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{
+        each.__name__: each
+        for each in (
+            arange, argsort, asarray, astype, broadcast_arrays, broadcast_shapes, broadcast_to, clip, concat, diff,
+            expand_dims, eye, flip, from_dlpack, full, full_like, isin, linspace, meshgrid, moveaxis, nonzero,
+            permute_dims, repeat, reshape, roll, searchsorted, sort, squeeze, stack, take, take_along_axis, tile, tril,
+            triu, unique_all, unique_counts, unique_inverse, unique_values, unstack, where, dtypes.can_cast,
+            dtypes.finfo, dtypes.iinfo, dtypes.isdtype, dtypes.result_type,
+        )
+    },
+    **FILLED,
+    **{name: _total(name) for name in ("sum", "prod")},
+    **{name: _running(name) for name in ("cumulative_sum", "cumulative_prod")},
+    **{name: _deviation(name) for name in ("std", "var")},
+    **{name: _reduction(name) for name in _REDUCTIONS},
+}  # fmt: skip
+"""The functions of the namespace, but for those of single elements and products."""

@@ -1,0 +1,236 @@
+"""NumPy's operators for tensors, in a block: ``with xp.numpy_operators(): a / b``.
+
+The operators of tensors are torch's, and no namespace can change them for good without changing them for every other
+program in the process. Torch offers a mode of its own for one thread and one block; this is such a mode.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, overrides
+from torch.overrides import TorchFunctionMode
+from torch.utils._device import DeviceContext
+
+from xferlib._core import arrays
+from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS
+from xferlib._runtime import process
+from xferlib.backends.torch.dtypes import FROM_TORCH, SIGNED, as_tensor, kind_of, shape_together
+from xferlib.backends.torch.elementwise import binary, unary
+from xferlib.backends.torch.extensions import product
+from xferlib.errors import ArgumentError, LayoutError
+
+_HOLDS = {
+    (one, two): np.can_cast(FROM_TORCH[one], FROM_TORCH[two], "same_kind") for one in FROM_TORCH for two in FROM_TORCH
+}
+
+
+def _in_place(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def operate(x: Tensor, other: Any) -> Tensor:
+        found = function(x, other)
+        if not _HOLDS.get((found.dtype, x.dtype), True):
+            raise ArgumentError(  # after a TypeError Python would compute x = x + y instead
+                f"{name} in place: a {FROM_TORCH[x.dtype]} tensor does not hold the {FROM_TORCH[found.dtype]} result; "
+                "write x = x + y, or convert the other operand with xp.astype"
+            )
+        if found.shape != x.shape:
+            raise LayoutError(
+                f"{name} in place: the result of shape {tuple(found.shape)} does not fit into {tuple(x.shape)}; write "
+                "x = x + y"
+            )
+        return x.copy_(found)
+
+    return operate
+
+
+def _swapped(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda x, other: function(other, x)
+
+
+# --- indexing
+
+Key = tuple[Any, ...]
+
+
+def _read(x: Tensor, key: Any) -> Tensor:
+    """``x[key]``; a copy where a step is negative, of which torch has no view."""
+    signed = SIGNED.get(x.dtype)
+    if signed is not None:
+        return _read(x.view(signed), key).view(x.dtype)
+    base, rest, axes = _ascending(x, _plain(x, key))
+    return (base.flip(axes) if axes else base)[rest]
+
+
+def _write(x: Tensor, key: Any, value: Any) -> None:
+    """``x[key] = value``."""
+    if isinstance(value, Tensor):
+        is_shared = value.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        value = value.to(x.dtype, copy=is_shared)  # torch copies overlapping memory in any order, or refuses
+    elif x.dtype in FROM_TORCH:
+        kind_of("assignment", value)
+        value = as_tensor(arrays.number(value, FROM_TORCH[x.dtype]), x.dtype, x.device)
+    signed = SIGNED.get(x.dtype)
+    if signed is not None:
+        return _write(x.view(signed), key, value.view(signed))
+    base, rest, axes = _ascending(x, _plain(x, key))
+    target = base.flip(axes) if axes else x
+    try:
+        target[rest] = value
+    except RuntimeError:
+        shape_together("assignment", tuple(target[rest].shape), tuple(value.shape), is_first=True)
+        raise
+    if axes:
+        base.copy_(target.flip(axes))
+    return None
+
+
+def _plain(x: Tensor, key: Any) -> Key:
+    """A key as a tuple in which torch reads every part as NumPy does: uint8 as indices, masks of no elements."""
+    parts: list[Any] = []
+    for part in key if isinstance(key, tuple) else (key,):
+        if isinstance(part, np.bool_):
+            parts.append(bool(part))
+        elif not isinstance(part, Tensor) or part.dtype is torch.int64:
+            parts.append(part)
+        elif part.dtype is not torch.bool:
+            parts.append(part.to(torch.int64))
+        elif part is key and part.numel() == 0 and _is_empty_mask(x.shape, part.shape):
+            parts += part.nonzero(as_tuple=True)
+        else:
+            parts.append(part)
+    return tuple(parts)
+
+
+def _is_empty_mask(shape: tuple[int, ...], mask: tuple[int, ...]) -> bool:
+    """Whether a mask of no elements chooses nothing, as in NumPy: each of its extents is the array's, or 0."""
+    return len(mask) <= len(shape) and all(each in (extent, 0) for each, extent in zip(mask, shape, strict=False))
+
+
+def _ascending(x: Tensor, key: Key) -> tuple[Tensor, Key, list[int]]:
+    """A view with the elements of all negative steps, the key into it, and the axes to flip before.
+
+    Integers in the key narrow the view too, so that ``x[0, ::-1]`` copies one row.
+    """
+    if not any(isinstance(part, slice) and part.step is not None and part.step < 0 for part in key):
+        return x, key, []
+    given = sum(0 if part is Ellipsis else _axes_of(part) for part in key)
+    narrow: list[Any] = []
+    rest: list[Any] = []
+    axes: list[int] = []
+    for part in key:
+        axis = len(narrow)
+        if part is Ellipsis:
+            narrow += [slice(None)] * (x.dim() - given)
+        elif isinstance(part, slice) and part.step is not None and part.step < 0:
+            indices = range(*part.indices(x.shape[axis]))
+            narrow.append(slice(indices[-1], indices[0] + 1, -part.step) if indices else slice(0, 0))
+            axes.append(axis)
+            part = slice(None)
+        elif isinstance(part, (int, np.integer)) and not isinstance(part, bool):
+            index = operator.index(part)
+            is_inside = -x.shape[axis] <= index < x.shape[axis]
+            narrow.append(slice(index, index + 1 or None) if is_inside else slice(None))
+            part = 0 if is_inside else index
+        else:
+            narrow += [slice(None)] * _axes_of(part)
+        rest.append(part)
+    return x[tuple(narrow)], tuple(rest), axes
+
+
+def _axes_of(part: Any) -> int:
+    """The number of axes that a part of a key reads."""
+    if part is None or isinstance(part, (bool, np.bool_)):
+        return 0
+    return int(part.ndim) if getattr(part, "dtype", None) in (torch.bool, np.dtype(bool)) else 1
+
+
+def _as_integer(x: Tensor) -> int:
+    """``int(x)``, of uint64 too, where torch's own overflows."""
+    return int(x.item())
+
+
+# --- the mode
+
+
+_TORCHS = {
+    "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg", "bitwise_invert": "bitwise_not",
+}  # fmt: skip
+"""The methods of tensors whose names are not those of the """
+
+
+def _replacements() -> dict[Any, Callable[..., Any]]:
+    """The function in place of each of torch's methods; not every version of torch has all of them."""
+    found: dict[Any, Callable[..., Any]] = {
+        Tensor.__getitem__: _read, Tensor.__setitem__: _write, Tensor.__int__: _as_integer,
+        Tensor.__index__: _as_integer,
+    }  # fmt: skip
+
+    def replace(function: Callable[..., Any], *methods: str) -> None:
+        found.update((getattr(Tensor, each), function) for each in methods if hasattr(Tensor, each))
+
+    for operation, name in UNARY_OPERATORS.items():
+        replace(unary(name), _TORCHS.get(name, name), f"__{operation}__")
+    for operation, name in COMPARISONS.items():
+        replace(binary(name), operation, f"__{operation}__")
+    for operation, name in {**BINARY_OPERATORS, "div": "divide", "matmul": "matmul"}.items():
+        function, own = product(name) if name == "matmul" else binary(name), _TORCHS.get(name, name)
+        replace(_swapped(function), f"__r{operation}__")
+        replace(function, own, f"__{operation}__")
+        if name != "matmul":
+            replace(_in_place(name, function), f"{own}_", f"__i{operation}__")
+    return found
+
+
+_REPLACEMENTS = _replacements()
+
+
+class numpy_operators(TorchFunctionMode):  # type: ignore[misc]  # noqa: N801 - torch's is untyped; a program reads a verb
+    """In this block, the operators and the indexing of tensors do what NumPy's do.
+
+        with xp.numpy_operators():
+            half = counts / 2                 # integers give float64
+            backwards = x[::-1]               # a copy: torch has no view of a negative step
+
+    It holds for this thread, and for every tensor in it, those of other libraries' functions that the block calls
+    included. Each operation on a tensor costs some microseconds more.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        ours = _REPLACEMENTS.get(func)
+        if ours is None or kwargs:
+            return func(*args, **(kwargs or {}))
+        return ours(*args)
+
+
+class _Setting(numpy_operators):
+    """The same for a whole thread, as long as the setting says so."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if process.get().torch_operators != "numpy":
+            return func(*args, **(kwargs or {}))
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def begin() -> None:
+    """Give this thread NumPy's operators for good.
+
+    The mode goes beneath those that are open: the end of one of them would take it off in its own place. Lowest stays
+    that of torch's default device, which looks for itself there; ``with torch.device(...)`` opens one as any other.
+    """
+    if getattr(_local, "is_begun", False):
+        return
+    above = [overrides._pop_mode() for _ in range(overrides._len_torch_function_stack())]
+    if above and isinstance(above[-1], DeviceContext) and hasattr(above[-1], "old_device"):
+        overrides._push_mode(above.pop())
+    overrides._push_mode(_Setting())
+    for mode in reversed(above):
+        overrides._push_mode(mode)
+    _local.is_begun = True
+
+
+_local = threading.local()
