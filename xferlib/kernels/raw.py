@@ -38,13 +38,11 @@ from xferlib.kernels import autograd, calls, cuda_engine, cuda_signature
 from xferlib.kernels.calls import Plans, engine_of, is_scalar
 from xferlib.kernels.cuda_engine import ParameterBlock
 from xferlib.kernels.cuda_signature import (
+    CudaSource,
     Piece,
-    Preprocessed,
-    SourceTypes,
     checked_types,
     closed_up,
     parse_signature,
-    preprocessed,
 )
 from xferlib.kernels.elementwise import check_function
 
@@ -896,7 +894,7 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
         self._pieces = pieces
         self._loaded: dict[tuple[str, str], dict[str, Any]] = {}
         self._lock = threading.Lock()
-        self._plain: tuple[Preprocessed, SourceTypes] | None = None
+        self._declarations: CudaSource | None = None
 
     if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
 
@@ -939,10 +937,10 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
                 f"get_function: {shown(wrong)} is no string; give the kernel's name, and C for its parameters"
             )
         name = next((each for each in self._names if closed_up(each) == closed_up(name)), name)
-        source, types = self._read()
-        found = signature if signature is not None else cuda_signature.find_signature(source, name)
+        source = self._read()
+        found = signature if signature is not None else source.find_signature(name)
         found = cuda_signature.signature_of(name) if found is None else found
-        others = cuda_signature.kernel_names(source, without=name) if found is None else []
+        others = source.kernel_names(without=name) if found is None else []
         if others:
             near = did_you_mean(name, others)
             raise KernelSyntaxError(f"the source has no kernel {name!r}{near}; its kernels are {', '.join(others)}")
@@ -954,7 +952,7 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
             )
         if "<" in name and name not in self._names:
             raise KernelSyntaxError(f"template instance {name!r} must be named: raw_module(source, names=({name!r},))")
-        return RawKernel(self, name, found, parse_signature(found, name, types), cpu)
+        return RawKernel(self, name, found, parse_signature(found, name, source), cpu)
 
     def get_global(
         self, name: str, dtype: Any = None, *, backend: str | None = None, device: DeviceSpec = None
@@ -1010,23 +1008,20 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
 
     # --- reading the source
 
-    def _read(self) -> tuple[Preprocessed, SourceTypes]:
-        """The source without directives, and its types; read once."""
-        if self._plain is None:
-            sources = [self.source, *(str(each.content) for each in self._pieces if each.kind == cuda_signature.SOURCE)]
-            source = preprocessed(cuda_signature.plain("\n".join(sources)), self._options)
-            self._plain = source, SourceTypes(source.text, self._declared, is_decided=source.is_decided)
-        return self._plain
+    def _read(self) -> CudaSource:
+        """The declarations of the source and those that it is linked with; read once."""
+        if self._declarations is None:
+            linked = [str(each.content) for each in self._pieces if each.kind == cuda_signature.SOURCE]
+            self._declarations = CudaSource("\n".join([self.source, *linked]), self._options, self._declared)
+        return self._declarations
 
     def _extents(self, name: str, nbytes: int, kind: DType | None) -> tuple[tuple[int, ...], DType]:
         """Shape and dtype of a variable."""
         if kind is None:
-            source, types = self._read()
-            declared = cuda_signature.variable(source, name)
-            found = types.find(declared[0]) if declared is not None else None
-            if declared is not None and found is not None and found.dtype in SUPPORTED:
+            found, extents = self._read().variable(name) or (None, ())
+            if found is not None and found.dtype in SUPPORTED:
                 count, rest = divmod(nbytes, found.dtype.itemsize)
-                shape = None if rest else cuda_signature.whole_shape(declared[1], count)
+                shape = None if rest else cuda_signature.whole_shape(extents, count)
                 if shape is not None:
                     return shape, found.dtype
             return (nbytes,), np.dtype("uint8")

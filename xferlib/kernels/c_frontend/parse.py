@@ -20,7 +20,17 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from xferlib.kernels.c_frontend.preprocess import NONE, PREDEFINED, Macros, Preprocessor, SourceText, Token, TokenMacro
+from xferlib.kernels.c_frontend.preprocess import (
+    LEVELS,
+    NONE,
+    PREDEFINED,
+    Macros,
+    Preprocessor,
+    SourceText,
+    Token,
+    TokenMacro,
+    is_operators_bracket,
+)
 from xferlib.kernels.functions import C_TYPES, VECTOR_PARTS
 
 # --- the tree: each node knows its position in the user's text, and the width of the caret under it
@@ -369,13 +379,6 @@ KEYWORDS = frozenset("""
 _PYTHON = re.compile(
     r"^\s*(?:for\s+\w+(?:\s*,\s*\w+)*\s+in\b|(?:if|elif|else|while|def)\b[^;{?]*:\s*|.*\blambda\b)", re.MULTILINE
 )
-_LEVELS = {
-    op: level
-    for level, ops in enumerate(
-        ("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %")
-    )
-    for op in ops.split()
-}  # fmt: skip
 _WORDS = {"and": "&&", "or": "||", "not": "!", "bitand": "&", "bitor": "|", "xor": "^", "compl": "~", "not_eq": "!=",
           "and_eq": "&=", "or_eq": "|=", "xor_eq": "^="}  # fmt: skip
 _IGNORED = frozenset({"const", "volatile", "constexpr", "__restrict__", "restrict", "__restrict", "mutable"})
@@ -475,7 +478,8 @@ def read_snippet(text: str, what: str, preamble: Preamble, *, is_expression: boo
 
 
 @functools.cache
-def _parser() -> Any:
+def parser() -> Any:
+    """tree-sitter's parser of CUDA C++."""
     import tree_sitter
     import tree_sitter_cuda
 
@@ -500,17 +504,12 @@ class _Text:
                 text = '""'
             elif text == "<" and not self._opens(number, templates):
                 text = "<="
-            space = "" if self._is_operators(number) else " "
+            space = "" if is_operators_bracket(self.tokens, number) else " "
             starts.append(at)
             pieces += [text, space]
             at += len(text) + len(space)
         self.starts = starts
         self.text = "".join([*pieces, after])
-
-    def _is_operators(self, number: int) -> bool:
-        """Whether a bracket opens the name ``operator()`` or ``operator[]``, which the grammar reads without space."""
-        shown = [each.text for each in self.tokens[max(0, number - 1) : number + 2]]
-        return shown in (["operator", "(", ")"], ["operator", "[", "]"])
 
     def _opens(self, number: int, templates: Container[str]) -> bool:
         """Whether a ``<`` opens the arguments of a template; of an unknown one too, which is refused by its name."""
@@ -659,7 +658,7 @@ class _Reading:
                 if depth > MOST_NESTED:
                     raise self.source.error("is nested too deeply; use local variables for parts of it")
         self.text = _Text(tokens, before, after, self.templates)
-        root = _parser().parse(self.text.text.encode()).root_node
+        root = parser().parse(self.text.text.encode()).root_node
         if root.has_error:
             self._refuse(root)
         return root
@@ -735,7 +734,7 @@ class _Reading:
         at, kind = self._at(node), node.type
         if kind == "sized_type_specifier":
             words = self._texts(node)
-            name = _canonical(words)
+            name = number_type(words)
             if name is None:
                 self.fail(node, f"{' '.join(words)!r} is no type of a kernel; long double exists on no GPU")
             return TypeName(((name, None),), at=at, width=len(words[0]))
@@ -975,7 +974,7 @@ class _Reading:
         if node.type == "qualified_identifier":
             return TypeName(self._parts_of_value(node), at=self._at(node))
         name = node.text.decode()
-        return TypeName(((_canonical([name]) or name, None),), at=self._at(node), width=len(name))
+        return TypeName(((number_type([name]) or name, None),), at=self._at(node), width=len(name))
 
     def _ordered(self, chain: list[Any]) -> Any:
         """The tree of a chain, by the precedence of its operators."""
@@ -1007,10 +1006,10 @@ class _Reading:
         def level(least: int) -> Any:
             nonlocal place
             left = operand()
-            while place < len(chain) and _LEVELS.get(chain[place], -1) >= least:
+            while place < len(chain) and LEVELS.get(chain[place], -1) >= least:
                 op = chain[place]
                 place += 1
-                right = level(_LEVELS[op] + 1)
+                right = level(LEVELS[op] + 1)
                 left = Binary(op, left, right, at=left.at)
             return left
 
@@ -1805,7 +1804,7 @@ def _is_copy(struct: StructTree, function: FunctionTree, other: str) -> bool:
     return len(pairs) == len(copied) and sorted(pairs) == [(name, name) for name in names]
 
 
-def _canonical(words: list[str]) -> str | None:
+def number_type(words: list[str]) -> str | None:
     """The name in `C_TYPES` of the words of a number's type; None if there is none."""
     plain = [each for each in words if each not in _IGNORED]
     longs = plain.count("long")

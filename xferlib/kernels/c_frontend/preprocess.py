@@ -108,16 +108,20 @@ def check_length(text: str, what: str) -> None:
         )
 
 
-def tokens(source: SourceText) -> list[Token]:
-    """The tokens of a text, newlines among them (as signs), and no comments.
+def check_characters(source: SourceText) -> None:
+    """Refuse a text that would take too long to parse, or that is not ASCII.
 
     Raises:
-        KernelSyntaxError: A character cannot stand in C, or the text is too long.
+        KernelSyntaxError: It is one of them.
     """
     check_length(source.text, source.what)
     for position, character in enumerate(source.text):
         if ord(character) > 126 or (ord(character) < 32 and character not in "\t\n\r\f\v"):
             raise source.error(f"character {character!r} cannot stand in C source; use ASCII", position)
+
+
+def tokens(source: SourceText) -> list[Token]:
+    """The tokens of a text, newlines among them (as signs), and no comments; what is no token is a ``stray`` one."""
     text, origin = _joined(source.text)
     found: list[Token] = []
     at, is_spaced = 0, False
@@ -137,6 +141,11 @@ def tokens(source: SourceText) -> list[Token]:
         is_spaced = kind in ("blank", "newline")
         at = match.end()
     return found
+
+
+def is_operators_bracket(given: Sequence[Token], number: int) -> bool:
+    """Whether a token opens the name ``operator()`` or ``operator[]``, which the parser reads without a blank in it."""
+    return number > 0 and given[number].text in ("(", "[") and given[number - 1].text == "operator"
 
 
 def _joined(text: str) -> tuple[str, Callable[[int], int]]:
@@ -162,9 +171,11 @@ class _Branches:
     at: int
     was_read: bool
     """Whether the lines around it are read."""
+    is_sure: bool
+    """Whether the compiler reads this branch, too, if it is read here."""
     is_read: bool = False
     is_over: bool = False
-    """Whether a branch has been read."""
+    """Whether no later branch is read."""
 
 
 @dataclass(slots=True)
@@ -182,6 +193,7 @@ class Preprocessor:
         Raises:
             KernelSyntaxError: A directive is not supported, or a condition is a GPU's compiler's to decide.
         """
+        check_characters(self.source)
         try:
             found = self._read()
         except RecursionError:
@@ -215,23 +227,30 @@ class Preprocessor:
     def _is_read(self) -> bool:
         return not self._open or self._open[-1].is_read
 
+    @property
+    def _is_sure(self) -> bool:
+        return not self._open or self._open[-1].is_sure
+
     # --- directives
     def _directive(self, line: list[Token]) -> None:
         name = line[1].text if len(line) > 1 else ""
         rest = line[2:]
         if name in ("if", "ifdef", "ifndef"):
-            self._open.append(_Branches(line[0].at, self._is_read))
+            self._open.append(_Branches(line[0].at, self._is_read, self._is_sure))
             self._branch(line, name, rest)
         elif name in ("elif", "else", "elifdef", "elifndef", "endif"):
             if not self._open:
-                raise self.source.error(f"#{name} stands behind no #if", line[0].at)
-            if name == "endif":
+                self._fail(line, f"#{name} stands behind no #if")
+            elif name == "endif":
                 self._open.pop()
             else:
                 self._branch(line, name, rest)
-        elif not self._is_read or name in ("", "pragma"):
-            pass
-        elif name == "define" and rest and rest[0].kind == "name":
+        elif self._is_read and name not in ("", "pragma"):
+            self._carry_out(line, name, rest)
+
+    def _carry_out(self, line: list[Token], name: str, rest: list[Token]) -> None:
+        """Carry out a directive that is no condition."""
+        if name == "define" and rest and rest[0].kind == "name":
             self.macros[rest[0].text] = self._macro(rest)
         elif name == "undef" and rest:
             self.macros.pop(rest[0].text, None)
@@ -243,7 +262,7 @@ class Preprocessor:
             )
 
     def _fail(self, line: list[Token], message: str) -> None:
-        raise self.source.error(message, line[0].at, len(line[0].text))
+        raise self.source.error(message, line[0].at)
 
     def _include(self, line: list[Token]) -> None:
         header = "".join(each.text for each in line[2:])
@@ -281,7 +300,8 @@ class Preprocessor:
         if holds is None:
             text = " ".join(each.text for each in line).replace("# ", "#")
             self._fail(line, f"condition {text!r} is decided by the compiler of a GPU; write the branch that is meant")
-        found.is_read = found.is_over = bool(holds)
+        found.is_read, found.is_over = holds is not False, holds is True
+        found.is_sure = found.is_sure and holds is not None
 
     def _is_defined(self, name: str) -> bool | None:
         if name in self.macros or name in _COMPILERS:
@@ -481,10 +501,14 @@ PREDEFINED: Macros = MappingProxyType({
 """The words of CUDA that a snippet's functions and tables may have in front, and the macros of its headers."""
 
 
-_LEVELS = [
-    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"), ("+", "-"),
-    ("*", "/", "%"),
-]  # fmt: skip
+LEVELS = {
+    op: level
+    for level, ops in enumerate(
+        ("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %")
+    )
+    for op in ops.split()
+}  # fmt: skip
+"""How closely the operators of two operands bind."""
 _BINARY: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
     "/": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
@@ -498,20 +522,6 @@ _BINARY: dict[str, Callable[[int, int], int]] = {
 
 def _unheld() -> int:
     raise ValueError
-
-
-def condition_value(text: str, named: Callable[[str], int | None]) -> int | None:
-    """The value of a condition without macros; None where it is not known, or is none.
-
-    Args:
-        text: The condition.
-        named: The value of a name.
-    """
-    try:
-        found = [each for each in tokens(SourceText(text, "condition")) if each.kind != "newline"]
-        return _ConditionValue(found, named).value()
-    except (KernelSyntaxError, ValueError, IndexError, ZeroDivisionError, RecursionError):
-        return None
 
 
 class _ConditionValue:
@@ -546,14 +556,11 @@ class _ConditionValue:
         no = self._choice()
         return None if condition is None else yes if condition else no
 
-    def _level(self, number: int) -> int | None:
-        if number == len(_LEVELS):
-            return self._unary()
-        left = self._level(number + 1)
-        while self._tokens[self._at] in _LEVELS[number]:
+    def _level(self, least: int) -> int | None:
+        left = self._unary()
+        while LEVELS.get(self._tokens[self._at], -1) >= least:
             sign = self._next()
-            right = self._level(number + 1)
-            left = self._joined(sign, left, right)
+            left = self._joined(sign, left, self._level(LEVELS[sign] + 1))
         return left
 
     def _joined(self, sign: str, left: int | None, right: int | None) -> int | None:
