@@ -31,330 +31,42 @@ from xferlib.kernels.c_frontend.preprocess import (
     TokenMacro,
     is_operators_bracket,
 )
+from xferlib.kernels.c_frontend.tree import (
+    Alias,
+    Arguments,
+    Assignment,
+    Binary,
+    CallExpression,
+    Cast,
+    Comma,
+    Compound,
+    Conditional,
+    Construct,
+    Declaration,
+    DeclaredType,
+    Enumeration,
+    Evaluate,
+    FunctionTree,
+    If,
+    Index,
+    JumpStatement,
+    Listed,
+    Literal,
+    Loop,
+    Member,
+    Name,
+    Parameter,
+    Return,
+    SizeOf,
+    StructTree,
+    Switch,
+    SwitchCase,
+    This,
+    TypeName,
+    Unary,
+    Variable,
+)
 from xferlib.kernels.functions import C_TYPES, VECTOR_PARTS
-
-# --- the tree: each node knows its position in the user's text, and the width of the caret under it
-
-
-@dataclass(slots=True, eq=False)
-class Tree:
-    """A node of the tree."""
-
-    at: int = field(kw_only=True)
-    width: int = field(kw_only=True, default=1)
-
-
-@dataclass(slots=True, eq=False)
-class TypeName(Tree):
-    """A type as it is named: ``parts`` are the names between ``::``, each with its template's arguments or None."""
-
-    parts: tuple[tuple[str, tuple[Any, ...] | None], ...]
-
-    @property
-    def name(self) -> str:
-        return self.parts[-1][0]
-
-    def __str__(self) -> str:
-        return "::".join(
-            name if args is None else f"{name}<{', '.join(str(each) for each in args)}>" for name, args in self.parts
-        )
-
-
-@dataclass(slots=True, eq=False)
-class DeclaredType(Tree):
-    """A declared type: the named one, and what the declarator adds to it."""
-
-    base: TypeName
-    pointers: int = 0
-    is_reference: bool = False
-    extents: tuple[Any, ...] = ()
-    """Expressions; None for one that the values say."""
-    is_const: bool = False
-    """Whether the value, or what a pointer leads to, is constant."""
-
-    def __str__(self) -> str:
-        return f"{self.base}{' ' * bool(self.pointers)}{'*' * self.pointers}{'&' * self.is_reference}"
-
-
-@dataclass(slots=True, eq=False)
-class Literal(Tree):
-    text: str
-
-
-@dataclass(slots=True, eq=False)
-class Text(Tree):
-    text: str
-
-
-@dataclass(slots=True, eq=False)
-class Name(Tree):
-    name: str
-    args: tuple[Any, ...] | None = None
-    """The types that a call names, of a template."""
-    owner: TypeName | None = None
-    """The type before ``::``."""
-
-
-@dataclass(slots=True, eq=False)
-class This(Tree):
-    pass
-
-
-@dataclass(slots=True, eq=False)
-class Unary(Tree):
-    op: str
-    """With ``p++`` and ``p--`` behind the operand."""
-    expr: Any
-
-
-@dataclass(slots=True, eq=False)
-class Binary(Tree):
-    op: str
-    left: Any
-    right: Any
-
-
-@dataclass(slots=True, eq=False)
-class Assignment(Tree):
-    op: str
-    target: Any
-    value: Any
-
-
-@dataclass(slots=True, eq=False)
-class Conditional(Tree):
-    condition: Any
-    yes: Any
-    no: Any
-
-
-@dataclass(slots=True, eq=False)
-class Comma(Tree):
-    exprs: tuple[Any, ...]
-
-
-@dataclass(slots=True, eq=False)
-class CallExpression(Tree):
-    function: Any
-    args: tuple[Any, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Cast(Tree):
-    type: DeclaredType
-    expr: Any
-    is_bits: bool = False
-    """Whether it is a ``reinterpret_cast``."""
-
-
-@dataclass(slots=True, eq=False)
-class Construct(Tree):
-    """``T(a, b)`` and ``T{a, b}``."""
-
-    type: TypeName
-    args: tuple[Any, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Listed(Tree):
-    """``{a, b}``."""
-
-    items: tuple[Any, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Index(Tree):
-    array: Any
-    index: Any
-
-
-@dataclass(slots=True, eq=False)
-class Member(Tree):
-    owner: Any
-    name: str
-    is_arrow: bool
-    name_at: int
-
-
-@dataclass(slots=True, eq=False)
-class SizeOf(Tree):
-    of: Any
-    """A `DeclaredType`, or an expression."""
-
-
-# --- statements
-
-
-@dataclass(slots=True, eq=False)
-class Variable(Tree):
-    """One declared variable."""
-
-    name: str
-    type: DeclaredType
-    value: Any = None
-    """An expression; a `Listed` for ``T x{a}`` and ``T x = {a}``, an `Arguments` for ``T x(a)``."""
-    is_static: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Arguments(Tree):
-    """``(a, b)`` behind a declared name."""
-
-    items: tuple[Any, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Declaration(Tree):
-    variables: tuple[Any, ...]
-    """`Variable`, and what the declaration defines beside them."""
-
-
-@dataclass(slots=True, eq=False)
-class Alias(Tree):
-    name: str
-    type: DeclaredType
-    types: tuple[str, ...] = ()
-    """Of a template of aliases."""
-
-
-@dataclass(slots=True, eq=False)
-class Enumeration(Tree):
-    name: str
-    numbers: tuple[tuple[str, Any], ...]
-    is_scoped: bool
-    base: TypeName | None
-
-
-@dataclass(slots=True, eq=False)
-class Evaluate(Tree):
-    expr: Any
-
-
-@dataclass(slots=True, eq=False)
-class Compound(Tree):
-    statements: tuple[Any, ...]
-
-
-@dataclass(slots=True, eq=False)
-class If(Tree):
-    condition: Any
-    yes: Any
-    no: Any
-    begin: Any = None
-    """A declaration in front of the condition."""
-
-
-@dataclass(slots=True, eq=False)
-class Loop(Tree):
-    """``for``, ``while`` and ``do``."""
-
-    begin: Any
-    condition: Any
-    after: Any
-    body: Any
-    is_late: bool = False
-    """``do``: the condition stands behind the body."""
-
-
-@dataclass(slots=True, eq=False)
-class SwitchCase(Tree):
-    value: Any
-    """None of ``default``."""
-    statements: tuple[Any, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Switch(Tree):
-    value: Any
-    cases: tuple[SwitchCase, ...]
-
-
-@dataclass(slots=True, eq=False)
-class JumpStatement(Tree):
-    """``break`` and ``continue``."""
-
-    kind: str
-
-
-@dataclass(slots=True, eq=False)
-class Return(Tree):
-    value: Any
-
-
-@dataclass(slots=True, eq=False)
-class Empty(Tree):
-    pass
-
-
-# --- definitions of a preamble
-
-
-@dataclass(slots=True, eq=False)
-class Parameter(Tree):
-    name: str
-    type: DeclaredType
-    default: Any = None
-
-
-@dataclass(slots=True, eq=False)
-class FunctionTree(Tree):
-    """A function; of a struct, a constructor or an operator too."""
-
-    name: str
-    """``operator+`` of an operator."""
-    returns: DeclaredType | None
-    """None of a constructor."""
-    params: tuple[Parameter, ...]
-    body: Compound
-    types: tuple[str, ...] = ()
-    """The parameters of its template."""
-    sets: tuple[tuple[str, Any], ...] = ()
-    """Of a constructor: members, and their values' `Arguments`."""
-    is_static: bool = False
-    struct: Any = None
-    """The `StructTree` in which it stands."""
-    source: Any = None
-
-
-@dataclass(slots=True, eq=False)
-class StructTree(Tree):
-    name: str
-    members: tuple[Variable, ...]
-    types: tuple[str, ...]
-    functions: dict[str, list[FunctionTree]]
-    constructors: list[FunctionTree]
-    aliases: tuple[Alias | Enumeration | Variable, ...]
-    """Its types, enumerations and constants."""
-    source: Any = None
-
-
-def children(node: Any) -> Iterator[Any]:
-    """The nodes directly within one."""
-    for name in node.__slots__ if isinstance(node, Tree) else ():
-        value = getattr(node, name)
-        if isinstance(value, Tree):
-            yield value
-        elif isinstance(value, (tuple, list)):
-            for each in value:
-                if isinstance(each, Tree):
-                    yield each
-                elif isinstance(each, tuple):
-                    yield from (inner for inner in each if isinstance(inner, Tree))
-
-
-def walk(*roots: Any) -> Iterator[Any]:
-    """All nodes within some; a tree may be deeper than Python's stack."""
-    stack = [each for each in roots if isinstance(each, Tree)]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack += children(node)
-
-
-def has(kinds: tuple[type[Any], ...], *roots: Any) -> bool:
-    """Whether a node of one of these kinds is within some."""
-    return any(isinstance(node, kinds) for node in walk(*roots))
-
 
 # --- reading
 
@@ -442,7 +154,7 @@ class Snippet:
     @property
     def is_empty(self) -> bool:
         """Whether it does nothing."""
-        return all(isinstance(each, Empty) for each in self.statements)
+        return all(isinstance(each, Compound) and not each.statements for each in self.statements)
 
 
 def read_preamble(text: str, types: frozenset[str], macros: Mapping[str, TokenMacro] = NONE) -> Preamble:
@@ -861,10 +573,6 @@ class _Reading:
         token = self._token(node)
         return Literal(token.text, at=token.at)
 
-    def _string(self, node: Any) -> Any:
-        token = self._token(node)
-        return Text(token.text, at=token.at)
-
     def _this(self, node: Any) -> Any:
         return This(at=self._at(node), width=4)
 
@@ -1179,7 +887,7 @@ class _Reading:
             return [Compound(tuple(self._scoped(lambda: self._block(node))), at=at)]
         if kind == "expression_statement":
             inner = node.named_children
-            return [Evaluate(self._expr(inner[0]), at=at) if inner else Empty(at=at)]
+            return [Evaluate(self._expr(inner[0]), at=at) if inner else Compound((), at=at)]
         if kind in ("declaration", "type_definition", "alias_declaration", "enum_specifier", "struct_specifier"):
             return self._declaration(node)
         if kind == "if_statement":
@@ -1194,7 +902,7 @@ class _Reading:
             value = node.named_children
             return [Return(self._expr(value[0]) if value else None, at=at)]
         if kind in ("empty_declaration", ";"):
-            return [Empty(at=at)]
+            return [Compound((), at=at)]
         if kind == "attributed_statement":
             return self._statement(node.named_children[-1])
         raise self._unknown_error(node)
@@ -1822,7 +1530,7 @@ def number_type(words: list[str]) -> str | None:
 
 
 _EXPRESSIONS: dict[str, Any] = {
-    "identifier": _Reading._name, "number_literal": _Reading._number, "string_literal": _Reading._string,
+    "identifier": _Reading._name, "number_literal": _Reading._number, "string_literal": _Reading._number,
     "true": _Reading._constant, "false": _Reading._constant, "this": _Reading._this,
     "parenthesized_expression": _Reading._parenthesized, "qualified_identifier": _Reading._qualified,
     "template_function": _Reading._qualified, "unary_expression": _Reading._unary,
@@ -1835,8 +1543,3 @@ _EXPRESSIONS: dict[str, Any] = {
     "sizeof_expression": _Reading._sizeof, "call_expression": _Reading._postfix, "field_expression": _Reading._postfix,
     "subscript_expression": _Reading._postfix, "argument_list": _Reading._listed,
 }  # fmt: skip
-
-
-def names_in(*roots: Any) -> frozenset[str]:
-    """The names that stand for values within some nodes."""
-    return frozenset(each.name for each in walk(*roots) if isinstance(each, Name))

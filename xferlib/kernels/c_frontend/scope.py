@@ -31,8 +31,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError
-from xferlib.kernels.c_frontend.parse import Alias, FunctionTree, StructTree
 from xferlib.kernels.c_frontend.preprocess import SourceText
+from xferlib.kernels.c_frontend.tree import Alias, FunctionTree, StructTree
 from xferlib.kernels.functions import VECTOR_PARTS
 from xferlib.kernels.indices import OwnIndices, is_distinct, linear
 from xferlib.kernels.ir import (
@@ -96,7 +96,7 @@ class StructType:
     args: tuple[Any, ...] = ()
     """The types for which it is an instance of a template."""
     definition: Any = None
-    """The `parse.StructTree`; None of CUDA's vectors."""
+    """The `tree.StructTree`; None of CUDA's vectors."""
     scope: Any = None
     """The names that its functions know."""
     count: int = 0

@@ -30,7 +30,7 @@ import numpy as np
 from xferlib.errors import KernelSyntaxError, KernelTypeError, did_you_mean
 from xferlib.kernels import complex_formulas as complex_division
 from xferlib.kernels import ir as loops
-from xferlib.kernels.c_frontend import functions, parse
+from xferlib.kernels.c_frontend import functions, parse, tree
 from xferlib.kernels.c_frontend.calls import Calls
 from xferlib.kernels.c_frontend.preprocess import SourceText
 from xferlib.kernels.c_frontend.scope import (
@@ -277,29 +277,29 @@ class Translator:
         """Declare what a preamble defines."""
         self._preamble = preamble
         for each in preamble.definitions:
-            if isinstance(each, parse.FunctionTree):
+            if isinstance(each, tree.FunctionTree):
                 self.calls.define(self.globals, each)
-            elif isinstance(each, parse.StructTree):
+            elif isinstance(each, tree.StructTree):
                 self._struct(each)
-            elif isinstance(each, parse.Alias):
+            elif isinstance(each, tree.Alias):
                 self._refuse_another(each, self.globals.names.get(each.name))
                 self.globals.names[each.name] = NamedType(each, self.globals, preamble.source)
         for each in preamble.definitions:
-            if isinstance(each, (parse.Enumeration, parse.Declaration)):
+            if isinstance(each, (tree.Enumeration, tree.Declaration)):
                 self._statement(each)
         for name, each in self.globals.names.items():
             if is_variable(each) and not isinstance(each, (ReadOnly, Constant)):
                 self.globals.names[name] = ReadOnly(each)
 
     # --- types
-    def named_type(self, name: parse.TypeName) -> Any:
+    def named_type(self, name: tree.TypeName) -> Any:
         """The type of a name: a dtype, a `StructType`, an `ArrayType` or a `PointerType`."""
         found = self._resolved(name)
         if found is None:
             self.fail(name, f"unknown type {str(name)!r}; use a C or NumPy type name")
         return found
 
-    def _resolved(self, name: parse.TypeName) -> Any:
+    def _resolved(self, name: tree.TypeName) -> Any:
         first, args = name.parts[0]
         entity = self.frame.scope.find(first)
         if first == "complex" and args is not None and not isinstance(entity, (Template, InstanceName)):
@@ -326,7 +326,7 @@ class Translator:
             found = self._member_type(found, member)
         return found
 
-    def _named(self, name: parse.TypeName, entity: NamedType, args: tuple[Any, ...] | None) -> Any:
+    def _named(self, name: tree.TypeName, entity: NamedType, args: tuple[Any, ...] | None) -> Any:
         types = entity.alias.types
         if len(types) != len(args or ()):
             self.fail(name, f"{entity.alias.name} takes {len(types)} type(s); give C or NumPy type names")
@@ -352,18 +352,16 @@ class Translator:
 
     def argument_type(self, given: Any) -> Any:
         """The type that an argument of a template is."""
-        if isinstance(given, parse.Name) and given.owner is None and given.args is None:
-            given = parse.DeclaredType(
-                parse.TypeName(((given.name, None),), at=given.at, width=given.width), at=given.at
-            )
-        if not isinstance(given, parse.DeclaredType):
+        if isinstance(given, tree.Name) and given.owner is None and given.args is None:
+            given = tree.DeclaredType(tree.TypeName(((given.name, None),), at=given.at, width=given.width), at=given.at)
+        if not isinstance(given, tree.DeclaredType):
             self.fail(given, "this argument of a template is no type; give C or NumPy type names")
         found = self._resolved(given.base)
         if found is None:
             self.fail(given.base, f"unknown type {str(given.base)!r}; give C or NumPy type names")
         return self.declared_type(given)
 
-    def _trait(self, name: parse.TypeName) -> Any:
+    def _trait(self, name: tree.TypeName) -> Any:
         """``conditional<is_same<T, U>::value, V, W>::type``."""
         first, args = name.parts[0]
         if first == "conditional" and len(name.parts) == 2 and name.parts[1] == ("type", None) and len(args or ()) == 3:
@@ -375,9 +373,9 @@ class Translator:
         """The value of a condition of types."""
         name = (
             given.base
-            if isinstance(given, parse.DeclaredType)
+            if isinstance(given, tree.DeclaredType)
             else given.owner
-            if isinstance(given, parse.Name)
+            if isinstance(given, tree.Name)
             else None
         )
         parts = name.parts if name is not None else ()
@@ -387,14 +385,14 @@ class Translator:
         if parts and parts[0][0] == "is_floating_point" and parts[0][1] is not None and len(parts[0][1]) == 1:
             kind = self.argument_type(parts[0][1][0])
             return isinstance(kind, np.dtype) and is_float(kind)
-        if isinstance(given, parse.DeclaredType):
+        if isinstance(given, tree.DeclaredType):
             self.fail(given, "this condition of types is not supported; name the type")
         known = self.memory.constant(self.b.truth(self.value_of_number(given)))
         if known is None:
             self.fail(given, "this condition must be known at translation; name the type")
         return bool(known)
 
-    def declared_type(self, declared: parse.DeclaredType) -> Any:
+    def declared_type(self, declared: tree.DeclaredType) -> Any:
         """The type of a declaration, apart from a reference."""
         if declared.base.name == "auto":
             self.fail(declared, "auto has no value here that says its type; name the type")
@@ -441,13 +439,13 @@ class Translator:
         scope = Scope(template.scope)
         scope.names.update(zip(struct.types, given, strict=True))
         for each in struct.aliases:
-            if isinstance(each, parse.Alias):
+            if isinstance(each, tree.Alias):
                 scope.names[each.name] = NamedType(each, scope, struct.source)
         with self.inside(scope, struct.source):
             for each in struct.aliases:
-                if isinstance(each, parse.Enumeration):
+                if isinstance(each, tree.Enumeration):
                     self._statement(each)
-                elif isinstance(each, parse.Variable):
+                elif isinstance(each, tree.Variable):
                     scope.names[each.name] = Constant(self.converted(each.value, self.declared_type(each.type)))
             members: list[tuple[str, Any]] = []
             for member in struct.members:
@@ -525,36 +523,33 @@ class Translator:
         except RefusedError as problem:
             raise self.error(node, str(problem), problem.kind) from None
 
-    def _evaluate(self, node: parse.Evaluate) -> None:
+    def _evaluate(self, node: tree.Evaluate) -> None:
         self._effect(node.expr)
 
     def _effect(self, expr: Any) -> None:
         """Translate an expression for what it changes."""
-        if isinstance(expr, parse.Comma):
+        if isinstance(expr, tree.Comma):
             for each in expr.exprs:
                 self._effect(each)
-        elif isinstance(expr, parse.CallExpression):
+        elif isinstance(expr, tree.CallExpression):
             self.calls.call(expr, is_used=False)
         elif (
-            isinstance(expr, (parse.Assignment,))
-            or (isinstance(expr, parse.Unary) and expr.op in ("++", "--", "p++", "p--"))
-            or (isinstance(expr, (parse.Conditional, parse.Binary)) and _may_change(expr))
-            or (isinstance(expr, parse.Unary) and self.calls.operator(expr.op) is not None)
+            isinstance(expr, (tree.Assignment,))
+            or (isinstance(expr, tree.Unary) and expr.op in ("++", "--", "p++", "p--"))
+            or (isinstance(expr, (tree.Conditional, tree.Binary)) and _may_change(expr))
+            or (isinstance(expr, tree.Unary) and self.calls.operator(expr.op) is not None)
         ):
             self.value(expr)
-        elif isinstance(expr, parse.Cast) and expr.type.base.name == "void" and not expr.type.pointers:
+        elif isinstance(expr, tree.Cast) and expr.type.base.name == "void" and not expr.type.pointers:
             pass  # says that a variable is not used
         else:
             self.fail(expr, f"a statement without effect ({type(expr).__name__}); assign its value")
 
-    def _empty(self, node: parse.Empty) -> None:
-        pass
-
-    def _compound(self, node: parse.Compound) -> None:
+    def _compound(self, node: tree.Compound) -> None:
         with self._block():
             self.statements(node.statements)
 
-    def _return(self, node: parse.Return) -> None:
+    def _return(self, node: tree.Return) -> None:
         frame = self.frame
         if not frame.is_function:
             if node.value is not None:
@@ -572,12 +567,12 @@ class Translator:
             self._effect(node.value)
         self.memory.jump(frame.end)
 
-    def _refuse_another(self, node: parse.Alias, earlier: Any) -> None:
+    def _refuse_another(self, node: tree.Alias, earlier: Any) -> None:
         """Refuse a second meaning of a type's name in one block."""
         if isinstance(earlier, NamedType) and str(earlier.alias.type) != str(node.type):
             self.fail(node, f"{node.name!r} means {earlier.alias.type} and {node.type}; choose another name")
 
-    def _alias(self, node: parse.Alias) -> None:
+    def _alias(self, node: tree.Alias) -> None:
         earlier = self.frame.scope.names.get(node.name)
         if earlier is not None and not node.types and earlier != self.declared_type(node.type):
             self.fail(node, f"{node.name!r} is declared already; choose another name")
@@ -586,13 +581,13 @@ class Translator:
         else:
             self.frame.scope.names[node.name] = self.declared_type(node.type)
 
-    def _struct(self, node: parse.StructTree) -> None:
+    def _struct(self, node: tree.StructTree) -> None:
         if isinstance(self.frame.scope.names.get(node.name), Template):
             self.fail(node, f"struct {node.name} is defined twice; choose another name")
         self.calls.note_struct(node)
         self.frame.scope.names[node.name] = Template(node, self.frame.scope)
 
-    def _enumeration(self, node: parse.Enumeration) -> None:
+    def _enumeration(self, node: tree.Enumeration) -> None:
         names = self.frame.scope.names
         value = -1
         values: dict[str, int] = {}
@@ -633,7 +628,7 @@ class Translator:
         yield
         self.frame.scope = outside
 
-    def _declaration(self, node: parse.Declaration) -> None:
+    def _declaration(self, node: tree.Declaration) -> None:
         for each in node.variables:
             self.count(1)
             try:
@@ -641,7 +636,7 @@ class Translator:
             except RefusedError as problem:
                 raise self.error(each, str(problem), problem.kind) from None
 
-    def _declare(self, node: parse.Variable) -> None:
+    def _declare(self, node: tree.Variable) -> None:
         frame, name, kind = self.frame, node.name, node.type
         if frame.scope.names.get(name) is not None and is_variable(frame.scope.names[name]):
             self.fail(node, f"{name!r} is declared already; choose another name")
@@ -665,7 +660,7 @@ class Translator:
                 )  # fmt: skip
         frame.scope.names[name] = found
 
-    def _variable(self, node: parse.Variable) -> Any:
+    def _variable(self, node: tree.Variable) -> Any:
         name, declared = node.name, node.type
         extents = declared.extents
         if declared.pointers:
@@ -673,7 +668,7 @@ class Translator:
         if extents and extents[0] is None:
             if node.value is None:
                 self.fail(node, f"the length of {name!r} must be known at translation; write a number")
-            one = parse.DeclaredType(declared.base, extents=extents[1:], at=declared.at)
+            one = tree.DeclaredType(declared.base, extents=extents[1:], at=declared.at)
             inner = self.declared_type(one)
             each = inner.count if isinstance(inner, ArrayType) else 1
             values: list[Any] | None = self.array_items(node.value, inner)
@@ -700,7 +695,7 @@ class Translator:
             self.memory.store(found, value, name)
         return ReadOnly(found) if declared.is_const and value is not None else found
 
-    def _array(self, node: parse.Variable, kind: ArrayType, values: list[Any] | None) -> Any:
+    def _array(self, node: tree.Variable, kind: ArrayType, values: list[Any] | None) -> Any:
         if not 0 < kind.count <= MOST_ELEMENTS or (values is not None and len(values) > kind.count):
             self.fail(
                 node, f"{node.name!r} has {kind.count} element(s); at most {MOST_ELEMENTS}, and no fewer than values"
@@ -718,17 +713,17 @@ class Translator:
     def array_items(self, value: Any, kind: Any) -> list[Any]:
         """The values of an array's list, as values of its elements in C order; lists within it fill their rows."""
         element = kind.element if isinstance(kind, ArrayType) else kind
-        if not isinstance(value, parse.Listed):
+        if not isinstance(value, tree.Listed):
             self.fail(value, "an array is given its elements in braces")
         found: list[Any] = []
         rest = kind.extents[1:] if isinstance(kind, ArrayType) else ()
         self._fill(value, element, rest, found)
         return found
 
-    def _fill(self, listed: parse.Listed, element: Any, extents: tuple[int, ...], found: list[Any]) -> None:
+    def _fill(self, listed: tree.Listed, element: Any, extents: tuple[int, ...], found: list[Any]) -> None:
         size = int(np.prod(extents, dtype=np.int64)) if extents else 1
         for each in listed.items:
-            if isinstance(each, parse.Listed) and extents:
+            if isinstance(each, tree.Listed) and extents:
                 found += [self.zero(each, element)] * (-len(found) % size)
                 start = len(found)
                 self._fill(each, element, extents[1:], found)
@@ -748,7 +743,7 @@ class Translator:
             return ArrayValue(kind, tuple(self.zero(node, kind.element) for _ in range(kind.count)))
         return self.b.const(0, kind)
 
-    def _pointer(self, node: parse.Variable, kind: PointerType) -> Any:
+    def _pointer(self, node: tree.Variable, kind: PointerType) -> Any:
         """``T* p = &x[k]``."""
         if node.value is None:
             self.fail(node, f"{node.name!r} must point to numbers, and be given its place where it is declared")
@@ -757,10 +752,10 @@ class Translator:
         is_const = kind.is_const or value.is_const
         return self.memory.pointer_variable(node.name, Pointer(value.base, value.index, value.dtype, is_const))
 
-    def _only(self, node: parse.Variable) -> Any:
+    def _only(self, node: tree.Variable) -> Any:
         """The one expression that a variable is given."""
         value = node.value
-        if isinstance(value, (parse.Listed, parse.Arguments)):
+        if isinstance(value, (tree.Listed, tree.Arguments)):
             if len(value.items) != 1:
                 self.fail(node, f"{node.name!r} is given {len(value.items)} values and takes one")
             return value.items[0]
@@ -772,13 +767,13 @@ class Translator:
         if value.is_const and not kind.is_const and isinstance(value.base, Array):
             self.fail(node, "a pointer to a constant is declared const, and its target is read-only here")
 
-    def _reference(self, node: parse.Variable) -> Any:
+    def _reference(self, node: tree.Variable) -> Any:
         """``T& r = x[k]``: another name for the object."""
         if node.value is None:
             self.fail(node, f"reference {node.name!r} must be given its variable where it is declared")
         return self.bound_reference(node, node.type, self._only(node))
 
-    def bound_reference(self, node: Any, declared: parse.DeclaredType, expr: Any) -> Any:
+    def bound_reference(self, node: Any, declared: tree.DeclaredType, expr: Any) -> Any:
         """The object that a reference to an expression is."""
         is_auto = declared.base.name == "auto"
         kind = None if is_auto else self.declared_type(declared)
@@ -798,7 +793,7 @@ class Translator:
             value = self.cast_value(node, value, kind)
         return ReadOnly(self.memory.temporary(value))
 
-    def _auto(self, node: parse.Variable) -> Any:
+    def _auto(self, node: tree.Variable) -> Any:
         if node.value is None:
             self.fail(node, f"auto {node.name!r} has no value that says its type; give it one")
         expr = self._only(node)
@@ -815,11 +810,11 @@ class Translator:
         return ReadOnly(found) if node.type.is_const else found
 
     # --- branches and loops
-    def _if(self, node: parse.If) -> None:
+    def _if(self, node: tree.If) -> None:
         if node.begin is not None:
             with self._block():
                 self._statement(node.begin)
-                self._if(parse.If(node.condition, node.yes, node.no, at=node.at))
+                self._if(tree.If(node.condition, node.yes, node.no, at=node.at))
             return
         condition = self.b.truth(self.value_of_number(node.condition))
         known = self.memory.constant(condition)
@@ -836,7 +831,7 @@ class Translator:
                 self._statement(node.no)
         self.memory.merge(condition, yes[0], no[0])
 
-    def _jump(self, node: parse.JumpStatement) -> None:
+    def _jump(self, node: tree.JumpStatement) -> None:
         frame = self.frame
         for stop, following in reversed(frame.loops):
             if node.kind == "break":
@@ -850,7 +845,7 @@ class Translator:
             return
         self.fail(node, f"{node.kind} stands outside of a loop; return ends the snippet for an element")
 
-    def _switch(self, node: parse.Switch) -> None:
+    def _switch(self, node: tree.Switch) -> None:
         """Cases in order: each runs where its value was met, or the one before it has not ended with ``break``."""
         memory, frame = self.memory, self.frame
         stop = Jump("break")
@@ -883,7 +878,7 @@ class Translator:
         memory.end_jump(stop)
         frame.loops = outside
 
-    def _cases(self, node: parse.Switch, value: Node) -> list[tuple[Node | None, parse.SwitchCase]]:
+    def _cases(self, node: tree.Switch, value: Node) -> list[tuple[Node | None, tree.SwitchCase]]:
         """The cases of a ``switch``, each with its condition; None of a ``default`` at the end."""
         value = self.b.cast(value, c_promoted(value.dtype))
         is_met: dict[int, Node] = {}
@@ -901,20 +896,20 @@ class Translator:
         active = none = self.b.const(False, BOOL)
         for condition in is_met.values():
             none = self.b.op("or", none, condition)
-        found: list[tuple[Node | None, parse.SwitchCase]] = []
+        found: list[tuple[Node | None, tree.SwitchCase]] = []
         for case in node.cases:
             active = self.b.op("or", active, is_met.get(id(case), self.b.op("not", none)))
             is_rest = case is node.cases[-1] and case.value is None
             found.append((None if is_rest else active, case))
         return found
 
-    def _loop(self, node: parse.Loop) -> None:
+    def _loop(self, node: tree.Loop) -> None:
         with self._block():
             if node.begin is not None:
                 self._statement(node.begin)
             self._turns(node)
 
-    def _turns(self, node: parse.Loop) -> None:
+    def _turns(self, node: tree.Loop) -> None:
         memory, frame = self.memory, self.frame
         if self._is_endless(node) and not _leaves(node.body):
             self.fail(node, "a loop without a condition, break or return has no end; add one")
@@ -937,14 +932,14 @@ class Translator:
         memory.end_jump(stop)
         frame.loops = outside
 
-    def _is_endless(self, node: parse.Loop) -> bool:
+    def _is_endless(self, node: tree.Loop) -> bool:
         """Whether the condition of a loop is plainly true, or there is none."""
         condition = node.condition
-        if isinstance(condition, parse.Literal):
+        if isinstance(condition, tree.Literal):
             return bool(self.value_of_number(condition).attr)
-        return condition is None or (isinstance(condition, parse.Name) and condition.name == "true")
+        return condition is None or (isinstance(condition, tree.Name) and condition.name == "true")
 
-    def _written_out(self, node: parse.Loop, stop: Jump, following: Jump) -> None:
+    def _written_out(self, node: tree.Loop, stop: Jump, following: Jump) -> None:
         """Write the turns of a loop out; the rest of it runs from where its condition is not known."""
         memory = self.memory
         opened: list[tuple[Node, Branch]] = []
@@ -978,19 +973,19 @@ class Translator:
         for jumped, outside in reversed(opened):
             self._resume(jumped, outside)
 
-    def _expected(self, node: parse.Loop) -> int | None:
+    def _expected(self, node: tree.Loop) -> int | None:
         """The turns of a loop that counts between constants; None where they are not plain to see."""
         condition, after = node.condition, node.after
-        if not (isinstance(condition, parse.Binary) and condition.op in ("<", "<=", ">", ">=", "!=")):
+        if not (isinstance(condition, tree.Binary) and condition.op in ("<", "<=", ">", ">=", "!=")):
             return None
-        if not isinstance(condition.left, parse.Name):
+        if not isinstance(condition.left, tree.Name):
             return None
         step = 0
-        if isinstance(after, parse.Unary) and after.op.strip("p") in ("++", "--"):
+        if isinstance(after, tree.Unary) and after.op.strip("p") in ("++", "--"):
             target, step = after.expr, 1 if "+" in after.op else -1
-        elif isinstance(after, parse.Assignment) and after.op in ("+=", "-="):
+        elif isinstance(after, tree.Assignment) and after.op in ("+=", "-="):
             target = after.target
-            if not isinstance(after.value, parse.Literal):
+            if not isinstance(after.value, tree.Literal):
                 return None
             try:
                 step = int(functions.number(after.value.text)[0]) * (1 if after.op == "+=" else -1)
@@ -998,7 +993,7 @@ class Translator:
                 return None
         else:
             return None
-        if not isinstance(target, parse.Name) or target.name != condition.left.name or not step:
+        if not isinstance(target, tree.Name) or target.name != condition.left.name or not step:
             return None
         before = self.memory.snapshot()
         given = [self.value(each) for each in (condition.left, condition.right)]
@@ -1021,7 +1016,7 @@ class Translator:
             return None
         return bool(value)
 
-    def _run(self, node: parse.Loop, stop: Jump, following: Jump, *, is_late: bool | None = None) -> None:
+    def _run(self, node: tree.Loop, stop: Jump, following: Jump, *, is_late: bool | None = None) -> None:
         """Translate a loop that the program runs, from memory's present state on."""
         is_late = node.is_late if is_late is None else is_late
         before = self.b.made
@@ -1035,20 +1030,20 @@ class Translator:
             self.memory.restore(start)
             carried += more
 
-    def _changed_by_syntax(self, node: parse.Loop) -> list[Cell]:
+    def _changed_by_syntax(self, node: tree.Loop) -> list[Cell]:
         """The cells that a loop may change, as far as its syntax shows: a guess, which the translation checks."""
         found: dict[Cell, None] = {}
         parts = (node.condition, node.body, node.after)
         has_calls = False
-        for each in parse.walk(*parts):
+        for each in tree.walk(*parts):
             targets: list[Any] = []
-            if isinstance(each, parse.Assignment):
+            if isinstance(each, tree.Assignment):
                 targets = [each.target]
-            elif isinstance(each, parse.Unary) and each.op in ("++", "--", "p++", "p--", "&"):
+            elif isinstance(each, tree.Unary) and each.op in ("++", "--", "p++", "p--", "&"):
                 targets = [each.expr]
-            elif isinstance(each, parse.CallExpression):
+            elif isinstance(each, tree.CallExpression):
                 has_calls = True
-                if isinstance(each.function, parse.Member):
+                if isinstance(each.function, tree.Member):
                     targets = [each.function.owner]
                 if self.calls.may_write(each):
                     targets += each.args
@@ -1056,7 +1051,7 @@ class Translator:
                 name = _owner(target)
                 entity = self.frame.scope.find(name) if name is not None else None
                 if isinstance(entity, PointerVariable):
-                    is_moved = isinstance(target, parse.Name) and not isinstance(each, parse.CallExpression)
+                    is_moved = isinstance(target, tree.Name) and not isinstance(each, tree.CallExpression)
                     if is_moved and entity.cell is not None:
                         found[entity.cell] = None
                     elif not is_moved:
@@ -1068,7 +1063,7 @@ class Translator:
         return list(found)
 
     def _attempt(
-        self, node: parse.Loop, stop: Jump, following: Jump, carried: list[Cell], before: int, *, is_late: bool
+        self, node: tree.Loop, stop: Jump, following: Jump, carried: list[Cell], before: int, *, is_late: bool
     ) -> list[Cell]:
         """Translate one turn of a loop; returns further cells that it changes, with memory to be restored, or none."""
         memory, b = self.memory, self.b
@@ -1141,7 +1136,7 @@ class Translator:
         last = iter(values)
         ended = [(cell, next(last), None if flag is None else next(last)) for cell, _, _, _, flag in slots]
         is_endless = self._is_endless(node) and not any(
-            isinstance(each, parse.JumpStatement) and each.kind == "break" for each in parse.walk(node.body)
+            isinstance(each, tree.JumpStatement) and each.kind == "break" for each in tree.walk(node.body)
         )
         left = [memory.true if is_endless and len(jumps) == 1 else next(last) for _ in jumps]
         for (jump, _), condition in zip(jumps, left, strict=True):
@@ -1193,7 +1188,7 @@ class Translator:
             elif reads:
                 touched[array] = Touched(earlier.update, (*earlier.reads, made))
 
-    def _turn(self, node: parse.Loop, following: Jump) -> Node:
+    def _turn(self, node: tree.Loop, following: Jump) -> Node:
         b = self.b
         goes = b.const(True, BOOL) if node.condition is None else b.truth(self.value_of_number(node.condition))
         with self.branch(goes) as yes:
@@ -1203,7 +1198,7 @@ class Translator:
         self.memory.merge(goes, yes[0], no[0])
         return b.op("and", goes, again)
 
-    def _rest(self, node: parse.Loop, following: Jump, condition: Any) -> Node:
+    def _rest(self, node: tree.Loop, following: Jump, condition: Any) -> Node:
         """The body and what follows it; returns whether another turn follows."""
         b, memory = self.b, self.memory
         with self._block():
@@ -1242,14 +1237,14 @@ class Translator:
             return value
         if isinstance(value, StructValue):
             self.fail(node, f"a {value.dtype} is no number; take a member of it", KernelTypeError)
-        if isinstance(node, parse.Unary) and node.op == "&":
+        if isinstance(node, tree.Unary) and node.op == "&":
             self.fail(node, "an address is no number; pass it to a function, or declare a pointer by it")
         name = _shown(node)
         raise self.error(node, f"{name!r} is an array; index it, for instance {name}[i]")
 
     def converted(self, node: Any, kind: Any) -> Any:
         """The value of an initializer or an expression, as one of this type."""
-        if isinstance(node, (parse.Listed, parse.Arguments)):
+        if isinstance(node, (tree.Listed, tree.Arguments)):
             return self.made_of(node, kind, node.items)
         value = self.value(node)
         return self.cast_value(node, value, kind)
@@ -1274,7 +1269,7 @@ class Translator:
         if isinstance(kind, StructType):
             return self.calls.made(node, kind, list(items))
         if isinstance(kind, ArrayType):
-            values = self.array_items(parse.Listed(tuple(items), at=node.at), kind)
+            values = self.array_items(tree.Listed(tuple(items), at=node.at), kind)
             if len(values) > kind.count:
                 self.fail(node, f"an array of {kind.count} element(s) is given {len(values)} values")
             values += [self.zero(node, kind.element)] * (kind.count - len(values))
@@ -1292,17 +1287,14 @@ class Translator:
         part = part_dtype(kind)
         return self.b.complex(*(self.b.cast(self.value_of_number(each), part) for each in items))
 
-    def _number(self, node: parse.Literal) -> Node:
+    def _number(self, node: tree.Literal) -> Node:
         try:
             value, dtype = functions.number(node.text)
         except functions.NumberError as problem:
             self.fail(node, str(problem))
         return self.b.const(value, dtype)
 
-    def _text(self, node: parse.Text) -> Node:
-        self.fail(node, f"{node.text} is no number that a kernel can use; write an integer or a float")
-
-    def entity(self, node: parse.Name) -> Any:
+    def entity(self, node: tree.Name) -> Any:
         """The meaning of a name."""
         scope = self.frame.scope
         if node.owner is not None:
@@ -1316,7 +1308,7 @@ class Translator:
             return Constant(self.b.const(*found))
         return found
 
-    def owned(self, node: parse.Name) -> Any:
+    def owned(self, node: tree.Name) -> Any:
         """``E::A``, and ``numeric_limits<T>::max``."""
         owner = node.owner
         assert owner is not None
@@ -1334,7 +1326,7 @@ class Translator:
                     return numbers
         raise self.error(node, f"{owner}::{node.name} is not known here")
 
-    def _name(self, node: parse.Name) -> Any:
+    def _name(self, node: tree.Name) -> Any:
         found = self.entity(node)
         if isinstance(found, ShapeOfCall):
             self.fail(node, f"{node.name} is no number; use {node.name}.size()")
@@ -1343,12 +1335,12 @@ class Translator:
             self.fail(node, f"{node.name!r} is {what}, and has no value")
         return self.memory.load(found)
 
-    def this(self, node: parse.This) -> Any:
+    def this(self, node: tree.This) -> Any:
         if self.frame.this is None:
             self.fail(node, "'this' stands outside of a struct's functions")
         return self.memory.address(self.frame.this)
 
-    def _cast(self, node: parse.Cast) -> Any:
+    def _cast(self, node: tree.Cast) -> Any:
         kind = node.type
         if kind.base.name == "void":
             if kind.pointers:
@@ -1375,10 +1367,10 @@ class Translator:
                 return Pointer(value.base, value.index, dtype, is_const)
         raise self.error(node, f"a pointer to {given} cannot become one to {dtype}; convert the value", KernelTypeError)
 
-    def _construct(self, node: parse.Construct) -> Any:
+    def _construct(self, node: tree.Construct) -> Any:
         return self.made_of(node, self.named_type(node.type), node.args)
 
-    def _unary(self, node: parse.Unary) -> Any:
+    def _unary(self, node: tree.Unary) -> Any:
         op = node.op
         if op in ("++", "--", "p++", "p--"):
             count = self.b.const(1, INT32)
@@ -1403,7 +1395,7 @@ class Translator:
 
     def _address(self, node: Any) -> Pointer:
         """``&x``; of an element it is a pointer that may move along the array."""
-        if isinstance(node, parse.Index) and not self._is_layout(node.array):
+        if isinstance(node, tree.Index) and not self._is_layout(node.array):
             array, index = self._indexed(node)
             if isinstance(plain(array), (Raw, Pointer, PointerVariable)) or (
                 isinstance(plain(array), (Array, ArrayRow)) and len(array.dtype.extents) == 1
@@ -1412,7 +1404,7 @@ class Translator:
                 return self.memory.moved(pointer, index, _shown(node))
             if isinstance(plain(array), (Array, ArrayRow)):
                 self.fail(node, "a pointer to a row of an array is not supported; write the address of an element")
-        if isinstance(node, parse.Unary) and node.op == "*" and not isinstance(node.expr, parse.This):
+        if isinstance(node, tree.Unary) and node.op == "*" and not isinstance(node.expr, tree.This):
             return self.pointer(node.expr)
         place = self.place(node)
         if isinstance(plain(place), (Array, ArrayRow, Raw, Own)):
@@ -1435,12 +1427,12 @@ class Translator:
             return self.b.op("not", value)
         return each_part("neg")(self.b, value) if is_complex(value.dtype) else self.b.op("neg", value)
 
-    def _binary(self, node: parse.Binary) -> Any:
+    def _binary(self, node: tree.Binary) -> Any:
         chain = []
-        while isinstance(node, parse.Binary) and node.op not in ("&&", "||"):
+        while isinstance(node, tree.Binary) and node.op not in ("&&", "||"):
             chain.append(node)
             node = node.left
-        left: Any = self._either_side(node) if isinstance(node, parse.Binary) else None
+        left: Any = self._either_side(node) if isinstance(node, tree.Binary) else None
         for each in reversed(chain):
             self.count(1)
             try:
@@ -1449,7 +1441,7 @@ class Translator:
                 raise self.error(each, str(problem), problem.kind) from None
         return left
 
-    def _of_two(self, node: parse.Binary, left: Any, right: Any) -> Any:
+    def _of_two(self, node: tree.Binary, left: Any, right: Any) -> Any:
         """The value of an operator of two expressions, the left one of which may be a value."""
         if self.calls.operator(node.op) is not None:
             args = [self.calls.argument(each) for each in (left, right)]
@@ -1458,13 +1450,13 @@ class Translator:
                 return self._outcome(found)
             x, y = (each.value for each in args)
         else:
-            x = self.value(left) if isinstance(left, parse.Tree) else left
+            x = self.value(left) if isinstance(left, tree.Tree) else left
             y = self.value(right)
         if isinstance(x, Pointer) or isinstance(y, Pointer):
             return self._on_pointers(node, node.op, x, y)
         return self._arithmetic(node, node.op, self.number_of(node.left, x), self.number_of(node.right, y))
 
-    def _either_side(self, node: parse.Binary) -> Node:
+    def _either_side(self, node: tree.Binary) -> Node:
         """``&&`` and ``||``."""
         left = self.b.truth(self.value_of_number(node.left))
         known = self.memory.constant(left)
@@ -1549,7 +1541,7 @@ class Translator:
             count = self.b.select(is_inside, count, width)
         return self.b.op(_SHIFTS[op], value, self.b.cast(count, value.dtype))
 
-    def _conditional(self, node: parse.Conditional) -> Any:
+    def _conditional(self, node: tree.Conditional) -> Any:
         condition = self.b.truth(self.value_of_number(node.condition))
         if not _may_change(node.yes) and not _may_change(node.no):
             with self.memory.guard(condition):
@@ -1573,19 +1565,19 @@ class Translator:
         dtype = yes.dtype if yes.dtype == no.dtype else c_common(yes.dtype, no.dtype)
         return self.b.select(condition, self.b.cast(yes, dtype), self.b.cast(no, dtype))
 
-    def _comma(self, node: parse.Comma) -> Any:
+    def _comma(self, node: tree.Comma) -> Any:
         """All are evaluated, and the last one is the value."""
         for each in node.exprs[:-1]:
             self._effect(each)
         return self.value(node.exprs[-1])
 
-    def _assignment(self, node: parse.Assignment) -> Any:
+    def _assignment(self, node: tree.Assignment) -> Any:
         return self._assign(node)[1]
 
-    def _assign(self, node: parse.Assignment) -> tuple[Any, Any]:
+    def _assign(self, node: tree.Assignment) -> tuple[Any, Any]:
         """Translate an assignment; the object that has changed, or None, and its value."""
         if node.op == "=":
-            if isinstance(node.value, parse.Listed):
+            if isinstance(node.value, tree.Listed):
                 place = self.place(node.target)
                 return self._assigned(node, place, self.converted(node.value, self.type_at(place)))
             value = self.value(node.value)
@@ -1601,7 +1593,7 @@ class Translator:
         place, _, after = self._updated(node.target, lambda before: self._moved(node, op, before, value), place)
         return place, after
 
-    def _assigned(self, node: parse.Assignment, place: Any, value: Any) -> tuple[Any, Any]:
+    def _assigned(self, node: tree.Assignment, place: Any, value: Any) -> tuple[Any, Any]:
         target = node.target
         if isinstance(value, Pointer) and not isinstance(plain(place), (PointerVariable, Array, Raw, Own)):
             self.number_of(node.value, value)  # says what is wrong
@@ -1628,8 +1620,8 @@ class Translator:
         except RefusedError as problem:
             raise self.error(target, str(problem), problem.kind) from None
 
-    def _sizeof(self, node: parse.SizeOf) -> Node:
-        if isinstance(node.of, parse.DeclaredType):
+    def _sizeof(self, node: tree.SizeOf) -> Node:
+        if isinstance(node.of, tree.DeclaredType):
             kind = self.declared_type(node.of)
         else:
             before = self.memory.snapshot()
@@ -1643,23 +1635,23 @@ class Translator:
     # --- places
     def is_place(self, node: Any) -> bool:
         """Whether an expression stands for an object, and not for a value."""
-        if isinstance(node, parse.Member):
+        if isinstance(node, tree.Member):
             return node.is_arrow or self.is_place(node.owner)
-        if isinstance(node, parse.Index):
+        if isinstance(node, tree.Index):
             return not self._is_layout(node.array)
-        if isinstance(node, parse.Unary):
+        if isinstance(node, tree.Unary):
             return node.op in ("*", "++", "--")
-        if isinstance(node, parse.Name):
+        if isinstance(node, tree.Name):
             return True
-        if isinstance(node, parse.Conditional):
+        if isinstance(node, tree.Conditional):
             return self.is_place(node.yes) and self.is_place(node.no)
-        if isinstance(node, parse.Comma):
+        if isinstance(node, tree.Comma):
             return self.is_place(node.exprs[-1])
-        if isinstance(node, parse.CallExpression):
+        if isinstance(node, tree.CallExpression):
             return self.calls.gives_reference(node)
-        if isinstance(node, parse.Cast):
+        if isinstance(node, tree.Cast):
             return node.type.is_reference
-        return isinstance(node, parse.Assignment)
+        return isinstance(node, tree.Assignment)
 
     def type_at(self, place: Any) -> Any:
         """The type of an object."""
@@ -1682,50 +1674,50 @@ class Translator:
 
     def _place(self, node: Any) -> Any:
         memory = self.memory
-        if isinstance(node, parse.Name):
+        if isinstance(node, tree.Name):
             found = self.entity(node)
             if not is_variable(found):
                 self._name(node)  # says what it is
             return found
-        if isinstance(node, parse.This):
+        if isinstance(node, tree.This):
             self.fail(node, "'this' is a pointer that cannot be changed")
-        if isinstance(node, parse.Unary) and node.op == "*":
-            if isinstance(node.expr, parse.This):
+        if isinstance(node, tree.Unary) and node.op == "*":
+            if isinstance(node.expr, tree.This):
                 self.this(node.expr)
                 return self.frame.this
             return memory.element(self.pointer(node.expr), self.zero_index, _shown(node.expr))
-        if isinstance(node, parse.Unary) and node.op in ("++", "--"):
+        if isinstance(node, tree.Unary) and node.op in ("++", "--"):
             count = self.b.const(1, INT32)
             return self._updated(node.expr, lambda value: self._moved(node, node.op[0], value, count))[0]
-        if isinstance(node, parse.Member):
+        if isinstance(node, tree.Member):
             return self._member_place(node)
-        if isinstance(node, parse.Index):
+        if isinstance(node, tree.Index):
             return self._index_place(node)
-        if isinstance(node, parse.Conditional):
+        if isinstance(node, tree.Conditional):
             return self._conditional_place(node)
-        if isinstance(node, parse.Comma):
+        if isinstance(node, tree.Comma):
             for each in node.exprs[:-1]:
                 self._effect(each)
             return self.place(node.exprs[-1])
-        if isinstance(node, parse.Assignment):
+        if isinstance(node, tree.Assignment):
             place = self._assign(node)[0]
             if place is None:
                 self.fail(node, "this assignment gives no variable")
             return place
-        if isinstance(node, parse.CallExpression) and self.calls.gives_reference(node):
+        if isinstance(node, tree.CallExpression) and self.calls.gives_reference(node):
             return self.calls.call(node, is_used=True, is_place=True)
-        if isinstance(node, parse.Cast) and node.type.is_reference:
+        if isinstance(node, tree.Cast) and node.type.is_reference:
             place = self.place(node.expr)
             kind = self.declared_type(node.type)
             given = self.type_at(place)
             if kind == given:
                 return place
-            pointed = parse.DeclaredType(node.type.base, 1, is_const=node.type.is_const, at=node.at)
-            address = parse.Unary("&", node.expr, at=node.at)
-            return memory.element(self.value(parse.Cast(pointed, address, at=node.at)), self.zero_index)
+            pointed = tree.DeclaredType(node.type.base, 1, is_const=node.type.is_const, at=node.at)
+            address = tree.Unary("&", node.expr, at=node.at)
+            return memory.element(self.value(tree.Cast(pointed, address, at=node.at)), self.zero_index)
         raise self.error(node, "this is no variable and no element, and has no address; this cannot be assigned to")
 
-    def _conditional_place(self, node: parse.Conditional) -> Any:
+    def _conditional_place(self, node: tree.Conditional) -> Any:
         condition = self.b.truth(self.value_of_number(node.condition))
         if _may_change(node.yes) or _may_change(node.no):
             with self.branch(condition) as ran:
@@ -1750,9 +1742,9 @@ class Translator:
             return yes
         return Either(((condition, yes), (self.b.op("not", condition), no)), one)
 
-    def _member_place(self, node: parse.Member) -> Any:
+    def _member_place(self, node: tree.Member) -> Any:
         if node.is_arrow:
-            if isinstance(node.owner, parse.This):
+            if isinstance(node.owner, tree.This):
                 self.this(node.owner)
                 owner = self.frame.this
             else:
@@ -1766,10 +1758,10 @@ class Translator:
         try:
             return self.memory.member(owner, node.name)
         except RefusedError as problem:
-            at = parse.Name(node.name, at=node.name_at, width=len(node.name))
+            at = tree.Name(node.name, at=node.name_at, width=len(node.name))
             raise self.error(at, str(problem), problem.kind) from None
 
-    def _index_place(self, node: parse.Index) -> Any:
+    def _index_place(self, node: tree.Index) -> Any:
         memory = self.memory
         if self._is_layout(node.array):
             entry = self._layout_entry(node.array, self.index(node.index))
@@ -1779,7 +1771,7 @@ class Translator:
             return plain(array).cell
         return memory.element(array, index, _shown(node.array))
 
-    def _indexed(self, node: parse.Index) -> tuple[Any, Node]:
+    def _indexed(self, node: tree.Index) -> tuple[Any, Node]:
         """The array of an element, and the index."""
         array: Any = self.place(node.array) if self.is_place(node.array) else self.pointer(node.array)
         inner = plain(array)
@@ -1793,7 +1785,7 @@ class Translator:
             return array, index
         if isinstance(inner, Raw) and (listed := self._coordinates(node.index)) is not None:
             return array, self._by_coordinates(inner.param, listed)
-        if isinstance(node.index, parse.Listed):
+        if isinstance(node.index, tree.Listed):
             self.fail(node.index, "a list of indices is for arrays of the call")
         return array, self.index(node.index)
 
@@ -1805,11 +1797,11 @@ class Translator:
 
     def _coordinates(self, node: Any) -> list[Node] | None:
         """The indices along each axis of ``x[{i, j}]``, or of ``x[a]`` with a local array; None of one index."""
-        if isinstance(node, parse.Listed):
+        if isinstance(node, tree.Listed):
             return [self.index(each) for each in node.items]
-        if not self.is_place(node) or isinstance(node, (parse.Assignment, parse.CallExpression)) or _may_change(node):
+        if not self.is_place(node) or isinstance(node, (tree.Assignment, tree.CallExpression)) or _may_change(node):
             return None
-        entity = self.frame.scope.find(node.name) if isinstance(node, parse.Name) else None
+        entity = self.frame.scope.find(node.name) if isinstance(node, tree.Name) else None
         array = plain(entity)
         if not isinstance(array, Array):
             return None
@@ -1831,14 +1823,14 @@ class Translator:
     # --- layouts
     def _is_layout(self, node: Any) -> bool:
         """Whether an expression is ``x.shape()``, ``x.strides()`` or ``_ind.get()``."""
-        if not isinstance(node, parse.CallExpression) or not isinstance(node.function, parse.Member) or node.args:
+        if not isinstance(node, tree.CallExpression) or not isinstance(node.function, tree.Member) or node.args:
             return False
         owner = node.function.owner
-        if not isinstance(owner, parse.Name) or node.function.name not in (*_LISTS, "get"):
+        if not isinstance(owner, tree.Name) or node.function.name not in (*_LISTS, "get"):
             return False
         return isinstance(plain(self.frame.scope.find(owner.name)), (Raw, ShapeOfCall, Own, Cell))
 
-    def _layout_entry(self, node: parse.CallExpression, axis: Node) -> Node:
+    def _layout_entry(self, node: tree.CallExpression, axis: Node) -> Node:
         """``x.shape()[axis]``, ``x.strides()[axis]`` and ``_ind.get()[axis]``."""
         name, owner = node.function.name, node.function.owner
         array = self._owner(owner)
@@ -1851,7 +1843,7 @@ class Translator:
         rows = self.b.op("idiv", self.number, self._entry(None, "inner", axis))
         return self.b.op("imod", rows, self._entry(None, "extent", axis))
 
-    def _owner(self, node: parse.Name) -> int | None:
+    def _owner(self, node: tree.Name) -> int | None:
         """The array that a name stands for; None for the call itself."""
         found = plain(self.entity(node))
         if isinstance(found, ShapeOfCall) and found.has_axes:
@@ -1871,21 +1863,21 @@ class Translator:
             found = self.b.select(is_it, self.b.fact(LayoutFact(array, what, number)), found)
         return found
 
-    def _member(self, node: parse.Member) -> Any:
+    def _member(self, node: tree.Member) -> Any:
         """``p.member``, ``f(x).member``, ``x.ndim`` and ``_ind.ndim``."""
-        if node.name == "ndim" and isinstance(node.owner, parse.Name) and not node.is_arrow:
+        if node.name == "ndim" and isinstance(node.owner, tree.Name) and not node.is_arrow:
             found = plain(self.entity(node.owner))
             if not isinstance(found, StructObject):
                 return self.b.fact(LayoutFact(self._owner(node.owner), "rank", 0))
         return self.memory.load(self.place(node))
 
-    def _index(self, node: parse.Index) -> Any:
+    def _index(self, node: tree.Index) -> Any:
         return self.memory.load(self.place(node))
 
     # --- pointers
     def pointer(self, node: Any) -> Pointer:
         """The value of an expression that is a pointer or an array."""
-        if isinstance(node, parse.Name):
+        if isinstance(node, tree.Name):
             entity = self.entity(node)
             inner = plain(entity)
             if isinstance(inner, (Array, ArrayRow, Raw)):
@@ -1901,44 +1893,44 @@ class Translator:
 def _may_change(node: Any) -> bool:
     """Whether an expression may change memory."""
     return any(
-        isinstance(each, (parse.Assignment, parse.CallExpression))
-        or (isinstance(each, parse.Unary) and each.op in ("++", "--", "p++", "p--"))
-        for each in parse.walk(node)
+        isinstance(each, (tree.Assignment, tree.CallExpression))
+        or (isinstance(each, tree.Unary) and each.op in ("++", "--", "p++", "p--"))
+        for each in tree.walk(node)
     )
 
 
 def _targets(node: Any) -> Iterator[Any]:
     """The targets of assignments in statements, by their syntax."""
-    for each in parse.walk(node):
-        if isinstance(each, parse.Assignment):
+    for each in tree.walk(node):
+        if isinstance(each, tree.Assignment):
             yield each.target
-        elif isinstance(each, parse.Unary) and each.op in ("++", "--", "p++", "p--", "&"):
+        elif isinstance(each, tree.Unary) and each.op in ("++", "--", "p++", "p--", "&"):
             yield each.expr
-        elif isinstance(each, parse.CallExpression):
+        elif isinstance(each, tree.CallExpression):
             yield from each.args
 
 
 def _leaves(node: Any) -> bool:
     """Whether a statement of a loop's body may leave the loop."""
     return any(
-        isinstance(each, parse.Return) or (isinstance(each, parse.JumpStatement) and each.kind == "break")
-        for each in parse.walk(node)
+        isinstance(each, tree.Return) or (isinstance(each, tree.JumpStatement) and each.kind == "break")
+        for each in tree.walk(node)
     )
 
 
 def _owner(target: Any) -> str | None:
     """The name of the variable of which a target is a part."""
     while True:
-        if isinstance(target, parse.Index):
+        if isinstance(target, tree.Index):
             target = target.array
-        elif isinstance(target, parse.Member):
+        elif isinstance(target, tree.Member):
             target = target.owner
-        elif isinstance(target, (parse.Unary, parse.Cast)):
+        elif isinstance(target, (tree.Unary, tree.Cast)):
             target = target.expr
-        elif isinstance(target, parse.Binary):
+        elif isinstance(target, tree.Binary):
             target = target.left
         else:
-            return target.name if isinstance(target, parse.Name) else None
+            return target.name if isinstance(target, tree.Name) else None
 
 
 def _shown_name(node: Any) -> str:
@@ -1952,17 +1944,17 @@ def _shown(node: Any) -> str:
 
 
 _STATEMENTS: dict[type, Any] = {
-    parse.Evaluate: Translator._evaluate, parse.Empty: Translator._empty, parse.Compound: Translator._compound,
-    parse.Return: Translator._return, parse.Alias: Translator._alias, parse.StructTree: Translator._struct,
-    parse.Enumeration: Translator._enumeration, parse.Declaration: Translator._declaration, parse.If: Translator._if,
-    parse.JumpStatement: Translator._jump, parse.Switch: Translator._switch, parse.Loop: Translator._loop,
+    tree.Evaluate: Translator._evaluate, tree.Compound: Translator._compound,
+    tree.Return: Translator._return, tree.Alias: Translator._alias, tree.StructTree: Translator._struct,
+    tree.Enumeration: Translator._enumeration, tree.Declaration: Translator._declaration, tree.If: Translator._if,
+    tree.JumpStatement: Translator._jump, tree.Switch: Translator._switch, tree.Loop: Translator._loop,
 }  # fmt: skip
 
 _EXPRESSIONS: dict[type, Any] = {
-    parse.Literal: Translator._number, parse.Text: Translator._text, parse.Name: Translator._name,
-    parse.This: Translator.this, parse.Cast: Translator._cast, parse.Construct: Translator._construct,
-    parse.Unary: Translator._unary, parse.Binary: Translator._binary, parse.Conditional: Translator._conditional,
-    parse.Comma: Translator._comma, parse.Assignment: Translator._assignment, parse.SizeOf: Translator._sizeof,
-    parse.Member: Translator._member, parse.Index: Translator._index,
-    parse.CallExpression: lambda self, node: self.calls.call(node, is_used=True),
+    tree.Literal: Translator._number, tree.Name: Translator._name,
+    tree.This: Translator.this, tree.Cast: Translator._cast, tree.Construct: Translator._construct,
+    tree.Unary: Translator._unary, tree.Binary: Translator._binary, tree.Conditional: Translator._conditional,
+    tree.Comma: Translator._comma, tree.Assignment: Translator._assignment, tree.SizeOf: Translator._sizeof,
+    tree.Member: Translator._member, tree.Index: Translator._index,
+    tree.CallExpression: lambda self, node: self.calls.call(node, is_used=True),
 }  # fmt: skip
