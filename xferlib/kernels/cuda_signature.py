@@ -28,6 +28,7 @@ from xferlib.kernels.c_frontend.preprocess import (
     check_length,
     defined_by,
     is_operators_bracket,
+    on_one_line,
 )
 from xferlib.kernels.functions import C_TYPES, VECTOR_PARTS
 from xferlib.kernels.ir import COMPLEX64, COMPLEX128, INT32, DType
@@ -771,7 +772,7 @@ def parse_signature(text: str, kernel: str, source: CudaSource = _NO_SOURCE) -> 
         KernelSyntaxError: One cannot be read, or is passed by value in a type that is not known.
     """
     check_length(text, f"the signature of kernel {kernel!r}")
-    plain, _ = preprocess(text)
+    plain, _ = preprocess(on_one_line(text))
     if plain in ("", "void"):
         return []
     root = _tree(f"void kernel ( {plain} ) ;")

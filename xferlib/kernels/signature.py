@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xferlib.errors import KernelSyntaxError, did_you_mean, shown
-from xferlib.kernels.c_frontend.preprocess import SourceText, Token, check_length, tokens
+from xferlib.kernels.c_frontend.preprocess import SourceText, Token, check_length, on_one_line, tokens
 from xferlib.kernels.functions import C_TYPES
 from xferlib.kernels.ir import DType
 from xferlib.kernels.source_lines import caret
@@ -65,7 +65,7 @@ def parse(text: str, what: str) -> list[CParam]:
         KernelSyntaxError: The list cannot be read.
     """
     check_length(text, what)
-    given = [each for each in tokens(SourceText(text, what)) if each.kind != "newline"]
+    given = [each for each in tokens(SourceText(on_one_line(text), what)) if each.kind != "newline"]
     if not given:
         return []
     commas = [number for number, each in enumerate(given) if each.text == ","]

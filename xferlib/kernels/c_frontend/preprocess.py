@@ -148,6 +148,11 @@ def is_operators_bracket(given: Sequence[Token], number: int) -> bool:
     return number > 0 and given[number].text in ("(", "[") and given[number - 1].text == "operator"
 
 
+def on_one_line(text: str) -> str:
+    """A list of parameters, in which the end of a continued line counts as a blank; columns stay the same."""
+    return _CONTINUED.sub(lambda found: " " * len(found[0]), text)
+
+
 def _joined(text: str) -> tuple[str, Callable[[int], int]]:
     """The text with continued lines joined, and a function from its positions to the user's."""
     if "\\" not in text:
