@@ -20,19 +20,9 @@ from xferlib._runtime.checks import has
 from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedDTypeError, shown
 from xferlib.kernels import functions, signature, tracing
 from xferlib.kernels.c_frontend import parse, preprocess, tree
+from xferlib.kernels.c_frontend.memory import OrderNeededError, OutputReadError
 from xferlib.kernels.c_frontend.parse import Snippet
-from xferlib.kernels.c_frontend.scope import (
-    Constant,
-    OrderNeededError,
-    OutputReadError,
-    Own,
-    Raw,
-    ReadOnly,
-    ShapeOfCall,
-    StructType,
-    StructValue,
-    leaves,
-)
+from xferlib.kernels.c_frontend.scope import Constant, Own, Raw, ReadOnly, ShapeOfCall, StructType, StructValue, leaves
 from xferlib.kernels.c_frontend.translate import TOO_LONG, Translator
 from xferlib.kernels.c_frontend.tree import names_in
 from xferlib.kernels.formulas import read_bits

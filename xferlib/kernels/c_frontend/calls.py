@@ -16,6 +16,7 @@ import numpy as np
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.c_frontend import functions, tree
+from xferlib.kernels.c_frontend.memory import Memory, RefusedError
 from xferlib.kernels.c_frontend.scope import (
     VECTORS,
     ArrayType,
@@ -23,14 +24,12 @@ from xferlib.kernels.c_frontend.scope import (
     Either,
     Frame,
     Jump,
-    Memory,
     Overloads,
     Own,
     Pointer,
     PointerType,
     Raw,
     ReadOnly,
-    RefusedError,
     Scope,
     ShapeOfCall,
     StructObject,

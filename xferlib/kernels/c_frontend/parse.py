@@ -121,13 +121,14 @@ class NameKinds:
         found = {name for name, kind in self.known.items() if kind in ("template", "function", "both")}
         return found if self.outer is None else found | self.outer.templates()
 
-    def find(self, name: str) -> str:
+    def find(self, name: str) -> str | None:
+        """The kind of a name; None of one that is not known."""
         scope: NameKinds | None = self
         while scope is not None:
             if name in scope.known:
                 return scope.known[name]
             scope = scope.outer
-        return ""
+        return None
 
 
 def _outermost(types: frozenset[str] = frozenset()) -> NameKinds:
@@ -443,33 +444,27 @@ class _Reading:
 
     # --- types
     def _type(self, node: Any) -> TypeName:
-        at, kind = self._at(node), node.type
+        kind = node.type
         if kind == "sized_type_specifier":
             words = self._texts(node)
             name = number_type(words)
             if name is None:
-                self.fail(node, f"{' '.join(words)!r} is no type of a kernel; long double exists on no GPU")
-            return TypeName(((name, None),), at=at, width=len(words[0]))
-        if kind == "primitive_type":
-            return TypeName(((node.text.decode(), None),), at=at, width=len(node.text))
-        if kind == "type_identifier":
-            name = (
-                self._word(node) if node.text not in (b"signed", b"unsigned", b"long", b"short") else node.text.decode()
-            )
-            return TypeName(((name, None),), at=at, width=len(name))
-        if kind == "placeholder_type_specifier":
-            if node.child_count != 1 or node.children[0].type != "auto":
-                self._unknown(node)
-            return TypeName((("auto", None),), at=at, width=4)
-        if kind in ("dependent_type", "qualified_identifier", "template_type"):
-            return TypeName(self._parts(node), at=at, width=1)
+                self.fail(node, f"{' '.join(words)!r} is not a type of a kernel; long double exists on no GPU")
+            return TypeName(((name, None),), at=self._at(node), width=len(words[0]))
         if kind in ("struct_specifier", "enum_specifier", "class_specifier"):
             if node.child_by_field_name("body") is not None or node.child_by_field_name("name") is None:
                 self.fail(node, "a struct or an enum is defined in the preamble, or in front of its variables")
             return self._type(node.child_by_field_name("name"))
         if kind == "union_specifier":
             self.fail(node, "union is not supported; use numbers, and functions such as __float_as_int for their bits")
-        raise self._unknown_error(node)
+        return self._named_type(node)
+
+    def _named_type(self, node: Any) -> TypeName:
+        parts = self._parts(node)
+        (name, args), *others = parts
+        if args is None and not others:
+            parts = ((number_type([name]) or name, None),)
+        return TypeName(parts, at=self._at(node), width=len(name))
 
     def _texts(self, node: Any) -> list[str]:
         return [self.text.tokens[number].text for number in range(*self._span(node))]
@@ -478,22 +473,26 @@ class _Reading:
         return self.text.token(node.start_byte), self.text.token(node.end_byte)
 
     def _parts(self, node: Any) -> tuple[tuple[str, tuple[Any, ...] | None], ...]:
-        """The names of a qualified type, without namespaces."""
+        """The names between ``::`` of a type or a value, without namespaces, each with its template's arguments."""
+        text = node.text.decode()
         if node.type == "dependent_type":
             (inner,) = [each for each in node.children if each.type not in ("typename", "template")]
             return self._parts(inner)
         if node.type == "qualified_identifier":
-            scope, name = node.child_by_field_name("scope"), node.child_by_field_name("name")
-            inner = self._parts(name)
-            if scope is None or (scope.type == "namespace_identifier" and scope.text.decode() in NAMESPACES):
-                return inner
-            return (*self._parts(scope), *inner)
-        if node.type == "template_type":
+            scope, parts = node.child_by_field_name("scope"), self._parts(node.child_by_field_name("name"))
+            return parts if self._is_namespace(scope) else (*self._parts(scope), *parts)
+        if node.type in ("template_type", "template_function"):
             args = tuple(self._template_args(node.child_by_field_name("arguments")))
             return ((self._word(node.child_by_field_name("name")), args),)
-        if node.type in ("type_identifier", "namespace_identifier", "identifier", "primitive_type"):
-            return ((node.text.decode(), None),)
+        if node.type in ("primitive_type", "namespace_identifier") or text in ("auto", *_SIZED):
+            return ((text, None),)
+        if node.type in ("type_identifier", "identifier"):
+            return ((self._word(node), None),)
         raise self._unknown_error(node)
+
+    def _is_namespace(self, scope: Any) -> bool:
+        """Whether what stands before ``::`` says nothing."""
+        return scope is None or (scope.type == "namespace_identifier" and scope.text.decode() in NAMESPACES)
 
     def _template_args(self, node: Any) -> Iterator[Any]:
         for each in node.named_children:
@@ -544,9 +543,8 @@ class _Reading:
         if node.type == "dependent_type":
             return True
         if node.type == "qualified_identifier":
-            scope = node.child_by_field_name("scope")
-            name = node.child_by_field_name("name")
-            if scope is None or (scope.type == "namespace_identifier" and scope.text.decode() in NAMESPACES):
+            scope, name = node.child_by_field_name("scope"), node.child_by_field_name("name")
+            if self._is_namespace(scope):
                 return self._is_type(name)
             last = name
             while last.type == "qualified_identifier":
@@ -581,28 +579,11 @@ class _Reading:
         return self._expr(inner)
 
     def _qualified(self, node: Any) -> Any:
-        parts = self._parts_of_value(node)
-        *owner, (name, args) = parts
+        *owner, (name, args) = self._parts(node)
         found = Name(name, args, at=self._at(node), width=len(name))
         if owner:
             found.owner = TypeName(tuple(owner), at=found.at)
         return found
-
-    def _parts_of_value(self, node: Any) -> tuple[tuple[str, tuple[Any, ...] | None], ...]:
-        if node.type == "template_function":
-            args = tuple(self._template_args(node.child_by_field_name("arguments")))
-            return ((self._word(node.child_by_field_name("name")), args),)
-        if node.type == "qualified_identifier":
-            scope, name = node.child_by_field_name("scope"), node.child_by_field_name("name")
-            inner = self._parts_of_value(name)
-            if scope is None or (scope.type == "namespace_identifier" and scope.text.decode() in NAMESPACES):
-                return inner
-            return (*self._parts(scope), *inner)
-        if node.type == "template_type":
-            return self._parts(node)
-        if node.type in ("identifier", "type_identifier"):
-            return ((self._word(node), None),)
-        raise self._unknown_error(node)
 
     def _unary(self, node: Any) -> Any:
         op = node.child_by_field_name("operator").type
@@ -652,13 +633,11 @@ class _Reading:
 
     def _operand(self, node: Any) -> Any:
         """An operand of a chain; the type in brackets of a cast that was read as an operator."""
-        if node.type == "parenthesized_expression":
-            (inner,) = node.named_children
-            if inner.type in ("identifier", "qualified_identifier") and self._is_type(inner):
-                return self._named_type(inner)
-        elif node.type == "call_expression" and (inner := self._cast_within(node)) is not None:
+        if node.type == "parenthesized_expression" and (inner := self._type_in(node)) is not None:
+            return self._named_type(inner)
+        if node.type == "call_expression" and (inner := self._cast_within(node)) is not None:
             return (self._named_type(node.child_by_field_name("function").named_children[0]), self._named_type(inner))
-        elif node.type == "type_descriptor":
+        if node.type == "type_descriptor":
             child = node.children[0]
             if node.child_count != 1 or child.type != "type_identifier":
                 self._unknown(node)
@@ -668,21 +647,14 @@ class _Reading:
     def _cast_within(self, node: Any) -> Any:
         """The node of the type ``U``, of ``(T)(U)`` that was read as a call."""
         function = node.child_by_field_name("function")
-        if function.type != "parenthesized_expression" or not self._is_head(node):
-            return None
-        args = node.child_by_field_name("arguments").named_children
-        is_type = len(args) == 1 and args[0].type in ("identifier", "qualified_identifier") and self._is_type(args[0])
-        return args[0] if is_type else None
+        is_cast = function.type == "parenthesized_expression" and self._is_head(node)
+        return self._type_in(node.child_by_field_name("arguments")) if is_cast else None
 
-    def _named_type(self, node: Any) -> TypeName:
-        if node.type == "template_function":
-            args = tuple(self._template_args(node.child_by_field_name("arguments")))
-            name = self._word(node.child_by_field_name("name"))
-            return TypeName(((name, args),), at=self._at(node), width=len(name))
-        if node.type == "qualified_identifier":
-            return TypeName(self._parts_of_value(node), at=self._at(node))
-        name = node.text.decode()
-        return TypeName(((number_type([name]) or name, None),), at=self._at(node), width=len(name))
+    def _type_in(self, node: Any) -> Any:
+        """The node of the type that stands alone in brackets; None of anything else."""
+        inner = node.named_children
+        is_name = len(inner) == 1 and inner[0].type in ("identifier", "qualified_identifier")
+        return inner[0] if is_name and self._is_type(inner[0]) else None
 
     def _ordered(self, chain: list[Any]) -> Any:
         """The tree of a chain, by the precedence of its operators."""
@@ -804,8 +776,8 @@ class _Reading:
             function = node.child_by_field_name("function")
             if function.type == "parenthesized_expression":
                 casts.append(self._named_type(function.named_children[0]))
-                while self._is_type_in(node):  # (T)(U)(x)
-                    casts.append(self._named_type(node.child_by_field_name("arguments").named_children[0]))
+                while (inner := self._type_in(node.child_by_field_name("arguments"))) is not None:  # (T)(U)(x)
+                    casts.append(self._named_type(inner))
                     if not chain or chain[-1].type != "call_expression":
                         self.fail(node, f"a cast to {casts[-1]} needs a value")
                     node = chain.pop()
@@ -823,17 +795,11 @@ class _Reading:
             found = Cast(DeclaredType(cast, at=cast.at), found, at=cast.at)
         return found
 
-    def _is_type_in(self, node: Any) -> bool:
-        """Whether the brackets of a call hold a type."""
-        args = node.child_by_field_name("arguments").named_children
-        return len(args) == 1 and args[0].type == "identifier" and self._is_type(args[0])
-
     def _is_head(self, node: Any) -> bool:
         """Whether a call is a conversion ``T(x)``, or a cast ``(T)(x)``."""
         function = node.child_by_field_name("function")
         if function.type == "parenthesized_expression":
-            (inner,) = function.named_children
-            return inner.type in ("identifier", "qualified_identifier") and self._is_type(inner)
+            return self._type_in(function) is not None
         if function.type == "template_function" and function.child_by_field_name("name").text.decode() in CASTS:
             return True
         return self._is_type(function)
@@ -1006,14 +972,15 @@ class _Reading:
             before, base = self._defined(kind, "")
         else:
             base = self._type(kind)
-            if self._is_in_function and base.name != "auto" and not self._is_known_type(base):
-                name = str(base)
-                if any(self.names.find(each) == "type" for each in (name,)):
-                    pass
-                elif base.parts[0][1] is None and self._looks_like_value(node, name):
+            is_known = base.name == "auto" or self._is_known(base) or base.parts[0][0] in C_TYPES
+            if self._is_in_function and not is_known:
+                declarator = node.child_by_field_name("declarator")
+                kind_of = "" if declarator is None else declarator.type
+                is_product = kind_of in ("pointer_declarator", "reference_declarator")
+                if is_product and self.names.find(str(base)) == "":  # a * b; of values
                     raise self.source.error("a statement without effect; assign its value", at)
                 raise self.source.error(
-                    f"unknown type {name!r}; use a C or NumPy type name", base.at, max(base.width, 1)
+                    f"unknown type {str(base)!r}; use a C or NumPy type name", base.at, max(base.width, 1)
                 )
         variables: list[Any] = []
         for number, each in enumerate(node.children):
@@ -1023,26 +990,6 @@ class _Reading:
                     found.is_static = "static" in words
                     variables.append(found)
         return [*before, *([Declaration(tuple(variables), at=at)] if variables else [])]
-
-    def _is_known_type(self, name: TypeName) -> bool:
-        return self._is_known(name) or name.parts[0][0] in C_TYPES
-
-    def _looks_like_value(self, node: Any, name: str) -> bool:
-        """Whether ``a * b;`` was read as a declaration."""
-        declarator = node.child_by_field_name("declarator")
-        return (
-            declarator is not None
-            and declarator.type in ("pointer_declarator", "reference_declarator")
-            and (self._knows_value(name))
-        )
-
-    def _knows_value(self, name: str) -> bool:
-        scope: NameKinds | None = self.names
-        while scope is not None:
-            if name in scope.known:
-                return not scope.known[name]
-            scope = scope.outer
-        return False
 
     def _variable(self, node: Any, base: TypeName, *, is_const: bool) -> Variable | None:
         """One declarator; None of a function that is declared only."""

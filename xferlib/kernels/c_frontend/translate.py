@@ -32,31 +32,35 @@ from xferlib.kernels import complex_formulas as complex_division
 from xferlib.kernels import ir as loops
 from xferlib.kernels.c_frontend import functions, parse, tree
 from xferlib.kernels.c_frontend.calls import Calls
+from xferlib.kernels.c_frontend.memory import (
+    UNTOUCHED,
+    Branch,
+    Contents,
+    Memory,
+    MemoryState,
+    OrderNeededError,
+    RefusedError,
+    Snapshot,
+    Touched,
+)
 from xferlib.kernels.c_frontend.preprocess import SourceText
 from xferlib.kernels.c_frontend.scope import (
     MOST_ELEMENTS,
-    NAMED,
-    UNTOUCHED,
     VECTORS,
     Array,
     ArrayRow,
     ArrayType,
     ArrayValue,
-    Branch,
     Cell,
     ComplexParts,
     Constant,
-    Contents,
     Either,
     Element,
     Frame,
     HeaderNumber,
     InstanceName,
     Jump,
-    Memory,
-    MemoryState,
     NamedType,
-    OrderNeededError,
     Overloads,
     Own,
     Pointer,
@@ -64,16 +68,13 @@ from xferlib.kernels.c_frontend.scope import (
     PointerVariable,
     Raw,
     ReadOnly,
-    RefusedError,
     Scope,
     ScopedNumbers,
     ShapeOfCall,
-    Snapshot,
     StructObject,
     StructType,
     StructValue,
     Template,
-    Touched,
     cells_of,
     count_of,
     is_variable,
@@ -138,7 +139,7 @@ class UnrolledError(Exception):
 
 def _root() -> Scope:
     found = Scope(is_users=False)
-    found.names.update({name: HeaderNumber(*each) for name, each in NAMED.items()})
+    found.names.update({name: HeaderNumber(*each) for name, each in functions.NAMED.items()})
     found.names.update(C_TYPES)
     found.names.update(VECTORS)
     return found
