@@ -10,9 +10,8 @@ import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, overload
+from typing import TYPE_CHECKING, Any, Final, NoReturn, overload
 
 import numpy as np
 
@@ -198,28 +197,32 @@ def repeated(
     must be checked anew.
 
     Args:
-        name, owner, device, parameters, args, arrays: As for `RawCall`.
+        name: The kernel's, for messages.
+        owner: The CUDA backend of the arrays.
+        device: Where they are.
         kernel, extents: The loaded kernel, its grid and block.
+        parameters: The kernel's parameters.
+        args: The arguments that were checked against them.
+        arrays: The numbers of those that are arrays; at least one.
         **options: ``shared_nbytes`` and ``cooperative``.
     """
     codes = codes_of(parameters, args)
     if codes is None:
         return None
     labels = _labels(name, owner, parameters, arrays)
-    launches = None
-    if "e" not in codes:
-        offsets = ParameterBlock(0, [each.nbytes for each in parameters]).offsets
-        given = [args[number] for number in arrays]
-        fields = tuple(
-            LaunchField(type(args[number]), "A", offset, _mask(parameters[number]), labels.get(number))
-            if number in arrays
-            else LaunchField(type(args[number]), codes[number], offset)
-            for number, offset in enumerate(offsets)
-        )
-        launches = owner.repeat_launch(kernel, *extents, given, fields, device=device, **options)
+    halves = {number: type(args[number]) for number, code in enumerate(codes) if code == "e"}
+    offsets = ParameterBlock(0, [each.nbytes for each in parameters]).offsets
+    fields = []
+    for number, offset in enumerate(offsets):
+        kind, code = type(args[number]), codes[number]
+        if number in arrays:
+            fields.append(LaunchField(kind, "A", offset, _mask(parameters[number]), labels.get(number)))
+        else:
+            fields.append(LaunchField(int, "H", offset) if number in halves else LaunchField(kind, code, offset))
+    given = [args[number] for number in arrays]
+    launches = owner.repeat_launch(kernel, *extents, given, tuple(fields), device=device, **options)
     if launches is None:
-        prepare = lambda params: owner.prepare_launch(kernel, *extents, params, device=device, **options)
-        return RawCall(name, owner, device, parameters, args, arrays, prepare, codes).run
+        return None
     launch, otherwise = launches
     stream_handle, numbers = owner.stream_handle, tuple(arrays)
 
@@ -233,6 +236,15 @@ def repeated(
             handle = stream.handle
         else:
             return False
+        if halves:
+            if not isinstance(args, (tuple, list)) or len(args) != len(codes):
+                return False
+            args = [*args]
+            for number, kind in halves.items():
+                bits = _half_bits(args[number]) if type(args[number]) is kind else None
+                if bits is None:
+                    return False
+                args[number] = bits
         if (result := launch(args, handle)) and not otherwise(result, args, handle):
             return False
         if handle or made_streams:
@@ -240,6 +252,14 @@ def repeated(
         return True
 
     return run
+
+
+def _half_bits(value: Any) -> int | None:
+    """The bits of a number as float16, which C does not convert; None where it is out of range."""
+    try:
+        return int.from_bytes(struct.pack("<e", value), "little")
+    except (struct.error, OverflowError):
+        return None
 
 
 def _labels(name: str, owner: Any, parameters: Sequence[RawParameter], arrays: Sequence[int]) -> dict[int, str]:
@@ -259,84 +279,6 @@ def _keep_alive(owner: Any, stream: RawStream, arrays: Sequence[Any]) -> None:
     """Arrays allocated on another stream must outlast the work on this one."""
     for array in arrays:
         owner.consumed(array, stream)
-
-
-class RawCall:
-    """A launch with arrays of certain dtypes, shapes, strides and device, and numbers of certain types.
-
-    Args:
-        name: The kernel's, for messages.
-        owner: The CUDA backend of the arrays.
-        device: Where they are.
-        parameters: The kernel's parameters.
-        args: The arguments that were checked against them.
-        arrays: The numbers of those that are arrays; at least one.
-        prepare: Makes the function that launches on a stream, from the address of the parameters.
-        codes: The `struct` codes of the arguments: see `codes_of`.
-    """
-
-    __slots__ = (
-        "_acquire", "_arrays", "_block", "_device", "_launch", "_matches", "_numbers", "_operands",
-        "_owner", "_pack", "_release", "_types", "_written",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        name: str,
-        owner: Any,
-        device: Device,
-        parameters: Sequence[RawParameter],
-        args: Sequence[Any],
-        arrays: Sequence[int],
-        prepare: Callable[[int], Callable[[int], None]],
-        codes: Sequence[str],
-    ) -> None:
-        self._owner = owner
-        self._device = device
-        self._types = [*map(type, args)]
-        self._numbers = [(number, _mask(parameters[number])) for number in arrays]
-        """The arrays, and the bits of an address that are 0 where elements are aligned."""
-        self._arrays: Callable[[Sequence[Any]], Any] = itemgetter(*arrays) if len(arrays) > 1 else _only(arrays[0])
-        self._matches = owner.matcher(self._arrays(args))
-        self._operands = owner.operands
-        self._written = [*_labels(name, owner, parameters, arrays).items()]
-        sizes = [each.nbytes for each in parameters]
-        self._block = ParameterBlock(0, sizes)  # which the launch knows by its address alone
-        self._pack = self._block.packer(codes)
-        self._launch = prepare(self._block.address)
-        lock = threading.Lock()
-        self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
-
-    def run(self, args: Sequence[Any], stream: RawStream | None = None) -> bool:
-        """Launch; False, and nothing done, where the arguments or the stream must be checked anew."""
-        if [*map(type, args)] != self._types or (stream is not None and stream.device is not self._device):
-            return False
-        arrays = self._arrays(args)
-        if not self._matches(*arrays):
-            return False
-        values = [*args]
-        for (number, mask), pointer in zip(self._numbers, self._operands(arrays), strict=True):
-            if pointer & mask:
-                return False
-            values[number] = pointer
-        for number, label in self._written:
-            self._owner.note_write(args[number], label)
-        handle = self._owner.stream_handle(self._device) if stream is None else stream.handle
-        self._acquire()  # the driver copies the arguments during the launch
-        try:
-            self._pack(*values)
-            self._launch(handle)
-        except (struct.error, OverflowError):  # a number out of range
-            return False
-        finally:
-            self._release()
-        if handle or self._owner.has_made_streams:
-            _keep_alive(self._owner, stream or self._owner.stream_current(self._device), arrays)
-        return True
-
-
-def _only(number: int) -> Callable[[Sequence[Any]], Any]:
-    return lambda args: (args[number],)
 
 
 # Checks the arguments of a raw kernel's launch: extents, shared memory, and the value of each parameter.
@@ -538,14 +480,6 @@ class KernelAttributes:
     binary_version: int
 
 
-class Module(Protocol):
-    """The module of a kernel: an `xferlib.RawModule`."""
-
-    def get_function(self, name: str, signature: str | None = None, *, cpu: Any = None) -> RawKernel: ...
-
-    def load(self, backend: Any, device: Device, name: str) -> Any: ...
-
-
 class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
     """A kernel of a `RawModule`, with its parameters."""
 
@@ -558,7 +492,12 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
             )
 
     def __init__(
-        self, module: Module, name: str, signature: str, parameters: list[RawParameter], cpu: Callable[..., Any] | None
+        self,
+        module: RawModule,
+        name: str,
+        signature: str,
+        parameters: list[RawParameter],
+        cpu: Callable[..., Any] | None,
     ) -> None:
         self.name = name
         self.parameters = parameters
@@ -865,7 +804,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
         return kernel
 
 
-def _kernel_of(module: Module, name: str, signature: str, cpu: Callable[..., Any] | None) -> RawKernel:
+def _kernel_of(module: RawModule, name: str, signature: str, cpu: Callable[..., Any] | None) -> RawKernel:
     """Restore a pickled kernel."""
     return module.get_function(name, signature, cpu=cpu)
 
