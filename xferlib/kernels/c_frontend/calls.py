@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels.c_frontend import functions, tree
-from xferlib.kernels.c_frontend.memory import Memory, RefusedError
+from xferlib.kernels.c_frontend.memory import RefusedError
 from xferlib.kernels.c_frontend.scope import (
     VECTORS,
     ArrayType,
@@ -39,14 +39,13 @@ from xferlib.kernels.c_frontend.scope import (
     leaves,
     plain,
 )
+from xferlib.kernels.c_frontend.translation import Translation
 from xferlib.kernels.functions import c_promoted
-from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, Builder, Node, is_complex, part_dtype
+from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, Node, is_complex, part_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
-    from xferlib.kernels.c_frontend.preprocess import SourceText
 
 MOST_DEPTH = 32
 NO_TYPES: Mapping[str, Any] = MappingProxyType({})
@@ -58,50 +57,12 @@ _ATOMIC_KINDS = {"add": "iuf", "exch": "iuf"}
 _SAME, _PROMOTED, _CONVERTED = range(3)
 
 
-class Expressions(Protocol):
-    """The translator of expressions, as far as calls need it: `translate.Translator`."""
-
-    b: Builder
-    memory: Memory
-    frame: Frame
-    globals: Scope
-
-    def fail(self, node: Any, message: str, kind: type[Exception] | None = None) -> NoReturn: ...
-    def error(self, node: Any, message: str, kind: type[Exception] | None = None) -> Exception: ...
-    def count(self, more: int) -> None: ...
-    def inside(self, scope: Scope, source: SourceText) -> AbstractContextManager[None]: ...
-    def statements(self, statements: Sequence[Any]) -> None: ...
-
-    # values
-    def value(self, node: Any) -> Any: ...
-    def value_of_number(self, node: Any) -> Node: ...
-    def pointer(self, node: Any) -> Pointer: ...
-    def this(self, node: tree.This) -> Any: ...
-    def converted(self, node: Any, kind: Any) -> Any: ...
-    def made_of(self, node: Any, kind: Any, items: Sequence[Any]) -> Any: ...
-    def zero(self, node: Any, kind: Any) -> Any: ...
-
-    # objects
-    def is_place(self, node: Any) -> bool: ...
-    def place(self, node: Any) -> Any: ...
-    def type_at(self, place: Any) -> Any: ...
-    def entity(self, node: tree.Name) -> Any: ...
-    def owned(self, node: tree.Name) -> Any: ...
-
-    # types
-    def named_type(self, name: tree.TypeName) -> Any: ...
-    def declared_type(self, declared: tree.DeclaredType) -> Any: ...
-    def argument_type(self, given: Any) -> Any: ...
-    def extent(self, node: Any, extent: Any) -> int: ...
-    def check_pointer(self, node: Any, kind: PointerType, value: Pointer) -> None: ...
-
-
 class Argument:
     """An argument of a call: an object where the expression stands for one, else a value."""
 
     __slots__ = ("_translator", "_value", "kind", "node", "place")
 
-    def __init__(self, translator: Expressions, node: Any, place: Any, value: Any) -> None:
+    def __init__(self, translator: Translation, node: Any, place: Any, value: Any) -> None:
         self._translator = translator
         self.node = node
         self.place = place
@@ -128,7 +89,7 @@ class Argument:
 class Calls:
     """Translates calls, for a translator."""
 
-    def __init__(self, translator: Expressions) -> None:
+    def __init__(self, translator: Translation) -> None:
         self._t = translator
         self._names: set[str] = set()
         """Of all functions of structs and of all operators."""

@@ -9,19 +9,13 @@ becomes an explicit cast. A branch becomes straight-line code: both sides are co
 sound because no operation of the representation can fail; reading or writing an element at a computed index could, so
 it carries the branch's condition as its mask. ``&&``, ``||`` and ``?:`` guard their operands alike.
 
-A loop whose condition is known at translation is written out: its indices and branches are known then. Any other one
-becomes a loop of the program. A turn of it is translated once, as if each cell that the loop changes had a value of
-unknown origin, its leaf; what the turn leaves in those cells, and whether another one follows, are functions of the
-leaves. Which cells those are is guessed from the syntax and then checked: where a turn has changed another cell, it is
-translated again with that one among them. So nothing that a turn changes is missed, whatever way the write took.
-
 A short snippet may stand for millions of nodes through its loops and functions. `Work` counts what is translated, and
 ends it with an error; a loop that would be too long written out is run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -29,19 +23,15 @@ import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError, did_you_mean
 from xferlib.kernels import complex_formulas as complex_division
-from xferlib.kernels import ir as loops
 from xferlib.kernels.c_frontend import functions, parse, tree
 from xferlib.kernels.c_frontend.calls import Calls
+from xferlib.kernels.c_frontend.loops import Loops, may_change, owner_of
 from xferlib.kernels.c_frontend.memory import (
-    UNTOUCHED,
     Branch,
     Contents,
     Memory,
     MemoryState,
-    OrderNeededError,
     RefusedError,
-    Snapshot,
-    Touched,
 )
 from xferlib.kernels.c_frontend.preprocess import SourceText
 from xferlib.kernels.c_frontend.scope import (
@@ -55,7 +45,6 @@ from xferlib.kernels.c_frontend.scope import (
     ComplexParts,
     Constant,
     Either,
-    Element,
     Frame,
     HeaderNumber,
     InstanceName,
@@ -103,14 +92,9 @@ from xferlib.kernels.ir import (
     is_complex,
     is_float,
     is_integer,
-    ordered,
     part_dtype,
 )
 
-MOST_TURNS = 4096
-"""Limit of the turns that one loop is written out with."""
-MOST_WRITTEN_OUT = MOST_STEPS // 2
-"""Limit of the work for one loop that is written out."""
 _STEP = 3
 """The work of translating an expression or a statement, beside the nodes that it makes."""
 TOO_LONG = "the loops and functions written out have more than"
@@ -131,10 +115,6 @@ _MODULES = ("math", "np", "numpy", "cp", "cupy", "torch")
 
 class TranslationTooLongError(Exception):
     """More work than a snippet may take."""
-
-
-class UnrolledError(Exception):
-    """A loop is too long to be written out."""
 
 
 def _root() -> Scope:
@@ -168,8 +148,7 @@ class Translator:
         self.globals.outer.names.update(types)
         self.frame = Frame(preamble.source, self.globals, Jump("return"))
         self.calls: Calls = Calls(self)
-        self._too_long: set[int] = set()
-        """The loops that are not written out."""
+        self._loops = Loops(self, self.calls.may_write)
         self._end = Jump("return")
         self._next = Jump("continue")
         self._safely(lambda: self._define(preamble))
@@ -218,12 +197,12 @@ class Translator:
             elif returned is not self.memory.true:
                 before = self.memory.enter(self.b.op("not", returned))
                 self._apart(snippet)
-                self._resume(returned, before)
+                self.resume(returned, before)
 
         self._safely(run)
 
     def _apart(self, snippet: parse.Snippet) -> None:
-        with self._block():
+        with self.block():
             self.statements(snippet.statements)
         self.memory.end_jump(self._next)
 
@@ -287,7 +266,7 @@ class Translator:
                 self.globals.names[each.name] = NamedType(each, self.globals, preamble.source)
         for each in preamble.definitions:
             if isinstance(each, (tree.Enumeration, tree.Declaration)):
-                self._statement(each)
+                self.statement(each)
         for name, each in self.globals.names.items():
             if is_variable(each) and not isinstance(each, (ReadOnly, Constant)):
                 self.globals.names[name] = ReadOnly(each)
@@ -445,7 +424,7 @@ class Translator:
         with self.inside(scope, struct.source):
             for each in struct.aliases:
                 if isinstance(each, tree.Enumeration):
-                    self._statement(each)
+                    self.statement(each)
                 elif isinstance(each, tree.Variable):
                     scope.names[each.name] = Constant(self.converted(each.value, self.declared_type(each.type)))
             members: list[tuple[str, Any]] = []
@@ -479,7 +458,7 @@ class Translator:
         frame.scope, frame.source = outside
 
     @contextmanager
-    def _block(self) -> Any:
+    def block(self) -> Any:
         """Open a block: the names declared inside end with it, and their contents."""
         frame, memory = self.frame, self.memory
         outside, mark = frame.scope, len(memory.created)
@@ -496,7 +475,7 @@ class Translator:
         yield found
         found.append(self.memory.leave(before))
 
-    def _resume(self, jumped: Node, before: Branch) -> None:
+    def resume(self, jumped: Node, before: Branch) -> None:
         """End a branch that ran where nothing had ``jumped``, and merge its state."""
         rest = self.memory.leave(before)
         self.memory.merge(jumped, self.memory.state, rest)
@@ -510,14 +489,14 @@ class Translator:
             before = memory.jumped()
             if before is memory.true:
                 break  # every path has jumped
-            self._statement(statement)
+            self.statement(statement)
             jumped = memory.jumped()
             if jumped is not None and jumped is not before and jumped is not memory.true:
                 opened.append((jumped, memory.enter(self.b.op("not", jumped))))
         for jumped, outside in reversed(opened):
-            self._resume(jumped, outside)
+            self.resume(jumped, outside)
 
-    def _statement(self, node: Any) -> None:
+    def statement(self, node: Any) -> None:
         self.count(1)
         try:
             _STATEMENTS[type(node)](self, node)
@@ -525,19 +504,19 @@ class Translator:
             raise self.error(node, str(problem), problem.kind) from None
 
     def _evaluate(self, node: tree.Evaluate) -> None:
-        self._effect(node.expr)
+        self.effect(node.expr)
 
-    def _effect(self, expr: Any) -> None:
+    def effect(self, expr: Any) -> None:
         """Translate an expression for what it changes."""
         if isinstance(expr, tree.Comma):
             for each in expr.exprs:
-                self._effect(each)
+                self.effect(each)
         elif isinstance(expr, tree.CallExpression):
             self.calls.call(expr, is_used=False)
         elif (
             isinstance(expr, (tree.Assignment,))
             or (isinstance(expr, tree.Unary) and expr.op in ("++", "--", "p++", "p--"))
-            or (isinstance(expr, (tree.Conditional, tree.Binary)) and _may_change(expr))
+            or (isinstance(expr, (tree.Conditional, tree.Binary)) and may_change(expr))
             or (isinstance(expr, tree.Unary) and self.calls.operator(expr.op) is not None)
         ):
             self.value(expr)
@@ -547,7 +526,7 @@ class Translator:
             self.fail(expr, f"a statement without effect ({type(expr).__name__}); assign its value")
 
     def _compound(self, node: tree.Compound) -> None:
-        with self._block():
+        with self.block():
             self.statements(node.statements)
 
     def _return(self, node: tree.Return) -> None:
@@ -565,7 +544,7 @@ class Translator:
                 self.fail(node, "return needs a value")
             self.memory.store(frame.result, self.converted(node.value, frame.returns))
         elif node.value is not None:
-            self._effect(node.value)
+            self.effect(node.value)
         self.memory.jump(frame.end)
 
     def _refuse_another(self, node: tree.Alias, earlier: Any) -> None:
@@ -813,8 +792,8 @@ class Translator:
     # --- branches and loops
     def _if(self, node: tree.If) -> None:
         if node.begin is not None:
-            with self._block():
-                self._statement(node.begin)
+            with self.block():
+                self.statement(node.begin)
                 self._if(tree.If(node.condition, node.yes, node.no, at=node.at))
             return
         condition = self.b.truth(self.value_of_number(node.condition))
@@ -822,14 +801,14 @@ class Translator:
         if known is not None:
             taken = node.yes if known else node.no
             if taken is not None:
-                with self._block():
-                    self._statement(taken)
+                with self.block():
+                    self.statement(taken)
             return
-        with self.branch(condition) as yes, self._block():
-            self._statement(node.yes)
-        with self.branch(self.b.op("not", condition)) as no, self._block():
+        with self.branch(condition) as yes, self.block():
+            self.statement(node.yes)
+        with self.branch(self.b.op("not", condition)) as no, self.block():
             if node.no is not None:
-                self._statement(node.no)
+                self.statement(node.no)
         self.memory.merge(condition, yes[0], no[0])
 
     def _jump(self, node: tree.JumpStatement) -> None:
@@ -856,7 +835,7 @@ class Translator:
         if value.dtype.kind not in "biu":
             self.fail(node.value, f"switch needs an integer, not {value.dtype}; cast it", KernelTypeError)
         opened: list[tuple[Node, Branch]] = []
-        with self._block():
+        with self.block():
             for condition, case in self._cases(node, value):
                 before = memory.jumped()
                 if before is memory.true:
@@ -875,7 +854,7 @@ class Translator:
                 if jumped is not None and jumped is not before and jumped is not memory.true:
                     opened.append((jumped, memory.enter(self.b.op("not", jumped))))
             for jumped, branch in reversed(opened):
-                self._resume(jumped, branch)
+                self.resume(jumped, branch)
         memory.end_jump(stop)
         frame.loops = outside
 
@@ -903,318 +882,6 @@ class Translator:
             is_rest = case is node.cases[-1] and case.value is None
             found.append((None if is_rest else active, case))
         return found
-
-    def _loop(self, node: tree.Loop) -> None:
-        with self._block():
-            if node.begin is not None:
-                self._statement(node.begin)
-            self._turns(node)
-
-    def _turns(self, node: tree.Loop) -> None:
-        memory, frame = self.memory, self.frame
-        if self._is_endless(node) and not _leaves(node.body):
-            self.fail(node, "a loop without a condition, break or return has no end; add one")
-        outside = frame.loops
-        stop, following = Jump("break"), Jump("continue")
-        frame.loops = (*outside, (stop, following))
-        if (self._is_endless(node) and _leaves(node.body)) or id(node) in self._too_long:
-            self._run(node, stop, following)
-        else:
-            start, done = memory.snapshot(), len(memory.created)
-            scope = frame.scope
-            try:
-                self._written_out(node, stop, following)
-            except UnrolledError:
-                self._too_long.add(id(node))
-                memory.restore(start)
-                del memory.created[done:]
-                frame.scope, frame.loops = scope, (*outside, (stop, following))
-                self._run(node, stop, following)
-        memory.end_jump(stop)
-        frame.loops = outside
-
-    def _is_endless(self, node: tree.Loop) -> bool:
-        """Whether the condition of a loop is plainly true, or there is none."""
-        condition = node.condition
-        if isinstance(condition, tree.Literal):
-            return bool(self.value_of_number(condition).attr)
-        return condition is None or (isinstance(condition, tree.Name) and condition.name == "true")
-
-    def _written_out(self, node: tree.Loop, stop: Jump, following: Jump) -> None:
-        """Write the turns of a loop out; the rest of it runs from where its condition is not known."""
-        memory = self.memory
-        opened: list[tuple[Node, Branch]] = []
-        begun, turns = self.b.work, 0
-        expected = self._expected(node)
-        if expected is not None and expected > MOST_TURNS:
-            raise UnrolledError
-        goes: bool | None = True
-        while (not turns and node.is_late) or (goes := self._goes_on(node.condition)):
-            turns += 1
-            if turns > MOST_TURNS or self.b.work - begun > MOST_WRITTEN_OUT:
-                raise UnrolledError
-            before = memory.jumped()
-            with self._block():
-                self._statement(node.body)
-            memory.end_jump(following)
-            memory.fold()
-            jumped = memory.jumped()
-            goes = True
-            if jumped is memory.true:
-                break
-            if jumped is not None and jumped is not before:
-                opened.append((jumped, memory.enter(self.b.op("not", jumped))))
-            if node.after is not None:
-                self._effect(node.after)
-                memory.fold()
-            if turns == 1 and expected and (self.b.work - begun) * expected > MOST_WRITTEN_OUT:
-                raise UnrolledError
-        if goes is None:
-            self._run(node, stop, following, is_late=False)
-        for jumped, outside in reversed(opened):
-            self._resume(jumped, outside)
-
-    def _expected(self, node: tree.Loop) -> int | None:
-        """The turns of a loop that counts between constants; None where they are not plain to see."""
-        condition, after = node.condition, node.after
-        if not (isinstance(condition, tree.Binary) and condition.op in ("<", "<=", ">", ">=", "!=")):
-            return None
-        if not isinstance(condition.left, tree.Name):
-            return None
-        step = 0
-        if isinstance(after, tree.Unary) and after.op.strip("p") in ("++", "--"):
-            target, step = after.expr, 1 if "+" in after.op else -1
-        elif isinstance(after, tree.Assignment) and after.op in ("+=", "-="):
-            target = after.target
-            if not isinstance(after.value, tree.Literal):
-                return None
-            try:
-                step = int(functions.number(after.value.text)[0]) * (1 if after.op == "+=" else -1)
-            except functions.NumberError:
-                return None
-        else:
-            return None
-        if not isinstance(target, tree.Name) or target.name != condition.left.name or not step:
-            return None
-        before = self.memory.snapshot()
-        given = [self.value(each) for each in (condition.left, condition.right)]
-        self.memory.restore(before)
-        values = [self.memory.constant(each) if isinstance(each, Node) else None for each in given]
-        first, last = values
-        if first is None or last is None or first.dtype.kind not in "biu" or last.dtype.kind not in "biu":
-            return None
-        if any(_owner(each) == target.name for each in _targets(node.body)):
-            return None
-        return max(0, int((int(last) - int(first)) / step))
-
-    def _goes_on(self, condition: Any) -> bool | None:
-        """The value of a condition; None if it is not known, with memory as before."""
-        before = self.memory.snapshot() if _may_change(condition) else None
-        value = self.memory.constant(self.b.truth(self.value_of_number(condition)))
-        if value is None:
-            if before is not None:
-                self.memory.restore(before)
-            return None
-        return bool(value)
-
-    def _run(self, node: tree.Loop, stop: Jump, following: Jump, *, is_late: bool | None = None) -> None:
-        """Translate a loop that the program runs, from memory's present state on."""
-        is_late = node.is_late if is_late is None else is_late
-        before = self.b.made
-        start = self.memory.snapshot()
-        carried = self._changed_by_syntax(node)
-        while True:
-            self.count(8)
-            more = self._attempt(node, stop, following, carried, before, is_late=is_late)
-            if not more:
-                return
-            self.memory.restore(start)
-            carried += more
-
-    def _changed_by_syntax(self, node: tree.Loop) -> list[Cell]:
-        """The cells that a loop may change, as far as its syntax shows: a guess, which the translation checks."""
-        found: dict[Cell, None] = {}
-        parts = (node.condition, node.body, node.after)
-        has_calls = False
-        for each in tree.walk(*parts):
-            targets: list[Any] = []
-            if isinstance(each, tree.Assignment):
-                targets = [each.target]
-            elif isinstance(each, tree.Unary) and each.op in ("++", "--", "p++", "p--", "&"):
-                targets = [each.expr]
-            elif isinstance(each, tree.CallExpression):
-                has_calls = True
-                if isinstance(each.function, tree.Member):
-                    targets = [each.function.owner]
-                if self.calls.may_write(each):
-                    targets += each.args
-            for target in targets:
-                name = _owner(target)
-                entity = self.frame.scope.find(name) if name is not None else None
-                if isinstance(entity, PointerVariable):
-                    is_moved = isinstance(target, tree.Name) and not isinstance(each, tree.CallExpression)
-                    if is_moved and entity.cell is not None:
-                        found[entity.cell] = None
-                    elif not is_moved:
-                        found.update(dict.fromkeys(cells_of(entity.base)))
-                elif entity is not None and is_variable(entity) and not isinstance(entity, (ReadOnly, Constant)):
-                    found.update(dict.fromkeys(cells_of(entity)))
-        if has_calls and self.frame.this is not None:
-            found.update(dict.fromkeys(cells_of(self.frame.this)))
-        return list(found)
-
-    def _attempt(
-        self, node: tree.Loop, stop: Jump, following: Jump, carried: list[Cell], before: int, *, is_late: bool
-    ) -> list[Cell]:
-        """Translate one turn of a loop; returns further cells that it changes, with memory to be restored, or none."""
-        memory, b = self.memory, self.b
-        mark = memory.serial
-        returned = len(self.frame.references or ())
-        outside = memory.snapshot()
-        key = id(node), memory.serial, b.work
-        slots: list[tuple[Cell, Node, Node | None, Node, Node | None]] = []
-        around, memory.around = memory.around, (*memory.around, outside.path)
-        memory.path, memory.state.jumps = None, {}
-        for number, cell in enumerate(carried):
-            slot = outside.state.cells.get(cell)
-            value = b.const(0, cell.dtype) if slot is None else slot.value
-            written: Node | None = None
-            if (cell.param is not None or cell in memory.outputs) and (slot is None or slot.written is not memory.true):
-                written = b.const(False, BOOL) if slot is None else slot.written
-            leaf = loops.leaf(b, (*key, number, "value"), value)
-            memory.own_indices.starts[id(leaf)] = value
-            flag = None if written is None else loops.leaf(b, (*key, number, "written"), written)
-            slots.append((cell, value, written, leaf, flag))
-            memory.state.cells[cell] = Contents(leaf, flag or memory.true)
-        arrays = {each: loops.leaf(b, (*key, "memory", each), memory.true) for each in memory.ordered}
-        memory.touched = {array: Touched(leaf, ()) for array, leaf in arrays.items()}
-        entered = memory.state.copy()
-        again = self._rest(node, following, node.condition) if is_late else self._turn(node, following)
-        broken = memory.state.jumps.pop(stop, None)
-        memory.around = around
-        if memory.constant(again):
-            self.fail(node, "a loop whose condition is always true, without break or return, has no end; add one")
-        if len(self.frame.references or ()) > returned:
-            self.fail(node, "a loop that ends with the data cannot return a reference or a pointer; return behind it")
-        more = self._changed(entered, outside, mark, carried)
-        if more:
-            return more
-        variables: list[tuple[Node, Node, Node]] = []
-        for cell, value, written, leaf, flag in slots:
-            slot = memory.state.cells[cell]
-            variables.append((value, leaf, slot.value))
-            if flag is not None and written is not None:
-                variables.append((written, flag, slot.written))
-        no = b.const(False, BOOL)
-        jumps = list(memory.state.jumps.items())
-        implied = {
-            cell: [
-                number for number, (_, condition) in enumerate(jumps)
-                if memory.always(b.op("or", b.op("not", condition), memory.state.cells[cell].written))
-            ]
-            for cell, _, _, _, flag in slots if flag is not None
-        }  # fmt: skip
-        """The jumps with which a cell is certainly written."""
-        whole: set[Cell] = set()
-        """The cells that are written whichever way an endless loop is left."""
-        if self._is_endless(node):
-            exits = b.const(False, BOOL) if broken is None else broken
-            for _, condition in jumps:
-                exits = b.op("or", exits, condition)
-            stays = b.op("not", exits)
-            whole.update(cell for cell in implied if memory.always(b.op("or", stays, memory.state.cells[cell].written)))
-        for number, (_, condition) in enumerate(jumps):
-            variables.append((no, loops.leaf(b, (*key, "jump", number), no), condition))
-        inside, memory.touched = memory.touched, dict(outside.touched)
-        effects, after = self._order(arrays, inside)
-        needed = set(map(id, ordered([*effects, again, *(value for _, _, value in variables)])))
-        leaves_of = [leaf for leaf in arrays.values() if id(leaf) in needed or not variables]
-        variables += [(memory.true, leaf, leaf) for leaf in leaves_of]
-        begins = memory.true if outside.path is None else outside.path
-        made, values = loops.make(b, begins, variables, again, before, effects, after)
-        self._touch(arrays, inside, made)
-        memory.path, memory.state = outside.path, outside.state
-        last = iter(values)
-        ended = [(cell, next(last), None if flag is None else next(last)) for cell, _, _, _, flag in slots]
-        is_endless = self._is_endless(node) and not any(
-            isinstance(each, tree.JumpStatement) and each.kind == "break" for each in tree.walk(node.body)
-        )
-        left = [memory.true if is_endless and len(jumps) == 1 else next(last) for _ in jumps]
-        for (jump, _), condition in zip(jumps, left, strict=True):
-            earlier = memory.state.jumps.get(jump)
-            memory.state.jumps[jump] = condition if earlier is None else b.op("or", condition, earlier)
-        for cell, value, flag in ended:
-            written = memory.true if flag is None or cell in whole else flag
-            for number in implied.get(cell, ()):
-                if written is not memory.true:
-                    written = memory.true if left[number] is memory.true else b.op("or", left[number], written)
-            memory.state.cells.pop(cell, None)
-            memory.state.cells[cell] = Contents(value, written)
-        return []
-
-    def _changed(self, entered: MemoryState, outside: Snapshot, mark: int, carried: list[Cell]) -> list[Cell]:
-        """The cells from before the loop that a turn has changed and that are not among ``carried``."""
-        known = set(carried)
-        found: list[Cell] = []
-        for key, slot in self.memory.state.cells.items():
-            if entered.cells.get(key) is slot or key in known:
-                continue
-            if isinstance(key, Element):
-                raise OrderNeededError(key.param)
-            if key.serial <= mark:
-                found.append(key)
-        return found
-
-    def _order(self, arrays: dict[int, Node], inside: dict[int, Touched]) -> tuple[list[Node], list[Node]]:
-        """The last updates of a turn, and the nodes before the loop that must come before it."""
-        effects: list[Node] = []
-        after: list[Node] = []
-        for array, (last, reads) in inside.items():
-            is_written = last is not None and last is not arrays[array]
-            earlier, earlier_reads = self.memory.touched.get(array, UNTOUCHED)
-            if last is not None and is_written:
-                effects.append(last)
-                after += earlier_reads
-            if earlier is not None and (is_written or reads):
-                after.append(earlier)
-        return effects, after
-
-    def _touch(self, arrays: dict[int, Node], inside: dict[int, Touched], made: Node) -> None:
-        """Note that a loop has touched ordered arrays."""
-        touched = self.memory.touched
-        for array, (last, reads) in inside.items():
-            earlier = touched.get(array, UNTOUCHED)
-            if last is not arrays[array]:
-                touched[array] = Touched(made, ())
-            elif reads:
-                touched[array] = Touched(earlier.update, (*earlier.reads, made))
-
-    def _turn(self, node: tree.Loop, following: Jump) -> Node:
-        b = self.b
-        goes = b.const(True, BOOL) if node.condition is None else b.truth(self.value_of_number(node.condition))
-        with self.branch(goes) as yes:
-            again = self._rest(node, following, None)
-        with self.branch(b.op("not", goes)) as no:
-            pass
-        self.memory.merge(goes, yes[0], no[0])
-        return b.op("and", goes, again)
-
-    def _rest(self, node: tree.Loop, following: Jump, condition: Any) -> Node:
-        """The body and what follows it; returns whether another turn follows."""
-        b, memory = self.b, self.memory
-        with self._block():
-            self._statement(node.body)
-        memory.end_jump(following)
-        stopped = memory.jumped()
-        stays = b.const(True, BOOL) if stopped is None else b.op("not", stopped)
-        with self.branch(stays) as rest:
-            if node.after is not None:
-                self._effect(node.after)
-            again = b.const(True, BOOL) if condition is None else b.truth(self.value_of_number(condition))
-        with self.branch(b.op("not", stays)) as skipped:
-            pass
-        memory.merge(stays, rest[0], skipped[0])
-        return b.op("and", stays, again)
 
     # --- expressions
     def value(self, node: Any) -> Any:
@@ -1466,7 +1133,7 @@ class Translator:
         taken = left if node.op == "&&" else self.b.op("not", left)
         if known is not None:
             return self.b.truth(self.value_of_number(node.right))
-        if not _may_change(node.right):
+        if not may_change(node.right):
             with self.memory.guard(taken):
                 right = self.b.truth(self.value_of_number(node.right))
         else:
@@ -1544,7 +1211,7 @@ class Translator:
 
     def _conditional(self, node: tree.Conditional) -> Any:
         condition = self.b.truth(self.value_of_number(node.condition))
-        if not _may_change(node.yes) and not _may_change(node.no):
+        if not may_change(node.yes) and not may_change(node.no):
             with self.memory.guard(condition):
                 yes = self.value(node.yes)
             with self.memory.guard(self.b.op("not", condition)):
@@ -1569,7 +1236,7 @@ class Translator:
     def _comma(self, node: tree.Comma) -> Any:
         """All are evaluated, and the last one is the value."""
         for each in node.exprs[:-1]:
-            self._effect(each)
+            self.effect(each)
         return self.value(node.exprs[-1])
 
     def _assignment(self, node: tree.Assignment) -> Any:
@@ -1698,7 +1365,7 @@ class Translator:
             return self._conditional_place(node)
         if isinstance(node, tree.Comma):
             for each in node.exprs[:-1]:
-                self._effect(each)
+                self.effect(each)
             return self.place(node.exprs[-1])
         if isinstance(node, tree.Assignment):
             place = self._assign(node)[0]
@@ -1720,7 +1387,7 @@ class Translator:
 
     def _conditional_place(self, node: tree.Conditional) -> Any:
         condition = self.b.truth(self.value_of_number(node.condition))
-        if _may_change(node.yes) or _may_change(node.no):
+        if may_change(node.yes) or may_change(node.no):
             with self.branch(condition) as ran:
                 yes = self.place(node.yes)
             with self.branch(self.b.op("not", condition)) as ran_else:
@@ -1800,7 +1467,7 @@ class Translator:
         """The indices along each axis of ``x[{i, j}]``, or of ``x[a]`` with a local array; None of one index."""
         if isinstance(node, tree.Listed):
             return [self.index(each) for each in node.items]
-        if not self.is_place(node) or isinstance(node, (tree.Assignment, tree.CallExpression)) or _may_change(node):
+        if not self.is_place(node) or isinstance(node, (tree.Assignment, tree.CallExpression)) or may_change(node):
             return None
         entity = self.frame.scope.find(node.name) if isinstance(node, tree.Name) else None
         array = plain(entity)
@@ -1891,56 +1558,13 @@ class Translator:
         return value
 
 
-def _may_change(node: Any) -> bool:
-    """Whether an expression may change memory."""
-    return any(
-        isinstance(each, (tree.Assignment, tree.CallExpression))
-        or (isinstance(each, tree.Unary) and each.op in ("++", "--", "p++", "p--"))
-        for each in tree.walk(node)
-    )
-
-
-def _targets(node: Any) -> Iterator[Any]:
-    """The targets of assignments in statements, by their syntax."""
-    for each in tree.walk(node):
-        if isinstance(each, tree.Assignment):
-            yield each.target
-        elif isinstance(each, tree.Unary) and each.op in ("++", "--", "p++", "p--", "&"):
-            yield each.expr
-        elif isinstance(each, tree.CallExpression):
-            yield from each.args
-
-
-def _leaves(node: Any) -> bool:
-    """Whether a statement of a loop's body may leave the loop."""
-    return any(
-        isinstance(each, tree.Return) or (isinstance(each, tree.JumpStatement) and each.kind == "break")
-        for each in tree.walk(node)
-    )
-
-
-def _owner(target: Any) -> str | None:
-    """The name of the variable of which a target is a part."""
-    while True:
-        if isinstance(target, tree.Index):
-            target = target.array
-        elif isinstance(target, tree.Member):
-            target = target.owner
-        elif isinstance(target, (tree.Unary, tree.Cast)):
-            target = target.expr
-        elif isinstance(target, tree.Binary):
-            target = target.left
-        else:
-            return target.name if isinstance(target, tree.Name) else None
-
-
 def _shown_name(node: Any) -> str:
     return repr(node.name) if getattr(node, "name", None) else "here"
 
 
 def _shown(node: Any) -> str:
     """The name of the variable that an expression is about, for messages."""
-    found = _owner(node)
+    found = owner_of(node)
     return "*" if found is None else found
 
 
@@ -1948,7 +1572,8 @@ _STATEMENTS: dict[type, Any] = {
     tree.Evaluate: Translator._evaluate, tree.Compound: Translator._compound,
     tree.Return: Translator._return, tree.Alias: Translator._alias, tree.StructTree: Translator._struct,
     tree.Enumeration: Translator._enumeration, tree.Declaration: Translator._declaration, tree.If: Translator._if,
-    tree.JumpStatement: Translator._jump, tree.Switch: Translator._switch, tree.Loop: Translator._loop,
+    tree.JumpStatement: Translator._jump, tree.Switch: Translator._switch,
+    tree.Loop: lambda self, node: self._loops.loop(node),
 }  # fmt: skip
 
 _EXPRESSIONS: dict[type, Any] = {
