@@ -84,7 +84,7 @@ class _Reader:
         self._at += len(expected) if found else 0
         return found
 
-    def _kept(self, part: str) -> str:
+    def _keep(self, part: str) -> str:
         self._parts.append(part)
         return part
 
@@ -130,7 +130,7 @@ class _Reader:
             name = ("std::" if self._take("St") else "") + self._identifier()
             is_template = self._peek() == "I"
             if is_template or not is_function:
-                self._kept(name)
+                self._keep(name)
             return self._instance(name, is_function=is_function) if is_template else (name, False)
         while self._peek() in _QUALIFIERS and self._peek():
             self._at += 1
@@ -147,7 +147,7 @@ class _Reader:
             else:
                 name, is_template = (f"{name}::" if name else "") + self._identifier(), False
             if not (is_function and self._peek() == "E"):
-                self._kept(name)
+                self._keep(name)
         return name, is_template
 
     def _instance(self, name: str, *, is_function: bool) -> tuple[str, bool]:
@@ -162,25 +162,25 @@ class _Reader:
         if letter in _POINTERS and letter:
             self._at += 1
             inner = self._type()
-            return self._kept(f"{inner}{' ' if not inner.endswith('*') else ''}{_POINTERS[letter]}")
+            return self._keep(f"{inner}{' ' if not inner.endswith('*') else ''}{_POINTERS[letter]}")
         if letter in _QUALIFIERS and letter:
             self._at += 1
             inner = self._type()
-            return self._kept(f"{inner} const" if inner.endswith("*") else f"{_QUALIFIERS[letter]}{inner}")
+            return self._keep(f"{inner} const" if inner.endswith("*") else f"{_QUALIFIERS[letter]}{inner}")
         if self._take("T"):
-            return self._kept(self._reference(self._arguments, letter="T"))
+            return self._keep(self._reference(self._arguments, letter="T"))
         if self._take("Dh"):
             return "half"
         if letter == "S" and not self._text.startswith("St", self._at):
             self._at += 1
             found = self._reference(self._parts, letter="S")
-            return self._kept(self._instance(found, is_function=False)[0]) if self._peek() == "I" else found
+            return self._keep(self._instance(found, is_function=False)[0]) if self._peek() == "I" else found
         if letter in _BUILTIN and letter:
             self._at += 1
             return _BUILTIN[letter]
         name, is_template = self._name()
         if is_template and not (self._parts and self._parts[-1] == name):
-            self._kept(name)
+            self._keep(name)
         return name
 
 
@@ -224,7 +224,7 @@ def is_relocatable(option: str) -> bool:
     return option.replace(" ", "") in ("--device-c", "-dc", "--relocatable-device-code=true", "-rdc=true")
 
 
-def read_piece(given: Any) -> tuple[Piece, ...]:
+def read_pieces(given: Any) -> tuple[Piece, ...]:
     """The pieces that a module is linked with; files are read now."""
     if not isinstance(given, (list, tuple)):
         raise ArgumentError(
@@ -347,9 +347,9 @@ class _CompilersPreprocessor(Preprocessor):
         found = Preprocessor._is_defined(self, name)
         return None if found is False and self.has_headers else found
 
-    def _expanded(self, given: Sequence[Token]) -> list[Token]:
+    def _expand(self, given: Sequence[Token]) -> list[Token]:
         try:
-            return Preprocessor._expanded(self, given)
+            return Preprocessor._expand(self, given)
         except (KernelSyntaxError, RecursionError):  # no use of the macro, or more than is worth it: the compiler's
             self.is_decided = False
             return list(given)
@@ -480,7 +480,7 @@ def _bound(params: Any, given: Sequence[str]) -> dict[str, str] | None:
     return values
 
 
-def closed_up(words: str) -> str:
+def compact(words: str) -> str:
     """A type's name without the blanks around brackets, by which two spellings of a template's instance differ."""
     return re.sub(r"\s*([<>,*&]|::)\s*", r"\1", words)
 
@@ -529,7 +529,7 @@ class CudaSource:
         self, text: str = "", options: Sequence[str] = (), declared: Mapping[str, DType] = MappingProxyType({})
     ) -> None:
         self._text, self._is_decided = preprocess(text, options)
-        self._types = {closed_up(name): CType(dtype, dtype.alignment) for name, dtype in declared.items()}
+        self._types = {compact(name): CType(dtype, dtype.alignment) for name, dtype in declared.items()}
         self._aliases: dict[str, Any] = {}
         self._structs: dict[str, Any] = {}
         self._variables: dict[str, tuple[Any, _Declarator]] = {}
@@ -616,7 +616,7 @@ class CudaSource:
             return CType(INT32, 4) if base is None else self.find(base, depth + 1)
         if node.type in ("struct_specifier", "enum_specifier"):
             node = node.child_by_field_name("name")
-        name = closed_up(_text(node))
+        name = compact(_text(node))
         if name in self._types:
             return self._types[name]
         struct = self._structs.get(name)
@@ -710,7 +710,7 @@ def whole_shape(extents: Sequence[int | None], count: int) -> tuple[int, ...] | 
     return tuple(count // known if each is None else each for each in extents)
 
 
-def checked_types(types: Any) -> dict[str, DType]:
+def check_types(types: Any) -> dict[str, DType]:
     """The types that a module's user declares, by name.
 
     Raises:
@@ -802,7 +802,7 @@ def _parse_parameter(node: Any, kernel: str, source: CudaSource) -> RawParameter
     if is_pointer and dtype is not None and (dtype.kind == "V" or declared.pointers > 1):
         dtype = None  # no array of a device has elements with fields, nor pointers
     if not is_pointer and dtype is None:
-        words = closed_up(_text(kind))
+        words = compact(_text(kind))
         raise KernelSyntaxError(
             f"kernel {kernel!r}: parameter {declared.name!r} of type {words!r} cannot be passed by value; "
             f"use a number type or a pointer, or declare it: raw_module(..., types={{{words!r}: dtype}})"

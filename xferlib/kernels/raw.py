@@ -39,8 +39,8 @@ from xferlib.kernels.cuda_engine import ParameterBlock
 from xferlib.kernels.cuda_signature import (
     CudaSource,
     Piece,
-    checked_types,
-    closed_up,
+    check_types,
+    compact,
     parse_signature,
 )
 from xferlib.kernels.elementwise import check_function
@@ -875,7 +875,7 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
             raise KernelSyntaxError(
                 f"get_function: {shown(wrong)} is no string; give the kernel's name, and C for its parameters"
             )
-        name = next((each for each in self._names if closed_up(each) == closed_up(name)), name)
+        name = next((each for each in self._names if compact(each) == compact(name)), name)
         source = self._read()
         found = signature if signature is not None else source.find_signature(name)
         found = cuda_signature.signature_of(name) if found is None else found
@@ -1109,7 +1109,7 @@ def raw_module(
         raise ArgumentError(f"raw_module: {shown(str(path))} is not compiled; leave options= and names= out")
     if binary and link:
         raise ArgumentError(f"raw_module: {shown(str(path))} is whole; give it in link=, beside the source")
-    declared, parts = checked_types(types), cuda_signature.read_piece(link)
+    declared, parts = check_types(types), cuda_signature.read_pieces(link)
     return RawModule(source, options=compiler_options, names=instances, types=declared, binary=binary, pieces=parts)
 
 

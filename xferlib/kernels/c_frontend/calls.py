@@ -151,25 +151,25 @@ class Calls:
             return Argument(t, None, None, given)
         if isinstance(given, tree.Listed):
             t.fail(given, "a list has no type of its own here; name the type in front of it")
-        if t.is_place(given):
-            place = t.place(given)
+        if t.is_lvalue(given):
+            place = t.lvalue(given)
             if not isinstance(plain(place), Own):
                 return Argument(t, given, place, None)
         return Argument(t, given, None, t.value(given))
 
-    def call(self, node: tree.CallExpression, *, is_used: bool, is_place: bool = False) -> Any:
+    def call(self, node: tree.CallExpression, *, is_used: bool, is_lvalue: bool = False) -> Any:
         """The value of a call, or the object that it stands for."""
         t = self._t
         t.count(1)
         try:
-            found, is_object = self._called(node, is_used=is_used)
+            found, is_object = self._dispatch(node, is_used=is_used)
         except RefusedError as problem:
             raise t.error(node, str(problem), problem.kind) from None
-        if is_place:
+        if is_lvalue:
             return found if is_object else t.memory.temporary(found)
         return t.memory.load(found) if is_object else found
 
-    def _called(self, node: tree.CallExpression, *, is_used: bool) -> tuple[Any, bool]:
+    def _dispatch(self, node: tree.CallExpression, *, is_used: bool) -> tuple[Any, bool]:
         t, function = self._t, node.function
         if isinstance(function, tree.Member):
             return self._method(node, function)
@@ -178,18 +178,18 @@ class Calls:
         if function.owner is not None and function.owner.parts[0][0] == "numeric_limits":
             return self._limit(node, function), False
         name = function.name
-        entity = t.owned(function) if function.owner is not None else t.frame.scope.find(name)
+        entity = t.qualified(function) if function.owner is not None else t.frame.scope.find(name)
         if isinstance(entity, Overloads):
-            return self._of_overloads(node, entity, function)
+            return self._call_overloads(node, entity, function)
         if function.args is not None:
             t.fail(function, f"the preamble has no template {name}<> of {len(function.args)} type(s)")
         if isinstance(entity, (np.dtype, StructType)):
-            return t.made_of(node, entity, node.args), False
+            return t.construct(node, entity, node.args), False
         if entity is not None and is_variable(entity):
             t.fail(function, f"{name!r} is a variable, and no function", KernelTypeError)
-        return self._known(node, name, is_used=is_used), False
+        return self._call_known(node, name, is_used=is_used), False
 
-    def _of_overloads(self, node: tree.CallExpression, entity: Overloads, name: tree.Name) -> tuple[Any, bool]:
+    def _call_overloads(self, node: tree.CallExpression, entity: Overloads, name: tree.Name) -> tuple[Any, bool]:
         t = self._t
         candidates, types = entity.functions, NO_TYPES
         kinds: list[Any] = []
@@ -199,16 +199,16 @@ class Calls:
             if not candidates:
                 t.fail(name, f"the preamble has no template {name.name}<> of {len(kinds)} type(s)")
         args = [self.argument(each) for each in node.args]
-        function = self._chosen(name, name.name, candidates, entity.scope, args, kinds)
+        function = self._choose(name, name.name, candidates, entity.scope, args, kinds)
         types = dict(zip(function.types, kinds, strict=False))
         this = None
         if function.struct is not None and not function.is_static:
             this = entity.this if entity.this is not None else t.frame.this
             if this is None:
                 t.fail(name, f"{name.name}() is a function of a struct; call it of one", KernelTypeError)
-        return self._inlined(node, entity.scope, function, args, types, this)
+        return self._inline(node, entity.scope, function, args, types, this)
 
-    def _known(self, node: tree.CallExpression, name: str, *, is_used: bool) -> Any:
+    def _call_known(self, node: tree.CallExpression, name: str, *, is_used: bool) -> Any:
         """The value of a function of C, C++ or CUDA."""
         t, given = self._t, node.args
         fail = lambda message, kind: t.fail(node.function, message, kind)
@@ -220,7 +220,7 @@ class Calls:
             return t.value(tree.Unary("*", given[0], at=node.at))
         if (vector := VECTORS.get(name.removeprefix("make_"))) is not None and name.startswith("make_"):
             functions.check_arity(name, given, len(vector.members), fail)
-            return self.made(node, vector, list(given))
+            return self.make(node, vector, list(given))
         if (base := functions.known_name(name, functions.PAIRS)) is not None:
             return self._pair(node, name, functions.PAIRS[base])
         if (base := functions.known_name(name, functions.SPLITS)) is not None:
@@ -299,9 +299,9 @@ class Calls:
             entity = kind.scope.names.get(name) if kind.scope is not None else None
             if isinstance(entity, Overloads):
                 args = [self.argument(each) for each in node.args]
-                chosen = self._chosen(at, name, entity.functions, entity.scope, args, [])
+                chosen = self._choose(at, name, entity.functions, entity.scope, args, [])
                 this = None if chosen.is_static else place
-                return self._inlined(node, entity.scope, chosen, args, NO_TYPES, this)
+                return self._inline(node, entity.scope, chosen, args, NO_TYPES, this)
         elif isinstance(kind, np.dtype) and name in ("real", "imag") and len(node.args) == 1:
             return self._set_part(node, place, kind, name), False
         elif isinstance(kind, np.dtype) and is_complex(kind) and name in ("real", "imag") and not node.args:
@@ -331,8 +331,8 @@ class Calls:
             entity = t.entity(owner)
             if isinstance(entity, ShapeOfCall):
                 return entity
-        if t.is_place(owner):
-            return t.place(owner)
+        if t.is_lvalue(owner):
+            return t.lvalue(owner)
         return t.memory.temporary(t.value(owner))
 
     def _size(self, owner: tree.Name, place: Any) -> Node:
@@ -359,7 +359,7 @@ class Calls:
         return found
 
     # --- operators
-    def overloaded(self, node: Any, sign: str, args: Sequence[Argument]) -> tuple[Any, bool] | None:
+    def call_operator(self, node: Any, sign: str, args: Sequence[Argument]) -> tuple[Any, bool] | None:
         """The result of a preamble's operator; None where no operand is a struct, or there is no such function."""
         name = self.operator(sign)
         if name is None or not any(isinstance(each.kind, StructType) for each in args):
@@ -371,14 +371,14 @@ class Calls:
             if isinstance(entity, Overloads):
                 own = [each for each in entity.functions if len(each.params) == len(args) - 1]
                 if own:
-                    chosen = self._chosen(at, name, own, entity.scope, args[1:], [])
+                    chosen = self._choose(at, name, own, entity.scope, args[1:], [])
                     this = args[0].place if args[0].place is not None else t.memory.temporary(args[0].value)
-                    return self._inlined(node, entity.scope, chosen, args[1:], NO_TYPES, this)
+                    return self._inline(node, entity.scope, chosen, args[1:], NO_TYPES, this)
         entity = t.globals.names.get(name)
         if not isinstance(entity, Overloads):
             return None
-        chosen = self._chosen(at, name, entity.functions, entity.scope, args, [])
-        return self._inlined(node, entity.scope, chosen, args, NO_TYPES, None)
+        chosen = self._choose(at, name, entity.functions, entity.scope, args, [])
+        return self._inline(node, entity.scope, chosen, args, NO_TYPES, None)
 
     # --- structs
     def has_constructor(self, kind: StructType) -> bool:
@@ -391,7 +391,7 @@ class Calls:
             if isinstance(inner, StructType)
         )
 
-    def made(self, node: Any, kind: StructType, given: list[Any], *, is_implicit: bool = False) -> StructValue:
+    def make(self, node: Any, kind: StructType, given: list[Any], *, is_implicit: bool = False) -> StructValue:
         """A struct from one of its own type, by a constructor, or from its members' values."""
         t = self._t
         constructors = kind.definition.constructors if kind.definition is not None else []
@@ -412,7 +412,7 @@ class Calls:
             count = f"{kind} has {'more than one' if chosen else 'no'} constructor for these {len(args)} values"
             t.fail(node, f"{count}; cast them to the types of a constructor's parameters", KernelTypeError)
         record = t.memory.new("a value", kind)
-        self._inlined(node, kind.scope, chosen[0], args, NO_TYPES, record)
+        self._inline(node, kind.scope, chosen[0], args, NO_TYPES, record)
         return t.memory.load(record)  # type: ignore[no-any-return]
 
     def _aggregate(self, node: Any, kind: StructType, given: list[Any]) -> StructValue:
@@ -427,12 +427,12 @@ class Calls:
                     t.fail(node, f"{value.dtype} cannot become {kind}; set its members", KernelTypeError)
             given = [value]
         waiting = list(reversed(given))
-        found = self._taken(node, kind, waiting)
+        found = self._take(node, kind, waiting)
         if waiting:
             t.fail(node, f"{kind} has {len(kind.members)} member(s), {len(given)} are given", KernelTypeError)
         return found
 
-    def _taken(self, node: Any, kind: StructType, waiting: list[Any]) -> StructValue:
+    def _take(self, node: Any, kind: StructType, waiting: list[Any]) -> StructValue:
         """A struct from the next of some values, of which braces may be left out."""
         return StructValue(kind, {name: self._part(node, inner, waiting) for name, inner in kind.members})
 
@@ -442,7 +442,7 @@ class Calls:
             return t.zero(node, kind)
         if isinstance(waiting[-1], tree.Listed):
             listed = waiting.pop()
-            return t.made_of(listed, kind, listed.items)
+            return t.construct(listed, kind, listed.items)
         if isinstance(waiting[-1], tree.Tree):
             waiting[-1] = t.value(waiting[-1])
         if isinstance(kind, ArrayType):
@@ -452,17 +452,17 @@ class Calls:
             if isinstance(value, StructValue) and value.dtype is kind:
                 return waiting.pop()
             if self.has_constructor(kind):
-                return self.made(node, kind, [waiting.pop()], is_implicit=True)
+                return self.make(node, kind, [waiting.pop()], is_implicit=True)
             if isinstance(value, StructValue):
                 t.fail(node, f"a member is a {kind}, and {value.dtype} is given", KernelTypeError)
-            return self._taken(node, kind, waiting)
+            return self._take(node, kind, waiting)
         value = waiting.pop()
         if not isinstance(value, Node):
             t.fail(node, f"a member is {kind}, and a struct or a pointer is given", KernelTypeError)
         return t.b.cast(value, kind)
 
     # --- the choice among functions of one name
-    def _chosen(
+    def _choose(
         self, node: Any, name: str, candidates: list[tree.FunctionTree], scope: Scope, args: Sequence[Argument],
         kinds: list[Any],
     ) -> tree.FunctionTree:  # fmt: skip
@@ -548,7 +548,7 @@ class Calls:
         is_promoted = own == c_promoted(inner) or (inner == FLOAT32 and own == FLOAT64)
         return _PROMOTED if is_promoted else _CONVERTED
 
-    def _deduced(
+    def _deduce(
         self, node: Any, function: tree.FunctionTree, args: Sequence[Argument], types: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The types of a template, by those of the arguments."""
@@ -598,7 +598,7 @@ class Calls:
             self._match(node, function, given.base, kind, found, named)
 
     # --- inlining
-    def _inlined(
+    def _inline(
         self, node: Any, scope: Scope, function: tree.FunctionTree, args: Sequence[Argument], types: Mapping[str, Any],
         this: Any,
     ) -> tuple[Any, bool]:  # fmt: skip
@@ -612,10 +612,10 @@ class Calls:
             self._fail(
                 function, f"{name}() takes {len(function.params)} argument(s), {len(args)} were given", KernelTypeError
             )
-        found = self._deduced(node, function, args, types) if function.types else dict(types)
+        found = self._deduce(node, function, args, types) if function.types else dict(types)
         inner = Scope(scope)
         inner.names.update(found)
-        returns = self._returned(function, inner)
+        returns = self._return_type(function, inner)
         is_reference = function.returns is not None and function.returns.is_reference
         is_pure = this is None and not is_reference and not isinstance(returns, PointerType) and all(
             not each.type.pointers and not each.type.extents and (not each.type.is_reference or each.type.is_const)
@@ -624,7 +624,7 @@ class Calls:
         if is_pure:
             return self._pure(node, inner, function, args, found, returns), False
         names = {
-            param.name: self._bound(node, inner, function, param, each)
+            param.name: self._bind(node, inner, function, param, each)
             for param, each in zip(function.params, args, strict=False)
         }
         return self._run(node, inner, function, names, returns, this, is_apart=False)
@@ -673,10 +673,10 @@ class Calls:
             and kind.definition is not None
             and kind.definition.constructors
         ):
-            return self.made(node, kind, [value], is_implicit=True)
+            return self.make(node, kind, [value], is_implicit=True)
         raise t.error(node, f"argument {param.name!r} is {what}, and must be {kind}", KernelTypeError)
 
-    def _bound(
+    def _bind(
         self, node: Any, scope: Scope, function: tree.FunctionTree, param: tree.Parameter, given: Argument
     ) -> Any:
         """The meaning of a parameter's name."""
@@ -721,7 +721,7 @@ class Calls:
             t.fail(node, what, KernelTypeError)
         return ReadOnly(t.memory.temporary(self._as_value(node, scope, function, param, given)))
 
-    def _returned(self, function: tree.FunctionTree, scope: Scope) -> Any:
+    def _return_type(self, function: tree.FunctionTree, scope: Scope) -> Any:
         """The type that a function returns; None of ``void`` and of constructors."""
         t, declared = self._t, function.returns
         if declared is None or (declared.base.name == "void" and not declared.pointers):
@@ -769,7 +769,7 @@ class Calls:
             self._sets(node, function, this)
         frame.scope = Scope(own)
         t.statements(function.body.statements)
-        is_whole = memory.jumped() is memory.true
+        is_whole = memory.jump_condition() is memory.true
         found: Any = t.b.const(False, BOOL)
         if returns is not None:
             if not is_whole:
@@ -787,7 +787,7 @@ class Calls:
             t.fail(param, f"{param.name!r} needs a variable, and has a default value")
         kind = t.declared_type(param.type)
         found = t.memory.new(param.name, kind)
-        t.memory.store(found, t.converted(param.default, kind), param.name)
+        t.memory.store(found, t.convert(param.default, kind), param.name)
         t.frame.scope.names[param.name] = found
 
     def _outcome(self, frame: Frame) -> Any:
@@ -822,14 +822,14 @@ class Calls:
         if kind.definition.name in given:  # another constructor makes it
             if len(given) != 1:
                 t.fail(function, f"a constructor of {kind} that calls another one sets no member itself")
-            memory.store(this, self.made(function, kind, list(given[kind.definition.name].items)))
+            memory.store(this, self.make(function, kind, list(given[kind.definition.name].items)))
             return
         for name, inner in kind.members:
             place = memory.member(this, name)
             if name in given:
-                memory.store(place, t.made_of(given[name], inner, given[name].items), name)
+                memory.store(place, t.construct(given[name], inner, given[name].items), name)
             elif isinstance(inner, StructType) and self.has_constructor(inner):
-                memory.store(place, self.made(function, inner, []), name)
+                memory.store(place, self.make(function, inner, []), name)
 
 
 def _names_of(given: Any) -> set[str]:

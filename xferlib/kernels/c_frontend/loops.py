@@ -17,10 +17,9 @@ from xferlib.kernels.c_frontend import functions, tree
 from xferlib.kernels.c_frontend.memory import (
     UNTOUCHED,
     Branch,
-    Contents,
     MemoryState,
     OrderNeededError,
-    Snapshot,
+    SsaValue,
     Touched,
 )
 from xferlib.kernels.c_frontend.scope import (
@@ -80,7 +79,7 @@ class Loops:
             start, done = memory.snapshot(), len(memory.created)
             scope = frame.scope
             try:
-                self._written_out(node, stop, following)
+                self._unroll(node, stop, following)
             except UnrolledError:
                 self._too_long.add(id(node))
                 memory.restore(start)
@@ -97,25 +96,25 @@ class Loops:
             return bool(self._t.value_of_number(condition).attr)
         return condition is None or (isinstance(condition, tree.Name) and condition.name == "true")
 
-    def _written_out(self, node: tree.Loop, stop: Jump, following: Jump) -> None:
+    def _unroll(self, node: tree.Loop, stop: Jump, following: Jump) -> None:
         """Write the turns of a loop out; the rest of it runs from where its condition is not known."""
         memory = self._t.memory
         opened: list[tuple[Node, Branch]] = []
         begun, turns = self._t.b.work, 0
-        expected = self._expected(node)
+        expected = self._expected_turns(node)
         if expected is not None and expected > MOST_TURNS:
             raise UnrolledError
         goes: bool | None = True
-        while (not turns and node.is_late) or (goes := self._goes_on(node.condition)):
+        while (not turns and node.is_late) or (goes := self._test(node.condition)):
             turns += 1
             if turns > MOST_TURNS or self._t.b.work - begun > MOST_WRITTEN_OUT:
                 raise UnrolledError
-            before = memory.jumped()
+            before = memory.jump_condition()
             with self._t.block():
                 self._t.statement(node.body)
             memory.end_jump(following)
             memory.fold()
-            jumped = memory.jumped()
+            jumped = memory.jump_condition()
             goes = True
             if jumped is memory.true:
                 break
@@ -131,7 +130,7 @@ class Loops:
         for jumped, outside in reversed(opened):
             self._t.resume(jumped, outside)
 
-    def _expected(self, node: tree.Loop) -> int | None:
+    def _expected_turns(self, node: tree.Loop) -> int | None:
         """The turns of a loop that counts between constants; None where they are not plain to see."""
         condition, after = node.condition, node.after
         if not (isinstance(condition, tree.Binary) and condition.op in ("<", "<=", ">", ">=", "!=")):
@@ -164,7 +163,7 @@ class Loops:
             return None
         return max(0, int((int(last) - int(first)) / step))
 
-    def _goes_on(self, condition: Any) -> bool | None:
+    def _test(self, condition: Any) -> bool | None:
         """The value of a condition; None if it is not known, with memory as before."""
         before = self._t.memory.snapshot() if may_change(condition) else None
         value = self._t.memory.constant(self._t.b.truth(self._t.value_of_number(condition)))
@@ -179,7 +178,7 @@ class Loops:
         is_late = node.is_late if is_late is None else is_late
         before = self._t.b.made
         start = self._t.memory.snapshot()
-        carried = self._changed_by_syntax(node)
+        carried = self._guess_changed(node)
         while True:
             self._t.count(8)
             more = self._attempt(node, stop, following, carried, before, is_late=is_late)
@@ -188,7 +187,7 @@ class Loops:
             self._t.memory.restore(start)
             carried += more
 
-    def _changed_by_syntax(self, node: tree.Loop) -> list[Cell]:
+    def _guess_changed(self, node: tree.Loop) -> list[Cell]:
         """The cells that a loop may change, as far as its syntax shows: a guess, which the translation checks."""
         found: dict[Cell, None] = {}
         parts = (node.condition, node.body, node.after)
@@ -242,7 +241,7 @@ class Loops:
             memory.own_indices.starts[id(leaf)] = value
             flag = None if written is None else loops.leaf(b, (*key, number, "written"), written)
             slots.append((cell, value, written, leaf, flag))
-            memory.state.cells[cell] = Contents(leaf, flag or memory.true)
+            memory.state.cells[cell] = SsaValue(leaf, flag or memory.true)
         arrays = {each: loops.leaf(b, (*key, "memory", each), memory.true) for each in memory.ordered}
         memory.touched = {array: Touched(leaf, ()) for array, leaf in arrays.items()}
         entered = memory.state.copy()
@@ -255,7 +254,7 @@ class Loops:
             self._t.fail(
                 node, "a loop that ends with the data cannot return a reference or a pointer; return behind it"
             )
-        more = self._changed(entered, outside, mark, carried)
+        more = self._changed_cells(entered, mark, carried)
         if more:
             return more
         variables: list[tuple[Node, Node, Node]] = []
@@ -308,10 +307,10 @@ class Loops:
                 if written is not memory.true:
                     written = memory.true if left[number] is memory.true else b.op("or", left[number], written)
             memory.state.cells.pop(cell, None)
-            memory.state.cells[cell] = Contents(value, written)
+            memory.state.cells[cell] = SsaValue(value, written)
         return []
 
-    def _changed(self, entered: MemoryState, outside: Snapshot, mark: int, carried: list[Cell]) -> list[Cell]:
+    def _changed_cells(self, entered: MemoryState, mark: int, carried: list[Cell]) -> list[Cell]:
         """The cells from before the loop that a turn has changed and that are not among ``carried``."""
         known = set(carried)
         found: list[Cell] = []
@@ -364,7 +363,7 @@ class Loops:
         with self._t.block():
             self._t.statement(node.body)
         memory.end_jump(following)
-        stopped = memory.jumped()
+        stopped = memory.jump_condition()
         stays = b.const(True, BOOL) if stopped is None else b.op("not", stopped)
         with self._t.branch(stays) as rest:
             if node.after is not None:

@@ -122,10 +122,10 @@ class Truth:
                 stack += waiting
                 continue
             stack.pop()
-            known[id(node)] = self._made(node, [known[id(each)] for each in parts])
+            known[id(node)] = self._combine(node, [known[id(each)] for each in parts])
         return known[id(root)]
 
-    def _made(self, node: Node, parts: list[int | None]) -> int | None:
+    def _combine(self, node: Node, parts: list[int | None]) -> int | None:
         if node.op == "const":
             return int(bool(node.attr))
         if any(each is None for each in parts):
@@ -195,7 +195,7 @@ def _comparison(node: Node) -> tuple[Any, bool]:
 # --- memory
 
 
-class Contents(NamedTuple):
+class SsaValue(NamedTuple):
     """The contents of a cell: ``value`` where ``written`` is true, else the initial content."""
 
     value: Node
@@ -206,7 +206,7 @@ class Contents(NamedTuple):
 class MemoryState:
     """The contents of all cells, and the jumps under way with their conditions."""
 
-    cells: dict[Any, Contents]
+    cells: dict[Any, SsaValue]
     jumps: dict[Jump, Node]
 
     def copy(self) -> MemoryState:
@@ -232,7 +232,7 @@ UNTOUCHED = Touched(None, ())
 
 
 @dataclass(slots=True)
-class Snapshot:
+class MemorySnapshot:
     """All that a translation can be set back to."""
 
     path: Node | None
@@ -322,7 +322,7 @@ class Memory:
         cell = None
         if value.index is not None:
             cell = self.cell(name, INT64)
-            self.state.cells[cell] = Contents(value.index, self.true)
+            self.state.cells[cell] = SsaValue(value.index, self.true)
         return PointerVariable(name, value.base, cell, value.dtype, value.is_const)
 
     # --- reading and writing
@@ -337,7 +337,7 @@ class Memory:
             return self._load_cell(place, is_whole=is_whole)
         if isinstance(place, ReadOnly):
             if isinstance(plain(place), (Array, ArrayRow, Raw)):
-                return self.decayed(place)
+                return self.decay(place)
             return self.load(place.object, is_whole=is_whole)
         if isinstance(place, Constant):
             return place.value
@@ -361,10 +361,10 @@ class Memory:
                 place.base, None if place.cell is None else self.load(place.cell), place.dtype, place.is_const
             )
         if isinstance(place, (Array, ArrayRow, Raw, Own)):
-            return self.decayed(place)
+            return self.decay(place)
         raise RefusedError("this has no value")
 
-    def decayed(self, place: Any) -> Pointer:
+    def decay(self, place: Any) -> Pointer:
         """The pointer to the first element of an array."""
         is_const = isinstance(place, ReadOnly)
         place = plain(place)
@@ -417,7 +417,7 @@ class Memory:
                 raise RefusedError("a choice between a pointer and something else is not supported; choose the values")
             if (yes.index is None) != (no.index is None):  # an element, which the pointer then cannot leave
                 yes, no = (
-                    each if each.index is None else Pointer(self._behind(each, self.zero, "*"), None, each.dtype)
+                    each if each.index is None else Pointer(self._dereference(each, self.zero, "*"), None, each.dtype)
                     for each in (yes, no)
                 )
             base = yes.base
@@ -445,7 +445,7 @@ class Memory:
                 )
             value = self.b.cast(value, place.dtype)
             self.state.cells.pop(place, None)  # what is written again is stored after what was written before
-            self.state.cells[place] = Contents(value, self.true)
+            self.state.cells[place] = SsaValue(value, self.true)
             return value
         if isinstance(place, StructObject):
             if not isinstance(value, StructValue) or value.dtype is not place.dtype:
@@ -484,14 +484,14 @@ class Memory:
                 slot = self.state.cells.get(each)
                 before = self.b.const(0, each.dtype) if slot is None else slot.value
                 new = self.b.select(condition, self.b.cast(value, each.dtype), before)
-                self.state.cells[each] = Contents(new, self.true)
+                self.state.cells[each] = SsaValue(new, self.true)
             else:
                 before_branch = self.enter(condition)
                 self.store(each, value, name)
                 self.merge(condition, self.leave(before_branch), self.state)
-        return self.converted(value, place.dtype)
+        return self.convert(value, place.dtype)
 
-    def converted(self, value: Value, dtype: Any) -> Value:
+    def convert(self, value: Value, dtype: Any) -> Value:
         return self.b.cast(value, dtype) if isinstance(value, Node) and isinstance(dtype, np.dtype) else value
 
     def _store_pointer(self, place: PointerVariable, value: Value) -> Value:
@@ -542,9 +542,9 @@ class Memory:
             choices = tuple((condition, self.element(each, index, name)) for condition, each in array.choices)
             return Either(choices, choices[0][1].dtype)
         if isinstance(array, Pointer):
-            return self._behind(array, index, name)
+            return self._dereference(array, index, name)
         if isinstance(array, PointerVariable):
-            return self._behind(self.load(array), index, name)
+            return self._dereference(self.load(array), index, name)
         if isinstance(array, Cell) and array.param is not None:
             raise RefusedError(f"{name!r} is one element here and has no index; declare it 'raw' to index it")
         raise RefusedError(f"{name!r} has no elements")
@@ -567,8 +567,8 @@ class Memory:
         choices = tuple((self.b.op("eq", index, self.b.const(k, INT64)), each) for k, each in enumerate(array.elements))
         return Either(choices, array.dtype.element) if count > 1 else array.elements[0]
 
-    def _behind(self, pointer: Pointer, index: Node, name: str) -> Any:
-        moved = self.moved(pointer, index, name)
+    def _dereference(self, pointer: Pointer, index: Node, name: str) -> Any:
+        moved = self.move(pointer, index, name)
         base: Any = moved.base
         if isinstance(base, ComplexParts):
             assert moved.index is not None
@@ -579,7 +579,7 @@ class Memory:
             found = self._of_array(base, moved.index, (len(base.elements),))
         elif isinstance(base, Either):
             choices = tuple(
-                (condition, self._behind(Pointer(each, moved.index, moved.dtype), self.zero, name))
+                (condition, self._dereference(Pointer(each, moved.index, moved.dtype), self.zero, name))
                 for condition, each in base.choices
             )
             found = Either(choices, moved.dtype)
@@ -593,7 +593,7 @@ class Memory:
     def _part(self, parts: ComplexParts, index: Node) -> Any:
         """A part of the complex number that holds element ``index`` of the real ones."""
         one = self.b.const(1, INT64)
-        whole = self._behind(parts.base, self.b.op("shr", index, one), "*")
+        whole = self._dereference(parts.base, self.b.op("shr", index, one), "*")
         known = self.constant(self.b.op("and", index, one))
         if known is not None:
             return ComplexPart(whole, bool(known), parts.dtype)
@@ -601,7 +601,7 @@ class Memory:
         sides = (ComplexPart(whole, True, parts.dtype), ComplexPart(whole, False, parts.dtype))
         return Either(((is_imaginary, sides[0]), (self.b.op("not", is_imaginary), sides[1])), parts.dtype)
 
-    def moved(self, pointer: Pointer, count: Node, name: str = "*") -> Pointer:
+    def move(self, pointer: Pointer, count: Node, name: str = "*") -> Pointer:
         """The pointer ``count`` elements behind another one."""
         known = self.constant(count)
         if known == 0:
@@ -670,12 +670,12 @@ class Memory:
             if other is not None and isinstance(key, Element):
                 self._check_alone(key, yes, no)
             merged.pop(key, None)
-            merged[key] = self._merged(key, condition, one, other)
+            merged[key] = self._merge_cells(key, condition, one, other)
         for key, other in no.cells.items():
             if key not in yes.cells:
                 merged.pop(key, None)
-                merged[key] = self._merged(key, condition, None, other)
-        self.state = MemoryState(merged, self._merged_jumps(condition, yes.jumps, no.jumps))
+                merged[key] = self._merge_cells(key, condition, None, other)
+        self.state = MemoryState(merged, self._merge_jumps(condition, yes.jumps, no.jumps))
 
     def _check_alone(self, element: Element, *states: MemoryState) -> None:
         """Begin anew where an element may be another one that is written, in an order that depends on a condition."""
@@ -688,7 +688,7 @@ class Memory:
                 if form is None or other is None or form[::2] != other[::2] or form.offset == other.offset:
                     raise OrderNeededError(element.param)
 
-    def _merged(self, key: Any, condition: Node, yes: Contents | None, no: Contents | None) -> Contents:
+    def _merge_cells(self, key: Any, condition: Node, yes: SsaValue | None, no: SsaValue | None) -> SsaValue:
         is_output = isinstance(key, Element) or key.param is not None or key in self.outputs
         if yes is None or no is None:
             slot = yes or no
@@ -696,15 +696,15 @@ class Memory:
             if not is_output:
                 return slot
             taken = condition if yes is not None else self.b.op("not", condition)
-            return Contents(slot.value, self._simple(self._both(taken, slot.written)))
+            return SsaValue(slot.value, self._simple(self._both(taken, slot.written)))
         if yes.value is no.value and yes.written is no.written:
             return yes
         value = self._either(condition, yes.value, no.value)
         if not is_output:
-            return Contents(value, self.true)
-        return Contents(value, self._simple(self._selected(condition, yes.written, no.written)))
+            return SsaValue(value, self.true)
+        return SsaValue(value, self._simple(self._select(condition, yes.written, no.written)))
 
-    def _merged_jumps(self, condition: Node, yes: dict[Jump, Node], no: dict[Jump, Node]) -> dict[Jump, Node]:
+    def _merge_jumps(self, condition: Node, yes: dict[Jump, Node], no: dict[Jump, Node]) -> dict[Jump, Node]:
         if yes is no or (not yes and not no):
             return dict(no)
         merged: dict[Jump, Node] = {}
@@ -714,11 +714,11 @@ class Memory:
                 taken = condition if one is not None else self.b.op("not", condition)
                 found = self._both(taken, one or other or taken)
             else:
-                found = self._selected(condition, one, other)
+                found = self._select(condition, one, other)
             merged[key] = self._simple(found)
         return merged
 
-    def _selected(self, condition: Node, yes: Node, no: Node) -> Node:
+    def _select(self, condition: Node, yes: Node, no: Node) -> Node:
         if yes is condition:  # as where each case of a switch assigns
             yes = self.true
         return self.b.select(condition, yes, no)
@@ -742,12 +742,12 @@ class Memory:
     def _both(self, x: Node, y: Node) -> Node:
         return x if y is self.true else self.b.op("and", x, y)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> MemorySnapshot:
         """The present state, for `restore`."""
         self.work(len(self.state.cells) // 8)
-        return Snapshot(self.path, self.state.copy(), dict(self.touched))
+        return MemorySnapshot(self.path, self.state.copy(), dict(self.touched))
 
-    def restore(self, before: Snapshot) -> None:
+    def restore(self, before: MemorySnapshot) -> None:
         self.path, self.state, self.touched = before.path, before.state.copy(), dict(before.touched)
 
     # --- jumps
@@ -759,7 +759,7 @@ class Memory:
         """Forget a jump, where it has arrived."""
         self.state.jumps.pop(to, None)
 
-    def jumped(self) -> Node | None:
+    def jump_condition(self) -> Node | None:
         """The condition for a jump that is under way; None if no path has met one."""
         found: Node | None = None
         for each in self.state.jumps.values():
@@ -775,7 +775,7 @@ class Memory:
             if value.op != "const" and is_integer(value.dtype):
                 known = self.constant(value)
                 if known is not None:
-                    self.state.cells[key] = Contents(self.b.const(known, value.dtype), slot.written)
+                    self.state.cells[key] = SsaValue(self.b.const(known, value.dtype), slot.written)
 
     # --- elements of array parameters
     def _load_element(self, place: Element) -> Node:
@@ -802,7 +802,7 @@ class Memory:
             return value
         self._note(self._raw_writes, self._raw_reads, place)
         self.state.cells.pop(place, None)
-        self.state.cells[place] = Contents(value, self.true)
+        self.state.cells[place] = SsaValue(value, self.true)
         return value
 
     def _note(self, mine: dict[int, set[int]], others: dict[int, set[int]], place: Element) -> None:

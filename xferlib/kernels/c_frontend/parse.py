@@ -207,7 +207,7 @@ class _Text:
     """
 
     def __init__(self, tokens: list[Token], before: str, after: str, templates: Container[str] = ()) -> None:
-        self.tokens = _bracketed(tokens)
+        self.tokens = _add_brackets(tokens)
         pieces, starts, at = [before], [], len(before)
         for number, each in enumerate(self.tokens):
             text = each.text
@@ -240,7 +240,7 @@ class _Text:
         return bisect.bisect_left(self.starts, start)
 
 
-def _bracketed(tokens: list[Token]) -> list[Token]:
+def _add_brackets(tokens: list[Token]) -> list[Token]:
     """The tokens with brackets around what stands in ``(a = 1, b)``, which tree-sitter cannot read without."""
     if not any(each.text == "," for each in tokens):
         return tokens
@@ -312,11 +312,10 @@ class _Reading:
         self.text = _Text([], "", "")
         self.templates = {*TEMPLATES, *CASTS, *_templates_in(tokens), *names.templates()}
         self._is_in_function = False
-        self._struct: str | None = None
 
     # --- entries
     def definitions(self) -> list[Any]:
-        root = self._parsed(self.tokens, "", "")
+        root = self._parse(self.tokens, "", "")
         return self._safely(lambda: [found for each in root.children for found in self._definition(each)])
 
     def statements(self) -> list[Any]:
@@ -348,13 +347,13 @@ class _Reading:
         return found
 
     def _body(self, tokens: list[Token], before: str, after: str) -> list[Any]:
-        root = self._parsed(tokens, before, after)
+        root = self._parse(tokens, before, after)
         kernel: Any = root.children[0] if root.children else None
         if len(root.children) != 1 or kernel.type != "function_definition":
-            raise self.source.error("a closing brace without its opening one", self._closing(tokens))
+            raise self.source.error("a closing brace without its opening one", self._closing_brace(tokens))
         return self._block(kernel.child_by_field_name("body"))
 
-    def _closing(self, tokens: list[Token]) -> int:
+    def _closing_brace(self, tokens: list[Token]) -> int:
         """The first brace that closes none."""
         depth = 0
         for each in tokens:
@@ -363,7 +362,7 @@ class _Reading:
                 return each.at
         return len(self.source.text)
 
-    def _parsed(self, tokens: list[Token], before: str, after: str) -> Any:
+    def _parse(self, tokens: list[Token], before: str, after: str) -> Any:
         depth = 0
         for each in tokens:
             if each.kind == "sign" and each.text in "()[]{}":
@@ -457,9 +456,9 @@ class _Reading:
             return self._type(node.child_by_field_name("name"))
         if kind == "union_specifier":
             self.fail(node, "union is not supported; use numbers, and functions such as __float_as_int for their bits")
-        return self._named_type(node)
+        return self._type_of_name(node)
 
-    def _named_type(self, node: Any) -> TypeName:
+    def _type_of_name(self, node: Any) -> TypeName:
         parts = self._parts(node)
         (name, args), *others = parts
         if args is None and not others:
@@ -574,7 +573,7 @@ class _Reading:
     def _this(self, node: Any) -> Any:
         return This(at=self._at(node), width=4)
 
-    def _parenthesized(self, node: Any) -> Any:
+    def _parentheses(self, node: Any) -> Any:
         (inner,) = node.named_children
         return self._expr(inner)
 
@@ -598,7 +597,7 @@ class _Reading:
         return Unary(op.type, self._expr(argument), at=self._at(node))
 
     def _binary(self, node: Any) -> Any:
-        return self._ordered(self._chain(node))
+        return self._by_precedence(self._chain(node))
 
     def _chain(self, node: Any) -> list[Any]:
         """The operands and operators of nested binary expressions, in the order of the text."""
@@ -634,9 +633,12 @@ class _Reading:
     def _operand(self, node: Any) -> Any:
         """An operand of a chain; the type in brackets of a cast that was read as an operator."""
         if node.type == "parenthesized_expression" and (inner := self._type_in(node)) is not None:
-            return self._named_type(inner)
+            return self._type_of_name(inner)
         if node.type == "call_expression" and (inner := self._cast_within(node)) is not None:
-            return (self._named_type(node.child_by_field_name("function").named_children[0]), self._named_type(inner))
+            return (
+                self._type_of_name(node.child_by_field_name("function").named_children[0]),
+                self._type_of_name(inner),
+            )
         if node.type == "type_descriptor":
             child = node.children[0]
             if node.child_count != 1 or child.type != "type_identifier":
@@ -656,7 +658,7 @@ class _Reading:
         is_name = len(inner) == 1 and inner[0].type in ("identifier", "qualified_identifier")
         return inner[0] if is_name and self._is_type(inner[0]) else None
 
-    def _ordered(self, chain: list[Any]) -> Any:
+    def _by_precedence(self, chain: list[Any]) -> Any:
         """The tree of a chain, by the precedence of its operators."""
         place = 0
 
@@ -719,7 +721,7 @@ class _Reading:
             node = node.child_by_field_name("right")
         return Comma((*parts, self._expr(node)), at=at)
 
-    def _listed(self, node: Any) -> Any:
+    def _list(self, node: Any) -> Any:
         return Listed(tuple(self._items(node)), at=self._at(node))
 
     def _items(self, node: Any) -> list[Any]:
@@ -755,7 +757,7 @@ class _Reading:
         value = node.child_by_field_name("value")
         inner = value.named_children[0] if value.type == "parenthesized_expression" else value
         if inner.type in ("identifier", "qualified_identifier", "template_function") and self._is_type(inner):
-            named = self._named_type(inner)
+            named = self._type_of_name(inner)
             return SizeOf(DeclaredType(named, at=named.at), at=self._at(node))
         return SizeOf(self._expr(value), at=self._at(node))
 
@@ -775,9 +777,9 @@ class _Reading:
         if node.type == "call_expression":
             function = node.child_by_field_name("function")
             if function.type == "parenthesized_expression":
-                casts.append(self._named_type(function.named_children[0]))
+                casts.append(self._type_of_name(function.named_children[0]))
                 while (inner := self._type_in(node.child_by_field_name("arguments"))) is not None:  # (T)(U)(x)
-                    casts.append(self._named_type(inner))
+                    casts.append(self._type_of_name(inner))
                     if not chain or chain[-1].type != "call_expression":
                         self.fail(node, f"a cast to {casts[-1]} needs a value")
                     node = chain.pop()
@@ -790,7 +792,7 @@ class _Reading:
         else:
             found = self._expr(node)
         for each in reversed(chain):
-            found = self._applied(each, found)
+            found = self._apply(each, found)
         for cast in reversed(casts):
             found = Cast(DeclaredType(cast, at=cast.at), found, at=cast.at)
         return found
@@ -814,9 +816,9 @@ class _Reading:
                 if len(kinds) != 1 or not isinstance(kinds[0], DeclaredType) or len(args) != 1:
                     self.fail(node, f"{name} takes one type and one value")
                 return Cast(kinds[0], args[0], name == "reinterpret_cast", at=at)
-        return Construct(self._named_type(function), tuple(args), at=at)
+        return Construct(self._type_of_name(function), tuple(args), at=at)
 
-    def _applied(self, node: Any, inner: Any) -> Any:
+    def _apply(self, node: Any, inner: Any) -> Any:
         """A call, an index, a member or ``++`` of what stands in front of it."""
         at = inner.at
         if node.type == "update_expression":
@@ -837,7 +839,7 @@ class _Reading:
         return Member(inner, name, is_arrow, self._at(field_node), at=at)
 
     # --- statements
-    def _scoped(self, make: Any) -> Any:
+    def _in_block(self, make: Any) -> Any:
         outer = self.names
         self.names = NameKinds({}, outer)
         found = make()
@@ -850,18 +852,18 @@ class _Reading:
     def _statement(self, node: Any) -> list[Any]:
         at, kind = self._at(node), node.type
         if kind == "compound_statement":
-            return [Compound(tuple(self._scoped(lambda: self._block(node))), at=at)]
+            return [Compound(tuple(self._in_block(lambda: self._block(node))), at=at)]
         if kind == "expression_statement":
             inner = node.named_children
             return [Evaluate(self._expr(inner[0]), at=at) if inner else Compound((), at=at)]
         if kind in ("declaration", "type_definition", "alias_declaration", "enum_specifier", "struct_specifier"):
             return self._declaration(node)
         if kind == "if_statement":
-            return [self._scoped(lambda: self._if(node))]
+            return [self._in_block(lambda: self._if(node))]
         if kind in ("for_statement", "while_statement", "do_statement"):
-            return [self._scoped(lambda: self._loop(node))]
+            return [self._in_block(lambda: self._loop(node))]
         if kind == "switch_statement":
-            return [self._scoped(lambda: self._switch(node))]
+            return [self._in_block(lambda: self._switch(node))]
         if kind in ("break_statement", "continue_statement"):
             return [JumpStatement(kind.partition("_")[0], at=at)]
         if kind == "return_statement":
@@ -875,7 +877,7 @@ class _Reading:
 
     def _one(self, node: Any) -> Any:
         """A statement as the body of another."""
-        found = self._scoped(lambda: self._statement(node))
+        found = self._in_block(lambda: self._statement(node))
         return found[0] if len(found) == 1 else Compound(tuple(found), at=self._at(node))
 
     def _condition(self, node: Any) -> tuple[Any, Any]:
@@ -956,9 +958,9 @@ class _Reading:
         """The statements that a declaration is."""
         at = self._at(node)
         if node.type == "alias_declaration":
-            return [self._using(node)]
+            return [self._alias(node)]
         if node.type in ("enum_specifier", "struct_specifier"):
-            return self._defined(node, "")[0]
+            return self._definition_of(node, "")[0]
         if node.type == "type_definition":
             return self._typedef(node)
         kind, is_const, words = self._specifiers(node)
@@ -969,7 +971,7 @@ class _Reading:
             self.fail(node, f"{word} is not supported in a snippet, whose elements share nothing; use raw_module")
         before: list[Any] = []
         if kind.type in ("enum_specifier", "struct_specifier") and kind.child_by_field_name("body") is not None:
-            before, base = self._defined(kind, "")
+            before, base = self._definition_of(kind, "")
         else:
             base = self._type(kind)
             is_known = base.name == "auto" or self._is_known(base) or base.parts[0][0] in C_TYPES
@@ -1036,7 +1038,7 @@ class _Reading:
         first, last = self._span(params)
         tokens = self.text.tokens[first:last]
         outside = self.text
-        root = self._parsed(tokens, "void kernel(){ xf ", ";}")
+        root = self._parse(tokens, "void kernel(){ xf ", ";}")
         statement = root.children[0].child_by_field_name("body").named_children
         call = statement[0].named_children[0] if len(statement) == 1 and statement[0].named_children else None
         if call is None or call.type != "call_expression":
@@ -1076,7 +1078,7 @@ class _Reading:
             self.fail(node, f"{node.text.decode()!r} is defined for special types, which is not supported")
         return node, function
 
-    def _using(self, node: Any) -> Alias:
+    def _alias(self, node: Any) -> Alias:
         name = self._word(node.child_by_field_name("name"))
         kind = self._descriptor(node.child_by_field_name("type"))
         self._declare(name, "type")
@@ -1090,7 +1092,7 @@ class _Reading:
             kind_node.type in ("enum_specifier", "struct_specifier")
             and kind_node.child_by_field_name("body") is not None
         ):
-            before, base = self._defined(kind_node, declarators[0].text.decode())
+            before, base = self._definition_of(kind_node, declarators[0].text.decode())
         else:
             base = self._type(kind_node)
         found: list[Any] = []
@@ -1106,7 +1108,7 @@ class _Reading:
             found.append(Alias(name, kind, at=self._at(each), width=len(name)))
         return [*before, *found]
 
-    def _defined(self, node: Any, name: str) -> tuple[list[Any], TypeName]:
+    def _definition_of(self, node: Any, name: str) -> tuple[list[Any], TypeName]:
         """The definition of an enumeration or a struct, and its name; ``name`` is that of a typedef."""
         at = self._at(node)
         name_node = node.child_by_field_name("name")
@@ -1134,7 +1136,7 @@ class _Reading:
                     self._declare(word)
             found = Enumeration(label, tuple(numbers), is_scoped, None if base is None else self._type(base), at=at)
             return [found], kind
-        return [self._struct_of(node, label, ())], kind
+        return [self._struct_tree(node, label, ())], kind
 
     # --- definitions of a preamble
     def _definition(self, node: Any) -> list[Any]:
@@ -1184,9 +1186,9 @@ class _Reading:
             self.names = outer
             name = self._word(inner.child_by_field_name("name"))
             self._declare(name, "template")
-            found = [self._struct_of(inner, name, tuple(types))]
+            found = [self._struct_tree(inner, name, tuple(types))]
         elif inner.type == "alias_declaration":
-            alias = self._using(inner)
+            alias = self._alias(inner)
             alias.types = tuple(types)
             outer.known[alias.name] = "template"
             found = [alias]
@@ -1289,7 +1291,7 @@ class _Reading:
                 found.append((name.text.decode().partition("<")[0].strip(), args))
         return tuple(found)
 
-    def _struct_of(self, node: Any, name: str, types: tuple[str, ...]) -> StructTree:
+    def _struct_tree(self, node: Any, name: str, types: tuple[str, ...]) -> StructTree:
         at = self._at(node)
         if any(each.type == "base_class_clause" for each in node.children):
             self.fail(node, f"struct {name} has a base, which is not supported; make it a member")
@@ -1310,7 +1312,7 @@ class _Reading:
             if each.type == "field_declaration" and self._is_constant(each):
                 aliases += self._constant_members(each)
             elif each.type == "field_declaration" and kind is not None and kind.type == "enum_specifier":
-                aliases += self._defined(kind, "")[0]
+                aliases += self._definition_of(kind, "")[0]
                 if each.child_by_field_name("declarator") is not None:
                     self.fail(each, f"struct {name}: give the enumeration a name, and declare its members behind it")
             elif each.type == "field_declaration":
@@ -1479,14 +1481,14 @@ def number_type(words: list[str]) -> str | None:
 _EXPRESSIONS: dict[str, Any] = {
     "identifier": _Reading._name, "number_literal": _Reading._number, "string_literal": _Reading._number,
     "true": _Reading._constant, "false": _Reading._constant, "this": _Reading._this,
-    "parenthesized_expression": _Reading._parenthesized, "qualified_identifier": _Reading._qualified,
+    "parenthesized_expression": _Reading._parentheses, "qualified_identifier": _Reading._qualified,
     "template_function": _Reading._qualified, "unary_expression": _Reading._unary,
     "pointer_expression": _Reading._unary,
     "update_expression": _Reading._update, "binary_expression": _Reading._binary,
     "assignment_expression": _Reading._assign,
     "conditional_expression": _Reading._choice, "comma_expression": _Reading._comma,
-    "initializer_list": _Reading._listed,
+    "initializer_list": _Reading._list,
     "cast_expression": _Reading._cast, "compound_literal_expression": _Reading._compound,
     "sizeof_expression": _Reading._sizeof, "call_expression": _Reading._postfix, "field_expression": _Reading._postfix,
-    "subscript_expression": _Reading._postfix, "argument_list": _Reading._listed,
+    "subscript_expression": _Reading._postfix, "argument_list": _Reading._list,
 }  # fmt: skip

@@ -122,7 +122,7 @@ def check_characters(source: SourceText) -> None:
 
 def tokens(source: SourceText) -> list[Token]:
     """The tokens of a text, newlines among them (as signs), and no comments; what is no token is a ``stray`` one."""
-    text, origin = _joined(source.text)
+    text, origin = _join_lines(source.text)
     found: list[Token] = []
     at, is_spaced = 0, False
     while at < len(text):
@@ -153,7 +153,7 @@ def on_one_line(text: str) -> str:
     return _CONTINUED.sub(lambda found: " " * len(found[0]), text)
 
 
-def _joined(text: str) -> tuple[str, Callable[[int], int]]:
+def _join_lines(text: str) -> tuple[str, Callable[[int], int]]:
     """The text with continued lines joined, and a function from its positions to the user's."""
     if "\\" not in text:
         return text, lambda at: at
@@ -220,12 +220,12 @@ class Preprocessor:
         text: list[Token] = []
         for line in _lines(tokens(self.source)):
             if line and line[0].text == "#":
-                found += self._expanded(text)
+                found += self._expand(text)
                 text = []
                 self._directive(line)
             elif self._is_read:
                 text += line
-        found += self._expanded(text)
+        found += self._expand(text)
         return found
 
     @property
@@ -329,11 +329,11 @@ class Preprocessor:
             asked.append(Token("name", "__unknown", each.at) if defined is None else _number(int(defined), each.at))
             at = place + 1 + is_bracketed
         try:
-            return _ConditionValue(self._expanded(asked), self._named).value()
+            return _ConditionValue(self._expand(asked), self._value_of_name).value()
         except (ValueError, IndexError, ZeroDivisionError, RecursionError):
             return None
 
-    def _named(self, name: str) -> int | None:
+    def _value_of_name(self, name: str) -> int | None:
         if name in ("true", "false"):
             return int(name == "true")
         if name in _COMPILERS:
@@ -341,7 +341,7 @@ class Preprocessor:
         return 0 if name != "__unknown" and self._is_defined(name) is False else None
 
     # --- macros
-    def _expanded(self, given: Sequence[Token]) -> list[Token]:
+    def _expand(self, given: Sequence[Token]) -> list[Token]:
         """The tokens with all macros replaced."""
         macros = self.macros
         if not any(each.text in macros for each in given):
@@ -362,8 +362,8 @@ class Preprocessor:
                 if taken is None:  # without parentheses the name is no use of the macro
                     found.append(token)
                     continue
-                arguments = self._fitting(token, macro.params, taken)
-            made = self._substituted(token, macro, arguments)
+                arguments = self._fit(token, macro.params, taken)
+            made = self._substitute(token, macro, arguments)
             self._count(token, len(made))
             waiting += [
                 Token(each.kind, each.text, token.at, each.is_spaced, each.hidden | hidden) for each in reversed(made)
@@ -377,7 +377,7 @@ class Preprocessor:
                 f"its macros stand for more than {MOST_REPLACED} tokens; write them shorter", token.at, len(token.text)
             )
 
-    def _fitting(self, token: Token, params: tuple[str, ...], given: list[list[Token]]) -> list[list[Token]]:
+    def _fit(self, token: Token, params: tuple[str, ...], given: list[list[Token]]) -> list[list[Token]]:
         """One argument for each parameter."""
         if params[-1:] == (_OTHERS,):
             fixed = len(params) - 1
@@ -394,7 +394,7 @@ class Preprocessor:
             )  # fmt: skip
         return given
 
-    def _substituted(self, use: Token, macro: TokenMacro, arguments: list[list[Token]]) -> list[Token]:
+    def _substitute(self, use: Token, macro: TokenMacro, arguments: list[list[Token]]) -> list[Token]:
         """The body of a macro with its arguments in the place of the parameters."""
         values = dict(zip(macro.params or (), arguments, strict=True))
         expanded: dict[str, list[Token]] = {}
@@ -413,18 +413,18 @@ class Preprocessor:
                     piece = values[token.text]
                 else:
                     if token.text not in expanded:
-                        expanded[token.text] = self._expanded(values[token.text])
+                        expanded[token.text] = self._expand(values[token.text])
                     piece = expanded[token.text]
             else:
                 piece = [token]
             self._count(use, len(piece))
-            made += self._pasted(use, made, piece) if is_joined else piece
+            made += self._paste(use, made, piece) if is_joined else piece
             at += 1
             is_joined = follows
             at += follows
         return made
 
-    def _pasted(self, use: Token, made: list[Token], piece: Sequence[Token]) -> list[Token]:
+    def _paste(self, use: Token, made: list[Token], piece: Sequence[Token]) -> list[Token]:
         """The tokens that join the last one made; that one is taken away."""
         if not made or not piece:
             return list(piece)
@@ -535,7 +535,7 @@ class _ConditionValue:
     def __init__(self, given: list[Token], named: Callable[[str], int | None]) -> None:
         self._tokens = [*(each.text for each in given), ""]
         self._at = 0
-        self._named = named
+        self._value_of_name = named
         is_unsigned = any(each.kind == "number" and "u" in each.text.lower() for each in given)
         self._least = 0 if is_unsigned else -1 << 63
         """The least value; what is less would count as a large one, or not be held."""
@@ -565,10 +565,10 @@ class _ConditionValue:
         left = self._unary()
         while LEVELS.get(self._tokens[self._at], -1) >= least:
             sign = self._next()
-            left = self._joined(sign, left, self._level(LEVELS[sign] + 1))
+            left = self._combine(sign, left, self._level(LEVELS[sign] + 1))
         return left
 
-    def _joined(self, sign: str, left: int | None, right: int | None) -> int | None:
+    def _combine(self, sign: str, left: int | None, right: int | None) -> int | None:
         if sign in ("&&", "||"):
             decides = sign == "||"
             if any(each is not None and bool(each) is decides for each in (left, right)):
@@ -595,7 +595,7 @@ class _ConditionValue:
             return self._held(int(digits, 8) if re.fullmatch(r"0[0-7]+", digits) else int(digits, 0))
         if not re.fullmatch(r"[A-Za-z_]\w*", word):
             raise ValueError
-        return self._named(word)
+        return self._value_of_name(word)
 
     def _held(self, value: int) -> int:
         if not self._least <= value < 1 << 63:

@@ -67,7 +67,7 @@ class StructType:
 
     def of(self, values: Iterator[Node]) -> StructValue:
         """A struct of the next values, as many as it has numbers."""
-        return StructValue(self, {name: made_of(each, values) for name, each in self.members})
+        return StructValue(self, {name: value_of(each, values) for name, each in self.members})
 
     def __str__(self) -> str:
         return self.name
@@ -114,10 +114,10 @@ def leaf_types(kind: Any) -> list[DType]:
     return kind.leaves() if isinstance(kind, StructType) else [kind]
 
 
-def made_of(kind: Any, values: Iterator[Node]) -> Any:
+def value_of(kind: Any, values: Iterator[Node]) -> Any:
     """The value of a type that consists of the next numbers."""
     if isinstance(kind, ArrayType):
-        return ArrayValue(kind, tuple(made_of(kind.element, values) for _ in range(kind.count)))
+        return ArrayValue(kind, tuple(value_of(kind.element, values) for _ in range(kind.count)))
     return kind.of(values) if isinstance(kind, StructType) else next(values)
 
 

@@ -28,10 +28,10 @@ from xferlib.kernels.c_frontend.calls import Calls
 from xferlib.kernels.c_frontend.loops import Loops, may_change, owner_of
 from xferlib.kernels.c_frontend.memory import (
     Branch,
-    Contents,
     Memory,
     MemoryState,
     RefusedError,
+    SsaValue,
 )
 from xferlib.kernels.c_frontend.preprocess import SourceText
 from xferlib.kernels.c_frontend.scope import (
@@ -168,7 +168,7 @@ class Translator:
         """
         names = self._kernel.names
         cell = self.memory.cell("i", INT64)
-        self.memory.state.cells[cell] = Contents(self.number, self.memory.true)
+        self.memory.state.cells[cell] = SsaValue(self.number, self.memory.true)
         names["i"] = cell
         if is_pycudas or "n" not in self.globals.names:
             names["n"] = Constant(self.b.size())
@@ -191,17 +191,17 @@ class Translator:
         self.frame.source = snippet.source
 
         def run() -> None:
-            returned = self.memory.jumped()
+            returned = self.memory.jump_condition()
             if returned is None:
-                self._apart(snippet)
+                self._run_in_block(snippet)
             elif returned is not self.memory.true:
                 before = self.memory.enter(self.b.op("not", returned))
-                self._apart(snippet)
+                self._run_in_block(snippet)
                 self.resume(returned, before)
 
         self._safely(run)
 
-    def _apart(self, snippet: parse.Snippet) -> None:
+    def _run_in_block(self, snippet: parse.Snippet) -> None:
         with self.block():
             self.statements(snippet.statements)
         self.memory.end_jump(self._next)
@@ -209,7 +209,7 @@ class Translator:
     def result(self, snippet: parse.Snippet, dtype: Any) -> Any:
         """The value of a snippet that is one expression, as one of this type."""
         self.frame.source = snippet.source
-        return self._safely(lambda: self.converted(snippet.statements[0].value, self.own_type(dtype)))
+        return self._safely(lambda: self.convert(snippet.statements[0].value, self.own_type(dtype)))
 
     def type_named(self, name: str) -> Any:
         """The type of a name as a user gives it, a dtype or a `StructType`; None if there is none."""
@@ -274,12 +274,12 @@ class Translator:
     # --- types
     def named_type(self, name: tree.TypeName) -> Any:
         """The type of a name: a dtype, a `StructType`, an `ArrayType` or a `PointerType`."""
-        found = self._resolved(name)
+        found = self._resolve(name)
         if found is None:
             self.fail(name, f"unknown type {str(name)!r}; use a C or NumPy type name")
         return found
 
-    def _resolved(self, name: tree.TypeName) -> Any:
+    def _resolve(self, name: tree.TypeName) -> Any:
         first, args = name.parts[0]
         entity = self.frame.scope.find(first)
         if first == "complex" and args is not None and not isinstance(entity, (Template, InstanceName)):
@@ -293,7 +293,7 @@ class Translator:
         elif isinstance(entity, Template):
             found = self._struct_type(name, entity, args)
         elif isinstance(entity, NamedType):
-            found = self._named(name, entity, args)
+            found = self._expand_alias(name, entity, args)
         elif isinstance(entity, ScopedNumbers):
             found = entity.dtype
         elif args is None and isinstance(entity, (np.dtype, StructType, ArrayType, PointerType)):
@@ -306,7 +306,7 @@ class Translator:
             found = self._member_type(found, member)
         return found
 
-    def _named(self, name: tree.TypeName, entity: NamedType, args: tuple[Any, ...] | None) -> Any:
+    def _expand_alias(self, name: tree.TypeName, entity: NamedType, args: tuple[Any, ...] | None) -> Any:
         types = entity.alias.types
         if len(types) != len(args or ()):
             self.fail(name, f"{entity.alias.name} takes {len(types)} type(s); give C or NumPy type names")
@@ -336,7 +336,7 @@ class Translator:
             given = tree.DeclaredType(tree.TypeName(((given.name, None),), at=given.at, width=given.width), at=given.at)
         if not isinstance(given, tree.DeclaredType):
             self.fail(given, "this argument of a template is no type; give C or NumPy type names")
-        found = self._resolved(given.base)
+        found = self._resolve(given.base)
         if found is None:
             self.fail(given.base, f"unknown type {str(given.base)!r}; give C or NumPy type names")
         return self.declared_type(given)
@@ -426,10 +426,10 @@ class Translator:
                 if isinstance(each, tree.Enumeration):
                     self.statement(each)
                 elif isinstance(each, tree.Variable):
-                    scope.names[each.name] = Constant(self.converted(each.value, self.declared_type(each.type)))
+                    scope.names[each.name] = Constant(self.convert(each.value, self.declared_type(each.type)))
             members: list[tuple[str, Any]] = []
             for member in struct.members:
-                if self._resolved(member.type.base) is None:
+                if self._resolve(member.type.base) is None:
                     self.fail(
                         member,
                         f"struct {name}: unknown type {str(member.type.base)!r} of member {member.name!r}; use a C or "
@@ -486,11 +486,11 @@ class Translator:
         memory = self.memory
         opened: list[tuple[Node, Branch]] = []
         for statement in statements:
-            before = memory.jumped()
+            before = memory.jump_condition()
             if before is memory.true:
                 break  # every path has jumped
             self.statement(statement)
-            jumped = memory.jumped()
+            jumped = memory.jump_condition()
             if jumped is not None and jumped is not before and jumped is not memory.true:
                 opened.append((jumped, memory.enter(self.b.op("not", jumped))))
         for jumped, outside in reversed(opened):
@@ -537,12 +537,12 @@ class Translator:
         elif frame.references is not None:
             if node.value is None:
                 self.fail(node, "return needs a value")
-            found = self.pointer(node.value) if frame.is_pointer else self.place(node.value)
+            found = self.pointer(node.value) if frame.is_pointer else self.lvalue(node.value)
             frame.references.append((self.memory.path, found))
         elif frame.returns is not None:
             if node.value is None:
                 self.fail(node, "return needs a value")
-            self.memory.store(frame.result, self.converted(node.value, frame.returns))
+            self.memory.store(frame.result, self.convert(node.value, frame.returns))
         elif node.value is not None:
             self.effect(node.value)
         self.memory.jump(frame.end)
@@ -667,9 +667,9 @@ class Translator:
             return self._array(node, kind, values)
         value = None
         if node.value is not None:
-            value = self.converted(node.value, kind)
+            value = self.convert(node.value, kind)
         elif isinstance(kind, StructType) and self.calls.has_constructor(kind):
-            value = self.calls.made(node, kind, [])
+            value = self.calls.make(node, kind, [])
         found = self.memory.new(name, kind)
         if value is not None:
             self.memory.store(found, value, name)
@@ -687,7 +687,7 @@ class Translator:
                 self.memory.store(each, given, node.name)
         elif isinstance(kind.element, StructType) and self.calls.has_constructor(kind.element):
             for each in found.elements:
-                self.memory.store(each, self.calls.made(node, kind.element, []), node.name)
+                self.memory.store(each, self.calls.make(node, kind.element, []), node.name)
         return ReadOnly(found) if node.type.is_const and values is not None else found
 
     def array_items(self, value: Any, kind: Any) -> list[Any]:
@@ -711,14 +711,14 @@ class Translator:
                     self.fail(each, f"a row of {size} element(s) is given {len(found) - start} values")
                 found += [self.zero(each, element)] * (start + size - len(found))
             else:
-                found.append(self.converted(each, element))
+                found.append(self.convert(each, element))
             if len(found) > MOST_ELEMENTS:
                 self.fail(listed, f"at most {MOST_ELEMENTS} elements are possible")
 
     def zero(self, node: Any, kind: Any) -> Any:
         """The value of a type that is given none."""
         if isinstance(kind, StructType):
-            return self.calls.made(node, kind, [])
+            return self.calls.make(node, kind, [])
         if isinstance(kind, ArrayType):
             return ArrayValue(kind, tuple(self.zero(node, kind.element) for _ in range(kind.count)))
         return self.b.const(0, kind)
@@ -757,8 +757,8 @@ class Translator:
         """The object that a reference to an expression is."""
         is_auto = declared.base.name == "auto"
         kind = None if is_auto else self.declared_type(declared)
-        if self.is_place(expr):
-            place = self.place(expr)
+        if self.is_lvalue(expr):
+            place = self.lvalue(expr)
             given = self.type_at(place)
             if kind is None or kind == given:
                 return ReadOnly(place) if declared.is_const else place
@@ -837,7 +837,7 @@ class Translator:
         opened: list[tuple[Node, Branch]] = []
         with self.block():
             for condition, case in self._cases(node, value):
-                before = memory.jumped()
+                before = memory.jump_condition()
                 if before is memory.true:
                     break
                 if condition is None or condition is memory.true:
@@ -850,7 +850,7 @@ class Translator:
                     with self.branch(self.b.op("not", condition)) as no:
                         pass
                     memory.merge(condition, yes[0], no[0])
-                jumped = memory.jumped()
+                jumped = memory.jump_condition()
                 if jumped is not None and jumped is not before and jumped is not memory.true:
                     opened.append((jumped, memory.enter(self.b.op("not", jumped))))
             for jumped, branch in reversed(opened):
@@ -910,10 +910,10 @@ class Translator:
         name = _shown(node)
         raise self.error(node, f"{name!r} is an array; index it, for instance {name}[i]")
 
-    def converted(self, node: Any, kind: Any) -> Any:
+    def convert(self, node: Any, kind: Any) -> Any:
         """The value of an initializer or an expression, as one of this type."""
         if isinstance(node, (tree.Listed, tree.Arguments)):
-            return self.made_of(node, kind, node.items)
+            return self.construct(node, kind, node.items)
         value = self.value(node)
         return self.cast_value(node, value, kind)
 
@@ -922,7 +922,7 @@ class Translator:
         if isinstance(kind, StructType):
             if isinstance(value, StructValue) and value.dtype is kind:
                 return value
-            return self.calls.made(node, kind, [value], is_implicit=True)
+            return self.calls.make(node, kind, [value], is_implicit=True)
         if isinstance(kind, PointerType):
             if not isinstance(value, Pointer):
                 self.fail(node, "this is no pointer; write &x, &x[k] or an array")
@@ -932,10 +932,10 @@ class Translator:
             self.fail(node, "an array is given its elements in braces")
         return self.b.cast(self.number_of(node, value), kind)
 
-    def made_of(self, node: Any, kind: Any, items: Sequence[Any]) -> Any:
+    def construct(self, node: Any, kind: Any, items: Sequence[Any]) -> Any:
         """``T(a, b)``, ``T{a, b}`` and their like."""
         if isinstance(kind, StructType):
-            return self.calls.made(node, kind, list(items))
+            return self.calls.make(node, kind, list(items))
         if isinstance(kind, ArrayType):
             values = self.array_items(tree.Listed(tuple(items), at=node.at), kind)
             if len(values) > kind.count:
@@ -945,11 +945,11 @@ class Translator:
         if isinstance(kind, PointerType):
             if len(items) != 1:
                 self.fail(node, "a pointer needs one place")
-            return self.converted(items[0], kind)
+            return self.convert(items[0], kind)
         if not items:
             return self.b.const(0, kind)
         if len(items) == 1:
-            return self.converted(items[0], kind)
+            return self.convert(items[0], kind)
         if len(items) != 2 or not is_complex(kind):
             self.fail(node, f"{kind} is made of one value, and {len(items)} are given")
         part = part_dtype(kind)
@@ -966,7 +966,7 @@ class Translator:
         """The meaning of a name."""
         scope = self.frame.scope
         if node.owner is not None:
-            return self.owned(node)
+            return self.qualified(node)
         found = scope.find(node.name)
         if found is None:
             known = scope.known()
@@ -976,7 +976,7 @@ class Translator:
             return Constant(self.b.const(*found))
         return found
 
-    def owned(self, node: tree.Name) -> Any:
+    def qualified(self, node: tree.Name) -> Any:
         """``E::A``, and ``numeric_limits<T>::max``."""
         owner = node.owner
         assert owner is not None
@@ -984,7 +984,7 @@ class Translator:
             entity = self.frame.scope.find(owner.parts[0][0])
             if isinstance(entity, ScopedNumbers) and node.name in entity.numbers:
                 return entity.numbers[node.name]
-            kind = self._resolved(owner)
+            kind = self._resolve(owner)
             found = kind.scope.find(node.name) if isinstance(kind, StructType) and kind.scope is not None else None
             if found is not None:
                 return found
@@ -1015,7 +1015,7 @@ class Translator:
                 return self.pointer(node.expr)
             self.fail(node, "void has no value")
         if kind.is_reference:
-            return self.memory.load(self.place(node))
+            return self.memory.load(self.lvalue(node))
         if not kind.pointers:
             return self.cast_value(node.expr, self.value(node.expr), self.declared_type(kind))
         found: PointerType = self.declared_type(kind)
@@ -1029,52 +1029,50 @@ class Translator:
                 return self.memory.parts(value)
             if isinstance(value.base, ComplexParts) and dtype == value.base.base.dtype and value.index is not None:
                 half = self.b.op("shr", value.index, self.b.const(1, INT64))
-                return self.memory.moved(value.base.base, half)
+                return self.memory.move(value.base.base, half)
             is_plain = dtype.kind in "iuf" and given.kind in "iuf" and dtype.itemsize == given.itemsize
             if is_plain and not isinstance(value.base, ComplexParts):
                 return Pointer(value.base, value.index, dtype, is_const)
         raise self.error(node, f"a pointer to {given} cannot become one to {dtype}; convert the value", KernelTypeError)
 
     def _construct(self, node: tree.Construct) -> Any:
-        return self.made_of(node, self.named_type(node.type), node.args)
+        return self.construct(node, self.named_type(node.type), node.args)
 
     def _unary(self, node: tree.Unary) -> Any:
         op = node.op
         if op in ("++", "--", "p++", "p--"):
             count = self.b.const(1, INT32)
-            _, before, after = self._updated(
-                node.expr, lambda value: self._moved(node, op.lstrip("p")[0], value, count)
-            )
+            _, before, after = self._update(node.expr, lambda value: self._step(node, op.lstrip("p")[0], value, count))
             return before if op.startswith("p") else after
         if op == "&":
             return self._address(node.expr)
         if self.calls.operator(op) is not None:
             argument = self.calls.argument(node.expr)
-            if (found := self.calls.overloaded(node, op, [argument])) is not None:
+            if (found := self.calls.call_operator(node, op, [argument])) is not None:
                 return self._outcome(found)
             if op == "*":
                 return self.memory.load(
                     self.memory.element(self.as_pointer(node.expr, argument.value), self.zero_index)
                 )
-            return self._signed(node, op, self.number_of(node.expr, argument.value))
+            return self._apply_sign(node, op, self.number_of(node.expr, argument.value))
         if op == "*":
-            return self.memory.load(self.place(node))
-        return self._signed(node, op, self.value_of_number(node.expr))
+            return self.memory.load(self.lvalue(node))
+        return self._apply_sign(node, op, self.value_of_number(node.expr))
 
     def _address(self, node: Any) -> Pointer:
         """``&x``; of an element it is a pointer that may move along the array."""
         if isinstance(node, tree.Index) and not self._is_layout(node.array):
-            array, index = self._indexed(node)
+            array, index = self._array_and_index(node)
             if isinstance(plain(array), (Raw, Pointer, PointerVariable)) or (
                 isinstance(plain(array), (Array, ArrayRow)) and len(array.dtype.extents) == 1
             ):
                 pointer = array if isinstance(array, Pointer) else self.memory.load(array)
-                return self.memory.moved(pointer, index, _shown(node))
+                return self.memory.move(pointer, index, _shown(node))
             if isinstance(plain(array), (Array, ArrayRow)):
                 self.fail(node, "a pointer to a row of an array is not supported; write the address of an element")
         if isinstance(node, tree.Unary) and node.op == "*" and not isinstance(node.expr, tree.This):
             return self.pointer(node.expr)
-        place = self.place(node)
+        place = self.lvalue(node)
         if isinstance(plain(place), (Array, ArrayRow, Raw, Own)):
             self.fail(node, f"{_shown(node)!r} is an array, which is a pointer already")
         return self.memory.address(place)
@@ -1083,7 +1081,7 @@ class Translator:
         """The value of what a call gave."""
         return self.memory.load(found[0]) if found[1] else found[0]
 
-    def _signed(self, node: Any, op: str, value: Node) -> Node:
+    def _apply_sign(self, node: Any, op: str, value: Node) -> Node:
         if op == "!":
             return self.b.op("not", self.b.truth(value))
         value = self.b.cast(value, c_promoted(value.dtype))
@@ -1113,7 +1111,7 @@ class Translator:
         """The value of an operator of two expressions, the left one of which may be a value."""
         if self.calls.operator(node.op) is not None:
             args = [self.calls.argument(each) for each in (left, right)]
-            found = self.calls.overloaded(node, node.op, args)
+            found = self.calls.call_operator(node, node.op, args)
             if found is not None:
                 return self._outcome(found)
             x, y = (each.value for each in args)
@@ -1146,7 +1144,7 @@ class Translator:
         """Set the state after operands that ran under ``condition`` and, if there is one, its opposite."""
         self.memory.merge(condition, yes, self.memory.state if no is None else no)
 
-    def _moved(self, node: Any, op: str, value: Any, count: Any) -> Any:
+    def _step(self, node: Any, op: str, value: Any, count: Any) -> Any:
         """A variable's value after ``++`` or ``+=``."""
         if isinstance(value, Pointer):
             return self._on_pointers(node, op, value, count)
@@ -1167,7 +1165,7 @@ class Translator:
         if number.dtype.kind not in "biu":
             self.fail(node, f"the index is {number.dtype}; cast it to an integer", KernelTypeError)
         number = self.b.cast(number, INT64)
-        return self.memory.moved(pointer, number if op == "+" else self.b.op("neg", number), _shown(node))
+        return self.memory.move(pointer, number if op == "+" else self.b.op("neg", number), _shown(node))
 
     def _arithmetic(self, node: Any, op: str, left: Node, right: Node) -> Node:
         b = self.b
@@ -1246,40 +1244,40 @@ class Translator:
         """Translate an assignment; the object that has changed, or None, and its value."""
         if node.op == "=":
             if isinstance(node.value, tree.Listed):
-                place = self.place(node.target)
-                return self._assigned(node, place, self.converted(node.value, self.type_at(place)))
+                place = self.lvalue(node.target)
+                return self._assign_value(node, place, self.convert(node.value, self.type_at(place)))
             value = self.value(node.value)
-            return self._assigned(node, self.place(node.target), value)
+            return self._assign_value(node, self.lvalue(node.target), value)
         op = node.op[:-1]
         if self.calls.operator(node.op) is not None:
             args = [self.calls.argument(each) for each in (node.target, node.value)]
-            if (found := self.calls.overloaded(node, node.op, args)) is not None:
+            if (found := self.calls.call_operator(node, node.op, args)) is not None:
                 return (found[0] if found[1] else args[0].place), self._outcome(found)
             value, place = args[1].value, args[0].place
         else:
             value, place = self.value(node.value), None
-        place, _, after = self._updated(node.target, lambda before: self._moved(node, op, before, value), place)
+        place, _, after = self._update(node.target, lambda before: self._step(node, op, before, value), place)
         return place, after
 
-    def _assigned(self, node: tree.Assignment, place: Any, value: Any) -> tuple[Any, Any]:
+    def _assign_value(self, node: tree.Assignment, place: Any, value: Any) -> tuple[Any, Any]:
         target = node.target
         if isinstance(value, Pointer) and not isinstance(plain(place), (PointerVariable, Array, Raw, Own)):
             self.number_of(node.value, value)  # says what is wrong
         if isinstance(plain(place), StructObject) and isinstance(value, Node):
             kind = self.type_at(place)
             if self.calls.has_constructor(kind):
-                value = self.calls.made(node, kind, [value], is_implicit=True)
+                value = self.calls.make(node, kind, [value], is_implicit=True)
         try:
             return place, self.memory.store(place, value, _shown(target))
         except RefusedError as problem:
             raise self.error(target, str(problem), problem.kind) from None
 
-    def _updated(self, target: Any, change: Callable[[Any], Any], place: Any = None) -> tuple[Any, Any, Any]:
+    def _update(self, target: Any, change: Callable[[Any], Any], place: Any = None) -> tuple[Any, Any, Any]:
         """Assign to what ``target`` stands for its changed value; the object, and its values before and after.
 
         The target is evaluated once: ``x[k++] += 1`` counts ``k`` by one.
         """
-        place = self.place(target) if place is None else place
+        place = self.lvalue(target) if place is None else place
         try:
             value = self.memory.load(place)
             if isinstance(value, StructValue):
@@ -1293,7 +1291,7 @@ class Translator:
             kind = self.declared_type(node.of)
         else:
             before = self.memory.snapshot()
-            place = self.place(node.of) if self.is_place(node.of) else None
+            place = self.lvalue(node.of) if self.is_lvalue(node.of) else None
             kind = self.value(node.of).dtype if place is None else self.type_at(place)
             self.memory.restore(before)
             if isinstance(plain(place), PointerVariable):
@@ -1301,10 +1299,10 @@ class Translator:
         return self.b.const(kind.itemsize, UINT64)
 
     # --- places
-    def is_place(self, node: Any) -> bool:
+    def is_lvalue(self, node: Any) -> bool:
         """Whether an expression stands for an object, and not for a value."""
         if isinstance(node, tree.Member):
-            return node.is_arrow or self.is_place(node.owner)
+            return node.is_arrow or self.is_lvalue(node.owner)
         if isinstance(node, tree.Index):
             return not self._is_layout(node.array)
         if isinstance(node, tree.Unary):
@@ -1312,9 +1310,9 @@ class Translator:
         if isinstance(node, tree.Name):
             return True
         if isinstance(node, tree.Conditional):
-            return self.is_place(node.yes) and self.is_place(node.no)
+            return self.is_lvalue(node.yes) and self.is_lvalue(node.no)
         if isinstance(node, tree.Comma):
-            return self.is_place(node.exprs[-1])
+            return self.is_lvalue(node.exprs[-1])
         if isinstance(node, tree.CallExpression):
             return self.calls.gives_reference(node)
         if isinstance(node, tree.Cast):
@@ -1332,15 +1330,15 @@ class Translator:
             raise RefusedError(f"{inner.name!r} is an array; index it, for instance {inner.name}[i]")
         return inner.dtype
 
-    def place(self, node: Any) -> Any:
+    def lvalue(self, node: Any) -> Any:
         """The object that an expression stands for."""
         self.count(1)
         try:
-            return self._place(node)
+            return self._lvalue(node)
         except RefusedError as problem:
             raise self.error(node, str(problem), problem.kind) from None
 
-    def _place(self, node: Any) -> Any:
+    def _lvalue(self, node: Any) -> Any:
         memory = self.memory
         if isinstance(node, tree.Name):
             found = self.entity(node)
@@ -1356,26 +1354,26 @@ class Translator:
             return memory.element(self.pointer(node.expr), self.zero_index, _shown(node.expr))
         if isinstance(node, tree.Unary) and node.op in ("++", "--"):
             count = self.b.const(1, INT32)
-            return self._updated(node.expr, lambda value: self._moved(node, node.op[0], value, count))[0]
+            return self._update(node.expr, lambda value: self._step(node, node.op[0], value, count))[0]
         if isinstance(node, tree.Member):
-            return self._member_place(node)
+            return self._member_lvalue(node)
         if isinstance(node, tree.Index):
-            return self._index_place(node)
+            return self._index_lvalue(node)
         if isinstance(node, tree.Conditional):
-            return self._conditional_place(node)
+            return self._conditional_lvalue(node)
         if isinstance(node, tree.Comma):
             for each in node.exprs[:-1]:
                 self.effect(each)
-            return self.place(node.exprs[-1])
+            return self.lvalue(node.exprs[-1])
         if isinstance(node, tree.Assignment):
             place = self._assign(node)[0]
             if place is None:
                 self.fail(node, "this assignment gives no variable")
             return place
         if isinstance(node, tree.CallExpression) and self.calls.gives_reference(node):
-            return self.calls.call(node, is_used=True, is_place=True)
+            return self.calls.call(node, is_used=True, is_lvalue=True)
         if isinstance(node, tree.Cast) and node.type.is_reference:
-            place = self.place(node.expr)
+            place = self.lvalue(node.expr)
             kind = self.declared_type(node.type)
             given = self.type_at(place)
             if kind == given:
@@ -1385,16 +1383,16 @@ class Translator:
             return memory.element(self.value(tree.Cast(pointed, address, at=node.at)), self.zero_index)
         raise self.error(node, "this is no variable and no element, and has no address; this cannot be assigned to")
 
-    def _conditional_place(self, node: tree.Conditional) -> Any:
+    def _conditional_lvalue(self, node: tree.Conditional) -> Any:
         condition = self.b.truth(self.value_of_number(node.condition))
         if may_change(node.yes) or may_change(node.no):
             with self.branch(condition) as ran:
-                yes = self.place(node.yes)
+                yes = self.lvalue(node.yes)
             with self.branch(self.b.op("not", condition)) as ran_else:
-                no = self.place(node.no)
+                no = self.lvalue(node.no)
             self.memory.merge(condition, ran[0], ran_else[0])
         else:
-            yes, no = self.place(node.yes), self.place(node.no)
+            yes, no = self.lvalue(node.yes), self.lvalue(node.no)
         one, other = self.type_at(yes), self.type_at(no)
         if isinstance(one, np.dtype) and isinstance(other, np.dtype) and one != other:  # then it is a value
             dtype = c_common(one, other)
@@ -1410,15 +1408,15 @@ class Translator:
             return yes
         return Either(((condition, yes), (self.b.op("not", condition), no)), one)
 
-    def _member_place(self, node: tree.Member) -> Any:
+    def _member_lvalue(self, node: tree.Member) -> Any:
         if node.is_arrow:
             if isinstance(node.owner, tree.This):
                 self.this(node.owner)
                 owner = self.frame.this
             else:
                 owner = self.memory.element(self.pointer(node.owner), self.zero_index, _shown(node.owner))
-        elif self.is_place(node.owner):
-            owner = self.place(node.owner)
+        elif self.is_lvalue(node.owner):
+            owner = self.lvalue(node.owner)
         else:
             owner = self.memory.temporary(self.value(node.owner))
         if isinstance(plain(owner), PointerVariable):
@@ -1429,19 +1427,19 @@ class Translator:
             at = tree.Name(node.name, at=node.name_at, width=len(node.name))
             raise self.error(at, str(problem), problem.kind) from None
 
-    def _index_place(self, node: tree.Index) -> Any:
+    def _index_lvalue(self, node: tree.Index) -> Any:
         memory = self.memory
         if self._is_layout(node.array):
             entry = self._layout_entry(node.array, self.index(node.index))
             return Constant(entry)
-        array, index = self._indexed(node)
+        array, index = self._array_and_index(node)
         if isinstance(plain(array), Own):
             return plain(array).cell
         return memory.element(array, index, _shown(node.array))
 
-    def _indexed(self, node: tree.Index) -> tuple[Any, Node]:
+    def _array_and_index(self, node: tree.Index) -> tuple[Any, Node]:
         """The array of an element, and the index."""
-        array: Any = self.place(node.array) if self.is_place(node.array) else self.pointer(node.array)
+        array: Any = self.lvalue(node.array) if self.is_lvalue(node.array) else self.pointer(node.array)
         inner = plain(array)
         if isinstance(inner, Own):
             index = self.index(node.index)
@@ -1467,7 +1465,7 @@ class Translator:
         """The indices along each axis of ``x[{i, j}]``, or of ``x[a]`` with a local array; None of one index."""
         if isinstance(node, tree.Listed):
             return [self.index(each) for each in node.items]
-        if not self.is_place(node) or isinstance(node, (tree.Assignment, tree.CallExpression)) or may_change(node):
+        if not self.is_lvalue(node) or isinstance(node, (tree.Assignment, tree.CallExpression)) or may_change(node):
             return None
         entity = self.frame.scope.find(node.name) if isinstance(node, tree.Name) else None
         array = plain(entity)
@@ -1537,10 +1535,10 @@ class Translator:
             found = plain(self.entity(node.owner))
             if not isinstance(found, StructObject):
                 return self.b.fact(LayoutFact(self._owner(node.owner), "rank", 0))
-        return self.memory.load(self.place(node))
+        return self.memory.load(self.lvalue(node))
 
     def _index(self, node: tree.Index) -> Any:
-        return self.memory.load(self.place(node))
+        return self.memory.load(self.lvalue(node))
 
     # --- pointers
     def pointer(self, node: Any) -> Pointer:
@@ -1549,7 +1547,7 @@ class Translator:
             entity = self.entity(node)
             inner = plain(entity)
             if isinstance(inner, (Array, ArrayRow, Raw)):
-                return self.memory.decayed(entity)
+                return self.memory.decay(entity)
         return self.as_pointer(node, self.value(node))
 
     def as_pointer(self, node: Any, value: Any) -> Pointer:
