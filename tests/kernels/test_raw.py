@@ -336,7 +336,7 @@ def test_a_kernel_is_called_in_our_way_and_in_pycudas(put, call):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda k, x: k(x, x, 4), r"args=4 is no tuple.*\(x, n\), or name block= and grid="),
+        (lambda k, x: k(x, x, 4), r"args=4 is not a tuple.*\(x, n\), or name block= and grid="),
         (lambda k, x: k(x, x, block=1), r"takes 3 argument\(s\) \(x, y, n\), 2 were given"),
         (lambda k, x: k(x, x, 4, grid=(1, 1)), "3 argument.* by position, and block, args needed"),
         (lambda k, x: k(), "0 argument.* and grid, block, args needed"),

@@ -228,7 +228,7 @@ def read_pieces(given: Any) -> tuple[Piece, ...]:
     """The pieces that a module is linked with; files are read now."""
     if not isinstance(given, (list, tuple)):
         raise ArgumentError(
-            f"raw_module: link={shown(given)} is no list; give link=(source, pathlib.Path('part.cubin'))"
+            f"raw_module: link={shown(given)} is not a list; give link=(source, pathlib.Path('part.cubin'))"
         )
     found = []
     for number, each in enumerate(given):
@@ -290,7 +290,7 @@ def read(options: Sequence[str], math: str) -> CompilerOptions:
     """
     is_list = isinstance(options, Sequence) and not isinstance(options, str)
     if not is_list or not all(isinstance(each, str) for each in options):
-        raise KernelSyntaxError(f"options={shown(options)} is no list of strings; give options=('-DSCALE=2',)")
+        raise KernelSyntaxError(f"options={shown(options)} is not a list of strings; give options=('-DSCALE=2',)")
     for each in options:
         if each in _FAST:
             math = "fast"
@@ -599,7 +599,7 @@ class CudaSource:
         return [name for name, *_ in self._kernels] if self._is_decided and word not in self._text.split() else []
 
     def variable(self, name: str) -> tuple[CType | None, tuple[int | None, ...]] | None:
-        """Type and extents of a ``__device__`` or ``__constant__`` variable; None for an extent that is no number."""
+        """Type and extents of a ``__device__`` or ``__constant__`` variable; None for an extent that is unknown."""
         known = self._variables.get(name.lstrip("&").rpartition("::")[2])
         if known is None or known[1].pointers or not known[1].is_plain:
             return None
@@ -718,7 +718,9 @@ def check_types(types: Any) -> dict[str, DType]:
     """
     found: dict[str, DType] = {}
     if types is not None and not isinstance(types, Mapping):
-        raise KernelSyntaxError(f"types: {shown(types)} is no dict; give NumPy dtypes by the names that they have in C")
+        raise KernelSyntaxError(
+            f"types: {shown(types)} is not a dict; give NumPy dtypes by the names that they have in C"
+        )
     for name, given in (types or {}).items():
         dtype: DType = np.dtype(object)
         with contextlib.suppress(TypeError, ValueError):

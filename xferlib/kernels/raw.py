@@ -332,7 +332,7 @@ def passed(kernel: str, parameter: RawParameter, value: Any, info: ArrayInfo | N
         )
     if info.pointer % info.dtype.itemsize:
         raise LayoutError(
-            f"{kernel}(): argument {parameter.name!r} begins at address {info.pointer:#x}, which is no multiple of the "
+            f"{kernel}(): argument {parameter.name!r} begins at address {info.pointer:#x}, which is not a multiple of the "
             f"{info.dtype.itemsize} bytes of {info.dtype}, so that a GPU cannot read it as one; pass a copy"
         )
     if not parameter.is_const:
@@ -628,7 +628,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
         except TypeError:
             what = shown(args)
             raise KernelTypeError(
-                f"{self.name}(): args={what} is no tuple of arguments; give one: (x, n), or name block= and grid="
+                f"{self.name}(): args={what} is not a tuple of arguments; give one: (x, n), or name block= and grid="
             ) from None
         if count != len(self.parameters):
             if calls.is_array(args):
@@ -873,7 +873,7 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
         if not isinstance(name, str) or not isinstance(signature, (str, type(None))):
             wrong = name if not isinstance(name, str) else signature
             raise KernelSyntaxError(
-                f"get_function: {shown(wrong)} is no string; give the kernel's name, and C for its parameters"
+                f"get_function: {shown(wrong)} is not a string; give the kernel's name, and C for its parameters"
             )
         name = next((each for each in self._names if compact(each) == compact(name)), name)
         source = self._read()
@@ -913,7 +913,7 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
         """
         kind = None if dtype is None else check_dtype(dtype, what="dtype")
         if not isinstance(name, str):
-            raise ArgumentError(f"get_global: {shown(name)} is no name; give that of a variable of the source")
+            raise ArgumentError(f"get_global: {shown(name)} is not a name; give that of a variable of the source")
         owner, place = self._at(backend, device, f"variable {name!r}")
         library, lowered = self._library(owner, place)
         known = next((lowered[each] for each in (name, f"&{name}") if each in lowered), name)
@@ -1094,7 +1094,9 @@ def raw_module(
     binary = b""
     if path is not None:
         if not isinstance(path, (str, os.PathLike)) or checks.path(path) is None:
-            raise ArgumentError(f"raw_module: path={shown(path)} is no path; give that of a .cu, .cubin or .ptx file")
+            raise ArgumentError(
+                f"raw_module: path={shown(path)} is not a path; give that of a .cu, .cubin or .ptx file"
+            )
         file = Path(path)
         content = file.read_bytes()
         if file.suffix.lower() in cuda_signature.SOURCES:
@@ -1116,5 +1118,5 @@ def raw_module(
 def _texts(given: Any, what: str) -> tuple[str, ...]:
     """A list of strings."""
     if not isinstance(given, (list, tuple)) or not all(isinstance(each, str) and "\0" not in each for each in given):
-        raise ArgumentError(f"raw_module: {what}={shown(given)} is no list of strings; give {what}=('...',)")
+        raise ArgumentError(f"raw_module: {what}={shown(given)} is not a list of strings; give {what}=('...',)")
     return tuple(given)

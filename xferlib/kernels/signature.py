@@ -51,7 +51,7 @@ def check_texts(call: str, **texts: Any) -> None:
     """
     for what, text in texts.items():
         if not isinstance(text, str):
-            raise KernelSyntaxError(f"{call}: {what}={shown(text)} is no string; give one")
+            raise KernelSyntaxError(f"{call}: {what}={shown(text)} is not a string; give one")
 
 
 def parse(text: str, what: str) -> list[CParam]:
@@ -90,7 +90,7 @@ def _parse_one(piece: list[Token], at: int, text: str, what: str) -> CParam:
     is_const = "const" in words
     is_pointer = "*" in words
     if words.count("*") > 1:
-        raise fail("a pointer to a pointer is no array; declare one * for each array")
+        raise fail("a pointer to a pointer is not an array; declare one * for each array")
     words = [word for word in words[is_raw:] if word not in ("const", "*", "__restrict__", "restrict")]
     if len(words) < 2:
         raise fail("expected 'type name', for instance 'float32 x' or 'float *x'")

@@ -186,7 +186,7 @@ class Calls:
         if isinstance(entity, (np.dtype, StructType)):
             return t.construct(node, entity, node.args), False
         if entity is not None and is_variable(entity):
-            t.fail(function, f"{name!r} is a variable, and no function", KernelTypeError)
+            t.fail(function, f"{name!r} is a variable, and not a function", KernelTypeError)
         return self._call_known(node, name, is_used=is_used), False
 
     def _call_overloads(self, node: tree.CallExpression, entity: Overloads, name: tree.Name) -> tuple[Any, bool]:

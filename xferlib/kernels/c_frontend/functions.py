@@ -50,7 +50,7 @@ _MOST_DIGITS = 128  # no 64-bit number has more
 
 
 class NumberError(Exception):
-    """A literal is no number that a kernel can use; the message says why."""
+    """A literal is not a number that a kernel can use; the message says why."""
 
 
 def number(text: str) -> tuple[float, DType]:
@@ -68,7 +68,7 @@ def number(text: str) -> tuple[float, DType]:
         return _integer(match["digits"].lower(), match["suffix"].lower())
     if (match := _FLOAT.match(plain)) and re.search(r"[.eE]|0[xX]", match["digits"]):
         return _float(text, match["digits"].lower(), match["suffix"].lower())
-    raise NumberError(f"{text} is no number that a kernel can use; write an integer or a float")
+    raise NumberError(f"{text} is not a number that a kernel can use; write an integer or a float")
 
 
 def _float(text: str, digits: str, suffix: str) -> tuple[float, DType]:
@@ -81,7 +81,7 @@ def _float(text: str, digits: str, suffix: str) -> tuple[float, DType]:
     except OverflowError:
         value = math.inf
     except ValueError:
-        raise NumberError(f"{text} is no number that a kernel can use; write an integer or a float") from None
+        raise NumberError(f"{text} is not a number that a kernel can use; write an integer or a float") from None
     return value, FLOAT32 if suffix else FLOAT64
 
 
@@ -116,7 +116,7 @@ def _character(text: str) -> int:
     elif len(inner) == 2 and inner[0] == "\\" and inner[1] in _ESCAPES:
         value = _ESCAPES[inner[1]]
     if not 0 <= value < 256:
-        raise NumberError(f"{text} is no character of C; write its number")
+        raise NumberError(f"{text} is not a character of C; write its number")
     return value - 256 * (value > 127)
 
 

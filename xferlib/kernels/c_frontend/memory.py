@@ -519,7 +519,7 @@ class Memory:
             choices = tuple((condition, self.member(each, name)) for condition, each in place.choices)
             return Either(choices, choices[0][1].dtype)
         if not isinstance(place, StructObject):
-            raise RefusedError("a number has no members (only structs, arrays and _ind have)")
+            raise RefusedError("a scalar has no members (only structs, arrays and _ind have)")
         if name not in place.members:
             raise RefusedError(f"{place.dtype} has no member {name!r}; its members are {', '.join(place.members)}")
         return place.members[name]

@@ -676,7 +676,7 @@ class _Reading:
             found = casts[0]
             if place >= len(chain) or chain[place] not in ("+", "-", "*", "&"):
                 raise self.source.error(
-                    f"type {str(found)!r} is no value; C cannot be read here", found.at, found.width
+                    f"type {str(found)!r} is not a value; C cannot be read here", found.at, found.width
                 )
             op = chain[place]
             place += 1
@@ -736,7 +736,7 @@ class _Reading:
             return self._binary(node)
         kind = self._descriptor(node.child_by_field_name("type"))
         if not kind.pointers and not self._is_known(kind.base):
-            raise self.source.error(f"{str(kind.base)!r} is no type here", kind.base.at, kind.base.width)
+            raise self.source.error(f"{str(kind.base)!r} is not a type here", kind.base.at, kind.base.width)
         value = self._expr(node.child_by_field_name("value"))
         return Cast(kind, value, at=self._at(node))
 
@@ -1042,7 +1042,7 @@ class _Reading:
         statement = root.children[0].child_by_field_name("body").named_children
         call = statement[0].named_children[0] if len(statement) == 1 and statement[0].named_children else None
         if call is None or call.type != "call_expression":
-            self.fail(root, "these are no arguments; C cannot be read here")
+            self.fail(root, "these are not arguments; C cannot be read here")
         found = Arguments(tuple(self._items(call.child_by_field_name("arguments"))), at=tokens[0].at)
         self.text = outside
         return found
@@ -1357,7 +1357,7 @@ class _Reading:
         kind_node, is_const, words = self._specifiers(node)
         what = " ".join(self._texts(node)).removesuffix(" ;")
         if "static" in words or kind_node is None or kind_node.child_by_field_name("body") is not None:
-            self.fail(node, f"struct {name}: {what!r} is no number and no struct, which each element has")
+            self.fail(node, f"struct {name}: {what!r} is neither a number nor a struct, which each element has")
         base = self._type(kind_node)
         if base.name == name:
             self.fail(node, f"struct {name}: unknown type {str(base)!r} of a member: it holds itself")
@@ -1368,7 +1368,7 @@ class _Reading:
             kind = DeclaredType(base, is_const=is_const, at=base.at)
             name_node, function = self._declarator(each, kind)
             if function is not None or kind.pointers or kind.is_reference:
-                self.fail(each, f"struct {name}: {what!r} is no number and no struct, nor an array of them")
+                self.fail(each, f"struct {name}: {what!r} is neither a number nor a struct, nor an array of them")
             word = self._word(name_node)
             self._declare(word)
             found.append(Variable(word, kind, at=self._at(name_node), width=len(word)))

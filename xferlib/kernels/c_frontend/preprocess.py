@@ -285,7 +285,7 @@ class Preprocessor:
             if each.kind == "name" or each.text == "...":
                 params.append(_OTHERS if each.text == "..." else each.text)
             elif each.text != ",":
-                raise self.source.error(f"{each.text!r} is no parameter of a macro", each.at)
+                raise self.source.error(f"{each.text!r} is not a parameter of a macro", each.at)
             at += 1
         return TokenMacro(tuple(rest[at + 1 :]), tuple(params))
 

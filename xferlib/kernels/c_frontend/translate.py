@@ -335,7 +335,7 @@ class Translator:
         if isinstance(given, tree.Name) and given.owner is None and given.args is None:
             given = tree.DeclaredType(tree.TypeName(((given.name, None),), at=given.at, width=given.width), at=given.at)
         if not isinstance(given, tree.DeclaredType):
-            self.fail(given, "this argument of a template is no type; give C or NumPy type names")
+            self.fail(given, "this argument of a template is not a type; give C or NumPy type names")
         found = self._resolve(given.base)
         if found is None:
             self.fail(given.base, f"unknown type {str(given.base)!r}; give C or NumPy type names")
@@ -778,7 +778,7 @@ class Translator:
             self.fail(node, f"auto {node.name!r} has no value that says its type; give it one")
         expr = self._only(node)
         if node.type.extents:
-            self.fail(node, "auto is no type of an array; name the type")
+            self.fail(node, "auto is not a type of an array; name the type")
         value = self.value(expr)
         if isinstance(value, Pointer):
             is_const = value.is_const or (bool(node.type.pointers) and node.type.is_const)
@@ -904,9 +904,9 @@ class Translator:
         if isinstance(value, Node):
             return value
         if isinstance(value, StructValue):
-            self.fail(node, f"a {value.dtype} is no number; take a member of it", KernelTypeError)
+            self.fail(node, f"a {value.dtype} is not a number; take a member of it", KernelTypeError)
         if isinstance(node, tree.Unary) and node.op == "&":
-            self.fail(node, "an address is no number; pass it to a function, or declare a pointer by it")
+            self.fail(node, "an address is not a number; pass it to a function, or declare a pointer by it")
         name = _shown(node)
         raise self.error(node, f"{name!r} is an array; index it, for instance {name}[i]")
 
@@ -925,7 +925,7 @@ class Translator:
             return self.calls.make(node, kind, [value], is_implicit=True)
         if isinstance(kind, PointerType):
             if not isinstance(value, Pointer):
-                self.fail(node, "this is no pointer; write &x, &x[k] or an array")
+                self.fail(node, "this is not a pointer; write &x, &x[k] or an array")
             self.check_pointer(node, kind, value)
             return value
         if isinstance(kind, ArrayType):
@@ -997,7 +997,7 @@ class Translator:
     def _name(self, node: tree.Name) -> Any:
         found = self.entity(node)
         if isinstance(found, ShapeOfCall):
-            self.fail(node, f"{node.name} is no number; use {node.name}.size()")
+            self.fail(node, f"{node.name} is not a number; use {node.name}.size()")
         if not is_variable(found):
             what = "a function" if isinstance(found, Overloads) else "a type"
             self.fail(node, f"{node.name!r} is {what}, and has no value")
@@ -1281,7 +1281,7 @@ class Translator:
         try:
             value = self.memory.load(place)
             if isinstance(value, StructValue):
-                self.fail(target, f"a {value.dtype} is no number; take a member of it", KernelTypeError)
+                self.fail(target, f"a {value.dtype} is not a number; take a member of it", KernelTypeError)
             return place, value, self.memory.store(place, change(value), _shown(target))
         except RefusedError as problem:
             raise self.error(target, str(problem), problem.kind) from None
@@ -1381,7 +1381,9 @@ class Translator:
             pointed = tree.DeclaredType(node.type.base, 1, is_const=node.type.is_const, at=node.at)
             address = tree.Unary("&", node.expr, at=node.at)
             return memory.element(self.value(tree.Cast(pointed, address, at=node.at)), self.zero_index)
-        raise self.error(node, "this is no variable and no element, and has no address; this cannot be assigned to")
+        raise self.error(
+            node, "this is neither a variable nor an element, has no address, and cannot be assigned to"
+        )
 
     def _conditional_lvalue(self, node: tree.Conditional) -> Any:
         condition = self.b.truth(self.value_of_number(node.condition))
@@ -1552,7 +1554,7 @@ class Translator:
 
     def as_pointer(self, node: Any, value: Any) -> Pointer:
         if not isinstance(value, Pointer):
-            self.fail(node, "this is no pointer (for a power, write pow(x, y)); write &x, &x[k] or an array")
+            self.fail(node, "this is not a pointer (for a power, write pow(x, y)); write &x, &x[k] or an array")
         return value
 
 
