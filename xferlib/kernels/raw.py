@@ -332,8 +332,8 @@ def passed(kernel: str, parameter: RawParameter, value: Any, info: ArrayInfo | N
         )
     if info.pointer % info.dtype.itemsize:
         raise LayoutError(
-            f"{kernel}(): argument {parameter.name!r} begins at address {info.pointer:#x}, which is not a multiple of the "
-            f"{info.dtype.itemsize} bytes of {info.dtype}, so that a GPU cannot read it as one; pass a copy"
+            f"{kernel}(): argument {parameter.name!r} begins at address {info.pointer:#x}, which is not a multiple of "
+            f"the {info.dtype.itemsize} bytes of {info.dtype}, so that a GPU cannot read it as one; pass a copy"
         )
     if not parameter.is_const:
         calls.check_writable(kernel, parameter.name, info)

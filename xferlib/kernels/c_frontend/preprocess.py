@@ -31,6 +31,7 @@ _TOKEN = re.compile(
     |(?P<character>'(?:[^'\\\n]|\\.)*')
     |(?P<string>"(?:[^"\\\n]|\\.)*")
     |(?P<sign>%:%:|<<=|>>=|\.\.\.|->\*|::|\+\+|--|&&|\|\||<<|>>|<=|>=|==|!=|[-+*/%&|^]=|->|\#\#|[][{}()<>+\-*/%&|^~!=;:,.?\#])
+    |(?P<stray>.)
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -124,22 +125,12 @@ def tokens(source: SourceText) -> list[Token]:
     """The tokens of a text, newlines among them (as signs), and no comments; what is no token is a ``stray`` one."""
     text, origin = _join_lines(source.text)
     found: list[Token] = []
-    at, is_spaced = 0, False
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            stray = "/*" if text.startswith("/*", at) else text[at]  # which may stand where nothing is read
-            found.append(Token("stray", stray, origin(at), is_spaced))
-            is_spaced = False
-            at = len(text) if stray == "/*" else at + 1
-            continue
+    is_spaced = False
+    for match in _TOKEN.finditer(text):
         kind = str(match.lastgroup)
-        if kind == "newline":
-            found.append(Token("newline", "\n", origin(at)))
-        elif kind != "blank":
-            found.append(Token(kind, match[0], origin(at), is_spaced))
+        if kind != "blank":
+            found.append(Token(kind, match[0], origin(match.start()), is_spaced and kind != "newline"))
         is_spaced = kind in ("blank", "newline")
-        at = match.end()
     return found
 
 
@@ -207,8 +198,7 @@ class Preprocessor:
             raise self.source.error("this condition has no #endif; add it", self._open[-1].at)
         for each in found:
             if each.kind == "stray":
-                ends = {"'": "has no end on its line", '"': "has no end on its line", "/*": "has no end"}
-                what = ends.get(each.text, "cannot stand in C source")
+                what = "has no end on its line" if each.text in "'\"" else "cannot stand in C source"
                 raise self.source.error(f"{each.text!r} {what}; C cannot be read from here on", each.at)
         if len(found) > MOST_TOKENS:
             raise self.source.error(f"the text has more than {MOST_TOKENS} tokens; split the kernel", found[-1].at)
@@ -431,7 +421,7 @@ class Preprocessor:
         last = made.pop()
         text = last.text + piece[0].text
         match = _TOKEN.fullmatch(text)
-        if match is None or match.lastgroup in ("blank", "newline"):
+        if match is None or match.lastgroup in ("blank", "newline", "stray"):
             raise self.source.error(f"## joins {last.text!r} and {piece[0].text!r} to no token", use.at)
         return [Token(str(match.lastgroup), text, use.at, last.is_spaced), *piece[1:]]
 

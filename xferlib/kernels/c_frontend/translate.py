@@ -1381,9 +1381,7 @@ class Translator:
             pointed = tree.DeclaredType(node.type.base, 1, is_const=node.type.is_const, at=node.at)
             address = tree.Unary("&", node.expr, at=node.at)
             return memory.element(self.value(tree.Cast(pointed, address, at=node.at)), self.zero_index)
-        raise self.error(
-            node, "this is neither a variable nor an element, has no address, and cannot be assigned to"
-        )
+        raise self.error(node, "this is neither a variable nor an element, has no address, and cannot be assigned to")
 
     def _conditional_lvalue(self, node: tree.Conditional) -> Any:
         condition = self.b.truth(self.value_of_number(node.condition))

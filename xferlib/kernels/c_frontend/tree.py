@@ -6,16 +6,21 @@ Each node knows its position in the user's text, and the width of the caret unde
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, dataclass_transform
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, dataclass_transform
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 class _Dataclass:
     """Makes each subclass a dataclass whose instances are compared by identity."""
 
+    inner: ClassVar[tuple[str, ...]] = ()
+    """The names of the fields that may hold nodes."""
+
     def __init_subclass__(cls) -> None:
         dataclass(eq=False)(cls)
+        found = fields(cls)  # type: ignore[arg-type]  # a dataclass by now
+        cls.inner = tuple(each.name for each in found if each.type not in ("int", "str", "bool"))
 
 
 class Tree(_Dataclass):
@@ -270,7 +275,8 @@ class StructTree(Tree):
 
 def children(node: Any) -> Iterator[Any]:
     """The nodes directly within one."""
-    for value in vars(node).values() if isinstance(node, Tree) else ():
+    for name in node.inner if isinstance(node, Tree) else ():
+        value = getattr(node, name)
         if isinstance(value, Tree):
             yield value
         elif isinstance(value, (tuple, list)):
