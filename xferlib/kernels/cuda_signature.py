@@ -1,4 +1,4 @@
-"""What CUDA source declares, as far as a launch needs it: kernels' parameters, types passed by value, and variables.
+"""The declarations of CUDA source that a launch needs: kernels' parameters, types passed by value, variables.
 
 The same preprocessor and the same parser read it as read snippets. A source may hold what neither knows: a condition
 that only the compiler can decide, a header of the user's, syntax that the grammar lacks. What is not plain is then
@@ -385,7 +385,7 @@ _OF_THE_TYPE = frozenset({
     "access_specifier", "alias_declaration", "friend_declaration", "static_assert_declaration", "template_declaration",
     "type_definition", "using_declaration",
 })  # fmt: skip
-"""What takes no room in a struct."""
+"""Declarations within a struct that take no room in it."""
 
 
 def _tree(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""What the parts of the translator know of it."""
+"""The face of the translator for its parts."""
 
 from __future__ import annotations
 
