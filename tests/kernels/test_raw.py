@@ -448,13 +448,13 @@ def test_a_read_only_array_is_refused_where_it_is_written(doubling):
 def test_an_array_that_is_not_aligned_is_refused(doubling):
     y = np.zeros(3, np.float32)
     x = np.frombuffer(bytearray(16), np.float32, count=3, offset=1)
-    with pytest.raises(LayoutError, match="no multiple of the 4 bytes"):
+    with pytest.raises(LayoutError, match="not a multiple of the 4 bytes"):
         doubling(1, 32, (x, y, 3))
     kernel = raw_module('extern "C" __global__ void k(complex<double> *x) {}').get_function("k", cpu=lambda x: None)
     pairs = np.zeros(9)
     start = pairs.ctypes.data % 16 // 8
     kernel(1, 1, (pairs[start : start + 4].view(complex),))
-    with pytest.raises(LayoutError, match="no multiple of the 16 bytes"):
+    with pytest.raises(LayoutError, match="not a multiple of the 16 bytes"):
         kernel(1, 1, (pairs[start + 1 : start + 5].view(complex),))
 
 
