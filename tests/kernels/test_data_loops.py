@@ -1,11 +1,10 @@
-"""Loops that end with the data, ``break``, ``continue`` ``return``: against Python, and as CUDA source."""
+"""Loops that end with the data, ``break``, ``continue`` ``return``: against Python, and as CUDA source.
 
-from typing import Any
+Random programs with such loops are in `test_differential`.
+"""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.kernels import targets
 from tests.kernels.bits import same_bits
@@ -127,82 +126,3 @@ def test_a_loop_has_no_gradient():
     kernel = elementwise("T x", "T y", "y = x; while (y < 9) y = y * 2;")
     with pytest.raises(KernelTypeError, match="gradients of loops"):
         kernel(torch.ones(3, requires_grad=True)).sum().backward()
-
-
-# --- random programs
-
-
-class _Writer:
-    """A random program as C and as Python."""
-
-    def __init__(self, draw: Any) -> None:
-        self.draw = draw
-        self.c: list[str] = []
-        self.python: list[str] = []
-        self.loops = 0
-
-    def value(self) -> str:
-        form = self.draw(st.sampled_from(["{0} + {1}", "{0} * 3 - {1}", "({0} ^ {1}) + 1", "{0} - 5"]))
-        return form.format(*(self.draw(st.sampled_from("abx")) for _ in range(2)))
-
-    def condition(self) -> str:
-        return f"({self.value()}) % 5 {self.draw(st.sampled_from(['==', '!=']))} 0"
-
-    def block(self, depth: int, indent: str, again: tuple[str, ...]) -> None:
-        """Statements; ``again``: what Python runs before ``continue``, empty outside of loops."""
-        for _ in range(self.draw(st.integers(1, 3))):
-            kinds = ["assign"] * 3 + ["if", "for"] * (depth > 0) + ["break", "continue"] * bool(again) + ["return"]
-            self.statement(self.draw(st.sampled_from(kinds)), depth, indent, again)
-
-    def statement(self, kind: str, depth: int, indent: str, again: tuple[str, ...]) -> None:
-        if kind == "assign":
-            name, text = self.draw(st.sampled_from("ab")), self.value()
-            self.add(indent, f"{name} = ({text}) & 1023;", f"{name} = ({text}) & 1023")
-        elif kind == "if":
-            text = self.condition()
-            self.add(indent, f"if ({text}) {{", f"if {text}:")
-            self.block(depth - 1, indent + "  ", again)
-            self.add(indent, "}")
-        elif kind == "for":
-            self.loop(depth, indent)
-        else:  # under a condition, or the rest would never run
-            text = self.condition()
-            end = "y = a; return;" if kind == "return" else f"{kind};"
-            self.add(indent, f"if ({text}) {{ {end} }}", f"if {text}:")
-            lines = {"return": ("return a",), "break": ("break",), "continue": (*again, "continue")}[kind]
-            self.python += [f"{indent}  {each}" for each in lines]
-
-    def loop(self, depth: int, indent: str) -> None:
-        self.loops += 1
-        counter, turns = f"t{self.loops}", self.draw(st.sampled_from(["a & 3", "x & 3", "2"]))
-        step = f"{counter} += 1"
-        self.add(indent, f"for (long {counter} = 0; {counter} < ({turns}); ++{counter}) {{", f"{counter} = 0")
-        self.python.append(f"{indent}while {counter} < ({turns}):")
-        self.block(depth - 1, indent + "  ", (step,))
-        self.add(indent, "}")
-        self.python.append(f"{indent}  {step}")
-
-    def add(self, indent: str, c: str, python: str | None = None) -> None:
-        self.c.append(c)
-        if python is not None:
-            self.python.append(indent + python)
-
-
-@st.composite
-def programs(draw: Any) -> tuple[str, str]:
-    """A kernel's operation, and the function ``f(x)`` that it must equal, as texts."""
-    writer = _Writer(draw)
-    writer.block(3, "  ", ())
-    operation = "long a = x, b = 1; y = 0; " + " ".join(writer.c) + " y = a * 2048 + b;"
-    return operation, "\n".join(["def f(x):", "  a, b = x, 1", *writer.python, "  return a * 2048 + b"])
-
-
-@given(programs())
-@settings(max_examples=150, deadline=None)
-def test_random_programs_give_what_python_gives(program):
-    operation, source = program
-    names: dict[str, Any] = {}
-    exec(source, names)
-    x = np.arange(0, 40)
-    found = elementwise("int64 x", "int64 y", operation)(x)
-    assert found.tolist() == [names["f"](each) for each in x.tolist()], (operation, source)

@@ -89,7 +89,7 @@ def test_a_map_of_raw_arrays_reads_layouts_and_other_maps_do_not():
         ("y = x.shape()[0]", "has no layout here"),
         ("y = _ind.strides()[0]", r"_ind has no strides\(\)"),
         ("y = b.get()[0]", r"b has no get\(\)"),
-        ("y = x.real", "a number has no members"),
+        ("y = x.real", "a scalar has no members"),
         ("int at[2][1] = {1, 2}; y = b[at]", "an index is a list of integers"),
         ("_ind.get()[0] = 1; y = x", "read-only"),
         ("double at[] = {1, 2}; y = b[at]", "index is float64"),

@@ -90,7 +90,7 @@ def test_on_a_cpu_the_function_takes_the_kernels_place():
 @pytest.mark.parametrize(
     ("link", "words"),
     [
-        ("text", "is no list"),
+        ("text", "is not a list"),
         ([3], r"link\[0\]=3 is neither source nor the path"),
         ([pathlib.Path("part.txt")], "ends with one of .a, .c"),
         (["\0"], "is neither source"),

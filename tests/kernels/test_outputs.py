@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib.errors import KernelTypeError, LayoutError
-from xferlib.kernels.c_frontend.scope import Truth
+from xferlib.kernels.c_frontend.memory import Truth
 from xferlib.kernels.ir import Builder, Node, Param
 from xferlib.testing import assert_identical
 

@@ -1,6 +1,6 @@
 """Raw kernels: the program of two dimensions on every CUDA library, checks, and what stands in on a CPU."""
 
-import ctypes
+import struct
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +18,7 @@ from xferlib.errors import KernelCompileError, KernelSyntaxError, KernelTypeErro
 from xferlib.kernels import calls as checks
 from xferlib.kernels import raw_module
 from xferlib.kernels.cuda_signature import RawParameter
-from xferlib.kernels.raw import RawCall, codes_of
+from xferlib.kernels.raw import repeated
 
 SOURCE = """
 extern "C" __global__ void add2d(const float *x, const float *y, float *z, int nx, int ny) {
@@ -207,16 +207,14 @@ class _Library:
     """A backend on the host for checked calls: its arrays are NumPy's, and a launch reads the parameters."""
 
     follows_writes = False
+    has_made_streams = False
 
-    def __init__(self, sizes):
-        self.sizes, self.launched, self.consumed_by = sizes, [], []
+    def __init__(self):
+        self.launched, self.consumed_by = [], []
 
     def matcher(self, arrays):
         expected = [(each.dtype, each.shape) for each in arrays]
         return lambda *given: [(each.dtype, each.shape) for each in given] == expected
-
-    def operands(self, arrays):
-        return [each.ctypes.data for each in arrays]
 
     def stream_handle(self, device):
         return 7
@@ -227,13 +225,26 @@ class _Library:
     def consumed(self, array, stream):
         self.consumed_by.append((array, stream))
 
-    def prepare(self, params):
-        def launch(handle):
-            table = (ctypes.c_void_p * len(self.sizes)).from_address(params)
-            found = [ctypes.string_at(at, size) for at, size in zip(table, self.sizes, strict=True)]
-            self.launched.append((handle, found))
+    def repeat_launch(self, kernel, grid, block, arrays, fields, *, device):
+        """Launches as the native module does it."""
 
-        return launch
+        def launch(args, handle):
+            found = []
+            for value, field in zip(args, fields, strict=True):
+                if type(value) is not field.type or (field.code == "A" and not matches(value)):
+                    return 1
+                try:
+                    is_array = field.code == "A"
+                    found.append(
+                        value.ctypes.data.to_bytes(8, "little") if is_array else struct.pack(field.code, value)
+                    )
+                except (struct.error, OverflowError):
+                    return 1
+            self.launched.append((handle, found))
+            return 0
+
+        matches = self.matcher(arrays)
+        return launch, lambda result, args, handle: False
 
 
 _DTYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32",
@@ -275,20 +286,19 @@ def test_a_repeated_call_passes_what_a_checked_one_does(numbers, data):
     parameters = [RawParameter("x", np.dtype("float32"), is_pointer=True, is_const=False)]
     parameters += [RawParameter("a", np.dtype(name), is_pointer=False, is_const=True) for name, _, _ in numbers]
     assume(all(declared(name, first) is not None for name, first, _ in numbers))
-    library = _Library([8, *(np.dtype(name).itemsize for name, _, _ in numbers)])
+    library = _Library()
     one, two, wide = np.zeros(3, np.float32), np.zeros(3, np.float32), np.zeros(3)
     args = [one, *(first for _, first, _ in numbers)]
-    codes = codes_of(parameters, args)
-    assert codes is not None
     here, stream = object(), data.draw(st.sampled_from([None, 9]))
     given_stream = None if stream is None else SimpleNamespace(handle=stream, device=here)
-    call = RawCall("k", library, here, parameters, args, [0], library.prepare, codes)
+    call = repeated("k", library, here, "kernel", (1, 1), parameters, args, [0])
+    assert call is not None
     again = [second if data.draw(st.booleans()) else first for _, first, second in numbers]
     expected = [declared(name, value) for (name, _, _), value in zip(numbers, again, strict=True)]
-    assert not call.run([wide, *again], given_stream)
-    assert not call.run(args, SimpleNamespace(handle=9, device=object()))
+    assert not call([wide, *again], given_stream)
+    assert not call(args, SimpleNamespace(handle=9, device=object()))
     assert not library.launched
-    if call.run([two, *again], given_stream):
+    if call([two, *again], given_stream):
         (launched,) = library.launched
         assert launched == (
             stream or 7,
@@ -326,7 +336,7 @@ def test_a_kernel_is_called_in_our_way_and_in_pycudas(put, call):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda k, x: k(x, x, 4), r"args=4 is no tuple.*\(x, n\), or name block= and grid="),
+        (lambda k, x: k(x, x, 4), r"args=4 is not a tuple.*\(x, n\), or name block= and grid="),
         (lambda k, x: k(x, x, block=1), r"takes 3 argument\(s\) \(x, y, n\), 2 were given"),
         (lambda k, x: k(x, x, 4, grid=(1, 1)), "3 argument.* by position, and block, args needed"),
         (lambda k, x: k(), "0 argument.* and grid, block, args needed"),
@@ -438,13 +448,13 @@ def test_a_read_only_array_is_refused_where_it_is_written(doubling):
 def test_an_array_that_is_not_aligned_is_refused(doubling):
     y = np.zeros(3, np.float32)
     x = np.frombuffer(bytearray(16), np.float32, count=3, offset=1)
-    with pytest.raises(LayoutError, match="no multiple of the 4 bytes"):
+    with pytest.raises(LayoutError, match="not a multiple of the 4 bytes"):
         doubling(1, 32, (x, y, 3))
     kernel = raw_module('extern "C" __global__ void k(complex<double> *x) {}').get_function("k", cpu=lambda x: None)
     pairs = np.zeros(9)
     start = pairs.ctypes.data % 16 // 8
     kernel(1, 1, (pairs[start : start + 4].view(complex),))
-    with pytest.raises(LayoutError, match="no multiple of the 16 bytes"):
+    with pytest.raises(LayoutError, match="not a multiple of the 16 bytes"):
         kernel(1, 1, (pairs[start + 1 : start + 5].view(complex),))
 
 

@@ -117,8 +117,8 @@ def test_a_reduction_adds_by_an_operator() -> None:
 @pytest.mark.parametrize(
     ("text", "preamble", "words"),
     [
-        ("Q a = {x}; y = (a + a).v", "struct Q { T v; };", "a Q is no number"),
-        ("Q a = {x}; a += a; y = a.v", "struct Q { T v; Q operator+(Q o) { return o; } };", "a Q is no number"),
+        ("Q a = {x}; y = (a + a).v", "struct Q { T v; };", "a Q is not a number"),
+        ("Q a = {x}; a += a; y = a.v", "struct Q { T v; Q operator+(Q o) { return o; } };", "a Q is not a number"),
         ("Q a = {x}; y = a.g()", "struct Q { T v; T f() { return v; } };", r"no method \.g\(\)"),
         (
             "Q a = {x}; y = a.f(1)",

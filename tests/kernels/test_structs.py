@@ -235,14 +235,14 @@ def test_limits():
 
 
 WRONG = [
-    ("Pair p(x, 1); y = p + 1", "", KernelTypeError, "a Pair is no number; take a member of it"),
+    ("Pair p(x, 1); y = p + 1", "", KernelTypeError, "a Pair is not a number; take a member of it"),
     ("Pair p(x, 1); y = p", "", KernelSyntaxError, "'y' is float64, and a struct is assigned"),
     ("Pair p(x, 1); y = p.c", "", KernelSyntaxError, "Pair has no member 'c'; its members are a, b"),
-    ("y = x.a", "", KernelSyntaxError, "a number has no members"),
+    ("y = x.a", "", KernelSyntaxError, "a scalar has no members"),
     ("Pair p(x, 1, 2); y = p.a", "", KernelTypeError, r"Pair has 2 member\(s\), 3 are given"),
     ("Pair p(x, 1); Other q(1); p = q; y = p.a", "struct Other { double a; };", KernelSyntaxError, "is a Pair"),
     ("y = f(x)", "__device__ double f(Pair p) { return p.a; }", KernelTypeError, "is a float64, and must be Pair"),
-    ("y = x", "struct Q { double* v; };", KernelSyntaxError, "is no number and no struct"),
+    ("y = x", "struct Q { double* v; };", KernelSyntaxError, "is neither a number nor a struct"),
     ("y = x", "struct Q { int n; ~Q() { n = 0; } };", KernelSyntaxError, "is not supported; write it outside of it"),
     ("y = x", "struct Q { int a, b; Q(int u) : c(u) {} };", KernelSyntaxError, "':? ?c\\(u\\)' sets no member"),
     ("Q q; q.a = 1; y = x", "struct Q { foo a; };", KernelSyntaxError, "struct Q: unknown type 'foo' of member 'a'"),

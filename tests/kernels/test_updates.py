@@ -320,7 +320,7 @@ def test_strided_arrays_are_updated():
     ("operation", "words"),
     [
         ("atomicAdd(&y[k])", r"atomicAdd\(\) takes 2 argument"),
-        ("atomicAdd(y[k], 1)", "this is no pointer"),
+        ("atomicAdd(y[k], 1)", "this is not a pointer"),
         ("atomicAdd(&x[k], 1)", "read-only"),
         ("atomicAnd(&f[k], 1)", "not defined for float64"),
         ("y[k] = atomicAdd(&y[0], 1)", "math='fast'"),

@@ -19,21 +19,12 @@ from xferlib._core.arrays import check_dtype
 from xferlib._runtime.checks import has
 from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedDTypeError, shown
 from xferlib.kernels import functions, signature, tracing
-from xferlib.kernels.c_frontend import parse, preprocess
-from xferlib.kernels.c_frontend.parse import Snippet, names_in
-from xferlib.kernels.c_frontend.scope import (
-    Constant,
-    OrderNeededError,
-    OutputReadError,
-    Own,
-    Raw,
-    ReadOnly,
-    ShapeOfCall,
-    StructType,
-    StructValue,
-    leaves,
-)
+from xferlib.kernels.c_frontend import parse, preprocess, tree
+from xferlib.kernels.c_frontend.memory import OrderNeededError, OutputReadError
+from xferlib.kernels.c_frontend.parse import Snippet
+from xferlib.kernels.c_frontend.scope import Constant, Own, Raw, ReadOnly, ShapeOfCall, StructType, StructValue, leaves
 from xferlib.kernels.c_frontend.translate import TOO_LONG, Translator
+from xferlib.kernels.c_frontend.tree import names_in
 from xferlib.kernels.formulas import read_bits
 from xferlib.kernels.indices import conflict
 from xferlib.kernels.ir import INT64, MOST_STEPS, Builder, DType, Node, Param, Program
@@ -61,12 +52,12 @@ def indexed_otherwise(statements: Iterable[Any]) -> frozenset[str]:
     is_changed = any(is_number and _changes_i(each) for each, is_number in nodes)
     own: set[int] = set()
     for each, is_number in nodes:
-        if isinstance(each, parse.Index) and isinstance(each.index, parse.Name) and each.index.name == "i":
+        if isinstance(each, tree.Index) and isinstance(each.index, tree.Name) and each.index.name == "i":
             if is_number and not is_changed:
                 own.add(id(each.array))
-        elif isinstance(each, parse.Member):  # x.size()
+        elif isinstance(each, tree.Member):  # x.size()
             own.add(id(each.owner))
-    return frozenset(each.name for each, _ in nodes if isinstance(each, parse.Name) and id(each) not in own)
+    return frozenset(each.name for each, _ in nodes if isinstance(each, tree.Name) and id(each) not in own)
 
 
 def _with_own_i(statements: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
@@ -79,20 +70,20 @@ def _with_own_i(statements: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
             levels.pop()
             continue
         yield node, known[0]
-        is_block = isinstance(node, (parse.Compound, parse.Loop, parse.If, parse.Switch))
-        levels.append((iter(list(parse.children(node))), list(known) if is_block else known))
-        if isinstance(node, parse.Variable) and node.name == "i":
+        is_block = isinstance(node, (tree.Compound, tree.Loop, tree.If, tree.Switch))
+        levels.append((iter(list(tree.children(node))), list(known) if is_block else known))
+        if isinstance(node, tree.Variable) and node.name == "i":
             known[0] = False
 
 
 def _changes_i(node: Any) -> bool:
     """Whether a node assigns to ``i``."""
     target: Any = None
-    if isinstance(node, parse.Assignment):
+    if isinstance(node, tree.Assignment):
         target = node.target
-    elif isinstance(node, parse.Unary) and node.op in ("++", "--", "p++", "p--", "&"):
+    elif isinstance(node, tree.Unary) and node.op in ("++", "--", "p++", "p--", "&"):
         target = node.expr
-    return isinstance(target, parse.Name) and target.name == "i"
+    return isinstance(target, tree.Name) and target.name == "i"
 
 
 ArgumentKind = DType | type | None

@@ -10,9 +10,8 @@ import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, overload
+from typing import TYPE_CHECKING, Any, Final, NoReturn, overload
 
 import numpy as np
 
@@ -38,13 +37,11 @@ from xferlib.kernels import autograd, calls, cuda_engine, cuda_signature
 from xferlib.kernels.calls import Plans, engine_of, is_scalar
 from xferlib.kernels.cuda_engine import ParameterBlock
 from xferlib.kernels.cuda_signature import (
+    CudaSource,
     Piece,
-    Preprocessed,
-    SourceTypes,
-    checked_types,
-    closed_up,
+    check_types,
+    compact,
     parse_signature,
-    preprocessed,
 )
 from xferlib.kernels.elementwise import check_function
 
@@ -200,28 +197,32 @@ def repeated(
     must be checked anew.
 
     Args:
-        name, owner, device, parameters, args, arrays: As for `RawCall`.
+        name: The kernel's, for messages.
+        owner: The CUDA backend of the arrays.
+        device: Where they are.
         kernel, extents: The loaded kernel, its grid and block.
+        parameters: The kernel's parameters.
+        args: The arguments that were checked against them.
+        arrays: The numbers of those that are arrays; at least one.
         **options: ``shared_nbytes`` and ``cooperative``.
     """
     codes = codes_of(parameters, args)
     if codes is None:
         return None
     labels = _labels(name, owner, parameters, arrays)
-    launches = None
-    if "e" not in codes:
-        offsets = ParameterBlock(0, [each.nbytes for each in parameters]).offsets
-        given = [args[number] for number in arrays]
-        fields = tuple(
-            LaunchField(type(args[number]), "A", offset, _mask(parameters[number]), labels.get(number))
-            if number in arrays
-            else LaunchField(type(args[number]), codes[number], offset)
-            for number, offset in enumerate(offsets)
-        )
-        launches = owner.repeat_launch(kernel, *extents, given, fields, device=device, **options)
+    halves = {number: type(args[number]) for number, code in enumerate(codes) if code == "e"}
+    offsets = ParameterBlock(0, [each.nbytes for each in parameters]).offsets
+    fields = []
+    for number, offset in enumerate(offsets):
+        kind, code = type(args[number]), codes[number]
+        if number in arrays:
+            fields.append(LaunchField(kind, "A", offset, _mask(parameters[number]), labels.get(number)))
+        else:
+            fields.append(LaunchField(int, "H", offset) if number in halves else LaunchField(kind, code, offset))
+    given = [args[number] for number in arrays]
+    launches = owner.repeat_launch(kernel, *extents, given, tuple(fields), device=device, **options)
     if launches is None:
-        prepare = lambda params: owner.prepare_launch(kernel, *extents, params, device=device, **options)
-        return RawCall(name, owner, device, parameters, args, arrays, prepare, codes).run
+        return None
     launch, otherwise = launches
     stream_handle, numbers = owner.stream_handle, tuple(arrays)
 
@@ -235,6 +236,15 @@ def repeated(
             handle = stream.handle
         else:
             return False
+        if halves:
+            if not isinstance(args, (tuple, list)) or len(args) != len(codes):
+                return False
+            args = [*args]
+            for number, kind in halves.items():
+                bits = _half_bits(args[number]) if type(args[number]) is kind else None
+                if bits is None:
+                    return False
+                args[number] = bits
         if (result := launch(args, handle)) and not otherwise(result, args, handle):
             return False
         if handle or made_streams:
@@ -242,6 +252,14 @@ def repeated(
         return True
 
     return run
+
+
+def _half_bits(value: Any) -> int | None:
+    """The bits of a number as float16, which C does not convert; None where it is out of range."""
+    try:
+        return int.from_bytes(struct.pack("<e", value), "little")
+    except (struct.error, OverflowError):
+        return None
 
 
 def _labels(name: str, owner: Any, parameters: Sequence[RawParameter], arrays: Sequence[int]) -> dict[int, str]:
@@ -261,84 +279,6 @@ def _keep_alive(owner: Any, stream: RawStream, arrays: Sequence[Any]) -> None:
     """Arrays allocated on another stream must outlast the work on this one."""
     for array in arrays:
         owner.consumed(array, stream)
-
-
-class RawCall:
-    """A launch with arrays of certain dtypes, shapes, strides and device, and numbers of certain types.
-
-    Args:
-        name: The kernel's, for messages.
-        owner: The CUDA backend of the arrays.
-        device: Where they are.
-        parameters: The kernel's parameters.
-        args: The arguments that were checked against them.
-        arrays: The numbers of those that are arrays; at least one.
-        prepare: Makes the function that launches on a stream, from the address of the parameters.
-        codes: The `struct` codes of the arguments: see `codes_of`.
-    """
-
-    __slots__ = (
-        "_acquire", "_arrays", "_block", "_device", "_launch", "_matches", "_numbers", "_operands",
-        "_owner", "_pack", "_release", "_types", "_written",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        name: str,
-        owner: Any,
-        device: Device,
-        parameters: Sequence[RawParameter],
-        args: Sequence[Any],
-        arrays: Sequence[int],
-        prepare: Callable[[int], Callable[[int], None]],
-        codes: Sequence[str],
-    ) -> None:
-        self._owner = owner
-        self._device = device
-        self._types = [*map(type, args)]
-        self._numbers = [(number, _mask(parameters[number])) for number in arrays]
-        """The arrays, and the bits of an address that are 0 where elements are aligned."""
-        self._arrays: Callable[[Sequence[Any]], Any] = itemgetter(*arrays) if len(arrays) > 1 else _only(arrays[0])
-        self._matches = owner.matcher(self._arrays(args))
-        self._operands = owner.operands
-        self._written = [*_labels(name, owner, parameters, arrays).items()]
-        sizes = [each.nbytes for each in parameters]
-        self._block = ParameterBlock(0, sizes)  # which the launch knows by its address alone
-        self._pack = self._block.packer(codes)
-        self._launch = prepare(self._block.address)
-        lock = threading.Lock()
-        self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
-
-    def run(self, args: Sequence[Any], stream: RawStream | None = None) -> bool:
-        """Launch; False, and nothing done, where the arguments or the stream must be checked anew."""
-        if [*map(type, args)] != self._types or (stream is not None and stream.device is not self._device):
-            return False
-        arrays = self._arrays(args)
-        if not self._matches(*arrays):
-            return False
-        values = [*args]
-        for (number, mask), pointer in zip(self._numbers, self._operands(arrays), strict=True):
-            if pointer & mask:
-                return False
-            values[number] = pointer
-        for number, label in self._written:
-            self._owner.note_write(args[number], label)
-        handle = self._owner.stream_handle(self._device) if stream is None else stream.handle
-        self._acquire()  # the driver copies the arguments during the launch
-        try:
-            self._pack(*values)
-            self._launch(handle)
-        except (struct.error, OverflowError):  # a number out of range
-            return False
-        finally:
-            self._release()
-        if handle or self._owner.has_made_streams:
-            _keep_alive(self._owner, stream or self._owner.stream_current(self._device), arrays)
-        return True
-
-
-def _only(number: int) -> Callable[[Sequence[Any]], Any]:
-    return lambda args: (args[number],)
 
 
 # Checks the arguments of a raw kernel's launch: extents, shared memory, and the value of each parameter.
@@ -392,8 +332,8 @@ def passed(kernel: str, parameter: RawParameter, value: Any, info: ArrayInfo | N
         )
     if info.pointer % info.dtype.itemsize:
         raise LayoutError(
-            f"{kernel}(): argument {parameter.name!r} begins at address {info.pointer:#x}, which is no multiple of the "
-            f"{info.dtype.itemsize} bytes of {info.dtype}, so that a GPU cannot read it as one; pass a copy"
+            f"{kernel}(): argument {parameter.name!r} begins at address {info.pointer:#x}, which is not a multiple of "
+            f"the {info.dtype.itemsize} bytes of {info.dtype}, so that a GPU cannot read it as one; pass a copy"
         )
     if not parameter.is_const:
         calls.check_writable(kernel, parameter.name, info)
@@ -540,14 +480,6 @@ class KernelAttributes:
     binary_version: int
 
 
-class Module(Protocol):
-    """The module of a kernel: an `xferlib.RawModule`."""
-
-    def get_function(self, name: str, signature: str | None = None, *, cpu: Any = None) -> RawKernel: ...
-
-    def load(self, backend: Any, device: Device, name: str) -> Any: ...
-
-
 class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
     """A kernel of a `RawModule`, with its parameters."""
 
@@ -560,7 +492,12 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
             )
 
     def __init__(
-        self, module: Module, name: str, signature: str, parameters: list[RawParameter], cpu: Callable[..., Any] | None
+        self,
+        module: RawModule,
+        name: str,
+        signature: str,
+        parameters: list[RawParameter],
+        cpu: Callable[..., Any] | None,
     ) -> None:
         self.name = name
         self.parameters = parameters
@@ -691,7 +628,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
         except TypeError:
             what = shown(args)
             raise KernelTypeError(
-                f"{self.name}(): args={what} is no tuple of arguments; give one: (x, n), or name block= and grid="
+                f"{self.name}(): args={what} is not a tuple of arguments; give one: (x, n), or name block= and grid="
             ) from None
         if count != len(self.parameters):
             if calls.is_array(args):
@@ -867,7 +804,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
         return kernel
 
 
-def _kernel_of(module: Module, name: str, signature: str, cpu: Callable[..., Any] | None) -> RawKernel:
+def _kernel_of(module: RawModule, name: str, signature: str, cpu: Callable[..., Any] | None) -> RawKernel:
     """Restore a pickled kernel."""
     return module.get_function(name, signature, cpu=cpu)
 
@@ -896,7 +833,7 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
         self._pieces = pieces
         self._loaded: dict[tuple[str, str], dict[str, Any]] = {}
         self._lock = threading.Lock()
-        self._plain: tuple[Preprocessed, SourceTypes] | None = None
+        self._declarations: CudaSource | None = None
 
     if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
 
@@ -936,13 +873,13 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
         if not isinstance(name, str) or not isinstance(signature, (str, type(None))):
             wrong = name if not isinstance(name, str) else signature
             raise KernelSyntaxError(
-                f"get_function: {shown(wrong)} is no string; give the kernel's name, and C for its parameters"
+                f"get_function: {shown(wrong)} is not a string; give the kernel's name, and C for its parameters"
             )
-        name = next((each for each in self._names if closed_up(each) == closed_up(name)), name)
-        source, types = self._read()
-        found = signature if signature is not None else cuda_signature.find_signature(source, name)
+        name = next((each for each in self._names if compact(each) == compact(name)), name)
+        source = self._read()
+        found = signature if signature is not None else source.find_signature(name)
         found = cuda_signature.signature_of(name) if found is None else found
-        others = cuda_signature.kernel_names(source, without=name) if found is None else []
+        others = source.kernel_names(without=name) if found is None else []
         if others:
             near = did_you_mean(name, others)
             raise KernelSyntaxError(f"the source has no kernel {name!r}{near}; its kernels are {', '.join(others)}")
@@ -954,7 +891,7 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
             )
         if "<" in name and name not in self._names:
             raise KernelSyntaxError(f"template instance {name!r} must be named: raw_module(source, names=({name!r},))")
-        return RawKernel(self, name, found, parse_signature(found, name, types), cpu)
+        return RawKernel(self, name, found, parse_signature(found, name, source), cpu)
 
     def get_global(
         self, name: str, dtype: Any = None, *, backend: str | None = None, device: DeviceSpec = None
@@ -976,7 +913,7 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
         """
         kind = None if dtype is None else check_dtype(dtype, what="dtype")
         if not isinstance(name, str):
-            raise ArgumentError(f"get_global: {shown(name)} is no name; give that of a variable of the source")
+            raise ArgumentError(f"get_global: {shown(name)} is not a name; give that of a variable of the source")
         owner, place = self._at(backend, device, f"variable {name!r}")
         library, lowered = self._library(owner, place)
         known = next((lowered[each] for each in (name, f"&{name}") if each in lowered), name)
@@ -1010,23 +947,20 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
 
     # --- reading the source
 
-    def _read(self) -> tuple[Preprocessed, SourceTypes]:
-        """The source without directives, and its types; read once."""
-        if self._plain is None:
-            sources = [self.source, *(str(each.content) for each in self._pieces if each.kind == cuda_signature.SOURCE)]
-            source = preprocessed(cuda_signature.plain("\n".join(sources)), self._options)
-            self._plain = source, SourceTypes(source.text, self._declared, is_decided=source.is_decided)
-        return self._plain
+    def _read(self) -> CudaSource:
+        """The declarations of the source and those that it is linked with; read once."""
+        if self._declarations is None:
+            linked = [str(each.content) for each in self._pieces if each.kind == cuda_signature.SOURCE]
+            self._declarations = CudaSource("\n".join([self.source, *linked]), self._options, self._declared)
+        return self._declarations
 
     def _extents(self, name: str, nbytes: int, kind: DType | None) -> tuple[tuple[int, ...], DType]:
         """Shape and dtype of a variable."""
         if kind is None:
-            source, types = self._read()
-            declared = cuda_signature.variable(source, name)
-            found = types.find(declared[0]) if declared is not None else None
-            if declared is not None and found is not None and found.dtype in SUPPORTED:
+            found, extents = self._read().variable(name) or (None, ())
+            if found is not None and found.dtype in SUPPORTED:
                 count, rest = divmod(nbytes, found.dtype.itemsize)
-                shape = None if rest else cuda_signature.whole_shape(declared[1], count)
+                shape = None if rest else cuda_signature.whole_shape(extents, count)
                 if shape is not None:
                     return shape, found.dtype
             return (nbytes,), np.dtype("uint8")
@@ -1160,7 +1094,9 @@ def raw_module(
     binary = b""
     if path is not None:
         if not isinstance(path, (str, os.PathLike)) or checks.path(path) is None:
-            raise ArgumentError(f"raw_module: path={shown(path)} is no path; give that of a .cu, .cubin or .ptx file")
+            raise ArgumentError(
+                f"raw_module: path={shown(path)} is not a path; give that of a .cu, .cubin or .ptx file"
+            )
         file = Path(path)
         content = file.read_bytes()
         if file.suffix.lower() in cuda_signature.SOURCES:
@@ -1175,12 +1111,12 @@ def raw_module(
         raise ArgumentError(f"raw_module: {shown(str(path))} is not compiled; leave options= and names= out")
     if binary and link:
         raise ArgumentError(f"raw_module: {shown(str(path))} is whole; give it in link=, beside the source")
-    declared, parts = checked_types(types), cuda_signature.read_piece(link)
+    declared, parts = check_types(types), cuda_signature.read_pieces(link)
     return RawModule(source, options=compiler_options, names=instances, types=declared, binary=binary, pieces=parts)
 
 
 def _texts(given: Any, what: str) -> tuple[str, ...]:
     """A list of strings."""
     if not isinstance(given, (list, tuple)) or not all(isinstance(each, str) and "\0" not in each for each in given):
-        raise ArgumentError(f"raw_module: {what}={shown(given)} is no list of strings; give {what}=('...',)")
+        raise ArgumentError(f"raw_module: {what}={shown(given)} is not a list of strings; give {what}=('...',)")
     return tuple(given)

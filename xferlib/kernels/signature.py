@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xferlib.errors import KernelSyntaxError, did_you_mean, shown
-from xferlib.kernels.c_frontend.preprocess import check_length
+from xferlib.kernels.c_frontend.preprocess import SourceText, Token, check_length, on_one_line, tokens
 from xferlib.kernels.functions import C_TYPES
 from xferlib.kernels.ir import DType
 from xferlib.kernels.source_lines import caret
@@ -16,9 +16,7 @@ MAX_PARAMS = 1024
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _GENERIC = re.compile(r"[A-Za-z]\Z")
-_COMPLEX = re.compile(r"(?:pycuda::|thrust::|std::)?complex\s*<\s*(float|double)\s*>")
-COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-CONTINUATION = re.compile(r"\\[ \t]*\r?\n")
+_COMPLEX = {"complex<float>": "complex64", "complex<double>": "complex128"}
 _RESERVED = frozenset({"i", "_ind", "CUPY_UNUSED", "and", "or", "not"})
 
 
@@ -45,25 +43,6 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
-def plain_types(text: str) -> str:
-    """``text`` with ``complex<float>`` and ``complex<double>`` replaced by one-word names of the same length."""
-
-    def one_word(match: re.Match[str]) -> str:
-        name = "complex64" if match[1] == "float" else "complex128"
-        return name.ljust(len(match[0]))
-
-    return _COMPLEX.sub(one_word, text)
-
-
-def without_comments(text: str) -> str:
-    """``text`` with blanks for comments and continued line ends, so that columns stay the same."""
-    return COMMENT.sub(_blank, CONTINUATION.sub(_blank, text))
-
-
-def _blank(match: re.Match[str]) -> str:
-    return " " * len(match[0])
-
-
 def check_texts(call: str, **texts: Any) -> None:
     """Refuse parts of a kernel that are no texts.
 
@@ -72,7 +51,7 @@ def check_texts(call: str, **texts: Any) -> None:
     """
     for what, text in texts.items():
         if not isinstance(text, str):
-            raise KernelSyntaxError(f"{call}: {what}={shown(text)} is no string; give one")
+            raise KernelSyntaxError(f"{call}: {what}={shown(text)} is not a string; give one")
 
 
 def parse(text: str, what: str) -> list[CParam]:
@@ -86,35 +65,33 @@ def parse(text: str, what: str) -> list[CParam]:
         KernelSyntaxError: The list cannot be read.
     """
     check_length(text, what)
-    plain = plain_types(without_comments(text))
-    if not plain.strip():
+    given = [each for each in tokens(SourceText(on_one_line(text), what)) if each.kind != "newline"]
+    if not given:
         return []
-    params = []
-    column = 0
-    for piece in plain.split(","):
-        params.append(_parse_one(piece, text, column, what))
-        column += len(piece) + 1
+    commas = [number for number, each in enumerate(given) if each.text == ","]
+    ends = zip((-1, *commas), (*commas, len(given)), strict=True)
+    params = [_parse_one(given[first + 1 : last], given[max(first, 0)].at, text, what) for first, last in ends]
     if len(params) > MAX_PARAMS:
         raise KernelSyntaxError(f"{what} has {len(params)} parameters; at most {MAX_PARAMS} fit a launch")
     return params
 
 
-def _parse_one(piece: str, text: str, column: int, what: str) -> CParam:
-    words = piece.replace("*", " * ").split()
-    start = column + len(piece) - len(piece.lstrip())
+def _parse_one(piece: list[Token], at: int, text: str, what: str) -> CParam:
+    words = [each.text for each in piece]
 
     def fail(message: str) -> KernelSyntaxError:
-        end = max(start + 1, column + len(piece.rstrip()))
+        start = piece[0].at if piece else at
+        end = piece[-1].at + len(piece[-1].text) if piece else at + 1
         begin = text.rfind("\n", 0, start) + 1
         line = text[begin:].split("\n", 1)[0]
         return KernelSyntaxError(f"{what}: {message}\n{caret(line, start - begin, end - begin)}")
 
-    is_raw = bool(words) and words[0] == "raw"
+    is_raw = words[:1] == ["raw"]
     is_const = "const" in words
     is_pointer = "*" in words
+    if words.count("*") > 1:
+        raise fail("a pointer to a pointer is not an array; declare one * for each array")
     words = [word for word in words[is_raw:] if word not in ("const", "*", "__restrict__", "restrict")]
-    if piece.count("*") > 1:
-        raise fail("a pointer to a pointer is no array; declare one * for each array")
     if len(words) < 2:
         raise fail("expected 'type name', for instance 'float32 x' or 'float *x'")
     *type_words, name = words
@@ -122,7 +99,9 @@ def _parse_one(piece: str, text: str, column: int, what: str) -> CParam:
         raise fail(f"{name!r} is not a C identifier; use ASCII letters, digits and _")
     if name in _RESERVED or name in C_TYPES:
         raise fail(f"{name!r} has a meaning of its own in a kernel; choose another name")
-    type_name = " ".join(type_words)
+    if type_words[1:2] == ["::"] and type_words[0] in ("pycuda", "thrust", "std"):
+        del type_words[:2]
+    type_name = _COMPLEX.get("".join(type_words)) or " ".join(type_words)
     dtype = C_TYPES.get(type_name) or C_TYPES.get(" ".join(word for word in type_words if word != "signed"))
     generic = None
     if dtype is None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels.c_frontend import functions, parse
+from xferlib.kernels.c_frontend import functions, tree
+from xferlib.kernels.c_frontend.memory import RefusedError
 from xferlib.kernels.c_frontend.scope import (
     VECTORS,
     ArrayType,
@@ -23,14 +24,12 @@ from xferlib.kernels.c_frontend.scope import (
     Either,
     Frame,
     Jump,
-    Memory,
     Overloads,
     Own,
     Pointer,
     PointerType,
     Raw,
     ReadOnly,
-    RefusedError,
     Scope,
     ShapeOfCall,
     StructObject,
@@ -40,14 +39,13 @@ from xferlib.kernels.c_frontend.scope import (
     leaves,
     plain,
 )
+from xferlib.kernels.c_frontend.translation import Translation
 from xferlib.kernels.functions import c_promoted
-from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, Builder, Node, is_complex, part_dtype
+from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, Node, is_complex, part_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
-    from xferlib.kernels.c_frontend.preprocess import SourceText
 
 MOST_DEPTH = 32
 NO_TYPES: Mapping[str, Any] = MappingProxyType({})
@@ -59,50 +57,12 @@ _ATOMIC_KINDS = {"add": "iuf", "exch": "iuf"}
 _SAME, _PROMOTED, _CONVERTED = range(3)
 
 
-class Expressions(Protocol):
-    """The translator of expressions, as far as calls need it: `translate.Translator`."""
-
-    b: Builder
-    memory: Memory
-    frame: Frame
-    globals: Scope
-
-    def fail(self, node: Any, message: str, kind: type[Exception] | None = None) -> NoReturn: ...
-    def error(self, node: Any, message: str, kind: type[Exception] | None = None) -> Exception: ...
-    def count(self, more: int) -> None: ...
-    def inside(self, scope: Scope, source: SourceText) -> AbstractContextManager[None]: ...
-    def statements(self, statements: Sequence[Any]) -> None: ...
-
-    # values
-    def value(self, node: Any) -> Any: ...
-    def value_of_number(self, node: Any) -> Node: ...
-    def pointer(self, node: Any) -> Pointer: ...
-    def this(self, node: parse.This) -> Any: ...
-    def converted(self, node: Any, kind: Any) -> Any: ...
-    def made_of(self, node: Any, kind: Any, items: Sequence[Any]) -> Any: ...
-    def zero(self, node: Any, kind: Any) -> Any: ...
-
-    # objects
-    def is_place(self, node: Any) -> bool: ...
-    def place(self, node: Any) -> Any: ...
-    def type_at(self, place: Any) -> Any: ...
-    def entity(self, node: parse.Name) -> Any: ...
-    def owned(self, node: parse.Name) -> Any: ...
-
-    # types
-    def named_type(self, name: parse.TypeName) -> Any: ...
-    def declared_type(self, declared: parse.DeclaredType) -> Any: ...
-    def argument_type(self, given: Any) -> Any: ...
-    def extent(self, node: Any, extent: Any) -> int: ...
-    def check_pointer(self, node: Any, kind: PointerType, value: Pointer) -> None: ...
-
-
 class Argument:
     """An argument of a call: an object where the expression stands for one, else a value."""
 
     __slots__ = ("_translator", "_value", "kind", "node", "place")
 
-    def __init__(self, translator: Expressions, node: Any, place: Any, value: Any) -> None:
+    def __init__(self, translator: Translation, node: Any, place: Any, value: Any) -> None:
         self._translator = translator
         self.node = node
         self.place = place
@@ -129,7 +89,7 @@ class Argument:
 class Calls:
     """Translates calls, for a translator."""
 
-    def __init__(self, translator: Expressions) -> None:
+    def __init__(self, translator: Translation) -> None:
         self._t = translator
         self._names: set[str] = set()
         """Of all functions of structs and of all operators."""
@@ -138,7 +98,7 @@ class Calls:
         self._has_loops = False
 
     # --- definitions
-    def define(self, scope: Scope, function: parse.FunctionTree) -> None:
+    def define(self, scope: Scope, function: tree.FunctionTree) -> None:
         """Declare a function of a preamble or a struct."""
         self.note(function)
         found = scope.names.get(function.name)
@@ -146,13 +106,13 @@ class Calls:
             found = scope.names[function.name] = Overloads([], scope)
         found.functions.append(function)
 
-    def note(self, function: parse.FunctionTree) -> None:
+    def note(self, function: tree.FunctionTree) -> None:
         self._names.add(function.name)
-        self._has_loops = self._has_loops or parse.has((parse.Loop,), function.body)
+        self._has_loops = self._has_loops or tree.has((tree.Loop,), function.body)
         if function.returns is not None and function.returns.is_reference:
             self._reference_names.add(function.name)
 
-    def note_struct(self, struct: parse.StructTree) -> None:
+    def note_struct(self, struct: tree.StructTree) -> None:
         """Note the names of a struct's functions, which its types declare later."""
         for each in (*struct.constructors, *(one for many in struct.functions.values() for one in many)):
             self.note(each)
@@ -163,12 +123,12 @@ class Calls:
         name = f"operator{sign.lstrip('p') if sign in ('p++', 'p--') else sign}"
         return name if name in self._names else None
 
-    def gives_reference(self, node: parse.CallExpression) -> bool:
+    def gives_reference(self, node: tree.CallExpression) -> bool:
         """Whether a call may stand for an object."""
         name = getattr(node.function, "name", None)
         return name in self._reference_names
 
-    def may_write(self, node: parse.CallExpression) -> bool:
+    def may_write(self, node: tree.CallExpression) -> bool:
         """Whether a call may write to its arguments."""
         name = getattr(node.function, "name", "")
         entity = self._t.frame.scope.find(name)
@@ -189,47 +149,47 @@ class Calls:
         t = self._t
         if isinstance(given, (Node, StructValue, ArrayValue, Pointer)):
             return Argument(t, None, None, given)
-        if isinstance(given, parse.Listed):
+        if isinstance(given, tree.Listed):
             t.fail(given, "a list has no type of its own here; name the type in front of it")
-        if t.is_place(given):
-            place = t.place(given)
+        if t.is_lvalue(given):
+            place = t.lvalue(given)
             if not isinstance(plain(place), Own):
                 return Argument(t, given, place, None)
         return Argument(t, given, None, t.value(given))
 
-    def call(self, node: parse.CallExpression, *, is_used: bool, is_place: bool = False) -> Any:
+    def call(self, node: tree.CallExpression, *, is_used: bool, is_lvalue: bool = False) -> Any:
         """The value of a call, or the object that it stands for."""
         t = self._t
         t.count(1)
         try:
-            found, is_object = self._called(node, is_used=is_used)
+            found, is_object = self._dispatch(node, is_used=is_used)
         except RefusedError as problem:
             raise t.error(node, str(problem), problem.kind) from None
-        if is_place:
+        if is_lvalue:
             return found if is_object else t.memory.temporary(found)
         return t.memory.load(found) if is_object else found
 
-    def _called(self, node: parse.CallExpression, *, is_used: bool) -> tuple[Any, bool]:
+    def _dispatch(self, node: tree.CallExpression, *, is_used: bool) -> tuple[Any, bool]:
         t, function = self._t, node.function
-        if isinstance(function, parse.Member):
+        if isinstance(function, tree.Member):
             return self._method(node, function)
-        if not isinstance(function, parse.Name):
+        if not isinstance(function, tree.Name):
             t.fail(node, "only named functions can be called")
         if function.owner is not None and function.owner.parts[0][0] == "numeric_limits":
             return self._limit(node, function), False
         name = function.name
-        entity = t.owned(function) if function.owner is not None else t.frame.scope.find(name)
+        entity = t.qualified(function) if function.owner is not None else t.frame.scope.find(name)
         if isinstance(entity, Overloads):
-            return self._of_overloads(node, entity, function)
+            return self._call_overloads(node, entity, function)
         if function.args is not None:
             t.fail(function, f"the preamble has no template {name}<> of {len(function.args)} type(s)")
         if isinstance(entity, (np.dtype, StructType)):
-            return t.made_of(node, entity, node.args), False
+            return t.construct(node, entity, node.args), False
         if entity is not None and is_variable(entity):
-            t.fail(function, f"{name!r} is a variable, and no function", KernelTypeError)
-        return self._known(node, name, is_used=is_used), False
+            t.fail(function, f"{name!r} is a variable, and not a function", KernelTypeError)
+        return self._call_known(node, name, is_used=is_used), False
 
-    def _of_overloads(self, node: parse.CallExpression, entity: Overloads, name: parse.Name) -> tuple[Any, bool]:
+    def _call_overloads(self, node: tree.CallExpression, entity: Overloads, name: tree.Name) -> tuple[Any, bool]:
         t = self._t
         candidates, types = entity.functions, NO_TYPES
         kinds: list[Any] = []
@@ -239,16 +199,16 @@ class Calls:
             if not candidates:
                 t.fail(name, f"the preamble has no template {name.name}<> of {len(kinds)} type(s)")
         args = [self.argument(each) for each in node.args]
-        function = self._chosen(name, name.name, candidates, entity.scope, args, kinds)
+        function = self._choose(name, name.name, candidates, entity.scope, args, kinds)
         types = dict(zip(function.types, kinds, strict=False))
         this = None
         if function.struct is not None and not function.is_static:
             this = entity.this if entity.this is not None else t.frame.this
             if this is None:
                 t.fail(name, f"{name.name}() is a function of a struct; call it of one", KernelTypeError)
-        return self._inlined(node, entity.scope, function, args, types, this)
+        return self._inline(node, entity.scope, function, args, types, this)
 
-    def _known(self, node: parse.CallExpression, name: str, *, is_used: bool) -> Any:
+    def _call_known(self, node: tree.CallExpression, name: str, *, is_used: bool) -> Any:
         """The value of a function of C, C++ or CUDA."""
         t, given = self._t, node.args
         fail = lambda message, kind: t.fail(node.function, message, kind)
@@ -257,22 +217,22 @@ class Calls:
         if name == "assert" and len(given) == 1:
             return t.b.const(False, BOOL)  # as compiled with NDEBUG
         if name == "__ldg" and len(given) == 1:  # a read, by whichever cache
-            return t.value(parse.Unary("*", given[0], at=node.at))
+            return t.value(tree.Unary("*", given[0], at=node.at))
         if (vector := VECTORS.get(name.removeprefix("make_"))) is not None and name.startswith("make_"):
             functions.check_arity(name, given, len(vector.members), fail)
-            return self.made(node, vector, list(given))
+            return self.make(node, vector, list(given))
         if (base := functions.known_name(name, functions.PAIRS)) is not None:
             return self._pair(node, name, functions.PAIRS[base])
         if (base := functions.known_name(name, functions.SPLITS)) is not None:
             return self._split(node, name, functions.SPLITS[base], is_single=name != base)
         if name in ATOMICS:
             return self._atomic(node, name, is_used=is_used)
-        if any(isinstance(each, parse.Text) for each in given):
+        if any(isinstance(each, tree.Literal) and each.text.startswith('"') for each in given):
             t.fail(node.function, f"unknown function {name!r} of a text")
         args = [t.value_of_number(each) for each in given]
         return functions.call(t.b, name, args, fail)
 
-    def _limit(self, node: parse.CallExpression, name: parse.Name) -> Node:
+    def _limit(self, node: tree.CallExpression, name: tree.Name) -> Node:
         t = self._t
         assert name.owner is not None
         args = name.owner.parts[0][1] or ()
@@ -283,7 +243,7 @@ class Calls:
             t.fail(node, f"numeric_limits of {kind} are not known; name a type of numbers")
         return functions.limit(t.b, name.name, kind, lambda message, error: t.fail(node, message, error))
 
-    def _split(self, node: parse.CallExpression, name: str, split: functions.Split, *, is_single: bool) -> Node:
+    def _split(self, node: tree.CallExpression, name: str, split: functions.Split, *, is_single: bool) -> Node:
         """``frexp(x, &exponent)`` and its like: one part is the value, the other one goes behind the pointer."""
         t, given = self._t, node.args
         fail = lambda message, kind: t.fail(node.function, message, kind)
@@ -298,7 +258,7 @@ class Calls:
         t.memory.store(t.memory.element(pointer, t.b.const(0, INT64)), other, "*")
         return value
 
-    def _pair(self, node: parse.CallExpression, name: str, make: Callable[..., functions.Parts]) -> Node:
+    def _pair(self, node: tree.CallExpression, name: str, make: Callable[..., functions.Parts]) -> Node:
         """``sincos(x, &sine, &cosine)``: the pointers say the type of the operand, as C++ chooses the overload."""
         t, given = self._t, node.args
         functions.check_arity(name, given, 3, lambda *problem: t.fail(node, *problem))
@@ -311,7 +271,7 @@ class Calls:
             t.memory.store(t.memory.element(pointer, t.b.const(0, INT64)), part, "*")
         return t.b.const(False, BOOL)
 
-    def _atomic(self, node: parse.CallExpression, name: str, *, is_used: bool) -> Node:
+    def _atomic(self, node: tree.CallExpression, name: str, *, is_used: bool) -> Node:
         """``atomicAdd(&x[k], v)`` and its like; the value before."""
         t, given, kind = self._t, node.args, ATOMICS[name]
         count = 3 if kind == "cas" else 2
@@ -329,25 +289,25 @@ class Calls:
         return t.memory.update(place, kind, values[-1], compared, name, is_used=is_used)
 
     # --- methods
-    def _method(self, node: parse.CallExpression, function: parse.Member) -> tuple[Any, bool]:
+    def _method(self, node: tree.CallExpression, function: tree.Member) -> tuple[Any, bool]:
         t, name = self._t, function.name
         owner = function.owner
-        at = parse.Name(name, at=function.name_at, width=len(name))
+        at = tree.Name(name, at=function.name_at, width=len(name))
         place = self._owner_of(function)
         kind = None if isinstance(plain(place), (Raw, Own, ShapeOfCall)) else t.type_at(place)
         if isinstance(kind, StructType):
             entity = kind.scope.names.get(name) if kind.scope is not None else None
             if isinstance(entity, Overloads):
                 args = [self.argument(each) for each in node.args]
-                chosen = self._chosen(at, name, entity.functions, entity.scope, args, [])
+                chosen = self._choose(at, name, entity.functions, entity.scope, args, [])
                 this = None if chosen.is_static else place
-                return self._inlined(node, entity.scope, chosen, args, NO_TYPES, this)
+                return self._inline(node, entity.scope, chosen, args, NO_TYPES, this)
         elif isinstance(kind, np.dtype) and name in ("real", "imag") and len(node.args) == 1:
             return self._set_part(node, place, kind, name), False
         elif isinstance(kind, np.dtype) and is_complex(kind) and name in ("real", "imag") and not node.args:
             value = t.memory.load(place)
             return (t.b.real(value) if name == "real" else t.b.imag(value)), False
-        elif name == "size" and not node.args and isinstance(owner, parse.Name):
+        elif name == "size" and not node.args and isinstance(owner, tree.Name):
             return self._size(owner, place), False
         problem = f"no method .{name}() here; known are _ind.size(), x.size(), z.real(), z.imag()"
         if isinstance(kind, StructType) and kind.definition is not None:
@@ -355,27 +315,27 @@ class Calls:
             problem = f"no method .{name}() here; those of {kind} are {known or 'none'}"
         raise t.error(at, problem)
 
-    def _owner_of(self, function: parse.Member) -> Any:
+    def _owner_of(self, function: tree.Member) -> Any:
         """The object whose method is called."""
         t, owner = self._t, function.owner
         if function.is_arrow:
-            if isinstance(owner, parse.This):
+            if isinstance(owner, tree.This):
                 t.this(owner)
                 return t.frame.this
             return t.memory.element(t.pointer(owner), t.b.const(0, INT64))
-        if isinstance(owner, parse.Name) and owner.name in ("math", "np", "numpy", "cp", "cupy", "torch"):
+        if isinstance(owner, tree.Name) and owner.name in ("math", "np", "numpy", "cp", "cupy", "torch"):
             if t.frame.scope.find(owner.name) is None:
                 call = f"{function.name}(x)"
                 t.fail(owner, f"C has no modules; write {call} in place of {owner.name}.{call}")
-        if isinstance(owner, parse.Name):
+        if isinstance(owner, tree.Name):
             entity = t.entity(owner)
             if isinstance(entity, ShapeOfCall):
                 return entity
-        if t.is_place(owner):
-            return t.place(owner)
+        if t.is_lvalue(owner):
+            return t.lvalue(owner)
         return t.memory.temporary(t.value(owner))
 
-    def _size(self, owner: parse.Name, place: Any) -> Node:
+    def _size(self, owner: tree.Name, place: Any) -> Node:
         """``_ind.size()`` and ``x.size()``."""
         t, inner = self._t, plain(place)
         if isinstance(inner, ShapeOfCall):
@@ -386,7 +346,7 @@ class Calls:
             return t.b.size()
         raise t.error(owner, f"{owner.name!r} is a number, which has no size()")
 
-    def _set_part(self, node: parse.CallExpression, place: Any, kind: Any, name: str) -> Node:
+    def _set_part(self, node: tree.CallExpression, place: Any, kind: Any, name: str) -> Node:
         """``z.real(x)`` and ``z.imag(x)``."""
         t = self._t
         if not is_complex(kind):
@@ -399,7 +359,7 @@ class Calls:
         return found
 
     # --- operators
-    def overloaded(self, node: Any, sign: str, args: Sequence[Argument]) -> tuple[Any, bool] | None:
+    def call_operator(self, node: Any, sign: str, args: Sequence[Argument]) -> tuple[Any, bool] | None:
         """The result of a preamble's operator; None where no operand is a struct, or there is no such function."""
         name = self.operator(sign)
         if name is None or not any(isinstance(each.kind, StructType) for each in args):
@@ -411,14 +371,14 @@ class Calls:
             if isinstance(entity, Overloads):
                 own = [each for each in entity.functions if len(each.params) == len(args) - 1]
                 if own:
-                    chosen = self._chosen(at, name, own, entity.scope, args[1:], [])
+                    chosen = self._choose(at, name, own, entity.scope, args[1:], [])
                     this = args[0].place if args[0].place is not None else t.memory.temporary(args[0].value)
-                    return self._inlined(node, entity.scope, chosen, args[1:], NO_TYPES, this)
+                    return self._inline(node, entity.scope, chosen, args[1:], NO_TYPES, this)
         entity = t.globals.names.get(name)
         if not isinstance(entity, Overloads):
             return None
-        chosen = self._chosen(at, name, entity.functions, entity.scope, args, [])
-        return self._inlined(node, entity.scope, chosen, args, NO_TYPES, None)
+        chosen = self._choose(at, name, entity.functions, entity.scope, args, [])
+        return self._inline(node, entity.scope, chosen, args, NO_TYPES, None)
 
     # --- structs
     def has_constructor(self, kind: StructType) -> bool:
@@ -431,7 +391,7 @@ class Calls:
             if isinstance(inner, StructType)
         )
 
-    def made(self, node: Any, kind: StructType, given: list[Any], *, is_implicit: bool = False) -> StructValue:
+    def make(self, node: Any, kind: StructType, given: list[Any], *, is_implicit: bool = False) -> StructValue:
         """A struct from one of its own type, by a constructor, or from its members' values."""
         t = self._t
         constructors = kind.definition.constructors if kind.definition is not None else []
@@ -441,7 +401,7 @@ class Calls:
                 what = value.dtype if not isinstance(value, Pointer) else "a pointer"
                 t.fail(node, f"{what} cannot become {kind}; it must be {kind}: set its members", KernelTypeError)
             return self._aggregate(node, kind, given)
-        if any(isinstance(each, parse.Listed) for each in given):
+        if any(isinstance(each, tree.Listed) for each in given):
             t.fail(node, f"a constructor of {kind} takes no list; name the type of the value")
         args = [self.argument(each) for each in given]
         if len(args) == 1 and args[0].kind is kind:
@@ -452,14 +412,14 @@ class Calls:
             count = f"{kind} has {'more than one' if chosen else 'no'} constructor for these {len(args)} values"
             t.fail(node, f"{count}; cast them to the types of a constructor's parameters", KernelTypeError)
         record = t.memory.new("a value", kind)
-        self._inlined(node, kind.scope, chosen[0], args, NO_TYPES, record)
+        self._inline(node, kind.scope, chosen[0], args, NO_TYPES, record)
         return t.memory.load(record)  # type: ignore[no-any-return]
 
     def _aggregate(self, node: Any, kind: StructType, given: list[Any]) -> StructValue:
         """A struct from its members' expressions, or from one of its own type; what is missing is 0."""
         t = self._t
-        if len(given) == 1 and not isinstance(given[0], parse.Listed):
-            value = given[0] if not isinstance(given[0], parse.Tree) else t.value(given[0])
+        if len(given) == 1 and not isinstance(given[0], tree.Listed):
+            value = given[0] if not isinstance(given[0], tree.Tree) else t.value(given[0])
             if isinstance(value, StructValue):
                 if value.dtype is kind:
                     return value
@@ -467,12 +427,12 @@ class Calls:
                     t.fail(node, f"{value.dtype} cannot become {kind}; set its members", KernelTypeError)
             given = [value]
         waiting = list(reversed(given))
-        found = self._taken(node, kind, waiting)
+        found = self._take(node, kind, waiting)
         if waiting:
             t.fail(node, f"{kind} has {len(kind.members)} member(s), {len(given)} are given", KernelTypeError)
         return found
 
-    def _taken(self, node: Any, kind: StructType, waiting: list[Any]) -> StructValue:
+    def _take(self, node: Any, kind: StructType, waiting: list[Any]) -> StructValue:
         """A struct from the next of some values, of which braces may be left out."""
         return StructValue(kind, {name: self._part(node, inner, waiting) for name, inner in kind.members})
 
@@ -480,10 +440,10 @@ class Calls:
         t = self._t
         if not waiting:
             return t.zero(node, kind)
-        if isinstance(waiting[-1], parse.Listed):
+        if isinstance(waiting[-1], tree.Listed):
             listed = waiting.pop()
-            return t.made_of(listed, kind, listed.items)
-        if isinstance(waiting[-1], parse.Tree):
+            return t.construct(listed, kind, listed.items)
+        if isinstance(waiting[-1], tree.Tree):
             waiting[-1] = t.value(waiting[-1])
         if isinstance(kind, ArrayType):
             return ArrayValue(kind, tuple(self._part(node, kind.element, waiting) for _ in range(kind.count)))
@@ -492,20 +452,20 @@ class Calls:
             if isinstance(value, StructValue) and value.dtype is kind:
                 return waiting.pop()
             if self.has_constructor(kind):
-                return self.made(node, kind, [waiting.pop()], is_implicit=True)
+                return self.make(node, kind, [waiting.pop()], is_implicit=True)
             if isinstance(value, StructValue):
                 t.fail(node, f"a member is a {kind}, and {value.dtype} is given", KernelTypeError)
-            return self._taken(node, kind, waiting)
+            return self._take(node, kind, waiting)
         value = waiting.pop()
         if not isinstance(value, Node):
             t.fail(node, f"a member is {kind}, and a struct or a pointer is given", KernelTypeError)
         return t.b.cast(value, kind)
 
     # --- the choice among functions of one name
-    def _chosen(
-        self, node: Any, name: str, candidates: list[parse.FunctionTree], scope: Scope, args: Sequence[Argument],
+    def _choose(
+        self, node: Any, name: str, candidates: list[tree.FunctionTree], scope: Scope, args: Sequence[Argument],
         kinds: list[Any],
-    ) -> parse.FunctionTree:  # fmt: skip
+    ) -> tree.FunctionTree:  # fmt: skip
         """The function that a call means; ``kinds`` are the types that it names."""
         if len(candidates) == 1:
             return candidates[0]
@@ -516,8 +476,8 @@ class Calls:
         return found[0]
 
     def _best(
-        self, candidates: Sequence[parse.FunctionTree], scope: Scope, args: Sequence[Argument], kinds: list[Any]
-    ) -> list[parse.FunctionTree]:
+        self, candidates: Sequence[tree.FunctionTree], scope: Scope, args: Sequence[Argument], kinds: list[Any]
+    ) -> list[tree.FunctionTree]:
         """The function that fits the arguments best; none where none fits, several where C++ refuses to choose."""
         ranks: dict[int, tuple[list[int], int]] = {}
         for number, each in enumerate(candidates):
@@ -537,7 +497,7 @@ class Calls:
         return [candidates[number] for number in best or ranks]
 
     def _ranks(
-        self, function: parse.FunctionTree, scope: Scope, args: Sequence[Argument], bound: Mapping[str, Any]
+        self, function: tree.FunctionTree, scope: Scope, args: Sequence[Argument], bound: Mapping[str, Any]
     ) -> list[int] | None:
         """How well each argument fits; None where one does not."""
         required = sum(each.default is None for each in function.params)
@@ -557,9 +517,9 @@ class Calls:
 
     def _rank(
         self,
-        function: parse.FunctionTree,
+        function: tree.FunctionTree,
         scope: Scope,
-        declared: parse.DeclaredType,
+        declared: tree.DeclaredType,
         given: Argument,
         open_types: set[str],
     ) -> int | None:
@@ -588,8 +548,8 @@ class Calls:
         is_promoted = own == c_promoted(inner) or (inner == FLOAT32 and own == FLOAT64)
         return _PROMOTED if is_promoted else _CONVERTED
 
-    def _deduced(
-        self, node: Any, function: parse.FunctionTree, args: Sequence[Argument], types: Mapping[str, Any]
+    def _deduce(
+        self, node: Any, function: tree.FunctionTree, args: Sequence[Argument], types: Mapping[str, Any]
     ) -> dict[str, Any]:
         """The types of a template, by those of the arguments."""
         found: dict[str, Any] = {**types}
@@ -605,7 +565,7 @@ class Calls:
         return found
 
     def _match(
-        self, node: Any, function: parse.FunctionTree, name: parse.TypeName, kind: Any, found: dict[str, Any],
+        self, node: Any, function: tree.FunctionTree, name: tree.TypeName, kind: Any, found: dict[str, Any],
         named: Mapping[str, Any],
     ) -> None:  # fmt: skip
         """Find the types of a template in one parameter's, which a type is given for."""
@@ -628,18 +588,18 @@ class Calls:
     def _match_inner(
         self,
         node: Any,
-        function: parse.FunctionTree,
+        function: tree.FunctionTree,
         given: Any,
         kind: Any,
         found: dict[str, Any],
         named: Mapping[str, Any],
     ) -> None:
-        if isinstance(given, parse.DeclaredType):
+        if isinstance(given, tree.DeclaredType):
             self._match(node, function, given.base, kind, found, named)
 
     # --- inlining
-    def _inlined(
-        self, node: Any, scope: Scope, function: parse.FunctionTree, args: Sequence[Argument], types: Mapping[str, Any],
+    def _inline(
+        self, node: Any, scope: Scope, function: tree.FunctionTree, args: Sequence[Argument], types: Mapping[str, Any],
         this: Any,
     ) -> tuple[Any, bool]:  # fmt: skip
         """The result of a call, and whether that is an object."""
@@ -652,10 +612,10 @@ class Calls:
             self._fail(
                 function, f"{name}() takes {len(function.params)} argument(s), {len(args)} were given", KernelTypeError
             )
-        found = self._deduced(node, function, args, types) if function.types else dict(types)
+        found = self._deduce(node, function, args, types) if function.types else dict(types)
         inner = Scope(scope)
         inner.names.update(found)
-        returns = self._returned(function, inner)
+        returns = self._return_type(function, inner)
         is_reference = function.returns is not None and function.returns.is_reference
         is_pure = this is None and not is_reference and not isinstance(returns, PointerType) and all(
             not each.type.pointers and not each.type.extents and (not each.type.is_reference or each.type.is_const)
@@ -664,13 +624,13 @@ class Calls:
         if is_pure:
             return self._pure(node, inner, function, args, found, returns), False
         names = {
-            param.name: self._bound(node, inner, function, param, each)
+            param.name: self._bind(node, inner, function, param, each)
             for param, each in zip(function.params, args, strict=False)
         }
         return self._run(node, inner, function, names, returns, this, is_apart=False)
 
     def _pure(
-        self, node: Any, scope: Scope, function: parse.FunctionTree, args: Sequence[Argument], types: dict[str, Any],
+        self, node: Any, scope: Scope, function: tree.FunctionTree, args: Sequence[Argument], types: dict[str, Any],
         returns: Any,
     ) -> Any:  # fmt: skip
         """The value of a function that has no effect but its result."""
@@ -696,7 +656,7 @@ class Calls:
         return self._results[key][0]
 
     def _as_value(
-        self, node: Any, scope: Scope, function: parse.FunctionTree, param: parse.Parameter, given: Argument
+        self, node: Any, scope: Scope, function: tree.FunctionTree, param: tree.Parameter, given: Argument
     ) -> Any:
         t = self._t
         with t.inside(scope, function.source):
@@ -713,18 +673,18 @@ class Calls:
             and kind.definition is not None
             and kind.definition.constructors
         ):
-            return self.made(node, kind, [value], is_implicit=True)
+            return self.make(node, kind, [value], is_implicit=True)
         raise t.error(node, f"argument {param.name!r} is {what}, and must be {kind}", KernelTypeError)
 
-    def _bound(
-        self, node: Any, scope: Scope, function: parse.FunctionTree, param: parse.Parameter, given: Argument
+    def _bind(
+        self, node: Any, scope: Scope, function: tree.FunctionTree, param: tree.Parameter, given: Argument
     ) -> Any:
         """The meaning of a parameter's name."""
         t, declared = self._t, param.type
         with t.inside(scope, function.source):
             extents = tuple(None if each is None else t.extent(declared, each) for each in declared.extents)
             kind = t.declared_type(
-                parse.DeclaredType(declared.base, declared.pointers, is_const=declared.is_const, at=declared.at)
+                tree.DeclaredType(declared.base, declared.pointers, is_const=declared.is_const, at=declared.at)
             )
         if extents and (declared.is_reference or len(extents) > 1):
             place = plain(given.place)
@@ -761,7 +721,7 @@ class Calls:
             t.fail(node, what, KernelTypeError)
         return ReadOnly(t.memory.temporary(self._as_value(node, scope, function, param, given)))
 
-    def _returned(self, function: parse.FunctionTree, scope: Scope) -> Any:
+    def _return_type(self, function: tree.FunctionTree, scope: Scope) -> Any:
         """The type that a function returns; None of ``void`` and of constructors."""
         t, declared = self._t, function.returns
         if declared is None or (declared.base.name == "void" and not declared.pointers):
@@ -771,12 +731,12 @@ class Calls:
         with t.inside(scope, function.source):
             return t.declared_type(declared)
 
-    def _fail(self, function: parse.FunctionTree, message: str, kind: type[Exception] | None = None) -> Any:
+    def _fail(self, function: tree.FunctionTree, message: str, kind: type[Exception] | None = None) -> Any:
         kinds: dict[str, Any] = {"kind": kind} if kind else {}
         raise function.source.error(message, function.at, function.width, **kinds)
 
     def _run(
-        self, node: Any, scope: Scope, function: parse.FunctionTree, names: dict[str, Any], returns: Any, this: Any,
+        self, node: Any, scope: Scope, function: tree.FunctionTree, names: dict[str, Any], returns: Any, this: Any,
         *, is_apart: bool,
     ) -> tuple[Any, bool]:  # fmt: skip
         """Translate a function's body; what it gives, and whether that is an object."""
@@ -809,7 +769,7 @@ class Calls:
             self._sets(node, function, this)
         frame.scope = Scope(own)
         t.statements(function.body.statements)
-        is_whole = memory.jumped() is memory.true
+        is_whole = memory.jump_condition() is memory.true
         found: Any = t.b.const(False, BOOL)
         if returns is not None:
             if not is_whole:
@@ -820,14 +780,14 @@ class Calls:
             memory.forget(mark)
         return found, is_reference and returns is not None
 
-    def _default(self, function: parse.FunctionTree, param: parse.Parameter) -> None:
+    def _default(self, function: tree.FunctionTree, param: tree.Parameter) -> None:
         """Declare a parameter that the call leaves out."""
         t = self._t
         if param.type.is_reference and not param.type.is_const:
             t.fail(param, f"{param.name!r} needs a variable, and has a default value")
         kind = t.declared_type(param.type)
         found = t.memory.new(param.name, kind)
-        t.memory.store(found, t.converted(param.default, kind), param.name)
+        t.memory.store(found, t.convert(param.default, kind), param.name)
         t.frame.scope.names[param.name] = found
 
     def _outcome(self, frame: Frame) -> Any:
@@ -854,7 +814,7 @@ class Calls:
         assert rest is not None
         return Either((*choices, (rest, found)), t.type_at(found))
 
-    def _sets(self, node: Any, function: parse.FunctionTree, this: Any) -> None:
+    def _sets(self, node: Any, function: tree.FunctionTree, this: Any) -> None:
         """The members' values before a constructor's body, in the order of the members."""
         t, memory = self._t, self._t.memory
         kind: StructType = t.type_at(this)
@@ -862,21 +822,21 @@ class Calls:
         if kind.definition.name in given:  # another constructor makes it
             if len(given) != 1:
                 t.fail(function, f"a constructor of {kind} that calls another one sets no member itself")
-            memory.store(this, self.made(function, kind, list(given[kind.definition.name].items)))
+            memory.store(this, self.make(function, kind, list(given[kind.definition.name].items)))
             return
         for name, inner in kind.members:
             place = memory.member(this, name)
             if name in given:
-                memory.store(place, t.made_of(given[name], inner, given[name].items), name)
+                memory.store(place, t.construct(given[name], inner, given[name].items), name)
             elif isinstance(inner, StructType) and self.has_constructor(inner):
-                memory.store(place, self.made(function, inner, []), name)
+                memory.store(place, self.make(function, inner, []), name)
 
 
 def _names_of(given: Any) -> set[str]:
     """The names in an argument of a template."""
-    if isinstance(given, parse.Name):
+    if isinstance(given, tree.Name):
         return {given.name}
-    if not isinstance(given, parse.DeclaredType):
+    if not isinstance(given, tree.DeclaredType):
         return set()
     found = set()
     for name, args in given.base.parts:
@@ -886,7 +846,7 @@ def _names_of(given: Any) -> set[str]:
     return found
 
 
-def _freedom(function: parse.FunctionTree, open_types: set[str]) -> int:
+def _freedom(function: tree.FunctionTree, open_types: set[str]) -> int:
     """0 for a plain function; else 1, and one more for each parameter that may be anything."""
     names = [each.type.base.parts[0][0] for each in function.params if each.type.base.parts[0][1] is None]
     return 1 + sum(name in open_types for name in names) if open_types else 0

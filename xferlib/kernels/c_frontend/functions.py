@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Sized
+from collections.abc import Callable, Collection, Mapping, Sized
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -20,11 +21,15 @@ from xferlib.kernels import formulas as lower
 from xferlib.kernels import formulas as special_functions
 from xferlib.kernels.functions import CALLS, TABLE, c_common, c_float, c_promoted, fits
 from xferlib.kernels.ir import (
+    BOOL,
     FLOAT32,
     FLOAT64,
     INT8,
+    INT16,
     INT32,
     INT64,
+    UINT8,
+    UINT16,
     UINT32,
     UINT64,
     Builder,
@@ -45,7 +50,7 @@ _MOST_DIGITS = 128  # no 64-bit number has more
 
 
 class NumberError(Exception):
-    """A literal is no number that a kernel can use; the message says why."""
+    """A literal is not a number that a kernel can use; the message says why."""
 
 
 def number(text: str) -> tuple[float, DType]:
@@ -63,7 +68,7 @@ def number(text: str) -> tuple[float, DType]:
         return _integer(match["digits"].lower(), match["suffix"].lower())
     if (match := _FLOAT.match(plain)) and re.search(r"[.eE]|0[xX]", match["digits"]):
         return _float(text, match["digits"].lower(), match["suffix"].lower())
-    raise NumberError(f"{text} is no number that a kernel can use; write an integer or a float")
+    raise NumberError(f"{text} is not a number that a kernel can use; write an integer or a float")
 
 
 def _float(text: str, digits: str, suffix: str) -> tuple[float, DType]:
@@ -76,7 +81,7 @@ def _float(text: str, digits: str, suffix: str) -> tuple[float, DType]:
     except OverflowError:
         value = math.inf
     except ValueError:
-        raise NumberError(f"{text} is no number that a kernel can use; write an integer or a float") from None
+        raise NumberError(f"{text} is not a number that a kernel can use; write an integer or a float") from None
     return value, FLOAT32 if suffix else FLOAT64
 
 
@@ -111,8 +116,79 @@ def _character(text: str) -> int:
     elif len(inner) == 2 and inner[0] == "\\" and inner[1] in _ESCAPES:
         value = _ESCAPES[inner[1]]
     if not 0 <= value < 256:
-        raise NumberError(f"{text} is no character of C; write its number")
+        raise NumberError(f"{text} is not a character of C; write its number")
     return value - 256 * (value > 127)
+
+
+# --- the numbers of headers
+
+
+def _limits() -> dict[str, tuple[Any, DType]]:
+    found: dict[str, tuple[Any, DType]] = {}
+    for prefix, dtype in (("FLT", FLOAT32), ("DBL", FLOAT64)):
+        info: Any = np.finfo(dtype)
+        digits = info.nmant + 1
+        floats = {"MAX": info.max, "MIN": info.tiny, "EPSILON": info.eps, "TRUE_MIN": info.smallest_subnormal,
+                  "NORM_MAX": info.max}  # fmt: skip
+        found |= {f"{prefix}_{name}": (value, dtype) for name, value in floats.items()}
+        numbers = {
+            "DIG": info.precision, "MANT_DIG": digits, "MAX_EXP": info.maxexp, "MIN_EXP": info.minexp + 1,
+            "MAX_10_EXP": int(math.log10(float(info.max))),
+            "MIN_10_EXP": -int(-math.log10(float(info.tiny))), "DECIMAL_DIG": 9 if dtype == FLOAT32 else 17,
+            "HAS_SUBNORM": 1,
+        }  # fmt: skip
+        found |= {f"{prefix}_{name}": (value, INT32) for name, value in numbers.items()}
+    found |= {"FLT_RADIX": (2, INT32), "FLT_ROUNDS": (1, INT32), "FLT_EVAL_METHOD": (0, INT32)}
+    integers = {
+        "CHAR": (INT8, INT32), "SCHAR": (INT8, INT32), "UCHAR": (UINT8, INT32), "SHRT": (INT16, INT32),
+        "USHRT": (UINT16, INT32), "INT": (INT32, INT32), "UINT": (UINT32, UINT32), "LONG": (INT64, INT64),
+        "ULONG": (UINT64, UINT64), "LLONG": (INT64, INT64), "ULLONG": (UINT64, UINT64), "INTPTR": (INT64, INT64),
+        "UINTPTR": (UINT64, UINT64), "INTMAX": (INT64, INT64), "UINTMAX": (UINT64, UINT64), "PTRDIFF": (INT64, INT64),
+        "SIZE": (UINT64, UINT64), "SIG_ATOMIC": (INT32, INT32), "WCHAR": (INT32, INT32), "WINT": (UINT32, UINT32),
+    }  # fmt: skip
+    for bits, signed, unsigned in ((8, INT8, UINT8), (16, INT16, UINT16), (32, INT32, UINT32), (64, INT64, UINT64)):
+        kinds = (INT32, INT32) if bits < 32 else (signed, unsigned)
+        for form in ("", "_LEAST"):
+            integers |= {f"INT{form}{bits}": (signed, kinds[0]), f"UINT{form}{bits}": (unsigned, kinds[1])}
+        wide = bits in (16, 32)  # as on 64-bit Linux
+        integers[f"INT_FAST{bits}"] = (INT64, INT64) if wide else (signed, kinds[0])
+        integers[f"UINT_FAST{bits}"] = (UINT64, UINT64) if wide else (unsigned, kinds[1])
+    for name, (held, kind) in integers.items():
+        info = np.iinfo(held)
+        found[f"{name}_MAX"] = (int(info.max), kind)
+        if held.kind == "i" or name == "WINT":
+            found[f"{name}_MIN"] = (int(info.min), kind)
+    found["CHAR_BIT"] = (8, INT32)
+    found["MB_LEN_MAX"] = (16, INT32)
+    return found
+
+
+def _numbers() -> dict[str, tuple[Any, DType]]:
+    pi, e = math.pi, math.e
+    named = {
+        "E": e, "LOG2E": 1.4426950408889634, "LOG10E": 0.4342944819032518, "LN2": 0.6931471805599453,
+        "LN10": 2.302585092994046, "PI": pi, "PI_2": pi / 2, "PI_4": pi / 4, "1_PI": 0.3183098861837907,
+        "2_PI": 0.6366197723675814, "2_SQRTPI": 1.1283791670955126, "SQRT2": 1.4142135623730951,
+        "SQRT1_2": 0.7071067811865476,
+    }  # fmt: skip
+    found: dict[str, tuple[Any, DType]] = {f"M_{name}": (value, FLOAT64) for name, value in named.items()}
+    cudas = {
+        "INF": math.inf, "NAN": math.nan, "PI": pi, "PIO2": pi / 2, "PIO4": pi / 4, "L2E": named["LOG2E"],
+        "L2T": 3.3219280948873623, "LG2": 0.3010299956639812, "LN2": named["LN2"], "LNT": named["LN10"], "ONE": 1.0,
+        "ZERO": 0.0, "2_OVER_PI": named["2_PI"], "SQRT_TWO": named["SQRT2"], "SQRT_HALF": named["SQRT1_2"],
+    }  # fmt: skip
+    for name, value in cudas.items():
+        found[f"CUDART_{name}"] = (value, FLOAT64)
+        found[f"CUDART_{name}_F"] = (np.float32(value), FLOAT32)
+    found |= {
+        "NAN": (math.nan, FLOAT32), "INFINITY": (math.inf, FLOAT32), "HUGE_VALF": (math.inf, FLOAT32),
+        "HUGE_VAL": (math.inf, FLOAT64), "true": (True, BOOL), "false": (False, BOOL),
+    }  # fmt: skip
+    return found
+
+
+NAMED: Mapping[str, tuple[Any, DType]] = MappingProxyType({**_limits(), **_numbers()})
+"""The numbers that C's headers name, and the words for the truth: constants of the outermost scope."""
 
 
 # --- functions of floats

@@ -20,331 +20,53 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from xferlib.kernels.c_frontend.preprocess import NONE, PREDEFINED, Macros, Preprocessor, SourceText, Token, TokenMacro
+from xferlib.kernels.c_frontend.preprocess import (
+    LEVELS,
+    NONE,
+    PREDEFINED,
+    Macros,
+    Preprocessor,
+    SourceText,
+    Token,
+    TokenMacro,
+    is_operators_bracket,
+)
+from xferlib.kernels.c_frontend.tree import (
+    Alias,
+    Arguments,
+    Assignment,
+    Binary,
+    CallExpression,
+    Cast,
+    Comma,
+    Compound,
+    Conditional,
+    Construct,
+    Declaration,
+    DeclaredType,
+    Enumeration,
+    Evaluate,
+    FunctionTree,
+    If,
+    Index,
+    JumpStatement,
+    Listed,
+    Literal,
+    Loop,
+    Member,
+    Name,
+    Parameter,
+    Return,
+    SizeOf,
+    StructTree,
+    Switch,
+    SwitchCase,
+    This,
+    TypeName,
+    Unary,
+    Variable,
+)
 from xferlib.kernels.functions import C_TYPES, VECTOR_PARTS
-
-# --- the tree: each node knows its position in the user's text, and the width of the caret under it
-
-
-@dataclass(slots=True, eq=False)
-class Tree:
-    """A node of the tree."""
-
-    at: int = field(kw_only=True)
-    width: int = field(kw_only=True, default=1)
-
-
-@dataclass(slots=True, eq=False)
-class TypeName(Tree):
-    """A type as it is named: ``parts`` are the names between ``::``, each with its template's arguments or None."""
-
-    parts: tuple[tuple[str, tuple[Any, ...] | None], ...]
-
-    @property
-    def name(self) -> str:
-        return self.parts[-1][0]
-
-    def __str__(self) -> str:
-        return "::".join(
-            name if args is None else f"{name}<{', '.join(str(each) for each in args)}>" for name, args in self.parts
-        )
-
-
-@dataclass(slots=True, eq=False)
-class DeclaredType(Tree):
-    """A declared type: the named one, and what the declarator adds to it."""
-
-    base: TypeName
-    pointers: int = 0
-    is_reference: bool = False
-    extents: tuple[Any, ...] = ()
-    """Expressions; None for one that the values say."""
-    is_const: bool = False
-    """Whether the value, or what a pointer leads to, is constant."""
-
-    def __str__(self) -> str:
-        return f"{self.base}{' ' * bool(self.pointers)}{'*' * self.pointers}{'&' * self.is_reference}"
-
-
-@dataclass(slots=True, eq=False)
-class Literal(Tree):
-    text: str
-
-
-@dataclass(slots=True, eq=False)
-class Text(Tree):
-    text: str
-
-
-@dataclass(slots=True, eq=False)
-class Name(Tree):
-    name: str
-    args: tuple[Any, ...] | None = None
-    """The types that a call names, of a template."""
-    owner: TypeName | None = None
-    """The type before ``::``."""
-
-
-@dataclass(slots=True, eq=False)
-class This(Tree):
-    pass
-
-
-@dataclass(slots=True, eq=False)
-class Unary(Tree):
-    op: str
-    """With ``p++`` and ``p--`` behind the operand."""
-    expr: Any
-
-
-@dataclass(slots=True, eq=False)
-class Binary(Tree):
-    op: str
-    left: Any
-    right: Any
-
-
-@dataclass(slots=True, eq=False)
-class Assignment(Tree):
-    op: str
-    target: Any
-    value: Any
-
-
-@dataclass(slots=True, eq=False)
-class Conditional(Tree):
-    condition: Any
-    yes: Any
-    no: Any
-
-
-@dataclass(slots=True, eq=False)
-class Comma(Tree):
-    exprs: tuple[Any, ...]
-
-
-@dataclass(slots=True, eq=False)
-class CallExpression(Tree):
-    function: Any
-    args: tuple[Any, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Cast(Tree):
-    type: DeclaredType
-    expr: Any
-    is_bits: bool = False
-    """Whether it is a ``reinterpret_cast``."""
-
-
-@dataclass(slots=True, eq=False)
-class Construct(Tree):
-    """``T(a, b)`` and ``T{a, b}``."""
-
-    type: TypeName
-    args: tuple[Any, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Listed(Tree):
-    """``{a, b}``."""
-
-    items: tuple[Any, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Index(Tree):
-    array: Any
-    index: Any
-
-
-@dataclass(slots=True, eq=False)
-class Member(Tree):
-    owner: Any
-    name: str
-    is_arrow: bool
-    name_at: int
-
-
-@dataclass(slots=True, eq=False)
-class SizeOf(Tree):
-    of: Any
-    """A `DeclaredType`, or an expression."""
-
-
-# --- statements
-
-
-@dataclass(slots=True, eq=False)
-class Variable(Tree):
-    """One declared variable."""
-
-    name: str
-    type: DeclaredType
-    value: Any = None
-    """An expression; a `Listed` for ``T x{a}`` and ``T x = {a}``, an `Arguments` for ``T x(a)``."""
-    is_static: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Arguments(Tree):
-    """``(a, b)`` behind a declared name."""
-
-    items: tuple[Any, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Declaration(Tree):
-    variables: tuple[Any, ...]
-    """`Variable`, and what the declaration defines beside them."""
-
-
-@dataclass(slots=True, eq=False)
-class Alias(Tree):
-    name: str
-    type: DeclaredType
-    types: tuple[str, ...] = ()
-    """Of a template of aliases."""
-
-
-@dataclass(slots=True, eq=False)
-class Enumeration(Tree):
-    name: str
-    numbers: tuple[tuple[str, Any], ...]
-    is_scoped: bool
-    base: TypeName | None
-
-
-@dataclass(slots=True, eq=False)
-class Evaluate(Tree):
-    expr: Any
-
-
-@dataclass(slots=True, eq=False)
-class Compound(Tree):
-    statements: tuple[Any, ...]
-
-
-@dataclass(slots=True, eq=False)
-class If(Tree):
-    condition: Any
-    yes: Any
-    no: Any
-    begin: Any = None
-    """A declaration in front of the condition."""
-
-
-@dataclass(slots=True, eq=False)
-class Loop(Tree):
-    """``for``, ``while`` and ``do``."""
-
-    begin: Any
-    condition: Any
-    after: Any
-    body: Any
-    is_late: bool = False
-    """``do``: the condition stands behind the body."""
-
-
-@dataclass(slots=True, eq=False)
-class SwitchCase(Tree):
-    value: Any
-    """None of ``default``."""
-    statements: tuple[Any, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Switch(Tree):
-    value: Any
-    cases: tuple[SwitchCase, ...]
-
-
-@dataclass(slots=True, eq=False)
-class JumpStatement(Tree):
-    """``break`` and ``continue``."""
-
-    kind: str
-
-
-@dataclass(slots=True, eq=False)
-class Return(Tree):
-    value: Any
-
-
-@dataclass(slots=True, eq=False)
-class Empty(Tree):
-    pass
-
-
-# --- definitions of a preamble
-
-
-@dataclass(slots=True, eq=False)
-class Parameter(Tree):
-    name: str
-    type: DeclaredType
-    default: Any = None
-
-
-@dataclass(slots=True, eq=False)
-class FunctionTree(Tree):
-    """A function; of a struct, a constructor or an operator too."""
-
-    name: str
-    """``operator+`` of an operator."""
-    returns: DeclaredType | None
-    """None of a constructor."""
-    params: tuple[Parameter, ...]
-    body: Compound
-    types: tuple[str, ...] = ()
-    """The parameters of its template."""
-    sets: tuple[tuple[str, Any], ...] = ()
-    """Of a constructor: members, and their values' `Arguments`."""
-    is_static: bool = False
-    struct: Any = None
-    """The `StructTree` in which it stands."""
-    source: Any = None
-
-
-@dataclass(slots=True, eq=False)
-class StructTree(Tree):
-    name: str
-    members: tuple[Variable, ...]
-    types: tuple[str, ...]
-    functions: dict[str, list[FunctionTree]]
-    constructors: list[FunctionTree]
-    aliases: tuple[Alias | Enumeration | Variable, ...]
-    """Its types, enumerations and constants."""
-    source: Any = None
-
-
-def children(node: Any) -> Iterator[Any]:
-    """The nodes directly within one."""
-    for name in node.__slots__ if isinstance(node, Tree) else ():
-        value = getattr(node, name)
-        if isinstance(value, Tree):
-            yield value
-        elif isinstance(value, (tuple, list)):
-            for each in value:
-                if isinstance(each, Tree):
-                    yield each
-                elif isinstance(each, tuple):
-                    yield from (inner for inner in each if isinstance(inner, Tree))
-
-
-def walk(*roots: Any) -> Iterator[Any]:
-    """All nodes within some; a tree may be deeper than Python's stack."""
-    stack = [each for each in roots if isinstance(each, Tree)]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack += children(node)
-
-
-def has(kinds: tuple[type[Any], ...], *roots: Any) -> bool:
-    """Whether a node of one of these kinds is within some."""
-    return any(isinstance(node, kinds) for node in walk(*roots))
-
 
 # --- reading
 
@@ -369,13 +91,6 @@ KEYWORDS = frozenset("""
 _PYTHON = re.compile(
     r"^\s*(?:for\s+\w+(?:\s*,\s*\w+)*\s+in\b|(?:if|elif|else|while|def)\b[^;{?]*:\s*|.*\blambda\b)", re.MULTILINE
 )
-_LEVELS = {
-    op: level
-    for level, ops in enumerate(
-        ("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %")
-    )
-    for op in ops.split()
-}  # fmt: skip
 _WORDS = {"and": "&&", "or": "||", "not": "!", "bitand": "&", "bitor": "|", "xor": "^", "compl": "~", "not_eq": "!=",
           "and_eq": "&=", "or_eq": "|=", "xor_eq": "^="}  # fmt: skip
 _IGNORED = frozenset({"const", "volatile", "constexpr", "__restrict__", "restrict", "__restrict", "mutable"})
@@ -406,13 +121,14 @@ class NameKinds:
         found = {name for name, kind in self.known.items() if kind in ("template", "function", "both")}
         return found if self.outer is None else found | self.outer.templates()
 
-    def find(self, name: str) -> str:
+    def find(self, name: str) -> str | None:
+        """The kind of a name; None of one that is not known."""
         scope: NameKinds | None = self
         while scope is not None:
             if name in scope.known:
                 return scope.known[name]
             scope = scope.outer
-        return ""
+        return None
 
 
 def _outermost(types: frozenset[str] = frozenset()) -> NameKinds:
@@ -439,7 +155,7 @@ class Snippet:
     @property
     def is_empty(self) -> bool:
         """Whether it does nothing."""
-        return all(isinstance(each, Empty) for each in self.statements)
+        return all(isinstance(each, Compound) and not each.statements for each in self.statements)
 
 
 def read_preamble(text: str, types: frozenset[str], macros: Mapping[str, TokenMacro] = NONE) -> Preamble:
@@ -475,7 +191,8 @@ def read_snippet(text: str, what: str, preamble: Preamble, *, is_expression: boo
 
 
 @functools.cache
-def _parser() -> Any:
+def parser() -> Any:
+    """tree-sitter's parser of CUDA C++."""
     import tree_sitter
     import tree_sitter_cuda
 
@@ -490,7 +207,7 @@ class _Text:
     """
 
     def __init__(self, tokens: list[Token], before: str, after: str, templates: Container[str] = ()) -> None:
-        self.tokens = _bracketed(tokens)
+        self.tokens = _add_brackets(tokens)
         pieces, starts, at = [before], [], len(before)
         for number, each in enumerate(self.tokens):
             text = each.text
@@ -500,17 +217,12 @@ class _Text:
                 text = '""'
             elif text == "<" and not self._opens(number, templates):
                 text = "<="
-            space = "" if self._is_operators(number) else " "
+            space = "" if is_operators_bracket(self.tokens, number) else " "
             starts.append(at)
             pieces += [text, space]
             at += len(text) + len(space)
         self.starts = starts
         self.text = "".join([*pieces, after])
-
-    def _is_operators(self, number: int) -> bool:
-        """Whether a bracket opens the name ``operator()`` or ``operator[]``, which the grammar reads without space."""
-        shown = [each.text for each in self.tokens[max(0, number - 1) : number + 2]]
-        return shown in (["operator", "(", ")"], ["operator", "[", "]"])
 
     def _opens(self, number: int, templates: Container[str]) -> bool:
         """Whether a ``<`` opens the arguments of a template; of an unknown one too, which is refused by its name."""
@@ -528,7 +240,7 @@ class _Text:
         return bisect.bisect_left(self.starts, start)
 
 
-def _bracketed(tokens: list[Token]) -> list[Token]:
+def _add_brackets(tokens: list[Token]) -> list[Token]:
     """The tokens with brackets around what stands in ``(a = 1, b)``, which tree-sitter cannot read without."""
     if not any(each.text == "," for each in tokens):
         return tokens
@@ -600,11 +312,10 @@ class _Reading:
         self.text = _Text([], "", "")
         self.templates = {*TEMPLATES, *CASTS, *_templates_in(tokens), *names.templates()}
         self._is_in_function = False
-        self._struct: str | None = None
 
     # --- entries
     def definitions(self) -> list[Any]:
-        root = self._parsed(self.tokens, "", "")
+        root = self._parse(self.tokens, "", "")
         return self._safely(lambda: [found for each in root.children for found in self._definition(each)])
 
     def statements(self) -> list[Any]:
@@ -636,13 +347,13 @@ class _Reading:
         return found
 
     def _body(self, tokens: list[Token], before: str, after: str) -> list[Any]:
-        root = self._parsed(tokens, before, after)
+        root = self._parse(tokens, before, after)
         kernel: Any = root.children[0] if root.children else None
         if len(root.children) != 1 or kernel.type != "function_definition":
-            raise self.source.error("a closing brace without its opening one", self._closing(tokens))
+            raise self.source.error("a closing brace without its opening one", self._closing_brace(tokens))
         return self._block(kernel.child_by_field_name("body"))
 
-    def _closing(self, tokens: list[Token]) -> int:
+    def _closing_brace(self, tokens: list[Token]) -> int:
         """The first brace that closes none."""
         depth = 0
         for each in tokens:
@@ -651,7 +362,7 @@ class _Reading:
                 return each.at
         return len(self.source.text)
 
-    def _parsed(self, tokens: list[Token], before: str, after: str) -> Any:
+    def _parse(self, tokens: list[Token], before: str, after: str) -> Any:
         depth = 0
         for each in tokens:
             if each.kind == "sign" and each.text in "()[]{}":
@@ -659,7 +370,7 @@ class _Reading:
                 if depth > MOST_NESTED:
                     raise self.source.error("is nested too deeply; use local variables for parts of it")
         self.text = _Text(tokens, before, after, self.templates)
-        root = _parser().parse(self.text.text.encode()).root_node
+        root = parser().parse(self.text.text.encode()).root_node
         if root.has_error:
             self._refuse(root)
         return root
@@ -732,33 +443,27 @@ class _Reading:
 
     # --- types
     def _type(self, node: Any) -> TypeName:
-        at, kind = self._at(node), node.type
+        kind = node.type
         if kind == "sized_type_specifier":
             words = self._texts(node)
-            name = _canonical(words)
+            name = number_type(words)
             if name is None:
-                self.fail(node, f"{' '.join(words)!r} is no type of a kernel; long double exists on no GPU")
-            return TypeName(((name, None),), at=at, width=len(words[0]))
-        if kind == "primitive_type":
-            return TypeName(((node.text.decode(), None),), at=at, width=len(node.text))
-        if kind == "type_identifier":
-            name = (
-                self._word(node) if node.text not in (b"signed", b"unsigned", b"long", b"short") else node.text.decode()
-            )
-            return TypeName(((name, None),), at=at, width=len(name))
-        if kind == "placeholder_type_specifier":
-            if node.child_count != 1 or node.children[0].type != "auto":
-                self._unknown(node)
-            return TypeName((("auto", None),), at=at, width=4)
-        if kind in ("dependent_type", "qualified_identifier", "template_type"):
-            return TypeName(self._parts(node), at=at, width=1)
+                self.fail(node, f"{' '.join(words)!r} is not a type of a kernel; long double exists on no GPU")
+            return TypeName(((name, None),), at=self._at(node), width=len(words[0]))
         if kind in ("struct_specifier", "enum_specifier", "class_specifier"):
             if node.child_by_field_name("body") is not None or node.child_by_field_name("name") is None:
                 self.fail(node, "a struct or an enum is defined in the preamble, or in front of its variables")
             return self._type(node.child_by_field_name("name"))
         if kind == "union_specifier":
             self.fail(node, "union is not supported; use numbers, and functions such as __float_as_int for their bits")
-        raise self._unknown_error(node)
+        return self._type_of_name(node)
+
+    def _type_of_name(self, node: Any) -> TypeName:
+        parts = self._parts(node)
+        (name, args), *others = parts
+        if args is None and not others:
+            parts = ((number_type([name]) or name, None),)
+        return TypeName(parts, at=self._at(node), width=len(name))
 
     def _texts(self, node: Any) -> list[str]:
         return [self.text.tokens[number].text for number in range(*self._span(node))]
@@ -767,22 +472,26 @@ class _Reading:
         return self.text.token(node.start_byte), self.text.token(node.end_byte)
 
     def _parts(self, node: Any) -> tuple[tuple[str, tuple[Any, ...] | None], ...]:
-        """The names of a qualified type, without namespaces."""
+        """The names between ``::`` of a type or a value, without namespaces, each with its template's arguments."""
+        text = node.text.decode()
         if node.type == "dependent_type":
             (inner,) = [each for each in node.children if each.type not in ("typename", "template")]
             return self._parts(inner)
         if node.type == "qualified_identifier":
-            scope, name = node.child_by_field_name("scope"), node.child_by_field_name("name")
-            inner = self._parts(name)
-            if scope is None or (scope.type == "namespace_identifier" and scope.text.decode() in NAMESPACES):
-                return inner
-            return (*self._parts(scope), *inner)
-        if node.type == "template_type":
+            scope, parts = node.child_by_field_name("scope"), self._parts(node.child_by_field_name("name"))
+            return parts if self._is_namespace(scope) else (*self._parts(scope), *parts)
+        if node.type in ("template_type", "template_function"):
             args = tuple(self._template_args(node.child_by_field_name("arguments")))
             return ((self._word(node.child_by_field_name("name")), args),)
-        if node.type in ("type_identifier", "namespace_identifier", "identifier", "primitive_type"):
-            return ((node.text.decode(), None),)
+        if node.type in ("primitive_type", "namespace_identifier") or text in ("auto", *_SIZED):
+            return ((text, None),)
+        if node.type in ("type_identifier", "identifier"):
+            return ((self._word(node), None),)
         raise self._unknown_error(node)
+
+    def _is_namespace(self, scope: Any) -> bool:
+        """Whether what stands before ``::`` says nothing."""
+        return scope is None or (scope.type == "namespace_identifier" and scope.text.decode() in NAMESPACES)
 
     def _template_args(self, node: Any) -> Iterator[Any]:
         for each in node.named_children:
@@ -833,9 +542,8 @@ class _Reading:
         if node.type == "dependent_type":
             return True
         if node.type == "qualified_identifier":
-            scope = node.child_by_field_name("scope")
-            name = node.child_by_field_name("name")
-            if scope is None or (scope.type == "namespace_identifier" and scope.text.decode() in NAMESPACES):
+            scope, name = node.child_by_field_name("scope"), node.child_by_field_name("name")
+            if self._is_namespace(scope):
                 return self._is_type(name)
             last = name
             while last.type == "qualified_identifier":
@@ -862,40 +570,19 @@ class _Reading:
         token = self._token(node)
         return Literal(token.text, at=token.at)
 
-    def _string(self, node: Any) -> Any:
-        token = self._token(node)
-        return Text(token.text, at=token.at)
-
     def _this(self, node: Any) -> Any:
         return This(at=self._at(node), width=4)
 
-    def _parenthesized(self, node: Any) -> Any:
+    def _parentheses(self, node: Any) -> Any:
         (inner,) = node.named_children
         return self._expr(inner)
 
     def _qualified(self, node: Any) -> Any:
-        parts = self._parts_of_value(node)
-        *owner, (name, args) = parts
+        *owner, (name, args) = self._parts(node)
         found = Name(name, args, at=self._at(node), width=len(name))
         if owner:
             found.owner = TypeName(tuple(owner), at=found.at)
         return found
-
-    def _parts_of_value(self, node: Any) -> tuple[tuple[str, tuple[Any, ...] | None], ...]:
-        if node.type == "template_function":
-            args = tuple(self._template_args(node.child_by_field_name("arguments")))
-            return ((self._word(node.child_by_field_name("name")), args),)
-        if node.type == "qualified_identifier":
-            scope, name = node.child_by_field_name("scope"), node.child_by_field_name("name")
-            inner = self._parts_of_value(name)
-            if scope is None or (scope.type == "namespace_identifier" and scope.text.decode() in NAMESPACES):
-                return inner
-            return (*self._parts(scope), *inner)
-        if node.type == "template_type":
-            return self._parts(node)
-        if node.type in ("identifier", "type_identifier"):
-            return ((self._word(node), None),)
-        raise self._unknown_error(node)
 
     def _unary(self, node: Any) -> Any:
         op = node.child_by_field_name("operator").type
@@ -910,7 +597,7 @@ class _Reading:
         return Unary(op.type, self._expr(argument), at=self._at(node))
 
     def _binary(self, node: Any) -> Any:
-        return self._ordered(self._chain(node))
+        return self._by_precedence(self._chain(node))
 
     def _chain(self, node: Any) -> list[Any]:
         """The operands and operators of nested binary expressions, in the order of the text."""
@@ -945,13 +632,14 @@ class _Reading:
 
     def _operand(self, node: Any) -> Any:
         """An operand of a chain; the type in brackets of a cast that was read as an operator."""
-        if node.type == "parenthesized_expression":
-            (inner,) = node.named_children
-            if inner.type in ("identifier", "qualified_identifier") and self._is_type(inner):
-                return self._named_type(inner)
-        elif node.type == "call_expression" and (inner := self._cast_within(node)) is not None:
-            return (self._named_type(node.child_by_field_name("function").named_children[0]), self._named_type(inner))
-        elif node.type == "type_descriptor":
+        if node.type == "parenthesized_expression" and (inner := self._type_in(node)) is not None:
+            return self._type_of_name(inner)
+        if node.type == "call_expression" and (inner := self._cast_within(node)) is not None:
+            return (
+                self._type_of_name(node.child_by_field_name("function").named_children[0]),
+                self._type_of_name(inner),
+            )
+        if node.type == "type_descriptor":
             child = node.children[0]
             if node.child_count != 1 or child.type != "type_identifier":
                 self._unknown(node)
@@ -961,23 +649,16 @@ class _Reading:
     def _cast_within(self, node: Any) -> Any:
         """The node of the type ``U``, of ``(T)(U)`` that was read as a call."""
         function = node.child_by_field_name("function")
-        if function.type != "parenthesized_expression" or not self._is_head(node):
-            return None
-        args = node.child_by_field_name("arguments").named_children
-        is_type = len(args) == 1 and args[0].type in ("identifier", "qualified_identifier") and self._is_type(args[0])
-        return args[0] if is_type else None
+        is_cast = function.type == "parenthesized_expression" and self._is_head(node)
+        return self._type_in(node.child_by_field_name("arguments")) if is_cast else None
 
-    def _named_type(self, node: Any) -> TypeName:
-        if node.type == "template_function":
-            args = tuple(self._template_args(node.child_by_field_name("arguments")))
-            name = self._word(node.child_by_field_name("name"))
-            return TypeName(((name, args),), at=self._at(node), width=len(name))
-        if node.type == "qualified_identifier":
-            return TypeName(self._parts_of_value(node), at=self._at(node))
-        name = node.text.decode()
-        return TypeName(((_canonical([name]) or name, None),), at=self._at(node), width=len(name))
+    def _type_in(self, node: Any) -> Any:
+        """The node of the type that stands alone in brackets; None of anything else."""
+        inner = node.named_children
+        is_name = len(inner) == 1 and inner[0].type in ("identifier", "qualified_identifier")
+        return inner[0] if is_name and self._is_type(inner[0]) else None
 
-    def _ordered(self, chain: list[Any]) -> Any:
+    def _by_precedence(self, chain: list[Any]) -> Any:
         """The tree of a chain, by the precedence of its operators."""
         place = 0
 
@@ -995,7 +676,7 @@ class _Reading:
             found = casts[0]
             if place >= len(chain) or chain[place] not in ("+", "-", "*", "&"):
                 raise self.source.error(
-                    f"type {str(found)!r} is no value; C cannot be read here", found.at, found.width
+                    f"type {str(found)!r} is not a value; C cannot be read here", found.at, found.width
                 )
             op = chain[place]
             place += 1
@@ -1007,10 +688,10 @@ class _Reading:
         def level(least: int) -> Any:
             nonlocal place
             left = operand()
-            while place < len(chain) and _LEVELS.get(chain[place], -1) >= least:
+            while place < len(chain) and LEVELS.get(chain[place], -1) >= least:
                 op = chain[place]
                 place += 1
-                right = level(_LEVELS[op] + 1)
+                right = level(LEVELS[op] + 1)
                 left = Binary(op, left, right, at=left.at)
             return left
 
@@ -1040,7 +721,7 @@ class _Reading:
             node = node.child_by_field_name("right")
         return Comma((*parts, self._expr(node)), at=at)
 
-    def _listed(self, node: Any) -> Any:
+    def _list(self, node: Any) -> Any:
         return Listed(tuple(self._items(node)), at=self._at(node))
 
     def _items(self, node: Any) -> list[Any]:
@@ -1055,7 +736,7 @@ class _Reading:
             return self._binary(node)
         kind = self._descriptor(node.child_by_field_name("type"))
         if not kind.pointers and not self._is_known(kind.base):
-            raise self.source.error(f"{str(kind.base)!r} is no type here", kind.base.at, kind.base.width)
+            raise self.source.error(f"{str(kind.base)!r} is not a type here", kind.base.at, kind.base.width)
         value = self._expr(node.child_by_field_name("value"))
         return Cast(kind, value, at=self._at(node))
 
@@ -1076,7 +757,7 @@ class _Reading:
         value = node.child_by_field_name("value")
         inner = value.named_children[0] if value.type == "parenthesized_expression" else value
         if inner.type in ("identifier", "qualified_identifier", "template_function") and self._is_type(inner):
-            named = self._named_type(inner)
+            named = self._type_of_name(inner)
             return SizeOf(DeclaredType(named, at=named.at), at=self._at(node))
         return SizeOf(self._expr(value), at=self._at(node))
 
@@ -1096,9 +777,9 @@ class _Reading:
         if node.type == "call_expression":
             function = node.child_by_field_name("function")
             if function.type == "parenthesized_expression":
-                casts.append(self._named_type(function.named_children[0]))
-                while self._is_type_in(node):  # (T)(U)(x)
-                    casts.append(self._named_type(node.child_by_field_name("arguments").named_children[0]))
+                casts.append(self._type_of_name(function.named_children[0]))
+                while (inner := self._type_in(node.child_by_field_name("arguments"))) is not None:  # (T)(U)(x)
+                    casts.append(self._type_of_name(inner))
                     if not chain or chain[-1].type != "call_expression":
                         self.fail(node, f"a cast to {casts[-1]} needs a value")
                     node = chain.pop()
@@ -1111,22 +792,16 @@ class _Reading:
         else:
             found = self._expr(node)
         for each in reversed(chain):
-            found = self._applied(each, found)
+            found = self._apply(each, found)
         for cast in reversed(casts):
             found = Cast(DeclaredType(cast, at=cast.at), found, at=cast.at)
         return found
-
-    def _is_type_in(self, node: Any) -> bool:
-        """Whether the brackets of a call hold a type."""
-        args = node.child_by_field_name("arguments").named_children
-        return len(args) == 1 and args[0].type == "identifier" and self._is_type(args[0])
 
     def _is_head(self, node: Any) -> bool:
         """Whether a call is a conversion ``T(x)``, or a cast ``(T)(x)``."""
         function = node.child_by_field_name("function")
         if function.type == "parenthesized_expression":
-            (inner,) = function.named_children
-            return inner.type in ("identifier", "qualified_identifier") and self._is_type(inner)
+            return self._type_in(function) is not None
         if function.type == "template_function" and function.child_by_field_name("name").text.decode() in CASTS:
             return True
         return self._is_type(function)
@@ -1141,9 +816,9 @@ class _Reading:
                 if len(kinds) != 1 or not isinstance(kinds[0], DeclaredType) or len(args) != 1:
                     self.fail(node, f"{name} takes one type and one value")
                 return Cast(kinds[0], args[0], name == "reinterpret_cast", at=at)
-        return Construct(self._named_type(function), tuple(args), at=at)
+        return Construct(self._type_of_name(function), tuple(args), at=at)
 
-    def _applied(self, node: Any, inner: Any) -> Any:
+    def _apply(self, node: Any, inner: Any) -> Any:
         """A call, an index, a member or ``++`` of what stands in front of it."""
         at = inner.at
         if node.type == "update_expression":
@@ -1164,7 +839,7 @@ class _Reading:
         return Member(inner, name, is_arrow, self._at(field_node), at=at)
 
     # --- statements
-    def _scoped(self, make: Any) -> Any:
+    def _in_block(self, make: Any) -> Any:
         outer = self.names
         self.names = NameKinds({}, outer)
         found = make()
@@ -1177,32 +852,32 @@ class _Reading:
     def _statement(self, node: Any) -> list[Any]:
         at, kind = self._at(node), node.type
         if kind == "compound_statement":
-            return [Compound(tuple(self._scoped(lambda: self._block(node))), at=at)]
+            return [Compound(tuple(self._in_block(lambda: self._block(node))), at=at)]
         if kind == "expression_statement":
             inner = node.named_children
-            return [Evaluate(self._expr(inner[0]), at=at) if inner else Empty(at=at)]
+            return [Evaluate(self._expr(inner[0]), at=at) if inner else Compound((), at=at)]
         if kind in ("declaration", "type_definition", "alias_declaration", "enum_specifier", "struct_specifier"):
             return self._declaration(node)
         if kind == "if_statement":
-            return [self._scoped(lambda: self._if(node))]
+            return [self._in_block(lambda: self._if(node))]
         if kind in ("for_statement", "while_statement", "do_statement"):
-            return [self._scoped(lambda: self._loop(node))]
+            return [self._in_block(lambda: self._loop(node))]
         if kind == "switch_statement":
-            return [self._scoped(lambda: self._switch(node))]
+            return [self._in_block(lambda: self._switch(node))]
         if kind in ("break_statement", "continue_statement"):
             return [JumpStatement(kind.partition("_")[0], at=at)]
         if kind == "return_statement":
             value = node.named_children
             return [Return(self._expr(value[0]) if value else None, at=at)]
         if kind in ("empty_declaration", ";"):
-            return [Empty(at=at)]
+            return [Compound((), at=at)]
         if kind == "attributed_statement":
             return self._statement(node.named_children[-1])
         raise self._unknown_error(node)
 
     def _one(self, node: Any) -> Any:
         """A statement as the body of another."""
-        found = self._scoped(lambda: self._statement(node))
+        found = self._in_block(lambda: self._statement(node))
         return found[0] if len(found) == 1 else Compound(tuple(found), at=self._at(node))
 
     def _condition(self, node: Any) -> tuple[Any, Any]:
@@ -1283,9 +958,9 @@ class _Reading:
         """The statements that a declaration is."""
         at = self._at(node)
         if node.type == "alias_declaration":
-            return [self._using(node)]
+            return [self._alias(node)]
         if node.type in ("enum_specifier", "struct_specifier"):
-            return self._defined(node, "")[0]
+            return self._definition_of(node, "")[0]
         if node.type == "type_definition":
             return self._typedef(node)
         kind, is_const, words = self._specifiers(node)
@@ -1296,17 +971,18 @@ class _Reading:
             self.fail(node, f"{word} is not supported in a snippet, whose elements share nothing; use raw_module")
         before: list[Any] = []
         if kind.type in ("enum_specifier", "struct_specifier") and kind.child_by_field_name("body") is not None:
-            before, base = self._defined(kind, "")
+            before, base = self._definition_of(kind, "")
         else:
             base = self._type(kind)
-            if self._is_in_function and base.name != "auto" and not self._is_known_type(base):
-                name = str(base)
-                if any(self.names.find(each) == "type" for each in (name,)):
-                    pass
-                elif base.parts[0][1] is None and self._looks_like_value(node, name):
+            is_known = base.name == "auto" or self._is_known(base) or base.parts[0][0] in C_TYPES
+            if self._is_in_function and not is_known:
+                declarator = node.child_by_field_name("declarator")
+                kind_of = "" if declarator is None else declarator.type
+                is_product = kind_of in ("pointer_declarator", "reference_declarator")
+                if is_product and self.names.find(str(base)) == "":  # a * b; of values
                     raise self.source.error("a statement without effect; assign its value", at)
                 raise self.source.error(
-                    f"unknown type {name!r}; use a C or NumPy type name", base.at, max(base.width, 1)
+                    f"unknown type {str(base)!r}; use a C or NumPy type name", base.at, max(base.width, 1)
                 )
         variables: list[Any] = []
         for number, each in enumerate(node.children):
@@ -1316,26 +992,6 @@ class _Reading:
                     found.is_static = "static" in words
                     variables.append(found)
         return [*before, *([Declaration(tuple(variables), at=at)] if variables else [])]
-
-    def _is_known_type(self, name: TypeName) -> bool:
-        return self._is_known(name) or name.parts[0][0] in C_TYPES
-
-    def _looks_like_value(self, node: Any, name: str) -> bool:
-        """Whether ``a * b;`` was read as a declaration."""
-        declarator = node.child_by_field_name("declarator")
-        return (
-            declarator is not None
-            and declarator.type in ("pointer_declarator", "reference_declarator")
-            and (self._knows_value(name))
-        )
-
-    def _knows_value(self, name: str) -> bool:
-        scope: NameKinds | None = self.names
-        while scope is not None:
-            if name in scope.known:
-                return not scope.known[name]
-            scope = scope.outer
-        return False
 
     def _variable(self, node: Any, base: TypeName, *, is_const: bool) -> Variable | None:
         """One declarator; None of a function that is declared only."""
@@ -1382,11 +1038,11 @@ class _Reading:
         first, last = self._span(params)
         tokens = self.text.tokens[first:last]
         outside = self.text
-        root = self._parsed(tokens, "void kernel(){ xf ", ";}")
+        root = self._parse(tokens, "void kernel(){ xf ", ";}")
         statement = root.children[0].child_by_field_name("body").named_children
         call = statement[0].named_children[0] if len(statement) == 1 and statement[0].named_children else None
         if call is None or call.type != "call_expression":
-            self.fail(root, "these are no arguments; C cannot be read here")
+            self.fail(root, "these are not arguments; C cannot be read here")
         found = Arguments(tuple(self._items(call.child_by_field_name("arguments"))), at=tokens[0].at)
         self.text = outside
         return found
@@ -1422,7 +1078,7 @@ class _Reading:
             self.fail(node, f"{node.text.decode()!r} is defined for special types, which is not supported")
         return node, function
 
-    def _using(self, node: Any) -> Alias:
+    def _alias(self, node: Any) -> Alias:
         name = self._word(node.child_by_field_name("name"))
         kind = self._descriptor(node.child_by_field_name("type"))
         self._declare(name, "type")
@@ -1436,7 +1092,7 @@ class _Reading:
             kind_node.type in ("enum_specifier", "struct_specifier")
             and kind_node.child_by_field_name("body") is not None
         ):
-            before, base = self._defined(kind_node, declarators[0].text.decode())
+            before, base = self._definition_of(kind_node, declarators[0].text.decode())
         else:
             base = self._type(kind_node)
         found: list[Any] = []
@@ -1452,7 +1108,7 @@ class _Reading:
             found.append(Alias(name, kind, at=self._at(each), width=len(name)))
         return [*before, *found]
 
-    def _defined(self, node: Any, name: str) -> tuple[list[Any], TypeName]:
+    def _definition_of(self, node: Any, name: str) -> tuple[list[Any], TypeName]:
         """The definition of an enumeration or a struct, and its name; ``name`` is that of a typedef."""
         at = self._at(node)
         name_node = node.child_by_field_name("name")
@@ -1480,7 +1136,7 @@ class _Reading:
                     self._declare(word)
             found = Enumeration(label, tuple(numbers), is_scoped, None if base is None else self._type(base), at=at)
             return [found], kind
-        return [self._struct_of(node, label, ())], kind
+        return [self._struct_tree(node, label, ())], kind
 
     # --- definitions of a preamble
     def _definition(self, node: Any) -> list[Any]:
@@ -1530,9 +1186,9 @@ class _Reading:
             self.names = outer
             name = self._word(inner.child_by_field_name("name"))
             self._declare(name, "template")
-            found = [self._struct_of(inner, name, tuple(types))]
+            found = [self._struct_tree(inner, name, tuple(types))]
         elif inner.type == "alias_declaration":
-            alias = self._using(inner)
+            alias = self._alias(inner)
             alias.types = tuple(types)
             outer.known[alias.name] = "template"
             found = [alias]
@@ -1635,7 +1291,7 @@ class _Reading:
                 found.append((name.text.decode().partition("<")[0].strip(), args))
         return tuple(found)
 
-    def _struct_of(self, node: Any, name: str, types: tuple[str, ...]) -> StructTree:
+    def _struct_tree(self, node: Any, name: str, types: tuple[str, ...]) -> StructTree:
         at = self._at(node)
         if any(each.type == "base_class_clause" for each in node.children):
             self.fail(node, f"struct {name} has a base, which is not supported; make it a member")
@@ -1656,7 +1312,7 @@ class _Reading:
             if each.type == "field_declaration" and self._is_constant(each):
                 aliases += self._constant_members(each)
             elif each.type == "field_declaration" and kind is not None and kind.type == "enum_specifier":
-                aliases += self._defined(kind, "")[0]
+                aliases += self._definition_of(kind, "")[0]
                 if each.child_by_field_name("declarator") is not None:
                     self.fail(each, f"struct {name}: give the enumeration a name, and declare its members behind it")
             elif each.type == "field_declaration":
@@ -1701,7 +1357,7 @@ class _Reading:
         kind_node, is_const, words = self._specifiers(node)
         what = " ".join(self._texts(node)).removesuffix(" ;")
         if "static" in words or kind_node is None or kind_node.child_by_field_name("body") is not None:
-            self.fail(node, f"struct {name}: {what!r} is no number and no struct, which each element has")
+            self.fail(node, f"struct {name}: {what!r} is neither a number nor a struct, which each element has")
         base = self._type(kind_node)
         if base.name == name:
             self.fail(node, f"struct {name}: unknown type {str(base)!r} of a member: it holds itself")
@@ -1712,7 +1368,7 @@ class _Reading:
             kind = DeclaredType(base, is_const=is_const, at=base.at)
             name_node, function = self._declarator(each, kind)
             if function is not None or kind.pointers or kind.is_reference:
-                self.fail(each, f"struct {name}: {what!r} is no number and no struct, nor an array of them")
+                self.fail(each, f"struct {name}: {what!r} is neither a number nor a struct, nor an array of them")
             word = self._word(name_node)
             self._declare(word)
             found.append(Variable(word, kind, at=self._at(name_node), width=len(word)))
@@ -1805,7 +1461,7 @@ def _is_copy(struct: StructTree, function: FunctionTree, other: str) -> bool:
     return len(pairs) == len(copied) and sorted(pairs) == [(name, name) for name in names]
 
 
-def _canonical(words: list[str]) -> str | None:
+def number_type(words: list[str]) -> str | None:
     """The name in `C_TYPES` of the words of a number's type; None if there is none."""
     plain = [each for each in words if each not in _IGNORED]
     longs = plain.count("long")
@@ -1823,21 +1479,16 @@ def _canonical(words: list[str]) -> str | None:
 
 
 _EXPRESSIONS: dict[str, Any] = {
-    "identifier": _Reading._name, "number_literal": _Reading._number, "string_literal": _Reading._string,
+    "identifier": _Reading._name, "number_literal": _Reading._number, "string_literal": _Reading._number,
     "true": _Reading._constant, "false": _Reading._constant, "this": _Reading._this,
-    "parenthesized_expression": _Reading._parenthesized, "qualified_identifier": _Reading._qualified,
+    "parenthesized_expression": _Reading._parentheses, "qualified_identifier": _Reading._qualified,
     "template_function": _Reading._qualified, "unary_expression": _Reading._unary,
     "pointer_expression": _Reading._unary,
     "update_expression": _Reading._update, "binary_expression": _Reading._binary,
     "assignment_expression": _Reading._assign,
     "conditional_expression": _Reading._choice, "comma_expression": _Reading._comma,
-    "initializer_list": _Reading._listed,
+    "initializer_list": _Reading._list,
     "cast_expression": _Reading._cast, "compound_literal_expression": _Reading._compound,
     "sizeof_expression": _Reading._sizeof, "call_expression": _Reading._postfix, "field_expression": _Reading._postfix,
-    "subscript_expression": _Reading._postfix, "argument_list": _Reading._listed,
+    "subscript_expression": _Reading._postfix, "argument_list": _Reading._list,
 }  # fmt: skip
-
-
-def names_in(*roots: Any) -> frozenset[str]:
-    """The names that stand for values within some nodes."""
-    return frozenset(each.name for each in walk(*roots) if isinstance(each, Name))

@@ -31,6 +31,7 @@ _TOKEN = re.compile(
     |(?P<character>'(?:[^'\\\n]|\\.)*')
     |(?P<string>"(?:[^"\\\n]|\\.)*")
     |(?P<sign>%:%:|<<=|>>=|\.\.\.|->\*|::|\+\+|--|&&|\|\||<<|>>|<=|>=|==|!=|[-+*/%&|^]=|->|\#\#|[][{}()<>+\-*/%&|^~!=;:,.?\#])
+    |(?P<stray>.)
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -108,38 +109,42 @@ def check_length(text: str, what: str) -> None:
         )
 
 
-def tokens(source: SourceText) -> list[Token]:
-    """The tokens of a text, newlines among them (as signs), and no comments.
+def check_characters(source: SourceText) -> None:
+    """Refuse a text that would take too long to parse, or that is not ASCII.
 
     Raises:
-        KernelSyntaxError: A character cannot stand in C, or the text is too long.
+        KernelSyntaxError: It is one of them.
     """
     check_length(source.text, source.what)
     for position, character in enumerate(source.text):
         if ord(character) > 126 or (ord(character) < 32 and character not in "\t\n\r\f\v"):
             raise source.error(f"character {character!r} cannot stand in C source; use ASCII", position)
-    text, origin = _joined(source.text)
+
+
+def tokens(source: SourceText) -> list[Token]:
+    """The tokens of a text, newlines among them (as signs), and no comments; what is no token is a ``stray`` one."""
+    text, origin = _join_lines(source.text)
     found: list[Token] = []
-    at, is_spaced = 0, False
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            stray = "/*" if text.startswith("/*", at) else text[at]  # which may stand where nothing is read
-            found.append(Token("stray", stray, origin(at), is_spaced))
-            is_spaced = False
-            at = len(text) if stray == "/*" else at + 1
-            continue
+    is_spaced = False
+    for match in _TOKEN.finditer(text):
         kind = str(match.lastgroup)
-        if kind == "newline":
-            found.append(Token("newline", "\n", origin(at)))
-        elif kind != "blank":
-            found.append(Token(kind, match[0], origin(at), is_spaced))
+        if kind != "blank":
+            found.append(Token(kind, match[0], origin(match.start()), is_spaced and kind != "newline"))
         is_spaced = kind in ("blank", "newline")
-        at = match.end()
     return found
 
 
-def _joined(text: str) -> tuple[str, Callable[[int], int]]:
+def is_operators_bracket(given: Sequence[Token], number: int) -> bool:
+    """Whether a token opens the name ``operator()`` or ``operator[]``, which the parser reads without a blank in it."""
+    return number > 0 and given[number].text in ("(", "[") and given[number - 1].text == "operator"
+
+
+def on_one_line(text: str) -> str:
+    """A list of parameters, in which the end of a continued line counts as a blank; columns stay the same."""
+    return _CONTINUED.sub(lambda found: " " * len(found[0]), text)
+
+
+def _join_lines(text: str) -> tuple[str, Callable[[int], int]]:
     """The text with continued lines joined, and a function from its positions to the user's."""
     if "\\" not in text:
         return text, lambda at: at
@@ -162,9 +167,11 @@ class _Branches:
     at: int
     was_read: bool
     """Whether the lines around it are read."""
+    is_sure: bool
+    """Whether the compiler reads this branch, too, if it is read here."""
     is_read: bool = False
     is_over: bool = False
-    """Whether a branch has been read."""
+    """Whether no later branch is read."""
 
 
 @dataclass(slots=True)
@@ -182,6 +189,7 @@ class Preprocessor:
         Raises:
             KernelSyntaxError: A directive is not supported, or a condition is a GPU's compiler's to decide.
         """
+        check_characters(self.source)
         try:
             found = self._read()
         except RecursionError:
@@ -190,8 +198,7 @@ class Preprocessor:
             raise self.source.error("this condition has no #endif; add it", self._open[-1].at)
         for each in found:
             if each.kind == "stray":
-                ends = {"'": "has no end on its line", '"': "has no end on its line", "/*": "has no end"}
-                what = ends.get(each.text, "cannot stand in C source")
+                what = "has no end on its line" if each.text in "'\"" else "cannot stand in C source"
                 raise self.source.error(f"{each.text!r} {what}; C cannot be read from here on", each.at)
         if len(found) > MOST_TOKENS:
             raise self.source.error(f"the text has more than {MOST_TOKENS} tokens; split the kernel", found[-1].at)
@@ -203,35 +210,42 @@ class Preprocessor:
         text: list[Token] = []
         for line in _lines(tokens(self.source)):
             if line and line[0].text == "#":
-                found += self._expanded(text)
+                found += self._expand(text)
                 text = []
                 self._directive(line)
             elif self._is_read:
                 text += line
-        found += self._expanded(text)
+        found += self._expand(text)
         return found
 
     @property
     def _is_read(self) -> bool:
         return not self._open or self._open[-1].is_read
 
+    @property
+    def _is_sure(self) -> bool:
+        return not self._open or self._open[-1].is_sure
+
     # --- directives
     def _directive(self, line: list[Token]) -> None:
         name = line[1].text if len(line) > 1 else ""
         rest = line[2:]
         if name in ("if", "ifdef", "ifndef"):
-            self._open.append(_Branches(line[0].at, self._is_read))
+            self._open.append(_Branches(line[0].at, self._is_read, self._is_sure))
             self._branch(line, name, rest)
         elif name in ("elif", "else", "elifdef", "elifndef", "endif"):
             if not self._open:
-                raise self.source.error(f"#{name} stands behind no #if", line[0].at)
-            if name == "endif":
+                self._fail(line, f"#{name} stands behind no #if")
+            elif name == "endif":
                 self._open.pop()
             else:
                 self._branch(line, name, rest)
-        elif not self._is_read or name in ("", "pragma"):
-            pass
-        elif name == "define" and rest and rest[0].kind == "name":
+        elif self._is_read and name not in ("", "pragma"):
+            self._carry_out(line, name, rest)
+
+    def _carry_out(self, line: list[Token], name: str, rest: list[Token]) -> None:
+        """Carry out a directive that is no condition."""
+        if name == "define" and rest and rest[0].kind == "name":
             self.macros[rest[0].text] = self._macro(rest)
         elif name == "undef" and rest:
             self.macros.pop(rest[0].text, None)
@@ -243,7 +257,7 @@ class Preprocessor:
             )
 
     def _fail(self, line: list[Token], message: str) -> None:
-        raise self.source.error(message, line[0].at, len(line[0].text))
+        raise self.source.error(message, line[0].at)
 
     def _include(self, line: list[Token]) -> None:
         header = "".join(each.text for each in line[2:])
@@ -261,7 +275,7 @@ class Preprocessor:
             if each.kind == "name" or each.text == "...":
                 params.append(_OTHERS if each.text == "..." else each.text)
             elif each.text != ",":
-                raise self.source.error(f"{each.text!r} is no parameter of a macro", each.at)
+                raise self.source.error(f"{each.text!r} is not a parameter of a macro", each.at)
             at += 1
         return TokenMacro(tuple(rest[at + 1 :]), tuple(params))
 
@@ -281,7 +295,8 @@ class Preprocessor:
         if holds is None:
             text = " ".join(each.text for each in line).replace("# ", "#")
             self._fail(line, f"condition {text!r} is decided by the compiler of a GPU; write the branch that is meant")
-        found.is_read = found.is_over = bool(holds)
+        found.is_read, found.is_over = holds is not False, holds is True
+        found.is_sure = found.is_sure and holds is not None
 
     def _is_defined(self, name: str) -> bool | None:
         if name in self.macros or name in _COMPILERS:
@@ -304,11 +319,11 @@ class Preprocessor:
             asked.append(Token("name", "__unknown", each.at) if defined is None else _number(int(defined), each.at))
             at = place + 1 + is_bracketed
         try:
-            return _ConditionValue(self._expanded(asked), self._named).value()
+            return _ConditionValue(self._expand(asked), self._value_of_name).value()
         except (ValueError, IndexError, ZeroDivisionError, RecursionError):
             return None
 
-    def _named(self, name: str) -> int | None:
+    def _value_of_name(self, name: str) -> int | None:
         if name in ("true", "false"):
             return int(name == "true")
         if name in _COMPILERS:
@@ -316,7 +331,7 @@ class Preprocessor:
         return 0 if name != "__unknown" and self._is_defined(name) is False else None
 
     # --- macros
-    def _expanded(self, given: Sequence[Token]) -> list[Token]:
+    def _expand(self, given: Sequence[Token]) -> list[Token]:
         """The tokens with all macros replaced."""
         macros = self.macros
         if not any(each.text in macros for each in given):
@@ -337,8 +352,8 @@ class Preprocessor:
                 if taken is None:  # without parentheses the name is no use of the macro
                     found.append(token)
                     continue
-                arguments = self._fitting(token, macro.params, taken)
-            made = self._substituted(token, macro, arguments)
+                arguments = self._fit(token, macro.params, taken)
+            made = self._substitute(token, macro, arguments)
             self._count(token, len(made))
             waiting += [
                 Token(each.kind, each.text, token.at, each.is_spaced, each.hidden | hidden) for each in reversed(made)
@@ -352,7 +367,7 @@ class Preprocessor:
                 f"its macros stand for more than {MOST_REPLACED} tokens; write them shorter", token.at, len(token.text)
             )
 
-    def _fitting(self, token: Token, params: tuple[str, ...], given: list[list[Token]]) -> list[list[Token]]:
+    def _fit(self, token: Token, params: tuple[str, ...], given: list[list[Token]]) -> list[list[Token]]:
         """One argument for each parameter."""
         if params[-1:] == (_OTHERS,):
             fixed = len(params) - 1
@@ -369,7 +384,7 @@ class Preprocessor:
             )  # fmt: skip
         return given
 
-    def _substituted(self, use: Token, macro: TokenMacro, arguments: list[list[Token]]) -> list[Token]:
+    def _substitute(self, use: Token, macro: TokenMacro, arguments: list[list[Token]]) -> list[Token]:
         """The body of a macro with its arguments in the place of the parameters."""
         values = dict(zip(macro.params or (), arguments, strict=True))
         expanded: dict[str, list[Token]] = {}
@@ -388,25 +403,25 @@ class Preprocessor:
                     piece = values[token.text]
                 else:
                     if token.text not in expanded:
-                        expanded[token.text] = self._expanded(values[token.text])
+                        expanded[token.text] = self._expand(values[token.text])
                     piece = expanded[token.text]
             else:
                 piece = [token]
             self._count(use, len(piece))
-            made += self._pasted(use, made, piece) if is_joined else piece
+            made += self._paste(use, made, piece) if is_joined else piece
             at += 1
             is_joined = follows
             at += follows
         return made
 
-    def _pasted(self, use: Token, made: list[Token], piece: Sequence[Token]) -> list[Token]:
+    def _paste(self, use: Token, made: list[Token], piece: Sequence[Token]) -> list[Token]:
         """The tokens that join the last one made; that one is taken away."""
         if not made or not piece:
             return list(piece)
         last = made.pop()
         text = last.text + piece[0].text
         match = _TOKEN.fullmatch(text)
-        if match is None or match.lastgroup in ("blank", "newline"):
+        if match is None or match.lastgroup in ("blank", "newline", "stray"):
             raise self.source.error(f"## joins {last.text!r} and {piece[0].text!r} to no token", use.at)
         return [Token(str(match.lastgroup), text, use.at, last.is_spaced), *piece[1:]]
 
@@ -481,10 +496,14 @@ PREDEFINED: Macros = MappingProxyType({
 """The words of CUDA that a snippet's functions and tables may have in front, and the macros of its headers."""
 
 
-_LEVELS = [
-    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"), ("+", "-"),
-    ("*", "/", "%"),
-]  # fmt: skip
+LEVELS = {
+    op: level
+    for level, ops in enumerate(
+        ("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %")
+    )
+    for op in ops.split()
+}  # fmt: skip
+"""How closely the operators of two operands bind."""
 _BINARY: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
     "/": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
@@ -500,27 +519,13 @@ def _unheld() -> int:
     raise ValueError
 
 
-def condition_value(text: str, named: Callable[[str], int | None]) -> int | None:
-    """The value of a condition without macros; None where it is not known, or is none.
-
-    Args:
-        text: The condition.
-        named: The value of a name.
-    """
-    try:
-        found = [each for each in tokens(SourceText(text, "condition")) if each.kind != "newline"]
-        return _ConditionValue(found, named).value()
-    except (KernelSyntaxError, ValueError, IndexError, ZeroDivisionError, RecursionError):
-        return None
-
-
 class _ConditionValue:
     """Evaluates the tokens of an ``#if``; a value is None where it is not known."""
 
     def __init__(self, given: list[Token], named: Callable[[str], int | None]) -> None:
         self._tokens = [*(each.text for each in given), ""]
         self._at = 0
-        self._named = named
+        self._value_of_name = named
         is_unsigned = any(each.kind == "number" and "u" in each.text.lower() for each in given)
         self._least = 0 if is_unsigned else -1 << 63
         """The least value; what is less would count as a large one, or not be held."""
@@ -546,17 +551,14 @@ class _ConditionValue:
         no = self._choice()
         return None if condition is None else yes if condition else no
 
-    def _level(self, number: int) -> int | None:
-        if number == len(_LEVELS):
-            return self._unary()
-        left = self._level(number + 1)
-        while self._tokens[self._at] in _LEVELS[number]:
+    def _level(self, least: int) -> int | None:
+        left = self._unary()
+        while LEVELS.get(self._tokens[self._at], -1) >= least:
             sign = self._next()
-            right = self._level(number + 1)
-            left = self._joined(sign, left, right)
+            left = self._combine(sign, left, self._level(LEVELS[sign] + 1))
         return left
 
-    def _joined(self, sign: str, left: int | None, right: int | None) -> int | None:
+    def _combine(self, sign: str, left: int | None, right: int | None) -> int | None:
         if sign in ("&&", "||"):
             decides = sign == "||"
             if any(each is not None and bool(each) is decides for each in (left, right)):
@@ -583,7 +585,7 @@ class _ConditionValue:
             return self._held(int(digits, 8) if re.fullmatch(r"0[0-7]+", digits) else int(digits, 0))
         if not re.fullmatch(r"[A-Za-z_]\w*", word):
             raise ValueError
-        return self._named(word)
+        return self._value_of_name(word)
 
     def _held(self, value: int) -> int:
         if not self._least <= value < 1 << 63:

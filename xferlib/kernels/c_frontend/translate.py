@@ -9,19 +9,13 @@ becomes an explicit cast. A branch becomes straight-line code: both sides are co
 sound because no operation of the representation can fail; reading or writing an element at a computed index could, so
 it carries the branch's condition as its mask. ``&&``, ``||`` and ``?:`` guard their operands alike.
 
-A loop whose condition is known at translation is written out: its indices and branches are known then. Any other one
-becomes a loop of the program. A turn of it is translated once, as if each cell that the loop changes had a value of
-unknown origin, its leaf; what the turn leaves in those cells, and whether another one follows, are functions of the
-leaves. Which cells those are is guessed from the syntax and then checked: where a turn has changed another cell, it is
-translated again with that one among them. So nothing that a turn changes is missed, whatever way the write took.
-
 A short snippet may stand for millions of nodes through its loops and functions. `Work` counts what is translated, and
 ends it with an error; a loop that would be too long written out is run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -29,34 +23,33 @@ import numpy as np
 
 from xferlib.errors import KernelSyntaxError, KernelTypeError, did_you_mean
 from xferlib.kernels import complex_formulas as complex_division
-from xferlib.kernels import ir as loops
-from xferlib.kernels.c_frontend import functions, parse
+from xferlib.kernels.c_frontend import functions, parse, tree
 from xferlib.kernels.c_frontend.calls import Calls
+from xferlib.kernels.c_frontend.loops import Loops, may_change, owner_of
+from xferlib.kernels.c_frontend.memory import (
+    Branch,
+    Memory,
+    MemoryState,
+    RefusedError,
+    SsaValue,
+)
 from xferlib.kernels.c_frontend.preprocess import SourceText
 from xferlib.kernels.c_frontend.scope import (
     MOST_ELEMENTS,
-    NAMED,
-    UNTOUCHED,
     VECTORS,
     Array,
     ArrayRow,
     ArrayType,
     ArrayValue,
-    Branch,
     Cell,
     ComplexParts,
     Constant,
-    Contents,
     Either,
-    Element,
     Frame,
     HeaderNumber,
     InstanceName,
     Jump,
-    Memory,
-    MemoryState,
     NamedType,
-    OrderNeededError,
     Overloads,
     Own,
     Pointer,
@@ -64,16 +57,13 @@ from xferlib.kernels.c_frontend.scope import (
     PointerVariable,
     Raw,
     ReadOnly,
-    RefusedError,
     Scope,
     ScopedNumbers,
     ShapeOfCall,
-    Snapshot,
     StructObject,
     StructType,
     StructValue,
     Template,
-    Touched,
     cells_of,
     count_of,
     is_variable,
@@ -102,14 +92,9 @@ from xferlib.kernels.ir import (
     is_complex,
     is_float,
     is_integer,
-    ordered,
     part_dtype,
 )
 
-MOST_TURNS = 4096
-"""Limit of the turns that one loop is written out with."""
-MOST_WRITTEN_OUT = MOST_STEPS // 2
-"""Limit of the work for one loop that is written out."""
 _STEP = 3
 """The work of translating an expression or a statement, beside the nodes that it makes."""
 TOO_LONG = "the loops and functions written out have more than"
@@ -132,13 +117,9 @@ class TranslationTooLongError(Exception):
     """More work than a snippet may take."""
 
 
-class UnrolledError(Exception):
-    """A loop is too long to be written out."""
-
-
 def _root() -> Scope:
     found = Scope(is_users=False)
-    found.names.update({name: HeaderNumber(*each) for name, each in NAMED.items()})
+    found.names.update({name: HeaderNumber(*each) for name, each in functions.NAMED.items()})
     found.names.update(C_TYPES)
     found.names.update(VECTORS)
     return found
@@ -167,8 +148,7 @@ class Translator:
         self.globals.outer.names.update(types)
         self.frame = Frame(preamble.source, self.globals, Jump("return"))
         self.calls: Calls = Calls(self)
-        self._too_long: set[int] = set()
-        """The loops that are not written out."""
+        self._loops = Loops(self, self.calls.may_write)
         self._end = Jump("return")
         self._next = Jump("continue")
         self._safely(lambda: self._define(preamble))
@@ -188,7 +168,7 @@ class Translator:
         """
         names = self._kernel.names
         cell = self.memory.cell("i", INT64)
-        self.memory.state.cells[cell] = Contents(self.number, self.memory.true)
+        self.memory.state.cells[cell] = SsaValue(self.number, self.memory.true)
         names["i"] = cell
         if is_pycudas or "n" not in self.globals.names:
             names["n"] = Constant(self.b.size())
@@ -211,25 +191,25 @@ class Translator:
         self.frame.source = snippet.source
 
         def run() -> None:
-            returned = self.memory.jumped()
+            returned = self.memory.jump_condition()
             if returned is None:
-                self._apart(snippet)
+                self._run_in_block(snippet)
             elif returned is not self.memory.true:
                 before = self.memory.enter(self.b.op("not", returned))
-                self._apart(snippet)
-                self._resume(returned, before)
+                self._run_in_block(snippet)
+                self.resume(returned, before)
 
         self._safely(run)
 
-    def _apart(self, snippet: parse.Snippet) -> None:
-        with self._block():
+    def _run_in_block(self, snippet: parse.Snippet) -> None:
+        with self.block():
             self.statements(snippet.statements)
         self.memory.end_jump(self._next)
 
     def result(self, snippet: parse.Snippet, dtype: Any) -> Any:
         """The value of a snippet that is one expression, as one of this type."""
         self.frame.source = snippet.source
-        return self._safely(lambda: self.converted(snippet.statements[0].value, self.own_type(dtype)))
+        return self._safely(lambda: self.convert(snippet.statements[0].value, self.own_type(dtype)))
 
     def type_named(self, name: str) -> Any:
         """The type of a name as a user gives it, a dtype or a `StructType`; None if there is none."""
@@ -277,29 +257,29 @@ class Translator:
         """Declare what a preamble defines."""
         self._preamble = preamble
         for each in preamble.definitions:
-            if isinstance(each, parse.FunctionTree):
+            if isinstance(each, tree.FunctionTree):
                 self.calls.define(self.globals, each)
-            elif isinstance(each, parse.StructTree):
+            elif isinstance(each, tree.StructTree):
                 self._struct(each)
-            elif isinstance(each, parse.Alias):
+            elif isinstance(each, tree.Alias):
                 self._refuse_another(each, self.globals.names.get(each.name))
                 self.globals.names[each.name] = NamedType(each, self.globals, preamble.source)
         for each in preamble.definitions:
-            if isinstance(each, (parse.Enumeration, parse.Declaration)):
-                self._statement(each)
+            if isinstance(each, (tree.Enumeration, tree.Declaration)):
+                self.statement(each)
         for name, each in self.globals.names.items():
             if is_variable(each) and not isinstance(each, (ReadOnly, Constant)):
                 self.globals.names[name] = ReadOnly(each)
 
     # --- types
-    def named_type(self, name: parse.TypeName) -> Any:
+    def named_type(self, name: tree.TypeName) -> Any:
         """The type of a name: a dtype, a `StructType`, an `ArrayType` or a `PointerType`."""
-        found = self._resolved(name)
+        found = self._resolve(name)
         if found is None:
             self.fail(name, f"unknown type {str(name)!r}; use a C or NumPy type name")
         return found
 
-    def _resolved(self, name: parse.TypeName) -> Any:
+    def _resolve(self, name: tree.TypeName) -> Any:
         first, args = name.parts[0]
         entity = self.frame.scope.find(first)
         if first == "complex" and args is not None and not isinstance(entity, (Template, InstanceName)):
@@ -313,7 +293,7 @@ class Translator:
         elif isinstance(entity, Template):
             found = self._struct_type(name, entity, args)
         elif isinstance(entity, NamedType):
-            found = self._named(name, entity, args)
+            found = self._expand_alias(name, entity, args)
         elif isinstance(entity, ScopedNumbers):
             found = entity.dtype
         elif args is None and isinstance(entity, (np.dtype, StructType, ArrayType, PointerType)):
@@ -326,7 +306,7 @@ class Translator:
             found = self._member_type(found, member)
         return found
 
-    def _named(self, name: parse.TypeName, entity: NamedType, args: tuple[Any, ...] | None) -> Any:
+    def _expand_alias(self, name: tree.TypeName, entity: NamedType, args: tuple[Any, ...] | None) -> Any:
         types = entity.alias.types
         if len(types) != len(args or ()):
             self.fail(name, f"{entity.alias.name} takes {len(types)} type(s); give C or NumPy type names")
@@ -352,18 +332,16 @@ class Translator:
 
     def argument_type(self, given: Any) -> Any:
         """The type that an argument of a template is."""
-        if isinstance(given, parse.Name) and given.owner is None and given.args is None:
-            given = parse.DeclaredType(
-                parse.TypeName(((given.name, None),), at=given.at, width=given.width), at=given.at
-            )
-        if not isinstance(given, parse.DeclaredType):
-            self.fail(given, "this argument of a template is no type; give C or NumPy type names")
-        found = self._resolved(given.base)
+        if isinstance(given, tree.Name) and given.owner is None and given.args is None:
+            given = tree.DeclaredType(tree.TypeName(((given.name, None),), at=given.at, width=given.width), at=given.at)
+        if not isinstance(given, tree.DeclaredType):
+            self.fail(given, "this argument of a template is not a type; give C or NumPy type names")
+        found = self._resolve(given.base)
         if found is None:
             self.fail(given.base, f"unknown type {str(given.base)!r}; give C or NumPy type names")
         return self.declared_type(given)
 
-    def _trait(self, name: parse.TypeName) -> Any:
+    def _trait(self, name: tree.TypeName) -> Any:
         """``conditional<is_same<T, U>::value, V, W>::type``."""
         first, args = name.parts[0]
         if first == "conditional" and len(name.parts) == 2 and name.parts[1] == ("type", None) and len(args or ()) == 3:
@@ -375,9 +353,9 @@ class Translator:
         """The value of a condition of types."""
         name = (
             given.base
-            if isinstance(given, parse.DeclaredType)
+            if isinstance(given, tree.DeclaredType)
             else given.owner
-            if isinstance(given, parse.Name)
+            if isinstance(given, tree.Name)
             else None
         )
         parts = name.parts if name is not None else ()
@@ -387,14 +365,14 @@ class Translator:
         if parts and parts[0][0] == "is_floating_point" and parts[0][1] is not None and len(parts[0][1]) == 1:
             kind = self.argument_type(parts[0][1][0])
             return isinstance(kind, np.dtype) and is_float(kind)
-        if isinstance(given, parse.DeclaredType):
+        if isinstance(given, tree.DeclaredType):
             self.fail(given, "this condition of types is not supported; name the type")
         known = self.memory.constant(self.b.truth(self.value_of_number(given)))
         if known is None:
             self.fail(given, "this condition must be known at translation; name the type")
         return bool(known)
 
-    def declared_type(self, declared: parse.DeclaredType) -> Any:
+    def declared_type(self, declared: tree.DeclaredType) -> Any:
         """The type of a declaration, apart from a reference."""
         if declared.base.name == "auto":
             self.fail(declared, "auto has no value here that says its type; name the type")
@@ -441,17 +419,17 @@ class Translator:
         scope = Scope(template.scope)
         scope.names.update(zip(struct.types, given, strict=True))
         for each in struct.aliases:
-            if isinstance(each, parse.Alias):
+            if isinstance(each, tree.Alias):
                 scope.names[each.name] = NamedType(each, scope, struct.source)
         with self.inside(scope, struct.source):
             for each in struct.aliases:
-                if isinstance(each, parse.Enumeration):
-                    self._statement(each)
-                elif isinstance(each, parse.Variable):
-                    scope.names[each.name] = Constant(self.converted(each.value, self.declared_type(each.type)))
+                if isinstance(each, tree.Enumeration):
+                    self.statement(each)
+                elif isinstance(each, tree.Variable):
+                    scope.names[each.name] = Constant(self.convert(each.value, self.declared_type(each.type)))
             members: list[tuple[str, Any]] = []
             for member in struct.members:
-                if self._resolved(member.type.base) is None:
+                if self._resolve(member.type.base) is None:
                     self.fail(
                         member,
                         f"struct {name}: unknown type {str(member.type.base)!r} of member {member.name!r}; use a C or "
@@ -480,7 +458,7 @@ class Translator:
         frame.scope, frame.source = outside
 
     @contextmanager
-    def _block(self) -> Any:
+    def block(self) -> Any:
         """Open a block: the names declared inside end with it, and their contents."""
         frame, memory = self.frame, self.memory
         outside, mark = frame.scope, len(memory.created)
@@ -497,7 +475,7 @@ class Translator:
         yield found
         found.append(self.memory.leave(before))
 
-    def _resume(self, jumped: Node, before: Branch) -> None:
+    def resume(self, jumped: Node, before: Branch) -> None:
         """End a branch that ran where nothing had ``jumped``, and merge its state."""
         rest = self.memory.leave(before)
         self.memory.merge(jumped, self.memory.state, rest)
@@ -508,53 +486,50 @@ class Translator:
         memory = self.memory
         opened: list[tuple[Node, Branch]] = []
         for statement in statements:
-            before = memory.jumped()
+            before = memory.jump_condition()
             if before is memory.true:
                 break  # every path has jumped
-            self._statement(statement)
-            jumped = memory.jumped()
+            self.statement(statement)
+            jumped = memory.jump_condition()
             if jumped is not None and jumped is not before and jumped is not memory.true:
                 opened.append((jumped, memory.enter(self.b.op("not", jumped))))
         for jumped, outside in reversed(opened):
-            self._resume(jumped, outside)
+            self.resume(jumped, outside)
 
-    def _statement(self, node: Any) -> None:
+    def statement(self, node: Any) -> None:
         self.count(1)
         try:
             _STATEMENTS[type(node)](self, node)
         except RefusedError as problem:
             raise self.error(node, str(problem), problem.kind) from None
 
-    def _evaluate(self, node: parse.Evaluate) -> None:
-        self._effect(node.expr)
+    def _evaluate(self, node: tree.Evaluate) -> None:
+        self.effect(node.expr)
 
-    def _effect(self, expr: Any) -> None:
+    def effect(self, expr: Any) -> None:
         """Translate an expression for what it changes."""
-        if isinstance(expr, parse.Comma):
+        if isinstance(expr, tree.Comma):
             for each in expr.exprs:
-                self._effect(each)
-        elif isinstance(expr, parse.CallExpression):
+                self.effect(each)
+        elif isinstance(expr, tree.CallExpression):
             self.calls.call(expr, is_used=False)
         elif (
-            isinstance(expr, (parse.Assignment,))
-            or (isinstance(expr, parse.Unary) and expr.op in ("++", "--", "p++", "p--"))
-            or (isinstance(expr, (parse.Conditional, parse.Binary)) and _may_change(expr))
-            or (isinstance(expr, parse.Unary) and self.calls.operator(expr.op) is not None)
+            isinstance(expr, (tree.Assignment,))
+            or (isinstance(expr, tree.Unary) and expr.op in ("++", "--", "p++", "p--"))
+            or (isinstance(expr, (tree.Conditional, tree.Binary)) and may_change(expr))
+            or (isinstance(expr, tree.Unary) and self.calls.operator(expr.op) is not None)
         ):
             self.value(expr)
-        elif isinstance(expr, parse.Cast) and expr.type.base.name == "void" and not expr.type.pointers:
+        elif isinstance(expr, tree.Cast) and expr.type.base.name == "void" and not expr.type.pointers:
             pass  # says that a variable is not used
         else:
             self.fail(expr, f"a statement without effect ({type(expr).__name__}); assign its value")
 
-    def _empty(self, node: parse.Empty) -> None:
-        pass
-
-    def _compound(self, node: parse.Compound) -> None:
-        with self._block():
+    def _compound(self, node: tree.Compound) -> None:
+        with self.block():
             self.statements(node.statements)
 
-    def _return(self, node: parse.Return) -> None:
+    def _return(self, node: tree.Return) -> None:
         frame = self.frame
         if not frame.is_function:
             if node.value is not None:
@@ -562,22 +537,22 @@ class Translator:
         elif frame.references is not None:
             if node.value is None:
                 self.fail(node, "return needs a value")
-            found = self.pointer(node.value) if frame.is_pointer else self.place(node.value)
+            found = self.pointer(node.value) if frame.is_pointer else self.lvalue(node.value)
             frame.references.append((self.memory.path, found))
         elif frame.returns is not None:
             if node.value is None:
                 self.fail(node, "return needs a value")
-            self.memory.store(frame.result, self.converted(node.value, frame.returns))
+            self.memory.store(frame.result, self.convert(node.value, frame.returns))
         elif node.value is not None:
-            self._effect(node.value)
+            self.effect(node.value)
         self.memory.jump(frame.end)
 
-    def _refuse_another(self, node: parse.Alias, earlier: Any) -> None:
+    def _refuse_another(self, node: tree.Alias, earlier: Any) -> None:
         """Refuse a second meaning of a type's name in one block."""
         if isinstance(earlier, NamedType) and str(earlier.alias.type) != str(node.type):
             self.fail(node, f"{node.name!r} means {earlier.alias.type} and {node.type}; choose another name")
 
-    def _alias(self, node: parse.Alias) -> None:
+    def _alias(self, node: tree.Alias) -> None:
         earlier = self.frame.scope.names.get(node.name)
         if earlier is not None and not node.types and earlier != self.declared_type(node.type):
             self.fail(node, f"{node.name!r} is declared already; choose another name")
@@ -586,13 +561,13 @@ class Translator:
         else:
             self.frame.scope.names[node.name] = self.declared_type(node.type)
 
-    def _struct(self, node: parse.StructTree) -> None:
+    def _struct(self, node: tree.StructTree) -> None:
         if isinstance(self.frame.scope.names.get(node.name), Template):
             self.fail(node, f"struct {node.name} is defined twice; choose another name")
         self.calls.note_struct(node)
         self.frame.scope.names[node.name] = Template(node, self.frame.scope)
 
-    def _enumeration(self, node: parse.Enumeration) -> None:
+    def _enumeration(self, node: tree.Enumeration) -> None:
         names = self.frame.scope.names
         value = -1
         values: dict[str, int] = {}
@@ -633,7 +608,7 @@ class Translator:
         yield
         self.frame.scope = outside
 
-    def _declaration(self, node: parse.Declaration) -> None:
+    def _declaration(self, node: tree.Declaration) -> None:
         for each in node.variables:
             self.count(1)
             try:
@@ -641,7 +616,7 @@ class Translator:
             except RefusedError as problem:
                 raise self.error(each, str(problem), problem.kind) from None
 
-    def _declare(self, node: parse.Variable) -> None:
+    def _declare(self, node: tree.Variable) -> None:
         frame, name, kind = self.frame, node.name, node.type
         if frame.scope.names.get(name) is not None and is_variable(frame.scope.names[name]):
             self.fail(node, f"{name!r} is declared already; choose another name")
@@ -665,7 +640,7 @@ class Translator:
                 )  # fmt: skip
         frame.scope.names[name] = found
 
-    def _variable(self, node: parse.Variable) -> Any:
+    def _variable(self, node: tree.Variable) -> Any:
         name, declared = node.name, node.type
         extents = declared.extents
         if declared.pointers:
@@ -673,7 +648,7 @@ class Translator:
         if extents and extents[0] is None:
             if node.value is None:
                 self.fail(node, f"the length of {name!r} must be known at translation; write a number")
-            one = parse.DeclaredType(declared.base, extents=extents[1:], at=declared.at)
+            one = tree.DeclaredType(declared.base, extents=extents[1:], at=declared.at)
             inner = self.declared_type(one)
             each = inner.count if isinstance(inner, ArrayType) else 1
             values: list[Any] | None = self.array_items(node.value, inner)
@@ -692,15 +667,15 @@ class Translator:
             return self._array(node, kind, values)
         value = None
         if node.value is not None:
-            value = self.converted(node.value, kind)
+            value = self.convert(node.value, kind)
         elif isinstance(kind, StructType) and self.calls.has_constructor(kind):
-            value = self.calls.made(node, kind, [])
+            value = self.calls.make(node, kind, [])
         found = self.memory.new(name, kind)
         if value is not None:
             self.memory.store(found, value, name)
         return ReadOnly(found) if declared.is_const and value is not None else found
 
-    def _array(self, node: parse.Variable, kind: ArrayType, values: list[Any] | None) -> Any:
+    def _array(self, node: tree.Variable, kind: ArrayType, values: list[Any] | None) -> Any:
         if not 0 < kind.count <= MOST_ELEMENTS or (values is not None and len(values) > kind.count):
             self.fail(
                 node, f"{node.name!r} has {kind.count} element(s); at most {MOST_ELEMENTS}, and no fewer than values"
@@ -712,23 +687,23 @@ class Translator:
                 self.memory.store(each, given, node.name)
         elif isinstance(kind.element, StructType) and self.calls.has_constructor(kind.element):
             for each in found.elements:
-                self.memory.store(each, self.calls.made(node, kind.element, []), node.name)
+                self.memory.store(each, self.calls.make(node, kind.element, []), node.name)
         return ReadOnly(found) if node.type.is_const and values is not None else found
 
     def array_items(self, value: Any, kind: Any) -> list[Any]:
         """The values of an array's list, as values of its elements in C order; lists within it fill their rows."""
         element = kind.element if isinstance(kind, ArrayType) else kind
-        if not isinstance(value, parse.Listed):
+        if not isinstance(value, tree.Listed):
             self.fail(value, "an array is given its elements in braces")
         found: list[Any] = []
         rest = kind.extents[1:] if isinstance(kind, ArrayType) else ()
         self._fill(value, element, rest, found)
         return found
 
-    def _fill(self, listed: parse.Listed, element: Any, extents: tuple[int, ...], found: list[Any]) -> None:
+    def _fill(self, listed: tree.Listed, element: Any, extents: tuple[int, ...], found: list[Any]) -> None:
         size = int(np.prod(extents, dtype=np.int64)) if extents else 1
         for each in listed.items:
-            if isinstance(each, parse.Listed) and extents:
+            if isinstance(each, tree.Listed) and extents:
                 found += [self.zero(each, element)] * (-len(found) % size)
                 start = len(found)
                 self._fill(each, element, extents[1:], found)
@@ -736,19 +711,19 @@ class Translator:
                     self.fail(each, f"a row of {size} element(s) is given {len(found) - start} values")
                 found += [self.zero(each, element)] * (start + size - len(found))
             else:
-                found.append(self.converted(each, element))
+                found.append(self.convert(each, element))
             if len(found) > MOST_ELEMENTS:
                 self.fail(listed, f"at most {MOST_ELEMENTS} elements are possible")
 
     def zero(self, node: Any, kind: Any) -> Any:
         """The value of a type that is given none."""
         if isinstance(kind, StructType):
-            return self.calls.made(node, kind, [])
+            return self.calls.make(node, kind, [])
         if isinstance(kind, ArrayType):
             return ArrayValue(kind, tuple(self.zero(node, kind.element) for _ in range(kind.count)))
         return self.b.const(0, kind)
 
-    def _pointer(self, node: parse.Variable, kind: PointerType) -> Any:
+    def _pointer(self, node: tree.Variable, kind: PointerType) -> Any:
         """``T* p = &x[k]``."""
         if node.value is None:
             self.fail(node, f"{node.name!r} must point to numbers, and be given its place where it is declared")
@@ -757,10 +732,10 @@ class Translator:
         is_const = kind.is_const or value.is_const
         return self.memory.pointer_variable(node.name, Pointer(value.base, value.index, value.dtype, is_const))
 
-    def _only(self, node: parse.Variable) -> Any:
+    def _only(self, node: tree.Variable) -> Any:
         """The one expression that a variable is given."""
         value = node.value
-        if isinstance(value, (parse.Listed, parse.Arguments)):
+        if isinstance(value, (tree.Listed, tree.Arguments)):
             if len(value.items) != 1:
                 self.fail(node, f"{node.name!r} is given {len(value.items)} values and takes one")
             return value.items[0]
@@ -772,18 +747,18 @@ class Translator:
         if value.is_const and not kind.is_const and isinstance(value.base, Array):
             self.fail(node, "a pointer to a constant is declared const, and its target is read-only here")
 
-    def _reference(self, node: parse.Variable) -> Any:
+    def _reference(self, node: tree.Variable) -> Any:
         """``T& r = x[k]``: another name for the object."""
         if node.value is None:
             self.fail(node, f"reference {node.name!r} must be given its variable where it is declared")
         return self.bound_reference(node, node.type, self._only(node))
 
-    def bound_reference(self, node: Any, declared: parse.DeclaredType, expr: Any) -> Any:
+    def bound_reference(self, node: Any, declared: tree.DeclaredType, expr: Any) -> Any:
         """The object that a reference to an expression is."""
         is_auto = declared.base.name == "auto"
         kind = None if is_auto else self.declared_type(declared)
-        if self.is_place(expr):
-            place = self.place(expr)
+        if self.is_lvalue(expr):
+            place = self.lvalue(expr)
             given = self.type_at(place)
             if kind is None or kind == given:
                 return ReadOnly(place) if declared.is_const else place
@@ -798,12 +773,12 @@ class Translator:
             value = self.cast_value(node, value, kind)
         return ReadOnly(self.memory.temporary(value))
 
-    def _auto(self, node: parse.Variable) -> Any:
+    def _auto(self, node: tree.Variable) -> Any:
         if node.value is None:
             self.fail(node, f"auto {node.name!r} has no value that says its type; give it one")
         expr = self._only(node)
         if node.type.extents:
-            self.fail(node, "auto is no type of an array; name the type")
+            self.fail(node, "auto is not a type of an array; name the type")
         value = self.value(expr)
         if isinstance(value, Pointer):
             is_const = value.is_const or (bool(node.type.pointers) and node.type.is_const)
@@ -815,28 +790,28 @@ class Translator:
         return ReadOnly(found) if node.type.is_const else found
 
     # --- branches and loops
-    def _if(self, node: parse.If) -> None:
+    def _if(self, node: tree.If) -> None:
         if node.begin is not None:
-            with self._block():
-                self._statement(node.begin)
-                self._if(parse.If(node.condition, node.yes, node.no, at=node.at))
+            with self.block():
+                self.statement(node.begin)
+                self._if(tree.If(node.condition, node.yes, node.no, at=node.at))
             return
         condition = self.b.truth(self.value_of_number(node.condition))
         known = self.memory.constant(condition)
         if known is not None:
             taken = node.yes if known else node.no
             if taken is not None:
-                with self._block():
-                    self._statement(taken)
+                with self.block():
+                    self.statement(taken)
             return
-        with self.branch(condition) as yes, self._block():
-            self._statement(node.yes)
-        with self.branch(self.b.op("not", condition)) as no, self._block():
+        with self.branch(condition) as yes, self.block():
+            self.statement(node.yes)
+        with self.branch(self.b.op("not", condition)) as no, self.block():
             if node.no is not None:
-                self._statement(node.no)
+                self.statement(node.no)
         self.memory.merge(condition, yes[0], no[0])
 
-    def _jump(self, node: parse.JumpStatement) -> None:
+    def _jump(self, node: tree.JumpStatement) -> None:
         frame = self.frame
         for stop, following in reversed(frame.loops):
             if node.kind == "break":
@@ -850,7 +825,7 @@ class Translator:
             return
         self.fail(node, f"{node.kind} stands outside of a loop; return ends the snippet for an element")
 
-    def _switch(self, node: parse.Switch) -> None:
+    def _switch(self, node: tree.Switch) -> None:
         """Cases in order: each runs where its value was met, or the one before it has not ended with ``break``."""
         memory, frame = self.memory, self.frame
         stop = Jump("break")
@@ -860,9 +835,9 @@ class Translator:
         if value.dtype.kind not in "biu":
             self.fail(node.value, f"switch needs an integer, not {value.dtype}; cast it", KernelTypeError)
         opened: list[tuple[Node, Branch]] = []
-        with self._block():
+        with self.block():
             for condition, case in self._cases(node, value):
-                before = memory.jumped()
+                before = memory.jump_condition()
                 if before is memory.true:
                     break
                 if condition is None or condition is memory.true:
@@ -875,15 +850,15 @@ class Translator:
                     with self.branch(self.b.op("not", condition)) as no:
                         pass
                     memory.merge(condition, yes[0], no[0])
-                jumped = memory.jumped()
+                jumped = memory.jump_condition()
                 if jumped is not None and jumped is not before and jumped is not memory.true:
                     opened.append((jumped, memory.enter(self.b.op("not", jumped))))
             for jumped, branch in reversed(opened):
-                self._resume(jumped, branch)
+                self.resume(jumped, branch)
         memory.end_jump(stop)
         frame.loops = outside
 
-    def _cases(self, node: parse.Switch, value: Node) -> list[tuple[Node | None, parse.SwitchCase]]:
+    def _cases(self, node: tree.Switch, value: Node) -> list[tuple[Node | None, tree.SwitchCase]]:
         """The cases of a ``switch``, each with its condition; None of a ``default`` at the end."""
         value = self.b.cast(value, c_promoted(value.dtype))
         is_met: dict[int, Node] = {}
@@ -901,324 +876,12 @@ class Translator:
         active = none = self.b.const(False, BOOL)
         for condition in is_met.values():
             none = self.b.op("or", none, condition)
-        found: list[tuple[Node | None, parse.SwitchCase]] = []
+        found: list[tuple[Node | None, tree.SwitchCase]] = []
         for case in node.cases:
             active = self.b.op("or", active, is_met.get(id(case), self.b.op("not", none)))
             is_rest = case is node.cases[-1] and case.value is None
             found.append((None if is_rest else active, case))
         return found
-
-    def _loop(self, node: parse.Loop) -> None:
-        with self._block():
-            if node.begin is not None:
-                self._statement(node.begin)
-            self._turns(node)
-
-    def _turns(self, node: parse.Loop) -> None:
-        memory, frame = self.memory, self.frame
-        if self._is_endless(node) and not _leaves(node.body):
-            self.fail(node, "a loop without a condition, break or return has no end; add one")
-        outside = frame.loops
-        stop, following = Jump("break"), Jump("continue")
-        frame.loops = (*outside, (stop, following))
-        if (self._is_endless(node) and _leaves(node.body)) or id(node) in self._too_long:
-            self._run(node, stop, following)
-        else:
-            start, done = memory.snapshot(), len(memory.created)
-            scope = frame.scope
-            try:
-                self._written_out(node, stop, following)
-            except UnrolledError:
-                self._too_long.add(id(node))
-                memory.restore(start)
-                del memory.created[done:]
-                frame.scope, frame.loops = scope, (*outside, (stop, following))
-                self._run(node, stop, following)
-        memory.end_jump(stop)
-        frame.loops = outside
-
-    def _is_endless(self, node: parse.Loop) -> bool:
-        """Whether the condition of a loop is plainly true, or there is none."""
-        condition = node.condition
-        if isinstance(condition, parse.Literal):
-            return bool(self.value_of_number(condition).attr)
-        return condition is None or (isinstance(condition, parse.Name) and condition.name == "true")
-
-    def _written_out(self, node: parse.Loop, stop: Jump, following: Jump) -> None:
-        """Write the turns of a loop out; the rest of it runs from where its condition is not known."""
-        memory = self.memory
-        opened: list[tuple[Node, Branch]] = []
-        begun, turns = self.b.work, 0
-        expected = self._expected(node)
-        if expected is not None and expected > MOST_TURNS:
-            raise UnrolledError
-        goes: bool | None = True
-        while (not turns and node.is_late) or (goes := self._goes_on(node.condition)):
-            turns += 1
-            if turns > MOST_TURNS or self.b.work - begun > MOST_WRITTEN_OUT:
-                raise UnrolledError
-            before = memory.jumped()
-            with self._block():
-                self._statement(node.body)
-            memory.end_jump(following)
-            memory.fold()
-            jumped = memory.jumped()
-            goes = True
-            if jumped is memory.true:
-                break
-            if jumped is not None and jumped is not before:
-                opened.append((jumped, memory.enter(self.b.op("not", jumped))))
-            if node.after is not None:
-                self._effect(node.after)
-                memory.fold()
-            if turns == 1 and expected and (self.b.work - begun) * expected > MOST_WRITTEN_OUT:
-                raise UnrolledError
-        if goes is None:
-            self._run(node, stop, following, is_late=False)
-        for jumped, outside in reversed(opened):
-            self._resume(jumped, outside)
-
-    def _expected(self, node: parse.Loop) -> int | None:
-        """The turns of a loop that counts between constants; None where they are not plain to see."""
-        condition, after = node.condition, node.after
-        if not (isinstance(condition, parse.Binary) and condition.op in ("<", "<=", ">", ">=", "!=")):
-            return None
-        if not isinstance(condition.left, parse.Name):
-            return None
-        step = 0
-        if isinstance(after, parse.Unary) and after.op.strip("p") in ("++", "--"):
-            target, step = after.expr, 1 if "+" in after.op else -1
-        elif isinstance(after, parse.Assignment) and after.op in ("+=", "-="):
-            target = after.target
-            if not isinstance(after.value, parse.Literal):
-                return None
-            try:
-                step = int(functions.number(after.value.text)[0]) * (1 if after.op == "+=" else -1)
-            except functions.NumberError:
-                return None
-        else:
-            return None
-        if not isinstance(target, parse.Name) or target.name != condition.left.name or not step:
-            return None
-        before = self.memory.snapshot()
-        given = [self.value(each) for each in (condition.left, condition.right)]
-        self.memory.restore(before)
-        values = [self.memory.constant(each) if isinstance(each, Node) else None for each in given]
-        first, last = values
-        if first is None or last is None or first.dtype.kind not in "biu" or last.dtype.kind not in "biu":
-            return None
-        if any(_owner(each) == target.name for each in _targets(node.body)):
-            return None
-        return max(0, int((int(last) - int(first)) / step))
-
-    def _goes_on(self, condition: Any) -> bool | None:
-        """The value of a condition; None if it is not known, with memory as before."""
-        before = self.memory.snapshot() if _may_change(condition) else None
-        value = self.memory.constant(self.b.truth(self.value_of_number(condition)))
-        if value is None:
-            if before is not None:
-                self.memory.restore(before)
-            return None
-        return bool(value)
-
-    def _run(self, node: parse.Loop, stop: Jump, following: Jump, *, is_late: bool | None = None) -> None:
-        """Translate a loop that the program runs, from memory's present state on."""
-        is_late = node.is_late if is_late is None else is_late
-        before = self.b.made
-        start = self.memory.snapshot()
-        carried = self._changed_by_syntax(node)
-        while True:
-            self.count(8)
-            more = self._attempt(node, stop, following, carried, before, is_late=is_late)
-            if not more:
-                return
-            self.memory.restore(start)
-            carried += more
-
-    def _changed_by_syntax(self, node: parse.Loop) -> list[Cell]:
-        """The cells that a loop may change, as far as its syntax shows: a guess, which the translation checks."""
-        found: dict[Cell, None] = {}
-        parts = (node.condition, node.body, node.after)
-        has_calls = False
-        for each in parse.walk(*parts):
-            targets: list[Any] = []
-            if isinstance(each, parse.Assignment):
-                targets = [each.target]
-            elif isinstance(each, parse.Unary) and each.op in ("++", "--", "p++", "p--", "&"):
-                targets = [each.expr]
-            elif isinstance(each, parse.CallExpression):
-                has_calls = True
-                if isinstance(each.function, parse.Member):
-                    targets = [each.function.owner]
-                if self.calls.may_write(each):
-                    targets += each.args
-            for target in targets:
-                name = _owner(target)
-                entity = self.frame.scope.find(name) if name is not None else None
-                if isinstance(entity, PointerVariable):
-                    is_moved = isinstance(target, parse.Name) and not isinstance(each, parse.CallExpression)
-                    if is_moved and entity.cell is not None:
-                        found[entity.cell] = None
-                    elif not is_moved:
-                        found.update(dict.fromkeys(cells_of(entity.base)))
-                elif entity is not None and is_variable(entity) and not isinstance(entity, (ReadOnly, Constant)):
-                    found.update(dict.fromkeys(cells_of(entity)))
-        if has_calls and self.frame.this is not None:
-            found.update(dict.fromkeys(cells_of(self.frame.this)))
-        return list(found)
-
-    def _attempt(
-        self, node: parse.Loop, stop: Jump, following: Jump, carried: list[Cell], before: int, *, is_late: bool
-    ) -> list[Cell]:
-        """Translate one turn of a loop; returns further cells that it changes, with memory to be restored, or none."""
-        memory, b = self.memory, self.b
-        mark = memory.serial
-        returned = len(self.frame.references or ())
-        outside = memory.snapshot()
-        key = id(node), memory.serial, b.work
-        slots: list[tuple[Cell, Node, Node | None, Node, Node | None]] = []
-        around, memory.around = memory.around, (*memory.around, outside.path)
-        memory.path, memory.state.jumps = None, {}
-        for number, cell in enumerate(carried):
-            slot = outside.state.cells.get(cell)
-            value = b.const(0, cell.dtype) if slot is None else slot.value
-            written: Node | None = None
-            if (cell.param is not None or cell in memory.outputs) and (slot is None or slot.written is not memory.true):
-                written = b.const(False, BOOL) if slot is None else slot.written
-            leaf = loops.leaf(b, (*key, number, "value"), value)
-            memory.own_indices.starts[id(leaf)] = value
-            flag = None if written is None else loops.leaf(b, (*key, number, "written"), written)
-            slots.append((cell, value, written, leaf, flag))
-            memory.state.cells[cell] = Contents(leaf, flag or memory.true)
-        arrays = {each: loops.leaf(b, (*key, "memory", each), memory.true) for each in memory.ordered}
-        memory.touched = {array: Touched(leaf, ()) for array, leaf in arrays.items()}
-        entered = memory.state.copy()
-        again = self._rest(node, following, node.condition) if is_late else self._turn(node, following)
-        broken = memory.state.jumps.pop(stop, None)
-        memory.around = around
-        if memory.constant(again):
-            self.fail(node, "a loop whose condition is always true, without break or return, has no end; add one")
-        if len(self.frame.references or ()) > returned:
-            self.fail(node, "a loop that ends with the data cannot return a reference or a pointer; return behind it")
-        more = self._changed(entered, outside, mark, carried)
-        if more:
-            return more
-        variables: list[tuple[Node, Node, Node]] = []
-        for cell, value, written, leaf, flag in slots:
-            slot = memory.state.cells[cell]
-            variables.append((value, leaf, slot.value))
-            if flag is not None and written is not None:
-                variables.append((written, flag, slot.written))
-        no = b.const(False, BOOL)
-        jumps = list(memory.state.jumps.items())
-        implied = {
-            cell: [
-                number for number, (_, condition) in enumerate(jumps)
-                if memory.always(b.op("or", b.op("not", condition), memory.state.cells[cell].written))
-            ]
-            for cell, _, _, _, flag in slots if flag is not None
-        }  # fmt: skip
-        """The jumps with which a cell is certainly written."""
-        whole: set[Cell] = set()
-        """The cells that are written whichever way an endless loop is left."""
-        if self._is_endless(node):
-            exits = b.const(False, BOOL) if broken is None else broken
-            for _, condition in jumps:
-                exits = b.op("or", exits, condition)
-            stays = b.op("not", exits)
-            whole.update(cell for cell in implied if memory.always(b.op("or", stays, memory.state.cells[cell].written)))
-        for number, (_, condition) in enumerate(jumps):
-            variables.append((no, loops.leaf(b, (*key, "jump", number), no), condition))
-        inside, memory.touched = memory.touched, dict(outside.touched)
-        effects, after = self._order(arrays, inside)
-        needed = set(map(id, ordered([*effects, again, *(value for _, _, value in variables)])))
-        leaves_of = [leaf for leaf in arrays.values() if id(leaf) in needed or not variables]
-        variables += [(memory.true, leaf, leaf) for leaf in leaves_of]
-        begins = memory.true if outside.path is None else outside.path
-        made, values = loops.make(b, begins, variables, again, before, effects, after)
-        self._touch(arrays, inside, made)
-        memory.path, memory.state = outside.path, outside.state
-        last = iter(values)
-        ended = [(cell, next(last), None if flag is None else next(last)) for cell, _, _, _, flag in slots]
-        is_endless = self._is_endless(node) and not any(
-            isinstance(each, parse.JumpStatement) and each.kind == "break" for each in parse.walk(node.body)
-        )
-        left = [memory.true if is_endless and len(jumps) == 1 else next(last) for _ in jumps]
-        for (jump, _), condition in zip(jumps, left, strict=True):
-            earlier = memory.state.jumps.get(jump)
-            memory.state.jumps[jump] = condition if earlier is None else b.op("or", condition, earlier)
-        for cell, value, flag in ended:
-            written = memory.true if flag is None or cell in whole else flag
-            for number in implied.get(cell, ()):
-                if written is not memory.true:
-                    written = memory.true if left[number] is memory.true else b.op("or", left[number], written)
-            memory.state.cells.pop(cell, None)
-            memory.state.cells[cell] = Contents(value, written)
-        return []
-
-    def _changed(self, entered: MemoryState, outside: Snapshot, mark: int, carried: list[Cell]) -> list[Cell]:
-        """The cells from before the loop that a turn has changed and that are not among ``carried``."""
-        known = set(carried)
-        found: list[Cell] = []
-        for key, slot in self.memory.state.cells.items():
-            if entered.cells.get(key) is slot or key in known:
-                continue
-            if isinstance(key, Element):
-                raise OrderNeededError(key.param)
-            if key.serial <= mark:
-                found.append(key)
-        return found
-
-    def _order(self, arrays: dict[int, Node], inside: dict[int, Touched]) -> tuple[list[Node], list[Node]]:
-        """The last updates of a turn, and the nodes before the loop that must come before it."""
-        effects: list[Node] = []
-        after: list[Node] = []
-        for array, (last, reads) in inside.items():
-            is_written = last is not None and last is not arrays[array]
-            earlier, earlier_reads = self.memory.touched.get(array, UNTOUCHED)
-            if last is not None and is_written:
-                effects.append(last)
-                after += earlier_reads
-            if earlier is not None and (is_written or reads):
-                after.append(earlier)
-        return effects, after
-
-    def _touch(self, arrays: dict[int, Node], inside: dict[int, Touched], made: Node) -> None:
-        """Note that a loop has touched ordered arrays."""
-        touched = self.memory.touched
-        for array, (last, reads) in inside.items():
-            earlier = touched.get(array, UNTOUCHED)
-            if last is not arrays[array]:
-                touched[array] = Touched(made, ())
-            elif reads:
-                touched[array] = Touched(earlier.update, (*earlier.reads, made))
-
-    def _turn(self, node: parse.Loop, following: Jump) -> Node:
-        b = self.b
-        goes = b.const(True, BOOL) if node.condition is None else b.truth(self.value_of_number(node.condition))
-        with self.branch(goes) as yes:
-            again = self._rest(node, following, None)
-        with self.branch(b.op("not", goes)) as no:
-            pass
-        self.memory.merge(goes, yes[0], no[0])
-        return b.op("and", goes, again)
-
-    def _rest(self, node: parse.Loop, following: Jump, condition: Any) -> Node:
-        """The body and what follows it; returns whether another turn follows."""
-        b, memory = self.b, self.memory
-        with self._block():
-            self._statement(node.body)
-        memory.end_jump(following)
-        stopped = memory.jumped()
-        stays = b.const(True, BOOL) if stopped is None else b.op("not", stopped)
-        with self.branch(stays) as rest:
-            if node.after is not None:
-                self._effect(node.after)
-            again = b.const(True, BOOL) if condition is None else b.truth(self.value_of_number(condition))
-        with self.branch(b.op("not", stays)) as skipped:
-            pass
-        memory.merge(stays, rest[0], skipped[0])
-        return b.op("and", stays, again)
 
     # --- expressions
     def value(self, node: Any) -> Any:
@@ -1241,16 +904,16 @@ class Translator:
         if isinstance(value, Node):
             return value
         if isinstance(value, StructValue):
-            self.fail(node, f"a {value.dtype} is no number; take a member of it", KernelTypeError)
-        if isinstance(node, parse.Unary) and node.op == "&":
-            self.fail(node, "an address is no number; pass it to a function, or declare a pointer by it")
+            self.fail(node, f"a {value.dtype} is not a number; take a member of it", KernelTypeError)
+        if isinstance(node, tree.Unary) and node.op == "&":
+            self.fail(node, "an address is not a number; pass it to a function, or declare a pointer by it")
         name = _shown(node)
         raise self.error(node, f"{name!r} is an array; index it, for instance {name}[i]")
 
-    def converted(self, node: Any, kind: Any) -> Any:
+    def convert(self, node: Any, kind: Any) -> Any:
         """The value of an initializer or an expression, as one of this type."""
-        if isinstance(node, (parse.Listed, parse.Arguments)):
-            return self.made_of(node, kind, node.items)
+        if isinstance(node, (tree.Listed, tree.Arguments)):
+            return self.construct(node, kind, node.items)
         value = self.value(node)
         return self.cast_value(node, value, kind)
 
@@ -1259,22 +922,22 @@ class Translator:
         if isinstance(kind, StructType):
             if isinstance(value, StructValue) and value.dtype is kind:
                 return value
-            return self.calls.made(node, kind, [value], is_implicit=True)
+            return self.calls.make(node, kind, [value], is_implicit=True)
         if isinstance(kind, PointerType):
             if not isinstance(value, Pointer):
-                self.fail(node, "this is no pointer; write &x, &x[k] or an array")
+                self.fail(node, "this is not a pointer; write &x, &x[k] or an array")
             self.check_pointer(node, kind, value)
             return value
         if isinstance(kind, ArrayType):
             self.fail(node, "an array is given its elements in braces")
         return self.b.cast(self.number_of(node, value), kind)
 
-    def made_of(self, node: Any, kind: Any, items: Sequence[Any]) -> Any:
+    def construct(self, node: Any, kind: Any, items: Sequence[Any]) -> Any:
         """``T(a, b)``, ``T{a, b}`` and their like."""
         if isinstance(kind, StructType):
-            return self.calls.made(node, kind, list(items))
+            return self.calls.make(node, kind, list(items))
         if isinstance(kind, ArrayType):
-            values = self.array_items(parse.Listed(tuple(items), at=node.at), kind)
+            values = self.array_items(tree.Listed(tuple(items), at=node.at), kind)
             if len(values) > kind.count:
                 self.fail(node, f"an array of {kind.count} element(s) is given {len(values)} values")
             values += [self.zero(node, kind.element)] * (kind.count - len(values))
@@ -1282,31 +945,28 @@ class Translator:
         if isinstance(kind, PointerType):
             if len(items) != 1:
                 self.fail(node, "a pointer needs one place")
-            return self.converted(items[0], kind)
+            return self.convert(items[0], kind)
         if not items:
             return self.b.const(0, kind)
         if len(items) == 1:
-            return self.converted(items[0], kind)
+            return self.convert(items[0], kind)
         if len(items) != 2 or not is_complex(kind):
             self.fail(node, f"{kind} is made of one value, and {len(items)} are given")
         part = part_dtype(kind)
         return self.b.complex(*(self.b.cast(self.value_of_number(each), part) for each in items))
 
-    def _number(self, node: parse.Literal) -> Node:
+    def _number(self, node: tree.Literal) -> Node:
         try:
             value, dtype = functions.number(node.text)
         except functions.NumberError as problem:
             self.fail(node, str(problem))
         return self.b.const(value, dtype)
 
-    def _text(self, node: parse.Text) -> Node:
-        self.fail(node, f"{node.text} is no number that a kernel can use; write an integer or a float")
-
-    def entity(self, node: parse.Name) -> Any:
+    def entity(self, node: tree.Name) -> Any:
         """The meaning of a name."""
         scope = self.frame.scope
         if node.owner is not None:
-            return self.owned(node)
+            return self.qualified(node)
         found = scope.find(node.name)
         if found is None:
             known = scope.known()
@@ -1316,7 +976,7 @@ class Translator:
             return Constant(self.b.const(*found))
         return found
 
-    def owned(self, node: parse.Name) -> Any:
+    def qualified(self, node: tree.Name) -> Any:
         """``E::A``, and ``numeric_limits<T>::max``."""
         owner = node.owner
         assert owner is not None
@@ -1324,7 +984,7 @@ class Translator:
             entity = self.frame.scope.find(owner.parts[0][0])
             if isinstance(entity, ScopedNumbers) and node.name in entity.numbers:
                 return entity.numbers[node.name]
-            kind = self._resolved(owner)
+            kind = self._resolve(owner)
             found = kind.scope.find(node.name) if isinstance(kind, StructType) and kind.scope is not None else None
             if found is not None:
                 return found
@@ -1334,28 +994,28 @@ class Translator:
                     return numbers
         raise self.error(node, f"{owner}::{node.name} is not known here")
 
-    def _name(self, node: parse.Name) -> Any:
+    def _name(self, node: tree.Name) -> Any:
         found = self.entity(node)
         if isinstance(found, ShapeOfCall):
-            self.fail(node, f"{node.name} is no number; use {node.name}.size()")
+            self.fail(node, f"{node.name} is not a number; use {node.name}.size()")
         if not is_variable(found):
             what = "a function" if isinstance(found, Overloads) else "a type"
             self.fail(node, f"{node.name!r} is {what}, and has no value")
         return self.memory.load(found)
 
-    def this(self, node: parse.This) -> Any:
+    def this(self, node: tree.This) -> Any:
         if self.frame.this is None:
             self.fail(node, "'this' stands outside of a struct's functions")
         return self.memory.address(self.frame.this)
 
-    def _cast(self, node: parse.Cast) -> Any:
+    def _cast(self, node: tree.Cast) -> Any:
         kind = node.type
         if kind.base.name == "void":
             if kind.pointers:
                 return self.pointer(node.expr)
             self.fail(node, "void has no value")
         if kind.is_reference:
-            return self.memory.load(self.place(node))
+            return self.memory.load(self.lvalue(node))
         if not kind.pointers:
             return self.cast_value(node.expr, self.value(node.expr), self.declared_type(kind))
         found: PointerType = self.declared_type(kind)
@@ -1369,52 +1029,50 @@ class Translator:
                 return self.memory.parts(value)
             if isinstance(value.base, ComplexParts) and dtype == value.base.base.dtype and value.index is not None:
                 half = self.b.op("shr", value.index, self.b.const(1, INT64))
-                return self.memory.moved(value.base.base, half)
+                return self.memory.move(value.base.base, half)
             is_plain = dtype.kind in "iuf" and given.kind in "iuf" and dtype.itemsize == given.itemsize
             if is_plain and not isinstance(value.base, ComplexParts):
                 return Pointer(value.base, value.index, dtype, is_const)
         raise self.error(node, f"a pointer to {given} cannot become one to {dtype}; convert the value", KernelTypeError)
 
-    def _construct(self, node: parse.Construct) -> Any:
-        return self.made_of(node, self.named_type(node.type), node.args)
+    def _construct(self, node: tree.Construct) -> Any:
+        return self.construct(node, self.named_type(node.type), node.args)
 
-    def _unary(self, node: parse.Unary) -> Any:
+    def _unary(self, node: tree.Unary) -> Any:
         op = node.op
         if op in ("++", "--", "p++", "p--"):
             count = self.b.const(1, INT32)
-            _, before, after = self._updated(
-                node.expr, lambda value: self._moved(node, op.lstrip("p")[0], value, count)
-            )
+            _, before, after = self._update(node.expr, lambda value: self._step(node, op.lstrip("p")[0], value, count))
             return before if op.startswith("p") else after
         if op == "&":
             return self._address(node.expr)
         if self.calls.operator(op) is not None:
             argument = self.calls.argument(node.expr)
-            if (found := self.calls.overloaded(node, op, [argument])) is not None:
+            if (found := self.calls.call_operator(node, op, [argument])) is not None:
                 return self._outcome(found)
             if op == "*":
                 return self.memory.load(
                     self.memory.element(self.as_pointer(node.expr, argument.value), self.zero_index)
                 )
-            return self._signed(node, op, self.number_of(node.expr, argument.value))
+            return self._apply_sign(node, op, self.number_of(node.expr, argument.value))
         if op == "*":
-            return self.memory.load(self.place(node))
-        return self._signed(node, op, self.value_of_number(node.expr))
+            return self.memory.load(self.lvalue(node))
+        return self._apply_sign(node, op, self.value_of_number(node.expr))
 
     def _address(self, node: Any) -> Pointer:
         """``&x``; of an element it is a pointer that may move along the array."""
-        if isinstance(node, parse.Index) and not self._is_layout(node.array):
-            array, index = self._indexed(node)
+        if isinstance(node, tree.Index) and not self._is_layout(node.array):
+            array, index = self._array_and_index(node)
             if isinstance(plain(array), (Raw, Pointer, PointerVariable)) or (
                 isinstance(plain(array), (Array, ArrayRow)) and len(array.dtype.extents) == 1
             ):
                 pointer = array if isinstance(array, Pointer) else self.memory.load(array)
-                return self.memory.moved(pointer, index, _shown(node))
+                return self.memory.move(pointer, index, _shown(node))
             if isinstance(plain(array), (Array, ArrayRow)):
                 self.fail(node, "a pointer to a row of an array is not supported; write the address of an element")
-        if isinstance(node, parse.Unary) and node.op == "*" and not isinstance(node.expr, parse.This):
+        if isinstance(node, tree.Unary) and node.op == "*" and not isinstance(node.expr, tree.This):
             return self.pointer(node.expr)
-        place = self.place(node)
+        place = self.lvalue(node)
         if isinstance(plain(place), (Array, ArrayRow, Raw, Own)):
             self.fail(node, f"{_shown(node)!r} is an array, which is a pointer already")
         return self.memory.address(place)
@@ -1423,7 +1081,7 @@ class Translator:
         """The value of what a call gave."""
         return self.memory.load(found[0]) if found[1] else found[0]
 
-    def _signed(self, node: Any, op: str, value: Node) -> Node:
+    def _apply_sign(self, node: Any, op: str, value: Node) -> Node:
         if op == "!":
             return self.b.op("not", self.b.truth(value))
         value = self.b.cast(value, c_promoted(value.dtype))
@@ -1435,12 +1093,12 @@ class Translator:
             return self.b.op("not", value)
         return each_part("neg")(self.b, value) if is_complex(value.dtype) else self.b.op("neg", value)
 
-    def _binary(self, node: parse.Binary) -> Any:
+    def _binary(self, node: tree.Binary) -> Any:
         chain = []
-        while isinstance(node, parse.Binary) and node.op not in ("&&", "||"):
+        while isinstance(node, tree.Binary) and node.op not in ("&&", "||"):
             chain.append(node)
             node = node.left
-        left: Any = self._either_side(node) if isinstance(node, parse.Binary) else None
+        left: Any = self._either_side(node) if isinstance(node, tree.Binary) else None
         for each in reversed(chain):
             self.count(1)
             try:
@@ -1449,22 +1107,22 @@ class Translator:
                 raise self.error(each, str(problem), problem.kind) from None
         return left
 
-    def _of_two(self, node: parse.Binary, left: Any, right: Any) -> Any:
+    def _of_two(self, node: tree.Binary, left: Any, right: Any) -> Any:
         """The value of an operator of two expressions, the left one of which may be a value."""
         if self.calls.operator(node.op) is not None:
             args = [self.calls.argument(each) for each in (left, right)]
-            found = self.calls.overloaded(node, node.op, args)
+            found = self.calls.call_operator(node, node.op, args)
             if found is not None:
                 return self._outcome(found)
             x, y = (each.value for each in args)
         else:
-            x = self.value(left) if isinstance(left, parse.Tree) else left
+            x = self.value(left) if isinstance(left, tree.Tree) else left
             y = self.value(right)
         if isinstance(x, Pointer) or isinstance(y, Pointer):
             return self._on_pointers(node, node.op, x, y)
         return self._arithmetic(node, node.op, self.number_of(node.left, x), self.number_of(node.right, y))
 
-    def _either_side(self, node: parse.Binary) -> Node:
+    def _either_side(self, node: tree.Binary) -> Node:
         """``&&`` and ``||``."""
         left = self.b.truth(self.value_of_number(node.left))
         known = self.memory.constant(left)
@@ -1473,7 +1131,7 @@ class Translator:
         taken = left if node.op == "&&" else self.b.op("not", left)
         if known is not None:
             return self.b.truth(self.value_of_number(node.right))
-        if not _may_change(node.right):
+        if not may_change(node.right):
             with self.memory.guard(taken):
                 right = self.b.truth(self.value_of_number(node.right))
         else:
@@ -1486,7 +1144,7 @@ class Translator:
         """Set the state after operands that ran under ``condition`` and, if there is one, its opposite."""
         self.memory.merge(condition, yes, self.memory.state if no is None else no)
 
-    def _moved(self, node: Any, op: str, value: Any, count: Any) -> Any:
+    def _step(self, node: Any, op: str, value: Any, count: Any) -> Any:
         """A variable's value after ``++`` or ``+=``."""
         if isinstance(value, Pointer):
             return self._on_pointers(node, op, value, count)
@@ -1507,7 +1165,7 @@ class Translator:
         if number.dtype.kind not in "biu":
             self.fail(node, f"the index is {number.dtype}; cast it to an integer", KernelTypeError)
         number = self.b.cast(number, INT64)
-        return self.memory.moved(pointer, number if op == "+" else self.b.op("neg", number), _shown(node))
+        return self.memory.move(pointer, number if op == "+" else self.b.op("neg", number), _shown(node))
 
     def _arithmetic(self, node: Any, op: str, left: Node, right: Node) -> Node:
         b = self.b
@@ -1549,9 +1207,9 @@ class Translator:
             count = self.b.select(is_inside, count, width)
         return self.b.op(_SHIFTS[op], value, self.b.cast(count, value.dtype))
 
-    def _conditional(self, node: parse.Conditional) -> Any:
+    def _conditional(self, node: tree.Conditional) -> Any:
         condition = self.b.truth(self.value_of_number(node.condition))
-        if not _may_change(node.yes) and not _may_change(node.no):
+        if not may_change(node.yes) and not may_change(node.no):
             with self.memory.guard(condition):
                 yes = self.value(node.yes)
             with self.memory.guard(self.b.op("not", condition)):
@@ -1573,67 +1231,67 @@ class Translator:
         dtype = yes.dtype if yes.dtype == no.dtype else c_common(yes.dtype, no.dtype)
         return self.b.select(condition, self.b.cast(yes, dtype), self.b.cast(no, dtype))
 
-    def _comma(self, node: parse.Comma) -> Any:
+    def _comma(self, node: tree.Comma) -> Any:
         """All are evaluated, and the last one is the value."""
         for each in node.exprs[:-1]:
-            self._effect(each)
+            self.effect(each)
         return self.value(node.exprs[-1])
 
-    def _assignment(self, node: parse.Assignment) -> Any:
+    def _assignment(self, node: tree.Assignment) -> Any:
         return self._assign(node)[1]
 
-    def _assign(self, node: parse.Assignment) -> tuple[Any, Any]:
+    def _assign(self, node: tree.Assignment) -> tuple[Any, Any]:
         """Translate an assignment; the object that has changed, or None, and its value."""
         if node.op == "=":
-            if isinstance(node.value, parse.Listed):
-                place = self.place(node.target)
-                return self._assigned(node, place, self.converted(node.value, self.type_at(place)))
+            if isinstance(node.value, tree.Listed):
+                place = self.lvalue(node.target)
+                return self._assign_value(node, place, self.convert(node.value, self.type_at(place)))
             value = self.value(node.value)
-            return self._assigned(node, self.place(node.target), value)
+            return self._assign_value(node, self.lvalue(node.target), value)
         op = node.op[:-1]
         if self.calls.operator(node.op) is not None:
             args = [self.calls.argument(each) for each in (node.target, node.value)]
-            if (found := self.calls.overloaded(node, node.op, args)) is not None:
+            if (found := self.calls.call_operator(node, node.op, args)) is not None:
                 return (found[0] if found[1] else args[0].place), self._outcome(found)
             value, place = args[1].value, args[0].place
         else:
             value, place = self.value(node.value), None
-        place, _, after = self._updated(node.target, lambda before: self._moved(node, op, before, value), place)
+        place, _, after = self._update(node.target, lambda before: self._step(node, op, before, value), place)
         return place, after
 
-    def _assigned(self, node: parse.Assignment, place: Any, value: Any) -> tuple[Any, Any]:
+    def _assign_value(self, node: tree.Assignment, place: Any, value: Any) -> tuple[Any, Any]:
         target = node.target
         if isinstance(value, Pointer) and not isinstance(plain(place), (PointerVariable, Array, Raw, Own)):
             self.number_of(node.value, value)  # says what is wrong
         if isinstance(plain(place), StructObject) and isinstance(value, Node):
             kind = self.type_at(place)
             if self.calls.has_constructor(kind):
-                value = self.calls.made(node, kind, [value], is_implicit=True)
+                value = self.calls.make(node, kind, [value], is_implicit=True)
         try:
             return place, self.memory.store(place, value, _shown(target))
         except RefusedError as problem:
             raise self.error(target, str(problem), problem.kind) from None
 
-    def _updated(self, target: Any, change: Callable[[Any], Any], place: Any = None) -> tuple[Any, Any, Any]:
+    def _update(self, target: Any, change: Callable[[Any], Any], place: Any = None) -> tuple[Any, Any, Any]:
         """Assign to what ``target`` stands for its changed value; the object, and its values before and after.
 
         The target is evaluated once: ``x[k++] += 1`` counts ``k`` by one.
         """
-        place = self.place(target) if place is None else place
+        place = self.lvalue(target) if place is None else place
         try:
             value = self.memory.load(place)
             if isinstance(value, StructValue):
-                self.fail(target, f"a {value.dtype} is no number; take a member of it", KernelTypeError)
+                self.fail(target, f"a {value.dtype} is not a number; take a member of it", KernelTypeError)
             return place, value, self.memory.store(place, change(value), _shown(target))
         except RefusedError as problem:
             raise self.error(target, str(problem), problem.kind) from None
 
-    def _sizeof(self, node: parse.SizeOf) -> Node:
-        if isinstance(node.of, parse.DeclaredType):
+    def _sizeof(self, node: tree.SizeOf) -> Node:
+        if isinstance(node.of, tree.DeclaredType):
             kind = self.declared_type(node.of)
         else:
             before = self.memory.snapshot()
-            place = self.place(node.of) if self.is_place(node.of) else None
+            place = self.lvalue(node.of) if self.is_lvalue(node.of) else None
             kind = self.value(node.of).dtype if place is None else self.type_at(place)
             self.memory.restore(before)
             if isinstance(plain(place), PointerVariable):
@@ -1641,25 +1299,25 @@ class Translator:
         return self.b.const(kind.itemsize, UINT64)
 
     # --- places
-    def is_place(self, node: Any) -> bool:
+    def is_lvalue(self, node: Any) -> bool:
         """Whether an expression stands for an object, and not for a value."""
-        if isinstance(node, parse.Member):
-            return node.is_arrow or self.is_place(node.owner)
-        if isinstance(node, parse.Index):
+        if isinstance(node, tree.Member):
+            return node.is_arrow or self.is_lvalue(node.owner)
+        if isinstance(node, tree.Index):
             return not self._is_layout(node.array)
-        if isinstance(node, parse.Unary):
+        if isinstance(node, tree.Unary):
             return node.op in ("*", "++", "--")
-        if isinstance(node, parse.Name):
+        if isinstance(node, tree.Name):
             return True
-        if isinstance(node, parse.Conditional):
-            return self.is_place(node.yes) and self.is_place(node.no)
-        if isinstance(node, parse.Comma):
-            return self.is_place(node.exprs[-1])
-        if isinstance(node, parse.CallExpression):
+        if isinstance(node, tree.Conditional):
+            return self.is_lvalue(node.yes) and self.is_lvalue(node.no)
+        if isinstance(node, tree.Comma):
+            return self.is_lvalue(node.exprs[-1])
+        if isinstance(node, tree.CallExpression):
             return self.calls.gives_reference(node)
-        if isinstance(node, parse.Cast):
+        if isinstance(node, tree.Cast):
             return node.type.is_reference
-        return isinstance(node, parse.Assignment)
+        return isinstance(node, tree.Assignment)
 
     def type_at(self, place: Any) -> Any:
         """The type of an object."""
@@ -1672,69 +1330,69 @@ class Translator:
             raise RefusedError(f"{inner.name!r} is an array; index it, for instance {inner.name}[i]")
         return inner.dtype
 
-    def place(self, node: Any) -> Any:
+    def lvalue(self, node: Any) -> Any:
         """The object that an expression stands for."""
         self.count(1)
         try:
-            return self._place(node)
+            return self._lvalue(node)
         except RefusedError as problem:
             raise self.error(node, str(problem), problem.kind) from None
 
-    def _place(self, node: Any) -> Any:
+    def _lvalue(self, node: Any) -> Any:
         memory = self.memory
-        if isinstance(node, parse.Name):
+        if isinstance(node, tree.Name):
             found = self.entity(node)
             if not is_variable(found):
                 self._name(node)  # says what it is
             return found
-        if isinstance(node, parse.This):
+        if isinstance(node, tree.This):
             self.fail(node, "'this' is a pointer that cannot be changed")
-        if isinstance(node, parse.Unary) and node.op == "*":
-            if isinstance(node.expr, parse.This):
+        if isinstance(node, tree.Unary) and node.op == "*":
+            if isinstance(node.expr, tree.This):
                 self.this(node.expr)
                 return self.frame.this
             return memory.element(self.pointer(node.expr), self.zero_index, _shown(node.expr))
-        if isinstance(node, parse.Unary) and node.op in ("++", "--"):
+        if isinstance(node, tree.Unary) and node.op in ("++", "--"):
             count = self.b.const(1, INT32)
-            return self._updated(node.expr, lambda value: self._moved(node, node.op[0], value, count))[0]
-        if isinstance(node, parse.Member):
-            return self._member_place(node)
-        if isinstance(node, parse.Index):
-            return self._index_place(node)
-        if isinstance(node, parse.Conditional):
-            return self._conditional_place(node)
-        if isinstance(node, parse.Comma):
+            return self._update(node.expr, lambda value: self._step(node, node.op[0], value, count))[0]
+        if isinstance(node, tree.Member):
+            return self._member_lvalue(node)
+        if isinstance(node, tree.Index):
+            return self._index_lvalue(node)
+        if isinstance(node, tree.Conditional):
+            return self._conditional_lvalue(node)
+        if isinstance(node, tree.Comma):
             for each in node.exprs[:-1]:
-                self._effect(each)
-            return self.place(node.exprs[-1])
-        if isinstance(node, parse.Assignment):
+                self.effect(each)
+            return self.lvalue(node.exprs[-1])
+        if isinstance(node, tree.Assignment):
             place = self._assign(node)[0]
             if place is None:
                 self.fail(node, "this assignment gives no variable")
             return place
-        if isinstance(node, parse.CallExpression) and self.calls.gives_reference(node):
-            return self.calls.call(node, is_used=True, is_place=True)
-        if isinstance(node, parse.Cast) and node.type.is_reference:
-            place = self.place(node.expr)
+        if isinstance(node, tree.CallExpression) and self.calls.gives_reference(node):
+            return self.calls.call(node, is_used=True, is_lvalue=True)
+        if isinstance(node, tree.Cast) and node.type.is_reference:
+            place = self.lvalue(node.expr)
             kind = self.declared_type(node.type)
             given = self.type_at(place)
             if kind == given:
                 return place
-            pointed = parse.DeclaredType(node.type.base, 1, is_const=node.type.is_const, at=node.at)
-            address = parse.Unary("&", node.expr, at=node.at)
-            return memory.element(self.value(parse.Cast(pointed, address, at=node.at)), self.zero_index)
-        raise self.error(node, "this is no variable and no element, and has no address; this cannot be assigned to")
+            pointed = tree.DeclaredType(node.type.base, 1, is_const=node.type.is_const, at=node.at)
+            address = tree.Unary("&", node.expr, at=node.at)
+            return memory.element(self.value(tree.Cast(pointed, address, at=node.at)), self.zero_index)
+        raise self.error(node, "this is neither a variable nor an element, has no address, and cannot be assigned to")
 
-    def _conditional_place(self, node: parse.Conditional) -> Any:
+    def _conditional_lvalue(self, node: tree.Conditional) -> Any:
         condition = self.b.truth(self.value_of_number(node.condition))
-        if _may_change(node.yes) or _may_change(node.no):
+        if may_change(node.yes) or may_change(node.no):
             with self.branch(condition) as ran:
-                yes = self.place(node.yes)
+                yes = self.lvalue(node.yes)
             with self.branch(self.b.op("not", condition)) as ran_else:
-                no = self.place(node.no)
+                no = self.lvalue(node.no)
             self.memory.merge(condition, ran[0], ran_else[0])
         else:
-            yes, no = self.place(node.yes), self.place(node.no)
+            yes, no = self.lvalue(node.yes), self.lvalue(node.no)
         one, other = self.type_at(yes), self.type_at(no)
         if isinstance(one, np.dtype) and isinstance(other, np.dtype) and one != other:  # then it is a value
             dtype = c_common(one, other)
@@ -1750,15 +1408,15 @@ class Translator:
             return yes
         return Either(((condition, yes), (self.b.op("not", condition), no)), one)
 
-    def _member_place(self, node: parse.Member) -> Any:
+    def _member_lvalue(self, node: tree.Member) -> Any:
         if node.is_arrow:
-            if isinstance(node.owner, parse.This):
+            if isinstance(node.owner, tree.This):
                 self.this(node.owner)
                 owner = self.frame.this
             else:
                 owner = self.memory.element(self.pointer(node.owner), self.zero_index, _shown(node.owner))
-        elif self.is_place(node.owner):
-            owner = self.place(node.owner)
+        elif self.is_lvalue(node.owner):
+            owner = self.lvalue(node.owner)
         else:
             owner = self.memory.temporary(self.value(node.owner))
         if isinstance(plain(owner), PointerVariable):
@@ -1766,22 +1424,22 @@ class Translator:
         try:
             return self.memory.member(owner, node.name)
         except RefusedError as problem:
-            at = parse.Name(node.name, at=node.name_at, width=len(node.name))
+            at = tree.Name(node.name, at=node.name_at, width=len(node.name))
             raise self.error(at, str(problem), problem.kind) from None
 
-    def _index_place(self, node: parse.Index) -> Any:
+    def _index_lvalue(self, node: tree.Index) -> Any:
         memory = self.memory
         if self._is_layout(node.array):
             entry = self._layout_entry(node.array, self.index(node.index))
             return Constant(entry)
-        array, index = self._indexed(node)
+        array, index = self._array_and_index(node)
         if isinstance(plain(array), Own):
             return plain(array).cell
         return memory.element(array, index, _shown(node.array))
 
-    def _indexed(self, node: parse.Index) -> tuple[Any, Node]:
+    def _array_and_index(self, node: tree.Index) -> tuple[Any, Node]:
         """The array of an element, and the index."""
-        array: Any = self.place(node.array) if self.is_place(node.array) else self.pointer(node.array)
+        array: Any = self.lvalue(node.array) if self.is_lvalue(node.array) else self.pointer(node.array)
         inner = plain(array)
         if isinstance(inner, Own):
             index = self.index(node.index)
@@ -1793,7 +1451,7 @@ class Translator:
             return array, index
         if isinstance(inner, Raw) and (listed := self._coordinates(node.index)) is not None:
             return array, self._by_coordinates(inner.param, listed)
-        if isinstance(node.index, parse.Listed):
+        if isinstance(node.index, tree.Listed):
             self.fail(node.index, "a list of indices is for arrays of the call")
         return array, self.index(node.index)
 
@@ -1805,11 +1463,11 @@ class Translator:
 
     def _coordinates(self, node: Any) -> list[Node] | None:
         """The indices along each axis of ``x[{i, j}]``, or of ``x[a]`` with a local array; None of one index."""
-        if isinstance(node, parse.Listed):
+        if isinstance(node, tree.Listed):
             return [self.index(each) for each in node.items]
-        if not self.is_place(node) or isinstance(node, (parse.Assignment, parse.CallExpression)) or _may_change(node):
+        if not self.is_lvalue(node) or isinstance(node, (tree.Assignment, tree.CallExpression)) or may_change(node):
             return None
-        entity = self.frame.scope.find(node.name) if isinstance(node, parse.Name) else None
+        entity = self.frame.scope.find(node.name) if isinstance(node, tree.Name) else None
         array = plain(entity)
         if not isinstance(array, Array):
             return None
@@ -1831,14 +1489,14 @@ class Translator:
     # --- layouts
     def _is_layout(self, node: Any) -> bool:
         """Whether an expression is ``x.shape()``, ``x.strides()`` or ``_ind.get()``."""
-        if not isinstance(node, parse.CallExpression) or not isinstance(node.function, parse.Member) or node.args:
+        if not isinstance(node, tree.CallExpression) or not isinstance(node.function, tree.Member) or node.args:
             return False
         owner = node.function.owner
-        if not isinstance(owner, parse.Name) or node.function.name not in (*_LISTS, "get"):
+        if not isinstance(owner, tree.Name) or node.function.name not in (*_LISTS, "get"):
             return False
         return isinstance(plain(self.frame.scope.find(owner.name)), (Raw, ShapeOfCall, Own, Cell))
 
-    def _layout_entry(self, node: parse.CallExpression, axis: Node) -> Node:
+    def _layout_entry(self, node: tree.CallExpression, axis: Node) -> Node:
         """``x.shape()[axis]``, ``x.strides()[axis]`` and ``_ind.get()[axis]``."""
         name, owner = node.function.name, node.function.owner
         array = self._owner(owner)
@@ -1851,7 +1509,7 @@ class Translator:
         rows = self.b.op("idiv", self.number, self._entry(None, "inner", axis))
         return self.b.op("imod", rows, self._entry(None, "extent", axis))
 
-    def _owner(self, node: parse.Name) -> int | None:
+    def _owner(self, node: tree.Name) -> int | None:
         """The array that a name stands for; None for the call itself."""
         found = plain(self.entity(node))
         if isinstance(found, ShapeOfCall) and found.has_axes:
@@ -1871,74 +1529,31 @@ class Translator:
             found = self.b.select(is_it, self.b.fact(LayoutFact(array, what, number)), found)
         return found
 
-    def _member(self, node: parse.Member) -> Any:
+    def _member(self, node: tree.Member) -> Any:
         """``p.member``, ``f(x).member``, ``x.ndim`` and ``_ind.ndim``."""
-        if node.name == "ndim" and isinstance(node.owner, parse.Name) and not node.is_arrow:
+        if node.name == "ndim" and isinstance(node.owner, tree.Name) and not node.is_arrow:
             found = plain(self.entity(node.owner))
             if not isinstance(found, StructObject):
                 return self.b.fact(LayoutFact(self._owner(node.owner), "rank", 0))
-        return self.memory.load(self.place(node))
+        return self.memory.load(self.lvalue(node))
 
-    def _index(self, node: parse.Index) -> Any:
-        return self.memory.load(self.place(node))
+    def _index(self, node: tree.Index) -> Any:
+        return self.memory.load(self.lvalue(node))
 
     # --- pointers
     def pointer(self, node: Any) -> Pointer:
         """The value of an expression that is a pointer or an array."""
-        if isinstance(node, parse.Name):
+        if isinstance(node, tree.Name):
             entity = self.entity(node)
             inner = plain(entity)
             if isinstance(inner, (Array, ArrayRow, Raw)):
-                return self.memory.decayed(entity)
+                return self.memory.decay(entity)
         return self.as_pointer(node, self.value(node))
 
     def as_pointer(self, node: Any, value: Any) -> Pointer:
         if not isinstance(value, Pointer):
-            self.fail(node, "this is no pointer (for a power, write pow(x, y)); write &x, &x[k] or an array")
+            self.fail(node, "this is not a pointer (for a power, write pow(x, y)); write &x, &x[k] or an array")
         return value
-
-
-def _may_change(node: Any) -> bool:
-    """Whether an expression may change memory."""
-    return any(
-        isinstance(each, (parse.Assignment, parse.CallExpression))
-        or (isinstance(each, parse.Unary) and each.op in ("++", "--", "p++", "p--"))
-        for each in parse.walk(node)
-    )
-
-
-def _targets(node: Any) -> Iterator[Any]:
-    """The targets of assignments in statements, by their syntax."""
-    for each in parse.walk(node):
-        if isinstance(each, parse.Assignment):
-            yield each.target
-        elif isinstance(each, parse.Unary) and each.op in ("++", "--", "p++", "p--", "&"):
-            yield each.expr
-        elif isinstance(each, parse.CallExpression):
-            yield from each.args
-
-
-def _leaves(node: Any) -> bool:
-    """Whether a statement of a loop's body may leave the loop."""
-    return any(
-        isinstance(each, parse.Return) or (isinstance(each, parse.JumpStatement) and each.kind == "break")
-        for each in parse.walk(node)
-    )
-
-
-def _owner(target: Any) -> str | None:
-    """The name of the variable of which a target is a part."""
-    while True:
-        if isinstance(target, parse.Index):
-            target = target.array
-        elif isinstance(target, parse.Member):
-            target = target.owner
-        elif isinstance(target, (parse.Unary, parse.Cast)):
-            target = target.expr
-        elif isinstance(target, parse.Binary):
-            target = target.left
-        else:
-            return target.name if isinstance(target, parse.Name) else None
 
 
 def _shown_name(node: Any) -> str:
@@ -1947,22 +1562,23 @@ def _shown_name(node: Any) -> str:
 
 def _shown(node: Any) -> str:
     """The name of the variable that an expression is about, for messages."""
-    found = _owner(node)
+    found = owner_of(node)
     return "*" if found is None else found
 
 
 _STATEMENTS: dict[type, Any] = {
-    parse.Evaluate: Translator._evaluate, parse.Empty: Translator._empty, parse.Compound: Translator._compound,
-    parse.Return: Translator._return, parse.Alias: Translator._alias, parse.StructTree: Translator._struct,
-    parse.Enumeration: Translator._enumeration, parse.Declaration: Translator._declaration, parse.If: Translator._if,
-    parse.JumpStatement: Translator._jump, parse.Switch: Translator._switch, parse.Loop: Translator._loop,
+    tree.Evaluate: Translator._evaluate, tree.Compound: Translator._compound,
+    tree.Return: Translator._return, tree.Alias: Translator._alias, tree.StructTree: Translator._struct,
+    tree.Enumeration: Translator._enumeration, tree.Declaration: Translator._declaration, tree.If: Translator._if,
+    tree.JumpStatement: Translator._jump, tree.Switch: Translator._switch,
+    tree.Loop: lambda self, node: self._loops.loop(node),
 }  # fmt: skip
 
 _EXPRESSIONS: dict[type, Any] = {
-    parse.Literal: Translator._number, parse.Text: Translator._text, parse.Name: Translator._name,
-    parse.This: Translator.this, parse.Cast: Translator._cast, parse.Construct: Translator._construct,
-    parse.Unary: Translator._unary, parse.Binary: Translator._binary, parse.Conditional: Translator._conditional,
-    parse.Comma: Translator._comma, parse.Assignment: Translator._assignment, parse.SizeOf: Translator._sizeof,
-    parse.Member: Translator._member, parse.Index: Translator._index,
-    parse.CallExpression: lambda self, node: self.calls.call(node, is_used=True),
+    tree.Literal: Translator._number, tree.Name: Translator._name,
+    tree.This: Translator.this, tree.Cast: Translator._cast, tree.Construct: Translator._construct,
+    tree.Unary: Translator._unary, tree.Binary: Translator._binary, tree.Conditional: Translator._conditional,
+    tree.Comma: Translator._comma, tree.Assignment: Translator._assignment, tree.SizeOf: Translator._sizeof,
+    tree.Member: Translator._member, tree.Index: Translator._index,
+    tree.CallExpression: lambda self, node: self.calls.call(node, is_used=True),
 }  # fmt: skip
