@@ -7,9 +7,10 @@ import pytest
 
 from tests.kernels import targets
 from tests.kernels.bits import same_bits
-from xferlib.kernels import elementwise, trace_math
+from xferlib.kernels import elementwise
 from xferlib.kernels.complex_formulas import FORMULAS
 from xferlib.kernels.functions import COMPLEX, guarantee
+from xferlib.kernels.python_frontend import NAMESPACE
 
 mpmath = pytest.importorskip("mpmath")
 
@@ -23,7 +24,7 @@ def target(request):
 
 
 def kernel(name):
-    call = getattr(trace_math, name)
+    call = getattr(NAMESPACE, name)
     return elementwise(lambda z: call(z), name=name)
 
 
@@ -109,7 +110,7 @@ def test_powers(dtype):
 
 
 def test_rounding_takes_each_part():
-    assert elementwise(lambda z: trace_math.round(z))(np.array([1.5 - 2.5j]))[0] == 2 - 2j  # type: ignore[attr-defined]
+    assert elementwise(lambda z: NAMESPACE.round(z))(np.array([1.5 - 2.5j]))[0] == 2 - 2j  # type: ignore[attr-defined]
 
 
 def test_c_snippets_know_them_too(target):

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from tests.kernels import targets
 from tests.kernels.bits import FLOATS, same_bits
-from xferlib.kernels import elementwise, reduction, reductions, trace_math
+from xferlib.kernels import elementwise, reduction, reductions
 from xferlib.kernels.ir import Param
 from xferlib.kernels.ir_reduction import build
+from xferlib.kernels.python_frontend import NAMESPACE
 from xferlib.kernels.reduction import ReductionKernel
 
 COUNTS = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 511, 513, 4096, 4097, 20_000)  # around vectors
@@ -135,7 +136,7 @@ def test_every_array_of_up_to_eight_zeros(op, dtype):
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_elementwise(op, dtype, target):
     name = f"{op}imum"
-    function = getattr(trace_math, name)
+    function = getattr(NAMESPACE, name)
     kernel = elementwise(lambda x, y: function(x, y), name=name)
 
     @settings(max_examples=30, derandomize=True)

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from tests.kernels import targets
 from tests.kernels.bits import DTYPES, FLOATS, INTEGERS, random_bits, same_bits, specials
-from xferlib.kernels import elementwise, trace_math
+from xferlib.kernels import elementwise
 from xferlib.kernels.functions import TABLE, guarantee, numpy_loop
 from xferlib.kernels.ir import Builder, Param, Store
+from xferlib.kernels.python_frontend import NAMESPACE
 
 REAL = ("bool", *INTEGERS, *FLOATS)
 
@@ -22,7 +23,7 @@ def target(request):
 
 
 def _kernel(function):
-    call = getattr(trace_math, function)
+    call = getattr(NAMESPACE, function)
     shapes = {1: lambda x: call(x), 2: lambda x, y: call(x, y), 3: lambda x, y, z: call(x, y, z)}
     return elementwise(shapes[TABLE[function].arity], name=function)
 
@@ -77,7 +78,7 @@ def _ulps(actual, expected):
 
 @pytest.mark.parametrize("name", [name for name, function in TABLE.items() if "i" in function.kinds])
 def test_narrow_results_widen_like_any_other(name, target):
-    call = getattr(trace_math, name)
+    call = getattr(NAMESPACE, name)
     shapes = {1: lambda x: call(x).astype("uint64"), 2: lambda x, y: call(x, y).astype("uint64")}
     kernel = elementwise(shapes[TABLE[name].arity], name=f"wide_{name}")
     for dtype in ("int8", "int16", "int32"):

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from tests.kernels.bits import DTYPES, FLOATS, INTEGERS, same_bits, specials
 from xferlib.errors import KernelError
-from xferlib.kernels import elementwise, trace_math
+from xferlib.kernels import elementwise
 from xferlib.kernels.functions import TABLE, guarantee
+from xferlib.kernels.python_frontend import NAMESPACE
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -25,14 +26,14 @@ ORDERED = {"lt", "le", "gt", "ge", "less", "less_equal", "greater", "greater_equ
 POWERS = {"pow", "power"}
 NUMPY = {name: getattr(np, name) for name in TABLE if hasattr(np, name)}
 LAYERS = {
-    **{name: (function, getattr(trace_math, name)) for name, function in NUMPY.items() if TABLE[name].arity == 2},
+    **{name: (function, getattr(NAMESPACE, name)) for name, function in NUMPY.items() if TABLE[name].arity == 2},
     **{name: (function, function) for name, function in BINARY.items()},
     "where": (lambda x, y: np.where(x, x, y),) * 2,
     "clip": (lambda x, y: np.clip(x, y, y),) * 2,
     "clip below": (lambda x, y: np.clip(x, None, y),) * 2,
 }
 ONE = {
-    **{name: (function, getattr(trace_math, name)) for name, function in NUMPY.items() if TABLE[name].arity == 1},
+    **{name: (function, getattr(NAMESPACE, name)) for name, function in NUMPY.items() if TABLE[name].arity == 1},
     **{name: (function, function) for name, function in UNARY.items()},
     "np.real": (np.real,) * 2, "np.imag": (np.imag,) * 2, "np.round": (np.round,) * 2, "np.around": (np.around,) * 2,
     ".real": (lambda x: x.real,) * 2, "clip nothing": (lambda x: np.clip(x, x, None),) * 2,

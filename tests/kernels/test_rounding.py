@@ -8,16 +8,17 @@ import pytest
 
 from tests.kernels.bits import same_bits, specials
 from tools import digest
-from xferlib.kernels import elementwise, hard_cases, trace_math
+from xferlib.kernels import elementwise, hard_cases
 from xferlib.kernels import numpy_functions as rounding
 from xferlib.kernels.functions import CALLS
+from xferlib.kernels.python_frontend import NAMESPACE
 
 DIGESTS = Path(__file__).parent / "digests.json"
 SAMPLE = np.arange(1 << 20, dtype=np.uint32) * np.uint32(4099)
 
 
 def _kernel(name, math="exact"):
-    call = getattr(trace_math, name)
+    call = getattr(NAMESPACE, name)
     return elementwise(lambda x: call(x), name=name, math=math)
 
 

@@ -44,7 +44,7 @@ from xferlib.kernels.definitions import ArgumentKind, Definition, SnippetDefinit
 from xferlib.kernels.ir import BOOL, DType, Program, is_complex, is_float
 from xferlib.kernels.layouts import broadcast_shape
 from xferlib.kernels.numpy_engine import SMALL, BlockFunction, NumpyPlan, quiet_context
-from xferlib.kernels.python_frontend import MOST_VARIANTS, OtherNumbersError, Variants
+from xferlib.kernels.python_frontend import MOST_VARIANTS, GuardFailedError, Variants
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -1001,9 +1001,11 @@ class Caller:
         if numbers is None:
             call = self._checked(special, backend, device, given, infos, size)
             return _resolving(_noted(call), owner, lazy), given, values
-        expanded = numbers.expanded(given, numbers.computed(given))
-        call = self._checked(special, backend, device, expanded, {numbers.moved(n): infos[n] for n in infos}, size)
-        return numbers.running(_resolving(_noted(call), owner, [*map(numbers.moved, lazy)])), given, values
+        expanded = numbers.insert(given, numbers.compute(given))
+        call = self._checked(
+            special, backend, device, expanded, {numbers.parameter_of(n): infos[n] for n in infos}, size
+        )
+        return numbers.wrap(_resolving(_noted(call), owner, [*map(numbers.parameter_of, lazy)])), given, values
 
     def prepare_for_any_shape(self, arguments: Sequence[Any]) -> SmallCall | None:
         """The call for NumPy arrays of these dtypes and any one shape; None for a program that shapes change."""
@@ -1063,8 +1065,8 @@ class Caller:
         kinds += (None,) * (len(self.definition.names) - len(kinds))
         special = self._specialize(kinds, _scalars(arguments, infos), arguments)
         if (numbers := special.numbers) is not None:
-            arguments = numbers.expanded(arguments, numbers.computed(arguments))
-            infos = {numbers.moved(number): info for number, info in infos.items()}
+            arguments = numbers.insert(arguments, numbers.compute(arguments))
+            infos = {numbers.parameter_of(number): info for number, info in infos.items()}
         return special, _scalars(arguments, infos), id(special), arguments
 
     def _kind(self, number: int, value: Any, infos: dict[int, ArrayInfo]) -> ArgumentKind:
@@ -1090,8 +1092,8 @@ class Caller:
         for special in known:
             if special.numbers is None:
                 return special
-            with contextlib.suppress(OtherNumbersError):
-                special.numbers.computed(arguments)
+            with contextlib.suppress(GuardFailedError):
+                special.numbers.compute(arguments)
                 return special
         special = self.definition.specialize(kinds, scalars, arguments)
         if self._recorded is not None:
@@ -1230,7 +1232,7 @@ class Dispatch:
             if is_like:
                 try:
                     return run(given, given if operands is None else operands(given))
-                except OtherNumbersError:  # its numbers are of another kind
+                except GuardFailedError:  # its numbers are of another kind
                     pass
         return self._look_up(args, out, size, keywords, given)
 
@@ -1290,7 +1292,7 @@ class Dispatch:
         values = [value if each.operands is None else each.operands((value,))[0] for each, value in pairs]
         try:
             return run(given, values)
-        except OtherNumbersError:
+        except GuardFailedError:
             return self._first_call(args, out, size, keywords, key)
 
     def _run_small(self, given: Sequence[Any]) -> Any:
@@ -1331,7 +1333,7 @@ class Dispatch:
         if key is not None and not autograd.requires_gradient(arguments):  # else no_grad() would hide a gradient later
             known = self._runs.get(key)
             is_another = isinstance(run, Variants) and isinstance(known, Variants)
-            self._runs.keep(key, Variants.joined(run, known) if is_another else run)
+            self._runs.keep(key, Variants.join(run, known) if is_another else run)
         return run(values_given, values)
 
     def _with_gradient(self, arguments: list[Any], out: Any, size: int | None) -> Any:

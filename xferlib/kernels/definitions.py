@@ -18,7 +18,7 @@ import numpy as np
 from xferlib._core.arrays import check_dtype
 from xferlib._runtime.checks import has
 from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedDTypeError, shown
-from xferlib.kernels import functions, signature, tracing
+from xferlib.kernels import functions, signature
 from xferlib.kernels.c_frontend import parse, preprocess
 from xferlib.kernels.c_frontend.parse import Snippet, names_in
 from xferlib.kernels.c_frontend.scope import (
@@ -39,7 +39,7 @@ from xferlib.kernels.indices import conflict
 from xferlib.kernels.ir import INT64, MOST_STEPS, Builder, DType, Node, Param, Program
 from xferlib.kernels.ir_reduction import Elementwise, Postmap, ReductionSpec, build, storing
 from xferlib.kernels.numpy_functions import stored_value
-from xferlib.kernels.python_frontend import HostNumbers
+from xferlib.kernels.python_frontend import HostNumbers, trace
 from xferlib.kernels.signature import CParam
 
 # Finds the names that a C snippet uses, and the arrays that it indexes by anything but the element's own number.
@@ -160,7 +160,7 @@ class TracedDefinition:
         given = [(name, kind) for name, kind in zip(self.names, kinds, strict=False) if kind is not None]
         count = len(self.positional)
         names = frozenset(self.names[number] for number in scalars if number < len(self.names))
-        program, outputs, numbers = tracing.trace(
+        program, outputs, numbers = trace(
             self.function,
             given[:count],
             given[count : len(self.names)],
