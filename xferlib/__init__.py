@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     from xferlib._transfer.handle import Transfer, TransferStats
     from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
     from xferlib.kernels.raw import KernelAttributes, RawKernel, RawModule, raw_module
-    from xferlib.kernels.reduction import ReductionKernel, ScanKernel, reduction, scan
+    from xferlib.kernels.reduction import ReductionKernel, reduction
+    from xferlib.kernels.scan import ScanKernel, scan
     from xferlib.tree import load, save
 
 

@@ -7,7 +7,8 @@ Two front ends (`frontends`, `c_frontend`) build one representation (`ir`), whic
 from xferlib.kernels import reductions
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 from xferlib.kernels.raw import KernelAttributes, RawKernel, RawModule, raw_module
-from xferlib.kernels.reduction import ReductionKernel, ScanKernel, reduction, scan
+from xferlib.kernels.reduction import ReductionKernel, reduction
+from xferlib.kernels.scan import ScanKernel, scan
 
 __all__ = [
     "ElementwiseKernel",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import gradients
-from xferlib.kernels.definitions import ArgumentKind, Definition, Specialization
+from xferlib.kernels.definitions import Definition, FixedDefinition, Specialization
 
 if TYPE_CHECKING:
     from xferlib.kernels.ir import Program
@@ -80,30 +80,6 @@ def refuse(name: str, arguments: Sequence[Any], names: Sequence[str]) -> None:
         )
 
 
-class Derivative:
-    """The definition of a kernel that computes derivatives: one program, whose dtypes are fixed."""
-
-    defaults: dict[str, Any] = {}  # noqa: RUF012 - never written
-    keywords: list[str] = []  # noqa: RUF012 - never written
-    first_output: int | None = None
-
-    def __init__(self, name: str, program: Program, outputs: int, scalars: frozenset[int]) -> None:
-        inputs = len(program.params) - outputs
-        self.name = name
-        self.names = tuple(param.name for param in program.params[:inputs])
-        self.positional = list(self.names)
-        self._special = Specialization(program=program, outputs=tuple(range(inputs, len(program.params))))
-        self._scalars = scalars
-
-    def specialize(
-        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
-    ) -> Specialization:
-        """Return the one program, which was made for these dtypes."""
-        if scalars != self._scalars:
-            raise KernelTypeError(f"{self.name}: made for other arguments")
-        return self._special
-
-
 class Pullback:
     """The derivatives of one element-wise program, whose kernels are made at their first use.
 
@@ -139,7 +115,7 @@ class Pullback:
         found = self._backward.get(wanted)
         if found is None:
             program = gradients.backward(self._program, self._inputs, wanted)
-            kernel = self._make(Derivative(f"{self._name}_backward", program, len(wanted), self._scalars))
+            kernel = self._make(FixedDefinition(f"{self._name}_backward", program, -len(wanted), self._scalars))
             found = self._backward[wanted] = (kernel, program.reads)
         return found
 
@@ -148,7 +124,7 @@ class Pullback:
         kernel = self._forward.get(varying)
         if kernel is None:
             program = gradients.forward(self._program, self._inputs, varying)
-            kernel = self._make(Derivative(f"{self._name}_forward", program, self._outputs, self._scalars))
+            kernel = self._make(FixedDefinition(f"{self._name}_forward", program, -self._outputs, self._scalars))
             self._forward[varying] = kernel
         return _tuple(kernel(*arguments, *given))
 

@@ -172,6 +172,37 @@ class TracedDefinition:
         return Specialization(program=program, outputs=tuple(range(first, len(program.params))), numbers=numbers)
 
 
+class FixedDefinition:
+    """One program whose dtypes are fixed: a derivative, or the part of a reduction that an element-wise kernel does.
+
+    Args:
+        name: For messages.
+        program: Its inputs come first, then its outputs.
+        inputs: The number of inputs; negative, that of the outputs.
+        scalars: The inputs that are numbers, where other calls are refused.
+    """
+
+    defaults: Mapping[str, Any] = MappingProxyType({})
+    keywords: Sequence[str] = ()
+    first_output: int | None = None
+
+    def __init__(self, name: str, program: Program, inputs: int, scalars: frozenset[int] | None = None) -> None:
+        params = range(len(program.params))
+        self.name = name
+        self.names = tuple(param.name for param in program.params)
+        self.positional = list(self.names[:inputs])
+        self._special = Specialization(program=program, outputs=tuple(params[inputs:]))
+        self._scalars = scalars
+
+    def specialize(
+        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+    ) -> Specialization:
+        """Return the one program."""
+        if self._scalars is not None and scalars != self._scalars:
+            raise KernelTypeError(f"{self.name}: made for other arguments")
+        return self._special
+
+
 class SnippetDefinition:
     """A C snippet: CuPy's two parameter lists, or PyCUDA's one list with pointers."""
 
