@@ -158,7 +158,7 @@ class Differentiable:
     def __init__(self, name: str, special: Specialization, scalars: frozenset[int], run: Run, make: Make) -> None:
         program = special.program
         is_written = program.writes - frozenset(special.outputs)
-        if any(param.is_raw for param in program.params) or is_written or program.writes & program.reads:
+        if program.raw or is_written or program.is_in_place:
             raise KernelTypeError(
                 f"{name}(): gradients need a kernel without raw parameters that does not write to its inputs; "
                 "call it under torch.no_grad(), or on x.detach()"

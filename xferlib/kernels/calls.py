@@ -478,7 +478,7 @@ class Prepared:
         self._outputs = special.outputs
         self._scalars = sorted(scalars)
         self._names = [param.name for param in self.program.params]
-        self._raw = frozenset(number for number, param in enumerate(self.program.params) if param.is_raw)
+        self._raw = frozenset(self.program.raw)
         self._omitted = [number for number in special.outputs if number not in infos]
         self._check(infos)
         self._arrays = sorted(infos)
@@ -491,7 +491,7 @@ class Prepared:
             for other in self._arrays
             if other != written and not (other in self.program.writes and other < written)
         ]
-        self._is_in_place = bool(self.program.writes & self.program.reads)
+        self._is_in_place = self.program.is_in_place
         self._only = self._outputs[0] if len(self._outputs) == 1 else None
 
     def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
@@ -669,7 +669,7 @@ class SmallCall:
     @staticmethod
     def takes(program: Program) -> bool:
         """Whether the program computes each element from those at its own position alone."""
-        if any(param.is_raw for param in program.params) or not program.writes or program.writes & program.reads:
+        if program.raw or not program.writes or program.is_in_place:
             return False
         return not any(node.op in _OF_SHAPES for node in program.nodes)
 

@@ -584,8 +584,8 @@ class CudaReduction:
         self._accumulators = spec.accumulators
         self._nowhere = [0] * len(self._accumulators)
         arrays = len(infos) - spec.outputs
-        self._kept = _not_empty(_by_inputs(kept, arrays))
-        self._reduced = _not_empty(collapse(reduced, keep_order=True))
+        self._kept = _by_inputs(kept, arrays).with_axes()
+        self._reduced = collapse(reduced, keep_order=True).with_axes()
         self._rows, self._count = kept.size, reduced.size
         self._lock = threading.Lock()
         self._stages: list[_Stage] = []
@@ -769,7 +769,3 @@ def _by_inputs(kept: CallLayout, arrays: int) -> CallLayout:
     for position, k in enumerate(order):
         back[k] = moved.strides[position]
     return CallLayout(moved.shape, tuple(back))
-
-
-def _not_empty(layout: CallLayout) -> CallLayout:
-    return layout if layout.shape else CallLayout((1,), tuple((0,) for _ in layout.strides))

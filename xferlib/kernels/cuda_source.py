@@ -624,10 +624,7 @@ class _ElementwiseWriter:
         self.program = program
         self.shape = shape
         self.index = "long long" if shape.is_wide else "int"
-        params = list(enumerate(program.params))
-        self.elements = [number for number, param in params if not (param.is_raw or param.is_scalar)]
-        self.raw = [number for number, param in params if param.is_raw]
-        self.scalars = [number for number, param in params if param.is_scalar]
+        self.elements, self.raw, self.scalars = program.elements, program.raw, program.scalars
         self.access = dict(zip(self.elements, shape.accesses, strict=True))
         self.words = {number: access.word for number, access in self.access.items()}
         self.words |= dict(zip(self.raw, shape.raw_words, strict=True))

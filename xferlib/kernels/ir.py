@@ -120,6 +120,31 @@ class Program:
     text: str
     """A canonical listing; two programs of equal text compute the same."""
 
+    @property
+    def elements(self) -> list[int]:
+        """The parameters that broadcast: neither raw nor numbers."""
+        return [n for n, param in enumerate(self.params) if not (param.is_raw or param.is_scalar)]
+
+    @property
+    def raw(self) -> list[int]:
+        """The parameters that the kernel indexes."""
+        return [n for n, param in enumerate(self.params) if param.is_raw]
+
+    @property
+    def scalars(self) -> list[int]:
+        """The parameters passed by value."""
+        return [n for n, param in enumerate(self.params) if param.is_scalar]
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether elements have a number or an order, so that axes may not be sorted."""
+        return bool(self.effects) or any(node.op == "index" for node in self.nodes)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether it reads what it writes."""
+        return bool(self.writes & self.reads)
+
 
 def is_float(dtype: DType) -> bool:
     return dtype.kind == "f"

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from xferlib._core.arrays import merged_axes
 from xferlib.errors import KernelShapeError
+
+if TYPE_CHECKING:
+    from xferlib.kernels.ir import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,10 @@ class CallLayout:
     @property
     def size(self) -> int:
         return math.prod(self.shape)
+
+    def with_axes(self) -> CallLayout:
+        """The same layout, with one axis of extent 1 if it has none."""
+        return self if self.shape else CallLayout((1,), tuple((0,) for _ in self.strides))
 
 
 def broadcast_shape(named: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[int, ...]:
@@ -51,6 +59,12 @@ def broadcast_strides(shape: tuple[int, ...], own: tuple[int, ...], strides: tup
     missing = len(shape) - len(own)
     seen = [0 if extent == 1 else stride for extent, stride in zip(own, strides, strict=True)]
     return (0,) * missing + tuple(seen)
+
+
+def layout_of_call(program: Program, shape: tuple[int, ...], arrays: Any) -> CallLayout:
+    """The collapsed layout of a program's elements; ``arrays``, by parameter, have a shape and strides."""
+    strides = tuple(broadcast_strides(shape, arrays[n].shape, arrays[n].strides) for n in program.elements)
+    return collapse(CallLayout(shape, strides), keep_order=program.keeps_order)
 
 
 def word_of(pointer: int, strides: Sequence[int], itemsize: int) -> int:

@@ -27,7 +27,7 @@ from xferlib.errors import KernelError, KernelTypeError
 from xferlib.kernels.formulas import expanded
 from xferlib.kernels.indices import is_distinct
 from xferlib.kernels.ir import FLOAT16, FLOAT32, INT64, ElementUpdate, LoopBody, Node, Program, Store, real_operands
-from xferlib.kernels.layouts import CallLayout, broadcast_strides, collapse
+from xferlib.kernels.layouts import layout_of_call
 from xferlib.kernels.numpy_functions import operation
 
 # Rough times of a program's steps on one core, to decide whether another thread pays.
@@ -666,28 +666,16 @@ class NumpyPlan:
         self._shape = shape
         self._size = math.prod(shape)
         self._is_small = self._size <= SMALL
-        self._elementwise = [
-            number for number, param in enumerate(program.params) if not (param.is_raw or param.is_scalar)
-        ]
-        self._raw = [number for number, param in enumerate(program.params) if param.is_raw]
+        self._elements, self._raw = program.elements, program.raw
         self._recipe = Recipe(
             program, operands, self._size, is_aliased=is_aliased, keeps_strides=self._is_small, shape=shape
         )
         self._idle: list[tuple[list[A], Context]] = []
         self._nothing = [self._recipe.nothing] * len(operands)
         self._work_ns = self._size * ns_per_element(program.nodes)
-        self._layout = None if self._is_small else self._collapsed(operands)
+        self._layout = None if self._is_small else layout_of_call(program, shape, operands)
         self._flat = self._contiguous(operands)
         self._divided: tuple[int, list[Block], int] = (0, [], 0)
-
-    def _collapsed(self, operands: Sequence[A]) -> CallLayout:
-        strides = tuple(
-            broadcast_strides(self._shape, operands[number].shape, operands[number].strides)
-            for number in self._elementwise
-        )
-        return collapse(
-            CallLayout(self._shape, strides), keep_order=self._recipe.uses_index or bool(self._program.effects)
-        )
 
     def _contiguous(self, operands: Sequence[A]) -> frozenset[int]:
         """The operands that are contiguous, if the collapsed layout is flat: a view of those is cheap."""
@@ -695,7 +683,7 @@ class NumpyPlan:
             return frozenset()
         return frozenset(
             number
-            for number in self._elementwise
+            for number in self._elements
             if operands[number].shape == self._shape and operands[number].flags.c_contiguous
         )
 
@@ -731,7 +719,7 @@ class NumpyPlan:
         assert self._layout is not None
         views = [
             self._view(number, env[number], strides)
-            for number, strides in zip(self._elementwise, self._layout.strides, strict=True)
+            for number, strides in zip(self._elements, self._layout.strides, strict=True)
         ]
         blocks, helpers = self._division(most_threads())
         execute(self._recipe.uniform, env)
@@ -781,7 +769,7 @@ class NumpyPlan:
         """Run one block in ``env``, whose buffers have shape ``bound``; returns their shape afterwards."""
         recipe = self._recipe
         shape: tuple[int, ...] = (self._size,)
-        for number, view in zip(self._elementwise, views, strict=True):
+        for number, view in zip(self._elements, views, strict=True):
             part = env[number] = view[region]
             shape = part.shape
         if shape != bound:
