@@ -19,8 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from xferlib.kernels.cuda_source import CALL_NAMES
-from xferlib.kernels.functions import CALLS
+from xferlib.kernels.functions import CALL_NAMES, CALLS
 
 DIGESTS = Path(__file__).with_name("kernel_digests.json")
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tests.kernels import targets
 from tests.kernels.bits import FLOATS, same_bits
 from xferlib.kernels import elementwise, reduction, reductions
-from xferlib.kernels.ir import Param
-from xferlib.kernels.ir_reduction import build
+from xferlib.kernels.ir import Param, build_reduction
 from xferlib.kernels.python_frontend import NAMESPACE
 from xferlib.kernels.reduction import ReductionKernel
 
@@ -47,7 +46,7 @@ class _Mapped:
         self.name, self._op = op, op
 
     def specialize(self, kinds, scalars):
-        return build(
+        return build_reduction(
             [Param(name="x", dtype=kinds[0])],
             lambda b, x: [b.op("neg", b.op("neg", x[0]))],
             lambda b, x, y: [b.op(self._op, x[0], y[0])],

@@ -26,7 +26,7 @@ def kernel(name):
     from xferlib.kernels import elementwise
     from xferlib.kernels.python_frontend import NAMESPACE
 
-    return elementwise(lambda x, y: NAMESPACE.logaddexp(x, y), name=name)  # type: ignore[attr-defined]
+    return elementwise(lambda x, y: NAMESPACE.logaddexp(x, y), name=name)
 
 
 @st.composite

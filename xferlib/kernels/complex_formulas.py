@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 
 from xferlib.kernels import formulas
-from xferlib.kernels.formulas import COMPLEX_FUNCTIONS, Lowering, Real, hypot, two_product, two_sum
+from xferlib.kernels.formulas import Lowering, Real, hypot, two_product, two_sum
 from xferlib.kernels.ir import FLOAT32, FLOAT64, INT64, UINT64, Builder, Node, is_complex, part_dtype
 
 # Division of complex numbers by float64 operations, with the infinities and zeros of C (ISO C, annex G).
@@ -507,9 +507,6 @@ def power(b: Builder, z: Node, w: Node) -> Node:
     real = real.of(1.0).where(is_one, real.of(0.0).where(is_zero, endless))
     imag = parts[1].of(0.0).where(b.op("or", is_one, is_zero), parts[1])
     return b.complex(b.cast(real.node, part), b.cast(imag.node, part))
-
-
-COMPLEX_FUNCTIONS.update({name: lowering(name) for name in FORMULAS})
 
 
 # Arithmetic of complex numbers as formulas of their real and imaginary parts.

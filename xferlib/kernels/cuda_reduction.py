@@ -1,4 +1,4 @@
-"""CUDA C for reductions, in the order that `xferlib.kernels.ir_reduction` fixes.
+"""CUDA C for reductions, in the order that `xferlib.kernels.ir` fixes.
 
 The usual kernel lets each thread stride through the elements, then adds the threads' sums, with atomics between
 blocks. Its result depends on the grid, so on the device, and with atomics on the run. Here every result has the bits
@@ -27,8 +27,7 @@ from xferlib._core.arrays import ArrayInfo
 from xferlib.kernels import cuda_source
 from xferlib.kernels.cuda_engine import CudaPlan, ParameterBlock, kernel_for
 from xferlib.kernels.cuda_source import PARTS, c_type, fetched, loaded, prelude, put, storage_type, stored
-from xferlib.kernels.ir import INT64, DType
-from xferlib.kernels.ir_reduction import LANES, LEAF, ReductionSpec
+from xferlib.kernels.ir import INT64, LANES, LEAF_SIZE, DType, ReductionSpec
 from xferlib.kernels.layouts import CallLayout, collapse, word_of
 
 if TYPE_CHECKING:
@@ -344,8 +343,8 @@ extern "C" __global__ void __launch_bounds__({32 * groups}) xf_columns({self._pa
   XF_LET_FOLLOW;
   const int place = (threadIdx.x & 31) * {width}, group = threadIdx.x >> 5;
   const long long blocks = (g.rows + {32 * width - 1}) / {32 * width}, leaf = blockIdx.x / blocks;
-  const long long first = (blockIdx.x - leaf * blocks) * {32 * width} + place, start = leaf * {LEAF};
-  const int n = (int)(g.count - start < {LEAF} ? g.count - start : {LEAF});
+  const long long first = (blockIdx.x - leaf * blocks) * {32 * width} + place, start = leaf * {LEAF_SIZE};
+  const int n = (int)(g.count - start < {LEAF_SIZE} ? g.count - start : {LEAF_SIZE});
   const bool is_inside = first < g.rows;
   if (is_inside && group < n) {{
     const long long row = first;
@@ -355,9 +354,9 @@ extern "C" __global__ void __launch_bounds__({32 * groups}) xf_columns({self._pa
     for (int turn = 0; turn < {slots}; ++turn) {{
       const int lane = {groups} * (int)(__brev(turn) >> {32 - levels}) + group;
       bool is_held = lane < n;
-      if (n == {LEAF}) {{
+      if (n == {LEAF_SIZE}) {{
         #pragma unroll
-        for (int line = 0; line < {LEAF // LANES}; ++line) {{
+        for (int line = 0; line < {LEAF_SIZE // LANES}; ++line) {{
           const long long k = start + line * {LANES} + lane;
           {self._column_loads()}
           #pragma unroll
@@ -420,7 +419,7 @@ extern "C" __global__ void __launch_bounds__({32 * groups}) xf_columns({self._pa
         A leaf takes ``team`` threads, ``width`` lanes each; shared memory exchanges the lanes.
         """
         width, warps = self.shape.width, self.shape.warps
-        team, lines = LANES // width, LEAF // LANES
+        team, lines = LANES // width, LEAF_SIZE // LANES
         slots = LANES // 32
         return f"""\
 extern "C" __global__ void __launch_bounds__(256, 2) xf_rows({self._parameters()}) {{
@@ -431,11 +430,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) xf_rows({self._parameters()
   {self._row_pointers()}
   const int thread = threadIdx.x & 31, warp = threadIdx.x >> 5;
   for (int member = threadIdx.x / {team}; member < {warps}; member += {max(1, 256 // team)}) {{
-    const long long start = (part * {warps} + member) * {LEAF};
-    const int n = (int)(g.count - start < {LEAF} ? g.count - start : {LEAF});
+    const long long start = (part * {warps} + member) * {LEAF_SIZE};
+    const int n = (int)(g.count - start < {LEAF_SIZE} ? g.count - start : {LEAF_SIZE});
     for (int base = (threadIdx.x % {team}) * {width}; base < {LANES}; base += {min(LANES, 256 * width)}) {{
       xf_acc r[{width}];
-      if (n == {LEAF}) {{
+      if (n == {LEAF_SIZE}) {{
         #pragma unroll
         for (int line = 0; line < {lines}; ++line) {{
           const long long k = start + line * {LANES} + base;
@@ -459,7 +458,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) xf_rows({self._parameters()
     }}
   }}
   __syncthreads();
-  const long long start = (part * {warps} + warp) * {LEAF};
+  const long long start = (part * {warps} + warp) * {LEAF_SIZE};
   if (warp < {warps} && start < g.count) {{
     const int n = (int)(g.count - start < {LANES} ? g.count - start : {LANES});
     xf_acc r[{slots}][1];
@@ -598,7 +597,7 @@ class CudaReduction:
         shape = self._shape(infos[:arrays], self._words(infos))
         self.source = reduction_source(spec, shape)
         first = kernel_for(backend, device, self.source, f"xf_{shape.kernel}")
-        leaves = -(-self._count // LEAF)
+        leaves = -(-self._count // LEAF_SIZE)
         self._leaves = leaves
         parts, block = leaves, _PER_BLOCK
         if shape.kernel == "few":
@@ -656,7 +655,7 @@ class CudaReduction:
     def _shape(self, infos: Sequence[ArrayInfo], words: tuple[int, ...]) -> ReductionKind:
         same = tuple(all(stride == 0 for stride in self._reduced.strides[k]) for k in range(len(infos)))
         kernel = self._choose(infos, same)
-        leaves = -(-self._count // LEAF)
+        leaves = -(-self._count // LEAF_SIZE)
         warps = min(self._most_leaves(), 1 << (leaves - 1).bit_length())
         return ReductionKind(
             kernel=kernel,

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from xferlib.kernels.formulas import expanded
-from xferlib.kernels.hard_cases import MARGIN_ULP, tables
+from xferlib.kernels.functions import CALL_NAMES, MARGIN_ULP, hard_cases
 from xferlib.kernels.ir import (
     BOOL,
     FLOAT16,
@@ -67,10 +67,6 @@ _FUNCTIONS = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint"
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _WRAPPING = {"add": "+", "sub": "-", "mul": "*"}
 _BITS = {"and": "&", "or": "|", "xor": "^"}
-CALL_NAMES = {
-    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "arctan2": "atan2", "power": "pow",
-}  # fmt: skip
 
 
 def c_type(dtype: DType) -> str:
@@ -500,7 +496,7 @@ def exact_calls(programs: Iterable[Program]) -> list[str]:
 
 def _exact(name: str) -> str:
     """A float32 function: the float64 one, rounded once, and a table of its hard cases (`rounding` says why)."""
-    table = tables()[name]
+    table = hard_cases()[name]
     words = zip(table.inputs.tolist(), table.results.tolist(), strict=True)
     pairs = ", ".join(f"0x{key:08x}u, 0x{value:08x}u" for key, value in words)
     wide = "__ddiv_rn(1.0, __dsqrt_rn(x))" if name == "rsqrt" else f"{CALL_NAMES.get(name, name)}(x)"

@@ -36,8 +36,20 @@ from xferlib.kernels.c_frontend.scope import (
 from xferlib.kernels.c_frontend.translate import TOO_LONG, Translator
 from xferlib.kernels.formulas import read_bits
 from xferlib.kernels.indices import conflict
-from xferlib.kernels.ir import INT64, MOST_STEPS, Builder, DType, Node, Param, Program
-from xferlib.kernels.ir_reduction import Elementwise, Postmap, ReductionSpec, build, storing
+from xferlib.kernels.ir import (
+    INT64,
+    MOST_STEPS,
+    Builder,
+    DType,
+    Elementwise,
+    Node,
+    Param,
+    Postmap,
+    Program,
+    ReductionSpec,
+    build_reduction,
+    storing,
+)
 from xferlib.kernels.numpy_functions import stored_value
 from xferlib.kernels.python_frontend import HostNumbers, trace
 from xferlib.kernels.signature import CParam
@@ -573,7 +585,7 @@ class SnippetReduction:
                 )
             premap = self._premap(params, types, accumulator)
             params, mapping = [Param(name="mapped", dtype=accumulator)], lambda b, nodes: [nodes[0]]
-        spec = build(
+        spec = build_reduction(
             params,
             mapping,
             lambda b, a, c: self._leaves(

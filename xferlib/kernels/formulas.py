@@ -32,7 +32,6 @@ from xferlib.kernels.ir import (
     Node,
     Program,
     Store,
-    is_complex,
     is_float,
 )
 
@@ -46,9 +45,6 @@ from xferlib.kernels.ir import (
 # rounding: no engine may simplify, reorder or contract it, and a change here changes published results.
 
 Lowering = Callable[..., Node]
-
-COMPLEX_FUNCTIONS: dict[str, Lowering] = {}
-"""Formulas of the mathematical functions of complex operands; `complex_functions` fills the table."""
 
 _BITS: dict[int, DType] = {2: UINT16, 4: UINT32, 8: UINT64}
 
@@ -240,13 +236,11 @@ def call_wide(name: str) -> Lowering:
 
 
 def call(name: str) -> Lowering:
-    """A function of one float, or of a complex operand where a formula exists; float16 rounds the float32 result."""
+    """A function of one float; float16 rounds the float32 result."""
 
     def lower(b: Builder, x: Node) -> Node:
         if x.dtype in (FLOAT32, FLOAT64):
             return b.call(name, x)
-        if is_complex(x.dtype):
-            return COMPLEX_FUNCTIONS[name](b, x)
         return b.cast(b.call(name, b.cast(x, FLOAT32)), x.dtype)
 
     return lower
@@ -277,7 +271,7 @@ def _is_odd_integer(b: Builder, y: Node) -> Node:
     return b.op("ne", b.op("and", y, b.const(1, y.dtype)), b.const(0, y.dtype))
 
 
-def identity(_: Builder, x: Node) -> Node:
+def same(_: Builder, x: Node) -> Node:
     return x
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from xferlib.kernels.formulas import expanded
-from xferlib.kernels.hard_cases import MARGIN_ULP, Table, tables
+from xferlib.kernels.functions import MARGIN_ULP, HardCases, hard_cases
 from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, DType, Node, Program, is_float, is_integer
 
 # The fused multiply-add on NumPy arrays: ``x * y + z`` with one rounding.
@@ -257,7 +257,7 @@ def _buffers(count: int) -> tuple[A, A]:
 
 def rounded(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
     """Function ``name`` of float32 operands, correctly rounded, from a float64 ``function`` of small error."""
-    table = tables()[name]
+    table = hard_cases()[name]
 
     def compute(x: A, out: A) -> None:
         wide, bits = _buffers(out.size)
@@ -274,7 +274,7 @@ def rounded(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
     return compute
 
 
-def _correct_hard_cases(x: A, out: A, wide: A, bits: A, table: Table) -> None:
+def _correct_hard_cases(x: A, out: A, wide: A, bits: A, table: HardCases) -> None:
     """Insert the known results of the elements that are hard cases."""
     if not out.ndim:
         x, out = x.reshape(1), out.reshape(1)  # NumPy finds no places in an array without axes

@@ -13,8 +13,7 @@ import numpy as np
 from xferlib._core.arrays import Array
 from xferlib.kernels.definitions import FixedDefinition
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
-from xferlib.kernels.ir import FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, Builder, DType, Node, Param
-from xferlib.kernels.ir_reduction import storing
+from xferlib.kernels.ir import FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, Builder, DType, Node, Param, storing
 
 # Random orders: sorted random keys, the same on every backend because the host sorts them.
 

@@ -31,11 +31,12 @@ from xferlib.kernels.ir import (
     DType,
     Node,
     Param,
+    ReductionSpec,
+    build_reduction,
     is_complex,
     is_float,
     part_dtype,
 )
-from xferlib.kernels.ir_reduction import ReductionSpec, build
 from xferlib.kernels.reduction import Axis, ReductionKernel
 
 __all__ = [
@@ -94,7 +95,7 @@ def _make_sum(dtypes: tuple[DType, ...]) -> ReductionSpec:
     dtype = dtypes[0]
     wide = _sum_dtype(dtype)
     result = dtype if is_float(dtype) else wide
-    return build(
+    return build_reduction(
         [_input(dtype)],
         lambda b, x: _parts(b, b.cast(x[0], wide)),
         _each("add"),
@@ -114,7 +115,7 @@ def _make_dot(dtypes: tuple[DType, ...]) -> ReductionSpec:
             return _parts(b, lower_complex.complex_multiply(b, one, two))
         return [b.op("mul", one, two)]
 
-    return build(
+    return build_reduction(
         [_input(dtypes[0]), _input(dtypes[1], "y")],
         product,
         _each("add"),
@@ -133,7 +134,7 @@ def _make_prod(dtypes: tuple[DType, ...]) -> ReductionSpec:
             return [b.op("mul", x[0], y[0])]
         return _parts(b, lower_complex.complex_multiply(b, _whole(b, x), _whole(b, y)))
 
-    return build(
+    return build_reduction(
         [_input(dtype)],
         lambda b, x: _parts(b, b.cast(x[0], wide)),
         times,
@@ -147,7 +148,7 @@ def _make_extremum(op: str) -> Maker:
     def make(dtypes: tuple[DType, ...]) -> ReductionSpec:
         dtype = dtypes[0]
         chosen = {"min": "and", "max": "or"}[op] if dtype == BOOL else op
-        return build(
+        return build_reduction(
             [_input(dtype)],
             lambda b, x: [x[0]],
             _each(chosen),
@@ -161,7 +162,7 @@ def _make_extremum(op: str) -> Maker:
 
 def _make_logical(op: str) -> Maker:
     def make(dtypes: tuple[DType, ...]) -> ReductionSpec:
-        return build(
+        return build_reduction(
             [_input(dtypes[0])],
             lambda b, x: [b.truth(x[0])],
             _each(op),
@@ -188,7 +189,7 @@ def _make_arg(op: str) -> Maker:
             takes_x = b.op("or", better, b.op("and", same, b.op("lt", x[1], y[1])))
             return [b.select(takes_x, one, two) for one, two in zip(x, y, strict=True)]
 
-        return build(
+        return build_reduction(
             [_input(dtype)],
             lambda b, x: [x[0], b.index()],
             first,
@@ -216,7 +217,7 @@ def _make_mean(dtypes: tuple[DType, ...]) -> ReductionSpec:
         count = _count(b, n, m, a[0].dtype)
         return [b.cast(_whole(b, [b.op("div", part, count) for part in a]), result)]
 
-    return build(
+    return build_reduction(
         [_input(dtypes[0])],
         lambda b, x: _parts(b, b.cast(x[0], wide)),
         _each("add"),
@@ -233,7 +234,7 @@ def _squared_size(b: Builder, value: Node) -> Node:
 def _make_norm(dtypes: tuple[DType, ...]) -> ReductionSpec:
     wide = _sum_dtype(_float_dtype(dtypes[0]))
     result = part_dtype(wide) if is_complex(wide) else _float_dtype(dtypes[0])
-    return build(
+    return build_reduction(
         [_input(dtypes[0])],
         lambda b, x: [_squared_size(b, b.cast(x[0], wide))],
         _each("add"),
@@ -257,7 +258,7 @@ def _make_spread(ddof: int) -> Maker:
             return [b.cast(b.op("div", a[0], b.cast(count, a[0].dtype)), result)]
 
         inputs = [_input(dtypes[0]), _input(dtypes[1], "mean")]
-        return build(inputs, deviation, _each("add"), finish, identity=(0,))
+        return build_reduction(inputs, deviation, _each("add"), finish, identity=(0,))
 
     return make
 
