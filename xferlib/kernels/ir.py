@@ -709,7 +709,7 @@ def build_reduction(
     combining: Any,
     finishing: Any,
     *,
-    identity: tuple[Any, ...] | None,
+    identity: tuple[Any, ...] | int | None,
     shortcut: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None,
     math: str = "exact",
 ) -> ReductionSpec:
@@ -720,13 +720,15 @@ def build_reduction(
         mapping: ``(builder, input nodes) -> accumulator nodes``.
         combining: ``(builder, accumulators a, accumulators b) -> accumulators``.
         finishing: ``(builder, accumulators, in_size, out_size) -> output nodes``.
-        identity: The accumulator of no elements, or None.
+        identity: The accumulator of no elements; a number, where zeros follow it; or None.
         shortcut: NumPy's own reduction along the last axis, where the result does not depend on the order.
         math: ``"exact"`` or ``"fast"``.
     """
     b = Builder(inputs, math=math)
     mapped = mapping(b, [b.load(number) for number in range(len(inputs))])
     map_program = storing(b, "acc", mapped)
+    if isinstance(identity, int):
+        identity = (identity, *[0] * (len(mapped) - 1))
     dtypes = [node.dtype for node in mapped]
     c = Builder([Param(name=f"{side}{k}", dtype=d) for side in "ab" for k, d in enumerate(dtypes)], math=math)
     count = len(dtypes)
