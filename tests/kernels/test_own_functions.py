@@ -8,7 +8,7 @@ from tests.kernels.bits import random_bits, same_bits, specials
 from tools import digest
 from tools.kernel_ulp import kernel_of
 from xferlib.kernels.cuda_source import CallKind, OperandAccess, elementwise_source
-from xferlib.kernels.formulas import IDENTICAL, expanded
+from xferlib.kernels.formulas import IDENTICAL, expand
 from xferlib.kernels.functions import guarantee
 from xferlib.kernels.ir import FLOAT64, Builder, Param, Store
 
@@ -40,7 +40,7 @@ def test_fingerprint_of_random_bits(name):
 
 @pytest.mark.parametrize("name", sorted(IDENTICAL))
 def test_no_engine_calls_the_platform(name):
-    assert not any(node.op == "call" for node in expanded(program(name)).nodes)
+    assert not any(node.op == "call" for node in expand(program(name)).nodes)
     shape = CallKind(
         rank=1,
         width=1,
@@ -57,7 +57,7 @@ def test_no_engine_calls_the_platform(name):
 
 def test_a_program_without_them_stays_what_it_is():
     plain = program("exp")
-    assert expanded(plain) is plain
+    assert expand(plain) is plain
 
 
 def test_special_values():

@@ -57,7 +57,7 @@ def requires_gradient(arguments: Sequence[Any]) -> bool:
     return torch is not None and any(isinstance(each, torch.Tensor) and each.requires_grad for each in arguments)
 
 
-def unwrapped(arguments: Sequence[Any]) -> list[Any]:
+def unwrap(arguments: Sequence[Any]) -> list[Any]:
     """The arguments with each tensor of a transform replaced by one that has memory, to choose a program by."""
     torch, tracking = sys.modules["torch"], _tracking()
     return [tracking.unwrapped(each) if isinstance(each, torch.Tensor) else each for each in arguments]
@@ -110,7 +110,7 @@ def backward(program: Program, inputs: tuple[int, ...], wanted: tuple[int, ...])
     """
     b = Builder([program.params[number] for number in inputs], math=program.math)
     place = {number: position for position, number in enumerate(inputs)}
-    copies = _copied(b, program, place)
+    copies = _copy_nodes(b, program, place)
     gradients: dict[int, Node] = {}
     depends = _dependents(program, wanted)
     for store in program.stores:
@@ -126,7 +126,7 @@ def backward(program: Program, inputs: tuple[int, ...], wanted: tuple[int, ...])
         for operand, part in zip(node.args, _rule(node)(b, copies[id(node)], operands, gradient), strict=True):
             if part is not None and id(operand) in depends:
                 _accumulate(b, gradients, operand, part)
-    return _finished(b, program, wanted, gradients)
+    return _store_gradients(b, program, wanted, gradients)
 
 
 def forward(program: Program, inputs: tuple[int, ...], varying: tuple[int, ...]) -> Program:
@@ -144,7 +144,7 @@ def forward(program: Program, inputs: tuple[int, ...], varying: tuple[int, ...])
         KernelTypeError: The derivative of some operation on the way is not known.
     """
     b = Builder([program.params[number] for number in inputs], math=program.math)
-    copies = _copied(b, program, {number: position for position, number in enumerate(inputs)})
+    copies = _copy_nodes(b, program, {number: position for position, number in enumerate(inputs)})
     depends = _dependents(program, varying)
     seeds: dict[int, Node] = {}
     for number in varying:
@@ -185,7 +185,7 @@ def _tangent(b: Builder, node: Node, copies: dict[int, Node], tangents: dict[int
     return total
 
 
-def _finished(b: Builder, program: Program, wanted: tuple[int, ...], gradients: dict[int, Node]) -> Program:
+def _store_gradients(b: Builder, program: Program, wanted: tuple[int, ...], gradients: dict[int, Node]) -> Program:
     loads = {node.attr: node for node in program.nodes if node.op == "load"}
     stores = []
     for number in wanted:
@@ -196,7 +196,7 @@ def _finished(b: Builder, program: Program, wanted: tuple[int, ...], gradients: 
     return b.program(stores)
 
 
-def _copied(b: Builder, program: Program, place: dict[int, int]) -> dict[int, Node]:
+def _copy_nodes(b: Builder, program: Program, place: dict[int, int]) -> dict[int, Node]:
     """The nodes of the program in another builder."""
     copies: dict[int, Node] = {}
     for node in program.nodes:
@@ -232,14 +232,14 @@ def _rule(node: Node) -> Rule:
         assert rule is not None
         return rule
     if node.op in _FLAT:
-        return _nothing
+        return _no_gradients
     return _RULES[node.op]
 
 
 # --- rules
 
 
-def _nothing(b: Builder, y: Node, x: Nodes, g: Node) -> tuple[Node | None, ...]:
+def _no_gradients(b: Builder, y: Node, x: Nodes, g: Node) -> tuple[Node | None, ...]:
     return (None,) * len(x)
 
 
@@ -385,7 +385,7 @@ class Differentiable:
 
     def backward(self, wanted: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> list[Any]:
         found = self._pullback.gradients(wanted, arguments, given)
-        return [summed_to(gradient, arguments[number]) for number, gradient in zip(wanted, found, strict=True)]
+        return [sum_to(gradient, arguments[number]) for number, gradient in zip(wanted, found, strict=True)]
 
     def tangents(self, varying: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
         return self._pullback.tangents(varying, arguments, given)
@@ -399,16 +399,16 @@ class Differentiable:
         return apply(self, arguments)
 
 
-def summed_to(gradient: Any, like: Any) -> Any:
+def sum_to(gradient: Any, like: Any) -> Any:
     """Sum a gradient of the broadcast shape to that of the operand ``like``, in the order of `sum`."""
     extra = gradient.dim() - like.dim()
     axes = tuple(range(extra)) + tuple(
         axis + extra for axis, extent in enumerate(like.shape) if extent == 1 and gradient.shape[axis + extra] != 1
     )
-    return summed(gradient, axes).reshape(like.shape) if axes else gradient
+    return sum_along(gradient, axes).reshape(like.shape) if axes else gradient
 
 
-def summed(tensor: Any, axes: tuple[int, ...], *, keepdims: bool = False) -> Any:
+def sum_along(tensor: Any, axes: tuple[int, ...], *, keepdims: bool = False) -> Any:
     """The sum along ``axes`` in the order of `sum`; torch can differentiate it."""
     return _sum(tensor, axis=axes, keepdims=keepdims)
 
@@ -490,7 +490,7 @@ def _make_function() -> Any:
             ]
             rank = max(ranks)
             aligned = [
-                _aligned(each, dim, rank - own) if isinstance(each, torch.Tensor) else each
+                _align(each, dim, rank - own) if isinstance(each, torch.Tensor) else each
                 for each, dim, own in zip(arguments, dims, ranks, strict=True)
             ]
             result = operation.batched(aligned, rank)
@@ -499,7 +499,7 @@ def _make_function() -> Any:
     return KernelFunction
 
 
-def _aligned(tensor: Any, dim: int | None, missing: int) -> Any:
+def _align(tensor: Any, dim: int | None, missing: int) -> Any:
     """The tensor with the examples' axis first, then axes of extent 1 for the ``missing`` dimensions."""
     moved = tensor.unsqueeze(0) if dim is None else tensor.movedim(dim, 0)
     return moved.reshape(moved.shape[0], *[1] * missing, *moved.shape[1:])

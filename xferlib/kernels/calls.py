@@ -365,7 +365,7 @@ class CallOptions(NamedTuple):
     elements: range | None
 
 
-def taken(call: str, keywords: dict[str, Any], args: Sequence[Any]) -> CallOptions:
+def read_options(call: str, keywords: dict[str, Any], args: Sequence[Any]) -> CallOptions:
     """Take the options out of a call's keywords.
 
     Raises:
@@ -999,13 +999,13 @@ class Caller:
         values = values if device.kind == "cuda" else given
         numbers = special.numbers
         if numbers is None:
-            call = self._checked(special, backend, device, given, infos, size)
-            return _resolving(_noted(call), owner, lazy), given, values
+            call = self._make_call(special, backend, device, given, infos, size)
+            return _resolve_first(_note_first(call), owner, lazy), given, values
         expanded = numbers.insert(given, numbers.compute(given))
-        call = self._checked(
+        call = self._make_call(
             special, backend, device, expanded, {numbers.parameter_of(n): infos[n] for n in infos}, size
         )
-        return numbers.wrap(_resolving(_noted(call), owner, [*map(numbers.parameter_of, lazy)])), given, values
+        return numbers.wrap(_resolve_first(_note_first(call), owner, [*map(numbers.parameter_of, lazy)])), given, values
 
     def prepare_for_any_shape(self, arguments: Sequence[Any]) -> SmallCall | None:
         """The call for NumPy arrays of these dtypes and any one shape; None for a program that shapes change."""
@@ -1028,11 +1028,11 @@ class Caller:
         assert device is not None
         arguments = [*given]
         resolve(backend.at(device), arguments, infos)
-        call = self._checked(special, backend, device, arguments, infos, None)
+        call = self._make_call(special, backend, device, arguments, infos, None)
         values = [infos[n].pointer if n in infos else each for n, each in enumerate(arguments)]
         return lambda: call.run_again(arguments, values if device.kind == "cuda" else arguments)
 
-    def _checked(
+    def _make_call(
         self,
         special: Specialization,
         backend: Backend,
@@ -1126,7 +1126,7 @@ def _scalars(given: Sequence[Any], infos: dict[int, ArrayInfo]) -> frozenset[int
     return frozenset(number for number in range(len(given)) if number not in infos)
 
 
-def _resolving(
+def _resolve_first(
     run: Callable[[Sequence[Any], list[Any]], Any], owner: Backend, lazy: Sequence[int]
 ) -> Callable[[Sequence[Any], list[Any]], Any]:
     """``run`` for calls whose arguments at these positions are lazy, as `arguments.resolve` found them."""
@@ -1143,7 +1143,7 @@ def _resolving(
     return run_resolved
 
 
-def _noted(call: Prepared) -> Callable[[Sequence[Any], list[Any]], Any]:
+def _note_first(call: Prepared) -> Callable[[Sequence[Any], list[Any]], Any]:
     """`Prepared.run_again`; for a library that counts writes, preceded by telling it which arrays are written."""
     run, labels = call.run_again, call.written
     if not (labels and call.backend.follows_writes):
@@ -1241,7 +1241,7 @@ class Dispatch:
     ) -> Any:
         """Run a call of a traced function by what was prepared for the values that it captures, as they are now."""
         while True:
-            prepared: Dispatch | None = captured.prepared()
+            prepared: Dispatch | None = captured.prepare()
             if prepared is None:
                 self._captured = None
                 return self.call(*args, out=out, size=size, **keywords)
@@ -1251,7 +1251,7 @@ class Dispatch:
                 continue
 
     def _call_with_options(self, args: tuple[Any, ...], out: Any, size: int | None, keywords: dict[str, Any]) -> Any:
-        threads, elements = taken(self.name, keywords, args)
+        threads, elements = read_options(self.name, keywords, args)
         step = None
         if elements is not None:
             if size is not None:
@@ -1339,7 +1339,7 @@ class Dispatch:
     def _with_gradient(self, arguments: list[Any], out: Any, size: int | None) -> Any:
         """Run a call on torch tensors that require gradients."""
         given = [each for each in arguments if each is not None]
-        special, scalars, key, values = self._caller.specialize_for(given, autograd.unwrapped(given))
+        special, scalars, key, values = self._caller.specialize_for(given, autograd.unwrap(given))
         if out is not None or size is not None or len(values) > len(special.program.params) - len(special.outputs):
             raise KernelTypeError(
                 f"{self.name}(): out= and size= cannot be used on tensors that torch follows for a derivative; "

@@ -222,7 +222,7 @@ class CudaPlan:
         kind = _kind(layout, elements, raw_layouts, raw_words, infos, is_aliased=is_aliased, threads=threads)
         self.source = _source_for(program, kind)
         kernel = kernel_for(backend, device, self.source, ENTRY)
-        known = [each.found(shape, infos) for each in facts(program)]
+        known = [each.value(shape, infos) for each in facts(program)]
         geometry, vectors = _geometry(layout, kind, raw_layouts, known)
         sizes = [program.params[number].dtype.itemsize for number in program.scalars]
         self._block = ParameterBlock(len(self.array_order), sizes, geometry)
@@ -295,7 +295,7 @@ def _load(backend: Any, device: Device, source: str, arch: str, entry: str) -> A
 
 def _check_atomic(program: Program, words: dict[int, int]) -> None:
     """Refuse atomic operations on elements that are not aligned."""
-    if not cuda_source.kinds([program]) - {"store"}:
+    if not cuda_source.update_kinds([program]) - {"store"}:
         return
     for number, word in words.items():
         param = program.params[number]

@@ -26,7 +26,7 @@ import numpy as np
 from xferlib._core.arrays import ArrayInfo
 from xferlib.kernels import cuda_source
 from xferlib.kernels.cuda_engine import CudaPlan, ParameterBlock, kernel_for
-from xferlib.kernels.cuda_source import PARTS, c_type, fetched, loaded, prelude, put, storage_type, stored
+from xferlib.kernels.cuda_source import PARTS, c_type, fetch, prelude, storage_type, store, to_memory, to_register
 from xferlib.kernels.ir import INT64, LANES, LEAF_SIZE, DType, ReductionSpec
 from xferlib.kernels.layouts import CallLayout, collapse, word_of
 
@@ -128,7 +128,7 @@ class Fragments:
         outputs = []
         for number, (dtype, result) in enumerate(zip(spec.output_dtypes, results, strict=True)):
             at = f"o{number} + xf_kept_offset(g, {len(self.arrays) + number}, row)"
-            outputs.append(put(at, stored(result, dtype), dtype, self.shape.words[len(self.arrays) + number]))
+            outputs.append(store(at, to_memory(result, dtype), dtype, self.shape.words[len(self.arrays) + number]))
         inner = "\n  ".join([*lines, *outputs])
         pointers = ", ".join(f"char* o{number}" for number in range(spec.outputs))
         return (
@@ -149,7 +149,7 @@ class Fragments:
 
     def _arguments(self, values: dict[int, str]) -> str:
         arrays = [values[number] for number in self.arrays]
-        scalars = [loaded(f"s{number}", self._dtype(number)) for number in self.scalars]
+        scalars = [to_register(f"s{number}", self._dtype(number)) for number in self.scalars]
         return ", ".join([*arrays, *scalars])
 
     def _row_pointers(self) -> str:
@@ -163,12 +163,12 @@ class Fragments:
         for k, number in enumerate(self.arrays):
             dtype = self._dtype(number)
             place = f"q{number}" if self.shape.same[k] else f"(q{number} + xf_reduced_offset(g, {k}, {element}))"
-            values[number] = loaded(fetched(place, dtype, self.shape.words[k]), dtype)
+            values[number] = to_register(fetch(place, dtype, self.shape.words[k]), dtype)
         return f"xf_map({self._arguments(values)}, {element}, g.count)"
 
     def _keep(self, at: str, value: str) -> str:
         stores = [
-            f"(({storage_type(dtype)}*)to{number})[{at}] = {stored(f'{value}.v{number}', dtype)};"
+            f"(({storage_type(dtype)}*)to{number})[{at}] = {to_memory(f'{value}.v{number}', dtype)};"
             for number, dtype in enumerate(self.dtypes)
         ]
         return " ".join(stores)
@@ -188,7 +188,7 @@ class Fragments:
 
     def _vector_load(self, number: int, memory: str, width: int, place: str) -> str:
         if width == 1:
-            value = fetched(place, self._dtype(number), self.shape.words[self.arrays.index(number)])
+            value = fetch(place, self._dtype(number), self.shape.words[self.arrays.index(number)])
             return f"{memory} l{number}[1] = {{{value}}};"
         nbytes = width * self._dtype(number).itemsize
         word = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2"}.get(nbytes, "uint4")
@@ -202,7 +202,7 @@ class Fragments:
         for k, number in enumerate(self.arrays):
             memory, width = storage_type(self._dtype(number)), self.shape.width
             if self.shape.same[k]:
-                loads = ", ".join([fetched(f"q{number}", self._dtype(number), self.shape.words[k])] * width)
+                loads = ", ".join([fetch(f"q{number}", self._dtype(number), self.shape.words[k])] * width)
                 lines.append(f"{memory} l{number}[{width}] = {{{loads}}};")
             elif width == 1:
                 lines.append(self._vector_load(number, memory, 1, f"(q{number} + xf_reduced_offset(g, {k}, k))"))
@@ -212,7 +212,7 @@ class Fragments:
         return " ".join(lines)
 
     def _vector_arguments(self) -> str:
-        return self._arguments({number: loaded(f"l{number}[v]", self._dtype(number)) for number in self.arrays})
+        return self._arguments({number: to_register(f"l{number}[v]", self._dtype(number)) for number in self.arrays})
 
     def _halve(self, *, checks: bool) -> str:
         """Halve the lanes of a warp's leaf: first between slots, then between threads."""
@@ -491,7 +491,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) xf_rows({self._parameters()
     def _tree(self) -> str:
         """The kernel whose ``per_row`` threads combine ``from_parts`` accumulators of each row into ``g.parts``."""
         places = [f"((const {storage_type(dtype)}*)from{number})[at]" for number, dtype in enumerate(self.dtypes)]
-        loads = ", ".join(loaded(place, dtype) for place, dtype in zip(places, self.dtypes, strict=True))
+        loads = ", ".join(to_register(place, dtype) for place, dtype in zip(places, self.dtypes, strict=True))
         sources = ", ".join(f"const char* from{number}" for number in range(len(self.dtypes)))
         return f"""\
 extern "C" __global__ void __launch_bounds__({TREE_THREADS}) xf_tree({sources}, {self._parameters(reads_inputs=False)},

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.formulas import expanded
+from xferlib.kernels.formulas import expand
 from xferlib.kernels.functions import CALL_NAMES, MARGIN_ULP, hard_cases
 from xferlib.kernels.ir import (
     BOOL,
@@ -79,7 +79,7 @@ def storage_type(dtype: DType) -> str:
     return _STORAGE.get(dtype.name) or c_type(dtype)
 
 
-def fetched(address: str, dtype: DType, word: int) -> str:
+def fetch(address: str, dtype: DType, word: int) -> str:
     """The expression that reads an address, in words of at most ``word`` bytes."""
     memory = storage_type(dtype)
     if word >= dtype.itemsize:
@@ -87,7 +87,7 @@ def fetched(address: str, dtype: DType, word: int) -> str:
     return f"xf_fetch<{memory}, {WORDS[word]}>({address})"
 
 
-def put(address: str, value: str, dtype: DType, word: int) -> str:
+def store(address: str, value: str, dtype: DType, word: int) -> str:
     """The statement that writes to an address, in words of at most ``word`` bytes."""
     memory = storage_type(dtype)
     if word >= dtype.itemsize:
@@ -95,14 +95,14 @@ def put(address: str, value: str, dtype: DType, word: int) -> str:
     return f"xf_put<{memory}, {WORDS[word]}>({address}, {value});"
 
 
-def loaded(text: str, dtype: DType) -> str:
+def to_register(text: str, dtype: DType) -> str:
     """The expression of a value in registers, from one in memory."""
     if dtype == FLOAT16:
         return f"xf_from_half({text})"
     return f"({text} != 0)" if dtype == BOOL else text
 
 
-def stored(text: str, dtype: DType) -> str:
+def to_memory(text: str, dtype: DType) -> str:
     """The expression of a value in memory, from one in registers."""
     return f"xf_to_half({text})" if dtype == FLOAT16 else text
 
@@ -255,7 +255,7 @@ def body(program: Program, loads: dict[int, str], *, index: str = "0", size: str
     Returns:
         The statements, and the names of the stored values in the order of the stores.
     """
-    program = expanded(program)
+    program = expand(program)
     names: dict[int, str] = {}
     lines = []
     for number, node in enumerate(program.nodes):
@@ -312,7 +312,7 @@ def statements(
 
 def _loop(body: LoopBody, name: str, args: list[str], gather: Gather, update: Update, math: str) -> list[str]:
     """A loop whose variables are ``name_0``, ``name_1``, ..."""
-    program = expanded(body.program)
+    program = expand(body.program)
     given: list[str] = [f"{name}_{number}" for number in range(body.carried)] + args[1 + body.carried :]
     names: dict[int, str] = {}
 
@@ -456,7 +456,7 @@ __device__ __noinline__ float xf_lookup(const unsigned int* table, int count, fl
 
 def prelude(programs: Iterable[Program]) -> str:
     """The functions that the programs need, in an order that compiles."""
-    programs = [expanded(each) for program in programs for each in bodies(program)]
+    programs = [expand(each) for program in programs for each in bodies(program)]
     nodes = [node for program in programs for node in program.nodes]
     names = {param.dtype.name for program in programs for param in program.params} | {n.dtype.name for n in nodes}
     parts = [_TYPES] if names & {"complex64", "complex128"} else []
@@ -517,7 +517,7 @@ __device__ __forceinline__ float xf_exact_{name}(float x) {{
 
 # Updates of arrays' elements in CUDA C: see `xferlib.kernels.ir`.
 
-FUNCTIONS = """\
+UPDATE_FUNCTIONS = """\
 template <typename T, typename F> __device__ __forceinline__ T xf_update(char* at, F next) {
   if constexpr (sizeof(T) == 8) {
     union { unsigned long long bits; T value; } before, after;
@@ -549,28 +549,27 @@ _NATIVE = {
 """The types whose sums a device has an instruction for; two's complement serves signed integers."""
 
 
-def kinds(programs: Iterable[Program]) -> set[str]:
+def update_kinds(programs: Iterable[Program]) -> set[str]:
     """The kinds of updates in programs and their loops."""
     inner = [each for program in programs for each in bodies(program)]
     return {node.attr.kind for each in inner for node in each.nodes if node.op == "update"}
 
 
-def statement(what: ElementUpdate, dtype: DType, address: str, args: list[str], name: str) -> str:
+def update_statement(what: ElementUpdate, dtype: DType, address: str, args: list[str], name: str) -> str:
     """The statement that updates the element at ``address`` and puts its value before into ``name``."""
     memory, value = storage_type(dtype), args[1]
     if what.kind == "add" and dtype.name in _NATIVE:
         native = _NATIVE[dtype.name]
         return f"{name} = ({c_type(dtype)})atomicAdd(({native}*)({address}), ({native}){value});"
     if what.kind == "exch":
-        after = stored(value, dtype)
+        after = to_memory(value, dtype)
     elif what.kind == "cas":
-        after = f"before == {args[3]} ? {stored(value, dtype)} : old"
+        after = f"before == {args[3]} ? {to_memory(value, dtype)} : old"
     else:
-        after = stored(binary(what.kind, dtype, "before", value), dtype)
-    function = (
-        f"[&]({memory} old) {{ const {c_type(dtype)} before = {loaded('old', dtype)}; return ({memory})({after}); }}"
-    )
-    return f"{name} = {loaded(f'xf_update<{memory}>({address}, {function})', dtype)};"
+        after = to_memory(binary(what.kind, dtype, "before", value), dtype)
+    before = to_register("old", dtype)
+    function = f"[&]({memory} old) {{ const {c_type(dtype)} before = {before}; return ({memory})({after}); }}"
+    return f"{name} = {to_register(f'xf_update<{memory}>({address}, {function})', dtype)};"
 
 
 ENTRY = "xf_kernel"
@@ -609,9 +608,9 @@ class CallKind:
 
 def elementwise_source(program: Program, shape: CallKind) -> str:
     """The whole source of the kernel, named `ENTRY`."""
-    program = expanded(program)
+    program = expand(program)
     writer = _ElementwiseWriter(program, shape)
-    functions = FUNCTIONS if kinds([program]) - {"store"} else ""
+    functions = UPDATE_FUNCTIONS if update_kinds([program]) - {"store"} else ""
     return prelude([program]) + (PARTS if writer.needs_parts() else "") + functions + writer.kernel()
 
 
@@ -770,10 +769,10 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         return [f"  {{\n    {loop}\n  }}"]
 
     def _fetched(self, number: int, address: str) -> str:
-        return fetched(address, self._dtype(number), self.words[number])
+        return fetch(address, self._dtype(number), self.words[number])
 
     def _put(self, number: int, address: str, value: str) -> str:
-        return put(address, value, self._dtype(number), self.words[number])
+        return store(address, value, self._dtype(number), self.words[number])
 
     # --- nodes
     def _nodes(self) -> list[str]:
@@ -786,7 +785,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             return constant(node.attr, node.dtype)
         if op == "load":
             is_scalar = self.program.params[node.attr].is_scalar
-            return loaded(f"s{node.attr}" if is_scalar else f"l{node.attr}[j]", node.dtype)
+            return to_register(f"s{node.attr}" if is_scalar else f"l{node.attr}[j]", node.dtype)
         if op == "index":
             return "(long long)first + j"
         if op == "size":
@@ -803,7 +802,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         """An element of a raw array; 0 out of range, so that a wrong kernel cannot read foreign memory."""
         index, *mask = args
         inside = " && ".join([*mask, f"(unsigned long long){index} < (unsigned long long)g.length{array}"])
-        value = loaded(self._fetched(array, self._raw_address(array, index)), node.dtype)
+        value = to_register(self._fetched(array, self._raw_address(array, index)), node.dtype)
         zero = f"{c_type(node.dtype)}{{0, 0}}" if node.dtype.kind == "c" else f"({c_type(node.dtype)})0"
         return f"{inside} ? {value} : {zero}"
 
@@ -812,9 +811,9 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         index, value, mask, *_ = args
         address = self._raw_address(array, index)
         if node.attr.kind == "store":
-            done = self._put(array, address, stored(value, node.dtype))
+            done = self._put(array, address, to_memory(value, node.dtype))
         else:
-            done = statement(node.attr, node.dtype, address, args, name)
+            done = update_statement(node.attr, node.dtype, address, args, name)
         return f"if ({mask} && (unsigned long long){index} < (unsigned long long)g.length{array}) {{ {done} }}"
 
     def _raw_address(self, number: int, index: str) -> str:
@@ -831,7 +830,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         lines = []
         for store in self.program.stores:
             dtype = self._dtype(store.param)
-            value = stored(self.names[id(store.value)], dtype)
+            value = to_memory(self.names[id(store.value)], dtype)
             if store.index is None:
                 lines.append(f"    o{store.param}[j] = {value};")
                 continue

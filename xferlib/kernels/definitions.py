@@ -48,7 +48,7 @@ from xferlib.kernels.ir import (
     Program,
     ReductionSpec,
     build_reduction,
-    storing,
+    store_all,
 )
 from xferlib.kernels.numpy_functions import stored_value
 from xferlib.kernels.python_frontend import HostNumbers, trace
@@ -644,7 +644,7 @@ class SnippetReduction:
 
     def _premap(self, params: list[Param], types: dict[str, DType], accumulator: DType) -> Elementwise:
         b = Builder(params, math=self.math)
-        program = storing(b, "acc", self._leaves(b, self._mapped(b, types, accumulator)))
+        program = store_all(b, "acc", self._leaves(b, self._mapped(b, types, accumulator)))
         return Elementwise(program=program, inputs=len(params))
 
     def _leaves(self, b: Builder, accumulator: Any) -> list[Node]:
@@ -710,7 +710,7 @@ class SnippetReduction:
             return None
         b = Builder(math=self.math)
         numbers = leaves(self._value(b, self._identity, types, accumulator, {}))
-        programs = [storing(Builder(math=self.math), "out", [node]) for node in numbers]
+        programs = [store_all(Builder(math=self.math), "out", [node]) for node in numbers]
         for program in programs:
             self._refuse_loops(program)
         return tuple(map(stored_value, programs))

@@ -341,7 +341,7 @@ def _first_one(unsigned: DType) -> Lowering:
     return lower
 
 
-def _rounded(source: DType, op: str, target: DType) -> Lowering:
+def _round_to(source: DType, op: str, target: DType) -> Lowering:
     return lambda b, x: b.cast(b.op(op, b.cast(x, source)), target)
 
 
@@ -363,7 +363,7 @@ FUNCTIONS: dict[str, Lowering] = {
     "__popc": _ones(UINT32), "__popcll": _ones(UINT64), "__clz": _leading_zeros(UINT32),
     "__clzll": _leading_zeros(UINT64), "__ffs": _first_one(UINT32), "__ffsll": _first_one(UINT64),
     **{
-        f"__{name}2{kind}_{ending}": _rounded(source, op, target)
+        f"__{name}2{kind}_{ending}": _round_to(source, op, target)
         for name, source in (("float", FLOAT32), ("double", FLOAT64))
         for kind, target in (("int", INT32), ("uint", UINT32), ("ll", INT64), ("ull", UINT64))
         for ending, op in _ROUNDINGS.items()
@@ -397,7 +397,7 @@ def _power_of_two(b: Builder, exponent: Node) -> Node:
 def ldexp(b: Builder, x: Node, exponent: Node) -> Node:
     """``x * 2 ** exponent``, rounded once."""
     wide = b.cast(x, FLOAT64)  # which holds every such product of a narrower float that its dtype does not lose
-    rest = _clamped(b, exponent, _MOST)
+    rest = _clamp(b, exponent, _MOST)
     for _ in range(2):
         wide, rest = _scaled_if(b, b.op("gt", rest, b.const(_BIAS, INT64)), wide, rest, _BIAS)
     for _ in range(2):  # 53 bits above the least exponent, so that a subnormal result is rounded once
@@ -405,7 +405,7 @@ def ldexp(b: Builder, x: Node, exponent: Node) -> Node:
     return b.cast(b.op("mul", wide, _power_of_two(b, rest)), x.dtype)
 
 
-def _clamped(b: Builder, exponent: Node, most: int) -> Node:
+def _clamp(b: Builder, exponent: Node, most: int) -> Node:
     if exponent.dtype.itemsize == 8 and exponent.dtype.kind == "u":
         exponent = b.op("min", exponent, b.const(most, exponent.dtype))
     wide = b.cast(exponent, INT64)
@@ -427,7 +427,7 @@ def frexp(b: Builder, x: Node) -> tuple[Node, Node]:
     bits = b.op("shr", plain_bits(b, b.op("abs", wide)), b.const(_FRACTION_BITS, UINT64))
     exponent = b.op("sub", b.cast(bits, INT64), b.const(_BIAS - 1, INT64))
     # By way of [2, 4): the inverse power itself may be subnormal.
-    factor = _power_of_two(b, b.op("sub", b.const(2, INT64), _clamped(b, exponent, _BIAS + 1)))
+    factor = _power_of_two(b, b.op("sub", b.const(2, INT64), _clamp(b, exponent, _BIAS + 1)))
     fraction = b.op("mul", b.op("mul", wide, factor), b.const(0.25, FLOAT64))
     is_plain = b.op("and", isfinite(b, x), b.op("ne", x, b.const(0, x.dtype)))
     exponent = b.select(is_plain, b.cast(b.op("add", exponent, shift), INT32), b.const(0, INT32))
@@ -591,7 +591,7 @@ class Real:
     def with_sign_of(self, other: Real) -> Real:
         return Real(self.b, copysign(self.b, self.node, other.node))
 
-    def compared(self, op: str, other: Real | float) -> Node:
+    def compare(self, op: str, other: Real | float) -> Node:
         """``self op other``, as bool; ``op`` as in the representation."""
         return self.b.op(op, self.node, self.of(other).node)
 
@@ -655,7 +655,7 @@ _COS = (
 
 def _reduce_half_turn(x: Real) -> tuple[Real, Real]:
     """The distance to the nearest multiple of 1/2, and the number of that multiple modulo 4."""
-    x = x.where(abs(x).compared("lt", 2.0**53), x * 0.0)  # beyond, every number is even; infinity becomes NaN
+    x = x.where(abs(x).compare("lt", 2.0**53), x * 0.0)  # beyond, every number is even; infinity becomes NaN
     count = Real(x.b, x.b.op("rint", (x + x).node))
     rest = x - count * 0.5
     quarter = Real(x.b, x.b.op("floor", (count * 0.25).node))
@@ -668,7 +668,7 @@ def _both(rest: Real) -> tuple[Real, Real]:
 
 
 def _is_odd(number: Real) -> Node:
-    return number.b.op("or", number.compared("eq", 1.0), number.compared("eq", 3.0))
+    return number.b.op("or", number.compare("eq", 1.0), number.compare("eq", 3.0))
 
 
 def sine_of_turns(x: Real) -> Real:
@@ -676,8 +676,8 @@ def sine_of_turns(x: Real) -> Real:
     rest, number = _reduce_half_turn(x)
     sin, cos = _both(rest)
     found = cos.where(_is_odd(number), sin)
-    found = (-found).where(number.compared("ge", 2.0), found)
-    return found.where(found.compared("ne", 0.0), x * 0.0)
+    found = (-found).where(number.compare("ge", 2.0), found)
+    return found.where(found.compare("ne", 0.0), x * 0.0)
 
 
 def cosine(x: Real) -> Real:
@@ -685,7 +685,7 @@ def cosine(x: Real) -> Real:
     rest, number = _reduce_half_turn(x)
     sin, cos = _both(rest)
     found = sin.where(_is_odd(number), cos)
-    is_below = x.b.op("or", number.compared("eq", 1.0), number.compared("eq", 2.0))
+    is_below = x.b.op("or", number.compare("eq", 1.0), number.compare("eq", 2.0))
     return (-found).where(is_below, found) + 0.0
 
 
@@ -737,11 +737,11 @@ _STEPS = 5
 """Steps of the recurrence from 8 down to 3."""
 
 
-def _reduced(x: Real) -> tuple[Real, Real]:
+def _reduce(x: Real) -> tuple[Real, Real]:
     """A number from 1 to 3 for one from 1 to 8, and the product of what the recurrence has passed."""
     product = x.of(1.0)
     for _ in range(_STEPS):
-        is_large = x.compared("ge", 3.0)
+        is_large = x.compare("ge", 3.0)
         lower = x - 1.0
         product = (product * lower).where(is_large, product)
         x = lower.where(is_large, x)
@@ -750,15 +750,15 @@ def _reduced(x: Real) -> tuple[Real, Real]:
 
 def gamma(x: Real) -> Real:
     size = abs(x)
-    is_small = size.compared("lt", 1.0)
+    is_small = size.compare("lt", 1.0)
     base = (size + 1.0).where(is_small, size)
-    near, product = _reduced(base.minimum(8.0))
+    near, product = _reduce(base.minimum(8.0))
     near = polynomial((size - 1.0).where(is_small, near - 2.0), _GAMMA) * product
     large = base.maximum(8.0).minimum(200.0)  # beyond, it is infinite, and 0 for negative numbers
     power = _call("power", large, large * 0.5 - 0.25)
     decay = _call("exp", -large)
     series = polynomial(16.0 / large - 1.0, _STIRLING)
-    is_large = size.compared("ge", 8.0)
+    is_large = size.compare("ge", 8.0)
     value = ((series * power) * decay * power).where(is_large, near)
     positive = (value / x).where(is_small, value)
     # The reflection, divided by one factor after the other, as the product may be out of range.
@@ -766,14 +766,14 @@ def gamma(x: Real) -> Real:
     share = -math.pi / sine.where(is_small, sine * size)
     negative = (share / series / power / decay / power).where(is_large, share / near)
     is_pole = x.b.op("eq", size.node, x.b.op("floor", size.node))
-    negative = x.of(math.nan).where(x.b.op("and", is_pole, size.compared("gt", 0.0)), negative)
-    return negative.where(x.compared("lt", 0.0), positive)
+    negative = x.of(math.nan).where(x.b.op("and", is_pole, size.compare("gt", 0.0)), negative)
+    return negative.where(x.compare("lt", 0.0), positive)
 
 
 def log_gamma(x: Real) -> Real:
     size = abs(x)
-    is_small, is_large = size.compared("lt", 1.0), size.compared("ge", 8.0)
-    near, product = _reduced(size.maximum(1.0).minimum(8.0))
+    is_small, is_large = size.compare("lt", 1.0), size.compare("ge", 8.0)
+    near, product = _reduce(size.maximum(1.0).minimum(8.0))
     shift = (size - 1.0).where(is_small, near - 2.0)  # exact but for tiny numbers, where the polynomial is flat
     core = shift * size.where(is_small, near - 1.0) * polynomial(shift, _LOG)
     is_between = x.b.op("not", x.b.op("or", is_small, is_large))
@@ -783,9 +783,9 @@ def log_gamma(x: Real) -> Real:
     positive = (core - log).where(is_small, series.where(is_large, core + log))
     sine = abs(sine_of_turns(size))
     share = _call("log", sine.where(is_small, sine * size) / math.pi)
-    is_pole = share.compared("eq", -math.inf)  # of large numbers the other term is infinite too
+    is_pole = share.compare("eq", -math.inf)  # of large numbers the other term is infinite too
     negative = x.of(math.inf).where(is_pole, -share - core.where(is_small, positive))
-    found = negative.where(x.compared("lt", 0.0), positive)
+    found = negative.where(x.compare("lt", 0.0), positive)
     return x.of(math.inf).where(x.is_infinite(), found)
 
 
@@ -800,12 +800,12 @@ def _call(name: str, *args: Real) -> Real:
 
 def _rsqrt(x: Real) -> Real:
     """The root of 1 / x, which halves the division's error: less than 0.86 ulp; ±inf at ±0."""
-    is_small, is_large = x.compared("lt", 2.0**-1000), x.compared("gt", 2.0**1000)
+    is_small, is_large = x.compare("lt", 2.0**-1000), x.compare("gt", 2.0**1000)
     scale = x.of(2.0**100).where(is_small, x.of(2.0**-100).where(is_large, 1.0))
     back = x.of(2.0**50).where(is_small, x.of(2.0**-50).where(is_large, 1.0))
     inverse = 1.0 / (x * scale)
-    root = (inverse.sqrt() * back).where(x.compared("gt", 0.0), np.nan)
-    return inverse.where(x.compared("eq", 0.0), root)
+    root = (inverse.sqrt() * back).where(x.compare("gt", 0.0), np.nan)
+    return inverse.where(x.compare("eq", 0.0), root)
 
 
 _THIRD = 0x55555556  # 2^32 / 3
@@ -817,9 +817,9 @@ equal above and below, 3.2 %."""
 def _cbrt(x: Real) -> Real:
     """Two steps of Halley's method from a guess by bits, then one with an exact square: less than 0.667 ulp."""
     size = abs(x)
-    is_small = size.compared("lt", 2.0**-1022)
+    is_small = size.compare("lt", 2.0**-1022)
     size = size * size.of(2.0**54).where(is_small, 1.0)
-    root = _improved(_improved(_guess(size), size), size)
+    root = _improve(_improve(_guess(size), size), size)
     b = x.b
     bits = b.op("add", b.bitcast(root.node, UINT64), b.const(1 << 27, UINT64))
     bits = b.op("and", bits, b.const(-(1 << 27) & (1 << 64) - 1, UINT64))
@@ -827,8 +827,8 @@ def _cbrt(x: Real) -> Real:
     other = size / (near * near)
     root = near + near * ((other - near) / (near + near + other))
     root = root * root.of(2.0**-18).where(is_small, 1.0)
-    root = (-root).where(x.compared("lt", 0.0), root)
-    return root.where(b.op("and", x.compared("ne", 0.0), x.is_finite()), x)
+    root = (-root).where(x.compare("lt", 0.0), root)
+    return root.where(b.op("and", x.compare("ne", 0.0), x.is_finite()), x)
 
 
 def _guess(x: Real) -> Real:
@@ -840,7 +840,7 @@ def _guess(x: Real) -> Real:
     return Real(b, b.bitcast(bits, FLOAT64))
 
 
-def _improved(root: Real, x: Real) -> Real:
+def _improve(root: Real, x: Real) -> Real:
     """Halley's step; the relative error becomes 2/3 of its cube."""
     ratio = root * root * (root / x)
     return root * ((ratio + 2.0) / (ratio + ratio + 1.0))
@@ -852,7 +852,7 @@ def _power(x: Real, y: Real) -> Real:
     exponent = y.node
     if exponent.op == "const":
         return x * x if exponent.attr == 2 else general
-    return (x * x).where(y.compared("eq", 2.0), general)
+    return (x * x).where(y.compare("eq", 2.0), general)
 
 
 FORMULAS: dict[str, Callable[..., Real]] = {"rsqrt": _rsqrt, "cbrt": _cbrt, "power": _power}
@@ -862,7 +862,7 @@ IDENTICAL = frozenset({"rsqrt", "cbrt"})
 """The functions whose formulas call none of the platform's."""
 
 
-def expanded(program: Program) -> Program:
+def expand(program: Program) -> Program:
     """The program with the formulas inserted for its calls of own functions; the same object if it has none."""
     if not any(map(_is_own, program.nodes)):
         return program
@@ -875,14 +875,14 @@ def expanded(program: Program) -> Program:
         else:
             copies[id(node)] = b.emit(node.op, node.dtype, args, node.attr)
     effects = [copies[id(node)] for node in program.effects]
-    return b.program((_moved(store, copies) for store in program.stores), effects)
+    return b.program((_move_store(store, copies) for store in program.stores), effects)
 
 
 def _is_own(node: Node) -> bool:
     return node.op == "call" and node.dtype == FLOAT64 and node.attr in FORMULAS
 
 
-def _moved(store: Store, copies: dict[int, Node]) -> Store:
+def _move_store(store: Store, copies: dict[int, Node]) -> Store:
     index = None if store.index is None else copies[id(store.index)]
     mask = None if store.mask is None else copies[id(store.mask)]
     return replace(store, value=copies[id(store.value)], index=index, mask=mask)
@@ -979,7 +979,7 @@ def _small_erf(x: Real) -> Real:
 def _scaled(x: Real) -> Real:
     """``exp(x * x) * erfc(x)`` of numbers that are not negative."""
     near = polynomial((x - 4.0) / (x + 4.0), _ERFCX) / (1.0 + (x + x))
-    return ((1 / _ROOT_PI) / x).where(x.compared("gt", 1e10), near)
+    return ((1 / _ROOT_PI) / x).where(x.compare("gt", 1e10), near)
 
 
 def _positive_erfc(x: Real) -> Real:
@@ -992,21 +992,21 @@ def _positive_erfc(x: Real) -> Real:
 def _erf(x: Real) -> Real:
     size = abs(x)
     large = 1.0 - _positive_erfc(size)
-    return _small_erf(x).where(size.compared("lt", 1.0), (-large).where(x.compared("lt", 0.0), large))
+    return _small_erf(x).where(size.compare("lt", 1.0), (-large).where(x.compare("lt", 0.0), large))
 
 
 def _erfc(x: Real) -> Real:
     size = abs(x)
     tail = _positive_erfc(size)
-    outer = (2.0 - tail).where(x.compared("lt", 0.0), tail)
-    return (1.0 - _small_erf(x)).where(size.compared("lt", 0.5), outer)
+    outer = (2.0 - tail).where(x.compare("lt", 0.0), tail)
+    return (1.0 - _small_erf(x)).where(size.compare("lt", 0.5), outer)
 
 
 def _erfcx(x: Real) -> Real:
     size = abs(x)
     square, rest = two_product(size.minimum(27.0), size.minimum(27.0))
     grown = _call_special("exp", square) * (1.0 + rest) * 2.0 - _scaled(size)
-    return grown.where(x.compared("lt", 0.0), _scaled(size))
+    return grown.where(x.compare("lt", 0.0), _scaled(size))
 
 
 def _normcdf(x: Real) -> Real:
@@ -1014,7 +1014,7 @@ def _normcdf(x: Real) -> Real:
     high, rest = two_product(x, x.of(_ROOT_HALF))
     rest = rest + x * _ROOT_HALF_REST
     share = rest * (2 / _ROOT_PI) / _scaled(abs(high))  # erfc' / erfc
-    share = share.where(high.compared("gt", 0.5), 0.0)
+    share = share.where(high.compare("gt", 0.5), 0.0)
     value = _erfc(high) * 0.5
     return value - value * share
 
@@ -1024,9 +1024,9 @@ def _inverse(x: Real, w: Real) -> Real:
     root = w.sqrt()
     inner = 1.0 / root
     far = polynomial((inner - _FAR_MIDDLE) / _FAR_HALF, _FAR) * root
-    tail = polynomial((root - 5.125) / 1.125, _TAIL).where(w.compared("lt", 39.0625), far)
-    middle = polynomial((root - 3.25) / 0.75, _MIDDLE).where(w.compared("lt", 16.0), tail)
-    return x * polynomial(w / 3.125 - 1.0, _CENTRE).where(w.compared("lt", 6.25), middle)
+    tail = polynomial((root - 5.125) / 1.125, _TAIL).where(w.compare("lt", 39.0625), far)
+    middle = polynomial((root - 3.25) / 0.75, _MIDDLE).where(w.compare("lt", 16.0), tail)
+    return x * polynomial(w / 3.125 - 1.0, _CENTRE).where(w.compare("lt", 6.25), middle)
 
 
 def _erfinv(y: Real) -> Real:
@@ -1047,7 +1047,7 @@ def _bessel_i0(x: Real) -> Real:
     small = 1.0 + quarter * polynomial(quarter, _I0_SMALL)
     half = _call_special("exp", size * 0.5)
     large = half * (polynomial(16.0 / size - 1.0, _I0_LARGE) / size.sqrt()) * half
-    return small.where(size.compared("lt", 8.0), large)
+    return small.where(size.compare("lt", 8.0), large)
 
 
 def _power_of_ten(x: Real) -> Real:

@@ -420,7 +420,7 @@ class LayoutFact:
     what: str
     axis: int
 
-    def found(self, shape: tuple[int, ...], arrays: Any) -> int:
+    def value(self, shape: tuple[int, ...], arrays: Any) -> int:
         """The number, in a call of this shape whose arrays, by their parameters, have ``shape`` and ``strides``."""
         if self.array is None:
             return self._of(shape, ())
@@ -726,7 +726,7 @@ def build_reduction(
     """
     b = Builder(inputs, math=math)
     mapped = mapping(b, [b.load(number) for number in range(len(inputs))])
-    map_program = storing(b, "acc", mapped)
+    map_program = store_all(b, "acc", mapped)
     if isinstance(identity, int):
         identity = (identity, *[0] * (len(mapped) - 1))
     dtypes = [node.dtype for node in mapped]
@@ -738,8 +738,8 @@ def build_reduction(
     finished = finishing(p, [p.load(k) for k in range(count)], p.load(count), p.load(count + 1))
     return ReductionSpec(
         map_program=map_program,
-        combine=storing(c, "c", [c.cast(node, dtype) for node, dtype in zip(combined, dtypes, strict=True)]),
-        post=storing(p, "out", finished),
+        combine=store_all(c, "c", [c.cast(node, dtype) for node, dtype in zip(combined, dtypes, strict=True)]),
+        post=store_all(p, "out", finished),
         inputs=len(inputs),
         outputs=len(finished),
         identity=identity,
@@ -747,7 +747,7 @@ def build_reduction(
     )
 
 
-def storing(b: Builder, prefix: str, nodes: Sequence[Node]) -> Program:
+def store_all(b: Builder, prefix: str, nodes: Sequence[Node]) -> Program:
     """Make the program whose outputs, named ``prefix0``, ``prefix1`` and so on, are these nodes."""
     first = len(b.params)
     b.params += [Param(name=f"{prefix}{number}", dtype=node.dtype) for number, node in enumerate(nodes)]

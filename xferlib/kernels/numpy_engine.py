@@ -24,7 +24,7 @@ import numpy as np
 
 from xferlib._runtime import process, threads
 from xferlib.errors import KernelError, KernelTypeError
-from xferlib.kernels.formulas import expanded
+from xferlib.kernels.formulas import expand
 from xferlib.kernels.indices import is_distinct
 from xferlib.kernels.ir import FLOAT16, FLOAT32, INT64, ElementUpdate, LoopBody, Node, Program, Store, real_operands
 from xferlib.kernels.layouts import layout_of_call
@@ -231,7 +231,7 @@ def update_step(
         taken = index[mask]
         check_range(taken, raw, name)
         at = taken if raw.ndim == 1 else np.unravel_index(taken, raw.shape)
-        before = _applied(what, raw, at, value[mask], rest[0][mask] if rest else None)
+        before = _apply(what, raw, at, value[mask], rest[0][mask] if rest else None)
         if is_checked and what.kind == "store":
             check_stored(taken, value[mask], raw, name)
         found[...] = 0
@@ -241,7 +241,7 @@ def update_step(
     return run
 
 
-def _applied(what: ElementUpdate, raw: A, at: Any, value: A, compared: A | None) -> A | None:
+def _apply(what: ElementUpdate, raw: A, at: Any, value: A, compared: A | None) -> A | None:
     """Update elements one after the other; returns their values before, where those are wanted."""
     if what.kind == "store":
         raw[at] = value
@@ -281,7 +281,7 @@ class Recipe:
         self, program: Program, operands: Sequence[A], size: int, *, is_aliased: bool, keeps_strides: bool,
         shape: tuple[int, ...] = (),
     ) -> None:  # fmt: skip
-        self.program = program = expanded(program)
+        self.program = program = expand(program)
         self._size, self._shape = size, shape
         self._is_aliased = is_aliased
         self._keeps_strides = keeps_strides
@@ -446,7 +446,7 @@ class Recipe:
         elif node.op == "size":
             self._slots[id(node)] = self._new_slot(np.array(self._size, INT64))
         elif node.op == "fact":
-            self._slots[id(node)] = self._new_slot(np.array(node.attr.found(self._shape, self._operands), INT64))
+            self._slots[id(node)] = self._new_slot(np.array(node.attr.value(self._shape, self._operands), INT64))
         elif node.op == "length":
             self._slots[id(node)] = self._lengths[node.attr] = self._new_slot(np.array(0, INT64))
         elif node.op == "load":

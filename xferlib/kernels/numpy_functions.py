@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.formulas import expanded
+from xferlib.kernels.formulas import expand
 from xferlib.kernels.functions import MARGIN_ULP, HardCases, hard_cases
 from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, DType, Node, Program, is_float, is_integer
 
@@ -116,7 +116,7 @@ _LARGE_ANGLE = 1e8  # below, the libraries reduce with enough bits
 _SMALL_ANGLE = 2.0**-20
 
 
-def mended(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
+def correct_large_angles(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
     """NumPy's function ``name`` on contiguous arrays, corrected."""
 
     def compute(x: A, out: A) -> None:
@@ -125,7 +125,7 @@ def mended(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
             return
         source = x.copy()  # the output may be the operand
         function(x, out)
-        _mend(name, source, out)
+        _correct(name, source, out)
 
     return compute
 
@@ -137,7 +137,7 @@ def _are_moderate(x: A) -> bool:
     return bool(np.minimum.reduce(x, axis=None) >= -_LARGE_ANGLE and np.maximum.reduce(x, axis=None) <= _LARGE_ANGLE)
 
 
-def _mend(name: str, x: A, out: A) -> None:
+def _correct(name: str, x: A, out: A) -> None:
     x, out = np.atleast_1d(x, out)  # views, which have places; an array without axes has none
     size = np.abs(out)
     is_near = size < _SMALL_ANGLE
@@ -195,7 +195,7 @@ def layout_independent(function: np.ufunc) -> Operation:
     if function.nin == 2:
         return _layout_independent_two(function)
     name = function.__name__
-    return _layout_independent_one(mended(name, function) if name in ("sin", "cos", "tan") else function)
+    return _layout_independent_one(correct_large_angles(name, function) if name in ("sin", "cos", "tan") else function)
 
 
 def _layout_independent_one(function: Operation) -> Operation:
@@ -255,7 +255,7 @@ def _buffers(count: int) -> tuple[A, A]:
     return found[0][:count], found[1][:count]
 
 
-def rounded(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
+def round_correctly(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
     """Function ``name`` of float32 operands, correctly rounded, from a float64 ``function`` of small error."""
     table = hard_cases()[name]
 
@@ -336,10 +336,10 @@ def operation(node: Node, mode: str) -> tuple[Operation, bool]:
 def _call(node: Node, mode: str) -> Operation:
     name = str(node.attr)
     if name == "rsqrt":
-        return _rsqrt if mode == "fast" else rounded("rsqrt", _rsqrt)
+        return _rsqrt if mode == "fast" else round_correctly("rsqrt", _rsqrt)
     function: np.ufunc = getattr(np, name)
     if len(node.args) == 1 and node.dtype == FLOAT32 and mode == "exact":
-        return rounded(name, function)
+        return round_correctly(name, function)
     return layout_independent(function) if node.dtype == FLOAT64 else function
 
 
@@ -512,35 +512,35 @@ def constant_value(node: Node, known: dict[int, np.generic | None]) -> np.generi
         if waiting:
             stack += waiting
         else:
-            known[id(each)] = _computed(each, [known[id(arg)] for arg in each.args if each.op not in _UNKNOWN])
+            known[id(each)] = _fold(each, [known[id(arg)] for arg in each.args if each.op not in _UNKNOWN])
             stack.pop()
     return known[id(node)]
 
 
-def _computed(node: Node, operands: list[np.generic | None]) -> np.generic | None:
+def _fold(node: Node, operands: list[np.generic | None]) -> np.generic | None:
     if node.op == "const":
         value: np.generic = node.attr
         return value
     if not operands or any(each is None for each in operands):
         return None
-    return _applied(node, operands, "exact")
+    return _apply(node, operands, "exact")
 
 
 def stored_value(program: Program) -> np.generic:
     """The value that a program stores in a call of one element; its output is its only parameter."""
-    program = expanded(program)
+    program = expand(program)
     known: dict[int, Any] = {}
     for node in program.nodes:
         if node.op in ("const", "index", "size"):
             known[id(node)] = node.attr if node.op == "const" else INT64.type(node.op == "size")
         else:
-            known[id(node)] = _applied(node, [known[id(each)] for each in node.args], program.math)
+            known[id(node)] = _apply(node, [known[id(each)] for each in node.args], program.math)
     (store,) = program.stores
     found: np.generic = known[id(store.value)]
     return found
 
 
-def _applied(node: Node, operands: list[Any], math: str) -> np.generic:
+def _apply(node: Node, operands: list[Any], math: str) -> np.generic:
     out = np.empty((), node.dtype)
     with np.errstate(all="ignore"):
         operation(node, math)[0](*map(np.asarray, operands), out)

@@ -391,7 +391,7 @@ class NumpyReduction:
             lanes: list[A] = [self._ufunc.reduce(split, axis=-2, dtype=split.dtype)]
             start = rows * LANES
         else:
-            lanes = [_copied(each[..., :LANES], f"lanes{number}") for number, each in enumerate(values)]
+            lanes = [_copy(each[..., :LANES], f"lanes{number}") for number, each in enumerate(values)]
             start = LANES
         for first in range(start, count, LANES):
             width = min(LANES, count - first)
@@ -400,7 +400,7 @@ class NumpyReduction:
         return lanes
 
 
-def _copied(values: A, name: str) -> A:
+def _copy(values: A, name: str) -> A:
     """A copy in this thread's memory, in the memory order of the values: by rows or by columns."""
     is_columnar = abs(values.strides[0]) < abs(values.strides[-1])
     shape = values.shape

@@ -13,7 +13,7 @@ import numpy as np
 from xferlib._core.arrays import Array
 from xferlib.kernels.definitions import FixedDefinition
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
-from xferlib.kernels.ir import FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, Builder, DType, Node, Param, storing
+from xferlib.kernels.ir import FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, Builder, DType, Node, Param, store_all
 
 # Random orders: sorted random keys, the same on every backend because the host sorts them.
 
@@ -221,7 +221,7 @@ def draw_definition(distribution: Distribution) -> FixedDefinition:
     first = b.op("add", given[0], b.cast(b.index(), UINT32))
     words = philox_words(b, (first, *given[1:4]), tuple(given[4:6]))
     values = distribution.values(b, words, given[6:])
-    return FixedDefinition(distribution.name, storing(b, "out", values), len(inputs))
+    return FixedDefinition(distribution.name, store_all(b, "out", values), len(inputs))
 
 
 @functools.cache

@@ -15,10 +15,10 @@ from xferlib._core.arrays import ArrayInfo
 from xferlib._runtime.checks import MadeBy, flag, whole
 from xferlib.errors import KernelShapeError, KernelTypeError, shown
 from xferlib.kernels import autograd, calls, cuda_signature, signature
-from xferlib.kernels.autograd import Make, Pullback, summed, summed_to
+from xferlib.kernels.autograd import Make, Pullback, sum_along, sum_to
 from xferlib.kernels.calls import Plans, engine_of
 from xferlib.kernels.definitions import ArgumentKind, FixedDefinition, ReductionDefinition, SnippetReduction
-from xferlib.kernels.elementwise import ElementwiseKernel, named
+from xferlib.kernels.elementwise import ElementwiseKernel, find_by_name
 from xferlib.kernels.ir import Param, ReductionSpec, is_float
 from xferlib.kernels.layouts import CallLayout, broadcast_shape, broadcast_strides
 from xferlib.kernels.numpy_engine import BlockFunction
@@ -110,7 +110,7 @@ class ReductionCall:
             owner.note_write(each, f"{self.name}(): out{number}")
         return given
 
-    def _returned(self, results: list[Any]) -> Any:
+    def _pick_results(self, results: list[Any]) -> Any:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _scalars(self, args: Sequence[Any]) -> list[np.generic]:
@@ -165,7 +165,7 @@ class CudaReductionCall(ReductionCall):
         if stream.handle or owner.has_made_streams:  # arrays of another stream must outlast the work on this one
             for each in (*given, *results):
                 owner.consumed(each, stream)
-        return self._returned(results)
+        return self._pick_results(results)
 
     def _plan(self, given: list[Any], results: list[Any]) -> CudaReduction:
         return self._find_plan(self, [*map(self.owner.view, (*given, *results))])
@@ -227,7 +227,7 @@ class HostReductionCall(ReductionCall):
             nbytes = sum(info.nbytes for info in self.infos.values())
             run = lambda: self._compute(args, results)
             recorder.on_host(observe.Kind.KERNEL, self.name, nbytes, self.owner, self.device, run)
-        return self._returned(results)
+        return self._pick_results(results)
 
     def _compute(self, args: Sequence[Any], results: Sequence[Any]) -> None:
         host_view, rows = self.owner.host_view, self._shape[0]
@@ -308,7 +308,7 @@ class DifferentiableReduction:
         self.kept_shape = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
         self.accumulators = spec.accumulators
         count = len(spec.accumulators)
-        self.combining = [_combining(spec, k) for k in range(count)]
+        self.combining = [_combining_operation(spec, k) for k in range(count)]
         self._spec = spec
         self._keepdims = keepdims
         self._run = run
@@ -354,20 +354,20 @@ class DifferentiableReduction:
         if not self._floating or 0 in self.shape:
             return [arguments[number].new_zeros(arguments[number].shape) for number in wanted]
         middle = _Middle(self, arguments)
-        totals = [middle.total(k) if k in self._post.reads(self._floating) else middle.nothing(k) for k in self._all]
+        totals = [middle.total(k) if k in self._post.reads(self._floating) else middle.zero(k) for k in self._all]
         spread = [each.reshape(self.kept_shape) for each in given]
         found = self._post.gradients(self._floating, [*totals, *self._sizes()], spread)
-        slopes = [middle.nothing(k) for k in self._all]
+        slopes = [middle.zero(k) for k in self._all]
         for k, gradient in zip(self._floating, found, strict=True):
-            slopes[k] = middle.scaled(k, gradient)
+            slopes[k] = middle.scale(k, gradient)
         parts = self._map.gradients(wanted, arguments, slopes)
-        return [summed_to(part, arguments[number]) for number, part in zip(wanted, parts, strict=True)]
+        return [sum_to(part, arguments[number]) for number, part in zip(wanted, parts, strict=True)]
 
     def tangents(self, varying: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
         self.check()
         middle = _Middle(self, arguments)
         moved = self._map.tangents(varying, arguments, given)
-        sums = [middle.summed(middle.scaled(k, moved[k].expand(self.shape))) for k in self._floating]
+        sums = [middle.add(middle.scale(k, moved[k].expand(self.shape))) for k in self._floating]
         totals = [middle.total(k) for k in self._all]
         found = self._post.tangents(self._floating, [*totals, *self._sizes()], sums)
         shape = self.kept_shape if self._keepdims else [self.shape[axis] for axis in self.kept]
@@ -400,7 +400,7 @@ class _Middle:
             self._found = self._operation.elements(self._arguments)
         return self._found[k]
 
-    def nothing(self, k: int) -> Any:
+    def zero(self, k: int) -> Any:
         """A zero of the shape and dtype of accumulator ``k``."""
         import torch
 
@@ -415,19 +415,19 @@ class _Middle:
         if not axes:
             return self.elements(k)
         if operation.accumulators[k].kind != "f":
-            return self.nothing(k)
+            return self.zero(k)
         if how == "add":
-            return self.summed(self.elements(k))
+            return self.add(self.elements(k))
         if how == "mul":
             return self._rows(self.elements(k)).prod(-1).reshape(operation.kept_shape)
         elements = self.elements(k)
         return (elements.amin if how == "min" else elements.amax)(axes, keepdim=True)
 
-    def summed(self, elements: Any) -> Any:
+    def add(self, elements: Any) -> Any:
         axes = self._operation.axes
-        return summed(elements, axes, keepdims=True) if axes else elements
+        return sum_along(elements, axes, keepdims=True) if axes else elements
 
-    def scaled(self, k: int, value: Any) -> Any:
+    def scale(self, k: int, value: Any) -> Any:
         """``value`` times the derivative of the total by each element; equal extrema share it."""
         operation, axes = self._operation, self._operation.axes
         how = operation.combining[k]
@@ -463,7 +463,7 @@ class _Middle:
         return elements.permute(self._order()).reshape(*kept, math.prod(shape[axis] for axis in self._operation.axes))
 
 
-def _combining(spec: ReductionSpec, k: int) -> str | None:
+def _combining_operation(spec: ReductionSpec, k: int) -> str | None:
     """The operation that combines accumulator ``k``; None for one without a derivative here."""
     count = len(spec.accumulators)
     if spec.accumulators[k].kind != "f":
@@ -517,7 +517,7 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
         self._followed: Plans[DifferentiableReduction] = Plans()
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        if named(self.__module__, self.name) is self:  # a ready-made one
+        if find_by_name(self.__module__, self.name) is self:  # a ready-made one
             return str(self.name)
         return ReductionKernel, (self.definition,)
 
@@ -624,7 +624,7 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
                 f"{self.name}(): out= cannot be used on tensors that torch follows for a derivative; leave it out, "
                 "call under torch.no_grad(), or on x.detach()"
             )
-        names, plain = self.definition.names, autograd.unwrapped(args)
+        names, plain = self.definition.names, autograd.unwrap(args)
         _, _, infos = calls.common_device(self.name, names, plain)
         spec = self._spec(plain, infos)
         if spec.premap is not None or spec.postmap is not None:

@@ -97,7 +97,7 @@ def _times(b: Builder, x: Nodes, y: Nodes) -> Nodes:
 _add = _each("add")
 
 
-def _accumulated(
+def _accumulate(
     dtypes: tuple[DType, ...],
     wide: DType,
     mapping: Callable[[Builder, Nodes], Nodes],
@@ -126,7 +126,7 @@ def _make_total(op: str) -> Maker:
         wide = _sum_dtype(dtype)
         result = dtype if is_float(dtype) else wide
         numpys = np.sum if op == "add" else np.prod
-        return _accumulated(
+        return _accumulate(
             dtypes,
             wide,
             lambda b, x: _parts(b, x[0]),
@@ -142,7 +142,7 @@ def _make_total(op: str) -> Maker:
 def _make_dot(dtypes: tuple[DType, ...]) -> ReductionSpec:
     result = np.result_type(*dtypes)
     wide = _sum_dtype(result)
-    return _accumulated(
+    return _accumulate(
         dtypes,
         wide,
         lambda b, x: _times(b, _parts(b, x[0]), _parts(b, x[1])),
@@ -166,7 +166,7 @@ def _make_mean(dtypes: tuple[DType, ...]) -> ReductionSpec:
         count = b.cast(b.op("idiv", n, m), a[0].dtype)
         return b.cast(_whole(b, [b.op("div", part, count) for part in a]), result)
 
-    return _accumulated(dtypes, wide, lambda b, x: _parts(b, x[0]), finish)
+    return _accumulate(dtypes, wide, lambda b, x: _parts(b, x[0]), finish)
 
 
 def _squared_size(b: Builder, value: Node) -> Nodes:
@@ -177,7 +177,7 @@ def _squared_size(b: Builder, value: Node) -> Nodes:
 def _make_norm(dtypes: tuple[DType, ...]) -> ReductionSpec:
     wide, result = _float_dtypes(dtypes[0])
     finish = lambda b, a, n, m: b.cast(b.op("sqrt", a[0]), result)
-    return _accumulated(dtypes, wide, lambda b, x: _squared_size(b, x[0]), finish)
+    return _accumulate(dtypes, wide, lambda b, x: _squared_size(b, x[0]), finish)
 
 
 def _make_spread(ddof: int) -> Maker:
@@ -192,7 +192,7 @@ def _make_spread(ddof: int) -> Maker:
             count = b.op("max", b.op("sub", b.op("idiv", n, m), b.const(ddof, INT64)), b.const(0, INT64))
             return b.cast(b.op("div", a[0], b.cast(count, a[0].dtype)), result)
 
-        return _accumulated(dtypes, wide, deviation, finish, names=("x", "mean"))
+        return _accumulate(dtypes, wide, deviation, finish, names=("x", "mean"))
 
     return make
 
@@ -292,25 +292,25 @@ def _subset() -> ElementwiseKernel:
     return elementwise("raw T x, S subset", "T y", "y = x[subset]", name="subset")
 
 
-def _taken(x: Any, subset: Any) -> Any:
+def _take(x: Any, subset: Any) -> Any:
     return _subset()(x, subset)
 
 
 def subset_sum(subset: Any, x: Any, *, out: Any = None) -> Any:
     """The sum of the elements of ``x`` at the indices ``subset``, integers that may repeat; see `sum`."""
-    return sum(_taken(x, subset), out=out)
+    return sum(_take(x, subset), out=out)
 
 
 def subset_min(subset: Any, x: Any, *, out: Any = None) -> Any:
     """The least of the elements of ``x`` at the indices ``subset``; see `min`."""
-    return min(_taken(x, subset), out=out)
+    return min(_take(x, subset), out=out)
 
 
 def subset_max(subset: Any, x: Any, *, out: Any = None) -> Any:
     """The greatest of the elements of ``x`` at the indices ``subset``; see `max`."""
-    return max(_taken(x, subset), out=out)
+    return max(_take(x, subset), out=out)
 
 
 def subset_dot(subset: Any, x: Any, y: Any, *, out: Any = None) -> Any:
     """The sum of the products of the elements of ``x`` and ``y`` at the indices ``subset``; see `dot`."""
-    return dot(_taken(x, subset), _taken(y, subset), out=out)
+    return dot(_take(x, subset), _take(y, subset), out=out)
