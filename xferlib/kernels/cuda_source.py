@@ -30,6 +30,7 @@ from xferlib.kernels.ir import (
     FLOAT16,
     FLOAT32,
     FLOAT64,
+    LEAVES,
     DType,
     ElementUpdate,
     LoopBody,
@@ -257,19 +258,13 @@ def body(program: Program, loads: dict[int, str], *, index: str = "0", size: str
     """
     program = expand(program)
     names: dict[int, str] = {}
-    lines = []
-    for number, node in enumerate(program.nodes):
-        if node.op == "const":
-            text = constant(node.attr, node.dtype)
-        elif node.op == "load":
-            text = loads[node.attr]
-        elif node.op in ("index", "size"):
-            text = f"(long long)({index if node.op == 'index' else size})"
-        else:
-            text = expression(node, [names[id(each)] for each in node.args], program.math)
-        names[id(node)] = f"v{number}"
-        lines.append(f"const {c_type(node.dtype)} v{number} = {text};")
-    return lines, [names[id(store.value)] for store in program.stores]
+
+    def leaf(node: Node) -> str:
+        return loads[node.attr] if node.op == "load" else f"(long long)({index if node.op == 'index' else size})"
+
+    nothing = lambda *_: ""  # there are no raw parameters
+    lines = statements(program.nodes, names, "v", leaf, nothing, nothing, program.math)
+    return [each.strip() for each in lines], [names[id(store.value)] for store in program.stores]
 
 
 # The statements of a program's nodes in CUDA C, loops among them.
@@ -281,7 +276,7 @@ Update = Callable[[Node, int, list[str], str], str]
 
 
 def statements(
-    nodes: Sequence[Node], names: dict[int, str], prefix: str, value: Callable[[Node], str], gather: Gather,
+    nodes: Sequence[Node], names: dict[int, str], prefix: str, leaf: Callable[[Node], str], gather: Gather,
     update: Update, math: str,
 ) -> list[str]:  # fmt: skip
     """The statements that compute nodes, and their names in ``names``.
@@ -290,7 +285,7 @@ def statements(
         nodes: Operands before users.
         names: Gets the name of each node by its identity.
         prefix: What the names begin with.
-        value: The expression of any node but a loop and what belongs to it.
+        leaf: The expression of a parameter's value, or of a number of the call or its arrays.
         gather: The expression of an array's element.
         update: The statement of an update.
         math: ``"exact"`` or ``"fast"``.
@@ -306,7 +301,14 @@ def statements(
         elif node.op == "pick":
             names[id(node)] = f"{names[id(node.args[0])]}_{node.attr}"
         else:
-            lines.append(f"    const {c_type(node.dtype)} {name} = {value(node)};")
+            args = [names[id(each)] for each in real_operands(node)]
+            if node.op == "const":
+                text = constant(node.attr, node.dtype)
+            elif node.op == "gather":
+                text = gather(node, node.attr, args)
+            else:
+                text = leaf(node) if node.op in LEAVES else expression(node, args, math)
+            lines.append(f"    const {c_type(node.dtype)} {name} = {text};")
     return lines
 
 
@@ -322,20 +324,13 @@ def _loop(body: LoopBody, name: str, args: list[str], gather: Gather, update: Up
     def outer_update(node: Node, array: int, args: list[str], name: str) -> str:
         return update(node, body.array(array), args, name)
 
-    def value(node: Node) -> str:
-        args = [names[id(each)] for each in real_operands(node)]
-        if node.op == "load":
-            return given[int(node.attr)]
-        if node.op == "const":
-            return constant(node.attr, node.dtype)
-        return outer_gather(node, node.attr, args) if node.op == "gather" else expression(node, args, math)
-
     lines = [
         f"    {c_type(param.dtype)} {name}_{number} = {args[1 + number]};"
         for number, param in enumerate(program.params[: body.carried])
     ]
     lines.append(f"    for (bool {name}_go = {args[0]}; {name}_go;) {{")
-    lines += statements(program.nodes, names, f"{name}_v", value, outer_gather, outer_update, math)
+    leaf = lambda node: given[int(node.attr)]
+    lines += statements(program.nodes, names, f"{name}_v", leaf, outer_gather, outer_update, math)
     *results, again = [names[id(store.value)] for store in program.stores]
     lines += [f"    {name}_{number} = {result};" for number, result in enumerate(results)]
     return [*lines, f"    {name}_go = {again};", "    }"]
@@ -777,26 +772,15 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
     # --- nodes
     def _nodes(self) -> list[str]:
         nodes, math = self.program.nodes, self.program.math
-        return statements(nodes, self.names, "v", self._value, self._gather, self._update, math)
+        return statements(nodes, self.names, "v", self._leaf, self._gather, self._update, math)
 
-    def _value(self, node: Node) -> str:
-        op = node.op
-        if op == "const":
-            return constant(node.attr, node.dtype)
-        if op == "load":
+    def _leaf(self, node: Node) -> str:
+        if node.op == "load":
             is_scalar = self.program.params[node.attr].is_scalar
             return to_register(f"s{node.attr}" if is_scalar else f"l{node.attr}[j]", node.dtype)
-        if op == "index":
-            return "(long long)first + j"
-        if op == "size":
-            return "(long long)g.count"
-        if op == "fact":
+        if node.op == "fact":
             return f"g.fact{self.facts.index(node.attr)}"
-        if op == "length":
-            return f"g.length{node.attr}"
-        if op == "gather":
-            return self._gather(node, node.attr, [self.names[id(each)] for each in real_operands(node)])
-        return expression(node, [self.names[id(each)] for each in node.args], self.program.math)
+        return {"index": "(long long)first + j", "size": "(long long)g.count"}.get(node.op, f"g.length{node.attr}")
 
     def _gather(self, node: Node, array: int, args: list[str]) -> str:
         """An element of a raw array; 0 out of range, so that a wrong kernel cannot read foreign memory."""

@@ -57,6 +57,8 @@ _FLOAT_OPS = frozenset({"div", "fmod", "sqrt", "fma", "floor", "ceil", "trunc", 
 _INTEGER_OPS = frozenset({"idiv", "imod", "floordiv", "floormod", "shl", "shr"})
 _BITWISE_OPS = frozenset({"and", "or", "xor", "not"})
 _ANY_REAL_OPS = frozenset({"add", "sub", "mul", "neg", "abs", "min", "max"})
+LEAVES = frozenset({"const", "load", "index", "size", "length", "fact"})
+"""The operations without operands."""
 _TOUCHING = frozenset({"gather", "loop", "update"})
 _COPIES = frozenset({"load", "gather", "bitcast", "update", "pick", "carried"})
 """The operations whose value may be what an array held, unchanged."""

@@ -26,7 +26,18 @@ from xferlib._runtime import process, threads
 from xferlib.errors import KernelError, KernelTypeError
 from xferlib.kernels.formulas import expand
 from xferlib.kernels.indices import is_distinct
-from xferlib.kernels.ir import FLOAT16, FLOAT32, INT64, ElementUpdate, LoopBody, Node, Program, Store, real_operands
+from xferlib.kernels.ir import (
+    FLOAT16,
+    FLOAT32,
+    INT64,
+    LEAVES,
+    ElementUpdate,
+    LoopBody,
+    Node,
+    Program,
+    Store,
+    real_operands,
+)
 from xferlib.kernels.layouts import layout_of_call
 from xferlib.kernels.numpy_functions import operation
 
@@ -57,7 +68,7 @@ _DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
 
 def ns_per_element(nodes: Sequence[Node]) -> float:
     """The time for one element of a program with these nodes."""
-    return sum(_ns(node) for node in nodes if node.op not in ("const", "load", "size", "length", "fact")) + _PER_BYTE_NS
+    return sum(_ns(node) for node in nodes if node.op not in LEAVES - {"index"}) + _PER_BYTE_NS
 
 
 def _ns(node: Node) -> float:
@@ -263,7 +274,6 @@ def _apply(what: ElementUpdate, raw: A, at: Any, value: A, compared: A | None) -
 Step = tuple[Callable[..., Any], int, int, int, int]
 """Function, up to three operand slots (-1: absent), output slot; one without any slot gets the environment."""
 
-_LEAVES = frozenset({"const", "load", "index", "size", "length", "fact"})
 _PER_ELEMENT = frozenset({"gather", "index", "loop", "pick", "update"})
 """The operations whose values are never computed once for all elements, or in an output's memory."""
 
@@ -392,7 +402,7 @@ class Recipe:
     def _may_overwrite_operands(self) -> bool:
         """Whether the only store takes the last value, by a function that reads each element before it writes it."""
         stores, last = self.program.stores, self.program.nodes[-1]
-        is_last = len(stores) == 1 and stores[0].value is last and last.op not in _LEAVES | _PER_ELEMENT
+        is_last = len(stores) == 1 and stores[0].value is last and last.op not in LEAVES | _PER_ELEMENT
         return is_last and self._function(last)[1]
 
     def _keep_overwritten(self) -> None:
