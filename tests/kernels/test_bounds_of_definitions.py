@@ -1,5 +1,7 @@
 """A few lines may stand for any amount of work: it is bounded, by a count, and more is an error that says so."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -65,7 +67,7 @@ def test_what_a_few_lines_write_out_is_bounded(name):
         elementwise("double x", "double z", operation, preamble=preamble)
 
 
-@pytest.mark.parametrize("depth", [20, 60])
+@pytest.mark.parametrize("depth", [20, 60] if os.environ.get("XFERLIB_TEST_LONG") else [60])
 @pytest.mark.parametrize("inner", ["s += x;", "s = s * x + 1;", "s += x; if (s > 3) break;"])
 def test_nested_loops_are_written_out_in_part_and_run_in_part(depth, inner):
     _, operation = nest(depth, inner)

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from tests.kernels import targets
 from tests.kernels.bits import same_bits
 from xferlib.kernels import elementwise
 from xferlib.kernels.complex_formulas import FORMULAS
@@ -16,11 +15,6 @@ mpmath = pytest.importorskip("mpmath")
 
 PLAIN = [name for name in FORMULAS if name != "sign"]
 SHORT = {f"arc{name}{h}": f"a{name}{h}" for name in ("sin", "cos", "tan") for h in ("", "h")}
-
-
-@pytest.fixture(params=targets.NAMES)
-def target(request):
-    return targets.target(request.param)
 
 
 def kernel(name):

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels import targets
 from tests.kernels.bits import same_bits
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import elementwise
@@ -95,31 +94,24 @@ def test_negative_powers_and_overflow_of_numbers():
         elementwise(lambda x, n: x + n * 2)(np.zeros(2, np.int8), 100)
 
 
-@pytest.fixture(params=["numpy", *targets.NAMES])
-def target(request):
-    if request.param == "numpy":
-        return targets.Target("numpy", lambda x: x, np.asarray)
-    return targets.target(request.param)
-
-
-def test_one_kernel_sees_numbers_of_every_kind_in_turn(target):
+def test_one_kernel_sees_numbers_of_every_kind_in_turn(engine):
     kernel = elementwise(lambda x, n, m: (x + 2**n) * (n / m) + (m > 2))
     x = np.arange(6, dtype=np.float32)
-    d = target.put(x)
+    d = engine.put(x)
     calls = [(3, 2), (-3, 2), (3, 2.5), (0.5, 7), (-1, 1), (3, 2), (True, 4), (2j, 1), (-3, 2), (2**6, 3)]
     for n, m in calls * 2:
         expected = (x + 2**n) * (n / m) + (m > 2)
-        result = target.get(kernel(d, n, m))
+        result = engine.get(kernel(d, n, m))
         assert result.dtype == expected.dtype
         np.testing.assert_allclose(result, expected, rtol=1e-6)  # NumPy multiplies complex numbers otherwise
 
 
-def test_the_dtype_of_the_result_may_follow_the_value(target):
+def test_the_dtype_of_the_result_may_follow_the_value(engine):
     kernel = elementwise(lambda x, n: x * 2**n)
-    x = target.put(np.arange(4, dtype=np.int32))
+    x = engine.put(np.arange(4, dtype=np.int32))
     for _ in range(2):
-        assert same_bits(target.get(kernel(x, 2)), np.array([0, 4, 8, 12], np.int32))
-        assert same_bits(target.get(kernel(x, -1)), np.array([0, 0.5, 1, 1.5]))
+        assert same_bits(engine.get(kernel(x, 2)), np.array([0, 4, 8, 12], np.int32))
+        assert same_bits(engine.get(kernel(x, -1)), np.array([0, 0.5, 1, 1.5]))
 
 
 def test_outputs_keywords_and_defaults():
@@ -184,16 +176,6 @@ def test_gradients_of_kernels_with_numbers():
         assert y.grad.tolist() == [n, n]
 
 
-def test_the_simulator_computes_the_same():
-    import xferlib as xl
-
-    kernel = elementwise(lambda x, n: x * 2**n)
-    x = np.arange(5, dtype=np.float32)
-    with xl.use_backend("sim"):
-        for n in (3, -3, 3):
-            assert same_bits(xl.to_host(kernel(xl.to_device(x), n)), x * 2**n)
-
-
 SCALAR = st.one_of(st.integers(-20, 20), st.floats(-8, 8, width=16), st.booleans())
 OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.lt,
              operator.ge, operator.eq)  # fmt: skip
@@ -221,9 +203,8 @@ def test_random_expressions_of_numbers(tree, calls):
             assert same_bits(actual, expected)
 
 
-@pytest.mark.parametrize("name", targets.NAMES)
-def test_numbers_that_are_equal_are_told_apart_in_turn(name):
-    there = targets.target(name)
+def test_numbers_that_are_equal_are_told_apart_in_turn(target):
+    there = target
     kernel = elementwise(lambda x, y: x * y)
     x, zero, minus = np.array([1.0, -1.0]), 0.0, -0.0
     same, out = there.put(x), there.put(x)
@@ -233,9 +214,8 @@ def test_numbers_that_are_equal_are_told_apart_in_turn(name):
         assert same_bits(there.get(kernel(same, number, out=out)), x * number)
 
 
-@pytest.mark.parametrize("name", targets.NAMES)
-def test_a_refused_number_leaves_no_trace(name):
-    there = targets.target(name)
+def test_a_refused_number_leaves_no_trace(target):
+    there = target
     kernel = elementwise("int8 x, int8 n", "int8 y", "y = x * n")
     x = np.array([1, -2], np.int8)
     d, out, three = there.put(x), there.put(x), 3

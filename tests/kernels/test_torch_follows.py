@@ -244,23 +244,6 @@ def test_transforms():
     assert torch.equal(torch.func.jacfwd(reductions.prod)(y), torch.func.jacrev(reductions.prod)(y))
 
 
-def test_transforms_of_modules():
-    class Module(torch.nn.Module):  # type: ignore[name-defined]
-        def __init__(self):
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.arange(3.0))
-
-        def forward(self, x):
-            return reductions.sum(_kernel(x, self.weight))
-
-    module, x = Module(), torch.ones(3)
-    given = {name: parameter.detach() for name, parameter in module.named_parameters()}
-    found = torch.func.grad(lambda given: torch.func.functional_call(module, given, (x,)))(given)
-    assert found["weight"].tolist() == [1, 1, 1]
-    module(x).backward()
-    assert module.weight.grad.tolist() == [1, 1, 1]
-
-
 def test_examples_cannot_share_the_number_of_an_element():
     numbered = elementwise("T x", "T z", "z = x + i")
     with pytest.raises(KernelTypeError, match="number of its element"):
