@@ -185,7 +185,7 @@ def test_calls_of_one_kind_see_their_own_arrays(target):
         (
             lambda x: reduction("T x", map_expr="x", reduce_expr="a+b", dtype="U3")(x),
             KernelTypeError,
-            "no type of",
+            "not a type of",
         ),
     ],
 )

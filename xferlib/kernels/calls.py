@@ -388,7 +388,7 @@ def read_options(call: str, keywords: dict[str, Any], args: Sequence[Any]) -> Ca
     if isinstance(given, range) and name == "range":
         elements = given
     elif not isinstance(given, slice):
-        raise KernelTypeError(f"{call}(): {name}={shown(given)} is no slice; give slice(start, stop, step)")
+        raise KernelTypeError(f"{call}(): {name}={shown(given)} is not a slice; give slice(start, stop, step)")
     elif name == "slice":
         elements = range(*_bounds(call, name, given).indices(size))
     else:
@@ -914,7 +914,7 @@ class Caller:
         for number, value in enumerate(arranged[first:], first):
             if is_scalar(value):
                 raise KernelTypeError(
-                    f"{self.name}(): output {self._name(number)!r} is {type(value).__name__}, and no array to write "
+                    f"{self.name}(): output {self._name(number)!r} is {type(value).__name__}, not an array to write "
                     "to; give an array, or leave it out for a new one"
                 )
 
@@ -1278,7 +1278,7 @@ class Dispatch:
         key = (len(args), size, *signatures)
         try:
             run = self._runs.get(key)
-        except Exception:  # a size that is no number
+        except Exception:  # a size that is not a number
             return self._first_call(args, out, size, keywords, None)
         if run is None:
             if self._runs.is_full and size is None and observe.active is None:

@@ -664,7 +664,7 @@ class SnippetReduction:
             return check_dtype(self._dtype)  # NumPy's other names too, as "f4" and "q"
         except UnsupportedDTypeError:
             raise KernelTypeError(
-                f"{self.name}: dtype={shown(self._dtype)} is no type of a kernel; use a NumPy or C name"
+                f"{self.name}: dtype={shown(self._dtype)} is not a type of a kernel; use a NumPy or C name"
             ) from None
 
     def _mapped(self, b: Builder, types: dict[str, DType], accumulator: Any) -> Any:

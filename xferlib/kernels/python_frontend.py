@@ -399,7 +399,7 @@ def _constant_power(b: Builder, args: tuple[Any, ...], operands: tuple[Any, ...]
         return None
     if (isinstance(dtype, np.dtype) and dtype.kind in "biu") or dtype is int:
         if ask(exponent, _is_negative):
-            raise KernelTypeError(f"{dtype} to a negative power is no integer; convert the base with astype first")
+            raise KernelTypeError(f"{dtype} to a negative power is not an integer; convert the base with astype first")
     if isinstance(exponent, Value) or not isinstance(base, Value) or isinstance(base.kind, type) or dtype == BOOL:
         return None
     if is_integer(dtype):

@@ -278,7 +278,7 @@ def var(x: Any, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False, out
     if type(ddof) is not int or not -(1 << 31) <= ddof < 1 << 31:
         number = whole(ddof, least=-(1 << 31))
         if number is None or number >= 1 << 31:
-            raise KernelTypeError(f"var(): ddof={shown(ddof)} is no int of 32 bits; give one")
+            raise KernelTypeError(f"var(): ddof={shown(ddof)} is not an int of 32 bits; give one")
         ddof = number
     spread = _spreads.get(ddof)
     if spread is None:
