@@ -54,8 +54,52 @@ class ReductionKind:
     """For each input array and then each output: the bytes of the widest access to an element."""
 
 
-class Fragments:
-    """The source that the kernels of one reduction and one kind of call share."""
+EARLY = """\
+#if __CUDA_ARCH__ >= 900
+#define XF_LET_FOLLOW asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
+#define XF_AWAIT asm volatile("griddepcontrol.wait;" ::: "memory")
+#else
+#define XF_LET_FOLLOW
+#define XF_AWAIT
+#endif
+"""
+"""Lets the next kernel on the stream be set up early, and waits there until this one is complete."""
+
+SHUFFLE = """\
+template <typename T> __device__ __forceinline__ T xf_shuffle(T v, int step) {
+  if (sizeof(T) < 4) return (T)__shfl_down_sync(0xffffffffu, (int)v, step);
+  return (T)__shfl_down_sync(0xffffffffu, v, step);
+}
+"""
+
+
+def _offset(kind: str, rank: int) -> str:
+    """The device function for the byte offset of a result (``kept``) or of an element within it (``reduced``)."""
+    lines = []
+    for axis in range(rank - 1, 0, -1):
+        extent = f"g.{kind}_extent[{axis}]"
+        lines.append(
+            f"{{ const long long rest = at / {extent}; offset += (at - rest * {extent}) * g.{kind}_stride[k][{axis}]; "
+            "at = rest; }"
+        )
+    inner = " ".join(lines)
+    return (
+        f"__device__ __forceinline__ long long xf_{kind}_offset(const xf_geometry& g, int k, long long at) {{ "
+        f"long long offset = 0; {inner} return offset + at * g.{kind}_stride[k][0]; }}\n"
+    )
+
+
+FEW = LANES
+"""The most elements of a result that has one row of lanes."""
+GROUPS = 16
+LEAVES_PER_BLOCK = 8
+PARTS_PER_THREAD = 8
+TREE_THREADS = 1024
+"""Threads in a block of ``xf_tree``: 8192 accumulators, those of 2^28 elements, take one launch."""
+
+
+class ReductionWriter:
+    """Writes the source for one reduction and one kind of call."""
 
     def __init__(self, spec: ReductionSpec, shape: ReductionKind) -> None:
         self.spec = spec
@@ -231,60 +275,8 @@ class Fragments:
             step //= 2
         return "\n      ".join(lines)
 
-
-EARLY = """\
-#if __CUDA_ARCH__ >= 900
-#define XF_LET_FOLLOW asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
-#define XF_AWAIT asm volatile("griddepcontrol.wait;" ::: "memory")
-#else
-#define XF_LET_FOLLOW
-#define XF_AWAIT
-#endif
-"""
-"""Lets the next kernel on the stream be set up early, and waits there until this one is complete."""
-
-SHUFFLE = """\
-template <typename T> __device__ __forceinline__ T xf_shuffle(T v, int step) {
-  if (sizeof(T) < 4) return (T)__shfl_down_sync(0xffffffffu, (int)v, step);
-  return (T)__shfl_down_sync(0xffffffffu, v, step);
-}
-"""
-
-
-def _offset(kind: str, rank: int) -> str:
-    """The device function for the byte offset of a result (``kept``) or of an element within it (``reduced``)."""
-    lines = []
-    for axis in range(rank - 1, 0, -1):
-        extent = f"g.{kind}_extent[{axis}]"
-        lines.append(
-            f"{{ const long long rest = at / {extent}; offset += (at - rest * {extent}) * g.{kind}_stride[k][{axis}]; "
-            "at = rest; }"
-        )
-    inner = " ".join(lines)
-    return (
-        f"__device__ __forceinline__ long long xf_{kind}_offset(const xf_geometry& g, int k, long long at) {{ "
-        f"long long offset = 0; {inner} return offset + at * g.{kind}_stride[k][0]; }}\n"
-    )
-
-
-FEW = LANES
-"""The most elements of a result that has one row of lanes."""
-GROUPS = 16
-LEAVES_PER_BLOCK = 8
-PARTS_PER_THREAD = 8
-TREE_THREADS = 1024
-"""Threads in a block of ``xf_tree``: 8192 accumulators, those of 2^28 elements, take one launch."""
-
-
-def reduction_source(spec: ReductionSpec, shape: ReductionKind) -> str:
-    """The whole source: the kernel ``xf_{shape.kernel}``, and ``xf_tree``."""
-    return _ReductionWriter(spec, shape).text()
-
-
-class _ReductionWriter(Fragments):
-    """Writes the kernels."""
-
     def text(self) -> str:
+        """The whole source: the kernel ``xf_{shape.kernel}``, and ``xf_tree``."""
         spec = self.spec
         parts = [
             prelude([spec.map_program, spec.combine, spec.post]),
@@ -595,7 +587,7 @@ class CudaReduction:
             self._fill = self._filling(kept, infos[arrays:])
             return
         shape = self._shape(infos[:arrays], self._words(infos))
-        self.source = reduction_source(spec, shape)
+        self.source = ReductionWriter(spec, shape).text()
         first = kernel_for(backend, device, self.source, f"xf_{shape.kernel}")
         leaves = -(-self._count // LEAF_SIZE)
         self._leaves = leaves

@@ -10,6 +10,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -124,23 +125,15 @@ class Recording:
         return HostNumbers(self._first, tuple(self.sources), tuple(self._steps), uses, guards)
 
 
+@dataclass(frozen=True, slots=True)
 class HostNumbers:
     """Computes the numbers of a call, which follow its inputs as parameters of the kernel."""
 
-    def __init__(
-        self,
-        first: int,
-        sources: tuple[int, ...],
-        steps: tuple[Step, ...],
-        uses: tuple[Use, ...],
-        guards: tuple[Assumption, ...],
-    ) -> None:
-        self.first = first
-        self.count = len(uses)
-        self._sources = sources
-        self._steps = steps
-        self._uses = uses
-        self.guards = guards
+    first: int
+    sources: tuple[int, ...]
+    steps: tuple[Step, ...]
+    uses: tuple[Use, ...]
+    guards: tuple[Assumption, ...]
 
     def compute(self, arguments: Sequence[Any]) -> list[np.generic]:
         """The values of the parameters for the arguments of a call.
@@ -149,29 +142,29 @@ class HostNumbers:
             GuardFailedError: They break an assumption of the recording.
             KernelRangeError: One is out of range for the dtype of the array that it meets.
         """
-        numbers = [arguments[each] for each in self._sources]
-        for function, operands in self._steps:
+        numbers = [arguments[each] for each in self.sources]
+        for function, operands in self.steps:
             numbers.append(function(*[numbers[each] for each in operands]))
         for position, question, answer in self.guards:
             if question(numbers[position]) != answer:
                 raise GuardFailedError
-        return [convert_number(numbers[position], dtype, text) for position, dtype, text in self._uses]
+        return [convert_number(numbers[position], dtype, text) for position, dtype, text in self.uses]
 
     def insert(self, arguments: Sequence[Any], computed: list[np.generic]) -> list[Any]:
         """The arguments of the kernel: those given, the computed numbers inserted; the kernel reads no given number."""
         result = list(arguments)
-        for each in self._sources:
+        for each in self.sources:
             result[each] = _NOTHING[type(arguments[each])]
         result[self.first : self.first] = computed
         return result
 
     def parameter_of(self, number: int) -> int:
         """The parameter for argument ``number``."""
-        return number if number < self.first else number + self.count
+        return number if number < self.first else number + len(self.uses)
 
     def wrap(self, run: Run) -> Run:
         """Wrap ``run``, which takes the kernel's parameters, into a function of a call's arguments."""
-        sources = self._sources
+        sources = self.sources
 
         last: tuple[list[Any], list[np.generic]] = ([], [])
 
@@ -252,32 +245,9 @@ COMPARISONS = {
 }  # fmt: skip
 
 
-class Value:
-    """A value inside a traced kernel, with the dtype that promotion reads."""
-
-    __slots__ = ("builder", "node")
-
-    def __init__(self, builder: Builder, node: Node) -> None:
-        self.builder = builder
-        self.node = node
-
-    @property
-    def dtype(self) -> DType:
-        return self.node.dtype
-
-    @property
-    def kind(self) -> DType | type:
-        """The dtype, or the type of a Python number."""
-        return self.dtype
-
-    def as_dtype(self, dtype: DType) -> Node:
-        """The value converted."""
-        return self.builder.cast(self.node, dtype)
-
-
 def operand_kind(value: Any, name: str) -> DType | type:
     """The kind of an operand of function ``name`` in promotion: a dtype, or the type of a Python number."""
-    if isinstance(value, Value):
+    if isinstance(value, Traced):
         kind = value.kind
         return BOOL if kind is bool else kind
     if type(value) is bool or isinstance(value, np.bool_):
@@ -297,7 +267,7 @@ def operand_kind(value: Any, name: str) -> DType | type:
 def builder_of(args: tuple[Any, ...], name: str) -> Builder:
     """The builder of the traced values among the operands of function ``name``."""
     for each in args:
-        if isinstance(each, Value):
+        if isinstance(each, Traced):
             if each.builder.work > MOST_STEPS:
                 raise at_user_line(
                     KernelSyntaxError(
@@ -314,7 +284,7 @@ def builder_of(args: tuple[Any, ...], name: str) -> Builder:
 
 def node_of(b: Builder, value: Any, dtype: DType) -> Node:
     """``value`` as a node of ``dtype``; a Python scalar must be in its range."""
-    if isinstance(value, Value):
+    if isinstance(value, Traced):
         return value.as_dtype(dtype)
     if isinstance(value, np.generic):
         return b.cast(b.const(value, value.dtype), dtype)
@@ -369,7 +339,7 @@ def _promote_special(b: Builder, function: Function, args: tuple[Any, ...], oper
 
 def ask(value: Any, question: Callable[[Any], Any]) -> Any:
     """The answer of ``question`` for a Python number, a literal or an argument; a recording assumes it."""
-    if not isinstance(value, Value):
+    if not isinstance(value, Traced):
         return question(value)
     number: Any = value
     return number.ask(question)
@@ -394,13 +364,13 @@ def _constant_power(b: Builder, args: tuple[Any, ...], operands: tuple[Any, ...]
     """
     base, exponent = args
     dtype = operands[0]
-    is_number = not isinstance(exponent, Value) or isinstance(exponent.kind, type)
+    is_number = not isinstance(exponent, Traced) or isinstance(exponent.kind, type)
     if operands[1] not in (int, INT64) or not is_number or isinstance(exponent, np.generic):
         return None
     if (isinstance(dtype, np.dtype) and dtype.kind in "biu") or dtype is int:
         if ask(exponent, _is_negative):
             raise KernelTypeError(f"{dtype} to a negative power is not an integer; convert the base with astype first")
-    if isinstance(exponent, Value) or not isinstance(base, Value) or isinstance(base.kind, type) or dtype == BOOL:
+    if isinstance(exponent, Traced) or not isinstance(base, Traced) or isinstance(base.kind, type) or dtype == BOOL:
         return None
     if is_integer(dtype):
         convert_number(exponent, dtype, "the exponent")
@@ -411,7 +381,7 @@ def _constant_power(b: Builder, args: tuple[Any, ...], operands: tuple[Any, ...]
     return None
 
 
-def _integer_power(b: Builder, base: Value, exponent: int) -> Node:
+def _integer_power(b: Builder, base: Traced, exponent: int) -> Node:
     result, square = b.const(1, base.dtype), base.node
     while exponent:
         if exponent & 1:
@@ -457,12 +427,29 @@ NAMESPACE = ModuleType("xferlib.kernels.namespace", "What ``x.__array_namespace_
 """The functions of a traced kernel, by their names in the Array API and in NumPy; filled where those are defined."""
 
 
-class Traced(Value):
-    """A value inside a traced kernel."""
+class Traced:
+    """A value inside a traced kernel, with the dtype that promotion reads."""
 
-    __slots__ = ()
+    __slots__ = ("builder", "node")
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 1000.0
+
+    def __init__(self, builder: Builder, node: Node) -> None:
+        self.builder = builder
+        self.node = node
+
+    @property
+    def dtype(self) -> DType:
+        return self.node.dtype
+
+    @property
+    def kind(self) -> DType | type:
+        """The dtype, or the type of a Python number."""
+        return self.dtype
+
+    def as_dtype(self, dtype: DType) -> Node:
+        """The value converted."""
+        return self.builder.cast(self.node, dtype)
 
     def __repr__(self) -> str:
         return f"<a {self.dtype} in a kernel>"
@@ -610,7 +597,7 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Traced:  # noqa: A002 - th
 
     A bound of None does nothing, nor does a Python int at or beyond that end of the integer dtype of ``x``.
     """
-    if not isinstance(x, Value):
+    if not isinstance(x, Traced):
         x = np.asarray(x)[()]  # in NumPy a number that is clipped has a dtype of its own; a bound has none
     dtype = x.dtype
     if is_integer(dtype):
@@ -634,7 +621,7 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Traced:  # noqa: A002 - th
 
 
 def _is_int(value: Any) -> bool:
-    return (value.kind if isinstance(value, Value) else type(value)) is int
+    return (value.kind if isinstance(value, Traced) else type(value)) is int
 
 
 def _numpys_clip(
