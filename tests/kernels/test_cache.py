@@ -42,44 +42,37 @@ def test_key_depends_on_every_part_and_on_where_parts_end():
     assert len({cache.key(*each) for each in parts}) == 5
 
 
-def test_a_directory_that_others_may_write_to_is_not_used(folder):
-    cache.write("a", b"machine code")
-    folder.chmod(0o777)
-    assert cache.read("a") is None
-    assert "chmod 700" in cache.info().problem
-    assert "chmod 700" in cache.clear().problem
-
-
-def test_a_directory_of_another_user_is_not_used(folder, monkeypatch):
-    cache.write("a", b"machine code")
-    monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
-    assert cache.read("a") is None
-    assert "belongs to user" in cache.info().problem
-
-
-def test_a_directory_below_one_that_others_may_write_to_is_not_used(folder):
-    cache.write("a", b"machine code")
-    folder.parent.chmod(0o777)
-    assert cache.read("a") is None
-    assert "above the cache, can be written by others" in cache.info().problem
-    folder.parent.chmod(0o1777)  # as /tmp, where each removes and renames what is his own
-    assert cache.read("a") == b"machine code"
-
-
-def test_a_directory_below_another_users_is_not_used(folder, monkeypatch):
-    cache.write("a", b"machine code")
-    own = os.fstat
-    others = folder.parent.stat().st_ino
+def _belong_to_another(monkeypatch, path):
+    own, others = os.fstat, path.stat().st_ino
 
     def fstat(descriptor):
         found = own(descriptor)
-        if found.st_ino != others:
-            return found
-        return os.stat_result((*found[:4], os.getuid() + 1, *found[5:10]))
+        return os.stat_result((*found[:4], os.getuid() + 1, *found[5:10])) if found.st_ino == others else found
 
     monkeypatch.setattr(os, "fstat", fstat)
+
+
+@pytest.mark.parametrize(
+    ("is_above", "spoil", "words"),
+    [
+        (False, lambda _, path: path.chmod(0o777), "chmod 700"),
+        (False, lambda patch, path: patch.setattr(os, "getuid", lambda: path.stat().st_uid + 1), "belongs to user"),
+        (True, lambda _, path: path.chmod(0o777), "above the cache, can be written by others"),
+        (True, _belong_to_another, f"above the cache, belongs to user {os.getuid() + 1}"),
+    ],
+)
+def test_a_directory_that_another_may_change_is_not_used(folder, monkeypatch, is_above, spoil, words):
+    cache.write("a", b"machine code")
+    spoil(monkeypatch, folder.parent if is_above else folder)
     assert cache.read("a") is None
-    assert f"above the cache, belongs to user {os.getuid() + 1}" in cache.info().problem
+    assert words in cache.info().problem
+    assert words in cache.clear().problem
+
+
+def test_a_directory_below_one_like_tmp_is_used(folder):
+    cache.write("a", b"machine code")
+    folder.parent.chmod(0o1777)  # where each removes and renames what is his own
+    assert cache.read("a") == b"machine code"
 
 
 def test_machine_code_of_another_kernel_is_not_taken(folder):

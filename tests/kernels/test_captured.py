@@ -111,7 +111,7 @@ WAYS = {
     "context variable": ("", "lambda x: x * variable.get()", "variable.set(value)"),
     "thread's own": ("", "lambda x: x * local.scale", "local.scale = value"),
 }  # fmt: skip
-"""What is captured, a function that reads it, and how it changes."""
+"""The setup, a function that reads what it captures, and how that changes."""
 
 
 def _made(way):

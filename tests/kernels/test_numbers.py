@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.bits import same_bits
+from tests.kernels.bits import outcome, same_bits
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import elementwise
 
@@ -51,14 +51,6 @@ def _orders_complex(name, dtype, number):
     return name in ("x < n", "n <= x") and (isinstance(number, complex) or dtype == "complex64")
 
 
-def _outcome(function, *args):
-    try:
-        with np.errstate(all="ignore"):
-            return np.asarray(function(*args))
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError) as error:
-        return error
-
-
 def _operand(dtype):
     values = {"b": [True, False], "i": [-3, 0, 1, 100], "u": [0, 1, 5, 100]}
     return np.array(values.get(np.dtype(dtype).kind, [-2.5, 0.0, 1.0, 7.25]), dtype)
@@ -71,7 +63,7 @@ def test_numbers_are_what_they_are_beside_numpy_arrays(name):
         if name == "x * 2**n" and abs(number) > 1000:
             continue  # Python's integer would fill the memory
         x = _operand(dtype)
-        expected, actual = (_outcome(each, x, number) for each in (FUNCTIONS[name], KERNELS[name]))
+        expected, actual = (outcome(each, x, number) for each in (FUNCTIONS[name], KERNELS[name]))
         if isinstance(expected, Exception) or expected.dtype == object:
             assert isinstance(actual, Exception) or name in ("x == n", "x < n", "n <= x"), (dtype, number, actual)
         elif _orders_complex(name, dtype, number):
@@ -197,7 +189,7 @@ def test_random_expressions_of_numbers(tree, calls):
     kernel = elementwise(lambda x, n, m: x + tree(n, m))
     x = np.array([1.0, -2.0])
     for n, m in calls:
-        expected, actual = _outcome(lambda n, m: x + tree(n, m), n, m), _outcome(kernel, x, n, m)
+        expected, actual = outcome(lambda n, m: x + tree(n, m), n, m), outcome(kernel, x, n, m)
         assert type(expected) is type(actual), (expected, actual)
         if not isinstance(expected, Exception):
             assert same_bits(actual, expected)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.bits import DTYPES, FLOATS, INTEGERS, same_bits, specials
+from tests.kernels.bits import DTYPES, FLOATS, INTEGERS, outcome, same_bits, specials
 from xferlib.errors import KernelError
 from xferlib.kernels import elementwise
 from xferlib.kernels.functions import TABLE, guarantee
@@ -53,16 +53,8 @@ def _is_exception(name, operands):
     return None
 
 
-def _outcome(function, *operands):
-    try:
-        with np.errstate(all="ignore"):
-            return function(*operands)
-    except (TypeError, ValueError, OverflowError, KernelError) as error:
-        return error
-
-
 def _check(name, numpys, ours, operands):
-    expected, actual = _outcome(numpys, *operands), _outcome(elementwise(ours, name="kernel"), *operands)
+    expected, actual = outcome(numpys, *operands), outcome(elementwise(ours, name="kernel"), *operands)
     label = f"{name} of {', '.join(str(each.dtype) for each in operands)}"
     difference = _is_exception(name, operands)
     if difference == "refused":
@@ -141,7 +133,7 @@ def test_a_numpy_scalar_on_either_side(dtype):
     }.items():
         for value in SCALARS:
             for ours in (lambda x: function(x, value), lambda x: function(value, x)):  # noqa: B023
-                expected, actual = _outcome(ours, x), _outcome(elementwise(ours, name="kernel"), x)
+                expected, actual = outcome(ours, x), outcome(elementwise(ours, name="kernel"), x)
                 operands = [x, np.asarray(value)]
                 is_power = name == "pow" and {each.dtype.kind for each in operands} <= set("biu")
                 if _is_exception(name, operands) == "refused":
@@ -194,11 +186,11 @@ def test_clip_promotes_all_three_together(way, dtype, bounds):
         found = iter(values)
         return clip(*[next(found) if isinstance(each, np.ndarray) else each for each in operands])
 
-    expected = _outcome(chosen, *given_arrays)
+    expected = outcome(chosen, *given_arrays)
     kernel = elementwise(
         [lambda x: chosen(x), lambda x, y: chosen(x, y), chosen_of_three(chosen)][len(given_arrays) - 1]
     )
-    actual = _outcome(kernel, *given_arrays)
+    actual = outcome(kernel, *given_arrays)
     if isinstance(expected, Exception):
         no_bounds = all(each is None for each in bounds)
         assert isinstance(actual, KernelError) or no_bounds, (expected, actual)
@@ -246,8 +238,8 @@ def test_random_expressions(tree, dtypes):
         np.resize(np.arange(-3 if np.dtype(dtype).kind in "if" else 0, 5), 16).astype(dtype) for dtype in dtypes
     ]
     operands = [np.roll(each, number * 3) for number, each in enumerate(operands)]
-    expected = _outcome(lambda *args: tree(*args) + args[0] * 0, *operands)
-    actual = _outcome(elementwise(lambda x, y, z: tree(x, y, z) + x * 0), *operands)
+    expected = outcome(lambda *args: tree(*args) + args[0] * 0, *operands)
+    actual = outcome(elementwise(lambda x, y, z: tree(x, y, z) + x * 0), *operands)
     if isinstance(expected, Exception):  # of Python numbers alone the error is Python's
         assert isinstance(actual, KernelError) or str(actual) == str(expected)
         return

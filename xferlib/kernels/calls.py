@@ -389,33 +389,21 @@ def read_options(call: str, keywords: dict[str, Any], args: Sequence[Any]) -> Ca
         elements = given
     elif not isinstance(given, slice):
         raise KernelTypeError(f"{call}(): {name}={shown(given)} is not a slice; give slice(start, stop, step)")
-    elif name == "slice":
-        elements = range(*_bounds(call, name, given).indices(size))
     else:
-        elements = _numbers(call, given, size)
+        parts = (given.start, given.stop, given.step)
+        start, stop, step = ints = [None if each is None else whole(each, least=-(1 << 62)) for each in parts]
+        if step == 0 or any(one is None and each is not None for one, each in zip(ints, parts, strict=True)):
+            raise KernelTypeError(f"{call}(): {name}={shown(given)} must have ints, and a step other than 0")
+        if name == "slice":
+            elements = range(*slice(start, stop, step).indices(size))
+        else:  # nothing is counted from the end
+            elements = range(start or 0, size if stop is None else stop, 1 if step is None else step)
     if elements and not (min(elements[0], elements[-1]) >= 0 and max(elements[0], elements[-1]) < size):
         raise KernelShapeError(
             f"{call}(): range={shown(given)} leaves the {size} element(s) of the first array; give one within, or "
             "slice=, which counts from the end"
         )
     return CallOptions(threads, elements)
-
-
-def _numbers(call: str, given: slice, size: int) -> range:
-    """The numbers that a slice means where nothing is counted from the end."""
-    checked = _bounds(call, "range", given)
-    step = 1 if checked.step is None else checked.step
-    start = 0 if checked.start is None else checked.start
-    return range(start, size if checked.stop is None else checked.stop, step)
-
-
-def _bounds(call: str, name: str, given: slice) -> slice:
-    texts = (given.start, given.stop, given.step)
-    parts = [None if each is None else whole(each, least=-(1 << 62)) for each in texts]
-    is_whole = [each is None or part is not None for each, part in zip(texts, parts, strict=True)]
-    if not all(is_whole) or parts[2] == 0:
-        raise KernelTypeError(f"{call}(): {name}={shown(given)} must have ints, and a step other than 0")
-    return slice(*parts)
 
 
 def _threads(call: str, given: Any) -> int | None:

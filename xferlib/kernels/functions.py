@@ -1,4 +1,4 @@
-"""What every function means: its formula, dtypes, guarantee and derivative, in one table.
+"""One table of every function of kernels: its formula, dtypes, guarantee and derivative.
 
 `TABLE` maps a name to its `Function`. `guarantee(name, dtype)` says how near the result is to the
 exact one, and whether its bits are the same on every backend. The reference page is made from it.

@@ -453,7 +453,7 @@ def facts(program: Program) -> list[LayoutFact]:
 # What a turn does not change is computed once, before the loop: it is no part of the body. Reads of arrays are, even at
 # an index that stays the same, because a loop without a turn must not read.
 
-LEAF = "carried"
+CARRIED = "carried"
 """The operation of a variable's value at the beginning of a turn, while the body is being built."""
 
 
@@ -487,7 +487,7 @@ class LoopBody:
 
 def leaf(b: Builder, key: object, initial: Node) -> Node:
     """The value of a variable at the beginning of a turn; ``key`` is unique among the loops of a program."""
-    return b.emit(LEAF, initial.dtype, (), key)
+    return b.emit(CARRIED, initial.dtype, (), key)
 
 
 def make(
@@ -638,7 +638,7 @@ def real_operands(node: Node) -> Sequence[Node]:
 # associative, so equal bits on every backend need one order. The sequential order would be the obvious one, but
 # neither a GPU nor a vector unit can follow it fast. This one suits both:
 #
-# - the N elements of one result are cut into leaves of `LEAF` consecutive ones;
+# - the N elements of one result are cut into leaves of `LEAF_SIZE` consecutive ones;
 # - in a leaf, lane l of `LANES` combines elements l, l + LANES, l + 2 LANES ... in that order;
 # - the lanes are halved: lane l takes in lane l + s for s = LANES/2 ... 2, 1, where both exist;
 # - the results of the leaves are combined in neighbouring pairs, level by level; an odd one stays for the next level.
