@@ -20,7 +20,7 @@ from xferlib.backends.base import ArrayInfo, RawStream
 from xferlib.kernels import elementwise, reductions
 from xferlib.kernels.cuda_engine import CudaPlan
 from xferlib.kernels.cuda_reduction import CudaReduction
-from xferlib.kernels.layouts import CallLayout, broadcast_strides
+from xferlib.kernels.ir import CallLayout, broadcast_strides
 from xferlib.testing import backend_named, fresh_registry, strategies
 from xferlib.testing.fake import FakeArray, FakeBackend
 

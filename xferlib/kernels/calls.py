@@ -41,8 +41,7 @@ from xferlib.errors import (
 from xferlib.kernels import autograd, functions
 from xferlib.kernels.captured import Captured, OtherValuesError
 from xferlib.kernels.definitions import ArgumentKind, Definition, SnippetDefinition, Specialization, TracedDefinition
-from xferlib.kernels.ir import BOOL, DType, Program, is_complex, is_float
-from xferlib.kernels.layouts import broadcast_shape
+from xferlib.kernels.ir import BOOL, DType, Program, broadcast_shape, is_complex, is_float
 from xferlib.kernels.numpy_engine import SMALL, BlockFunction, NumpyPlan, quiet_context
 from xferlib.kernels.python_frontend import MOST_VARIANTS, GuardFailedError, Variants
 

@@ -25,8 +25,7 @@ from xferlib._runtime import own_folder
 from xferlib.errors import KernelCompileError, KernelTypeError
 from xferlib.kernels import cuda_source
 from xferlib.kernels.cuda_source import ENTRY, OPTIONS, CallKind, OperandAccess, elementwise_source
-from xferlib.kernels.ir import Program, facts
-from xferlib.kernels.layouts import CallLayout, collapse, layout_of_call, word_of
+from xferlib.kernels.ir import CallLayout, Program, collapse, facts, layout_of_call, word_of
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device

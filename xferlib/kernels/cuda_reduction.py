@@ -27,8 +27,7 @@ from xferlib._core.arrays import ArrayInfo
 from xferlib.kernels import cuda_source
 from xferlib.kernels.cuda_engine import CudaPlan, ParameterBlock, kernel_for
 from xferlib.kernels.cuda_source import PARTS, c_type, fetch, prelude, storage_type, store, to_memory, to_register
-from xferlib.kernels.ir import INT64, LANES, LEAF_SIZE, DType, ReductionSpec
-from xferlib.kernels.layouts import CallLayout, collapse, word_of
+from xferlib.kernels.ir import INT64, LANES, LEAF_SIZE, CallLayout, DType, ReductionSpec, collapse, word_of
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device, RawStream

@@ -577,7 +577,7 @@ class OperandAccess:
     kind: str
     is_restrict: bool
     word: int
-    """Bytes of the widest access to an element: see `xferlib.kernels.layouts.word_of`."""
+    """Bytes of the widest access to an element: see `xferlib.kernels.ir.word_of`."""
 
 
 @dataclass(frozen=True, slots=True)

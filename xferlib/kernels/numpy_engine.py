@@ -36,9 +36,9 @@ from xferlib.kernels.ir import (
     Node,
     Program,
     Store,
+    layout_of_call,
     real_operands,
 )
-from xferlib.kernels.layouts import layout_of_call
 from xferlib.kernels.numpy_functions import operation
 
 # Rough times of a program's steps on one core, to decide whether another thread pays.

@@ -19,8 +19,7 @@ from xferlib.kernels.autograd import Make, Pullback, sum_along, sum_to
 from xferlib.kernels.calls import Plans, engine_of
 from xferlib.kernels.definitions import ArgumentKind, FixedDefinition, ReductionDefinition, SnippetReduction
 from xferlib.kernels.elementwise import ElementwiseKernel, find_by_name
-from xferlib.kernels.ir import Param, ReductionSpec, is_float
-from xferlib.kernels.layouts import CallLayout, broadcast_shape, broadcast_strides
+from xferlib.kernels.ir import CallLayout, Param, ReductionSpec, broadcast_shape, broadcast_strides, is_float
 from xferlib.kernels.numpy_engine import BlockFunction
 from xferlib.kernels.numpy_reduction import NumpyReduction
 
