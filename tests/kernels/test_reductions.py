@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.bits import FLOATS, INTEGERS, random_bits, same_bits
+from tests.kernels.emulated import Emulator
+from xferlib.backends.base import ArrayInfo
 from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError
-from xferlib.kernels import reduction, reductions
+from xferlib.kernels import calls, reduction, reductions
 from xferlib.kernels.numpy_reduction import NumpyReduction
+from xferlib.kernels.reduction import ReductionKernel
 
 LENGTHS = (1, 2, 3, 15, 16, 17, 100, 511, 512, 513, 1025, 4095, 4096, 4097, 32768, 40961)
 
@@ -325,3 +329,43 @@ def test_raw_arrays_serve_the_map_and_the_end():
         reduction("T x", "T y, T z", map_expr="x", reduce_expr="a + b", post_map_expr="y += a")
     with pytest.raises(KernelSyntaxError, match="'x' is not declared"):
         reduction("T x, T k", "T y", map_expr="x", reduce_expr="a + b", post_map_expr="y = a + x + k")(np.ones(3), 1)
+
+
+class _Gpu(Emulator):
+    """A backend whose arrays are NumPy's, and whose kernels are the source for CUDA."""
+
+    name, has_made_streams, kind = "gpu", True, "cuda"
+
+    def __init__(self):
+        super().__init__()
+        self.writes: list[str] = []
+        self.uses: list[Any] = []
+        self.at = self.stream_current = lambda _: self
+        self.handle = 0
+        self.is_lazy = lambda _: False
+        self.empty = lambda shape, dtype, **_: np.empty(shape, dtype)
+        self.operands = lambda arrays: [each.ctypes.data for each in arrays]
+        self.note_write = lambda array, label: self.writes.append(label)
+        self.consumed = lambda array, stream: self.uses.append(array)
+
+    def view(self, x):
+        return ArrayInfo(x.ctypes.data, x.shape, x.strides, x.dtype, cast("Any", self), x.flags.writeable)
+
+
+@pytest.mark.parametrize("name", ["sum", "argmax"])
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_a_call_on_a_gpu_launches_what_the_source_computes(name, axes, monkeypatch, kernels_apart):
+    x = np.random.default_rng(0).standard_normal((6, 700)).astype(np.float32)
+    gpu, kernel = _Gpu(), getattr(reductions, name)
+    expected = kernel(x, axis=axes)
+    monkeypatch.setattr(calls, "common_device", lambda _, names, args: (gpu, gpu, {0: gpu.view(args[0])}))
+    again = ReductionKernel(kernel.definition)
+    found = again(x, axis=axes)
+    assert same_bits(found, expected)
+    out = np.zeros_like(expected)
+    assert again(x, axis=axes, out=out) is out
+    assert same_bits(out, expected)
+    assert gpu.writes == [f"{name}(): out0"]
+    assert sum(each is x for each in gpu.uses) == 2
+    with pytest.raises(KernelTypeError, match="overlaps|is an input"):
+        again(x[:1].view(out.dtype), axis=(), out=x[:1].view(out.dtype))

@@ -354,7 +354,7 @@ class GraphOperation(Protocol):
     def tangents(self, varying: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
         """The tangents of the results."""
 
-    def batched(self, arguments: Sequence[Any], rank: int) -> Any:
+    def batch(self, arguments: Sequence[Any], rank: int) -> Any:
         """The results of many examples: the first axis of each is the example's number.
 
         Args:
@@ -390,7 +390,7 @@ class Differentiable:
     def tangents(self, varying: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
         return self._pullback.tangents(varying, arguments, given)
 
-    def batched(self, arguments: Sequence[Any], rank: int) -> Any:
+    def batch(self, arguments: Sequence[Any], rank: int) -> Any:
         if self._is_ordered:
             raise KernelTypeError(
                 f"{self.name}(): the kernel uses the number of its element (i, n), which torch.func.vmap would change; "
@@ -493,7 +493,7 @@ def _make_function() -> Any:
                 _align(each, dim, rank - own) if isinstance(each, torch.Tensor) else each
                 for each, dim, own in zip(arguments, dims, ranks, strict=True)
             ]
-            result = operation.batched(aligned, rank)
+            result = operation.batch(aligned, rank)
             return result, (0,) * len(result) if isinstance(result, tuple) else 0
 
     return KernelFunction

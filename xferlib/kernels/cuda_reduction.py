@@ -200,7 +200,7 @@ class ReductionWriter:
             f"const char* q{number} = p{number} + xf_kept_offset(g, {k}, row);" for k, number in enumerate(self.arrays)
         )
 
-    def _mapped(self, element: str) -> str:
+    def _map_element(self, element: str) -> str:
         """The accumulator of one element, which is loaded singly."""
         values = {}
         for k, number in enumerate(self.arrays):
@@ -317,7 +317,7 @@ extern "C" __global__ void __launch_bounds__(256) xf_few({self._parameters()}) {
     {self._row_pointers()}
     #pragma unroll
     for (int j = 0; j < {slots}; ++j)
-      if ({threads} * j + thread < count) r[j] = {self._mapped(f"(long long)({threads} * j + thread)")};
+      if ({threads} * j + thread < count) r[j] = {self._map_element(f"(long long)({threads} * j + thread)")};
   }}
   {inner}
   if (thread == 0 && row < g.rows) {{ {self._finish_call("r[0]")} }}
@@ -440,7 +440,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) xf_rows({self._parameters()
         #pragma unroll
         for (int v = 0; v < {width}; ++v)
           for (int at = base + v; at < n; at += {LANES}) {{
-            const xf_acc m = {self._mapped("(start + at)")};
+            const xf_acc m = {self._map_element("(start + at)")};
             r[v] = at >= {LANES} ? xf_combine(r[v], m) : m;
           }}
       }}

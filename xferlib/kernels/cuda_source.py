@@ -669,7 +669,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         lines.append(f"  const bool is_full = left >= {width};")
         for number in self.elements:
             lines += self._load(number)
-        for number in self._written():
+        for number in self._outputs():
             lines.append(f"  __align__(16) {storage_type(self._dtype(number))} o{number}[{width}];")
         lines.append(f"  #pragma unroll\n  for (int j = 0; j < {width}; ++j) {{")
         if any(each.index is not None for each in self.program.stores) or self.raw:
@@ -677,7 +677,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         lines += self._nodes()
         lines += self._stores()
         lines.append("  }")
-        for number in self._written():
+        for number in self._outputs():
             lines += self._flush(number)
         if unroll > 1:
             lines.append("  }")
@@ -721,7 +721,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
     def _dtype(self, number: int) -> DType:
         return self.program.params[number].dtype
 
-    def _written(self) -> list[int]:
+    def _outputs(self) -> list[int]:
         return [number for number in self.elements if number in self.program.writes]
 
     def _address(self, number: int, element: str) -> str:
@@ -739,14 +739,14 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         memory, width = storage_type(self._dtype(number)), self.shape.width
         name = f"l{number}"
         lines = [f"  __align__(16) {memory} {name}[{width}];"]
-        each = self._fetched(number, self._address(number, "column + j"))
+        each = self._fetch(number, self._address(number, "column + j"))
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if (j < left) {name}[j] = {each};"
         if self.access[number].kind == "vector" and width > 1:
             nbytes = width * self._dtype(number).itemsize
             moves = _vector_moves(nbytes, name, self._address(number, "column"), is_load=True)
             lines.append(f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}")
         elif self.access[number].kind == "same":
-            same = self._fetched(number, self._address(number, "0"))
+            same = self._fetch(number, self._address(number, "0"))
             lines.append(f"  {{ {memory} v = {same};\n    #pragma unroll")
             lines.append(f"    for (int j = 0; j < {width}; ++j) {name}[j] = v; }}")
         else:
@@ -755,7 +755,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
 
     def _flush(self, number: int) -> list[str]:
         width = self.shape.width
-        each = self._put(number, self._address(number, "column + j"), f"o{number}[j]")
+        each = self._store(number, self._address(number, "column + j"), f"o{number}[j]")
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if (j < left) {each}"
         if self.access[number].kind == "vector" and width > 1:
             nbytes = width * self._dtype(number).itemsize
@@ -763,10 +763,10 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             return [f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}"]
         return [f"  {{\n    {loop}\n  }}"]
 
-    def _fetched(self, number: int, address: str) -> str:
+    def _fetch(self, number: int, address: str) -> str:
         return fetch(address, self._dtype(number), self.words[number])
 
-    def _put(self, number: int, address: str, value: str) -> str:
+    def _store(self, number: int, address: str, value: str) -> str:
         return store(address, value, self._dtype(number), self.words[number])
 
     # --- nodes
@@ -786,7 +786,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         """An element of a raw array; 0 out of range, so that a wrong kernel cannot read foreign memory."""
         index, *mask = args
         inside = " && ".join([*mask, f"(unsigned long long){index} < (unsigned long long)g.length{array}"])
-        value = to_register(self._fetched(array, self._raw_address(array, index)), node.dtype)
+        value = to_register(self._fetch(array, self._raw_address(array, index)), node.dtype)
         zero = f"{c_type(node.dtype)}{{0, 0}}" if node.dtype.kind == "c" else f"({c_type(node.dtype)})0"
         return f"{inside} ? {value} : {zero}"
 
@@ -795,7 +795,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         index, value, mask, *_ = args
         address = self._raw_address(array, index)
         if node.attr.kind == "store":
-            done = self._put(array, address, to_memory(value, node.dtype))
+            done = self._store(array, address, to_memory(value, node.dtype))
         else:
             done = update_statement(node.attr, node.dtype, address, args, name)
         return f"if ({mask} && (unsigned long long){index} < (unsigned long long)g.length{array}) {{ {done} }}"
@@ -823,7 +823,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             if store.mask is not None:
                 test = f"{self.names[id(store.mask)]} && {test}"
             address = self._raw_address(store.param, index)
-            lines.append(f"    if ({test}) {{ {self._put(store.param, address, value)} }}")
+            lines.append(f"    if ({test}) {{ {self._store(store.param, address, value)} }}")
         return lines
 
 

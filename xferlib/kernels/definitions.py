@@ -276,7 +276,7 @@ class SnippetDefinition:
         b = Builder(math=self.math)
         while True:
             try:
-                program = self._translated(b, bound, scalars, ordered)
+                program = self._translate(b, bound, scalars, ordered)
             except OrderNeededError as found:
                 ordered |= {found.param}
                 again = Builder(math=self.math)
@@ -288,7 +288,7 @@ class SnippetDefinition:
                 break
         return Specialization(program=program, outputs=tuple(self._outputs))
 
-    def _translated(
+    def _translate(
         self, b: Builder, bound: dict[str, DType], scalars: frozenset[int], ordered: frozenset[int]
     ) -> Program:
         """The program; ``ordered`` are the arrays whose reads and writes stay in the order of the source."""
@@ -576,7 +576,7 @@ class SnippetReduction:
         """The programs; ``outputs`` is None where they give the accumulators, which another kernel finishes."""
         premap = None
         whole = _whole(accumulator)
-        mapping = lambda b, nodes: self._leaves(b, self._mapped(b, types, accumulator))
+        mapping = lambda b, nodes: self._leaves(b, self._map_element(b, types, accumulator))
         if any(param.is_raw for param in params):
             if isinstance(accumulator, StructType):
                 raise KernelSyntaxError(
@@ -591,7 +591,7 @@ class SnippetReduction:
             lambda b, a, c: self._leaves(
                 b, self._value(b, self._reduce, types, accumulator, {"a": whole(a), "b": whole(c)})
             ),
-            lambda b, a, n, m: a if outputs is None else self._finished(b, whole(a), n, m, types, outputs),
+            lambda b, a, n, m: a if outputs is None else self._finish(b, whole(a), n, m, types, outputs),
             identity=self._identity_value(types, accumulator),
             math=self.math,
         )
@@ -644,7 +644,7 @@ class SnippetReduction:
 
     def _premap(self, params: list[Param], types: dict[str, DType], accumulator: DType) -> Elementwise:
         b = Builder(params, math=self.math)
-        program = store_all(b, "acc", self._leaves(b, self._mapped(b, types, accumulator)))
+        program = store_all(b, "acc", self._leaves(b, self._map_element(b, types, accumulator)))
         return Elementwise(program=program, inputs=len(params))
 
     def _leaves(self, b: Builder, accumulator: Any) -> list[Node]:
@@ -667,7 +667,7 @@ class SnippetReduction:
                 f"{self.name}: dtype={shown(self._dtype)} is not a type of a kernel; use a NumPy or C name"
             ) from None
 
-    def _mapped(self, b: Builder, types: dict[str, DType], accumulator: Any) -> Any:
+    def _map_element(self, b: Builder, types: dict[str, DType], accumulator: Any) -> Any:
         translator = self._translator(b, types)
         # CuPy's numbers of an element: of those reduced together, and of all, which are the same with raw arrays.
         _bind(translator, "_J", b.index())
@@ -683,7 +683,7 @@ class SnippetReduction:
             _bind(translator, name, value)
         return translator.result(text, dtype)
 
-    def _finished(
+    def _finish(
         self, b: Builder, a: Any, in_size: Node, out_size: Node, types: dict[str, DType], outputs: list[DType]
     ) -> list[Node]:
         if not self._outputs:

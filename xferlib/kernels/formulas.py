@@ -976,7 +976,7 @@ def _small_erf(x: Real) -> Real:
     return x * polynomial(x * x, _ERF)
 
 
-def _scaled(x: Real) -> Real:
+def _scaled_erfc(x: Real) -> Real:
     """``exp(x * x) * erfc(x)`` of numbers that are not negative."""
     near = polynomial((x - 4.0) / (x + 4.0), _ERFCX) / (1.0 + (x + x))
     return ((1 / _ROOT_PI) / x).where(x.compare("gt", 1e10), near)
@@ -986,7 +986,7 @@ def _positive_erfc(x: Real) -> Real:
     """``erfc(x)`` of numbers from 0.5."""
     x = x.minimum(28.0)  # where it is 0
     square, rest = two_product(x, x)
-    return _call_special("exp", -square) * (1.0 - rest) * _scaled(x)
+    return _call_special("exp", -square) * (1.0 - rest) * _scaled_erfc(x)
 
 
 def _erf(x: Real) -> Real:
@@ -1005,15 +1005,15 @@ def _erfc(x: Real) -> Real:
 def _erfcx(x: Real) -> Real:
     size = abs(x)
     square, rest = two_product(size.minimum(27.0), size.minimum(27.0))
-    grown = _call_special("exp", square) * (1.0 + rest) * 2.0 - _scaled(size)
-    return grown.where(x.compare("lt", 0.0), _scaled(size))
+    grown = _call_special("exp", square) * (1.0 + rest) * 2.0 - _scaled_erfc(size)
+    return grown.where(x.compare("lt", 0.0), _scaled_erfc(size))
 
 
 def _normcdf(x: Real) -> Real:
     x = -x.maximum(-40.0).minimum(40.0)  # where it is 0 and 1
     high, rest = two_product(x, x.of(_ROOT_HALF))
     rest = rest + x * _ROOT_HALF_REST
-    share = rest * (2 / _ROOT_PI) / _scaled(abs(high))  # erfc' / erfc
+    share = rest * (2 / _ROOT_PI) / _scaled_erfc(abs(high))  # erfc' / erfc
     share = share.where(high.compare("gt", 0.5), 0.0)
     value = _erfc(high) * 0.5
     return value - value * share

@@ -269,7 +269,7 @@ class NumpyReduction:
             small.run(operands, outputs)
             self._idle.append(small)
         else:
-            self._finish(self._reduced(operands), outputs)
+            self._finish(self._reduce(operands), outputs)
 
     def _finish(self, accumulators: Sequence[A], outputs: Sequence[A]) -> None:
         self._post([*accumulators, *self._sizes, *outputs])
@@ -279,7 +279,7 @@ class NumpyReduction:
         return SmallReduction(shape, self._map, self._combine, self._post, self._sizes, self._free)
 
     # --- large ones
-    def _reduced(self, operands: Sequence[A]) -> list[A]:
+    def _reduce(self, operands: Sequence[A]) -> list[A]:
         """The accumulators of all rows."""
         pieces = self._pieces()
         columns = pieces[-1][2] + 1 if self._free else -(-self._count // LEAF_SIZE)
@@ -328,13 +328,13 @@ class NumpyReduction:
         """Map a block and reduce it, or each of its leaves, into ``partial``."""
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         blocks = [each if each.ndim == 0 else each[rows, columns] for each in operands]
-        mapped = self._mapped(blocks, shape, columns.start)
+        mapped = self._map_block(blocks, shape, columns.start)
         if self._free is not None:
             partial[0][rows, number] = self._free(mapped[0])
         else:
             self._reduce_leaves(mapped, partial, rows, columns.start // LEAF_SIZE)
 
-    def _mapped(self, blocks: list[A], shape: tuple[int, int], start: int) -> list[A]:
+    def _map_block(self, blocks: list[A], shape: tuple[int, int], start: int) -> list[A]:
         """The accumulators of a block of elements; the elements themselves where nothing is mapped."""
         if self._map.is_copy:
             return [blocks[store.value.attr] for store in self._spec.map_program.stores]

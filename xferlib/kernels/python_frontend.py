@@ -886,12 +886,12 @@ class Number(Traced):
         position = self._recording.compute(function, self._position, *(each._position for each in others))
         return Number(self.builder, self._recording, position, text)
 
-    def _binary(self, function: Callable[[Any, Any], Any], symbol: str, other: Any) -> Number:
+    def _compute_binary(self, function: Callable[[Any, Any], Any], symbol: str, other: Any) -> Number:
         if isinstance(other, Number):
             return self.compute(function, f"({self._text} {symbol} {other._text})", other)
         return self.compute(lambda value: function(value, other), f"({self._text} {symbol} {other!r})")
 
-    def _reflected(self, function: Callable[[Any, Any], Any], symbol: str, other: Any) -> Number:
+    def _compute_reflected(self, function: Callable[[Any, Any], Any], symbol: str, other: Any) -> Number:
         return self.compute(lambda value: function(other, value), f"({other!r} {symbol} {self._text})")
 
     @property
@@ -916,7 +916,7 @@ def _install_number_operators() -> None:
     def binary(function: Callable[[Any, Any], Any], name: str, symbol: str) -> Callable[[Number, Any], Traced]:
         def method(self: Number, other: Any) -> Traced:
             if isinstance(other, Number) or type(other) in functions.PYTHON_TYPES:
-                return self._binary(function, symbol, other)
+                return self._compute_binary(function, symbol, other)
             return apply(name, (self, other))
 
         return method
@@ -924,7 +924,7 @@ def _install_number_operators() -> None:
     def reflected(function: Callable[[Any, Any], Any], name: str, symbol: str) -> Callable[[Number, Any], Traced]:
         def method(self: Number, other: Any) -> Traced:
             if type(other) in functions.PYTHON_TYPES:
-                return self._reflected(function, symbol, other)
+                return self._compute_reflected(function, symbol, other)
             return apply(name, (other, self))
 
         return method

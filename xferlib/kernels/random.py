@@ -151,7 +151,7 @@ def shifted(dtype: DType, bits: int) -> Distribution:
     def values(b: Builder, words: Words, parameters: Sequence[Node]) -> Sequence[Node]:
         low, shift = parameters
         sources = words if bits == 32 else wide(b, words)
-        return [_moved(b, b.op("shr", each, shift), low, dtype) for each in sources]
+        return [_shift_by(b, b.op("shr", each, shift), low, dtype) for each in sources]
 
     return Distribution("integers", dtype, 128 // bits, (("low", UINT64), ("shift", work)), values)
 
@@ -169,12 +169,12 @@ def multiplied(dtype: DType, bits: int) -> Distribution:
             found = [_upper_of_96(b, words[0], words[1], count), _upper_of_96(b, words[2], words[3], count)]
         else:
             found = [_upper_of_192(b, wide(b, words), count)]
-        return [_moved(b, each, low, dtype) for each in found]
+        return [_shift_by(b, each, low, dtype) for each in found]
 
     return Distribution("integers", dtype, 128 // bits, (("low", UINT64), ("count", UINT64)), values)
 
 
-def _moved(b: Builder, offset: Node, low: Node, dtype: DType) -> Node:
+def _shift_by(b: Builder, offset: Node, low: Node, dtype: DType) -> Node:
     """``low + offset``, wrapping, as ``dtype``."""
     work = UINT32 if dtype.itemsize <= 4 else UINT64
     return b.cast(b.op("add", b.cast(low, work), b.cast(offset, work)), dtype)

@@ -323,7 +323,7 @@ class DifferentiableReduction:
     def run(self, *arguments: Any) -> Any:
         return self._run(arguments, self.axes, self._keepdims)
 
-    def batched(self, arguments: Sequence[Any], rank: int) -> Any:
+    def batch(self, arguments: Sequence[Any], rank: int) -> Any:
         first = rank - len(self.shape) + 1
         axes = tuple(axis + first for axis in self.axes)
         return self._run(arguments, axes, self._keepdims)
