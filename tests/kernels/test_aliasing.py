@@ -104,7 +104,7 @@ def check(example, engine, kernel, call):
 
 
 def test_python_functions_whose_outputs_are_inputs(engine, threads):
-    @settings(max_examples=25 if engine.name in ("numpy", "sim", "torch-cpu") else 15, derandomize=True)
+    @settings(max_examples=15, derandomize=True)
     @given(examples())
     def run(example):
         check(example, engine, python_kernel(example), lambda kernel, x, out: kernel(*x, out=tuple(out)))
@@ -113,7 +113,7 @@ def test_python_functions_whose_outputs_are_inputs(engine, threads):
 
 
 def test_snippets_whose_outputs_are_inputs(engine, threads):
-    @settings(max_examples=25 if engine.name in ("numpy", "sim", "torch-cpu") else 15, derandomize=True)
+    @settings(max_examples=15, derandomize=True)
     @given(examples())
     def run(example):
         check(example, engine, c_kernel(example), lambda kernel, x, out: kernel(*x, *out))

@@ -60,7 +60,7 @@ _PAIRS = st.tuples(st.sampled_from(DTYPES), st.sampled_from([(5,), (3, 4), (0, 3
 
 
 @given(_PAIRS)
-@settings(max_examples=20)
+@settings(max_examples=8)
 def test_element_by_element(pair):
     dtype, source, target = pair
     emulator = Emulator()

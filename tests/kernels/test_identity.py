@@ -29,7 +29,7 @@ def _operands(dtype, arity):
     if arity == 2:
         left, right = np.meshgrid(pool[:100], pool[:100])
         return [left.ravel().copy(), right.ravel().copy()]
-    pool = pool[:40]
+    pool = pool[:24]
     return [each.ravel().copy() for each in np.meshgrid(pool, pool, pool)]
 
 

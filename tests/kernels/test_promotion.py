@@ -96,8 +96,9 @@ def _pairs(one, two):
 def test_two_operands(name):
     numpys, ours = LAYERS[name]
     function = lambda x, y: ours(x, y)
-    for one in DTYPES:
-        for two in DTYPES:
+    for number, one in enumerate(DTYPES):
+        # A third of the pairs, other ones for each function.
+        for two in DTYPES if IS_LONG else DTYPES[(number + len(name)) % 3 :: 3]:
             _check(name, numpys, function, _pairs(one, two))
 
 

@@ -30,10 +30,8 @@ def _triple(x, n):
 triple = raw_module(SOURCE).get_function("triple", cpu=_triple)
 
 
-@pytest.fixture(params=["cpu", "cuda"])
+@pytest.fixture(params=["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"])
 def device(request):
-    if request.param == "cuda" and not torch.cuda.is_available():
-        pytest.skip("torch sees no CUDA device")
     return request.param
 
 
