@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -614,14 +615,18 @@ def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
     return total
 
 
-def two_sum(x: Real, y: Real) -> tuple[Real, Real]:
+N = TypeVar("N", Real, "np.ndarray[Any, Any]")
+"""A number of a program, or an array of NumPy."""
+
+
+def two_sum(x: N, y: N) -> tuple[N, N]:
     """The rounded ``x + y`` and its exact rounding error (Knuth, TAOCP 2, section 4.2.2)."""
     total = x + y
     back = total - x
     return total, (x - (total - back)) + (y - back)
 
 
-def two_product(x: Real, y: Real) -> tuple[Real, Real]:
+def two_product(x: N, y: N) -> tuple[N, N]:
     """The rounded ``x * y`` and its rounding error, exact unless a step over- or underflows (Dekker 1971)."""
     product = x * y
     (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
@@ -629,7 +634,7 @@ def two_product(x: Real, y: Real) -> tuple[Real, Real]:
     return product, rest
 
 
-def _halves(x: Real) -> tuple[Real, Real]:
+def _halves(x: N) -> tuple[N, N]:
     scaled = x * 134217729.0  # 2^27 + 1
     high = scaled - (scaled - x)
     return high, x - high
@@ -968,10 +973,6 @@ _ROOT_HALF, _ROOT_HALF_REST = 0.7071067811865476, -4.833646656726457e-17
 """The root of 1/2, and what its rounding has left."""
 
 
-def _call_special(name: str, x: Real) -> Real:
-    return Real(x.b, x.b.call(name, x.node))
-
-
 def _small_erf(x: Real) -> Real:
     return x * polynomial(x * x, _ERF)
 
@@ -986,7 +987,7 @@ def _positive_erfc(x: Real) -> Real:
     """``erfc(x)`` of numbers from 0.5."""
     x = x.minimum(28.0)  # where it is 0
     square, rest = two_product(x, x)
-    return _call_special("exp", -square) * (1.0 - rest) * _scaled_erfc(x)
+    return _call("exp", -square) * (1.0 - rest) * _scaled_erfc(x)
 
 
 def _erf(x: Real) -> Real:
@@ -1005,7 +1006,7 @@ def _erfc(x: Real) -> Real:
 def _erfcx(x: Real) -> Real:
     size = abs(x)
     square, rest = two_product(size.minimum(27.0), size.minimum(27.0))
-    grown = _call_special("exp", square) * (1.0 + rest) * 2.0 - _scaled_erfc(size)
+    grown = _call("exp", square) * (1.0 + rest) * 2.0 - _scaled_erfc(size)
     return grown.where(x.compare("lt", 0.0), _scaled_erfc(size))
 
 
@@ -1030,11 +1031,11 @@ def _inverse(x: Real, w: Real) -> Real:
 
 
 def _erfinv(y: Real) -> Real:
-    return _inverse(y, -_call_special("log", (1.0 - y) * (1.0 + y)))
+    return _inverse(y, -_call("log", (1.0 - y) * (1.0 + y)))
 
 
 def _erfcinv(y: Real) -> Real:
-    return _inverse(1.0 - y, -_call_special("log", y * (2.0 - y)))
+    return _inverse(1.0 - y, -_call("log", y * (2.0 - y)))
 
 
 def _normcdfinv(p: Real) -> Real:
@@ -1045,23 +1046,16 @@ def _bessel_i0(x: Real) -> Real:
     size = abs(x).minimum(800.0)  # where it is infinite
     quarter = size * size * 0.25
     small = 1.0 + quarter * polynomial(quarter, _I0_SMALL)
-    half = _call_special("exp", size * 0.5)
+    half = _call("exp", size * 0.5)
     large = half * (polynomial(16.0 / size - 1.0, _I0_LARGE) / size.sqrt()) * half
     return small.where(size.compare("lt", 8.0), large)
-
-
-def _power_of_ten(x: Real) -> Real:
-    return Real(x.b, x.b.call("power", x.of(10.0).node, x.node))
-
-
-def _inverse_cube_root(x: Real) -> Real:
-    return 1.0 / _call_special("cbrt", x)
 
 
 SPECIAL_FORMULAS: dict[str, Callable[[Real], Real]] = {
     "erf": _erf, "erfc": _erfc, "erfcx": _erfcx, "erfinv": _erfinv, "erfcinv": _erfcinv, "normcdf": _normcdf,
     "normcdfinv": _normcdfinv, "cyl_bessel_i0": _bessel_i0, "tgamma": gamma, "lgamma": log_gamma,
-    "sinpi": sine_of_turns, "cospi": cosine, "exp10": _power_of_ten, "rcbrt": _inverse_cube_root,
+    "sinpi": sine_of_turns, "cospi": cosine, "exp10": lambda x: _call("power", x.of(10.0), x),
+    "rcbrt": lambda x: 1.0 / _call("cbrt", x),
 }  # fmt: skip
 """The formulas, of float64 operands, by the names of CUDA."""
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.formulas import expand
+from xferlib.kernels.formulas import expand, two_product, two_sum
 from xferlib.kernels.functions import MARGIN_ULP, HardCases, hard_cases
 from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, DType, Node, Program, is_float, is_integer
 
@@ -28,7 +28,6 @@ from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, DType, Node, Progr
 
 A = np.ndarray[Any, Any]
 
-_SPLITTER = 134217729.0  # 2**27 + 1 (Dekker, 1971)
 _LARGE, _SMALL = 2.0**500, 2.0**-450  # within these, products of halves are exact and normal
 
 
@@ -42,15 +41,9 @@ def fma(x: A, y: A, z: A, out: A) -> None:
             out[...] = _sum_to_odd(wide[0] * wide[1], wide[2])  # the product of two float32 is exact
 
 
-def _two_sum(x: A, y: A) -> tuple[A, A]:
-    total = x + y
-    back = total - x
-    return total, (x - (total - back)) + (y - back)
-
-
 def _sum_to_odd(x: A, y: A) -> A:
     """``x + y`` in float64, an inexact result rounded to the neighbour with an odd last bit."""
-    total, error = _two_sum(x, y)
+    total, error = two_sum(x, y)
     bits = np.array(total, copy=True, ndmin=1).view(np.int64)
     is_inexact = (error != 0) & np.isfinite(total)
     is_even = (bits.reshape(np.shape(total)) & 1) == 0
@@ -60,14 +53,6 @@ def _sum_to_odd(x: A, y: A) -> A:
     return odd
 
 
-def _two_product(x: A, y: A) -> tuple[A, A]:
-    product = x * y
-    xh = x * _SPLITTER - (x * _SPLITTER - x)
-    yh = y * _SPLITTER - (y * _SPLITTER - y)
-    xl, yl = x - xh, y - yh
-    return product, ((xh * yh - product) + xh * yl + xl * yh) + xl * yl
-
-
 def _is_plain(x: A) -> A:
     size = np.abs(x)
     plain: A = (size < _LARGE) & (size > _SMALL)
@@ -75,9 +60,9 @@ def _is_plain(x: A) -> A:
 
 
 def _fma64(x: A, y: A, z: A) -> A:
-    product, low = _two_product(x, y)
-    high, low_sum = _two_sum(z, low)
-    total, error = _two_sum(product, high)
+    product, low = two_product(x, y)
+    high, low_sum = two_sum(z, low)
+    total, error = two_sum(product, high)
     result = np.array(total + _sum_to_odd(error, low_sum))
     is_plain = _is_plain(x) & _is_plain(y) & _is_plain(product) & (_is_plain(z) | (z == 0)) & _is_plain(result)
     for position in zip(*np.nonzero(np.atleast_1d(~is_plain)), strict=True):
