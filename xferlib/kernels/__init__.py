@@ -1,7 +1,7 @@
 """Kernels written once for every backend: `elementwise`, `reduction`, and raw CUDA.
 
-Two front ends (`python_frontend`, `c_frontend`) build one representation (`ir`), which two engines run with one meaning:
-`numpy_engine` on every CPU, and generated CUDA on GPUs.
+Two front ends (`python_frontend`, `c_frontend`) build one representation (`ir`), which two engines run with one
+meaning: `numpy_engine` on every CPU, and generated CUDA on GPUs.
 """
 
 from xferlib.kernels import reductions
