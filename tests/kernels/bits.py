@@ -65,7 +65,7 @@ def random_bits(dtype: Any, count: int, seed: int = 0) -> np.ndarray[Any, Any]:
 
 
 def outcome(function: Callable[..., Any], *operands: Any) -> Any:
-    """What a function gives, or the error that a kernel and NumPy or Python may have instead."""
+    """The result of a function, or the error that a kernel, NumPy or Python may have instead."""
     try:
         with np.errstate(all="ignore"):
             return function(*operands)
