@@ -14,8 +14,18 @@ import numpy as np
 from xferlib.kernels.definitions import ArgumentKind
 from xferlib.kernels.formulas import plain_bits
 from xferlib.kernels.functions import TABLE
-from xferlib.kernels.ir import FLOAT32, UINT32, UINT64, Builder, DType, Node, Param, is_float
-from xferlib.kernels.ir_reduction import ReductionSpec, build
+from xferlib.kernels.ir import (
+    FLOAT32,
+    UINT32,
+    UINT64,
+    Builder,
+    DType,
+    Node,
+    Param,
+    ReductionSpec,
+    build_reduction,
+    is_float,
+)
 from xferlib.kernels.reduction import ReductionKernel
 
 CHUNK = 1 << 26
@@ -35,7 +45,7 @@ class _Definition:
 
     def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec:
         params = [Param(name="counter", dtype=UINT32), Param(name="offset", dtype=UINT32, is_scalar=True)]
-        return build(
+        return build_reduction(
             params,
             lambda b, x: [self._hashed(b, b.op("add", x[0], x[1]))],
             lambda b, x, y: [b.op("add", x[0], y[0])],

@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 
 from xferlib._core import registry
-from xferlib.kernels.cuda_source import CALL_NAMES, OPTIONS
-from xferlib.kernels.functions import CALLS
-from xferlib.kernels.hard_cases import MARGIN_ULP
+from xferlib.kernels.cuda_source import OPTIONS
+from xferlib.kernels.functions import CALL_NAMES, CALLS, MARGIN_ULP
 
 FOUND_ULP = MARGIN_ULP + 8
 MOST = 1 << 16

@@ -37,7 +37,8 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
     "xferlib._transfer.handle": ("Transfer", "TransferStats"),
     "xferlib.kernels.elementwise": ("ElementwiseKernel", "elementwise"),
     "xferlib.kernels.raw": ("KernelAttributes", "RawKernel", "RawModule", "raw_module"),
-    "xferlib.kernels.reduction": ("ReductionKernel", "ScanKernel", "reduction", "scan"),
+    "xferlib.kernels.reduction": ("ReductionKernel", "reduction"),
+    "xferlib.kernels.scan": ("ScanKernel", "scan"),
     "xferlib.tree": ("load", "save"),
 }  # fmt: skip
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names}

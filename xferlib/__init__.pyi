@@ -60,9 +60,9 @@ from xferlib.kernels.raw import RawKernel as RawKernel
 from xferlib.kernels.raw import RawModule as RawModule
 from xferlib.kernels.raw import raw_module as raw_module
 from xferlib.kernels.reduction import ReductionKernel as ReductionKernel
-from xferlib.kernels.reduction import ScanKernel as ScanKernel
 from xferlib.kernels.reduction import reduction as reduction
-from xferlib.kernels.reduction import scan as scan
+from xferlib.kernels.scan import ScanKernel as ScanKernel
+from xferlib.kernels.scan import scan as scan
 from xferlib.tree import load as load
 from xferlib.tree import save as save
 

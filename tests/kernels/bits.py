@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from xferlib.errors import KernelError
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("float16", "float32", "float64")
@@ -59,3 +62,12 @@ def random_bits(dtype: Any, count: int, seed: int = 0) -> np.ndarray[Any, Any]:
     if dtype.kind == "b":
         return rng.integers(0, 2, count).astype(bool)
     return np.frombuffer(rng.bytes(count * dtype.itemsize), dtype).copy()
+
+
+def outcome(function: Callable[..., Any], *operands: Any) -> Any:
+    """The result of a function, or the error that a kernel, NumPy or Python may have instead."""
+    try:
+        with np.errstate(all="ignore"):
+            return function(*operands)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError, KernelError) as error:
+        return error

@@ -7,24 +7,35 @@ from collections.abc import Iterator
 import pytest
 
 import xferlib as xl
-from tests.needed import need
-from xferlib.kernels import cuda_engine as engine
+from tests.kernels import targets
+from xferlib.kernels import cuda_engine
 from xferlib.testing import configured
 
 
 @pytest.fixture(scope="module")
 def kernels_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the module's CUDA kernels, which run on the CPU, from other tests: in memory and on disk."""
-    kernels = dict(engine._kernels)
+    kernels = dict(cuda_engine._kernels)
     with configured(cache_dir=tmp_path_factory.mktemp("cache")):
         yield
-    engine._kernels.clear()
-    engine._kernels.update(kernels)
+    cuda_engine._kernels.clear()
+    cuda_engine._kernels.update(kernels)
 
 
-@pytest.fixture(params=["numpy", "torch", "sim", "cupy", "pycuda"])
+@pytest.fixture(params=targets.NAMES)
+def target(request: pytest.FixtureRequest) -> targets.Target:
+    """Each library that is compared with NumPy."""
+    return targets.target(request.param)
+
+
+@pytest.fixture(params=targets.ENGINES)
+def engine(request: pytest.FixtureRequest) -> targets.Target:
+    """Each library and NumPy itself: for tests whose reference is none of them."""
+    return targets.target(request.param)
+
+
+@pytest.fixture(params=dict.fromkeys(name.partition("-")[0] for name in targets.ENGINES))
 def library(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each backend in turn as the default that runs raw kernels, or what stands in for them."""
-    need(request.param)
     with xl.use_backend(request.param):
         yield request.param

@@ -20,7 +20,7 @@ from xferlib.backends.base import ArrayInfo, RawStream
 from xferlib.kernels import elementwise, reductions
 from xferlib.kernels.cuda_engine import CudaPlan
 from xferlib.kernels.cuda_reduction import CudaReduction
-from xferlib.kernels.layouts import CallLayout, broadcast_strides
+from xferlib.kernels.ir import CallLayout, broadcast_strides
 from xferlib.testing import backend_named, fresh_registry, strategies
 from xferlib.testing.fake import FakeArray, FakeBackend
 
@@ -60,7 +60,7 @@ _PAIRS = st.tuples(st.sampled_from(DTYPES), st.sampled_from([(5,), (3, 4), (0, 3
 
 
 @given(_PAIRS)
-@settings(max_examples=20)
+@settings(max_examples=8)
 def test_element_by_element(pair):
     dtype, source, target = pair
     emulator = Emulator()

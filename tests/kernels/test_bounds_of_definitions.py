@@ -1,5 +1,8 @@
 """A few lines may stand for any amount of work: it is bounded, by a count, and more is an error that says so."""
 
+import os
+import sys
+
 import numpy as np
 import pytest
 
@@ -58,6 +61,16 @@ EXPLOSIONS = {
 BOUNDS = "more than|nested too deeply|write out|numbers; at most|characters; at most"
 
 
+@pytest.fixture
+def low_bound(monkeypatch):
+    """A sixteenth of the work that is allowed, so that reaching the bound takes as little."""
+    if not os.environ.get("XFERLIB_TEST_LONG"):
+        for name, module in list(sys.modules.items()):
+            if name.startswith("xferlib.kernels") and hasattr(module, "MOST_STEPS"):
+                monkeypatch.setattr(module, "MOST_STEPS", module.MOST_STEPS // 16)
+
+
+@pytest.mark.usefixtures("low_bound")
 @pytest.mark.parametrize("name", EXPLOSIONS)
 def test_what_a_few_lines_write_out_is_bounded(name):
     preamble, operation = EXPLOSIONS[name]
@@ -65,7 +78,8 @@ def test_what_a_few_lines_write_out_is_bounded(name):
         elementwise("double x", "double z", operation, preamble=preamble)
 
 
-@pytest.mark.parametrize("depth", [20, 60])
+@pytest.mark.usefixtures("low_bound")
+@pytest.mark.parametrize("depth", [20, 60] if os.environ.get("XFERLIB_TEST_LONG") else [60])
 @pytest.mark.parametrize("inner", ["s += x;", "s = s * x + 1;", "s += x; if (s > 3) break;"])
 def test_nested_loops_are_written_out_in_part_and_run_in_part(depth, inner):
     _, operation = nest(depth, inner)
@@ -84,7 +98,7 @@ def test_a_long_loop_is_run_rather_than_refused():
     assert kernel(np.array([1.5])).tolist() == [expected]
 
 
-def test_a_traced_function_is_bounded():
+def test_a_traced_function_is_bounded(low_bound):
     def doubled(x, depth):
         return x if depth == 0 else doubled(x, depth - 1) + doubled(x + depth, depth - 1)
 
@@ -98,7 +112,7 @@ def test_an_error_that_follows_much_work_comes_once():
         elementwise("T x, U y, V w", "T z", f"{work} z = missing;")(np.ones(2), np.ones(2), np.ones(2))
 
 
-def test_a_reduction_is_bounded():
+def test_a_reduction_is_bounded(low_bound):
     preamble, _ = chain(24, "double a = f@(v + 1); return a + f@(v * a);")
     with pytest.raises(KernelSyntaxError, match="more than"):
         reduction(

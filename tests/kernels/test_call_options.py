@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
@@ -107,6 +107,7 @@ def test_a_part_of_the_elements_is_computed(library: str, option: str, chosen: A
     assert xl.to_host(y).tolist() == expected.tolist()
 
 
+@settings(max_examples=30)
 @given(st.slices(7), st.slices(9))
 def test_every_slice_is_numpys(one: slice, other: slice) -> None:
     add = xl.elementwise("int *x, int k", "x[i] += k + i")

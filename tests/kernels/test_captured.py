@@ -1,7 +1,6 @@
 """Values that a traced function captures: each call uses those of now, whatever was recorded before."""
 
 import contextvars
-import functools
 import threading
 import types
 from typing import Any
@@ -12,8 +11,6 @@ import pytest
 import xferlib as xl
 from xferlib.kernels.captured import MOST_ENVIRONMENTS
 
-scale = 2
-limits: dict[str, Any] = {"low": 1.0, "nested": [{"high": 2}]}
 variable = contextvars.ContextVar("variable", default=2)
 local = threading.local()
 local.scale = 2
@@ -59,169 +56,75 @@ class Dynamic:
         return float(self.values["factor"])
 
 
-def _helper(x, by=2):
+MODULE = """
+import functools
+scale = 2
+
+def helper(x, by=2):
     return x * scale + by
 
-
-def _set_global(value):
-    globals()["scale"] = value
-
-
-def _by_closure():
-    factor = 2
-
+def make():
+    {setup}
     def change(value):
-        nonlocal factor
-        factor = value
-
-    return lambda x: x * factor, change
-
-
-def _by_attribute(make, read, name="factor"):
-    def ways():
-        found = make()
-        return functools.partial(read, found), lambda value: setattr(found, name, value)
-
-    return ways
-
-
-def _by_item(found, read, key):
-    return lambda: (functools.partial(read, found), functools.partial(found.__setitem__, key))
-
-
-def _by_defaults():
-    def inner(x, by=2):
-        return x * by
-
-    return lambda x: inner(x), lambda value: setattr(inner, "__defaults__", (value,))
-
-
-def _by_helper():
-    helper = _helper
-    names: dict[float, Any] = {}
-
-    def change(value):
-        nonlocal helper
-        helper = names.setdefault(value, lambda x: x * value)
-
-    return lambda x: helper(x), change
-
-
-def _by_module():
-    module: Any = types.ModuleType("settings_of_test")
-    module.scale = 2
-    return lambda x: x * module.scale, lambda value: setattr(module, "scale", value)
-
-
-def _by_default_of_getattr():
-    settings = types.SimpleNamespace()
-    return lambda x: x * getattr(settings, "scale", 2), lambda value: setattr(settings, "scale", value)
-
-
-def _by_partial():
-    weights = {"weight": 2}
-    function = functools.partial(lambda weights, x: x * weights["weight"], weights)
-    return function, functools.partial(weights.__setitem__, "weight")
-
-
-def _by_own_default():
-    def function(x, by=2):
-        return x * by
-
-    return function, lambda value: setattr(function, "__defaults__", (value,))
-
-
-def _by_keyword_of_a_partial():
-    function = functools.partial(lambda x, by: x * by, by=2)
-    return function, functools.partial(function.keywords.__setitem__, "by")
-
-
-def _by_method():
-    model = Model()
-    return model.weighted, lambda value: setattr(model, "factor", value)
-
-
-def _by_instance():
-    model = Model()
-    return lambda x: model(x), lambda value: setattr(model, "factor", value)
-
-
-def _by_property():
-    model = Model()
-    return lambda x: x * model.doubled, lambda value: setattr(model, "factor", value)
-
-
-def _by_part():
-    model = Model()
-    return lambda x: x * model.parts[0].weight, lambda value: setattr(model.parts[0], "weight", value)
-
-
-def _by_dynamic():
-    found = Dynamic()
-    return lambda x: x * found.factor * float(found), functools.partial(found.values.__setitem__, "factor")
-
-
-def _by_array(array):
-    return lambda: (lambda x: x * float(array[1]), functools.partial(array.__setitem__, 1))
-
-
-def _by_nested():
-    def inner(x):
-        return next(x * scale for _ in range(1))
-
-    return lambda x: inner(x), _set_global
-
-
-def _by_flag():
-    settings = types.SimpleNamespace(factor=2)
-
-    def branches(x):
-        return x * 2 if settings.factor == 2 else x * 3
-
-    return branches, lambda value: setattr(settings, "factor", value)
-
-
+        {change}
+    function = {function}
+    return function, change
+"""
 WAYS = {
-    "global": lambda: (lambda x: x * scale, _set_global),
-    "helper's global": lambda: (lambda x: _helper(x), _set_global),
-    "nested function": _by_nested,
-    "closure": _by_closure,
-    "attribute": _by_attribute(Model, lambda model, x: x * model.factor),
-    "slot": _by_attribute(Slotted, lambda found, x: x * found.factor),
-    "class": lambda: (lambda x: x * Model.scale, lambda value: setattr(Model, "scale", value)),
-    "static method": lambda: (lambda x: Model.scaled(x), lambda value: setattr(Model, "scale", value)),
-    "class by an instance": _by_attribute(Model, lambda model, x: x * model.scale, name="scale"),
-    "property": _by_property,
-    "method": _by_method,
-    "instance": _by_instance,
-    "part of a part": _by_part,
-    "getattr": _by_attribute(Model, lambda model, x: x * getattr(model, "factor")),  # noqa: B009 - the way
-    "default of getattr": _by_default_of_getattr,
-    "dynamic": _by_dynamic,
-    "dict": _by_item({"low": 2}, lambda found, x: x * found["low"], "low"),
-    "list": _by_item([1, 2], lambda found, x: x * found[1], 1),
-    "dict in a list in a dict": lambda: (
-        lambda x: x * limits["nested"][0]["high"],
-        functools.partial(limits["nested"][0].__setitem__, "high"),
-    ),
-    "array": _by_array(np.array([1, 2])),
-    "float32 array": _by_array(np.array([1, 2], np.float32)),
-    "default": _by_defaults,
-    "function": _by_helper,
-    "module": _by_module,
-    "partial": _by_partial,
-    "own default": _by_own_default,
-    "keyword of a partial": _by_keyword_of_a_partial,
-    "flag": _by_flag,
-    "context variable": lambda: (lambda x: x * variable.get(), variable.set),
-    "thread's own": lambda: (lambda x: x * local.scale, lambda value: setattr(local, "scale", value)),
-}
+    "global": ("", "lambda x: x * scale", "global scale; scale = value"),
+    "helper's global": ("", "lambda x: helper(x)", "global scale; scale = value"),
+    "nested function": ("def inner(x): return next(x * scale for _ in range(1))", "lambda x: inner(x)",
+                        "global scale; scale = value"),
+    "closure": ("factor = 2", "lambda x: x * factor", "nonlocal factor; factor = value"),
+    "attribute": ("found = Model()", "lambda x: x * found.factor", "found.factor = value"),
+    "slot": ("found = Slotted()", "lambda x: x * found.factor", "found.factor = value"),
+    "class": ("", "lambda x: x * Model.scale", "Model.scale = value"),
+    "static method": ("", "lambda x: Model.scaled(x)", "Model.scale = value"),
+    "class by an instance": ("found = Model()", "lambda x: x * found.scale", "found.scale = value"),
+    "property": ("found = Model()", "lambda x: x * found.doubled", "found.factor = value"),
+    "method": ("found = Model()", "found.weighted", "found.factor = value"),
+    "instance": ("found = Model()", "lambda x: found(x)", "found.factor = value"),
+    "part of a part": ("found = Model()", "lambda x: x * found.parts[0].weight", "found.parts[0].weight = value"),
+    "getattr": ("found = Model()", "lambda x: x * getattr(found, 'factor')", "found.factor = value"),
+    "default of getattr": ("found = types.SimpleNamespace()", "lambda x: x * getattr(found, 'scale', 2)",
+                           "found.scale = value"),
+    "dynamic": ("found = Dynamic()", "lambda x: x * found.factor * float(found)", "found.values['factor'] = value"),
+    "dict": ("found = {'low': 2}", "lambda x: x * found['low']", "found['low'] = value"),
+    "list": ("found = [1, 2]", "lambda x: x * found[1]", "found[1] = value"),
+    "dict in a list in a dict": ("found = {'nested': [{'high': 2}]}", "lambda x: x * found['nested'][0]['high']",
+                                 "found['nested'][0]['high'] = value"),
+    "array": ("found = np.array([1, 2])", "lambda x: x * float(found[1])", "found[1] = value"),
+    "float32 array": ("found = np.array([1, 2], 'f4')", "lambda x: x * float(found[1])", "found[1] = value"),
+    "default": ("def inner(x, by=2): return x * by", "lambda x: inner(x)", "inner.__defaults__ = (value,)"),
+    "own default": ("def inner(x, by=2): return x * by", "inner", "inner.__defaults__ = (value,)"),
+    "function": ("inner, known = helper, {}", "lambda x: inner(x)",
+                 "nonlocal inner; inner = known.setdefault(value, lambda x: x * value)"),
+    "module": ("found = types.ModuleType('settings_of_test'); found.scale = 2", "lambda x: x * found.scale",
+               "found.scale = value"),
+    "partial": ("found = {'weight': 2}", "functools.partial(lambda found, x: x * found['weight'], found)",
+                "found['weight'] = value"),
+    "partial of an object": ("found = Model()", "functools.partial(lambda found, x: x * found.factor, found)",
+                             "found.factor = value"),
+    "keyword of a partial": ("", "functools.partial(lambda x, by: x * by, by=2)", "function.keywords['by'] = value"),
+    "flag": ("found = types.SimpleNamespace(factor=2)", "lambda x: x * 2 if found.factor == 2 else x * 3",
+             "found.factor = value"),
+    "context variable": ("", "lambda x: x * variable.get()", "variable.set(value)"),
+    "thread's own": ("", "lambda x: x * local.scale", "local.scale = value"),
+}  # fmt: skip
+"""The setup, a function that reads what it captures, and how that changes."""
+
+
+def _made(way):
+    setup, function, change = WAYS[way]
+    names = {**globals()}
+    exec(MODULE.format(setup=setup, function=function, change=change), names)
+    return names["make"]()
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("number", [int, float, np.float32], ids=lambda kind: kind.__name__)
 def test_each_call_uses_the_value_of_now(way, number):
-    function, change = WAYS[way]()
+    function, change = _made(way)
     kernel = xl.elementwise(function)
     x = np.arange(4.0)
     np.testing.assert_array_equal(kernel(x), function(x))

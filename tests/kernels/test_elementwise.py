@@ -48,19 +48,6 @@ def test_traced_function_on_numpy():
     assert softplus.__doc__ == "A docstring."
 
 
-def test_torch_cpu_tensor_gives_a_tensor_of_the_same_bits():
-    x = np.linspace(-3, 3, 1000, dtype=np.float32)
-    result = softplus(torch.from_numpy(x))
-    assert isinstance(result, torch.Tensor)
-    assert same_bits(result.numpy(), softplus(x))
-
-
-def test_torch_output_is_written_in_place():
-    x, out = torch.arange(6.0), torch.empty(6)
-    assert softplus(x, out=out) is out
-    assert same_bits(out.numpy(), softplus(x.numpy()))
-
-
 def test_several_outputs_and_keyword_scalar():
     x, y = np.arange(4.0), np.full(4, 3.0)
     total, is_more = scaled(x, y)
@@ -69,11 +56,6 @@ def test_several_outputs_and_keyword_scalar():
     assert scaled(x, y, alpha=0.5)[0].tolist() == [3.0, 3.5, 4.0, 4.5]
     out = np.empty(4), np.empty(4, bool)
     assert scaled(x, y, out=out)[0] is out[0]
-
-
-def test_keyword_scalar_is_weak_like_a_python_number():
-    x = np.ones(3, np.float32)
-    assert scaled(x, x, alpha=3)[0].dtype == np.float32
 
 
 def test_cupy_signature_with_a_generic_type():
@@ -85,36 +67,10 @@ def test_cupy_signature_with_a_generic_type():
     assert squared_diff(x, y, z) is z
 
 
-def test_cupy_signature_with_several_types_and_statements():
-    kernel = elementwise("X x, Y y", "Z z", "X d = x - y; z = d * d;", name="squared_diff_super_generic")
-    x, y, z = np.arange(5.0), np.arange(5, dtype=np.float32)[::-1].copy(), np.empty(5, np.float32)
-    kernel(x, y, z)
-    assert z.tolist() == [16, 4, 0, 4, 16]
-
-
-def test_cupy_raw_parameter():
-    add_reverse = elementwise("T x, raw T y", "T z", "z = x + y[_ind.size() - i - 1]", name="add_reverse")
-    x, y = np.arange(5, dtype=np.float32), np.arange(5, dtype=np.float32) * 10
-    assert add_reverse(x, y).tolist() == [40, 31, 22, 13, 4]
-
-
-def test_cupy_size_where_all_are_raw():
-    y = np.zeros(4, np.int32)
-    elementwise("raw int32 x", "raw int32 y", "y[n - 1 - i] = x[i]")(np.arange(4, dtype=np.int32), y, size=4)
-    assert y.tolist() == [3, 2, 1, 0]
-
-
 def test_pycuda_signature():
     x, y = np.arange(10, dtype=np.int32), np.zeros(10, np.int32)
     assert elementwise("int *x, int *y", "y[i] = x[i] + 1")(x, y) is None
     assert y.tolist() == list(range(1, 11))
-
-
-def test_pycuda_linear_combination():
-    kernel = elementwise("float a, float *x, float b, float *y, float *z", "z[i] = a*x[i] + b*y[i]", name="lin_comb")
-    x, y, z = np.arange(4, dtype=np.float32), np.ones(4, np.float32), np.empty(4, np.float32)
-    kernel(5, x, 6, y, z)
-    assert z.tolist() == [6, 11, 16, 21]
 
 
 def test_pycuda_complex():
@@ -130,12 +86,6 @@ def test_mixed_orders_compute_the_same_element():
     y = np.empty((2, 3), np.float32, order="F")
     elementwise("float *x, float *y", "y[i] = x[i]")(x, y)
     assert np.array_equal(x, y)
-
-
-def test_if_else_ternary_and_casts():
-    operation = "if (x > 4) { T t = x; z = t * 2; } else if (x > 2) z = -1; else z = (T)(x ? 9.7 : 0);"
-    kernel = elementwise("T x", "T z", operation)
-    assert kernel(np.arange(6, dtype=np.int32)).tolist() == [0, 9, 9, -1, -1, 10]
 
 
 def test_masked_read_stays_inside():
@@ -156,12 +106,6 @@ def test_compound_assignment_reads_the_output():
     assert z.tolist() == [2, 4, 6]
     with pytest.raises(KernelTypeError, match="read before it is written"):
         elementwise("T x", "T z", "z += x")(np.ones(3))
-
-
-def test_in_place():
-    x = np.arange(5.0)
-    scaled(x, x, out=(x, np.empty(5, bool)))
-    assert x.tolist() == [0, 3, 6, 9, 12]
 
 
 def test_empty_zero_dimensional_and_large():
@@ -232,13 +176,6 @@ def test_refused(call, error, words):
         call(np.ones(4, np.float32))
 
 
-def test_read_only_output_is_refused():
-    out = np.empty(4, np.float32)
-    out.flags.writeable = False
-    with pytest.raises(LayoutError, match="read-only"):
-        softplus(np.ones(4, np.float32), out=out)
-
-
 def test_partial_overlap_is_refused_and_exact_overlap_is_not():
     x = np.zeros(10, np.float32)
     with pytest.raises(KernelTypeError, match="overlaps argument 'x' in part"):
@@ -246,12 +183,6 @@ def test_partial_overlap_is_refused_and_exact_overlap_is_not():
     with pytest.raises(KernelTypeError, match="overlaps"):
         softplus(x[::-1], out=x)
     softplus(x[::2], out=x[1::2])  # interleaved: no byte in common
-
-
-def test_broadcast_output_is_refused():
-    out = torch.zeros(1).expand(4)
-    with pytest.raises(LayoutError, match="share memory"):
-        softplus(torch.ones(4), out=out)
 
 
 def test_generic_letter_must_agree():
@@ -274,17 +205,6 @@ def test_scalar_out_of_range():
         elementwise(lambda x, y: x + y)(x, 300)
 
 
-def test_outputs_all_or_none():
-    kernel = elementwise("T x", "T y, T z", "y = x; z = -x")
-    with pytest.raises(KernelTypeError, match="takes 1 or, with the outputs, 3"):
-        kernel(np.ones(2), np.ones(2))
-
-
-def test_unwritten_output_is_refused():
-    with pytest.raises(KernelSyntaxError, match="output 'z' is never written"):
-        elementwise("T x", "T y, T z", "y = x")(np.ones(2))
-
-
 def test_definition_of_the_wrong_kind():
     with pytest.raises(KernelTypeError, match="given were int"):
         elementwise(3)
@@ -296,29 +216,6 @@ def test_many_arguments():
     names = [f"x{number}" for number in range(256)]
     kernel = elementwise(", ".join(f"T {name}" for name in names), "T z", "z = " + " + ".join(names))
     assert kernel(*[np.ones(3)] * 256).tolist() == [256.0] * 3
-
-
-LOOPS = {
-    "for": "T s = 0; for (int k = 1; k <= 5; ++k) { s += pow(x, k) / k; } z = s",
-    "while": "T s = 0; int k = 5; while (k > 0) { s = x * (s + (T)1 / k); k--; } z = s",
-    "do": "T s = 0; int k = 5; do s = x * (s + (T)1 / k); while (--k > 0); z = s",
-    "nested": "T s = 0; for (int j = 0; j < 3; j++) for (int k = j; k < 3; k += 1) if (k != 1) s += x * j + k; z = s",
-    "none": "T s = x; for (int k = 5; k < 5; ++k) s = 0; z = s",
-}
-
-
-def _by_hand(name, x):
-    if name in ("for", "while", "do"):
-        return sum(x**k / k for k in range(1, 6))
-    if name == "nested":
-        return sum(x * j + k for j in range(3) for k in range(j, 3) if k != 1)
-    return x
-
-
-@pytest.mark.parametrize("name", LOOPS)
-def test_loops_are_written_out(name):
-    x = np.linspace(-1, 1, 7)
-    np.testing.assert_allclose(elementwise("T x", "T z", LOOPS[name])(x), _by_hand(name, x), rtol=1e-13, atol=1e-15)
 
 
 def test_a_loop_over_neighbours():
@@ -336,29 +233,6 @@ def test_a_loop_over_neighbours():
 def test_a_counter_does_not_grow():
     program = elementwise("T x", "T z", "z = x; for (int k = 0; k < 2000; ++k) z += k").ir("float32", "float32")
     assert program.count("= add") == 2000
-
-
-PREAMBLE = """
-__device__ __forceinline__ T cube(T v) { return v * v * v; }
-static inline float clamp(float v, float low, float high) {
-  if (v < low) return low;  // as the libraries' examples do
-  else if (v > high) { return high; }
-  float kept = v;
-  return kept;
-}
-__device__ double series(double v) {
-  double s = 0;
-  for (int k = 1; k < 4; ++k) s += cube(v) / k;
-  return s;
-}
-"""
-
-
-def test_functions_of_a_preamble():
-    x = np.linspace(-2, 2, 9)
-    kernel = elementwise("T x", "T z", "z = cube(x) + clamp(x, -1, 1) + series(x)", preamble=PREAMBLE)
-    expected = x**3 + np.clip(x, -1, 1) + x**3 * (1 + 1 / 2 + 1 / 3)
-    np.testing.assert_allclose(kernel(x), expected, rtol=1e-14)
 
 
 def test_a_preamble_in_pycudas_notation_and_in_a_reduction():

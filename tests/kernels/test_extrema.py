@@ -8,19 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels import targets
 from tests.kernels.bits import FLOATS, same_bits
-from xferlib.kernels import elementwise, reduction, reductions, trace_math
-from xferlib.kernels.ir import Param
-from xferlib.kernels.ir_reduction import build
+from xferlib.kernels import elementwise, reduction, reductions
+from xferlib.kernels.ir import Param, build_reduction
+from xferlib.kernels.python_frontend import NAMESPACE
 from xferlib.kernels.reduction import ReductionKernel
 
 COUNTS = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 511, 513, 4096, 4097, 20_000)  # around vectors
-
-
-@pytest.fixture(params=targets.ENGINES)
-def target(request):
-    return targets.target(request.param)
 
 
 def lower(x, y):
@@ -46,7 +40,7 @@ class _Mapped:
         self.name, self._op = op, op
 
     def specialize(self, kinds, scalars):
-        return build(
+        return build_reduction(
             [Param(name="x", dtype=kinds[0])],
             lambda b, x: [b.op("neg", b.op("neg", x[0]))],
             lambda b, x, y: [b.op(self._op, x[0], y[0])],
@@ -84,11 +78,11 @@ def arrays(draw):
 
 
 @pytest.mark.parametrize("op", ["min", "max"])
-def test_reductions_along_every_axis(op, target):
+def test_reductions_along_every_axis(op, engine):
     @settings(max_examples=40, derandomize=True)
     @given(arrays())
     def run(x):
-        d = target.put(x)
+        d = engine.put(x)
         rows = np.array([functools.reduce(ORDERS[op], map(float, row)) for row in x], x.dtype)
         columns = np.array([functools.reduce(ORDERS[op], map(float, column)) for column in x[:, :50].T], x.dtype)
         whole = np.array(functools.reduce(ORDERS[op], map(float, rows)), x.dtype)
@@ -96,7 +90,7 @@ def test_reductions_along_every_axis(op, target):
             kernel = kernels(op)[name]
 
             def found(x, kernel=kernel, **options):
-                return target.get(kernel(x, **options))
+                return engine.get(kernel(x, **options))
 
             assert same_bits(found(d, axis=1), rows), name
             assert same_bits(found(d, axis=0)[:50], columns), name
@@ -109,12 +103,12 @@ def test_reductions_along_every_axis(op, target):
 
 
 @pytest.mark.parametrize("op", ["min", "max"])
-def test_c_expressions_order_zeros(op, target):
+def test_c_expressions_order_zeros(op, engine):
     @settings(max_examples=20, derandomize=True)
     @given(st.lists(zeros, min_size=1, max_size=70), st.sampled_from(FLOATS))
     def run(values, dtype):
         expected = np.array(functools.reduce(ORDERS[op], values), dtype)
-        assert same_bits(target.get(kernels(op)["c"](target.put(np.array(values, dtype)))), expected)
+        assert same_bits(engine.get(kernels(op)["c"](engine.put(np.array(values, dtype)))), expected)
 
     run()
 
@@ -133,9 +127,9 @@ def test_every_array_of_up_to_eight_zeros(op, dtype):
 
 @pytest.mark.parametrize("op", ["min", "max"])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_elementwise(op, dtype, target):
+def test_elementwise(op, dtype, engine):
     name = f"{op}imum"
-    function = getattr(trace_math, name)
+    function = getattr(NAMESPACE, name)
     kernel = elementwise(lambda x, y: function(x, y), name=name)
 
     @settings(max_examples=30, derandomize=True)
@@ -143,19 +137,19 @@ def test_elementwise(op, dtype, target):
     def run(pairs):
         x, y = (np.array(each, dtype) for each in zip(*pairs, strict=True))
         expected = np.array([ORDERS[op](*pair) for pair in pairs], dtype)
-        one, two = target.put(x), target.put(y)
-        assert same_bits(target.get(kernel(one, two)), expected)
+        one, two = engine.put(x), engine.put(y)
+        assert same_bits(engine.get(kernel(one, two)), expected)
         kernel(one, two, out=one)
-        assert same_bits(target.get(one), expected)
+        assert same_bits(engine.get(one), expected)
         for scalar in (0.0, -0.0, 1.0, math.nan):
             beside = np.array([ORDERS[op](value, scalar) for value in y.tolist()], dtype)
-            assert same_bits(target.get(kernel(two, scalar)), beside)
-            assert same_bits(target.get(kernel(scalar, two)), beside)
+            assert same_bits(engine.get(kernel(two, scalar)), beside)
+            assert same_bits(engine.get(kernel(scalar, two)), beside)
 
     run()
 
 
-def test_argmax_takes_the_first_of_equal_zeros_and_of_nans(target):
+def test_argmax_takes_the_first_of_equal_zeros_and_of_nans(engine):
     for x, least, most in (
         ([0.0, -0.0, 0.0, -0.0] * 9, 0, 0),
         ([-1.0, *[0.0, -0.0] * 20], 0, 1),
@@ -164,6 +158,6 @@ def test_argmax_takes_the_first_of_equal_zeros_and_of_nans(target):
         ([math.nan] * 40, 0, 0),
     ):
         for dtype in FLOATS:
-            d = target.put(np.array(x, dtype))
-            assert int(target.get(reductions.argmin(d))) == least
-            assert int(target.get(reductions.argmax(d))) == most
+            d = engine.put(np.array(x, dtype))
+            assert int(engine.get(reductions.argmin(d))) == least
+            assert int(engine.get(reductions.argmax(d))) == most

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from tests.kernels import targets
 from tests.kernels.bits import FLOATS, random_bits, same_bits, specials
 from tests.kernels.emulated import as_cuda
 from xferlib.errors import KernelSyntaxError, KernelTypeError
@@ -31,32 +30,28 @@ def _pairs(dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("library", targets.ENGINES)
-def test_fraction_and_exponent(library, dtype):
-    target, x = targets.target(library), _numbers(dtype)
-    fraction, exponent = map(target.get, elementwise("T x", "T y, int32 k", FREXP)(target.put(x)))
+def test_fraction_and_exponent(engine, dtype):
+    x = _numbers(dtype)
+    fraction, exponent = map(engine.get, elementwise("T x", "T y, int32 k", FREXP)(engine.put(x)))
     expected = np.frexp(x)
     assert same_bits(fraction, expected[0])
     assert same_bits(exponent, np.where(np.isfinite(x), expected[1], 0).astype(np.int32))
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("library", targets.ENGINES)
-def test_scaling_rounds_once(library, dtype):
-    target = targets.target(library)
+def test_scaling_rounds_once(engine, dtype):
     x, n = map(np.ravel, np.meshgrid(_numbers(dtype, 200), EXPONENTS))
     for name in ("ldexp", "scalbn", "scalbln"):
-        found = target.get(elementwise("T x, int32 n", "T y", f"y = {name}(x, n)")(target.put(x), target.put(n)))
+        found = engine.get(elementwise("T x, int32 n", "T y", f"y = {name}(x, n)")(engine.put(x), engine.put(n)))
         with np.errstate(all="ignore"):
             wide = np.ldexp(x.astype(np.float64), n)  # NumPy's own of float16 rounds twice
             assert same_bits(found, wide.astype(dtype))
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("library", targets.ENGINES)
-def test_whole_part_and_rest(library, dtype):
-    target, x = targets.target(library), _numbers(dtype)
-    rest, whole = map(target.get, elementwise("T x", "T y, T w", MODF)(target.put(x)))
+def test_whole_part_and_rest(engine, dtype):
+    x = _numbers(dtype)
+    rest, whole = map(engine.get, elementwise("T x", "T y, T w", MODF)(engine.put(x)))
     expected = np.modf(x)
     assert same_bits(rest, expected[0])
     assert same_bits(whole, expected[1])
@@ -73,16 +68,15 @@ def _libm(name, dtype, *kinds):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("library", targets.ENGINES)
-def test_the_exact_remainder_and_the_number_of_steps(library, dtype):
-    target, (x, y) = targets.target(library), _pairs(dtype)
-    rest, count = map(target.get, elementwise("T x, T y", "T z, int32 k", REMQUO)(target.put(x), target.put(y)))
+def test_the_exact_remainder_and_the_number_of_steps(engine, dtype):
+    x, y = _pairs(dtype)
+    rest, count = map(engine.get, elementwise("T x, T y", "T z, int32 k", REMQUO)(engine.put(x), engine.put(y)))
     function, steps = _libm("remquo", dtype), ctypes.c_int()
     function.argtypes = [*function.argtypes[:2], ctypes.POINTER(ctypes.c_int)]
     expected = np.array([function(a, b, ctypes.byref(steps)) for a, b in zip(x, y, strict=True)], dtype)
     assert same_bits(rest, expected)
     plain = elementwise("T x, T y", "T z", "z = remainder(x, y)")
-    assert same_bits(target.get(plain(target.put(x), target.put(y))), expected)
+    assert same_bits(engine.get(plain(engine.put(x), engine.put(y))), expected)
     for each in np.flatnonzero(~np.isnan(rest))[::7]:  # C promises three bits of the number, and the sign
         function(x[each], y[each], ctypes.byref(steps))
         number = int(count[each])
@@ -115,16 +109,14 @@ def test_rounding_to_integers():
             assert found.tolist() == [*expected, 2**63 - 1, 0]
 
 
-@pytest.mark.parametrize("library", targets.ENGINES)
-def test_lengths_of_vectors(library):
-    target = targets.target(library)
+def test_lengths_of_vectors(engine):
     x = np.array([3e200, 1e-200, 0.0, math.inf, 1.0, 2.0])
     text = (
         "a = norm3d(x, x, y); b = norm4d(x, x, x, x); c = rhypot(x, y); d = rnorm3d(x, x, x); e = rnorm4d(x, x, x, y)"
     )
     kernel = elementwise("float64 x, float64 y", ", ".join(f"float64 {each}" for each in "abcde"), text)
     y = np.array([1e200, 5e-324, 0.0, math.nan, 2.0, -4.0])
-    a, b, c, d, e = map(target.get, kernel(target.put(x), target.put(y)))
+    a, b, c, d, e = map(engine.get, kernel(engine.put(x), engine.put(y)))
     np.testing.assert_allclose(
         a, [math.sqrt(19) * 1e200, math.sqrt(2) * 1e-200, 0, math.inf, math.sqrt(6), math.sqrt(24)], rtol=1e-15
     )

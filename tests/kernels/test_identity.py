@@ -1,7 +1,5 @@
 """The same bits from every library that is present: functions, casts, layouts, random programs."""
 
-from typing import Any, ClassVar
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,20 +7,17 @@ from hypothesis import strategies as st
 
 from tests.kernels import targets
 from tests.kernels.bits import DTYPES, FLOATS, INTEGERS, random_bits, same_bits, specials
-from xferlib.kernels import elementwise, trace_math
+from xferlib.kernels import ElementwiseKernel, elementwise
+from xferlib.kernels.definitions import FixedDefinition
 from xferlib.kernels.functions import TABLE, guarantee, numpy_loop
 from xferlib.kernels.ir import Builder, Param, Store
+from xferlib.kernels.python_frontend import NAMESPACE
 
 REAL = ("bool", *INTEGERS, *FLOATS)
 
 
-@pytest.fixture(params=targets.NAMES)
-def target(request):
-    return targets.target(request.param)
-
-
 def _kernel(function):
-    call = getattr(trace_math, function)
+    call = getattr(NAMESPACE, function)
     shapes = {1: lambda x: call(x), 2: lambda x, y: call(x, y), 3: lambda x, y, z: call(x, y, z)}
     return elementwise(shapes[TABLE[function].arity], name=function)
 
@@ -34,7 +29,7 @@ def _operands(dtype, arity):
     if arity == 2:
         left, right = np.meshgrid(pool[:100], pool[:100])
         return [left.ravel().copy(), right.ravel().copy()]
-    pool = pool[:40]
+    pool = pool[:24]
     return [each.ravel().copy() for each in np.meshgrid(pool, pool, pool)]
 
 
@@ -77,7 +72,7 @@ def _ulps(actual, expected):
 
 @pytest.mark.parametrize("name", [name for name, function in TABLE.items() if "i" in function.kinds])
 def test_narrow_results_widen_like_any_other(name, target):
-    call = getattr(trace_math, name)
+    call = getattr(NAMESPACE, name)
     shapes = {1: lambda x: call(x).astype("uint64"), 2: lambda x, y: call(x, y).astype("uint64")}
     kernel = elementwise(shapes[TABLE[name].arity], name=f"wide_{name}")
     for dtype in ("int8", "int16", "int32"):
@@ -213,27 +208,8 @@ def programs(draw):
     return b.program([Store(param=2, value=nodes[-1])]), dtypes
 
 
-class _Fixed:
-    """A definition that is one program."""
-
-    name, names, first_output = "random", ("x0", "x1"), None
-    positional: ClassVar[list[Any]] = ["x0", "x1"]
-    keywords: ClassVar[list[Any]] = []
-    defaults: ClassVar[dict[Any, Any]] = {}
-
-    def __init__(self, program):
-        self.program = program
-
-    def specialize(self, kinds, scalars, arguments=()):
-        from xferlib.kernels.definitions import Specialization
-
-        return Specialization(program=self.program, outputs=(2,))
-
-
 @pytest.mark.parametrize("name", targets.NAMES)
 def test_random_programs(name):
-    from xferlib.kernels import ElementwiseKernel
-
     there = targets.target(name)
     examples = 60 if name == "torch-cpu" else 25  # each one is compiled on a GPU
 
@@ -243,7 +219,7 @@ def test_random_programs(name):
         program, dtypes = example
         pools = [np.concatenate([specials(dtype), random_bits(dtype, 64, seed=3)]) for dtype in dtypes]
         operands = [each.ravel().copy() for each in np.meshgrid(*pools)]
-        kernel = ElementwiseKernel(_Fixed(program))
+        kernel = ElementwiseKernel(FixedDefinition("random", program, 2))
         expected = kernel(*operands)
         assert same_bits(there.get(kernel(*map(there.put, operands))), expected), program.text
 

@@ -7,18 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels import targets
 from tests.kernels.bits import same_bits
 from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError
 from xferlib.kernels import elementwise, reduction
-
-
-@pytest.fixture(params=["numpy", *targets.NAMES])
-def target(request):
-    if request.param == "numpy":
-        return targets.Target("numpy", lambda x: x, np.asarray)
-    return targets.target(request.param)
-
 
 INDEX = np.array([0, 0, 1], np.int32)
 
@@ -33,11 +24,11 @@ INDEX = np.array([0, 0, 1], np.int32)
         "int k = i; y[k * 2 + 1] -= j[k]; y[k * 2 + 1] *= 3",
     ],
 )
-def test_an_index_of_its_own_may_be_updated(source, target):
+def test_an_index_of_its_own_may_be_updated(source, engine):
     kernel = elementwise("int *j, int s, double *y", source)
     j, y, expected = np.array([5, 3, 4], np.int32), np.arange(6.0), np.arange(6.0)
-    given = target.put(y)
-    kernel(target.put(j), 2, given, size=3)
+    given = engine.put(y)
+    kernel(engine.put(j), 2, given, size=3)
     size, shift = 3, 2
     for i in range(size):  # C, one element after the other
         k = i
@@ -51,7 +42,7 @@ def test_an_index_of_its_own_may_be_updated(source, target):
             expected[i + size], expected[i] = 1, j[0]
         else:
             expected[k * 2 + 1] = (expected[k * 2 + 1] - j[k]) * 3
-    assert same_bits(target.get(given), expected)
+    assert same_bits(engine.get(given), expected)
 
 
 @pytest.mark.parametrize(
@@ -117,18 +108,18 @@ def test_an_accepted_kernel_writes_each_element_once(factor, shift, other, furth
 # --- a local variable named i
 
 
-def test_a_local_i_is_an_index_like_any_other(target):
+def test_a_local_i_is_an_index_like_any_other(engine):
     x, y = np.array([1.0, 2.0, 4.0, 8.0]), np.zeros(4)
     total = elementwise("double *x, double *y", "double s = 0; for (int i = 0; i < 3; ++i) s += x[i]; y[i] = s")
-    given = target.put(y)
-    total(target.put(x), given)
-    assert target.get(given).tolist() == [7.0] * 4
+    given = engine.put(y)
+    total(engine.put(x), given)
+    assert engine.get(given).tolist() == [7.0] * 4
     both = elementwise("double *x, double *y", "double s = x[i]; { int i = 2, k = i; s += x[k] + x[i]; } y[i] = s")
-    both(target.put(x), given)
-    assert target.get(given).tolist() == (x + 8).tolist()
+    both(engine.put(x), given)
+    assert engine.get(given).tolist() == (x + 8).tolist()
     preamble = "double f(double v) { double s = 0; for (int i = 0; i < 3; i++) s += v * i; return s; }"
-    elementwise("double *x, double *y", "y[i] = f(x[i])", preamble=preamble)(target.put(x), given)
-    assert target.get(given).tolist() == (3 * x).tolist()
+    elementwise("double *x, double *y", "y[i] = f(x[i])", preamble=preamble)(engine.put(x), given)
+    assert engine.get(given).tolist() == (3 * x).tolist()
 
 
 # --- reductions
@@ -144,7 +135,7 @@ MAPS = {
 
 
 @pytest.mark.parametrize("source", MAPS)
-def test_a_reduction_reads_where_the_index_says(source, target):
+def test_a_reduction_reads_where_the_index_says(source, engine):
     kernel = reduction("float *x, const float *y", map_expr=source, reduce_expr="a + b", identity="0", dtype="float")
     plain = reduction("float *x", map_expr="x[i]", reduce_expr="a + b", identity="0", dtype="float")
     for size in (1, 5, 700, 9001):
@@ -152,20 +143,20 @@ def test_a_reduction_reads_where_the_index_says(source, target):
         y = (np.arange(size, dtype=np.float32) * 3) % size
         expected = plain(MAPS[source](x, y).astype(np.float32))
         for _ in range(2):
-            assert same_bits(target.get(kernel(target.put(x), target.put(y))), expected), size
+            assert same_bits(engine.get(kernel(engine.put(x), engine.put(y))), expected), size
 
 
-def test_raw_parameters_shapes_scalars_and_outputs(target):
+def test_raw_parameters_shapes_scalars_and_outputs(engine):
     kernel = reduction("raw T x, T w, int64 k", "T y, int64 m", map_expr="x[(i + k) % n] * w", reduce_expr="max(a, b)",
                        post_map_expr="y = a; m = _in_ind.size()")  # fmt: skip
     x, w = np.arange(12, dtype=np.int32).reshape(3, 4), np.array([1, 2, 3, 1], np.int32)
     expected = (np.roll(x.ravel(), -5).reshape(3, 4) * w).max()
-    y, count = kernel(target.put(x), target.put(np.broadcast_to(w, (3, 4)).copy()), 5)
-    assert (target.get(y), target.get(count)) == (expected, 12)
-    kept, _ = kernel(target.put(x), target.put(np.broadcast_to(w, (3, 4)).copy()), 5, keepdims=True, axis=(0, 1))
-    assert target.get(kept).tolist() == [[expected]]
+    y, count = kernel(engine.put(x), engine.put(np.broadcast_to(w, (3, 4)).copy()), 5)
+    assert (engine.get(y), engine.get(count)) == (expected, 12)
+    kept, _ = kernel(engine.put(x), engine.put(np.broadcast_to(w, (3, 4)).copy()), 5, keepdims=True, axis=(0, 1))
+    assert engine.get(kept).tolist() == [[expected]]
     with pytest.raises(KernelTypeError, match="indexes an array freely"):
-        kernel(target.put(x), target.put(x), 5, axis=0)
+        kernel(engine.put(x), engine.put(x), 5, axis=0)
 
 
 def test_indices_in_a_reduction_that_cannot_be_right():

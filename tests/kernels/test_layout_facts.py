@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tests.kernels import targets
 from tests.kernels.bits import same_bits
 from tests.kernels.emulated import as_cuda
 from xferlib.errors import KernelSyntaxError, KernelTypeError
@@ -35,12 +34,10 @@ KERNELS = {
 
 
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("library", targets.ENGINES)
-def test_a_kernel_reads_layouts(library, name):
-    target = targets.target(library)
+def test_a_kernel_reads_layouts(engine, name):
     operation, expected = KERNELS[name]
     kernel = elementwise("T a, raw int64 b", "T y", operation)
-    found = target.get(kernel(target.put(A % 2), target.put(B)))
+    found = engine.get(kernel(engine.put(A % 2), engine.put(B)))
     if expected is not None:
         assert found.tolist() == expected.tolist()
     again = np.zeros_like(A)
@@ -56,16 +53,14 @@ def test_strides_and_shapes_are_those_of_each_call():
         assert y.tolist() == (x[1, :3] + 100 * x.strides[0]).tolist()
 
 
-@pytest.mark.parametrize("library", targets.ENGINES)
-def test_elements_are_written_and_updated_by_their_indices(library):
-    target = targets.target(library)
-    y, counts = target.put(np.zeros((5, 3))), target.put(np.zeros((3, 2), np.int64))
+def test_elements_are_written_and_updated_by_their_indices(engine):
+    y, counts = engine.put(np.zeros((5, 3))), engine.put(np.zeros((3, 2), np.int64))
     operation = "int at[] = {i, t}; y[at] = -1; atomicAdd(&counts[{t, 1}], 1)"
     kernel = elementwise("int64 t", "raw T y, raw int64 counts", operation)
     t = np.array([0, 2, 1, 1, 2])
-    kernel(target.put(t), y, counts)
-    assert target.get(y).tolist() == np.where(np.arange(3) == t[:, None], -1.0, 0.0).tolist()
-    assert target.get(counts).tolist() == [[0, 1], [0, 2], [0, 2]]
+    kernel(engine.put(t), y, counts)
+    assert engine.get(y).tolist() == np.where(np.arange(3) == t[:, None], -1.0, 0.0).tolist()
+    assert engine.get(counts).tolist() == [[0, 1], [0, 2], [0, 2]]
 
 
 def test_large_calls_have_the_indices_of_the_whole():

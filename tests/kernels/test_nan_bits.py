@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tests.kernels import targets
 from xferlib.kernels import elementwise, reduction
 
 FLOAT, DOUBLE = 0x7FFFFFFF, 0xFFF8000000000000 - 2**64
@@ -29,15 +28,13 @@ PREAMBLE = "struct Pair { float a; float b; }; __device__ int bits(float v) { re
 
 
 @pytest.mark.parametrize("name", COMPUTED)
-@pytest.mark.parametrize("library", targets.ENGINES)
-def test_a_computed_nan_has_cudas_bits(library, name):
-    target = targets.target(library)
+def test_a_computed_nan_has_cudas_bits(engine, name):
     outputs = "int y, raw float w" if "w[" in COMPUTED[name] else "int y"
     kernel = elementwise("float x, float p", outputs, ZERO + COMPUTED[name], preamble=PREAMBLE)
     x, payload = np.array([0, 1, 2], np.float32), np.array([0xFFC12345] * 3, np.uint32).view(np.float32)
-    y = target.put(np.zeros(3, np.int32))
-    kernel(target.put(x), target.put(payload), y, *[target.put(x)] * ("w[" in COMPUTED[name]))
-    assert target.get(y).tolist() == [FLOAT] * 3
+    y = engine.put(np.zeros(3, np.int32))
+    kernel(engine.put(x), engine.put(payload), y, *[engine.put(x)] * ("w[" in COMPUTED[name]))
+    assert engine.get(y).tolist() == [FLOAT] * 3
 
 
 def test_a_computed_double_has_cudas_bits():

@@ -8,7 +8,7 @@ from xferlib.backends.base import ArrayInfo
 from xferlib.kernels import random as distributions
 from xferlib.kernels import random as normal
 from xferlib.kernels.cuda_engine import CudaPlan
-from xferlib.kernels.random import Draw, DrawDefinition
+from xferlib.kernels.random import Draw, draw_definition
 from xferlib.testing import assert_same_bits
 
 F32, F64, U32, U64, I8, I64 = map(np.dtype, ("float32", "float64", "uint32", "uint64", "int8", "int64"))
@@ -43,7 +43,7 @@ def test_the_source_for_cuda_gives_the_same_bits(make, args, numbers):
     draw = Draw(make, *args, numbers=numbers)
     draw.fill(expected, sum(word << 32 * number for number, word in enumerate(COUNTER)), KEY)
     scalars = [*COUNTER, KEY % 2**32, KEY >> 32, *numbers]
-    special = DrawDefinition(distribution).specialize((int,) * len(scalars), frozenset(range(len(scalars))))
+    special = draw_definition(distribution).specialize((int,) * len(scalars), frozenset(range(len(scalars))))
     params = special.program.params
     views = [got[number::per_block] for number in range(per_block)]
     infos = {

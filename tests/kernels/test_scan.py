@@ -25,11 +25,6 @@ RUNNING = {
 }
 
 
-@pytest.fixture(params=targets.ENGINES)
-def target(request: pytest.FixtureRequest) -> targets.Target:
-    return targets.target(request.param)
-
-
 def _segments(values: list[int], starts: list[bool]) -> list[list[int]]:
     """The values, cut before each start."""
     cuts = [n for n in range(len(values)) if n == 0 or starts[n]]
@@ -38,7 +33,7 @@ def _segments(values: list[int], starts: list[bool]) -> list[list[int]]:
 
 @pytest.mark.parametrize("name", RUNNING)
 @pytest.mark.parametrize("exclusive", [False, True])
-def test_a_scan_gives_what_a_loop_gives(target: targets.Target, name: str, exclusive: bool) -> None:
+def test_a_scan_gives_what_a_loop_gives(engine: targets.Target, name: str, exclusive: bool) -> None:
     kernel, function, neutral = RUNNING[name]
 
     @settings(max_examples=30)
@@ -49,16 +44,16 @@ def test_a_scan_gives_what_a_loop_gives(target: targets.Target, name: str, exclu
         for segment in _segments(values, starts):
             running = [*itertools.accumulate(segment, function)]
             expected += ([neutral, *running] if exclusive else running)[: len(segment)]
-        segments = None if is_whole else target.put(np.array(starts, bool))
-        found = kernel(target.put(np.array(values, np.int32)), exclusive=exclusive, segments=segments)
-        assert target.get(found).tolist() == expected
+        segments = None if is_whole else engine.put(np.array(starts, bool))
+        found = kernel(engine.put(np.array(values, np.int32)), exclusive=exclusive, segments=segments)
+        assert engine.get(found).tolist() == expected
 
     check()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "float16", "int8", "uint64"])
-def test_a_scan_has_the_same_bits_on_every_backend(target: targets.Target, dtype: str) -> None:
-    if target.name == "pycuda" and dtype == "float16":
+def test_a_scan_has_the_same_bits_on_every_backend(engine: targets.Target, dtype: str) -> None:
+    if engine.name == "pycuda" and dtype == "float16":
         pytest.skip("PyCUDA's own copies know no float16")
     x = np.random.default_rng(5).normal(size=1000) * 100
     x = x.astype(dtype) if dtype != "uint64" else np.abs(x).astype(dtype)
@@ -66,24 +61,24 @@ def test_a_scan_has_the_same_bits_on_every_backend(target: targets.Target, dtype
     running = xl.scan("a + b", neutral="0")
     for options in ({}, {"exclusive": True}, {"segments": starts}, {"segments": starts, "exclusive": True}):
         expected = running(x, **options)
-        there = {name: target.put(each) if isinstance(each, np.ndarray) else each for name, each in options.items()}
-        assert same_bits(target.get(running(target.put(x), **there)), expected)
+        there = {name: engine.put(each) if isinstance(each, np.ndarray) else each for name, each in options.items()}
+        assert same_bits(engine.get(running(engine.put(x), **there)), expected)
 
 
-def test_a_scan_writes_to_an_array_and_may_be_in_place(target: targets.Target) -> None:
+def test_a_scan_writes_to_an_array_and_may_be_in_place(engine: targets.Target) -> None:
     running = RUNNING["sum"][0]
     for n in (1, 5):
-        x, out = target.put(np.arange(n) + 1), target.put(np.zeros(n, int))
+        x, out = engine.put(np.arange(n) + 1), engine.put(np.zeros(n, int))
         assert running(x, out=out) is out
         assert running(x, out=x) is x
-        assert target.get(x).tolist() == target.get(out).tolist() == np.cumsum(np.arange(n) + 1).tolist()
+        assert engine.get(x).tolist() == engine.get(out).tolist() == np.cumsum(np.arange(n) + 1).tolist()
 
 
-def test_the_result_is_never_the_argument(target: targets.Target) -> None:
-    x = target.put(np.ones(1))
+def test_the_result_is_never_the_argument(engine: targets.Target) -> None:
+    x = engine.put(np.ones(1))
     found = RUNNING["sum"][0](x)
     assert found is not x
-    assert target.get(found).tolist() == [1]
+    assert engine.get(found).tolist() == [1]
 
 
 def test_a_scan_may_call_functions_of_its_preamble() -> None:
@@ -144,29 +139,29 @@ def test_a_scan_travels() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "complex64", "bool"])
-def test_dot_is_the_sum_of_the_products(target: targets.Target, dtype: str) -> None:
+def test_dot_is_the_sum_of_the_products(engine: targets.Target, dtype: str) -> None:
     rng = np.random.default_rng(3)
     x, y = (rng.integers(0, 2 if dtype == "bool" else 9, 300).astype(dtype) for _ in range(2))
-    found = target.get(reductions.dot(target.put(x), target.put(y)))
+    found = engine.get(reductions.dot(engine.put(x), engine.put(y)))
     wide = x.astype({"bool": "i8", "uint8": "u8", "int32": "i8"}.get(dtype, dtype))
     assert (found, found.dtype) == (np.sum(wide * y), wide.dtype)
 
 
-def test_dot_promotes_and_reduces_along_an_axis(target: targets.Target) -> None:
+def test_dot_promotes_and_reduces_along_an_axis(engine: targets.Target) -> None:
     x, y = np.arange(6, dtype=np.int32).reshape(2, 3), np.arange(3, dtype=np.float32)
-    found = target.get(reductions.dot(target.put(x), target.put(y), axis=1))
+    found = engine.get(reductions.dot(engine.put(x), engine.put(y), axis=1))
     assert (found.tolist(), found.dtype) == ([5, 14], np.dtype("float64"))
 
 
-def test_subsets_are_summed_and_searched(target: targets.Target) -> None:
+def test_subsets_are_summed_and_searched(engine: targets.Target) -> None:
     x, y = np.arange(10, dtype=np.float32) - 3, np.arange(10, dtype=np.float32)
     for index_dtype in ("int32", "int64", "uint32"):
         subset = np.array([7, 2, 2, 5], index_dtype)
-        d, s, e = target.put(x), target.put(subset), target.put(y)
-        assert target.get(reductions.subset_sum(s, d)) == x[subset].sum()
-        assert target.get(reductions.subset_min(s, d)) == -1
-        assert target.get(reductions.subset_max(s, d)) == 4
-        assert target.get(reductions.subset_dot(s, d, e)) == np.dot(x[subset], y[subset])
+        d, s, e = engine.put(x), engine.put(subset), engine.put(y)
+        assert engine.get(reductions.subset_sum(s, d)) == x[subset].sum()
+        assert engine.get(reductions.subset_min(s, d)) == -1
+        assert engine.get(reductions.subset_max(s, d)) == 4
+        assert engine.get(reductions.subset_dot(s, d, e)) == np.dot(x[subset], y[subset])
 
 
 # --- errors

@@ -20,7 +20,6 @@ from tools.kernel_harvest.trying import Taken
 from xferlib.errors import XferError
 from xferlib.kernels import elementwise, functions
 from xferlib.kernels import formulas as special_functions
-from xferlib.kernels import functions as error_bounds
 from xferlib.testing import configured
 
 A = np.ndarray[Any, Any]
@@ -253,7 +252,7 @@ def _function(number: int, is_single: int, math: str) -> tuple[Any, int, float, 
         )
     arity = functions.TABLE[FLOAT_FUNCTIONS[name]].arity
     found = functions.guarantee(FLOAT_FUNCTIONS[name], dtype).bound_ulp
-    bound = error_bounds.FLOAT64_PAIRS.get(FLOAT_FUNCTIONS[name], 1.0) if found is None else found
+    bound = (functions.TABLE[FLOAT_FUNCTIONS[name]].ulp64 or 1.0) if found is None else found
     if math == "fast" and is_single:
         bound = np.inf  # no bound is documented
     inputs = ", ".join(f"T x{k}" for k in range(arity))

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from xferlib.errors import KernelTypeError
-from xferlib.kernels import gradients
-from xferlib.kernels.definitions import ArgumentKind, Definition, Specialization
-
-if TYPE_CHECKING:
-    from xferlib.kernels.ir import Program
+from xferlib.kernels import functions
+from xferlib.kernels.definitions import Definition, FixedDefinition, Specialization
+from xferlib.kernels.functions import Rule
+from xferlib.kernels.ir import Builder, Node, Param, Program, Store, is_complex, is_float
 
 Run = Callable[..., Any]
 Make = Callable[[Definition], Callable[..., Any]]
@@ -58,7 +57,7 @@ def requires_gradient(arguments: Sequence[Any]) -> bool:
     return torch is not None and any(isinstance(each, torch.Tensor) and each.requires_grad for each in arguments)
 
 
-def unwrapped(arguments: Sequence[Any]) -> list[Any]:
+def unwrap(arguments: Sequence[Any]) -> list[Any]:
     """The arguments with each tensor of a transform replaced by one that has memory, to choose a program by."""
     torch, tracking = sys.modules["torch"], _tracking()
     return [tracking.unwrapped(each) if isinstance(each, torch.Tensor) else each for each in arguments]
@@ -80,28 +79,216 @@ def refuse(name: str, arguments: Sequence[Any], names: Sequence[str]) -> None:
         )
 
 
-class Derivative:
-    """The definition of a kernel that computes derivatives: one program, whose dtypes are fixed."""
+# The derivative of a program: reverse accumulation over its nodes.
+#
+# Comparisons, integer arithmetic and rounding have derivative zero. Where two operands of a minimum or maximum are
+# equal, each takes half.
 
-    defaults: dict[str, Any] = {}  # noqa: RUF012 - never written
-    keywords: list[str] = []  # noqa: RUF012 - never written
-    first_output: int | None = None
+Nodes = tuple[Node, ...]
+_UNKNOWN = (
+    "the derivative of an operation on the bits of a float is not known (copysign, signbit, nextafter, frexp, "
+    "remainder and floor_divide of floats use them); compute that part under torch.no_grad(), or write it with where()"
+)
 
-    def __init__(self, name: str, program: Program, outputs: int, scalars: frozenset[int]) -> None:
-        inputs = len(program.params) - outputs
-        self.name = name
-        self.names = tuple(param.name for param in program.params[:inputs])
-        self.positional = list(self.names)
-        self._special = Specialization(program=program, outputs=tuple(range(inputs, len(program.params))))
-        self._scalars = scalars
+_FLAT = frozenset({"floor", "ceil", "trunc", "rint"})
 
-    def specialize(
-        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
-    ) -> Specialization:
-        """Return the one program, which was made for these dtypes."""
-        if scalars != self._scalars:
-            raise KernelTypeError(f"{self.name}: made for other arguments")
-        return self._special
+
+def backward(program: Program, inputs: tuple[int, ...], wanted: tuple[int, ...]) -> Program:
+    """The program for the gradients.
+
+    Args:
+        program: An element-wise program without raw parameters.
+        inputs: Its input parameters.
+        wanted: The inputs whose gradients are computed.
+
+    Returns:
+        A program whose parameters are the inputs, then the gradient of each output, then, written, the
+        gradient of each wanted input.
+
+    Raises:
+        KernelTypeError: The derivative of some operation on the way is not known.
+    """
+    b = Builder([program.params[number] for number in inputs], math=program.math)
+    place = {number: position for position, number in enumerate(inputs)}
+    copies = _copy_nodes(b, program, place)
+    gradients: dict[int, Node] = {}
+    depends = _dependents(program, wanted)
+    for store in program.stores:
+        dtype = program.params[store.param].dtype
+        b.params.append(Param(name=f"grad_{program.params[store.param].name}", dtype=dtype))
+        if id(store.value) in depends:
+            _accumulate(b, gradients, store.value, b.load(len(b.params) - 1))
+    for node in reversed(program.nodes):
+        gradient = gradients.get(id(node))
+        if gradient is None or node.op == "load":
+            continue
+        operands = tuple(copies[id(each)] for each in node.args)
+        for operand, part in zip(node.args, _rule(node)(b, copies[id(node)], operands, gradient), strict=True):
+            if part is not None and id(operand) in depends:
+                _accumulate(b, gradients, operand, part)
+    return _store_gradients(b, program, wanted, gradients)
+
+
+def forward(program: Program, inputs: tuple[int, ...], varying: tuple[int, ...]) -> Program:
+    """The program for the tangents of forward mode.
+
+    Args:
+        program, inputs: As for `backward`.
+        varying: The inputs that have tangents.
+
+    Returns:
+        A program whose parameters are the inputs, then the tangent of each varying input, then, written, the
+        tangent of each output.
+
+    Raises:
+        KernelTypeError: The derivative of some operation on the way is not known.
+    """
+    b = Builder([program.params[number] for number in inputs], math=program.math)
+    copies = _copy_nodes(b, program, {number: position for position, number in enumerate(inputs)})
+    depends = _dependents(program, varying)
+    seeds: dict[int, Node] = {}
+    for number in varying:
+        param = program.params[number]
+        b.params.append(Param(name=f"t_{param.name}", dtype=param.dtype))
+        seeds[number] = b.load(len(b.params) - 1)
+    tangents: dict[int, Node] = {}
+    for node in program.nodes:
+        if id(node) not in depends:
+            continue
+        found = seeds.get(node.attr) if node.op == "load" else _tangent(b, node, copies, tangents)
+        if found is not None:
+            tangents[id(node)] = found
+    stores = []
+    for store in program.stores:
+        dtype = program.params[store.param].dtype
+        b.params.append(Param(name=f"t_{program.params[store.param].name}", dtype=dtype))
+        value = tangents.get(id(store.value))
+        stores.append(Store(param=len(b.params) - 1, value=b.const(0, dtype) if value is None else value))
+    return b.program(stores)
+
+
+def _tangent(b: Builder, node: Node, copies: dict[int, Node], tangents: dict[int, Node]) -> Node | None:
+    """The tangent of a node: its operands' tangents times their slopes, which the reverse-mode rule gives, summed."""
+    if node.op == "cast":
+        inner = tangents.get(id(node.args[0]))
+        return None if inner is None else b.cast(inner, node.dtype)
+    operands = tuple(copies[id(each)] for each in node.args)
+    parts: list[Node] = []
+    for number, each in enumerate(node.args):
+        tangent = tangents.get(id(each))
+        part = None if tangent is None else _rule(node)(b, copies[id(node)], operands, tangent)[number]
+        if part is not None:
+            parts.append(part)
+    total: Node | None = None
+    for part in parts:
+        total = part if total is None else b.op("add", total, part)
+    return total
+
+
+def _store_gradients(b: Builder, program: Program, wanted: tuple[int, ...], gradients: dict[int, Node]) -> Program:
+    loads = {node.attr: node for node in program.nodes if node.op == "load"}
+    stores = []
+    for number in wanted:
+        dtype = program.params[number].dtype
+        found = gradients.get(id(loads[number])) if number in loads else None
+        b.params.append(Param(name=f"d_{program.params[number].name}", dtype=dtype))
+        stores.append(Store(param=len(b.params) - 1, value=b.const(0, dtype) if found is None else found))
+    return b.program(stores)
+
+
+def _copy_nodes(b: Builder, program: Program, place: dict[int, int]) -> dict[int, Node]:
+    """The nodes of the program in another builder."""
+    copies: dict[int, Node] = {}
+    for node in program.nodes:
+        attr = place[node.attr] if node.op == "load" else node.attr
+        copies[id(node)] = b.emit(node.op, node.dtype, tuple(copies[id(each)] for each in node.args), attr)
+    return copies
+
+
+def _dependents(program: Program, wanted: tuple[int, ...]) -> set[int]:
+    """The nodes of floating dtype that depend on a wanted input."""
+    found: set[int] = set()
+    for node in program.nodes:
+        varies = node.attr in wanted if node.op == "load" else any(id(each) in found for each in node.args)
+        if varies and is_complex(node.dtype):
+            raise KernelTypeError("gradients of complex kernels are not supported; compute with the two parts")
+        if varies and node.op == "bitcast":
+            raise KernelTypeError(_UNKNOWN)
+        if varies and node.op in ("loop", "update"):
+            raise KernelTypeError("gradients of loops that end with the data are not supported; count to a constant")
+        if varies and is_float(node.dtype):
+            found.add(id(node))
+    return found
+
+
+def _accumulate(b: Builder, gradients: dict[int, Node], node: Node, part: Node) -> None:
+    before = gradients.get(id(node))
+    gradients[id(node)] = part if before is None else b.op("add", before, part)
+
+
+def _rule(node: Node) -> Rule:
+    if node.op == "call":
+        rule = functions.TABLE[str(node.attr)].rule
+        assert rule is not None
+        return rule
+    if node.op in _FLAT:
+        return _no_gradients
+    return _RULES[node.op]
+
+
+# --- rules
+
+
+def _no_gradients(b: Builder, y: Node, x: Nodes, g: Node) -> tuple[Node | None, ...]:
+    return (None,) * len(x)
+
+
+def _cast(b: Builder, y: Node, x: Nodes, g: Node) -> tuple[Node | None, ...]:
+    return (b.cast(g, x[0].dtype) if is_float(x[0].dtype) else None,)
+
+
+def _abs(b: Builder, y: Node, x: Nodes, g: Node) -> tuple[Node | None, ...]:
+    zero = b.const(0, g.dtype)
+    negative = b.select(b.op("lt", x[0], zero), b.op("neg", g), zero)
+    return (b.select(b.op("gt", x[0], zero), g, negative),)
+
+
+def _div(b: Builder, y: Node, x: Nodes, g: Node) -> tuple[Node | None, ...]:
+    return b.op("div", g, x[1]), b.op("neg", b.op("mul", g, b.op("div", y, x[1])))
+
+
+def _extremum(b: Builder, y: Node, x: Nodes, g: Node) -> tuple[Node | None, ...]:
+    zero, half = b.const(0, g.dtype), b.op("mul", g, b.const(0.5, g.dtype))
+    same = b.op("eq", x[0], x[1])
+    parts = [b.select(same, half, b.select(b.op("eq", y, each), g, zero)) for each in x]
+    return tuple(parts)
+
+
+def _select(b: Builder, y: Node, x: Nodes, g: Node) -> tuple[Node | None, ...]:
+    zero = b.const(0, g.dtype)
+    return None, b.select(x[0], g, zero), b.select(x[0], zero, g)
+
+
+def _fmod(b: Builder, y: Node, x: Nodes, g: Node) -> tuple[Node | None, ...]:
+    return g, b.op("neg", b.op("mul", g, b.op("trunc", b.op("div", x[0], x[1]))))
+
+
+def _sqrt(b: Builder, y: Node, x: Nodes, g: Node) -> tuple[Node | None, ...]:
+    return (b.op("div", b.op("mul", g, b.const(0.5, g.dtype)), y),)
+
+
+_RULES: dict[str, Rule] = {
+    "add": lambda b, y, x, g: (g, g),
+    "sub": lambda b, y, x, g: (g, b.op("neg", g)),
+    "mul": lambda b, y, x, g: (b.op("mul", g, x[1]), b.op("mul", g, x[0])),
+    "neg": lambda b, y, x, g: (b.op("neg", g),),
+    "fma": lambda b, y, x, g: (b.op("mul", g, x[1]), b.op("mul", g, x[0]), g),
+    "abs": _abs, "div": _div, "min": _extremum, "max": _extremum, "select": _select, "fmod": _fmod,
+    "sqrt": _sqrt, "cast": _cast,
+}  # fmt: skip
+
+
+# Derivatives as kernels, and kernels as nodes of torch's graph.
 
 
 class Pullback:
@@ -138,8 +325,8 @@ class Pullback:
     def _gradient(self, wanted: tuple[int, ...]) -> tuple[Any, frozenset[int]]:
         found = self._backward.get(wanted)
         if found is None:
-            program = gradients.backward(self._program, self._inputs, wanted)
-            kernel = self._make(Derivative(f"{self._name}_backward", program, len(wanted), self._scalars))
+            program = backward(self._program, self._inputs, wanted)
+            kernel = self._make(FixedDefinition(f"{self._name}_backward", program, -len(wanted), self._scalars))
             found = self._backward[wanted] = (kernel, program.reads)
         return found
 
@@ -147,8 +334,8 @@ class Pullback:
         """The tangents of the outputs, from the ``varying`` inputs' tangents."""
         kernel = self._forward.get(varying)
         if kernel is None:
-            program = gradients.forward(self._program, self._inputs, varying)
-            kernel = self._make(Derivative(f"{self._name}_forward", program, self._outputs, self._scalars))
+            program = forward(self._program, self._inputs, varying)
+            kernel = self._make(FixedDefinition(f"{self._name}_forward", program, -self._outputs, self._scalars))
             self._forward[varying] = kernel
         return _tuple(kernel(*arguments, *given))
 
@@ -167,7 +354,7 @@ class GraphOperation(Protocol):
     def tangents(self, varying: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
         """The tangents of the results."""
 
-    def batched(self, arguments: Sequence[Any], rank: int) -> Any:
+    def batch(self, arguments: Sequence[Any], rank: int) -> Any:
         """The results of many examples: the first axis of each is the example's number.
 
         Args:
@@ -182,7 +369,7 @@ class Differentiable:
     def __init__(self, name: str, special: Specialization, scalars: frozenset[int], run: Run, make: Make) -> None:
         program = special.program
         is_written = program.writes - frozenset(special.outputs)
-        if any(param.is_raw for param in program.params) or is_written or program.writes & program.reads:
+        if program.raw or is_written or program.is_in_place:
             raise KernelTypeError(
                 f"{name}(): gradients need a kernel without raw parameters that does not write to its inputs; "
                 "call it under torch.no_grad(), or on x.detach()"
@@ -198,12 +385,12 @@ class Differentiable:
 
     def backward(self, wanted: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> list[Any]:
         found = self._pullback.gradients(wanted, arguments, given)
-        return [summed_to(gradient, arguments[number]) for number, gradient in zip(wanted, found, strict=True)]
+        return [sum_to(gradient, arguments[number]) for number, gradient in zip(wanted, found, strict=True)]
 
     def tangents(self, varying: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
         return self._pullback.tangents(varying, arguments, given)
 
-    def batched(self, arguments: Sequence[Any], rank: int) -> Any:
+    def batch(self, arguments: Sequence[Any], rank: int) -> Any:
         if self._is_ordered:
             raise KernelTypeError(
                 f"{self.name}(): the kernel uses the number of its element (i, n), which torch.func.vmap would change; "
@@ -212,16 +399,16 @@ class Differentiable:
         return apply(self, arguments)
 
 
-def summed_to(gradient: Any, like: Any) -> Any:
+def sum_to(gradient: Any, like: Any) -> Any:
     """Sum a gradient of the broadcast shape to that of the operand ``like``, in the order of `sum`."""
     extra = gradient.dim() - like.dim()
     axes = tuple(range(extra)) + tuple(
         axis + extra for axis, extent in enumerate(like.shape) if extent == 1 and gradient.shape[axis + extra] != 1
     )
-    return summed(gradient, axes).reshape(like.shape) if axes else gradient
+    return sum_along(gradient, axes).reshape(like.shape) if axes else gradient
 
 
-def summed(tensor: Any, axes: tuple[int, ...], *, keepdims: bool = False) -> Any:
+def sum_along(tensor: Any, axes: tuple[int, ...], *, keepdims: bool = False) -> Any:
     """The sum along ``axes`` in the order of `sum`; torch can differentiate it."""
     return _sum(tensor, axis=axes, keepdims=keepdims)
 
@@ -303,16 +490,16 @@ def _make_function() -> Any:
             ]
             rank = max(ranks)
             aligned = [
-                _aligned(each, dim, rank - own) if isinstance(each, torch.Tensor) else each
+                _align(each, dim, rank - own) if isinstance(each, torch.Tensor) else each
                 for each, dim, own in zip(arguments, dims, ranks, strict=True)
             ]
-            result = operation.batched(aligned, rank)
+            result = operation.batch(aligned, rank)
             return result, (0,) * len(result) if isinstance(result, tuple) else 0
 
     return KernelFunction
 
 
-def _aligned(tensor: Any, dim: int | None, missing: int) -> Any:
+def _align(tensor: Any, dim: int | None, missing: int) -> Any:
     """The tensor with the examples' axis first, then axes of extent 1 for the ``missing`` dimensions."""
     moved = tensor.unsqueeze(0) if dim is None else tensor.movedim(dim, 0)
     return moved.reshape(moved.shape[0], *[1] * missing, *moved.shape[1:])

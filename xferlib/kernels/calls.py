@@ -41,10 +41,9 @@ from xferlib.errors import (
 from xferlib.kernels import autograd, functions
 from xferlib.kernels.captured import Captured, OtherValuesError
 from xferlib.kernels.definitions import ArgumentKind, Definition, SnippetDefinition, Specialization, TracedDefinition
-from xferlib.kernels.ir import BOOL, DType, Program, is_complex, is_float
-from xferlib.kernels.layouts import broadcast_shape
+from xferlib.kernels.ir import BOOL, DType, Program, broadcast_shape, is_complex, is_float
 from xferlib.kernels.numpy_engine import SMALL, BlockFunction, NumpyPlan, quiet_context
-from xferlib.kernels.python_frontend import MOST_VARIANTS, OtherNumbersError, Variants
+from xferlib.kernels.python_frontend import MOST_VARIANTS, GuardFailedError, Variants
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -365,7 +364,7 @@ class CallOptions(NamedTuple):
     elements: range | None
 
 
-def taken(call: str, keywords: dict[str, Any], args: Sequence[Any]) -> CallOptions:
+def read_options(call: str, keywords: dict[str, Any], args: Sequence[Any]) -> CallOptions:
     """Take the options out of a call's keywords.
 
     Raises:
@@ -388,34 +387,22 @@ def taken(call: str, keywords: dict[str, Any], args: Sequence[Any]) -> CallOptio
     if isinstance(given, range) and name == "range":
         elements = given
     elif not isinstance(given, slice):
-        raise KernelTypeError(f"{call}(): {name}={shown(given)} is no slice; give slice(start, stop, step)")
-    elif name == "slice":
-        elements = range(*_bounds(call, name, given).indices(size))
+        raise KernelTypeError(f"{call}(): {name}={shown(given)} is not a slice; give slice(start, stop, step)")
     else:
-        elements = _numbers(call, given, size)
+        parts = (given.start, given.stop, given.step)
+        start, stop, step = ints = [None if each is None else whole(each, least=-(1 << 62)) for each in parts]
+        if step == 0 or any(one is None and each is not None for one, each in zip(ints, parts, strict=True)):
+            raise KernelTypeError(f"{call}(): {name}={shown(given)} must have ints, and a step other than 0")
+        if name == "slice":
+            elements = range(*slice(start, stop, step).indices(size))
+        else:  # nothing is counted from the end
+            elements = range(start or 0, size if stop is None else stop, 1 if step is None else step)
     if elements and not (min(elements[0], elements[-1]) >= 0 and max(elements[0], elements[-1]) < size):
         raise KernelShapeError(
             f"{call}(): range={shown(given)} leaves the {size} element(s) of the first array; give one within, or "
             "slice=, which counts from the end"
         )
     return CallOptions(threads, elements)
-
-
-def _numbers(call: str, given: slice, size: int) -> range:
-    """The numbers that a slice means where nothing is counted from the end."""
-    checked = _bounds(call, "range", given)
-    step = 1 if checked.step is None else checked.step
-    start = 0 if checked.start is None else checked.start
-    return range(start, size if checked.stop is None else checked.stop, step)
-
-
-def _bounds(call: str, name: str, given: slice) -> slice:
-    texts = (given.start, given.stop, given.step)
-    parts = [None if each is None else whole(each, least=-(1 << 62)) for each in texts]
-    is_whole = [each is None or part is not None for each, part in zip(texts, parts, strict=True)]
-    if not all(is_whole) or parts[2] == 0:
-        raise KernelTypeError(f"{call}(): {name}={shown(given)} must have ints, and a step other than 0")
-    return slice(*parts)
 
 
 def _threads(call: str, given: Any) -> int | None:
@@ -478,7 +465,7 @@ class Prepared:
         self._outputs = special.outputs
         self._scalars = sorted(scalars)
         self._names = [param.name for param in self.program.params]
-        self._raw = frozenset(number for number, param in enumerate(self.program.params) if param.is_raw)
+        self._raw = frozenset(self.program.raw)
         self._omitted = [number for number in special.outputs if number not in infos]
         self._check(infos)
         self._arrays = sorted(infos)
@@ -491,7 +478,7 @@ class Prepared:
             for other in self._arrays
             if other != written and not (other in self.program.writes and other < written)
         ]
-        self._is_in_place = bool(self.program.writes & self.program.reads)
+        self._is_in_place = self.program.is_in_place
         self._only = self._outputs[0] if len(self._outputs) == 1 else None
 
     def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
@@ -669,7 +656,7 @@ class SmallCall:
     @staticmethod
     def takes(program: Program) -> bool:
         """Whether the program computes each element from those at its own position alone."""
-        if any(param.is_raw for param in program.params) or not program.writes or program.writes & program.reads:
+        if program.raw or not program.writes or program.is_in_place:
             return False
         return not any(node.op in _OF_SHAPES for node in program.nodes)
 
@@ -914,7 +901,7 @@ class Caller:
         for number, value in enumerate(arranged[first:], first):
             if is_scalar(value):
                 raise KernelTypeError(
-                    f"{self.name}(): output {self._name(number)!r} is {type(value).__name__}, and no array to write "
+                    f"{self.name}(): output {self._name(number)!r} is {type(value).__name__}, not an array to write "
                     "to; give an array, or leave it out for a new one"
                 )
 
@@ -999,11 +986,13 @@ class Caller:
         values = values if device.kind == "cuda" else given
         numbers = special.numbers
         if numbers is None:
-            call = self._checked(special, backend, device, given, infos, size)
-            return _resolving(_noted(call), owner, lazy), given, values
-        expanded = numbers.expanded(given, numbers.computed(given))
-        call = self._checked(special, backend, device, expanded, {numbers.moved(n): infos[n] for n in infos}, size)
-        return numbers.running(_resolving(_noted(call), owner, [*map(numbers.moved, lazy)])), given, values
+            call = self._make_call(special, backend, device, given, infos, size)
+            return _resolve_first(_note_first(call), owner, lazy), given, values
+        expanded = numbers.insert(given, numbers.compute(given))
+        call = self._make_call(
+            special, backend, device, expanded, {numbers.parameter_of(n): infos[n] for n in infos}, size
+        )
+        return numbers.wrap(_resolve_first(_note_first(call), owner, [*map(numbers.parameter_of, lazy)])), given, values
 
     def prepare_for_any_shape(self, arguments: Sequence[Any]) -> SmallCall | None:
         """The call for NumPy arrays of these dtypes and any one shape; None for a program that shapes change."""
@@ -1026,11 +1015,11 @@ class Caller:
         assert device is not None
         arguments = [*given]
         resolve(backend.at(device), arguments, infos)
-        call = self._checked(special, backend, device, arguments, infos, None)
+        call = self._make_call(special, backend, device, arguments, infos, None)
         values = [infos[n].pointer if n in infos else each for n, each in enumerate(arguments)]
         return lambda: call.run_again(arguments, values if device.kind == "cuda" else arguments)
 
-    def _checked(
+    def _make_call(
         self,
         special: Specialization,
         backend: Backend,
@@ -1063,8 +1052,8 @@ class Caller:
         kinds += (None,) * (len(self.definition.names) - len(kinds))
         special = self._specialize(kinds, _scalars(arguments, infos), arguments)
         if (numbers := special.numbers) is not None:
-            arguments = numbers.expanded(arguments, numbers.computed(arguments))
-            infos = {numbers.moved(number): info for number, info in infos.items()}
+            arguments = numbers.insert(arguments, numbers.compute(arguments))
+            infos = {numbers.parameter_of(number): info for number, info in infos.items()}
         return special, _scalars(arguments, infos), id(special), arguments
 
     def _kind(self, number: int, value: Any, infos: dict[int, ArrayInfo]) -> ArgumentKind:
@@ -1090,8 +1079,8 @@ class Caller:
         for special in known:
             if special.numbers is None:
                 return special
-            with contextlib.suppress(OtherNumbersError):
-                special.numbers.computed(arguments)
+            with contextlib.suppress(GuardFailedError):
+                special.numbers.compute(arguments)
                 return special
         special = self.definition.specialize(kinds, scalars, arguments)
         if self._recorded is not None:
@@ -1124,7 +1113,7 @@ def _scalars(given: Sequence[Any], infos: dict[int, ArrayInfo]) -> frozenset[int
     return frozenset(number for number in range(len(given)) if number not in infos)
 
 
-def _resolving(
+def _resolve_first(
     run: Callable[[Sequence[Any], list[Any]], Any], owner: Backend, lazy: Sequence[int]
 ) -> Callable[[Sequence[Any], list[Any]], Any]:
     """``run`` for calls whose arguments at these positions are lazy, as `arguments.resolve` found them."""
@@ -1141,7 +1130,7 @@ def _resolving(
     return run_resolved
 
 
-def _noted(call: Prepared) -> Callable[[Sequence[Any], list[Any]], Any]:
+def _note_first(call: Prepared) -> Callable[[Sequence[Any], list[Any]], Any]:
     """`Prepared.run_again`; for a library that counts writes, preceded by telling it which arrays are written."""
     run, labels = call.run_again, call.written
     if not (labels and call.backend.follows_writes):
@@ -1230,7 +1219,7 @@ class Dispatch:
             if is_like:
                 try:
                     return run(given, given if operands is None else operands(given))
-                except OtherNumbersError:  # its numbers are of another kind
+                except GuardFailedError:  # its numbers are of another kind
                     pass
         return self._look_up(args, out, size, keywords, given)
 
@@ -1239,7 +1228,7 @@ class Dispatch:
     ) -> Any:
         """Run a call of a traced function by what was prepared for the values that it captures, as they are now."""
         while True:
-            prepared: Dispatch | None = captured.prepared()
+            prepared: Dispatch | None = captured.prepare()
             if prepared is None:
                 self._captured = None
                 return self.call(*args, out=out, size=size, **keywords)
@@ -1249,7 +1238,7 @@ class Dispatch:
                 continue
 
     def _call_with_options(self, args: tuple[Any, ...], out: Any, size: int | None, keywords: dict[str, Any]) -> Any:
-        threads, elements = taken(self.name, keywords, args)
+        threads, elements = read_options(self.name, keywords, args)
         step = None
         if elements is not None:
             if size is not None:
@@ -1276,7 +1265,7 @@ class Dispatch:
         key = (len(args), size, *signatures)
         try:
             run = self._runs.get(key)
-        except Exception:  # a size that is no number
+        except Exception:  # a size that is not a number
             return self._first_call(args, out, size, keywords, None)
         if run is None:
             if self._runs.is_full and size is None and observe.active is None:
@@ -1290,7 +1279,7 @@ class Dispatch:
         values = [value if each.operands is None else each.operands((value,))[0] for each, value in pairs]
         try:
             return run(given, values)
-        except OtherNumbersError:
+        except GuardFailedError:
             return self._first_call(args, out, size, keywords, key)
 
     def _run_small(self, given: Sequence[Any]) -> Any:
@@ -1331,13 +1320,13 @@ class Dispatch:
         if key is not None and not autograd.requires_gradient(arguments):  # else no_grad() would hide a gradient later
             known = self._runs.get(key)
             is_another = isinstance(run, Variants) and isinstance(known, Variants)
-            self._runs.keep(key, Variants.joined(run, known) if is_another else run)
+            self._runs.keep(key, Variants.join(run, known) if is_another else run)
         return run(values_given, values)
 
     def _with_gradient(self, arguments: list[Any], out: Any, size: int | None) -> Any:
         """Run a call on torch tensors that require gradients."""
         given = [each for each in arguments if each is not None]
-        special, scalars, key, values = self._caller.specialize_for(given, autograd.unwrapped(given))
+        special, scalars, key, values = self._caller.specialize_for(given, autograd.unwrap(given))
         if out is not None or size is not None or len(values) > len(special.program.params) - len(special.outputs):
             raise KernelTypeError(
                 f"{self.name}(): out= and size= cannot be used on tensors that torch follows for a derivative; "

@@ -361,14 +361,14 @@ class Captured:
 
     def __init__(self, function: Callable[..., Any], prepare: Callable[[Callable[[], None]], Any]) -> None:
         self._function = function
-        self._prepare = prepare
+        self._make = prepare
         self._current: Environment | None = None
         self._known: dict[Hashable, Environment] = {}
         self._doubtful: frozenset[tuple[str, int, Any]] = frozenset()
         self._changed_by_itself: dict[tuple[str, int, Any], Any] = {}
         """Slots that change whenever the function is recorded, such as a counter of its own, with their owners."""
 
-    def prepared(self) -> Any:
+    def prepare(self) -> Any:
         """The calls prepared for the values as they are now; None for a function that captures nothing."""
         current = self._current
         if current is not None and current.holds():
@@ -380,7 +380,7 @@ class Captured:
         found = self._known.pop(key, None)
         if found is None or not found.holds():
             found = Environment(guards)
-            found.prepared = self._prepare(functools.partial(self._check, found))
+            found.prepared = self._make(functools.partial(self._check, found))
             while len(self._known) >= MOST_ENVIRONMENTS:
                 self._known.pop(next(iter(self._known)), None)
         self._known[key] = self._current = found

@@ -25,8 +25,7 @@ from xferlib._runtime import own_folder
 from xferlib.errors import KernelCompileError, KernelTypeError
 from xferlib.kernels import cuda_source
 from xferlib.kernels.cuda_source import ENTRY, OPTIONS, CallKind, OperandAccess, elementwise_source
-from xferlib.kernels.ir import Program, facts
-from xferlib.kernels.layouts import CallLayout, broadcast_strides, collapse, word_of
+from xferlib.kernels.ir import CallLayout, Program, collapse, facts, layout_of_call, word_of
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
@@ -203,11 +202,8 @@ class CudaPlan:
         is_aliased: bool,
         threads: int = THREADS,
     ) -> None:
-        params = list(enumerate(program.params))
-        elements = [number for number, param in params if not (param.is_raw or param.is_scalar)]
-        raw = [number for number, param in params if param.is_raw]
+        elements, raw = program.elements, program.raw
         self.array_order = (*elements, *raw)
-        self.scalar_order = tuple(number for number, param in params if param.is_scalar)
         self._block: ParameterBlock | None = None
         self._scalars: list[np.generic] = []
         """Those that the block holds."""
@@ -215,7 +211,7 @@ class CudaPlan:
         """Launch on the stream of this handle, with the arguments that `bind` set last."""
         if math.prod(shape) == 0:
             return
-        layout = _layout(program, shape, elements, infos)
+        layout = layout_of_call(program, shape, infos).with_axes()
         raw_layouts = [_raw_layout(infos[number]) for number in raw]
         raw_words = tuple(
             word_of(infos[number].pointer, each.strides[0], infos[number].dtype.itemsize)
@@ -225,15 +221,15 @@ class CudaPlan:
         kind = _kind(layout, elements, raw_layouts, raw_words, infos, is_aliased=is_aliased, threads=threads)
         self.source = _source_for(program, kind)
         kernel = kernel_for(backend, device, self.source, ENTRY)
-        known = _facts(program, shape, infos)
+        known = [each.value(shape, infos) for each in facts(program)]
         geometry, vectors = _geometry(layout, kind, raw_layouts, known)
-        sizes = [program.params[number].dtype.itemsize for number in self.scalar_order]
+        sizes = [program.params[number].dtype.itemsize for number in program.scalars]
         self._block = ParameterBlock(len(self.array_order), sizes, geometry)
         grid = (-(-vectors // (threads * kind.unroll)), 1, 1)
         self.launch = backend.prepare_launch(kernel, grid, (threads, 1, 1), self._block.address, device=device)
 
     def bind(self, pointers: Sequence[int], scalars: Sequence[np.generic] = ()) -> None:
-        """Set the arguments of the next launches, in the orders `array_order` and `scalar_order`.
+        """Set the arguments of the next launches: arrays in the order `array_order`, numbers in that of the parameters.
 
         The driver copies them during a launch: the caller holds a lock from here until it is over.
         """
@@ -296,20 +292,9 @@ def _load(backend: Any, device: Device, source: str, arch: str, entry: str) -> A
 # --- layout
 
 
-def _layout(
-    program: Program, shape: tuple[int, ...], elements: Sequence[int], infos: dict[int, ArrayInfo]
-) -> CallLayout:
-    strides = tuple(broadcast_strides(shape, infos[number].shape, infos[number].strides) for number in elements)
-    keep_order = bool(program.effects) or any(node.op == "index" for node in program.nodes)
-    layout = collapse(CallLayout(shape, strides), keep_order=keep_order)
-    if not layout.shape:
-        return CallLayout((1,), tuple((0,) for _ in layout.strides))
-    return layout
-
-
 def _check_atomic(program: Program, words: dict[int, int]) -> None:
     """Refuse atomic operations on elements that are not aligned."""
-    if not cuda_source.kinds([program]) - {"store"}:
+    if not cuda_source.update_kinds([program]) - {"store"}:
         return
     for number, word in words.items():
         param = program.params[number]
@@ -405,11 +390,6 @@ def _is_wide(layout: CallLayout) -> bool:
     )
     padded = layout.size * (8 if len(layout.shape) == 2 else 1)  # tiles reach beyond a small matrix
     return max(reach, padded) + 16 * MOST_THREADS > _INT_MAX
-
-
-def _facts(program: Program, shape: tuple[int, ...], infos: dict[int, ArrayInfo]) -> list[int]:
-    """The values of the facts that a program reads, in the order of `facts`."""
-    return [each.found(shape, infos) for each in facts(program)]
 
 
 def _geometry(

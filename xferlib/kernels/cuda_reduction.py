@@ -1,4 +1,4 @@
-"""CUDA C for reductions, in the order that `xferlib.kernels.ir_reduction` fixes.
+"""CUDA C for reductions, in the order that `xferlib.kernels.ir` fixes.
 
 The usual kernel lets each thread stride through the elements, then adds the threads' sums, with atomics between
 blocks. Its result depends on the grid, so on the device, and with atomics on the run. Here every result has the bits
@@ -26,10 +26,8 @@ import numpy as np
 from xferlib._core.arrays import ArrayInfo
 from xferlib.kernels import cuda_source
 from xferlib.kernels.cuda_engine import CudaPlan, ParameterBlock, kernel_for
-from xferlib.kernels.cuda_source import PARTS, c_type, fetched, loaded, prelude, put, storage_type, stored
-from xferlib.kernels.ir import INT64, DType
-from xferlib.kernels.ir_reduction import LANES, LEAF, ReductionSpec
-from xferlib.kernels.layouts import CallLayout, collapse, word_of
+from xferlib.kernels.cuda_source import PARTS, c_type, fetch, prelude, storage_type, store, to_memory, to_register
+from xferlib.kernels.ir import INT64, LANES, LEAF_SIZE, CallLayout, DType, ReductionSpec, collapse, word_of
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device, RawStream
@@ -55,8 +53,52 @@ class ReductionKind:
     """For each input array and then each output: the bytes of the widest access to an element."""
 
 
-class Fragments:
-    """The source that the kernels of one reduction and one kind of call share."""
+EARLY = """\
+#if __CUDA_ARCH__ >= 900
+#define XF_LET_FOLLOW asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
+#define XF_AWAIT asm volatile("griddepcontrol.wait;" ::: "memory")
+#else
+#define XF_LET_FOLLOW
+#define XF_AWAIT
+#endif
+"""
+"""Lets the next kernel on the stream be set up early, and waits there until this one is complete."""
+
+SHUFFLE = """\
+template <typename T> __device__ __forceinline__ T xf_shuffle(T v, int step) {
+  if (sizeof(T) < 4) return (T)__shfl_down_sync(0xffffffffu, (int)v, step);
+  return (T)__shfl_down_sync(0xffffffffu, v, step);
+}
+"""
+
+
+def _offset(kind: str, rank: int) -> str:
+    """The device function for the byte offset of a result (``kept``) or of an element within it (``reduced``)."""
+    lines = []
+    for axis in range(rank - 1, 0, -1):
+        extent = f"g.{kind}_extent[{axis}]"
+        lines.append(
+            f"{{ const long long rest = at / {extent}; offset += (at - rest * {extent}) * g.{kind}_stride[k][{axis}]; "
+            "at = rest; }"
+        )
+    inner = " ".join(lines)
+    return (
+        f"__device__ __forceinline__ long long xf_{kind}_offset(const xf_geometry& g, int k, long long at) {{ "
+        f"long long offset = 0; {inner} return offset + at * g.{kind}_stride[k][0]; }}\n"
+    )
+
+
+FEW = LANES
+"""The most elements of a result that has one row of lanes."""
+GROUPS = 16
+LEAVES_PER_BLOCK = 8
+PARTS_PER_THREAD = 8
+TREE_THREADS = 1024
+"""Threads in a block of ``xf_tree``: 8192 accumulators, those of 2^28 elements, take one launch."""
+
+
+class ReductionWriter:
+    """Writes the source for one reduction and one kind of call."""
 
     def __init__(self, spec: ReductionSpec, shape: ReductionKind) -> None:
         self.spec = spec
@@ -129,7 +171,7 @@ class Fragments:
         outputs = []
         for number, (dtype, result) in enumerate(zip(spec.output_dtypes, results, strict=True)):
             at = f"o{number} + xf_kept_offset(g, {len(self.arrays) + number}, row)"
-            outputs.append(put(at, stored(result, dtype), dtype, self.shape.words[len(self.arrays) + number]))
+            outputs.append(store(at, to_memory(result, dtype), dtype, self.shape.words[len(self.arrays) + number]))
         inner = "\n  ".join([*lines, *outputs])
         pointers = ", ".join(f"char* o{number}" for number in range(spec.outputs))
         return (
@@ -150,7 +192,7 @@ class Fragments:
 
     def _arguments(self, values: dict[int, str]) -> str:
         arrays = [values[number] for number in self.arrays]
-        scalars = [loaded(f"s{number}", self._dtype(number)) for number in self.scalars]
+        scalars = [to_register(f"s{number}", self._dtype(number)) for number in self.scalars]
         return ", ".join([*arrays, *scalars])
 
     def _row_pointers(self) -> str:
@@ -158,18 +200,18 @@ class Fragments:
             f"const char* q{number} = p{number} + xf_kept_offset(g, {k}, row);" for k, number in enumerate(self.arrays)
         )
 
-    def _mapped(self, element: str) -> str:
+    def _map_element(self, element: str) -> str:
         """The accumulator of one element, which is loaded singly."""
         values = {}
         for k, number in enumerate(self.arrays):
             dtype = self._dtype(number)
             place = f"q{number}" if self.shape.same[k] else f"(q{number} + xf_reduced_offset(g, {k}, {element}))"
-            values[number] = loaded(fetched(place, dtype, self.shape.words[k]), dtype)
+            values[number] = to_register(fetch(place, dtype, self.shape.words[k]), dtype)
         return f"xf_map({self._arguments(values)}, {element}, g.count)"
 
     def _keep(self, at: str, value: str) -> str:
         stores = [
-            f"(({storage_type(dtype)}*)to{number})[{at}] = {stored(f'{value}.v{number}', dtype)};"
+            f"(({storage_type(dtype)}*)to{number})[{at}] = {to_memory(f'{value}.v{number}', dtype)};"
             for number, dtype in enumerate(self.dtypes)
         ]
         return " ".join(stores)
@@ -189,7 +231,7 @@ class Fragments:
 
     def _vector_load(self, number: int, memory: str, width: int, place: str) -> str:
         if width == 1:
-            value = fetched(place, self._dtype(number), self.shape.words[self.arrays.index(number)])
+            value = fetch(place, self._dtype(number), self.shape.words[self.arrays.index(number)])
             return f"{memory} l{number}[1] = {{{value}}};"
         nbytes = width * self._dtype(number).itemsize
         word = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2"}.get(nbytes, "uint4")
@@ -203,7 +245,7 @@ class Fragments:
         for k, number in enumerate(self.arrays):
             memory, width = storage_type(self._dtype(number)), self.shape.width
             if self.shape.same[k]:
-                loads = ", ".join([fetched(f"q{number}", self._dtype(number), self.shape.words[k])] * width)
+                loads = ", ".join([fetch(f"q{number}", self._dtype(number), self.shape.words[k])] * width)
                 lines.append(f"{memory} l{number}[{width}] = {{{loads}}};")
             elif width == 1:
                 lines.append(self._vector_load(number, memory, 1, f"(q{number} + xf_reduced_offset(g, {k}, k))"))
@@ -213,7 +255,7 @@ class Fragments:
         return " ".join(lines)
 
     def _vector_arguments(self) -> str:
-        return self._arguments({number: loaded(f"l{number}[v]", self._dtype(number)) for number in self.arrays})
+        return self._arguments({number: to_register(f"l{number}[v]", self._dtype(number)) for number in self.arrays})
 
     def _halve(self, *, checks: bool) -> str:
         """Halve the lanes of a warp's leaf: first between slots, then between threads."""
@@ -232,60 +274,8 @@ class Fragments:
             step //= 2
         return "\n      ".join(lines)
 
-
-EARLY = """\
-#if __CUDA_ARCH__ >= 900
-#define XF_LET_FOLLOW asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
-#define XF_AWAIT asm volatile("griddepcontrol.wait;" ::: "memory")
-#else
-#define XF_LET_FOLLOW
-#define XF_AWAIT
-#endif
-"""
-"""Lets the next kernel on the stream be set up early, and waits there until this one is complete."""
-
-SHUFFLE = """\
-template <typename T> __device__ __forceinline__ T xf_shuffle(T v, int step) {
-  if (sizeof(T) < 4) return (T)__shfl_down_sync(0xffffffffu, (int)v, step);
-  return (T)__shfl_down_sync(0xffffffffu, v, step);
-}
-"""
-
-
-def _offset(kind: str, rank: int) -> str:
-    """The device function for the byte offset of a result (``kept``) or of an element within it (``reduced``)."""
-    lines = []
-    for axis in range(rank - 1, 0, -1):
-        extent = f"g.{kind}_extent[{axis}]"
-        lines.append(
-            f"{{ const long long rest = at / {extent}; offset += (at - rest * {extent}) * g.{kind}_stride[k][{axis}]; "
-            "at = rest; }"
-        )
-    inner = " ".join(lines)
-    return (
-        f"__device__ __forceinline__ long long xf_{kind}_offset(const xf_geometry& g, int k, long long at) {{ "
-        f"long long offset = 0; {inner} return offset + at * g.{kind}_stride[k][0]; }}\n"
-    )
-
-
-FEW = LANES
-"""The most elements of a result that has one row of lanes."""
-GROUPS = 16
-LEAVES_PER_BLOCK = 8
-PARTS_PER_THREAD = 8
-TREE_THREADS = 1024
-"""Threads in a block of ``xf_tree``: 8192 accumulators, those of 2^28 elements, take one launch."""
-
-
-def reduction_source(spec: ReductionSpec, shape: ReductionKind) -> str:
-    """The whole source: the kernel ``xf_{shape.kernel}``, and ``xf_tree``."""
-    return _ReductionWriter(spec, shape).text()
-
-
-class _ReductionWriter(Fragments):
-    """Writes the kernels."""
-
     def text(self) -> str:
+        """The whole source: the kernel ``xf_{shape.kernel}``, and ``xf_tree``."""
         spec = self.spec
         parts = [
             prelude([spec.map_program, spec.combine, spec.post]),
@@ -327,7 +317,7 @@ extern "C" __global__ void __launch_bounds__(256) xf_few({self._parameters()}) {
     {self._row_pointers()}
     #pragma unroll
     for (int j = 0; j < {slots}; ++j)
-      if ({threads} * j + thread < count) r[j] = {self._mapped(f"(long long)({threads} * j + thread)")};
+      if ({threads} * j + thread < count) r[j] = {self._map_element(f"(long long)({threads} * j + thread)")};
   }}
   {inner}
   if (thread == 0 && row < g.rows) {{ {self._finish_call("r[0]")} }}
@@ -344,8 +334,8 @@ extern "C" __global__ void __launch_bounds__({32 * groups}) xf_columns({self._pa
   XF_LET_FOLLOW;
   const int place = (threadIdx.x & 31) * {width}, group = threadIdx.x >> 5;
   const long long blocks = (g.rows + {32 * width - 1}) / {32 * width}, leaf = blockIdx.x / blocks;
-  const long long first = (blockIdx.x - leaf * blocks) * {32 * width} + place, start = leaf * {LEAF};
-  const int n = (int)(g.count - start < {LEAF} ? g.count - start : {LEAF});
+  const long long first = (blockIdx.x - leaf * blocks) * {32 * width} + place, start = leaf * {LEAF_SIZE};
+  const int n = (int)(g.count - start < {LEAF_SIZE} ? g.count - start : {LEAF_SIZE});
   const bool is_inside = first < g.rows;
   if (is_inside && group < n) {{
     const long long row = first;
@@ -355,9 +345,9 @@ extern "C" __global__ void __launch_bounds__({32 * groups}) xf_columns({self._pa
     for (int turn = 0; turn < {slots}; ++turn) {{
       const int lane = {groups} * (int)(__brev(turn) >> {32 - levels}) + group;
       bool is_held = lane < n;
-      if (n == {LEAF}) {{
+      if (n == {LEAF_SIZE}) {{
         #pragma unroll
-        for (int line = 0; line < {LEAF // LANES}; ++line) {{
+        for (int line = 0; line < {LEAF_SIZE // LANES}; ++line) {{
           const long long k = start + line * {LANES} + lane;
           {self._column_loads()}
           #pragma unroll
@@ -420,7 +410,7 @@ extern "C" __global__ void __launch_bounds__({32 * groups}) xf_columns({self._pa
         A leaf takes ``team`` threads, ``width`` lanes each; shared memory exchanges the lanes.
         """
         width, warps = self.shape.width, self.shape.warps
-        team, lines = LANES // width, LEAF // LANES
+        team, lines = LANES // width, LEAF_SIZE // LANES
         slots = LANES // 32
         return f"""\
 extern "C" __global__ void __launch_bounds__(256, 2) xf_rows({self._parameters()}) {{
@@ -431,11 +421,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) xf_rows({self._parameters()
   {self._row_pointers()}
   const int thread = threadIdx.x & 31, warp = threadIdx.x >> 5;
   for (int member = threadIdx.x / {team}; member < {warps}; member += {max(1, 256 // team)}) {{
-    const long long start = (part * {warps} + member) * {LEAF};
-    const int n = (int)(g.count - start < {LEAF} ? g.count - start : {LEAF});
+    const long long start = (part * {warps} + member) * {LEAF_SIZE};
+    const int n = (int)(g.count - start < {LEAF_SIZE} ? g.count - start : {LEAF_SIZE});
     for (int base = (threadIdx.x % {team}) * {width}; base < {LANES}; base += {min(LANES, 256 * width)}) {{
       xf_acc r[{width}];
-      if (n == {LEAF}) {{
+      if (n == {LEAF_SIZE}) {{
         #pragma unroll
         for (int line = 0; line < {lines}; ++line) {{
           const long long k = start + line * {LANES} + base;
@@ -450,7 +440,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) xf_rows({self._parameters()
         #pragma unroll
         for (int v = 0; v < {width}; ++v)
           for (int at = base + v; at < n; at += {LANES}) {{
-            const xf_acc m = {self._mapped("(start + at)")};
+            const xf_acc m = {self._map_element("(start + at)")};
             r[v] = at >= {LANES} ? xf_combine(r[v], m) : m;
           }}
       }}
@@ -459,7 +449,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) xf_rows({self._parameters()
     }}
   }}
   __syncthreads();
-  const long long start = (part * {warps} + warp) * {LEAF};
+  const long long start = (part * {warps} + warp) * {LEAF_SIZE};
   if (warp < {warps} && start < g.count) {{
     const int n = (int)(g.count - start < {LANES} ? g.count - start : {LANES});
     xf_acc r[{slots}][1];
@@ -492,7 +482,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) xf_rows({self._parameters()
     def _tree(self) -> str:
         """The kernel whose ``per_row`` threads combine ``from_parts`` accumulators of each row into ``g.parts``."""
         places = [f"((const {storage_type(dtype)}*)from{number})[at]" for number, dtype in enumerate(self.dtypes)]
-        loads = ", ".join(loaded(place, dtype) for place, dtype in zip(places, self.dtypes, strict=True))
+        loads = ", ".join(to_register(place, dtype) for place, dtype in zip(places, self.dtypes, strict=True))
         sources = ", ".join(f"const char* from{number}" for number in range(len(self.dtypes)))
         return f"""\
 extern "C" __global__ void __launch_bounds__({TREE_THREADS}) xf_tree({sources}, {self._parameters(reads_inputs=False)},
@@ -584,8 +574,8 @@ class CudaReduction:
         self._accumulators = spec.accumulators
         self._nowhere = [0] * len(self._accumulators)
         arrays = len(infos) - spec.outputs
-        self._kept = _not_empty(_by_inputs(kept, arrays))
-        self._reduced = _not_empty(collapse(reduced, keep_order=True))
+        self._kept = _by_inputs(kept, arrays).with_axes()
+        self._reduced = collapse(reduced, keep_order=True).with_axes()
         self._rows, self._count = kept.size, reduced.size
         self._lock = threading.Lock()
         self._stages: list[_Stage] = []
@@ -596,9 +586,9 @@ class CudaReduction:
             self._fill = self._filling(kept, infos[arrays:])
             return
         shape = self._shape(infos[:arrays], self._words(infos))
-        self.source = reduction_source(spec, shape)
+        self.source = ReductionWriter(spec, shape).text()
         first = kernel_for(backend, device, self.source, f"xf_{shape.kernel}")
-        leaves = -(-self._count // LEAF)
+        leaves = -(-self._count // LEAF_SIZE)
         self._leaves = leaves
         parts, block = leaves, _PER_BLOCK
         if shape.kernel == "few":
@@ -656,7 +646,7 @@ class CudaReduction:
     def _shape(self, infos: Sequence[ArrayInfo], words: tuple[int, ...]) -> ReductionKind:
         same = tuple(all(stride == 0 for stride in self._reduced.strides[k]) for k in range(len(infos)))
         kernel = self._choose(infos, same)
-        leaves = -(-self._count // LEAF)
+        leaves = -(-self._count // LEAF_SIZE)
         warps = min(self._most_leaves(), 1 << (leaves - 1).bit_length())
         return ReductionKind(
             kernel=kernel,
@@ -769,7 +759,3 @@ def _by_inputs(kept: CallLayout, arrays: int) -> CallLayout:
     for position, k in enumerate(order):
         back[k] = moved.strides[position]
     return CallLayout(moved.shape, tuple(back))
-
-
-def _not_empty(layout: CallLayout) -> CallLayout:
-    return layout if layout.shape else CallLayout((1,), tuple((0,) for _ in layout.strides))

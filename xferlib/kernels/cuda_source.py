@@ -23,13 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.formulas import expanded
-from xferlib.kernels.hard_cases import MARGIN_ULP, tables
+from xferlib.kernels.formulas import expand
+from xferlib.kernels.functions import CALL_NAMES, MARGIN_ULP, hard_cases
 from xferlib.kernels.ir import (
     BOOL,
     FLOAT16,
     FLOAT32,
     FLOAT64,
+    LEAVES,
     DType,
     ElementUpdate,
     LoopBody,
@@ -67,10 +68,6 @@ _FUNCTIONS = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint"
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _WRAPPING = {"add": "+", "sub": "-", "mul": "*"}
 _BITS = {"and": "&", "or": "|", "xor": "^"}
-CALL_NAMES = {
-    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "arctan2": "atan2", "power": "pow",
-}  # fmt: skip
 
 
 def c_type(dtype: DType) -> str:
@@ -83,7 +80,7 @@ def storage_type(dtype: DType) -> str:
     return _STORAGE.get(dtype.name) or c_type(dtype)
 
 
-def fetched(address: str, dtype: DType, word: int) -> str:
+def fetch(address: str, dtype: DType, word: int) -> str:
     """The expression that reads an address, in words of at most ``word`` bytes."""
     memory = storage_type(dtype)
     if word >= dtype.itemsize:
@@ -91,7 +88,7 @@ def fetched(address: str, dtype: DType, word: int) -> str:
     return f"xf_fetch<{memory}, {WORDS[word]}>({address})"
 
 
-def put(address: str, value: str, dtype: DType, word: int) -> str:
+def store(address: str, value: str, dtype: DType, word: int) -> str:
     """The statement that writes to an address, in words of at most ``word`` bytes."""
     memory = storage_type(dtype)
     if word >= dtype.itemsize:
@@ -99,14 +96,14 @@ def put(address: str, value: str, dtype: DType, word: int) -> str:
     return f"xf_put<{memory}, {WORDS[word]}>({address}, {value});"
 
 
-def loaded(text: str, dtype: DType) -> str:
+def to_register(text: str, dtype: DType) -> str:
     """The expression of a value in registers, from one in memory."""
     if dtype == FLOAT16:
         return f"xf_from_half({text})"
     return f"({text} != 0)" if dtype == BOOL else text
 
 
-def stored(text: str, dtype: DType) -> str:
+def to_memory(text: str, dtype: DType) -> str:
     """The expression of a value in memory, from one in registers."""
     return f"xf_to_half({text})" if dtype == FLOAT16 else text
 
@@ -259,21 +256,15 @@ def body(program: Program, loads: dict[int, str], *, index: str = "0", size: str
     Returns:
         The statements, and the names of the stored values in the order of the stores.
     """
-    program = expanded(program)
+    program = expand(program)
     names: dict[int, str] = {}
-    lines = []
-    for number, node in enumerate(program.nodes):
-        if node.op == "const":
-            text = constant(node.attr, node.dtype)
-        elif node.op == "load":
-            text = loads[node.attr]
-        elif node.op in ("index", "size"):
-            text = f"(long long)({index if node.op == 'index' else size})"
-        else:
-            text = expression(node, [names[id(each)] for each in node.args], program.math)
-        names[id(node)] = f"v{number}"
-        lines.append(f"const {c_type(node.dtype)} v{number} = {text};")
-    return lines, [names[id(store.value)] for store in program.stores]
+
+    def leaf(node: Node) -> str:
+        return loads[node.attr] if node.op == "load" else f"(long long)({index if node.op == 'index' else size})"
+
+    nothing = lambda *_: ""  # there are no raw parameters
+    lines = statements(program.nodes, names, "v", leaf, nothing, nothing, program.math)
+    return [each.strip() for each in lines], [names[id(store.value)] for store in program.stores]
 
 
 # The statements of a program's nodes in CUDA C, loops among them.
@@ -285,7 +276,7 @@ Update = Callable[[Node, int, list[str], str], str]
 
 
 def statements(
-    nodes: Sequence[Node], names: dict[int, str], prefix: str, value: Callable[[Node], str], gather: Gather,
+    nodes: Sequence[Node], names: dict[int, str], prefix: str, leaf: Callable[[Node], str], gather: Gather,
     update: Update, math: str,
 ) -> list[str]:  # fmt: skip
     """The statements that compute nodes, and their names in ``names``.
@@ -294,7 +285,7 @@ def statements(
         nodes: Operands before users.
         names: Gets the name of each node by its identity.
         prefix: What the names begin with.
-        value: The expression of any node but a loop and what belongs to it.
+        leaf: The expression of a parameter's value, or of a number of the call or its arrays.
         gather: The expression of an array's element.
         update: The statement of an update.
         math: ``"exact"`` or ``"fast"``.
@@ -310,13 +301,20 @@ def statements(
         elif node.op == "pick":
             names[id(node)] = f"{names[id(node.args[0])]}_{node.attr}"
         else:
-            lines.append(f"    const {c_type(node.dtype)} {name} = {value(node)};")
+            args = [names[id(each)] for each in real_operands(node)]
+            if node.op == "const":
+                text = constant(node.attr, node.dtype)
+            elif node.op == "gather":
+                text = gather(node, node.attr, args)
+            else:
+                text = leaf(node) if node.op in LEAVES else expression(node, args, math)
+            lines.append(f"    const {c_type(node.dtype)} {name} = {text};")
     return lines
 
 
 def _loop(body: LoopBody, name: str, args: list[str], gather: Gather, update: Update, math: str) -> list[str]:
     """A loop whose variables are ``name_0``, ``name_1``, ..."""
-    program = expanded(body.program)
+    program = expand(body.program)
     given: list[str] = [f"{name}_{number}" for number in range(body.carried)] + args[1 + body.carried :]
     names: dict[int, str] = {}
 
@@ -326,20 +324,13 @@ def _loop(body: LoopBody, name: str, args: list[str], gather: Gather, update: Up
     def outer_update(node: Node, array: int, args: list[str], name: str) -> str:
         return update(node, body.array(array), args, name)
 
-    def value(node: Node) -> str:
-        args = [names[id(each)] for each in real_operands(node)]
-        if node.op == "load":
-            return given[int(node.attr)]
-        if node.op == "const":
-            return constant(node.attr, node.dtype)
-        return outer_gather(node, node.attr, args) if node.op == "gather" else expression(node, args, math)
-
     lines = [
         f"    {c_type(param.dtype)} {name}_{number} = {args[1 + number]};"
         for number, param in enumerate(program.params[: body.carried])
     ]
     lines.append(f"    for (bool {name}_go = {args[0]}; {name}_go;) {{")
-    lines += statements(program.nodes, names, f"{name}_v", value, outer_gather, outer_update, math)
+    leaf = lambda node: given[int(node.attr)]
+    lines += statements(program.nodes, names, f"{name}_v", leaf, outer_gather, outer_update, math)
     *results, again = [names[id(store.value)] for store in program.stores]
     lines += [f"    {name}_{number} = {result};" for number, result in enumerate(results)]
     return [*lines, f"    {name}_go = {again};", "    }"]
@@ -460,7 +451,7 @@ __device__ __noinline__ float xf_lookup(const unsigned int* table, int count, fl
 
 def prelude(programs: Iterable[Program]) -> str:
     """The functions that the programs need, in an order that compiles."""
-    programs = [expanded(each) for program in programs for each in bodies(program)]
+    programs = [expand(each) for program in programs for each in bodies(program)]
     nodes = [node for program in programs for node in program.nodes]
     names = {param.dtype.name for program in programs for param in program.params} | {n.dtype.name for n in nodes}
     parts = [_TYPES] if names & {"complex64", "complex128"} else []
@@ -500,7 +491,7 @@ def exact_calls(programs: Iterable[Program]) -> list[str]:
 
 def _exact(name: str) -> str:
     """A float32 function: the float64 one, rounded once, and a table of its hard cases (`rounding` says why)."""
-    table = tables()[name]
+    table = hard_cases()[name]
     words = zip(table.inputs.tolist(), table.results.tolist(), strict=True)
     pairs = ", ".join(f"0x{key:08x}u, 0x{value:08x}u" for key, value in words)
     wide = "__ddiv_rn(1.0, __dsqrt_rn(x))" if name == "rsqrt" else f"{CALL_NAMES.get(name, name)}(x)"
@@ -521,7 +512,7 @@ __device__ __forceinline__ float xf_exact_{name}(float x) {{
 
 # Updates of arrays' elements in CUDA C: see `xferlib.kernels.ir`.
 
-FUNCTIONS = """\
+UPDATE_FUNCTIONS = """\
 template <typename T, typename F> __device__ __forceinline__ T xf_update(char* at, F next) {
   if constexpr (sizeof(T) == 8) {
     union { unsigned long long bits; T value; } before, after;
@@ -553,28 +544,27 @@ _NATIVE = {
 """The types whose sums a device has an instruction for; two's complement serves signed integers."""
 
 
-def kinds(programs: Iterable[Program]) -> set[str]:
+def update_kinds(programs: Iterable[Program]) -> set[str]:
     """The kinds of updates in programs and their loops."""
     inner = [each for program in programs for each in bodies(program)]
     return {node.attr.kind for each in inner for node in each.nodes if node.op == "update"}
 
 
-def statement(what: ElementUpdate, dtype: DType, address: str, args: list[str], name: str) -> str:
+def update_statement(what: ElementUpdate, dtype: DType, address: str, args: list[str], name: str) -> str:
     """The statement that updates the element at ``address`` and puts its value before into ``name``."""
     memory, value = storage_type(dtype), args[1]
     if what.kind == "add" and dtype.name in _NATIVE:
         native = _NATIVE[dtype.name]
         return f"{name} = ({c_type(dtype)})atomicAdd(({native}*)({address}), ({native}){value});"
     if what.kind == "exch":
-        after = stored(value, dtype)
+        after = to_memory(value, dtype)
     elif what.kind == "cas":
-        after = f"before == {args[3]} ? {stored(value, dtype)} : old"
+        after = f"before == {args[3]} ? {to_memory(value, dtype)} : old"
     else:
-        after = stored(binary(what.kind, dtype, "before", value), dtype)
-    function = (
-        f"[&]({memory} old) {{ const {c_type(dtype)} before = {loaded('old', dtype)}; return ({memory})({after}); }}"
-    )
-    return f"{name} = {loaded(f'xf_update<{memory}>({address}, {function})', dtype)};"
+        after = to_memory(binary(what.kind, dtype, "before", value), dtype)
+    before = to_register("old", dtype)
+    function = f"[&]({memory} old) {{ const {c_type(dtype)} before = {before}; return ({memory})({after}); }}"
+    return f"{name} = {to_register(f'xf_update<{memory}>({address}, {function})', dtype)};"
 
 
 ENTRY = "xf_kernel"
@@ -587,7 +577,7 @@ class OperandAccess:
     kind: str
     is_restrict: bool
     word: int
-    """Bytes of the widest access to an element: see `xferlib.kernels.layouts.word_of`."""
+    """Bytes of the widest access to an element: see `xferlib.kernels.ir.word_of`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -613,9 +603,9 @@ class CallKind:
 
 def elementwise_source(program: Program, shape: CallKind) -> str:
     """The whole source of the kernel, named `ENTRY`."""
-    program = expanded(program)
+    program = expand(program)
     writer = _ElementwiseWriter(program, shape)
-    functions = FUNCTIONS if kinds([program]) - {"store"} else ""
+    functions = UPDATE_FUNCTIONS if update_kinds([program]) - {"store"} else ""
     return prelude([program]) + (PARTS if writer.needs_parts() else "") + functions + writer.kernel()
 
 
@@ -624,10 +614,7 @@ class _ElementwiseWriter:
         self.program = program
         self.shape = shape
         self.index = "long long" if shape.is_wide else "int"
-        params = list(enumerate(program.params))
-        self.elements = [number for number, param in params if not (param.is_raw or param.is_scalar)]
-        self.raw = [number for number, param in params if param.is_raw]
-        self.scalars = [number for number, param in params if param.is_scalar]
+        self.elements, self.raw, self.scalars = program.elements, program.raw, program.scalars
         self.access = dict(zip(self.elements, shape.accesses, strict=True))
         self.words = {number: access.word for number, access in self.access.items()}
         self.words |= dict(zip(self.raw, shape.raw_words, strict=True))
@@ -682,7 +669,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         lines.append(f"  const bool is_full = left >= {width};")
         for number in self.elements:
             lines += self._load(number)
-        for number in self._written():
+        for number in self._outputs():
             lines.append(f"  __align__(16) {storage_type(self._dtype(number))} o{number}[{width}];")
         lines.append(f"  #pragma unroll\n  for (int j = 0; j < {width}; ++j) {{")
         if any(each.index is not None for each in self.program.stores) or self.raw:
@@ -690,7 +677,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         lines += self._nodes()
         lines += self._stores()
         lines.append("  }")
-        for number in self._written():
+        for number in self._outputs():
             lines += self._flush(number)
         if unroll > 1:
             lines.append("  }")
@@ -734,7 +721,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
     def _dtype(self, number: int) -> DType:
         return self.program.params[number].dtype
 
-    def _written(self) -> list[int]:
+    def _outputs(self) -> list[int]:
         return [number for number in self.elements if number in self.program.writes]
 
     def _address(self, number: int, element: str) -> str:
@@ -752,14 +739,14 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         memory, width = storage_type(self._dtype(number)), self.shape.width
         name = f"l{number}"
         lines = [f"  __align__(16) {memory} {name}[{width}];"]
-        each = self._fetched(number, self._address(number, "column + j"))
+        each = self._fetch(number, self._address(number, "column + j"))
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if (j < left) {name}[j] = {each};"
         if self.access[number].kind == "vector" and width > 1:
             nbytes = width * self._dtype(number).itemsize
             moves = _vector_moves(nbytes, name, self._address(number, "column"), is_load=True)
             lines.append(f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}")
         elif self.access[number].kind == "same":
-            same = self._fetched(number, self._address(number, "0"))
+            same = self._fetch(number, self._address(number, "0"))
             lines.append(f"  {{ {memory} v = {same};\n    #pragma unroll")
             lines.append(f"    for (int j = 0; j < {width}; ++j) {name}[j] = v; }}")
         else:
@@ -768,7 +755,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
 
     def _flush(self, number: int) -> list[str]:
         width = self.shape.width
-        each = self._put(number, self._address(number, "column + j"), f"o{number}[j]")
+        each = self._store(number, self._address(number, "column + j"), f"o{number}[j]")
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if (j < left) {each}"
         if self.access[number].kind == "vector" and width > 1:
             nbytes = width * self._dtype(number).itemsize
@@ -776,41 +763,30 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             return [f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}"]
         return [f"  {{\n    {loop}\n  }}"]
 
-    def _fetched(self, number: int, address: str) -> str:
-        return fetched(address, self._dtype(number), self.words[number])
+    def _fetch(self, number: int, address: str) -> str:
+        return fetch(address, self._dtype(number), self.words[number])
 
-    def _put(self, number: int, address: str, value: str) -> str:
-        return put(address, value, self._dtype(number), self.words[number])
+    def _store(self, number: int, address: str, value: str) -> str:
+        return store(address, value, self._dtype(number), self.words[number])
 
     # --- nodes
     def _nodes(self) -> list[str]:
         nodes, math = self.program.nodes, self.program.math
-        return statements(nodes, self.names, "v", self._value, self._gather, self._update, math)
+        return statements(nodes, self.names, "v", self._leaf, self._gather, self._update, math)
 
-    def _value(self, node: Node) -> str:
-        op = node.op
-        if op == "const":
-            return constant(node.attr, node.dtype)
-        if op == "load":
+    def _leaf(self, node: Node) -> str:
+        if node.op == "load":
             is_scalar = self.program.params[node.attr].is_scalar
-            return loaded(f"s{node.attr}" if is_scalar else f"l{node.attr}[j]", node.dtype)
-        if op == "index":
-            return "(long long)first + j"
-        if op == "size":
-            return "(long long)g.count"
-        if op == "fact":
+            return to_register(f"s{node.attr}" if is_scalar else f"l{node.attr}[j]", node.dtype)
+        if node.op == "fact":
             return f"g.fact{self.facts.index(node.attr)}"
-        if op == "length":
-            return f"g.length{node.attr}"
-        if op == "gather":
-            return self._gather(node, node.attr, [self.names[id(each)] for each in real_operands(node)])
-        return expression(node, [self.names[id(each)] for each in node.args], self.program.math)
+        return {"index": "(long long)first + j", "size": "(long long)g.count"}.get(node.op, f"g.length{node.attr}")
 
     def _gather(self, node: Node, array: int, args: list[str]) -> str:
         """An element of a raw array; 0 out of range, so that a wrong kernel cannot read foreign memory."""
         index, *mask = args
         inside = " && ".join([*mask, f"(unsigned long long){index} < (unsigned long long)g.length{array}"])
-        value = loaded(self._fetched(array, self._raw_address(array, index)), node.dtype)
+        value = to_register(self._fetch(array, self._raw_address(array, index)), node.dtype)
         zero = f"{c_type(node.dtype)}{{0, 0}}" if node.dtype.kind == "c" else f"({c_type(node.dtype)})0"
         return f"{inside} ? {value} : {zero}"
 
@@ -819,9 +795,9 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         index, value, mask, *_ = args
         address = self._raw_address(array, index)
         if node.attr.kind == "store":
-            done = self._put(array, address, stored(value, node.dtype))
+            done = self._store(array, address, to_memory(value, node.dtype))
         else:
-            done = statement(node.attr, node.dtype, address, args, name)
+            done = update_statement(node.attr, node.dtype, address, args, name)
         return f"if ({mask} && (unsigned long long){index} < (unsigned long long)g.length{array}) {{ {done} }}"
 
     def _raw_address(self, number: int, index: str) -> str:
@@ -838,7 +814,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         lines = []
         for store in self.program.stores:
             dtype = self._dtype(store.param)
-            value = stored(self.names[id(store.value)], dtype)
+            value = to_memory(self.names[id(store.value)], dtype)
             if store.index is None:
                 lines.append(f"    o{store.param}[j] = {value};")
                 continue
@@ -847,7 +823,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             if store.mask is not None:
                 test = f"{self.names[id(store.mask)]} && {test}"
             address = self._raw_address(store.param, index)
-            lines.append(f"    if ({test}) {{ {self._put(store.param, address, value)} }}")
+            lines.append(f"    if ({test}) {{ {self._store(store.param, address, value)} }}")
         return lines
 
 

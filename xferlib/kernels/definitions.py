@@ -18,7 +18,7 @@ import numpy as np
 from xferlib._core.arrays import check_dtype
 from xferlib._runtime.checks import has
 from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedDTypeError, shown
-from xferlib.kernels import functions, signature, tracing
+from xferlib.kernels import functions, signature
 from xferlib.kernels.c_frontend import parse, preprocess, tree
 from xferlib.kernels.c_frontend.memory import OrderNeededError, OutputReadError
 from xferlib.kernels.c_frontend.parse import Snippet
@@ -27,10 +27,22 @@ from xferlib.kernels.c_frontend.translate import TOO_LONG, Translator
 from xferlib.kernels.c_frontend.tree import names_in
 from xferlib.kernels.formulas import read_bits
 from xferlib.kernels.indices import conflict
-from xferlib.kernels.ir import INT64, MOST_STEPS, Builder, DType, Node, Param, Program
-from xferlib.kernels.ir_reduction import Elementwise, Postmap, ReductionSpec, build, storing
+from xferlib.kernels.ir import (
+    INT64,
+    MOST_STEPS,
+    Builder,
+    DType,
+    Elementwise,
+    Node,
+    Param,
+    Postmap,
+    Program,
+    ReductionSpec,
+    build_reduction,
+    store_all,
+)
 from xferlib.kernels.numpy_functions import stored_value
-from xferlib.kernels.python_frontend import HostNumbers
+from xferlib.kernels.python_frontend import HostNumbers, trace
 from xferlib.kernels.signature import CParam
 
 # Finds the names that a C snippet uses, and the arrays that it indexes by anything but the element's own number.
@@ -151,7 +163,7 @@ class TracedDefinition:
         given = [(name, kind) for name, kind in zip(self.names, kinds, strict=False) if kind is not None]
         count = len(self.positional)
         names = frozenset(self.names[number] for number in scalars if number < len(self.names))
-        program, outputs, numbers = tracing.trace(
+        program, outputs, numbers = trace(
             self.function,
             given[:count],
             given[count : len(self.names)],
@@ -161,6 +173,37 @@ class TracedDefinition:
         )
         first = len(program.params) - outputs
         return Specialization(program=program, outputs=tuple(range(first, len(program.params))), numbers=numbers)
+
+
+class FixedDefinition:
+    """One program whose dtypes are fixed: a derivative, or the part of a reduction that an element-wise kernel does.
+
+    Args:
+        name: For messages.
+        program: Its inputs come first, then its outputs.
+        inputs: The number of inputs; negative, that of the outputs.
+        scalars: The inputs that are numbers, where other calls are refused.
+    """
+
+    defaults: Mapping[str, Any] = MappingProxyType({})
+    keywords: Sequence[str] = ()
+    first_output: int | None = None
+
+    def __init__(self, name: str, program: Program, inputs: int, scalars: frozenset[int] | None = None) -> None:
+        params = range(len(program.params))
+        self.name = name
+        self.names = tuple(param.name for param in program.params)
+        self.positional = list(self.names[:inputs])
+        self._special = Specialization(program=program, outputs=tuple(params[inputs:]))
+        self._scalars = scalars
+
+    def specialize(
+        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
+    ) -> Specialization:
+        """Return the one program."""
+        if self._scalars is not None and scalars != self._scalars:
+            raise KernelTypeError(f"{self.name}: made for other arguments")
+        return self._special
 
 
 class SnippetDefinition:
@@ -224,7 +267,7 @@ class SnippetDefinition:
         b = Builder(math=self.math)
         while True:
             try:
-                program = self._translated(b, bound, scalars, ordered)
+                program = self._translate(b, bound, scalars, ordered)
             except OrderNeededError as found:
                 ordered |= {found.param}
                 again = Builder(math=self.math)
@@ -236,7 +279,7 @@ class SnippetDefinition:
                 break
         return Specialization(program=program, outputs=tuple(self._outputs))
 
-    def _translated(
+    def _translate(
         self, b: Builder, bound: dict[str, DType], scalars: frozenset[int], ordered: frozenset[int]
     ) -> Program:
         """The program; ``ordered`` are the arrays whose reads and writes stay in the order of the source."""
@@ -524,7 +567,7 @@ class SnippetReduction:
         """The programs; ``outputs`` is None where they give the accumulators, which another kernel finishes."""
         premap = None
         whole = _whole(accumulator)
-        mapping = lambda b, nodes: self._leaves(b, self._mapped(b, types, accumulator))
+        mapping = lambda b, nodes: self._leaves(b, self._map_element(b, types, accumulator))
         if any(param.is_raw for param in params):
             if isinstance(accumulator, StructType):
                 raise KernelSyntaxError(
@@ -533,13 +576,13 @@ class SnippetReduction:
                 )
             premap = self._premap(params, types, accumulator)
             params, mapping = [Param(name="mapped", dtype=accumulator)], lambda b, nodes: [nodes[0]]
-        spec = build(
+        spec = build_reduction(
             params,
             mapping,
             lambda b, a, c: self._leaves(
                 b, self._value(b, self._reduce, types, accumulator, {"a": whole(a), "b": whole(c)})
             ),
-            lambda b, a, n, m: a if outputs is None else self._finished(b, whole(a), n, m, types, outputs),
+            lambda b, a, n, m: a if outputs is None else self._finish(b, whole(a), n, m, types, outputs),
             identity=self._identity_value(types, accumulator),
             math=self.math,
         )
@@ -592,7 +635,7 @@ class SnippetReduction:
 
     def _premap(self, params: list[Param], types: dict[str, DType], accumulator: DType) -> Elementwise:
         b = Builder(params, math=self.math)
-        program = storing(b, "acc", self._leaves(b, self._mapped(b, types, accumulator)))
+        program = store_all(b, "acc", self._leaves(b, self._map_element(b, types, accumulator)))
         return Elementwise(program=program, inputs=len(params))
 
     def _leaves(self, b: Builder, accumulator: Any) -> list[Node]:
@@ -612,10 +655,10 @@ class SnippetReduction:
             return check_dtype(self._dtype)  # NumPy's other names too, as "f4" and "q"
         except UnsupportedDTypeError:
             raise KernelTypeError(
-                f"{self.name}: dtype={shown(self._dtype)} is no type of a kernel; use a NumPy or C name"
+                f"{self.name}: dtype={shown(self._dtype)} is not a type of a kernel; use a NumPy or C name"
             ) from None
 
-    def _mapped(self, b: Builder, types: dict[str, DType], accumulator: Any) -> Any:
+    def _map_element(self, b: Builder, types: dict[str, DType], accumulator: Any) -> Any:
         translator = self._translator(b, types)
         # CuPy's numbers of an element: of those reduced together, and of all, which are the same with raw arrays.
         _bind(translator, "_J", b.index())
@@ -631,7 +674,7 @@ class SnippetReduction:
             _bind(translator, name, value)
         return translator.result(text, dtype)
 
-    def _finished(
+    def _finish(
         self, b: Builder, a: Any, in_size: Node, out_size: Node, types: dict[str, DType], outputs: list[DType]
     ) -> list[Node]:
         if not self._outputs:
@@ -658,7 +701,7 @@ class SnippetReduction:
             return None
         b = Builder(math=self.math)
         numbers = leaves(self._value(b, self._identity, types, accumulator, {}))
-        programs = [storing(Builder(math=self.math), "out", [node]) for node in numbers]
+        programs = [store_all(Builder(math=self.math), "out", [node]) for node in numbers]
         for program in programs:
             self._refuse_loops(program)
         return tuple(map(stored_value, programs))

@@ -23,7 +23,7 @@ from xferlib.kernels.definitions import Definition, SnippetDefinition, TracedDef
 _BY_VALUE = frozenset({"cloudpickle", "dill"})
 
 
-def named(module: Any, name: Any) -> Any:
+def find_by_name(module: Any, name: Any) -> Any:
     """The object of a name in a module, dotted for a class's attribute; None if there is none."""
     try:
         return reduce(getattr, str(name).split("."), sys.modules[module])
@@ -40,7 +40,9 @@ def check_function(function: Callable[..., Any], what: str) -> None:
         pickle.PicklingError: It is a lambda, or defined in another function.
     """
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
-    if name is None or named(module, name) is function:  # an object that says itself how it is pickled, or a function
+    if (
+        name is None or find_by_name(module, name) is function
+    ):  # an object that says itself how it is pickled, or a function
         return
     if any(each.rpartition(".")[2] in _BY_VALUE for each in list(sys.modules)):
         return
@@ -99,7 +101,7 @@ class ElementwiseKernel(functools.partial[Any], metaclass=MadeBy, by="elementwis
         function = getattr(self.definition, "function", None)
         if function is not None:
             name = getattr(function, "__qualname__", None)
-            if named(self.__module__, name) is self:  # decorated: the name of the function is the kernel's
+            if find_by_name(self.__module__, name) is self:  # decorated: the name of the function is the kernel's
                 return str(name)
             check_function(function, f"kernel {self.name}: the function")
         return ElementwiseKernel, (self.definition,)

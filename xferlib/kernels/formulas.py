@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,7 +33,6 @@ from xferlib.kernels.ir import (
     Node,
     Program,
     Store,
-    is_complex,
     is_float,
 )
 
@@ -46,9 +46,6 @@ from xferlib.kernels.ir import (
 # rounding: no engine may simplify, reorder or contract it, and a change here changes published results.
 
 Lowering = Callable[..., Node]
-
-COMPLEX_FUNCTIONS: dict[str, Lowering] = {}
-"""Formulas of the mathematical functions of complex operands; `complex_functions` fills the table."""
 
 _BITS: dict[int, DType] = {2: UINT16, 4: UINT32, 8: UINT64}
 
@@ -240,13 +237,11 @@ def call_wide(name: str) -> Lowering:
 
 
 def call(name: str) -> Lowering:
-    """A function of one float, or of a complex operand where a formula exists; float16 rounds the float32 result."""
+    """A function of one float; float16 rounds the float32 result."""
 
     def lower(b: Builder, x: Node) -> Node:
         if x.dtype in (FLOAT32, FLOAT64):
             return b.call(name, x)
-        if is_complex(x.dtype):
-            return COMPLEX_FUNCTIONS[name](b, x)
         return b.cast(b.call(name, b.cast(x, FLOAT32)), x.dtype)
 
     return lower
@@ -277,7 +272,7 @@ def _is_odd_integer(b: Builder, y: Node) -> Node:
     return b.op("ne", b.op("and", y, b.const(1, y.dtype)), b.const(0, y.dtype))
 
 
-def identity(_: Builder, x: Node) -> Node:
+def same(_: Builder, x: Node) -> Node:
     return x
 
 
@@ -347,7 +342,7 @@ def _first_one(unsigned: DType) -> Lowering:
     return lower
 
 
-def _rounded(source: DType, op: str, target: DType) -> Lowering:
+def _round_to(source: DType, op: str, target: DType) -> Lowering:
     return lambda b, x: b.cast(b.op(op, b.cast(x, source)), target)
 
 
@@ -369,7 +364,7 @@ FUNCTIONS: dict[str, Lowering] = {
     "__popc": _ones(UINT32), "__popcll": _ones(UINT64), "__clz": _leading_zeros(UINT32),
     "__clzll": _leading_zeros(UINT64), "__ffs": _first_one(UINT32), "__ffsll": _first_one(UINT64),
     **{
-        f"__{name}2{kind}_{ending}": _rounded(source, op, target)
+        f"__{name}2{kind}_{ending}": _round_to(source, op, target)
         for name, source in (("float", FLOAT32), ("double", FLOAT64))
         for kind, target in (("int", INT32), ("uint", UINT32), ("ll", INT64), ("ull", UINT64))
         for ending, op in _ROUNDINGS.items()
@@ -403,7 +398,7 @@ def _power_of_two(b: Builder, exponent: Node) -> Node:
 def ldexp(b: Builder, x: Node, exponent: Node) -> Node:
     """``x * 2 ** exponent``, rounded once."""
     wide = b.cast(x, FLOAT64)  # which holds every such product of a narrower float that its dtype does not lose
-    rest = _clamped(b, exponent, _MOST)
+    rest = _clamp(b, exponent, _MOST)
     for _ in range(2):
         wide, rest = _scaled_if(b, b.op("gt", rest, b.const(_BIAS, INT64)), wide, rest, _BIAS)
     for _ in range(2):  # 53 bits above the least exponent, so that a subnormal result is rounded once
@@ -411,7 +406,7 @@ def ldexp(b: Builder, x: Node, exponent: Node) -> Node:
     return b.cast(b.op("mul", wide, _power_of_two(b, rest)), x.dtype)
 
 
-def _clamped(b: Builder, exponent: Node, most: int) -> Node:
+def _clamp(b: Builder, exponent: Node, most: int) -> Node:
     if exponent.dtype.itemsize == 8 and exponent.dtype.kind == "u":
         exponent = b.op("min", exponent, b.const(most, exponent.dtype))
     wide = b.cast(exponent, INT64)
@@ -433,7 +428,7 @@ def frexp(b: Builder, x: Node) -> tuple[Node, Node]:
     bits = b.op("shr", plain_bits(b, b.op("abs", wide)), b.const(_FRACTION_BITS, UINT64))
     exponent = b.op("sub", b.cast(bits, INT64), b.const(_BIAS - 1, INT64))
     # By way of [2, 4): the inverse power itself may be subnormal.
-    factor = _power_of_two(b, b.op("sub", b.const(2, INT64), _clamped(b, exponent, _BIAS + 1)))
+    factor = _power_of_two(b, b.op("sub", b.const(2, INT64), _clamp(b, exponent, _BIAS + 1)))
     fraction = b.op("mul", b.op("mul", wide, factor), b.const(0.25, FLOAT64))
     is_plain = b.op("and", isfinite(b, x), b.op("ne", x, b.const(0, x.dtype)))
     exponent = b.select(is_plain, b.cast(b.op("add", exponent, shift), INT32), b.const(0, INT32))
@@ -597,7 +592,7 @@ class Real:
     def with_sign_of(self, other: Real) -> Real:
         return Real(self.b, copysign(self.b, self.node, other.node))
 
-    def compared(self, op: str, other: Real | float) -> Node:
+    def compare(self, op: str, other: Real | float) -> Node:
         """``self op other``, as bool; ``op`` as in the representation."""
         return self.b.op(op, self.node, self.of(other).node)
 
@@ -620,14 +615,18 @@ def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
     return total
 
 
-def two_sum(x: Real, y: Real) -> tuple[Real, Real]:
+N = TypeVar("N", Real, "np.ndarray[Any, Any]")
+"""A number of a program, or an array of NumPy."""
+
+
+def two_sum(x: N, y: N) -> tuple[N, N]:
     """The rounded ``x + y`` and its exact rounding error (Knuth, TAOCP 2, section 4.2.2)."""
     total = x + y
     back = total - x
     return total, (x - (total - back)) + (y - back)
 
 
-def two_product(x: Real, y: Real) -> tuple[Real, Real]:
+def two_product(x: N, y: N) -> tuple[N, N]:
     """The rounded ``x * y`` and its rounding error, exact unless a step over- or underflows (Dekker 1971)."""
     product = x * y
     (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
@@ -635,7 +634,7 @@ def two_product(x: Real, y: Real) -> tuple[Real, Real]:
     return product, rest
 
 
-def _halves(x: Real) -> tuple[Real, Real]:
+def _halves(x: N) -> tuple[N, N]:
     scaled = x * 134217729.0  # 2^27 + 1
     high = scaled - (scaled - x)
     return high, x - high
@@ -661,7 +660,7 @@ _COS = (
 
 def _reduce_half_turn(x: Real) -> tuple[Real, Real]:
     """The distance to the nearest multiple of 1/2, and the number of that multiple modulo 4."""
-    x = x.where(abs(x).compared("lt", 2.0**53), x * 0.0)  # beyond, every number is even; infinity becomes NaN
+    x = x.where(abs(x).compare("lt", 2.0**53), x * 0.0)  # beyond, every number is even; infinity becomes NaN
     count = Real(x.b, x.b.op("rint", (x + x).node))
     rest = x - count * 0.5
     quarter = Real(x.b, x.b.op("floor", (count * 0.25).node))
@@ -674,7 +673,7 @@ def _both(rest: Real) -> tuple[Real, Real]:
 
 
 def _is_odd(number: Real) -> Node:
-    return number.b.op("or", number.compared("eq", 1.0), number.compared("eq", 3.0))
+    return number.b.op("or", number.compare("eq", 1.0), number.compare("eq", 3.0))
 
 
 def sine_of_turns(x: Real) -> Real:
@@ -682,8 +681,8 @@ def sine_of_turns(x: Real) -> Real:
     rest, number = _reduce_half_turn(x)
     sin, cos = _both(rest)
     found = cos.where(_is_odd(number), sin)
-    found = (-found).where(number.compared("ge", 2.0), found)
-    return found.where(found.compared("ne", 0.0), x * 0.0)
+    found = (-found).where(number.compare("ge", 2.0), found)
+    return found.where(found.compare("ne", 0.0), x * 0.0)
 
 
 def cosine(x: Real) -> Real:
@@ -691,7 +690,7 @@ def cosine(x: Real) -> Real:
     rest, number = _reduce_half_turn(x)
     sin, cos = _both(rest)
     found = sin.where(_is_odd(number), cos)
-    is_below = x.b.op("or", number.compared("eq", 1.0), number.compared("eq", 2.0))
+    is_below = x.b.op("or", number.compare("eq", 1.0), number.compare("eq", 2.0))
     return (-found).where(is_below, found) + 0.0
 
 
@@ -743,11 +742,11 @@ _STEPS = 5
 """Steps of the recurrence from 8 down to 3."""
 
 
-def _reduced(x: Real) -> tuple[Real, Real]:
+def _reduce(x: Real) -> tuple[Real, Real]:
     """A number from 1 to 3 for one from 1 to 8, and the product of what the recurrence has passed."""
     product = x.of(1.0)
     for _ in range(_STEPS):
-        is_large = x.compared("ge", 3.0)
+        is_large = x.compare("ge", 3.0)
         lower = x - 1.0
         product = (product * lower).where(is_large, product)
         x = lower.where(is_large, x)
@@ -756,15 +755,15 @@ def _reduced(x: Real) -> tuple[Real, Real]:
 
 def gamma(x: Real) -> Real:
     size = abs(x)
-    is_small = size.compared("lt", 1.0)
+    is_small = size.compare("lt", 1.0)
     base = (size + 1.0).where(is_small, size)
-    near, product = _reduced(base.minimum(8.0))
+    near, product = _reduce(base.minimum(8.0))
     near = polynomial((size - 1.0).where(is_small, near - 2.0), _GAMMA) * product
     large = base.maximum(8.0).minimum(200.0)  # beyond, it is infinite, and 0 for negative numbers
     power = _call("power", large, large * 0.5 - 0.25)
     decay = _call("exp", -large)
     series = polynomial(16.0 / large - 1.0, _STIRLING)
-    is_large = size.compared("ge", 8.0)
+    is_large = size.compare("ge", 8.0)
     value = ((series * power) * decay * power).where(is_large, near)
     positive = (value / x).where(is_small, value)
     # The reflection, divided by one factor after the other, as the product may be out of range.
@@ -772,14 +771,14 @@ def gamma(x: Real) -> Real:
     share = -math.pi / sine.where(is_small, sine * size)
     negative = (share / series / power / decay / power).where(is_large, share / near)
     is_pole = x.b.op("eq", size.node, x.b.op("floor", size.node))
-    negative = x.of(math.nan).where(x.b.op("and", is_pole, size.compared("gt", 0.0)), negative)
-    return negative.where(x.compared("lt", 0.0), positive)
+    negative = x.of(math.nan).where(x.b.op("and", is_pole, size.compare("gt", 0.0)), negative)
+    return negative.where(x.compare("lt", 0.0), positive)
 
 
 def log_gamma(x: Real) -> Real:
     size = abs(x)
-    is_small, is_large = size.compared("lt", 1.0), size.compared("ge", 8.0)
-    near, product = _reduced(size.maximum(1.0).minimum(8.0))
+    is_small, is_large = size.compare("lt", 1.0), size.compare("ge", 8.0)
+    near, product = _reduce(size.maximum(1.0).minimum(8.0))
     shift = (size - 1.0).where(is_small, near - 2.0)  # exact but for tiny numbers, where the polynomial is flat
     core = shift * size.where(is_small, near - 1.0) * polynomial(shift, _LOG)
     is_between = x.b.op("not", x.b.op("or", is_small, is_large))
@@ -789,9 +788,9 @@ def log_gamma(x: Real) -> Real:
     positive = (core - log).where(is_small, series.where(is_large, core + log))
     sine = abs(sine_of_turns(size))
     share = _call("log", sine.where(is_small, sine * size) / math.pi)
-    is_pole = share.compared("eq", -math.inf)  # of large numbers the other term is infinite too
+    is_pole = share.compare("eq", -math.inf)  # of large numbers the other term is infinite too
     negative = x.of(math.inf).where(is_pole, -share - core.where(is_small, positive))
-    found = negative.where(x.compared("lt", 0.0), positive)
+    found = negative.where(x.compare("lt", 0.0), positive)
     return x.of(math.inf).where(x.is_infinite(), found)
 
 
@@ -806,12 +805,12 @@ def _call(name: str, *args: Real) -> Real:
 
 def _rsqrt(x: Real) -> Real:
     """The root of 1 / x, which halves the division's error: less than 0.86 ulp; ±inf at ±0."""
-    is_small, is_large = x.compared("lt", 2.0**-1000), x.compared("gt", 2.0**1000)
+    is_small, is_large = x.compare("lt", 2.0**-1000), x.compare("gt", 2.0**1000)
     scale = x.of(2.0**100).where(is_small, x.of(2.0**-100).where(is_large, 1.0))
     back = x.of(2.0**50).where(is_small, x.of(2.0**-50).where(is_large, 1.0))
     inverse = 1.0 / (x * scale)
-    root = (inverse.sqrt() * back).where(x.compared("gt", 0.0), np.nan)
-    return inverse.where(x.compared("eq", 0.0), root)
+    root = (inverse.sqrt() * back).where(x.compare("gt", 0.0), np.nan)
+    return inverse.where(x.compare("eq", 0.0), root)
 
 
 _THIRD = 0x55555556  # 2^32 / 3
@@ -823,9 +822,9 @@ equal above and below, 3.2 %."""
 def _cbrt(x: Real) -> Real:
     """Two steps of Halley's method from a guess by bits, then one with an exact square: less than 0.667 ulp."""
     size = abs(x)
-    is_small = size.compared("lt", 2.0**-1022)
+    is_small = size.compare("lt", 2.0**-1022)
     size = size * size.of(2.0**54).where(is_small, 1.0)
-    root = _improved(_improved(_guess(size), size), size)
+    root = _improve(_improve(_guess(size), size), size)
     b = x.b
     bits = b.op("add", b.bitcast(root.node, UINT64), b.const(1 << 27, UINT64))
     bits = b.op("and", bits, b.const(-(1 << 27) & (1 << 64) - 1, UINT64))
@@ -833,8 +832,8 @@ def _cbrt(x: Real) -> Real:
     other = size / (near * near)
     root = near + near * ((other - near) / (near + near + other))
     root = root * root.of(2.0**-18).where(is_small, 1.0)
-    root = (-root).where(x.compared("lt", 0.0), root)
-    return root.where(b.op("and", x.compared("ne", 0.0), x.is_finite()), x)
+    root = (-root).where(x.compare("lt", 0.0), root)
+    return root.where(b.op("and", x.compare("ne", 0.0), x.is_finite()), x)
 
 
 def _guess(x: Real) -> Real:
@@ -846,7 +845,7 @@ def _guess(x: Real) -> Real:
     return Real(b, b.bitcast(bits, FLOAT64))
 
 
-def _improved(root: Real, x: Real) -> Real:
+def _improve(root: Real, x: Real) -> Real:
     """Halley's step; the relative error becomes 2/3 of its cube."""
     ratio = root * root * (root / x)
     return root * ((ratio + 2.0) / (ratio + ratio + 1.0))
@@ -858,7 +857,7 @@ def _power(x: Real, y: Real) -> Real:
     exponent = y.node
     if exponent.op == "const":
         return x * x if exponent.attr == 2 else general
-    return (x * x).where(y.compared("eq", 2.0), general)
+    return (x * x).where(y.compare("eq", 2.0), general)
 
 
 FORMULAS: dict[str, Callable[..., Real]] = {"rsqrt": _rsqrt, "cbrt": _cbrt, "power": _power}
@@ -868,7 +867,7 @@ IDENTICAL = frozenset({"rsqrt", "cbrt"})
 """The functions whose formulas call none of the platform's."""
 
 
-def expanded(program: Program) -> Program:
+def expand(program: Program) -> Program:
     """The program with the formulas inserted for its calls of own functions; the same object if it has none."""
     if not any(map(_is_own, program.nodes)):
         return program
@@ -881,14 +880,14 @@ def expanded(program: Program) -> Program:
         else:
             copies[id(node)] = b.emit(node.op, node.dtype, args, node.attr)
     effects = [copies[id(node)] for node in program.effects]
-    return b.program((_moved(store, copies) for store in program.stores), effects)
+    return b.program((_move_store(store, copies) for store in program.stores), effects)
 
 
 def _is_own(node: Node) -> bool:
     return node.op == "call" and node.dtype == FLOAT64 and node.attr in FORMULAS
 
 
-def _moved(store: Store, copies: dict[int, Node]) -> Store:
+def _move_store(store: Store, copies: dict[int, Node]) -> Store:
     index = None if store.index is None else copies[id(store.index)]
     mask = None if store.mask is None else copies[id(store.mask)]
     return replace(store, value=copies[id(store.value)], index=index, mask=mask)
@@ -974,53 +973,49 @@ _ROOT_HALF, _ROOT_HALF_REST = 0.7071067811865476, -4.833646656726457e-17
 """The root of 1/2, and what its rounding has left."""
 
 
-def _call_special(name: str, x: Real) -> Real:
-    return Real(x.b, x.b.call(name, x.node))
-
-
 def _small_erf(x: Real) -> Real:
     return x * polynomial(x * x, _ERF)
 
 
-def _scaled(x: Real) -> Real:
+def _scaled_erfc(x: Real) -> Real:
     """``exp(x * x) * erfc(x)`` of numbers that are not negative."""
     near = polynomial((x - 4.0) / (x + 4.0), _ERFCX) / (1.0 + (x + x))
-    return ((1 / _ROOT_PI) / x).where(x.compared("gt", 1e10), near)
+    return ((1 / _ROOT_PI) / x).where(x.compare("gt", 1e10), near)
 
 
 def _positive_erfc(x: Real) -> Real:
     """``erfc(x)`` of numbers from 0.5."""
     x = x.minimum(28.0)  # where it is 0
     square, rest = two_product(x, x)
-    return _call_special("exp", -square) * (1.0 - rest) * _scaled(x)
+    return _call("exp", -square) * (1.0 - rest) * _scaled_erfc(x)
 
 
 def _erf(x: Real) -> Real:
     size = abs(x)
     large = 1.0 - _positive_erfc(size)
-    return _small_erf(x).where(size.compared("lt", 1.0), (-large).where(x.compared("lt", 0.0), large))
+    return _small_erf(x).where(size.compare("lt", 1.0), (-large).where(x.compare("lt", 0.0), large))
 
 
 def _erfc(x: Real) -> Real:
     size = abs(x)
     tail = _positive_erfc(size)
-    outer = (2.0 - tail).where(x.compared("lt", 0.0), tail)
-    return (1.0 - _small_erf(x)).where(size.compared("lt", 0.5), outer)
+    outer = (2.0 - tail).where(x.compare("lt", 0.0), tail)
+    return (1.0 - _small_erf(x)).where(size.compare("lt", 0.5), outer)
 
 
 def _erfcx(x: Real) -> Real:
     size = abs(x)
     square, rest = two_product(size.minimum(27.0), size.minimum(27.0))
-    grown = _call_special("exp", square) * (1.0 + rest) * 2.0 - _scaled(size)
-    return grown.where(x.compared("lt", 0.0), _scaled(size))
+    grown = _call("exp", square) * (1.0 + rest) * 2.0 - _scaled_erfc(size)
+    return grown.where(x.compare("lt", 0.0), _scaled_erfc(size))
 
 
 def _normcdf(x: Real) -> Real:
     x = -x.maximum(-40.0).minimum(40.0)  # where it is 0 and 1
     high, rest = two_product(x, x.of(_ROOT_HALF))
     rest = rest + x * _ROOT_HALF_REST
-    share = rest * (2 / _ROOT_PI) / _scaled(abs(high))  # erfc' / erfc
-    share = share.where(high.compared("gt", 0.5), 0.0)
+    share = rest * (2 / _ROOT_PI) / _scaled_erfc(abs(high))  # erfc' / erfc
+    share = share.where(high.compare("gt", 0.5), 0.0)
     value = _erfc(high) * 0.5
     return value - value * share
 
@@ -1030,17 +1025,17 @@ def _inverse(x: Real, w: Real) -> Real:
     root = w.sqrt()
     inner = 1.0 / root
     far = polynomial((inner - _FAR_MIDDLE) / _FAR_HALF, _FAR) * root
-    tail = polynomial((root - 5.125) / 1.125, _TAIL).where(w.compared("lt", 39.0625), far)
-    middle = polynomial((root - 3.25) / 0.75, _MIDDLE).where(w.compared("lt", 16.0), tail)
-    return x * polynomial(w / 3.125 - 1.0, _CENTRE).where(w.compared("lt", 6.25), middle)
+    tail = polynomial((root - 5.125) / 1.125, _TAIL).where(w.compare("lt", 39.0625), far)
+    middle = polynomial((root - 3.25) / 0.75, _MIDDLE).where(w.compare("lt", 16.0), tail)
+    return x * polynomial(w / 3.125 - 1.0, _CENTRE).where(w.compare("lt", 6.25), middle)
 
 
 def _erfinv(y: Real) -> Real:
-    return _inverse(y, -_call_special("log", (1.0 - y) * (1.0 + y)))
+    return _inverse(y, -_call("log", (1.0 - y) * (1.0 + y)))
 
 
 def _erfcinv(y: Real) -> Real:
-    return _inverse(1.0 - y, -_call_special("log", y * (2.0 - y)))
+    return _inverse(1.0 - y, -_call("log", y * (2.0 - y)))
 
 
 def _normcdfinv(p: Real) -> Real:
@@ -1051,23 +1046,16 @@ def _bessel_i0(x: Real) -> Real:
     size = abs(x).minimum(800.0)  # where it is infinite
     quarter = size * size * 0.25
     small = 1.0 + quarter * polynomial(quarter, _I0_SMALL)
-    half = _call_special("exp", size * 0.5)
+    half = _call("exp", size * 0.5)
     large = half * (polynomial(16.0 / size - 1.0, _I0_LARGE) / size.sqrt()) * half
-    return small.where(size.compared("lt", 8.0), large)
-
-
-def _power_of_ten(x: Real) -> Real:
-    return Real(x.b, x.b.call("power", x.of(10.0).node, x.node))
-
-
-def _inverse_cube_root(x: Real) -> Real:
-    return 1.0 / _call_special("cbrt", x)
+    return small.where(size.compare("lt", 8.0), large)
 
 
 SPECIAL_FORMULAS: dict[str, Callable[[Real], Real]] = {
     "erf": _erf, "erfc": _erfc, "erfcx": _erfcx, "erfinv": _erfinv, "erfcinv": _erfcinv, "normcdf": _normcdf,
     "normcdfinv": _normcdfinv, "cyl_bessel_i0": _bessel_i0, "tgamma": gamma, "lgamma": log_gamma,
-    "sinpi": sine_of_turns, "cospi": cosine, "exp10": _power_of_ten, "rcbrt": _inverse_cube_root,
+    "sinpi": sine_of_turns, "cospi": cosine, "exp10": lambda x: _call("power", x.of(10.0), x),
+    "rcbrt": lambda x: 1.0 / _call("cbrt", x),
 }  # fmt: skip
 """The formulas, of float64 operands, by the names of CUDA."""
 

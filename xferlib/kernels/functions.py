@@ -1,4 +1,4 @@
-"""The machine-readable table of the functions that kernels may call, and the guarantee of each.
+"""One table of every function of kernels: its formula, dtypes, guarantee and derivative.
 
 `TABLE` maps a name to its `Function`. `guarantee(name, dtype)` says how near the result is to the
 exact one, and whether its bits are the same on every backend. The reference page is made from it.
@@ -6,15 +6,18 @@ exact one, and whether its bits are the same on every backend. The reference pag
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import complex_formulas, formulas
-from xferlib.kernels.formulas import Lowering, by_kind, call, call_wide, core, logical
+from xferlib.kernels.formulas import Lowering, by_kind, call, call_wide, core, logical, same
 from xferlib.kernels.ir import (
     BOOL,
     COMPLEX64,
@@ -30,13 +33,15 @@ from xferlib.kernels.ir import (
     UINT16,
     UINT32,
     UINT64,
+    Builder,
     DType,
+    Node,
     is_complex,
     is_float,
     part_dtype,
 )
 
-# The published error bounds: the largest distance of a result from the exact one, in units in the last place.
+# How exact a function is.
 #
 # A float64 function is the platform's: CUDA's on a GPU, NumPy's on a CPU, where the code path depends on the
 # instruction set, the NumPy version and the layout of the operands. No library states a bound for all of these, so a
@@ -45,25 +50,6 @@ from xferlib.kernels.ir import (
 # of NumPy. Measurement finds a lower limit of the worst error only, so every bound leaves a margin to the figures in
 # ``tools/kernel_ulps.json``, which ``tools/kernel_ulp.py`` makes. The bounds of complex functions follow from the
 # formulas, and were measured alike.
-
-FLOAT64_ULP: dict[str, float] = {
-    "exp": 1, "exp2": 1, "expm1": 1.5, "log": 1, "log2": 1.5, "log10": 2, "log1p": 2, "sin": 2, "cos": 2, "tan": 2.5,
-    "arcsin": 2, "arccos": 2, "arctan": 2, "sinh": 2.5, "cosh": 2.5, "tanh": 3, "arcsinh": 3, "arccosh": 3,
-    "arctanh": 2.5, "cbrt": 0.67, "rsqrt": 0.86,
-}  # fmt: skip
-"""Bounds of functions of one float64, in ulp."""
-
-FLOAT64_PAIRS: dict[str, float] = {"power": 2, "arctan2": 2, "hypot": 2, "logaddexp": math.inf}
-"""Bounds of functions of two; ``logaddexp`` has none, because its sum may cancel."""
-
-COMPLEX: dict[str, tuple[float, float]] = {
-    "divide": (1, 4), "reciprocal": (1, 4), "sqrt": (1, 3), "sign": (1, 4), "exp": (2.5, 4), "expm1": (3, 6),
-    **dict.fromkeys(("log", "log1p", "log2", "log10"), (1.5, 6)),
-    **dict.fromkeys(("sin", "cos", "sinh", "cosh"), (2.5, 6)),
-    "tan": (3, 10), "tanh": (3, 10),
-    **dict.fromkeys(("arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh"), (1.5, 8)),
-}  # fmt: skip
-"""Bounds for complex64 and complex128: distances in the plane, in ulp of the exact absolute value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +81,16 @@ FORMULA = Guarantee(bound_ulp=None, is_identical=True)
 LOOSE = Guarantee(bound_ulp=None, is_identical=False)
 
 
+Rule = Callable[[Builder, Node, tuple[Node, ...], Node], tuple[Node | None, ...]]
+"""From the node, its operands and the gradient of its value to the gradients of the operands."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
     """One function.
 
     ``kinds`` are the NumPy kinds of operand it takes (``u`` goes with ``i``); ``ufunc`` is the NumPy ufunc
-    whose promotion it follows; ``ulp64`` bounds the float64 result of a mathematical function: infinite, nothing does.
+    whose promotion it follows.
     """
 
     name: str
@@ -110,12 +100,71 @@ class Function:
     ufunc: str | None = None
     guarantee: Guarantee = EXACT
     ulp64: float | None = None
+    """The bound of a mathematical function's float64 result, in ulp: infinite, nothing bounds it."""
+    complex_ulp: tuple[float, float] | None = None
+    """The bounds for complex64 and complex128: distances in the plane, in ulp of the exact absolute value."""
+    rule: Rule | None = None
+    """The derivative of a function that stays a call in a program; the others have those of their operations."""
 
     def promotion(self) -> np.ufunc | None:
         """The NumPy ufunc that decides the dtypes."""
         found: Any = getattr(np, self.ufunc or self.name, None)
         return found if isinstance(found, np.ufunc) else None
 
+
+# --- derivatives of calls
+
+Slope = Callable[[Builder, Node, Node], Node]
+"""The derivative of a function of one operand at x, where its value is y."""
+
+
+def _times(slope: Slope) -> Rule:
+    return lambda b, y, x, g: (b.op("mul", g, slope(b, x[0], y)),)
+
+
+def _over(denominator: Slope, numerator: float = 1.0) -> Rule:
+    """The rule of a function whose derivative is a quotient: that rounds once less than a product."""
+
+    def rule(b: Builder, y: Node, x: tuple[Node, ...], g: Node) -> tuple[Node | None, ...]:
+        top = g if numerator == 1.0 else b.op("mul", g, b.const(numerator, g.dtype))
+        return (b.op("div", top, denominator(b, x[0], y)),)
+
+    return rule
+
+
+def _one_plus(b: Builder, x: Node, sign: str = "add") -> Node:
+    return b.op(sign, b.const(1, x.dtype), b.op("mul", x, x))
+
+
+def _root(b: Builder, x: Node, sign: str, *, squared_first: bool = False) -> Node:
+    square, one = b.op("mul", x, x), b.const(1, x.dtype)
+    return b.op("sqrt", b.op(sign, square, one) if squared_first else b.op(sign, one, square))
+
+
+def _scale(b: Builder, x: Node, value: float) -> Node:
+    return b.op("mul", x, b.const(value, x.dtype))
+
+
+def _power_rule(b: Builder, y: Node, x: tuple[Node, ...], g: Node) -> tuple[Node | None, ...]:
+    base, exponent = x
+    zero, one = b.const(0, g.dtype), b.const(1, g.dtype)
+    lower = b.op("mul", exponent, b.call("power", base, b.op("sub", exponent, one)))
+    lower = b.select(b.op("eq", exponent, zero), zero, lower)
+    upper = b.select(b.op("eq", base, zero), zero, b.op("mul", y, b.call("log", base)))
+    return b.op("mul", g, lower), b.op("mul", g, upper)
+
+
+def _arctan2_rule(b: Builder, y: Node, x: tuple[Node, ...], g: Node) -> tuple[Node | None, ...]:
+    scale = b.op("add", b.op("mul", x[0], x[0]), b.op("mul", x[1], x[1]))
+    return b.op("div", b.op("mul", g, x[1]), scale), b.op("neg", b.op("div", b.op("mul", g, x[0]), scale))
+
+
+_LN2, _LN10 = 0.6931471805599453, 2.302585092994046
+
+# --- the table
+
+Meaning = Lowering | str | None
+"""A formula, or the core operation that a function is."""
 
 TABLE: dict[str, Function] = {}
 
@@ -129,103 +178,128 @@ ALIASES = {
 """Array-API and other usual names of functions in the table."""
 
 
-def _add(name: str, arity: int, kinds: str, lowering: Lowering, **options: Any) -> None:
-    TABLE[name] = Function(name=name, arity=arity, kinds=kinds, lowering=lowering, **options)
+def _define(
+    name: str, arity: int, *, b: Meaning = None, i: Meaning = None, f: Meaning = None, c: Meaning = None, **facts: Any
+) -> None:
+    """Add a function; ``b``, ``i``, ``f`` and ``c`` are what it means for the kinds of operand that it takes."""
+    given = {"b": b, "i": i, "f": f, "c": c}
+    lowerings = {kind: core(each) if isinstance(each, str) else each for kind, each in given.items() if each}
+    kinds = "".join("iu" if kind == "i" else kind for kind in lowerings)
+    TABLE[name] = Function(name=name, arity=arity, kinds=kinds, lowering=by_kind(**lowerings), **facts)
 
 
 def _define_arithmetic() -> None:
-    for name, op, logic in (("add", "add", "or"), ("subtract", "sub", ""), ("multiply", "mul", "and")):
-        product = complex_formulas.complex_multiply if op == "mul" else complex_formulas.each_part(op)
-        kinds = "biufc" if logic else "iufc"
-        _add(name, 2, kinds, by_kind(b=core(logic or "and"), i=core(op), f=core(op), c=product), guarantee=ROUNDED)
-    _add("divide", 2, "fc", by_kind(f=core("div"), c=complex_formulas.divide), guarantee=ROUNDED)
-    _add("floor_divide", 2, "iuf", by_kind(i=core("floordiv"), f=formulas.floor_divide), guarantee=FORMULA)
-    _add("remainder", 2, "iuf", by_kind(i=core("floormod"), f=formulas.remainder), guarantee=FORMULA)
-    _add("fmod", 2, "iuf", by_kind(i=core("imod"), f=core("fmod")))
-    _add("negative", 1, "iufc", by_kind(i=core("neg"), f=core("neg"), c=complex_formulas.each_part("neg")))
-    _add("positive", 1, "iufc", formulas.identity)
-    real_size = formulas.absolute
-    magnitude = by_kind(b=formulas.identity, i=real_size, f=real_size, c=complex_formulas.complex_absolute)
-    _add("absolute", 1, "biufc", magnitude)
-    _add("fabs", 1, "f", real_size)
-    reciprocals = by_kind(i=formulas.reciprocal, f=formulas.reciprocal, c=complex_formulas.complex_reciprocal)
-    _add("reciprocal", 1, "iufc", reciprocals, guarantee=ROUNDED)
-    squares = by_kind(i=formulas.square, f=formulas.square, c=complex_formulas.complex_square)
-    _add("square", 1, "iufc", squares, guarantee=ROUNDED)
-    roots = by_kind(f=core("sqrt"), c=complex_formulas.lowering("sqrt"))
-    _add("sqrt", 1, "fc", roots, guarantee=ROUNDED)
-    _add("fma", 3, "f", core("fma"), guarantee=ROUNDED)
+    product = complex_formulas.complex_multiply
+    parts = complex_formulas.each_part
+    _define("add", 2, b="or", i="add", f="add", c=parts("add"), guarantee=ROUNDED)
+    _define("subtract", 2, i="sub", f="sub", c=parts("sub"), guarantee=ROUNDED)
+    _define("multiply", 2, b="and", i="mul", f="mul", c=product, guarantee=ROUNDED)
+    _define("divide", 2, f="div", c=complex_formulas.divide, guarantee=ROUNDED, complex_ulp=(1, 4))
+    _define("floor_divide", 2, i="floordiv", f=formulas.floor_divide, guarantee=FORMULA)
+    _define("remainder", 2, i="floormod", f=formulas.remainder, guarantee=FORMULA)
+    _define("fmod", 2, i="imod", f="fmod")
+    _define("negative", 1, i="neg", f="neg", c=parts("neg"))
+    _define("positive", 1, i=same, f=same, c=same)
+    _define("absolute", 1, b=same, i=formulas.absolute, f=formulas.absolute, c=complex_formulas.complex_absolute)
+    _define("fabs", 1, f=formulas.absolute)
+    inverse = formulas.reciprocal
+    _define("reciprocal", 1, i=inverse, f=inverse, c=complex_formulas.complex_reciprocal, guarantee=ROUNDED,
+            complex_ulp=(1, 4))  # fmt: skip
+    square = formulas.square
+    _define("square", 1, i=square, f=square, c=complex_formulas.complex_square, guarantee=ROUNDED)
+    _define("sqrt", 1, f="sqrt", c=complex_formulas.lowering("sqrt"), guarantee=ROUNDED, complex_ulp=(1, 3))
+    _define("fma", 3, f="fma", guarantee=ROUNDED)
 
 
 def _define_selection() -> None:
-    minimum = by_kind(b=core("and"), i=core("min"), f=core("min"))
-    maximum = by_kind(b=core("or"), i=core("max"), f=core("max"))
-    _add("minimum", 2, "biuf", minimum)
-    _add("maximum", 2, "biuf", maximum)
-    _add("fmin", 2, "biuf", by_kind(b=core("and"), i=core("min"), f=formulas.fmin))
-    _add("fmax", 2, "biuf", by_kind(b=core("or"), i=core("max"), f=formulas.fmax))
-    _add("sign", 1, "iufc", by_kind(i=formulas.sign, f=formulas.sign, c=complex_formulas.lowering("sign")))
-    _add("copysign", 2, "f", formulas.copysign)
-    _add("nextafter", 2, "f", formulas.nextafter)
-    for name, op in (("floor", "floor"), ("ceil", "ceil"), ("trunc", "trunc"), ("rint", "rint")):
-        kinds = "biufc" if op == "rint" else "biuf"
-        parts = complex_formulas.each_part(op)
-        _add(name, 1, kinds, by_kind(b=formulas.identity, i=formulas.identity, f=core(op), c=parts))
-    _add("conj", 1, "iufc", complex_formulas.conjugate)
-    _add("real", 1, "biufc", complex_formulas.real)
-    _add("imag", 1, "biufc", complex_formulas.imag)
+    _define("minimum", 2, b="and", i="min", f="min")
+    _define("maximum", 2, b="or", i="max", f="max")
+    _define("fmin", 2, b="and", i="min", f=formulas.fmin)
+    _define("fmax", 2, b="or", i="max", f=formulas.fmax)
+    _define("sign", 1, i=formulas.sign, f=formulas.sign, c=complex_formulas.lowering("sign"), complex_ulp=(1, 4))
+    _define("copysign", 2, f=formulas.copysign)
+    _define("nextafter", 2, f=formulas.nextafter)
+    for op in ("floor", "ceil", "trunc", "rint"):
+        parts = complex_formulas.each_part(op) if op == "rint" else None
+        _define(op, 1, b=same, i=same, f=op, c=parts)
+    _define("conj", 1, **dict.fromkeys("ifc", complex_formulas.conjugate))
+    _define("real", 1, **dict.fromkeys("bifc", complex_formulas.real))
+    _define("imag", 1, **dict.fromkeys("bifc", complex_formulas.imag))
 
 
 def _define_predicates() -> None:
-    comparisons = (("equal", "eq"), ("not_equal", "ne"), ("less", "lt"), ("less_equal", "le"),
-                   ("greater", "gt"), ("greater_equal", "ge"))  # fmt: skip
-    complex_equality = {"eq": complex_formulas.complex_equal, "ne": complex_formulas.complex_not_equal}
-    for name, op in comparisons:
-        each = {"b": core(op), "i": core(op), "f": core(op)}
-        if op in complex_equality:
-            each["c"] = complex_equality[op]
-        _add(name, 2, "biuf" + "c" * ("c" in each), by_kind(**each))
+    _define("equal", 2, b="eq", i="eq", f="eq", c=complex_formulas.complex_equal)
+    _define("not_equal", 2, b="ne", i="ne", f="ne", c=complex_formulas.complex_not_equal)
+    for name, op in (("less", "lt"), ("less_equal", "le"), ("greater", "gt"), ("greater_equal", "ge")):
+        _define(name, 2, b=op, i=op, f=op)
     for name, lowering, value, join in (
         ("isnan", formulas.isnan, False, "or"),
         ("isinf", formulas.isinf, False, "or"),
         ("isfinite", formulas.isfinite, True, "and"),
     ):
         constant = formulas.always(value)
-        _add(name, 1, "biufc", by_kind(b=constant, i=constant, f=lowering, c=complex_formulas.any_part(lowering, join)))
-    _add("signbit", 1, "f", formulas.signbit)
-    for name, op in (("logical_and", "and"), ("logical_or", "or"), ("logical_xor", "xor"), ("logical_not", "not")):
-        _add(name, 1 if op == "not" else 2, "biufc", logical(op))
+        _define(name, 1, b=constant, i=constant, f=lowering, c=complex_formulas.any_part(lowering, join))
+    _define("signbit", 1, f=formulas.signbit)
+    for op in ("and", "or", "xor", "not"):
+        _define(f"logical_{op}", 1 if op == "not" else 2, **dict.fromkeys("bifc", logical(op)))
 
 
 def _define_bits() -> None:
-    for name, op in (("bitwise_and", "and"), ("bitwise_or", "or"), ("bitwise_xor", "xor")):
-        _add(name, 2, "biu", core(op))
-    _add("invert", 1, "biu", core("not"))
-    _add("left_shift", 2, "iu", core("shl"))
-    _add("right_shift", 2, "iu", core("shr"))
+    for name, op in (("bitwise_and", "and"), ("bitwise_or", "or"), ("bitwise_xor", "xor"), ("invert", "not")):
+        _define(name, 1 if op == "not" else 2, b=op, i=op)
+    _define("left_shift", 2, i="shl")
+    _define("right_shift", 2, i="shr")
 
 
-def _define_functions() -> None:
-    for name, ulp in FLOAT64_ULP.items():
-        kinds = "fc" if name in complex_formulas.FORMULAS else "f"
-        _add(name, 1, kinds, call(name), guarantee=ROUNDED, ulp64=ulp, ufunc="sqrt" if name == "rsqrt" else None)
+_CALLS: dict[str, tuple[float, tuple[float, float] | None, Rule]] = {
+    "exp": (1, (2.5, 4), _times(lambda b, x, y: y)),
+    "exp2": (1, None, _times(lambda b, x, y: _scale(b, y, _LN2))),
+    "expm1": (1.5, (3, 6), _times(lambda b, x, y: b.op("add", y, b.const(1, y.dtype)))),
+    "log": (1, (1.5, 6), _over(lambda b, x, y: x)),
+    "log2": (1.5, (1.5, 6), _over(lambda b, x, y: _scale(b, x, _LN2))),
+    "log10": (2, (1.5, 6), _over(lambda b, x, y: _scale(b, x, _LN10))),
+    "log1p": (2, (1.5, 6), _over(lambda b, x, y: b.op("add", b.const(1, x.dtype), x))),
+    "sin": (2, (2.5, 6), _times(lambda b, x, y: b.call("cos", x))),
+    "cos": (2, (2.5, 6), _times(lambda b, x, y: b.op("neg", b.call("sin", x)))),
+    "tan": (2.5, (3, 10), _times(lambda b, x, y: _one_plus(b, y))),
+    "arcsin": (2, (1.5, 8), _over(lambda b, x, y: _root(b, x, "sub"))),
+    "arccos": (2, (1.5, 8), _over(lambda b, x, y: _root(b, x, "sub"), -1.0)),
+    "arctan": (2, (1.5, 8), _over(lambda b, x, y: _one_plus(b, x))),
+    "sinh": (2.5, (2.5, 6), _times(lambda b, x, y: b.call("cosh", x))),
+    "cosh": (2.5, (2.5, 6), _times(lambda b, x, y: b.call("sinh", x))),
+    "tanh": (3, (3, 10), _times(lambda b, x, y: _one_plus(b, y, "sub"))),
+    "arcsinh": (3, (1.5, 8), _over(lambda b, x, y: _root(b, x, "add"))),
+    "arccosh": (3, (1.5, 8), _over(lambda b, x, y: _root(b, x, "sub", squared_first=True))),
+    "arctanh": (2.5, (1.5, 8), _over(lambda b, x, y: _one_plus(b, x, "sub"))),
+    "cbrt": (0.67, None, _over(lambda b, x, y: _scale(b, b.op("mul", y, y), 3.0))),
+    "rsqrt": (0.86, None, _times(lambda b, x, y: _scale(b, b.op("mul", y, b.op("mul", y, y)), -0.5))),
+}
+"""Functions of one float: the bound for float64, those for complex numbers, and the derivative."""
+
+CALLS = tuple(_CALLS)
+"""The functions of one float argument: correctly rounded in float32."""
+
+
+def _define_calls() -> None:
+    for name, (ulp, complex_ulp, rule) in _CALLS.items():
+        _define(name, 1, f=call(name), c=complex_formulas.lowering(name) if complex_ulp else None, guarantee=ROUNDED,
+                ulp64=ulp, complex_ulp=complex_ulp, rule=rule, ufunc="sqrt" if name == "rsqrt" else None)  # fmt: skip
     near = Guarantee(bound_ulp=0.5001, is_identical=False)
-    powers = by_kind(i=formulas.integer_power, f=call_wide("power"), c=complex_formulas.power)
-    pairs = FLOAT64_PAIRS
-    _add("power", 2, "iufc", powers, guarantee=near, ulp64=pairs["power"])
-    _add("arctan2", 2, "f", call_wide("arctan2"), guarantee=near, ulp64=pairs["arctan2"])
-    _add("hypot", 2, "f", formulas.hypot, guarantee=FORMULA, ulp64=pairs["hypot"])
-    _add("logaddexp", 2, "f", formulas.logaddexp, guarantee=FORMULA, ulp64=pairs["logaddexp"])
+    _define("power", 2, i=formulas.integer_power, f=call_wide("power"), c=complex_formulas.power, guarantee=near,
+            ulp64=2, rule=_power_rule)  # fmt: skip
+    _define("arctan2", 2, f=call_wide("arctan2"), guarantee=near, ulp64=2, rule=_arctan2_rule)
+    _define("hypot", 2, f=formulas.hypot, guarantee=FORMULA, ulp64=2)
+    _define("logaddexp", 2, f=formulas.logaddexp, guarantee=FORMULA, ulp64=math.inf)  # whose sum may cancel
 
 
 _define_arithmetic()
 _define_selection()
 _define_predicates()
 _define_bits()
-_define_functions()
+_define_calls()
 
-CALLS = tuple(FLOAT64_ULP)
-"""The functions of one float argument: correctly rounded in float32."""
+CALL_NAMES = {target: alias for alias, target in ALIASES.items() if TABLE[target].rule}
+"""The names in C and CUDA of the functions that stay calls, where they differ from NumPy's."""
 
 
 def find(name: str) -> Function | None:
@@ -269,8 +343,8 @@ def measurable(dtype: Any) -> list[str]:
 
 def _complex_guarantee(function: Function, dtype: DType) -> Guarantee:
     is_single = dtype != np.complex128
-    if function.name in COMPLEX:
-        bound = COMPLEX[function.name][0 if is_single else 1]
+    if function.complex_ulp is not None:
+        bound = function.complex_ulp[0 if is_single else 1]
         return Guarantee(bound_ulp=bound, is_identical=is_single or function.name in complex_formulas.IDENTICAL)
     if function.ulp64 is not None:
         return FORMULA if is_single else LOOSE
@@ -394,3 +468,44 @@ def fits(value: int, dtype: DType) -> bool:
         return value in (0, 1)
     info = np.iinfo(dtype)
     return int(info.min) <= value <= int(info.max)
+
+
+# The float32 inputs whose exact function value lies next to a rounding midpoint, with the right result.
+#
+# For every function of one argument, `hard_cases` holds each of the 2^32 inputs for which a float64 result within
+# `MARGIN_ULP` ulp of the exact value could round to the wrong float32. ``tools/kernel_hard_cases.py`` finds
+# them on a GPU and computes the results in arbitrary precision.
+
+MARGIN_ULP = 8
+"""The largest error of a float64 function, in its ulp, that the tables cover."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HardCases:
+    """Input and result bits, sorted by input; ``has_subnormal`` if a subnormal result is among them."""
+
+    inputs: np.ndarray[Any, np.dtype[np.uint32]]
+    results: np.ndarray[Any, np.dtype[np.uint32]]
+    has_subnormal: bool
+
+
+@functools.cache
+def hard_cases() -> dict[str, HardCases]:
+    """The tables by the name of the function, read at the first use.
+
+    ``hard_cases.bin`` has a line with the number of cases of each function, ``exp=40 exp2=32 ...``, and then all of
+    them as little-endian pairs (input bits, result bits).
+    """
+    head, _, data = Path(__file__).with_name("hard_cases.bin").read_bytes().partition(b"\n")
+    pairs = np.frombuffer(data, "<u4").reshape(-1, 2).astype(np.uint32)
+    result: dict[str, HardCases] = {}
+    first = 0
+    for name, _, count in (each.partition("=") for each in head.decode().split()):
+        result[name] = _table(pairs[first : first + int(count)])
+        first += int(count)
+    return result
+
+
+def _table(pairs: np.ndarray[Any, np.dtype[np.uint32]]) -> HardCases:
+    magnitude = pairs[:, 1] & 0x7FFFFFFF
+    return HardCases(pairs[:, 0].copy(), pairs[:, 1].copy(), bool(np.any(magnitude < 0x00800000)))

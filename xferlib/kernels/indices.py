@@ -81,7 +81,7 @@ class OwnIndices:
         elements, scale = _elements(nodes)
         last = [self._right.get(id(each), _SIZES[0]) for each in numbers]
         sizes = [_EXTENTS if each.op == "fact" else _SIZES for each in numbers]
-        for tried in (np.array(last, np.int64)[None], _tried(sizes, scale)):
+        for tried in (np.array(last, np.int64)[None], _combinations(sizes, scale)):
             given = {id(each): tried[:, [at]] for at, each in enumerate(numbers)}
             found, data, right_ones = self._values(nodes, given, elements, _SIZES[0] * _SIZES[-1] * scale)
             value = found[id(index)]
@@ -158,7 +158,7 @@ class OwnIndices:
                 if node.op == "select" and id(operands[0]) in data:
                     values[0] = elements % 5 % 2 == 0
                     varying.add(id(node))
-                value = values[0] if id(node) in self.starts else _computed(node, values)
+                value = values[0] if id(node) in self.starts else _compute(node, values)
                 if node.op in ("imod", "floormod") and id(operands[0]) in varying and id(operands[1]) in chosen:
                     dividend, divisor = values
                     if dividend is not None and divisor is not None:
@@ -169,7 +169,7 @@ class OwnIndices:
         return found, data, is_right
 
 
-def _computed(node: Node, values: list[A | None]) -> A | None:
+def _compute(node: Node, values: list[A | None]) -> A | None:
     if any(each is None for each in values) or is_complex(node.dtype):
         return None
     known = [each for each in values if each is not None]
@@ -206,7 +206,7 @@ def _products() -> list[int]:
     return sorted({math.prod(each) for each in itertools.product((1, *_SIZES), repeat=3)} - {1})
 
 
-def _tried(sizes: Sequence[tuple[int, ...]], scale: int) -> A:
+def _combinations(sizes: Sequence[tuple[int, ...]], scale: int) -> A:
     """Combinations of numbers, each of which has these sizes or is larger by the scale."""
     wide = [(*each, *(one * scale for one in each)) for each in sizes]
     if len(sizes) < 3:
@@ -247,18 +247,18 @@ def _form(node: Node, args: list[Linear | None], params: list[Param]) -> Linear 
     if node.op in ("gather", "loop", "carried", "update") or any(each is None for each in args):
         return None
     known = [each for each in args if each is not None]
-    return _combined(node, known)
+    return _combine(node, known)
 
 
-def _combined(node: Node, args: list[Linear]) -> Linear | None:
+def _combine(node: Node, args: list[Linear]) -> Linear | None:
     if node.op in ("add", "sub") and is_integer(node.dtype) and node.dtype.itemsize >= 4:
         return _sum(args[0], args[1], 1 if node.op == "add" else -1)
     if node.op == "neg" and node.dtype.itemsize >= 4:
-        return _scaled(args[0], -1)
+        return _scale(args[0], -1)
     if node.op == "mul" and node.dtype.itemsize >= 4 and is_integer(node.dtype):
         for one, two in (args, args[::-1]):
             if not one.factor and not one.uniform:
-                return _scaled(two, one.offset)
+                return _scale(two, one.offset)
     if node.op == "cast" and is_integer(node.dtype) and node.dtype.itemsize >= 4 and is_integer(node.args[0].dtype):
         return args[0]
     return _symbol(node) if all(each.factor == 0 for each in args) else None
@@ -276,7 +276,7 @@ def _sum(x: Linear, y: Linear, sign: int) -> Linear:
     return Linear(x.factor + sign * y.factor, x.offset + sign * y.offset, pairs)
 
 
-def _scaled(x: Linear, factor: int) -> Linear | None:
+def _scale(x: Linear, factor: int) -> Linear | None:
     if abs(x.factor * factor) > _MOST_FACTOR:
         return None
     pairs = frozenset((node, each * factor) for node, each in x.uniform if each * factor)

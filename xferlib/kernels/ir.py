@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+
+from xferlib._core.arrays import merged_axes
+from xferlib.errors import KernelShapeError
 
 # The typed intermediate representation that both front ends build and both engines run.
 #
@@ -57,6 +60,8 @@ _FLOAT_OPS = frozenset({"div", "fmod", "sqrt", "fma", "floor", "ceil", "trunc", 
 _INTEGER_OPS = frozenset({"idiv", "imod", "floordiv", "floormod", "shl", "shr"})
 _BITWISE_OPS = frozenset({"and", "or", "xor", "not"})
 _ANY_REAL_OPS = frozenset({"add", "sub", "mul", "neg", "abs", "min", "max"})
+LEAVES = frozenset({"const", "load", "index", "size", "length", "fact"})
+"""The operations without operands."""
 _TOUCHING = frozenset({"gather", "loop", "update"})
 _COPIES = frozenset({"load", "gather", "bitcast", "update", "pick", "carried"})
 """The operations whose value may be what an array held, unchanged."""
@@ -119,6 +124,31 @@ class Program:
     math: str
     text: str
     """A canonical listing; two programs of equal text compute the same."""
+
+    @property
+    def elements(self) -> list[int]:
+        """The parameters that broadcast: neither raw nor numbers."""
+        return [n for n, param in enumerate(self.params) if not (param.is_raw or param.is_scalar)]
+
+    @property
+    def raw(self) -> list[int]:
+        """The parameters that the kernel indexes."""
+        return [n for n, param in enumerate(self.params) if param.is_raw]
+
+    @property
+    def scalars(self) -> list[int]:
+        """The parameters passed by value."""
+        return [n for n, param in enumerate(self.params) if param.is_scalar]
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether elements have a number or an order, so that axes may not be sorted."""
+        return bool(self.effects) or any(node.op == "index" for node in self.nodes)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether it reads what it writes."""
+        return bool(self.writes & self.reads)
 
 
 def is_float(dtype: DType) -> bool:
@@ -395,7 +425,7 @@ class LayoutFact:
     what: str
     axis: int
 
-    def found(self, shape: tuple[int, ...], arrays: Any) -> int:
+    def value(self, shape: tuple[int, ...], arrays: Any) -> int:
         """The number, in a call of this shape whose arrays, by their parameters, have ``shape`` and ``strides``."""
         if self.array is None:
             return self._of(shape, ())
@@ -426,7 +456,7 @@ def facts(program: Program) -> list[LayoutFact]:
 # What a turn does not change is computed once, before the loop: it is no part of the body. Reads of arrays are, even at
 # an index that stays the same, because a loop without a turn must not read.
 
-LEAF = "carried"
+CARRIED = "carried"
 """The operation of a variable's value at the beginning of a turn, while the body is being built."""
 
 
@@ -460,7 +490,7 @@ class LoopBody:
 
 def leaf(b: Builder, key: object, initial: Node) -> Node:
     """The value of a variable at the beginning of a turn; ``key`` is unique among the loops of a program."""
-    return b.emit(LEAF, initial.dtype, (), key)
+    return b.emit(CARRIED, initial.dtype, (), key)
 
 
 def make(
@@ -602,3 +632,209 @@ def real_operands(node: Node) -> Sequence[Node]:
     if node.op == "gather":
         return node.args[:2]
     return node.args
+
+
+# A reduction whose dtypes are known: three programs, and the order in which every engine runs them.
+#
+# A reduction maps every element to an accumulator, one or several numbers; combines two accumulators into
+# one; and turns the last one into the outputs. Each of the three is a program. Floating-point addition is not
+# associative, so equal bits on every backend need one order. The sequential order would be the obvious one, but
+# neither a GPU nor a vector unit can follow it fast. This one suits both:
+#
+# - the N elements of one result are cut into leaves of `LEAF_SIZE` consecutive ones;
+# - in a leaf, lane l of `LANES` combines elements l, l + LANES, l + 2 LANES ... in that order;
+# - the lanes are halved: lane l takes in lane l + s for s = LANES/2 ... 2, 1, where both exist;
+# - the results of the leaves are combined in neighbouring pairs, level by level; an odd one stays for the next level.
+
+LANES = 512
+LEAF_SIZE = 8 * LANES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elementwise:
+    """The program of an element-wise kernel beside a reduction; its inputs come first, then its outputs."""
+
+    program: Program
+    inputs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Postmap(Elementwise):
+    """The program of the kernel that turns accumulators into outputs by arguments of the call.
+
+    Its inputs are the accumulators, those arguments, and the int64 scalars in_size and out_size.
+    """
+
+    arguments: tuple[int, ...]
+    """The inputs of the reduction that it takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReductionSpec:
+    """A reduction for one set of dtypes.
+
+    ``map_program`` has the inputs and then the accumulators it writes; in it, ``index`` is the element's
+    number among those reduced together. ``combine`` has accumulators a, accumulators b, and the results.
+    ``post`` has the accumulators, the int64 scalars in_size and out_size, and the outputs.
+    """
+
+    map_program: Program
+    combine: Program
+    post: Program
+    inputs: int
+    outputs: int
+    identity: tuple[Any, ...] | None
+    """The accumulator of no elements; None where an empty reduction is an error."""
+    shortcut: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None
+    """NumPy's own reduction along the last axis, where the result does not depend on the order."""
+
+    premap: Elementwise | None = None
+    """The kernel that runs first and writes the one input, for a map that reads arrays at computed indices."""
+
+    postmap: Postmap | None = None
+    """The kernel that runs last; the outputs of ``post`` are the accumulators then."""
+
+    @property
+    def arguments(self) -> int:
+        """The number of arguments of a call."""
+        return self.inputs if self.premap is None else self.premap.inputs
+
+    @property
+    def accumulators(self) -> tuple[DType, ...]:
+        return tuple(param.dtype for param in self.map_program.params[self.inputs :])
+
+    @property
+    def output_dtypes(self) -> tuple[DType, ...]:
+        return tuple(param.dtype for param in self.post.params[len(self.accumulators) + 2 :])
+
+
+def build_reduction(
+    inputs: Sequence[Param],
+    mapping: Any,
+    combining: Any,
+    finishing: Any,
+    *,
+    identity: tuple[Any, ...] | int | None,
+    shortcut: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None,
+    math: str = "exact",
+) -> ReductionSpec:
+    """Build a specification from functions on nodes.
+
+    Args:
+        inputs: The parameters.
+        mapping: ``(builder, input nodes) -> accumulator nodes``.
+        combining: ``(builder, accumulators a, accumulators b) -> accumulators``.
+        finishing: ``(builder, accumulators, in_size, out_size) -> output nodes``.
+        identity: The accumulator of no elements; a number, where zeros follow it; or None.
+        shortcut: NumPy's own reduction along the last axis, where the result does not depend on the order.
+        math: ``"exact"`` or ``"fast"``.
+    """
+    b = Builder(inputs, math=math)
+    mapped = mapping(b, [b.load(number) for number in range(len(inputs))])
+    map_program = store_all(b, "acc", mapped)
+    if isinstance(identity, int):
+        identity = (identity, *[0] * (len(mapped) - 1))
+    dtypes = [node.dtype for node in mapped]
+    c = Builder([Param(name=f"{side}{k}", dtype=d) for side in "ab" for k, d in enumerate(dtypes)], math=math)
+    count = len(dtypes)
+    combined = combining(c, [c.load(k) for k in range(count)], [c.load(count + k) for k in range(count)])
+    sizes = [Param(name=name, dtype=INT64, is_scalar=True) for name in ("in_size", "out_size")]
+    p = Builder([*(Param(name=f"a{k}", dtype=d) for k, d in enumerate(dtypes)), *sizes], math=math)
+    finished = finishing(p, [p.load(k) for k in range(count)], p.load(count), p.load(count + 1))
+    return ReductionSpec(
+        map_program=map_program,
+        combine=store_all(c, "c", [c.cast(node, dtype) for node, dtype in zip(combined, dtypes, strict=True)]),
+        post=store_all(p, "out", finished),
+        inputs=len(inputs),
+        outputs=len(finished),
+        identity=identity,
+        shortcut=shortcut,
+    )
+
+
+def store_all(b: Builder, prefix: str, nodes: Sequence[Node]) -> Program:
+    """Make the program whose outputs, named ``prefix0``, ``prefix1`` and so on, are these nodes."""
+    first = len(b.params)
+    b.params += [Param(name=f"{prefix}{number}", dtype=node.dtype) for number, node in enumerate(nodes)]
+    return b.program([Store(param=first + number, value=node) for number, node in enumerate(nodes)])
+
+
+# The memory layout of a call's operands: one shape, and byte strides for each operand.
+
+
+@dataclass(frozen=True, slots=True)
+class CallLayout:
+    """Extents, outermost first, and for each operand its byte strides along them."""
+
+    shape: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def with_axes(self) -> CallLayout:
+        """The same layout, with one axis of extent 1 if it has none."""
+        return self if self.shape else CallLayout((1,), tuple((0,) for _ in self.strides))
+
+
+def broadcast_shape(named: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[int, ...]:
+    """The common shape of the operands.
+
+    Raises:
+        KernelShapeError: They do not broadcast; the message names both.
+    """
+    result: tuple[int, ...] = ()
+    for name, shape in named:
+        if shape == result:
+            continue
+        rank = max(len(shape), len(result))
+        left, right = (1,) * (rank - len(result)) + result, (1,) * (rank - len(shape)) + shape
+        extents = []
+        for a, b in zip(left, right, strict=True):
+            if a != b and 1 not in (a, b):
+                raise KernelShapeError(
+                    f"argument {name!r} has shape {shape}, which does not broadcast with {result} of the arguments "
+                    "before it; reshape it, or index it with None where an axis is missing"
+                )
+            extents.append(b if a == 1 else a)
+        result = tuple(extents)
+    return result
+
+
+def broadcast_strides(shape: tuple[int, ...], own: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Byte strides of an operand of shape ``own`` broadcast to ``shape``: 0 along repeated axes."""
+    missing = len(shape) - len(own)
+    seen = [0 if extent == 1 else stride for extent, stride in zip(own, strides, strict=True)]
+    return (0,) * missing + tuple(seen)
+
+
+def layout_of_call(program: Program, shape: tuple[int, ...], arrays: Any) -> CallLayout:
+    """The collapsed layout of a program's elements; ``arrays``, by parameter, have a shape and strides."""
+    strides = tuple(broadcast_strides(shape, arrays[n].shape, arrays[n].strides) for n in program.elements)
+    return collapse(CallLayout(shape, strides), keep_order=program.keeps_order)
+
+
+def word_of(pointer: int, strides: Sequence[int], itemsize: int) -> int:
+    """Bytes of the widest aligned access to every element: an element's size, or a divisor of it.
+
+    A GPU fails on an access at an address that is no multiple of its size, and the context is lost. NumPy and torch
+    align complex numbers to their parts only, and a view of bytes may have any address.
+    """
+    return math.gcd(pointer, *strides, itemsize)
+
+
+def collapse(layout: CallLayout, *, keep_order: bool) -> CallLayout:
+    """The same elements in as few dimensions as possible.
+
+    Dimensions of extent 1 are dropped, and neighbours that advance together are merged. The dimensions are first
+    sorted by the last operand's strides, so that equally transposed operands become contiguous; with ``keep_order``,
+    for a program that uses the element's index, they are not.
+    """
+    axes = [axis for axis in zip(layout.shape, *layout.strides, strict=True) if axis[0] != 1]
+    if not keep_order:
+        axes.sort(key=lambda axis: [-abs(stride) for stride in axis[:0:-1]])
+    if not axes:
+        return CallLayout((), tuple(() for _ in layout.strides))
+    shape, *strides = zip(*merged_axes(axes), strict=True)
+    return CallLayout(shape, tuple(strides))

@@ -24,10 +24,21 @@ import numpy as np
 
 from xferlib._runtime import process, threads
 from xferlib.errors import KernelError, KernelTypeError
-from xferlib.kernels.formulas import expanded
+from xferlib.kernels.formulas import expand
 from xferlib.kernels.indices import is_distinct
-from xferlib.kernels.ir import FLOAT16, FLOAT32, INT64, ElementUpdate, LoopBody, Node, Program, Store, real_operands
-from xferlib.kernels.layouts import CallLayout, broadcast_strides, collapse
+from xferlib.kernels.ir import (
+    FLOAT16,
+    FLOAT32,
+    INT64,
+    LEAVES,
+    ElementUpdate,
+    LoopBody,
+    Node,
+    Program,
+    Store,
+    layout_of_call,
+    real_operands,
+)
 from xferlib.kernels.numpy_functions import operation
 
 # Rough times of a program's steps on one core, to decide whether another thread pays.
@@ -57,7 +68,7 @@ _DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
 
 def ns_per_element(nodes: Sequence[Node]) -> float:
     """The time for one element of a program with these nodes."""
-    return sum(_ns(node) for node in nodes if node.op not in ("const", "load", "size", "length", "fact")) + _PER_BYTE_NS
+    return sum(_ns(node) for node in nodes if node.op not in LEAVES - {"index"}) + _PER_BYTE_NS
 
 
 def _ns(node: Node) -> float:
@@ -231,7 +242,7 @@ def update_step(
         taken = index[mask]
         check_range(taken, raw, name)
         at = taken if raw.ndim == 1 else np.unravel_index(taken, raw.shape)
-        before = _applied(what, raw, at, value[mask], rest[0][mask] if rest else None)
+        before = _apply(what, raw, at, value[mask], rest[0][mask] if rest else None)
         if is_checked and what.kind == "store":
             check_stored(taken, value[mask], raw, name)
         found[...] = 0
@@ -241,7 +252,7 @@ def update_step(
     return run
 
 
-def _applied(what: ElementUpdate, raw: A, at: Any, value: A, compared: A | None) -> A | None:
+def _apply(what: ElementUpdate, raw: A, at: Any, value: A, compared: A | None) -> A | None:
     """Update elements one after the other; returns their values before, where those are wanted."""
     if what.kind == "store":
         raw[at] = value
@@ -263,7 +274,6 @@ def _applied(what: ElementUpdate, raw: A, at: Any, value: A, compared: A | None)
 Step = tuple[Callable[..., Any], int, int, int, int]
 """Function, up to three operand slots (-1: absent), output slot; one without any slot gets the environment."""
 
-_LEAVES = frozenset({"const", "load", "index", "size", "length", "fact"})
 _PER_ELEMENT = frozenset({"gather", "index", "loop", "pick", "update"})
 """The operations whose values are never computed once for all elements, or in an output's memory."""
 
@@ -281,7 +291,7 @@ class Recipe:
         self, program: Program, operands: Sequence[A], size: int, *, is_aliased: bool, keeps_strides: bool,
         shape: tuple[int, ...] = (),
     ) -> None:  # fmt: skip
-        self.program = program = expanded(program)
+        self.program = program = expand(program)
         self._size, self._shape = size, shape
         self._is_aliased = is_aliased
         self._keeps_strides = keeps_strides
@@ -392,7 +402,7 @@ class Recipe:
     def _may_overwrite_operands(self) -> bool:
         """Whether the only store takes the last value, by a function that reads each element before it writes it."""
         stores, last = self.program.stores, self.program.nodes[-1]
-        is_last = len(stores) == 1 and stores[0].value is last and last.op not in _LEAVES | _PER_ELEMENT
+        is_last = len(stores) == 1 and stores[0].value is last and last.op not in LEAVES | _PER_ELEMENT
         return is_last and self._function(last)[1]
 
     def _keep_overwritten(self) -> None:
@@ -446,7 +456,7 @@ class Recipe:
         elif node.op == "size":
             self._slots[id(node)] = self._new_slot(np.array(self._size, INT64))
         elif node.op == "fact":
-            self._slots[id(node)] = self._new_slot(np.array(node.attr.found(self._shape, self._operands), INT64))
+            self._slots[id(node)] = self._new_slot(np.array(node.attr.value(self._shape, self._operands), INT64))
         elif node.op == "length":
             self._slots[id(node)] = self._lengths[node.attr] = self._new_slot(np.array(0, INT64))
         elif node.op == "load":
@@ -666,28 +676,16 @@ class NumpyPlan:
         self._shape = shape
         self._size = math.prod(shape)
         self._is_small = self._size <= SMALL
-        self._elementwise = [
-            number for number, param in enumerate(program.params) if not (param.is_raw or param.is_scalar)
-        ]
-        self._raw = [number for number, param in enumerate(program.params) if param.is_raw]
+        self._elements, self._raw = program.elements, program.raw
         self._recipe = Recipe(
             program, operands, self._size, is_aliased=is_aliased, keeps_strides=self._is_small, shape=shape
         )
         self._idle: list[tuple[list[A], Context]] = []
         self._nothing = [self._recipe.nothing] * len(operands)
         self._work_ns = self._size * ns_per_element(program.nodes)
-        self._layout = None if self._is_small else self._collapsed(operands)
+        self._layout = None if self._is_small else layout_of_call(program, shape, operands)
         self._flat = self._contiguous(operands)
         self._divided: tuple[int, list[Block], int] = (0, [], 0)
-
-    def _collapsed(self, operands: Sequence[A]) -> CallLayout:
-        strides = tuple(
-            broadcast_strides(self._shape, operands[number].shape, operands[number].strides)
-            for number in self._elementwise
-        )
-        return collapse(
-            CallLayout(self._shape, strides), keep_order=self._recipe.uses_index or bool(self._program.effects)
-        )
 
     def _contiguous(self, operands: Sequence[A]) -> frozenset[int]:
         """The operands that are contiguous, if the collapsed layout is flat: a view of those is cheap."""
@@ -695,7 +693,7 @@ class NumpyPlan:
             return frozenset()
         return frozenset(
             number
-            for number in self._elementwise
+            for number in self._elements
             if operands[number].shape == self._shape and operands[number].flags.c_contiguous
         )
 
@@ -731,7 +729,7 @@ class NumpyPlan:
         assert self._layout is not None
         views = [
             self._view(number, env[number], strides)
-            for number, strides in zip(self._elementwise, self._layout.strides, strict=True)
+            for number, strides in zip(self._elements, self._layout.strides, strict=True)
         ]
         blocks, helpers = self._division(most_threads())
         execute(self._recipe.uniform, env)
@@ -781,7 +779,7 @@ class NumpyPlan:
         """Run one block in ``env``, whose buffers have shape ``bound``; returns their shape afterwards."""
         recipe = self._recipe
         shape: tuple[int, ...] = (self._size,)
-        for number, view in zip(self._elementwise, views, strict=True):
+        for number, view in zip(self._elements, views, strict=True):
             part = env[number] = view[region]
             shape = part.shape
         if shape != bound:

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.formulas import expanded
-from xferlib.kernels.hard_cases import MARGIN_ULP, Table, tables
+from xferlib.kernels.formulas import expand, two_product, two_sum
+from xferlib.kernels.functions import MARGIN_ULP, HardCases, hard_cases
 from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, DType, Node, Program, is_float, is_integer
 
 # The fused multiply-add on NumPy arrays: ``x * y + z`` with one rounding.
@@ -28,7 +28,6 @@ from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, DType, Node, Progr
 
 A = np.ndarray[Any, Any]
 
-_SPLITTER = 134217729.0  # 2**27 + 1 (Dekker, 1971)
 _LARGE, _SMALL = 2.0**500, 2.0**-450  # within these, products of halves are exact and normal
 
 
@@ -42,15 +41,9 @@ def fma(x: A, y: A, z: A, out: A) -> None:
             out[...] = _sum_to_odd(wide[0] * wide[1], wide[2])  # the product of two float32 is exact
 
 
-def _two_sum(x: A, y: A) -> tuple[A, A]:
-    total = x + y
-    back = total - x
-    return total, (x - (total - back)) + (y - back)
-
-
 def _sum_to_odd(x: A, y: A) -> A:
     """``x + y`` in float64, an inexact result rounded to the neighbour with an odd last bit."""
-    total, error = _two_sum(x, y)
+    total, error = two_sum(x, y)
     bits = np.array(total, copy=True, ndmin=1).view(np.int64)
     is_inexact = (error != 0) & np.isfinite(total)
     is_even = (bits.reshape(np.shape(total)) & 1) == 0
@@ -60,14 +53,6 @@ def _sum_to_odd(x: A, y: A) -> A:
     return odd
 
 
-def _two_product(x: A, y: A) -> tuple[A, A]:
-    product = x * y
-    xh = x * _SPLITTER - (x * _SPLITTER - x)
-    yh = y * _SPLITTER - (y * _SPLITTER - y)
-    xl, yl = x - xh, y - yh
-    return product, ((xh * yh - product) + xh * yl + xl * yh) + xl * yl
-
-
 def _is_plain(x: A) -> A:
     size = np.abs(x)
     plain: A = (size < _LARGE) & (size > _SMALL)
@@ -75,9 +60,9 @@ def _is_plain(x: A) -> A:
 
 
 def _fma64(x: A, y: A, z: A) -> A:
-    product, low = _two_product(x, y)
-    high, low_sum = _two_sum(z, low)
-    total, error = _two_sum(product, high)
+    product, low = two_product(x, y)
+    high, low_sum = two_sum(z, low)
+    total, error = two_sum(product, high)
     result = np.array(total + _sum_to_odd(error, low_sum))
     is_plain = _is_plain(x) & _is_plain(y) & _is_plain(product) & (_is_plain(z) | (z == 0)) & _is_plain(result)
     for position in zip(*np.nonzero(np.atleast_1d(~is_plain)), strict=True):
@@ -116,7 +101,7 @@ _LARGE_ANGLE = 1e8  # below, the libraries reduce with enough bits
 _SMALL_ANGLE = 2.0**-20
 
 
-def mended(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
+def correct_large_angles(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
     """NumPy's function ``name`` on contiguous arrays, corrected."""
 
     def compute(x: A, out: A) -> None:
@@ -125,7 +110,7 @@ def mended(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
             return
         source = x.copy()  # the output may be the operand
         function(x, out)
-        _mend(name, source, out)
+        _correct(name, source, out)
 
     return compute
 
@@ -137,7 +122,7 @@ def _are_moderate(x: A) -> bool:
     return bool(np.minimum.reduce(x, axis=None) >= -_LARGE_ANGLE and np.maximum.reduce(x, axis=None) <= _LARGE_ANGLE)
 
 
-def _mend(name: str, x: A, out: A) -> None:
+def _correct(name: str, x: A, out: A) -> None:
     x, out = np.atleast_1d(x, out)  # views, which have places; an array without axes has none
     size = np.abs(out)
     is_near = size < _SMALL_ANGLE
@@ -195,7 +180,7 @@ def layout_independent(function: np.ufunc) -> Operation:
     if function.nin == 2:
         return _layout_independent_two(function)
     name = function.__name__
-    return _layout_independent_one(mended(name, function) if name in ("sin", "cos", "tan") else function)
+    return _layout_independent_one(correct_large_angles(name, function) if name in ("sin", "cos", "tan") else function)
 
 
 def _layout_independent_one(function: Operation) -> Operation:
@@ -255,9 +240,9 @@ def _buffers(count: int) -> tuple[A, A]:
     return found[0][:count], found[1][:count]
 
 
-def rounded(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
+def round_correctly(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
     """Function ``name`` of float32 operands, correctly rounded, from a float64 ``function`` of small error."""
-    table = tables()[name]
+    table = hard_cases()[name]
 
     def compute(x: A, out: A) -> None:
         wide, bits = _buffers(out.size)
@@ -274,7 +259,7 @@ def rounded(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
     return compute
 
 
-def _correct_hard_cases(x: A, out: A, wide: A, bits: A, table: Table) -> None:
+def _correct_hard_cases(x: A, out: A, wide: A, bits: A, table: HardCases) -> None:
     """Insert the known results of the elements that are hard cases."""
     if not out.ndim:
         x, out = x.reshape(1), out.reshape(1)  # NumPy finds no places in an array without axes
@@ -336,10 +321,10 @@ def operation(node: Node, mode: str) -> tuple[Operation, bool]:
 def _call(node: Node, mode: str) -> Operation:
     name = str(node.attr)
     if name == "rsqrt":
-        return _rsqrt if mode == "fast" else rounded("rsqrt", _rsqrt)
+        return _rsqrt if mode == "fast" else round_correctly("rsqrt", _rsqrt)
     function: np.ufunc = getattr(np, name)
     if len(node.args) == 1 and node.dtype == FLOAT32 and mode == "exact":
-        return rounded(name, function)
+        return round_correctly(name, function)
     return layout_independent(function) if node.dtype == FLOAT64 else function
 
 
@@ -512,35 +497,35 @@ def constant_value(node: Node, known: dict[int, np.generic | None]) -> np.generi
         if waiting:
             stack += waiting
         else:
-            known[id(each)] = _computed(each, [known[id(arg)] for arg in each.args if each.op not in _UNKNOWN])
+            known[id(each)] = _fold(each, [known[id(arg)] for arg in each.args if each.op not in _UNKNOWN])
             stack.pop()
     return known[id(node)]
 
 
-def _computed(node: Node, operands: list[np.generic | None]) -> np.generic | None:
+def _fold(node: Node, operands: list[np.generic | None]) -> np.generic | None:
     if node.op == "const":
         value: np.generic = node.attr
         return value
     if not operands or any(each is None for each in operands):
         return None
-    return _applied(node, operands, "exact")
+    return _apply(node, operands, "exact")
 
 
 def stored_value(program: Program) -> np.generic:
     """The value that a program stores in a call of one element; its output is its only parameter."""
-    program = expanded(program)
+    program = expand(program)
     known: dict[int, Any] = {}
     for node in program.nodes:
         if node.op in ("const", "index", "size"):
             known[id(node)] = node.attr if node.op == "const" else INT64.type(node.op == "size")
         else:
-            known[id(node)] = _applied(node, [known[id(each)] for each in node.args], program.math)
+            known[id(node)] = _apply(node, [known[id(each)] for each in node.args], program.math)
     (store,) = program.stores
     found: np.generic = known[id(store.value)]
     return found
 
 
-def _applied(node: Node, operands: list[Any], math: str) -> np.generic:
+def _apply(node: Node, operands: list[Any], math: str) -> np.generic:
     out = np.empty((), node.dtype)
     with np.errstate(all="ignore"):
         operation(node, math)[0](*map(np.asarray, operands), out)

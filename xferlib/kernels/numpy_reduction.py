@@ -1,4 +1,4 @@
-"""Reductions on NumPy arrays, in the order that `xferlib.kernels.ir_reduction` fixes.
+"""Reductions on NumPy arrays, in the order that `xferlib.kernels.ir` fixes.
 
 ``ufunc.reduce`` is fast, but the order in which it adds differs with the layout, the dtype and the NumPy version. So a
 reduction walks through the tree itself, by array operations on many lanes and leaves at a time: blocks of leaves are
@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from xferlib.kernels import numpy_engine
-from xferlib.kernels.ir import INT64, Program, is_float
-from xferlib.kernels.ir_reduction import LANES, LEAF, ReductionSpec
+from xferlib.kernels.ir import INT64, LANES, LEAF_SIZE, Program, ReductionSpec, is_float
 from xferlib.kernels.numpy_engine import BlockFunction, execute, most_threads, quiet_context
 from xferlib.kernels.numpy_functions import scratch_of
 
@@ -74,7 +73,7 @@ def _extremum(op: str) -> Fold:
 
 # The fixed order of a reduction, as pairs of views of its accumulators: the second is combined into the first.
 #
-# `xferlib.kernels.ir_reduction` defines the order. The accumulators are arrays whose last axis is reduced; the result
+# `xferlib.kernels.ir` defines the order. The accumulators are arrays whose last axis is reduced; the result
 # stays at index 0.
 
 Views = list[A]
@@ -84,13 +83,13 @@ Pair = tuple[Views, Views]
 def whole(accumulators: Sequence[A]) -> Iterator[Pair]:
     """The pairs for accumulators of shape (rows, count)."""
     rows, count = accumulators[0].shape
-    cut = count - count % LEAF
+    cut = count - count % LEAF_SIZE
     if cut:
-        split = (rows, cut // LEAF, LEAF)
+        split = (rows, cut // LEAF_SIZE, LEAF_SIZE)
         yield from leaves([_split(each[:, :cut], split) for each in accumulators])
     if cut < count:
         yield from leaves([each[:, cut:] for each in accumulators])
-    yield from pairs([each[:, ::LEAF] for each in accumulators])
+    yield from pairs([each[:, ::LEAF_SIZE] for each in accumulators])
 
 
 def _split(array: A, shape: tuple[int, ...]) -> A:
@@ -100,7 +99,7 @@ def _split(array: A, shape: tuple[int, ...]) -> A:
 
 
 def leaves(accumulators: Sequence[A]) -> Iterator[Pair]:
-    """The pairs within leaves of at most `LEAF` elements: rows of lanes one after the other, then halves."""
+    """The pairs within leaves of at most `LEAF_SIZE` elements: rows of lanes one after the other, then halves."""
     count = accumulators[0].shape[-1]
     for start in range(LANES, count, LANES):
         width = min(LANES, count - start)
@@ -199,9 +198,9 @@ class SmallReduction:
 Piece = tuple[slice, slice, int]
 """One thread's work: rows, columns, and the index of the piece among those of its rows."""
 
-SMALL = 4 * LEAF
+SMALL = 4 * LEAF_SIZE
 """The most elements of a reduction that runs in memory kept by its plan."""
-_BLOCK = 64 * LEAF
+_BLOCK = 64 * LEAF_SIZE
 """Elements that are reduced at a time."""
 _LEAST_MAPPED, _MOST_MAPPED = 8, 32
 _CACHE_NBYTES = 1 << 21
@@ -270,7 +269,7 @@ class NumpyReduction:
             small.run(operands, outputs)
             self._idle.append(small)
         else:
-            self._finish(self._reduced(operands), outputs)
+            self._finish(self._reduce(operands), outputs)
 
     def _finish(self, accumulators: Sequence[A], outputs: Sequence[A]) -> None:
         self._post([*accumulators, *self._sizes, *outputs])
@@ -280,10 +279,10 @@ class NumpyReduction:
         return SmallReduction(shape, self._map, self._combine, self._post, self._sizes, self._free)
 
     # --- large ones
-    def _reduced(self, operands: Sequence[A]) -> list[A]:
+    def _reduce(self, operands: Sequence[A]) -> list[A]:
         """The accumulators of all rows."""
         pieces = self._pieces()
-        columns = pieces[-1][2] + 1 if self._free else -(-self._count // LEAF)
+        columns = pieces[-1][2] + 1 if self._free else -(-self._count // LEAF_SIZE)
         partial = [np.empty((self._rows, columns), dtype) for dtype in self._spec.accumulators]
         helpers = numpy_engine.helper_count(self._work_ns, len(pieces), most_threads())
         if not helpers:
@@ -311,7 +310,7 @@ class NumpyReduction:
         """The pieces of the work: blocks of rows, and blocks of elements that start at a leaf."""
         # Many threads spend their time passing the GIL on, unless each seldom needs it.
         block = self._block() * max(1, most_threads() // 4)
-        step = min(-(-self._count // LEAF) * LEAF, block)
+        step = min(-(-self._count // LEAF_SIZE) * LEAF_SIZE, block)
         rows = max(1, block // min(step, self._count))
         return [
             (slice(row, min(row + rows, self._rows)), slice(start, min(start + step, self._count)), number)
@@ -323,19 +322,19 @@ class NumpyReduction:
         if self._map.is_copy:
             return _BLOCK
         nbytes = self._map.recipe.nbytes_per_element + sum(dtype.itemsize for dtype in self._spec.accumulators)
-        return LEAF * max(_LEAST_MAPPED, min(_MOST_MAPPED, _CACHE_NBYTES // nbytes // LEAF))
+        return LEAF_SIZE * max(_LEAST_MAPPED, min(_MOST_MAPPED, _CACHE_NBYTES // nbytes // LEAF_SIZE))
 
     def _fold(self, operands: Sequence[A], partial: list[A], rows: slice, columns: slice, number: int) -> None:
         """Map a block and reduce it, or each of its leaves, into ``partial``."""
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         blocks = [each if each.ndim == 0 else each[rows, columns] for each in operands]
-        mapped = self._mapped(blocks, shape, columns.start)
+        mapped = self._map_block(blocks, shape, columns.start)
         if self._free is not None:
             partial[0][rows, number] = self._free(mapped[0])
         else:
-            self._reduce_leaves(mapped, partial, rows, columns.start // LEAF)
+            self._reduce_leaves(mapped, partial, rows, columns.start // LEAF_SIZE)
 
-    def _mapped(self, blocks: list[A], shape: tuple[int, int], start: int) -> list[A]:
+    def _map_block(self, blocks: list[A], shape: tuple[int, int], start: int) -> list[A]:
         """The accumulators of a block of elements; the elements themselves where nothing is mapped."""
         if self._map.is_copy:
             return [blocks[store.value.attr] for store in self._spec.map_program.stores]
@@ -361,18 +360,18 @@ class NumpyReduction:
 
     def _reduce_leaves(self, mapped: list[A], partial: list[A], rows: slice, leaf: int) -> None:
         shape = mapped[0].shape
-        whole = shape[1] // LEAF
+        whole = shape[1] // LEAF_SIZE
         if whole:
-            leaves = [each[:, : whole * LEAF].reshape(shape[0], whole, LEAF) for each in mapped]
+            leaves = [each[:, : whole * LEAF_SIZE].reshape(shape[0], whole, LEAF_SIZE) for each in mapped]
             for target, value in zip(partial, self._leaf(leaves), strict=True):
                 target[rows, leaf : leaf + whole] = value
-        if shape[1] % LEAF:
-            rest = [each[:, None, whole * LEAF :] for each in mapped]
+        if shape[1] % LEAF_SIZE:
+            rest = [each[:, None, whole * LEAF_SIZE :] for each in mapped]
             for target, value in zip(partial, self._leaf(rest), strict=True):
                 target[rows, leaf + whole : leaf + whole + 1] = value
 
     def _leaf(self, values: list[A]) -> list[A]:
-        """Reduce the last axis, of at most `LEAF` elements."""
+        """Reduce the last axis, of at most `LEAF_SIZE` elements."""
         lanes = self._lanes(values)
         ufunc = self._ufunc
         for mine, other in halves(lanes):
@@ -392,7 +391,7 @@ class NumpyReduction:
             lanes: list[A] = [self._ufunc.reduce(split, axis=-2, dtype=split.dtype)]
             start = rows * LANES
         else:
-            lanes = [_copied(each[..., :LANES], f"lanes{number}") for number, each in enumerate(values)]
+            lanes = [_copy(each[..., :LANES], f"lanes{number}") for number, each in enumerate(values)]
             start = LANES
         for first in range(start, count, LANES):
             width = min(LANES, count - first)
@@ -401,7 +400,7 @@ class NumpyReduction:
         return lanes
 
 
-def _copied(values: A, name: str) -> A:
+def _copy(values: A, name: str) -> A:
     """A copy in this thread's memory, in the memory order of the values: by rows or by columns."""
     is_columnar = abs(values.strides[0]) < abs(values.strides[-1])
     shape = values.shape

@@ -10,11 +10,13 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from xferlib._core.arrays import check_dtype
 from xferlib.errors import KernelError, KernelRangeError, KernelSyntaxError, KernelTypeError
 from xferlib.kernels import formulas, functions
 from xferlib.kernels.functions import Function
@@ -30,6 +32,8 @@ from xferlib.kernels.ir import (
     DType,
     Node,
     Param,
+    Program,
+    Store,
     is_complex,
     is_integer,
 )
@@ -48,7 +52,7 @@ MOST_VARIANTS = 8
 Run = Callable[[Any, list[Any]], Any]
 
 
-class OtherNumbersError(Exception):
+class GuardFailedError(Exception):
     """The numbers of a call break an assumption of the recording."""
 
 
@@ -108,12 +112,12 @@ class Recording:
     def parameter(self, position: int, dtype: DType, text: str) -> Node:
         """The number at ``position`` as a scalar parameter of ``dtype``; ``text`` is its expression, for messages."""
         if (position, dtype) not in self._uses:
-            converted(self.values[position], dtype, text)  # an error belongs to the line that is being recorded
+            convert_number(self.values[position], dtype, text)  # an error belongs to the line that is being recorded
             self._uses[position, dtype] = Use(position, dtype, text)
             self._builder.params.append(Param(name=text, dtype=dtype, is_scalar=True))
         return self._builder.load(self._first + list(self._uses).index((position, dtype)))
 
-    def finished(self) -> HostNumbers | None:
+    def finish(self) -> HostNumbers | None:
         """The work of each call; None for a kernel without numbers."""
         if not self.sources:
             return None
@@ -121,54 +125,46 @@ class Recording:
         return HostNumbers(self._first, tuple(self.sources), tuple(self._steps), uses, guards)
 
 
+@dataclass(frozen=True, slots=True)
 class HostNumbers:
     """Computes the numbers of a call, which follow its inputs as parameters of the kernel."""
 
-    def __init__(
-        self,
-        first: int,
-        sources: tuple[int, ...],
-        steps: tuple[Step, ...],
-        uses: tuple[Use, ...],
-        guards: tuple[Assumption, ...],
-    ) -> None:
-        self.first = first
-        self.count = len(uses)
-        self._sources = sources
-        self._steps = steps
-        self._uses = uses
-        self.guards = guards
+    first: int
+    sources: tuple[int, ...]
+    steps: tuple[Step, ...]
+    uses: tuple[Use, ...]
+    guards: tuple[Assumption, ...]
 
-    def computed(self, arguments: Sequence[Any]) -> list[np.generic]:
+    def compute(self, arguments: Sequence[Any]) -> list[np.generic]:
         """The values of the parameters for the arguments of a call.
 
         Raises:
-            OtherNumbersError: They break an assumption of the recording.
+            GuardFailedError: They break an assumption of the recording.
             KernelRangeError: One is out of range for the dtype of the array that it meets.
         """
-        numbers = [arguments[each] for each in self._sources]
-        for function, operands in self._steps:
+        numbers = [arguments[each] for each in self.sources]
+        for function, operands in self.steps:
             numbers.append(function(*[numbers[each] for each in operands]))
         for position, question, answer in self.guards:
             if question(numbers[position]) != answer:
-                raise OtherNumbersError
-        return [converted(numbers[position], dtype, text) for position, dtype, text in self._uses]
+                raise GuardFailedError
+        return [convert_number(numbers[position], dtype, text) for position, dtype, text in self.uses]
 
-    def expanded(self, arguments: Sequence[Any], computed: list[np.generic]) -> list[Any]:
+    def insert(self, arguments: Sequence[Any], computed: list[np.generic]) -> list[Any]:
         """The arguments of the kernel: those given, the computed numbers inserted; the kernel reads no given number."""
         result = list(arguments)
-        for each in self._sources:
+        for each in self.sources:
             result[each] = _NOTHING[type(arguments[each])]
         result[self.first : self.first] = computed
         return result
 
-    def moved(self, number: int) -> int:
+    def parameter_of(self, number: int) -> int:
         """The parameter for argument ``number``."""
-        return number if number < self.first else number + self.count
+        return number if number < self.first else number + len(self.uses)
 
-    def running(self, run: Run) -> Run:
+    def wrap(self, run: Run) -> Run:
         """Wrap ``run``, which takes the kernel's parameters, into a function of a call's arguments."""
-        sources = self._sources
+        sources = self.sources
 
         last: tuple[list[Any], list[np.generic]] = ([], [])
 
@@ -178,9 +174,9 @@ class HostNumbers:
             known, computed = last
             # The very objects, as constants of a program are: numbers that are equal may differ, as 0.0 and -0.0 do.
             if not known or any(map(operator.is_not, numbers, known)):
-                computed = self.computed(given)
+                computed = self.compute(given)
                 last = numbers, computed
-            return run(self.expanded(given, computed), self.expanded(values, computed))
+            return run(self.insert(given, computed), self.insert(values, computed))
 
         return Variants([call]) if self.guards else call
 
@@ -192,22 +188,22 @@ class Variants:
         self.runs = runs
 
     @staticmethod
-    def joined(first: Any, others: Any) -> Variants:
+    def join(first: Any, others: Any) -> Variants:
         return Variants([*first.runs, *others.runs][:MOST_VARIANTS])
 
     def __call__(self, given: Any, values: list[Any]) -> Any:
         for run in self.runs:
             try:
                 return run(given, values)
-            except OtherNumbersError:
+            except GuardFailedError:
                 continue
-        raise OtherNumbersError
+        raise GuardFailedError
 
 
 _NOTHING: dict[type, np.generic] = {kind: dtype.type(0) for kind, dtype in functions.PYTHON_TYPES.items()}
 
 
-def converted(value: Any, dtype: DType, text: str) -> np.generic:
+def convert_number(value: Any, dtype: DType, text: str) -> np.generic:
     """A Python number converted to ``dtype`` as NumPy does beside an array; ``text`` names it in messages.
 
     Raises:
@@ -218,22 +214,22 @@ def converted(value: Any, dtype: DType, text: str) -> np.generic:
     if is_integer(dtype):
         if not functions.fits(value, dtype):
             raise KernelRangeError(
-                f"{text} is {shown(value)}, out of range for {dtype}, the dtype of what it meets; convert that first, "
-                "with astype(...)"
+                f"{text} is {show_number(value)}, out of range for {dtype}, the dtype of what it meets; convert that "
+                "first, with astype(...)"
             )
     elif type(value) is int and not is_complex(dtype):
         try:
             value = float(value)
         except OverflowError:
             raise KernelRangeError(
-                f"{text} is {shown(value)}, beyond every float; pass a smaller number, or a float"
+                f"{text} is {show_number(value)}, beyond every float; pass a smaller number, or a float"
             ) from None
     with np.errstate(all="ignore"):
         result: np.generic = dtype.type(value)
     return result
 
 
-def shown(value: Any) -> str:
+def show_number(value: Any) -> str:
     """A number for a message; a long one is described by its size."""
     if type(value) is int and value.bit_length() > 128:
         return f"an int of {value.bit_length()} bits"
@@ -249,32 +245,9 @@ COMPARISONS = {
 }  # fmt: skip
 
 
-class Value:
-    """A value inside a traced kernel, with the dtype that promotion reads."""
-
-    __slots__ = ("builder", "node")
-
-    def __init__(self, builder: Builder, node: Node) -> None:
-        self.builder = builder
-        self.node = node
-
-    @property
-    def dtype(self) -> DType:
-        return self.node.dtype
-
-    @property
-    def kind(self) -> DType | type:
-        """The dtype, or the type of a Python number."""
-        return self.dtype
-
-    def as_dtype(self, dtype: DType) -> Node:
-        """The value converted."""
-        return self.builder.cast(self.node, dtype)
-
-
 def operand_kind(value: Any, name: str) -> DType | type:
     """The kind of an operand of function ``name`` in promotion: a dtype, or the type of a Python number."""
-    if isinstance(value, Value):
+    if isinstance(value, Traced):
         kind = value.kind
         return BOOL if kind is bool else kind
     if type(value) is bool or isinstance(value, np.bool_):
@@ -294,7 +267,7 @@ def operand_kind(value: Any, name: str) -> DType | type:
 def builder_of(args: tuple[Any, ...], name: str) -> Builder:
     """The builder of the traced values among the operands of function ``name``."""
     for each in args:
-        if isinstance(each, Value):
+        if isinstance(each, Traced):
             if each.builder.work > MOST_STEPS:
                 raise at_user_line(
                     KernelSyntaxError(
@@ -311,12 +284,12 @@ def builder_of(args: tuple[Any, ...], name: str) -> Builder:
 
 def node_of(b: Builder, value: Any, dtype: DType) -> Node:
     """``value`` as a node of ``dtype``; a Python scalar must be in its range."""
-    if isinstance(value, Value):
+    if isinstance(value, Traced):
         return value.as_dtype(dtype)
     if isinstance(value, np.generic):
         return b.cast(b.const(value, value.dtype), dtype)
     try:
-        return b.const(converted(value, dtype, "the Python number"), dtype)
+        return b.const(convert_number(value, dtype, "the Python number"), dtype)
     except KernelTypeError as error:
         raise at_user_line(error) from None
 
@@ -355,7 +328,7 @@ def _promote_special(b: Builder, function: Function, args: tuple[Any, ...], oper
     for position in (0, 1):
         value, other = args[position], operands[1 - position]
         if operands[position] is int and isinstance(other, np.dtype) and other.kind in "biu":
-            side = asked(value, _side_of(INT64 if other == BOOL else other))
+            side = ask(value, _side_of(INT64 if other == BOOL else other))
             if side:
                 return _compare_out_of_range(b, function, side, position)
     kinds = [each.kind for each in operands if isinstance(each, np.dtype)]
@@ -364,12 +337,12 @@ def _promote_special(b: Builder, function: Function, args: tuple[Any, ...], oper
     return None
 
 
-def asked(value: Any, question: Callable[[Any], Any]) -> Any:
+def ask(value: Any, question: Callable[[Any], Any]) -> Any:
     """The answer of ``question`` for a Python number, a literal or an argument; a recording assumes it."""
-    if not isinstance(value, Value):
+    if not isinstance(value, Traced):
         return question(value)
     number: Any = value
-    return number.asked(question)
+    return number.ask(question)
 
 
 @functools.cache
@@ -391,16 +364,16 @@ def _constant_power(b: Builder, args: tuple[Any, ...], operands: tuple[Any, ...]
     """
     base, exponent = args
     dtype = operands[0]
-    is_number = not isinstance(exponent, Value) or isinstance(exponent.kind, type)
+    is_number = not isinstance(exponent, Traced) or isinstance(exponent.kind, type)
     if operands[1] not in (int, INT64) or not is_number or isinstance(exponent, np.generic):
         return None
     if (isinstance(dtype, np.dtype) and dtype.kind in "biu") or dtype is int:
-        if asked(exponent, _is_negative):
-            raise KernelTypeError(f"{dtype} to a negative power is no integer; convert the base with astype first")
-    if isinstance(exponent, Value) or not isinstance(base, Value) or isinstance(base.kind, type) or dtype == BOOL:
+        if ask(exponent, _is_negative):
+            raise KernelTypeError(f"{dtype} to a negative power is not an integer; convert the base with astype first")
+    if isinstance(exponent, Traced) or not isinstance(base, Traced) or isinstance(base.kind, type) or dtype == BOOL:
         return None
     if is_integer(dtype):
-        converted(exponent, dtype, "the exponent")
+        convert_number(exponent, dtype, "the exponent")
         return _integer_power(b, base, exponent)
     shortcuts = {2: "square", -1: "reciprocal", 1: "positive"}
     if dtype.kind in "fc" and exponent in shortcuts:
@@ -408,7 +381,7 @@ def _constant_power(b: Builder, args: tuple[Any, ...], operands: tuple[Any, ...]
     return None
 
 
-def _integer_power(b: Builder, base: Value, exponent: int) -> Node:
+def _integer_power(b: Builder, base: Traced, exponent: int) -> Node:
     result, square = b.const(1, base.dtype), base.node
     while exponent:
         if exponent & 1:
@@ -439,6 +412,7 @@ def _compare_out_of_range(b: Builder, function: Function, side: int, position: i
     return b.const(getattr(operator, name)(*sides), BOOL)
 
 
+UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
 OPERATORS = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
     "mod": "remainder", "pow": "power", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
@@ -449,21 +423,33 @@ _ARRAY_NAMES = {"fabs": "abs", "pow": "power"}
 _FLOAT_FUNCTIONS = frozenset(name for name in dir(math) if hasattr(np, name)) | _ARRAY_NAMES.keys()
 """Functions of Python's ``math`` that NumPy has for arrays, by the name in ``math``."""
 
-_namespace: ModuleType
+NAMESPACE = ModuleType("xferlib.kernels.namespace", "What ``x.__array_namespace__()`` gives for a traced value.")
+"""The functions of a traced kernel, by their names in the Array API and in NumPy; filled where those are defined."""
 
 
-def use_namespace(module: ModuleType) -> None:
-    """Set the namespace of traced values. That module makes such values, so this one cannot import it."""
-    global _namespace
-    _namespace = module
+class Traced:
+    """A value inside a traced kernel, with the dtype that promotion reads."""
 
-
-class Traced(Value):
-    """A value inside a traced kernel."""
-
-    __slots__ = ()
+    __slots__ = ("builder", "node")
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 1000.0
+
+    def __init__(self, builder: Builder, node: Node) -> None:
+        self.builder = builder
+        self.node = node
+
+    @property
+    def dtype(self) -> DType:
+        return self.node.dtype
+
+    @property
+    def kind(self) -> DType | type:
+        """The dtype, or the type of a Python number."""
+        return self.dtype
+
+    def as_dtype(self, dtype: DType) -> Node:
+        """The value converted."""
+        return self.builder.cast(self.node, dtype)
 
     def __repr__(self) -> str:
         return f"<a {self.dtype} in a kernel>"
@@ -493,31 +479,16 @@ class Traced(Value):
     def clip(self, min: Any = None, max: Any = None) -> Traced:  # noqa: A002 - the Array API's names
         return clip(self, min, max)
 
-    def __neg__(self) -> Traced:
-        return apply("negative", (self,))
+    def __divmod__(self, other: Any) -> Pair:
+        return _divmod(self, other)
 
-    def __pos__(self) -> Traced:
-        return apply("positive", (self,))
-
-    def __abs__(self) -> Traced:
-        return apply("absolute", (self,))
-
-    def __divmod__(self, other: Any) -> tuple[Traced, Traced]:
-        return _namespace.UFUNCS["divmod"](self, other)  # type: ignore[no-any-return]
-
-    def __rdivmod__(self, other: Any) -> tuple[Traced, Traced]:
-        return _namespace.UFUNCS["divmod"](other, self)  # type: ignore[no-any-return]
-
-    def __invert__(self) -> Traced:
-        return apply("invert", (self,))
+    def __rdivmod__(self, other: Any) -> Pair:
+        return _divmod(other, self)
 
     def __round__(self, digits: int | None = None) -> Traced:
         if digits:
             _refuse(self, f"round(x, {digits})", "scale, round and scale back")
-        return rounded(self)
-
-    def __bool__(self) -> NoReturn:  # noqa: PLE0304 - raises
-        _refuse(self, "a test of an element (if, while, and, or, not)", "use where(condition, a, b), & , | and ~")
+        return round_to_integer(self)
 
     def __float__(self) -> NoReturn:
         function = user_call(_FLOAT_FUNCTIONS)
@@ -528,53 +499,23 @@ class Traced(Value):
         name = _ARRAY_NAMES.get(function, function)
         _refuse(self, f"{function}() of Python's math", f"use np.{name}(x) instead of math.{function}(x)")
 
-    def __int__(self) -> NoReturn:
-        _refuse(self, "int()", "use astype('int64')")
-
-    def __complex__(self) -> NoReturn:
-        _refuse(self, "complex()", "use astype('complex128')")
-
-    def __index__(self) -> NoReturn:  # noqa: PLE0305 - raises
-        _refuse(self, "range() or an index", "use arithmetic on the values")
-
-    def __iter__(self) -> NoReturn:
-        _refuse(self, "iteration or unpacking", "a kernel sees one element at a time")
-
-    def __len__(self) -> NoReturn:  # noqa: PLE0303 - raises
-        _refuse(self, "len()", "a kernel sees one element at a time")
-
-    def __getitem__(self, key: object) -> NoReturn:
-        _refuse(self, "indexing", "a kernel sees one element at a time; a C snippet has raw parameters")
-
-    def __matmul__(self, other: object) -> NoReturn:
-        _refuse(self, "x @ y", "a kernel sees one element at a time; multiply arrays with xp.matmul")
-
-    __rmatmul__ = __matmul__
-
-    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        _refuse(self, "conversion to an array", "call only element-wise functions")
-
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return _namespace
+        return NAMESPACE
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Traced:
         if method != "__call__" or options:
             _refuse(self, f"numpy.{ufunc.__name__}.{method} with {sorted(options)}", "call the plain ufunc")
         # A NumPy scalar on the left of a comparison comes as an array without dimensions.
         plain = (each[()] if isinstance(each, np.ndarray) and each.ndim == 0 else each for each in inputs)
-        if (composite := _namespace.UFUNCS.get(ufunc.__name__)) is not None:
+        if (composite := COMPOSITES.get(ufunc.__name__)) is not None:
             return composite(*plain, ufunc=ufunc)  # type: ignore[no-any-return]
         return apply(ufunc.__name__, tuple(plain))
 
     def __array_function__(self, function: Callable[..., Any], kinds: Any, args: Any, options: Any) -> Traced:
-        supported: list[tuple[Any, Callable[..., Traced]]] = [
-            (np.where, where), (np.clip, _numpys_clip), (np.real, _real), (np.imag, _imag), (np.round, rounded),
-            (np.around, rounded),
-        ]  # fmt: skip
-        found = next((ours for theirs, ours in supported if theirs is function), _namespace.FUNCTIONS.get(function))
+        found = FUNCTIONS.get(function)
         if found is None:
             _refuse(self, f"numpy.{function.__name__}", "call only element-wise functions")
-        return found(*args, **options)
+        return found(*args, **options)  # type: ignore[no-any-return]
 
     @classmethod
     def __torch_function__(cls, function: Any, kinds: Any, args: Any = (), options: Any = None) -> NoReturn:
@@ -582,33 +523,43 @@ class Traced(Value):
         _refuse(value, f"torch's {function.__name__}", "call NumPy's function: the kernel runs on tensors too")
 
 
-def _real(x: Traced) -> Traced:
-    return apply("real", (x,))
-
-
-def _imag(x: Traced) -> Traced:
-    return apply("imag", (x,))
-
-
-def rounded(x: Traced, decimals: int = 0) -> Traced:
+def round_to_integer(x: Traced, decimals: int = 0) -> Traced:
     """The nearest integer, in the dtype of ``x``."""
     if decimals:
         _refuse(x, f"round(x, {decimals})", "scale, round and scale back")
     return apply("positive" if is_integer(x.dtype) else "rint", (x,))
 
 
+_REFUSED = {
+    "bool": ("a test of an element (if, while, and, or, not)", "use where(condition, a, b), & , | and ~"),
+    "int": ("int()", "use astype('int64')"),
+    "complex": ("complex()", "use astype('complex128')"),
+    "index": ("range() or an index", "use arithmetic on the values"),
+    "iter": ("iteration or unpacking", "a kernel sees one element at a time"),
+    "len": ("len()", "a kernel sees one element at a time"),
+    "getitem": ("indexing", "a kernel sees one element at a time; a C snippet has raw parameters"),
+    "matmul": ("x @ y", "a kernel sees one element at a time; multiply arrays with xp.matmul"),
+    "rmatmul": ("x @ y", "a kernel sees one element at a time; multiply arrays with xp.matmul"),
+    "array": ("conversion to an array", "call only element-wise functions"),
+}
+"""Python's special methods that one element cannot have: what was asked of it, and the remedy."""
+
+
 def _install_operators() -> None:
-    def binary(name: str) -> Callable[[Traced, Any], Traced]:
-        return lambda self, other: apply(name, (self, other))
+    def method(name: str, *, is_reflected: bool = False) -> Callable[..., Traced]:
+        if is_reflected:
+            return lambda self, other: apply(name, (other, self))
+        return lambda *operands: apply(name, operands)
 
-    def reflected(name: str) -> Callable[[Traced, Any], Traced]:
-        return lambda self, other: apply(name, (other, self))
+    def refusal(what: str, remedy: str) -> Callable[..., NoReturn]:
+        return lambda self, *_, **__: _refuse(self, what, remedy)
 
+    for operation, name in {**UNARY, **OPERATORS, **COMPARISONS}.items():
+        setattr(Traced, f"__{operation}__", method(name))
     for operation, name in OPERATORS.items():
-        setattr(Traced, f"__{operation}__", binary(name))
-        setattr(Traced, f"__r{operation}__", reflected(name))
-    for operation, name in COMPARISONS.items():
-        setattr(Traced, f"__{operation}__", binary(name))
+        setattr(Traced, f"__r{operation}__", method(name, is_reflected=True))
+    for operation, (what, remedy) in _REFUSED.items():
+        setattr(Traced, f"__{operation}__", refusal(what, remedy))
 
 
 _install_operators()
@@ -646,13 +597,13 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Traced:  # noqa: A002 - th
 
     A bound of None does nothing, nor does a Python int at or beyond that end of the integer dtype of ``x``.
     """
-    if not isinstance(x, Value):
+    if not isinstance(x, Traced):
         x = np.asarray(x)[()]  # in NumPy a number that is clipped has a dtype of its own; a bound has none
     dtype = x.dtype
     if is_integer(dtype):
         least, most = (int(each) for each in (np.iinfo(dtype).min, np.iinfo(dtype).max))
-        min = None if _is_int(min) and asked(min, functools.partial(operator.ge, least)) else min  # noqa: A001
-        max = None if _is_int(max) and asked(max, functools.partial(operator.le, most)) else max  # noqa: A001
+        min = None if _is_int(min) and ask(min, functools.partial(operator.ge, least)) else min  # noqa: A001
+        max = None if _is_int(max) and ask(max, functools.partial(operator.le, most)) else max  # noqa: A001
     bounds = [each for each in (min, max) if each is not None]
     b = builder_of((x, *bounds), "clip")
     try:
@@ -670,7 +621,7 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Traced:  # noqa: A002 - th
 
 
 def _is_int(value: Any) -> bool:
-    return (value.kind if isinstance(value, Value) else type(value)) is int
+    return (value.kind if isinstance(value, Traced) else type(value)) is int
 
 
 def _numpys_clip(
@@ -690,8 +641,6 @@ def _numpys_clip(
 
 def astype(x: Any, dtype: Any) -> Traced:
     """``x`` converted: floats to integers saturate, NaN gives 0."""
-    from xferlib._core.arrays import check_dtype
-
     b = builder_of((x,), "astype")
     return Traced(b, b.cast(x.node, check_dtype(dtype, what="astype")))
 
@@ -700,156 +649,110 @@ def astype(x: Any, dtype: Any) -> Traced:
 #
 # The dtypes are those of NumPy's or SciPy's function, which the caller gives; without one, as for NumPy's ``sqrt``.
 
-Pair = tuple[Traced, Traced]
-_value: Any = Traced  # whose operators are made at run time
+Pair = tuple[Any, Any]
+_where: Any = where  # the results have operators, which are made at run time
 _apply: Any = apply
-_where: Any = where
 
 
-def _dtypes(name: str, ufunc: np.ufunc, args: tuple[Any, ...]) -> tuple[DType, ...]:
-    """The dtypes that ``ufunc`` converts its operands to."""
-    kinds = [operand_kind(each, name) for each in args]
-    if not any(isinstance(each, np.dtype) for each in kinds):
-        kinds = [each if isinstance(each, np.dtype) else functions.PYTHON_TYPES[each] for each in kinds]
-    try:
-        given: Any = (*kinds, *[None] * ufunc.nout)
-        found = ufunc.resolve_dtypes(given)[: len(args)]
-    except TypeError:
-        found = ()
-    if not found or found[0].kind == "c":
-        names = ", ".join(each.__name__ if isinstance(each, type) else str(each) for each in kinds)
-        raise at_user_line(KernelTypeError(f"{name}({names}) is not defined; convert with astype(...)"))
-    return tuple(map(np.dtype, found))
-
-
-def _nodes(name: str, args: tuple[Any, ...], ufunc: np.ufunc) -> list[Node]:
+def _convert_operands(name: str, ufunc: np.ufunc, args: tuple[Any, ...]) -> list[Any]:
+    """The operands in the dtypes to which ``ufunc`` converts them."""
     if len(args) != ufunc.nin:
         raise at_user_line(
             KernelTypeError(f"{name}() takes {ufunc.nin} operand(s), {len(args)} were given; see the reference")
         )
     b = builder_of(args, name)
-    return [node_of(b, each, dtype) for each, dtype in zip(args, _dtypes(name, ufunc, args), strict=True)]
+    kinds = [operand_kind(each, name) for each in args]
+    if not any(isinstance(each, np.dtype) for each in kinds):
+        kinds = [each if isinstance(each, np.dtype) else functions.PYTHON_TYPES[each] for each in kinds]
+    try:
+        given: Any = (*kinds, *[None] * ufunc.nout)
+        dtypes = ufunc.resolve_dtypes(given)[: len(args)]
+    except TypeError:
+        dtypes = ()
+    if not dtypes or dtypes[0].kind == "c":
+        names = ", ".join(each.__name__ if isinstance(each, type) else str(each) for each in kinds)
+        raise at_user_line(KernelTypeError(f"{name}({names}) is not defined; convert with astype(...)"))
+    return [Traced(b, node_of(b, each, np.dtype(dtype))) for each, dtype in zip(args, dtypes, strict=True)]
 
 
-# --- two results
+def _composite(name: str, numpys: np.ufunc, compute: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose operands are converted as by NumPy's; ``compute`` gives a traced value, a node, or two nodes."""
+
+    def call(*args: Any, ufunc: np.ufunc = numpys) -> Any:
+        operands = _convert_operands(name, ufunc, args)
+        found, b = compute(*operands), operands[0].builder
+        if isinstance(found, tuple):
+            return tuple(Traced(b, each) for each in found)
+        return Traced(b, found) if isinstance(found, Node) else found
+
+    return call
 
 
-def frexp(x: Any, /, *, ufunc: np.ufunc = np.frexp) -> Pair:
-    """The fraction from 0.5 up to 1, and the exponent as an int32."""
-    b = builder_of((x,), "frexp")
-    fraction, exponent = formulas.frexp(b, *_nodes("frexp", (x,), ufunc))
-    return _value(b, fraction), _value(b, exponent)
+def _divmod(x: Any, y: Any, /, *, ufunc: np.ufunc | None = None) -> Pair:  # noqa: ARG001 - as of all ufuncs
+    return apply("floor_divide", (x, y)), apply("remainder", (x, y))
 
 
-def modf(x: Any, /, *, ufunc: np.ufunc = np.modf) -> Pair:
-    """The fraction and the whole part."""
-    b = builder_of((x,), "modf")
-    rest, whole = formulas.modf(b, *_nodes("modf", (x,), ufunc))
-    return _value(b, rest), _value(b, whole)
-
-
-def divmod_(x: Any, y: Any, /, *, ufunc: np.ufunc | None = None) -> Pair:  # noqa: ARG001 - as of all ufuncs
-    """``x // y`` and ``x % y``."""
-    return _apply("floor_divide", (x, y)), _apply("remainder", (x, y))
-
-
-# --- one result
-
-
-def ldexp(x: Any, exponent: Any, /, *, ufunc: np.ufunc = np.ldexp) -> Any:
-    """``x * 2 ** exponent``, rounded once."""
-    b = builder_of((x, exponent), "ldexp")
-    return _value(b, formulas.ldexp(b, *_nodes("ldexp", (x, exponent), ufunc)))
-
-
-def heaviside(x: Any, middle: Any, /, *, ufunc: np.ufunc = np.heaviside) -> Any:
+def _heaviside(x: Any, middle: Any) -> Node:
     """0 below 0, 1 above it, and ``middle`` at 0; NaN of NaN."""
-    b = builder_of((x, middle), "heaviside")
-    number, half = _nodes("heaviside", (x, middle), ufunc)
+    b, number, half = x.builder, x.node, middle.node
     zero, one = b.const(0, number.dtype), b.const(1, number.dtype)
     found = b.select(b.op("eq", number, zero), half, b.select(b.op("lt", number, zero), zero, one))
-    return _value(b, b.select(b.op("eq", number, number), found, b.const(np.nan, number.dtype)))
+    return b.select(b.op("eq", number, number), found, b.const(np.nan, number.dtype))  # type: ignore[no-any-return]
 
 
-def float_power(x: Any, y: Any, /, *, ufunc: np.ufunc = np.float_power) -> Any:
-    """``x ** y`` in float64."""
-    b = builder_of((x, y), "float_power")
-    base, exponent = _nodes("float_power", (x, y), ufunc)
-    return _apply("power", (_value(b, base), _value(b, exponent)))
+def _logaddexp2(x: Any, y: Any) -> Any:
+    decay = apply("exp2", (-abs(x - y),))
+    found = _apply("maximum", (x, y)) + _apply("log1p", (decay,)) * float(1 / np.log(2.0))
+    return _where(apply("equal", (x, y)), x + 1, found)
 
 
-def logaddexp2(x: Any, y: Any, /, *, ufunc: np.ufunc = np.logaddexp2) -> Any:
-    """``log2(2 ** x + 2 ** y)``."""
-    b = builder_of((x, y), "logaddexp2")
-    left, right = (_value(b, each) for each in _nodes("logaddexp2", (x, y), ufunc))
-    decay = _apply("exp2", (-abs(left - right),))
-    found = _apply("maximum", (left, right)) + _apply("log1p", (decay,)) * float(1 / np.log(2.0))
-    return _where(_apply("equal", (left, right)), left + 1, found)
+def _scale(x: Any, numerator: float, denominator: float) -> Node:
+    """``x`` times a quotient that is rounded first, as C divides the constants."""
+    b, node = x.builder, x.node
+    wide = node if node.dtype != FLOAT16 else b.cast(node, FLOAT32)
+    factor = wide.dtype.type(numerator) / wide.dtype.type(denominator)
+    return b.cast(b.op("mul", wide, b.const(factor, wide.dtype)), node.dtype)  # type: ignore[no-any-return]
 
 
-def _scaled(name: str, numerator: float, denominator: float) -> Callable[..., Traced]:
-    numpys: np.ufunc = getattr(np, name)
-
-    def scaled(x: Any, /, *, ufunc: np.ufunc = numpys) -> Any:
-        b = builder_of((x,), name)
-        (node,) = _nodes(name, (x,), ufunc)
-        wide = node if node.dtype != FLOAT16 else b.cast(node, FLOAT32)
-        factor = wide.dtype.type(numerator) / wide.dtype.type(denominator)  # as C divides the constants
-        return _value(b, b.cast(b.op("mul", wide, b.const(factor, wide.dtype)), node.dtype))
-
-    return scaled
-
-
-def spacing(x: Any, /, *, ufunc: np.ufunc = np.spacing) -> Any:
+def _spacing(x: Any) -> Any:
     """The distance to the next number away from 0."""
-    b = builder_of((x,), "spacing")
-    (node,) = _nodes("spacing", (x,), ufunc)
-    number = _value(b, node)
-    limit = _where(_apply("less", (number, 0)), -np.inf, np.inf).astype(node.dtype)
-    return _apply("nextafter", (number, limit)) - number
+    limit = _where(apply("less", (x, 0)), -np.inf, np.inf).astype(x.dtype)
+    return apply("nextafter", (x, limit)) - x
 
 
-def bitwise_count(x: Any, /, *, ufunc: np.ufunc | None = None) -> Any:
+def _bitwise_count(x: Any) -> Node:
     """The ones among the bits of ``abs(x)``, as uint8."""
-    b = builder_of((x,), "bitwise_count")
-    (node,) = _nodes("bitwise_count", (x,), ufunc or np.bitwise_count)
+    b, node = x.builder, x.node
     if node.dtype == BOOL:
-        return _value(b, b.cast(node, UINT8))
+        return b.cast(node, UINT8)  # type: ignore[no-any-return]
     size = node if node.dtype.kind == "u" else b.op("abs", node)  # the least int keeps its one bit
     unsigned = b.cast(size, np.dtype(f"u{node.dtype.itemsize}"))
-    long = formulas.FUNCTIONS["__popcll"](b, unsigned)
-    return _value(b, b.cast(long, UINT8))
+    return b.cast(formulas.FUNCTIONS["__popcll"](b, unsigned), UINT8)  # type: ignore[no-any-return]
 
 
-def _special(name: str, formula: str) -> Callable[..., Traced]:
-    def special(x: Any, /, *, ufunc: np.ufunc = np.sqrt) -> Any:
-        b = builder_of((x,), name)
-        return _value(b, formulas.lowered(b, formula, *_nodes(name, (x,), ufunc)))
-
-    return special
-
-
-def expit(x: Any, /, *, ufunc: np.ufunc = np.sqrt) -> Any:
-    """``1 / (1 + exp(-x))``."""
-    b = builder_of((x,), "expit")
-    number = _value(b, *_nodes("expit", (x,), ufunc))
-    return 1 / (_apply("exp", (-number,)) + 1)
-
-
-def logit(x: Any, /, *, ufunc: np.ufunc = np.sqrt) -> Any:
-    """``log(x / (1 - x))``."""
-    b = builder_of((x,), "logit")
-    number = _value(b, *_nodes("logit", (x,), ufunc))
-    return _apply("log", (number / (1 - number),))
-
-
-def xlogy(x: Any, y: Any, /, *, ufunc: np.ufunc = np.arctan2) -> Any:
+def _xlogy(x: Any, y: Any) -> Any:
     """``x * log(y)``, and 0 where ``x`` is 0 and ``y`` no NaN."""
-    b = builder_of((x, y), "xlogy")
-    left, right = (_value(b, each) for each in _nodes("xlogy", (x, y), ufunc))
-    is_none = _apply("equal", (left, 0)) & ~_apply("isnan", (right,))
-    return _where(is_none, 0, left * _apply("log", (right,)))
+    is_none = apply("equal", (x, 0)) & ~_apply("isnan", (y,))
+    return _where(is_none, 0, x * apply("log", (y,)))
 
+
+_RADIANS = (np.pi, 180.0)
+_COMPUTED: dict[str, tuple[np.ufunc, Callable[..., Any]]] = {
+    "frexp": (np.frexp, lambda x: formulas.frexp(x.builder, x.node)),
+    "modf": (np.modf, lambda x: formulas.modf(x.builder, x.node)),
+    "ldexp": (np.ldexp, lambda x, exponent: formulas.ldexp(x.builder, x.node, exponent.node)),
+    "heaviside": (np.heaviside, _heaviside),
+    "float_power": (np.float_power, lambda x, y: apply("power", (x, y))),
+    "logaddexp2": (np.logaddexp2, _logaddexp2),
+    "spacing": (np.spacing, _spacing),
+    "bitwise_count": (np.bitwise_count, _bitwise_count),
+    "expit": (np.sqrt, lambda x: 1 / (_apply("exp", (-x,)) + 1)),
+    "logit": (np.sqrt, lambda x: apply("log", (x / (1 - x),))),
+    "xlogy": (np.arctan2, _xlogy),
+    **{name: (getattr(np, name), lambda x: _scale(x, *_RADIANS)) for name in ("deg2rad", "radians")},
+    **{name: (getattr(np, name), lambda x: _scale(x, *_RADIANS[::-1])) for name in ("rad2deg", "degrees")},
+}
+"""By the name of the ufunc: whose dtypes, and the formula."""
 
 _SPECIAL = {
     "erf": "erf", "erfc": "erfc", "erfcx": "erfcx", "erfinv": "erfinv", "erfcinv": "erfcinv", "ndtr": "normcdf",
@@ -857,77 +760,81 @@ _SPECIAL = {
 }  # fmt: skip
 """SciPy's names, and CUDA's for the formula."""
 
-UFUNCS: dict[str, Callable[..., Any]] = {
-    "frexp": frexp, "modf": modf, "divmod": divmod_, "ldexp": ldexp, "heaviside": heaviside,
-    "float_power": float_power, "logaddexp2": logaddexp2, "spacing": spacing, "bitwise_count": bitwise_count,
-    "expit": expit, "logit": logit, "xlogy": xlogy,
-    **{name: _scaled(name, np.pi, 180) for name in ("deg2rad", "radians")},
-    **{name: _scaled(name, 180, np.pi) for name in ("rad2deg", "degrees")},
-    **{name: _special(name, formula) for name, formula in _SPECIAL.items()},
-}  # fmt: skip
+
+def _special(formula: str) -> Callable[[Any], Node]:
+    return lambda x: formulas.lowered(x.builder, formula, x.node)
+
+
+COMPOSITES: dict[str, Callable[..., Any]] = {
+    "divmod": _divmod,
+    **{name: _composite(name, *each) for name, each in _COMPUTED.items()},
+    **{name: _composite(name, np.sqrt, _special(formula)) for name, formula in _SPECIAL.items()},
+}
 """By the name of the ufunc; each takes the operands, and the ufunc as ``ufunc=``."""
 
 
 # --- functions of NumPy that are no ufuncs
 
 
-def _isposinf(x: Any) -> Any:
-    return _apply("isinf", (x,)) & _apply("greater", (x, 0))
-
-
-def _isneginf(x: Any) -> Any:
-    return _apply("isinf", (x,)) & _apply("less", (x, 0))
-
-
-def _is_real(x: Any) -> Any:
-    return _apply("equal", (_apply("imag", (x,)), 0))
-
-
-def _is_complex(x: Any) -> Any:
-    return _apply("not_equal", (_apply("imag", (x,)), 0))
-
-
 def _angle(z: Any, deg: bool = False) -> Any:
-    parts = (_apply("imag", (z,)), _apply("real", (z,))) if z.dtype.kind == "c" else (0, z)
+    parts = (apply("imag", (z,)), apply("real", (z,))) if z.dtype.kind == "c" else (0, z)
     found = _apply("arctan2", parts)
     return found * (180 / np.pi) if deg else found
 
 
-def _fix(x: Any) -> Any:
-    return _apply("trunc", (x,))
+def _is_infinity(x: Any, side: str) -> Any:
+    return _apply("isinf", (x,)) & apply(side, (x, 0))
 
 
 def _sinc(x: Any) -> Any:
     angle = x * np.pi
-    is_zero = _apply("equal", (angle, 0))
+    is_zero = apply("equal", (angle, 0))
     divisor = _where(is_zero, 1, angle)
     return _where(is_zero, 1, _apply("sin", (divisor,)) / divisor)
 
 
 def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     if x.dtype.kind not in "fc":
-        return _value(x.builder, x.as_dtype(x.dtype))
+        return Traced(x.builder, x.as_dtype(x.dtype))
     if x.dtype.kind == "c":
-        parts = [_nan_to_num(_apply(each, (x,)), copy, nan, posinf, neginf) for each in ("real", "imag")]
-        return _value(x.builder, x.builder.complex(*(each.node for each in parts)))
+        parts = [_nan_to_num(apply(each, (x,)), copy, nan, posinf, neginf) for each in ("real", "imag")]
+        return Traced(x.builder, x.builder.complex(*(each.node for each in parts)))
     limits = np.finfo(x.dtype)
-    found = _where(_apply("isnan", (x,)), nan, x)
-    found = _where(_isposinf(x), limits.max if posinf is None else posinf, found)
-    found = _where(_isneginf(x), limits.min if neginf is None else neginf, found)
+    found = _where(apply("isnan", (x,)), nan, x)
+    found = _where(_is_infinity(x, "greater"), limits.max if posinf is None else posinf, found)
+    found = _where(_is_infinity(x, "less"), limits.min if neginf is None else neginf, found)
     if found.dtype.kind == "c":
         raise at_user_line(KernelTypeError(f"nan_to_num({x.dtype}) takes real numbers, and a complex one is given"))
     return found.astype(x.dtype)
 
 
-def _i0(x: Any) -> Any:
-    return UFUNCS["i0"](x if x.dtype.kind in "fc" else x.astype(np.float64))
-
-
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
-    np.isposinf: _isposinf, np.isneginf: _isneginf, np.isreal: _is_real, np.iscomplex: _is_complex, np.angle: _angle,
-    np.fix: _fix, np.sinc: _sinc, np.nan_to_num: _nan_to_num, np.i0: _i0,
+    np.where: where, np.clip: _numpys_clip, np.round: round_to_integer, np.around: round_to_integer,
+    np.real: lambda x: apply("real", (x,)), np.imag: lambda x: apply("imag", (x,)),
+    np.isposinf: lambda x: _is_infinity(x, "greater"), np.isneginf: lambda x: _is_infinity(x, "less"),
+    np.isreal: lambda x: apply("equal", (apply("imag", (x,)), 0)),
+    np.iscomplex: lambda x: apply("not_equal", (apply("imag", (x,)), 0)), np.angle: _angle,
+    np.fix: lambda x: apply("trunc", (x,)), np.sinc: _sinc, np.nan_to_num: _nan_to_num,
+    np.i0: lambda x: COMPOSITES["i0"](x if x.dtype.kind in "fc" else x.astype(np.float64)),
 }  # fmt: skip
 """By NumPy's function."""
+
+
+def _fill_namespace() -> None:
+    def named(name: str) -> Callable[..., Traced]:
+        def call(*args: Any) -> Traced:
+            return apply(name, args)
+
+        call.__name__ = call.__qualname__ = name
+        call.__doc__ = f"``{name}`` of traced values and Python scalars, with NumPy's promotion."
+        return call
+
+    for name in (*functions.TABLE, *functions.ALIASES):
+        setattr(NAMESPACE, name, named(name))
+    vars(NAMESPACE).update(COMPOSITES, astype=astype, clip=clip, where=where)
+
+
+_fill_namespace()
 
 
 # A Python number inside a traced kernel: an argument, or a number that Python computes from arguments.
@@ -966,7 +873,7 @@ class Number(Traced):
         kind: type = self._recording.ask(self._position, type)
         return kind
 
-    def asked(self, question: Callable[[Any], Any]) -> Any:
+    def ask(self, question: Callable[[Any], Any]) -> Any:
         """The answer of ``question`` for the number, which the recording assumes from now on."""
         return self._recording.ask(self._position, question)
 
@@ -974,54 +881,42 @@ class Number(Traced):
         """The number as a parameter of the kernel."""
         return self._recording.parameter(self._position, dtype, self._text)
 
-    def computed(self, function: Callable[..., Any], text: str, *others: Number) -> Number:
+    def compute(self, function: Callable[..., Any], text: str, *others: Number) -> Number:
         """``function`` of this number and others, computed by Python at each call."""
         position = self._recording.compute(function, self._position, *(each._position for each in others))
         return Number(self.builder, self._recording, position, text)
 
-    def _binary(self, function: Callable[[Any, Any], Any], symbol: str, other: Any) -> Number:
+    def _compute_binary(self, function: Callable[[Any, Any], Any], symbol: str, other: Any) -> Number:
         if isinstance(other, Number):
-            return self.computed(function, f"({self._text} {symbol} {other._text})", other)
-        return self.computed(lambda value: function(value, other), f"({self._text} {symbol} {other!r})")
+            return self.compute(function, f"({self._text} {symbol} {other._text})", other)
+        return self.compute(lambda value: function(value, other), f"({self._text} {symbol} {other!r})")
 
-    def _reflected(self, function: Callable[[Any, Any], Any], symbol: str, other: Any) -> Number:
-        return self.computed(lambda value: function(other, value), f"({other!r} {symbol} {self._text})")
+    def _compute_reflected(self, function: Callable[[Any, Any], Any], symbol: str, other: Any) -> Number:
+        return self.compute(lambda value: function(other, value), f"({other!r} {symbol} {self._text})")
 
     @property
     def real(self) -> Traced:
-        return self.computed(operator.attrgetter("real"), f"{self._text}.real")
+        return self.compute(operator.attrgetter("real"), f"{self._text}.real")
 
     @property
     def imag(self) -> Traced:
-        return self.computed(operator.attrgetter("imag"), f"{self._text}.imag")
+        return self.compute(operator.attrgetter("imag"), f"{self._text}.imag")
 
     def conjugate(self) -> Traced:
-        return self.computed(lambda value: value.conjugate(), f"{self._text}.conjugate()")
+        return self.compute(lambda value: value.conjugate(), f"{self._text}.conjugate()")
 
     def conj(self) -> Traced:
         return self.conjugate()
 
-    def __neg__(self) -> Traced:
-        return self.computed(operator.neg, f"-{self._text}")
-
-    def __pos__(self) -> Traced:
-        return self.computed(operator.pos, f"+{self._text}")
-
-    def __abs__(self) -> Traced:
-        return self.computed(abs, f"abs({self._text})")
-
-    def __invert__(self) -> Traced:
-        return self.computed(operator.invert, f"~{self._text}")
-
     def __round__(self, digits: int | None = None) -> Traced:
-        return self.computed(lambda value: round(value, digits), f"round({self._text}, {digits})")
+        return self.compute(lambda value: round(value, digits), f"round({self._text}, {digits})")
 
 
 def _install_number_operators() -> None:
     def binary(function: Callable[[Any, Any], Any], name: str, symbol: str) -> Callable[[Number, Any], Traced]:
         def method(self: Number, other: Any) -> Traced:
             if isinstance(other, Number) or type(other) in functions.PYTHON_TYPES:
-                return self._binary(function, symbol, other)
+                return self._compute_binary(function, symbol, other)
             return apply(name, (self, other))
 
         return method
@@ -1029,11 +924,16 @@ def _install_number_operators() -> None:
     def reflected(function: Callable[[Any, Any], Any], name: str, symbol: str) -> Callable[[Number, Any], Traced]:
         def method(self: Number, other: Any) -> Traced:
             if type(other) in functions.PYTHON_TYPES:
-                return self._reflected(function, symbol, other)
+                return self._compute_reflected(function, symbol, other)
             return apply(name, (other, self))
 
         return method
 
+    def unary(function: Callable[[Any], Any], text: str) -> Callable[[Number], Traced]:
+        return lambda self: self.compute(function, text.format(self._text))
+
+    for short, text in {"neg": "-{}", "pos": "+{}", "abs": "abs({})", "invert": "~{}"}.items():
+        setattr(Number, f"__{short}__", unary(getattr(operator, short), text))
     for short, name in {**OPERATORS, **COMPARISONS}.items():
         function = getattr(operator, f"__{short}__")
         setattr(Number, f"__{short}__", binary(function, name, _SYMBOLS[short]))
@@ -1042,3 +942,76 @@ def _install_number_operators() -> None:
 
 
 _install_number_operators()
+
+
+# The recording of a Python function: it runs once on traced values.
+
+
+def trace(
+    function: Callable[..., Any],
+    positional: list[tuple[str, DType | type]],
+    keywords: list[tuple[str, DType | type]],
+    *,
+    scalars: frozenset[str],
+    numbers: dict[str, Any],
+    math: str,
+) -> tuple[Program, int, HostNumbers | None]:
+    """Record ``function`` for these dtypes as a program: its parameters are the inputs, the numbers, the outputs.
+
+    Args:
+        function: What is recorded.
+        positional: Its positional parameters with their dtypes, or the types of Python numbers.
+        keywords: Its keyword-only ones.
+        scalars: The names of those that are passed by value.
+        numbers: By name, the value of each Python number in the call that is recorded.
+        math: ``"exact"`` or ``"fast"``.
+
+    Returns:
+        The program, the number of its outputs, and what each call computes from Python numbers.
+    """
+    b = Builder(math=math)
+    given: dict[int, Any] = {}
+    for name, kind in (*positional, *keywords):
+        if isinstance(kind, type):
+            given[len(b.params)] = numbers.get(name, kind(1))
+        dtype = functions.PYTHON_TYPES[kind] if isinstance(kind, type) else kind
+        b.params.append(Param(name=name, dtype=dtype, is_scalar=name in scalars))
+    recording = Recording(b, given)
+    positions = {number: position for position, number in enumerate(given)}
+    values = {
+        param.name: Traced(b, b.load(number))
+        if (position := positions.get(number)) is None
+        else Number(b, recording, position, param.name)
+        for number, param in enumerate(b.params)
+    }
+    try:
+        result = function(*(values[name] for name, _ in positional), **{name: values[name] for name, _ in keywords})
+    except RecursionError as error:
+        raise KernelSyntaxError(
+            f"{getattr(function, '__name__', 'the kernel')} recurses without end while it is traced; a condition on a "
+            "traced value never ends a recursion: unroll it with a Python counter"
+        ) from error
+    outputs = result if isinstance(result, tuple) else (result,)
+    nodes = [_output(b, value, number, function) for number, value in enumerate(outputs)]
+    if not nodes:
+        raise KernelTypeError(f"{_name(function)} returned an empty tuple; return one value for each output")
+    first = len(b.params)
+    b.params += [Param(name=f"out{number}", dtype=node.dtype) for number, node in enumerate(nodes)]
+    program = b.program([Store(param=first + number, value=node) for number, node in enumerate(nodes)])
+    return program, len(nodes), recording.finish()
+
+
+def _output(b: Builder, value: Any, number: int, function: Callable[..., Any]) -> Node:
+    if isinstance(value, Traced):
+        return value.node
+    if type(value) in functions.PYTHON_TYPES:
+        return node_of(b, value, functions.PYTHON_TYPES[type(value)])
+    if isinstance(value, np.generic):
+        return b.const(value, check_dtype(value.dtype, what=f"output {number}"))
+    raise KernelTypeError(
+        f"{_name(function)} returned {type(value).__name__} as output {number}; return traced values or numbers"
+    )
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", function))

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xferlib._core.arrays import Array
-from xferlib.kernels.definitions import ArgumentKind, Specialization
+from xferlib.kernels.definitions import FixedDefinition
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
-from xferlib.kernels.ir import FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, Builder, DType, Node, Param, Store
+from xferlib.kernels.ir import FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, Builder, DType, Node, Param, store_all
 
 # Random orders: sorted random keys, the same on every backend because the host sorts them.
 
@@ -151,7 +151,7 @@ def shifted(dtype: DType, bits: int) -> Distribution:
     def values(b: Builder, words: Words, parameters: Sequence[Node]) -> Sequence[Node]:
         low, shift = parameters
         sources = words if bits == 32 else wide(b, words)
-        return [_moved(b, b.op("shr", each, shift), low, dtype) for each in sources]
+        return [_shift_by(b, b.op("shr", each, shift), low, dtype) for each in sources]
 
     return Distribution("integers", dtype, 128 // bits, (("low", UINT64), ("shift", work)), values)
 
@@ -169,12 +169,12 @@ def multiplied(dtype: DType, bits: int) -> Distribution:
             found = [_upper_of_96(b, words[0], words[1], count), _upper_of_96(b, words[2], words[3], count)]
         else:
             found = [_upper_of_192(b, wide(b, words), count)]
-        return [_moved(b, each, low, dtype) for each in found]
+        return [_shift_by(b, each, low, dtype) for each in found]
 
     return Distribution("integers", dtype, 128 // bits, (("low", UINT64), ("count", UINT64)), values)
 
 
-def _moved(b: Builder, offset: Node, low: Node, dtype: DType) -> Node:
+def _shift_by(b: Builder, offset: Node, low: Node, dtype: DType) -> Node:
     """``low + offset``, wrapping, as ``dtype``."""
     work = UINT32 if dtype.itemsize <= 4 else UINT64
     return b.cast(b.op("add", b.cast(low, work), b.cast(offset, work)), dtype)
@@ -213,38 +213,21 @@ _WORD = 1 << 32
 _COUNTER = ("counter0", "counter1", "counter2", "counter3", "key0", "key1")
 
 
-class DrawDefinition:
+def draw_definition(distribution: Distribution) -> FixedDefinition:
     """The kernel of a distribution; its outputs are the first number of each block, the second, and so on."""
-
-    def __init__(self, distribution: Distribution) -> None:
-        self.name = distribution.name
-        self._distribution = distribution
-        self._inputs = (*((name, UINT32) for name in _COUNTER), *distribution.parameters)
-        outputs = [f"out{number}" for number in range(distribution.per_block)]
-        self.names = (*(name for name, _ in self._inputs), *outputs)
-        self.first_output: int | None = len(self._inputs)
-
-    def specialize(
-        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
-    ) -> Specialization:
-        count = len(self._inputs)
-        dtypes = [dtype for _, dtype in self._inputs] + [self._distribution.dtype] * self._distribution.per_block
-        b = Builder(
-            Param(name=name, dtype=dtype, is_scalar=number < count)
-            for number, (name, dtype) in enumerate(zip(self.names, dtypes, strict=True))
-        )
-        given = [b.load(number) for number in range(count)]
-        first = b.op("add", given[0], b.cast(b.index(), UINT32))
-        words = philox_words(b, (first, *given[1:4]), tuple(given[4:6]))
-        values = self._distribution.values(b, words, given[6:])
-        program = b.program(Store(param=count + number, value=each) for number, each in enumerate(values))
-        return Specialization(program=program, outputs=tuple(range(count, len(self.names))))
+    inputs = (*((name, UINT32) for name in _COUNTER), *distribution.parameters)
+    b = Builder(Param(name=name, dtype=dtype, is_scalar=True) for name, dtype in inputs)
+    given = [b.load(number) for number in range(len(inputs))]
+    first = b.op("add", given[0], b.cast(b.index(), UINT32))
+    words = philox_words(b, (first, *given[1:4]), tuple(given[4:6]))
+    values = distribution.values(b, words, given[6:])
+    return FixedDefinition(distribution.name, store_all(b, "out", values), len(inputs))
 
 
 @functools.cache
 def _kernel(make: Callable[..., Distribution], *args: Any) -> tuple[ElementwiseKernel, int]:
     distribution: Distribution = make(*args)
-    return ElementwiseKernel(DrawDefinition(distribution)), distribution.per_block
+    return ElementwiseKernel(draw_definition(distribution)), distribution.per_block
 
 
 class Draw:

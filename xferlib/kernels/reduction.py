@@ -10,21 +10,18 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
 
-from xferlib._core import blocks, observe, registry
+from xferlib._core import blocks, observe
 from xferlib._core.arrays import ArrayInfo
-from xferlib._runtime.checks import MadeBy, flag, refuse_no_flag, whole
+from xferlib._runtime.checks import MadeBy, flag, whole
 from xferlib.errors import KernelShapeError, KernelTypeError, shown
 from xferlib.kernels import autograd, calls, cuda_signature, signature
-from xferlib.kernels.autograd import Derivative, Make, Pullback, summed, summed_to
+from xferlib.kernels.autograd import Make, Pullback, sum_along, sum_to
 from xferlib.kernels.calls import Plans, engine_of
-from xferlib.kernels.definitions import ArgumentKind, ReductionDefinition, SnippetReduction, Specialization
-from xferlib.kernels.elementwise import ElementwiseKernel, elementwise, named
-from xferlib.kernels.ir import Param, is_float
-from xferlib.kernels.ir_reduction import Elementwise, ReductionSpec
-from xferlib.kernels.layouts import CallLayout, broadcast_shape, broadcast_strides
+from xferlib.kernels.definitions import ArgumentKind, FixedDefinition, ReductionDefinition, SnippetReduction
+from xferlib.kernels.elementwise import ElementwiseKernel, find_by_name
+from xferlib.kernels.ir import CallLayout, Param, ReductionSpec, broadcast_shape, broadcast_strides, is_float
 from xferlib.kernels.numpy_engine import BlockFunction
 from xferlib.kernels.numpy_reduction import NumpyReduction
-from xferlib.kernels.signature import check_texts
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -38,7 +35,19 @@ Axis = int | tuple[int, ...] | None
 
 
 class ReductionCall:
-    """One checked call, with its shapes and axes."""
+    """A checked call, with its shapes and axes; repeated for arrays of the same dtypes, shapes and strides.
+
+    Args:
+        name: The reduction's, for messages.
+        backend: The owner of the arrays.
+        device: Where they are.
+        spec: The reduction.
+        shape: The common shape of the arrays.
+        axes: Those that are reduced.
+        infos: The arrays, by argument.
+        names: The arguments'.
+        keepdims: Whether reduced axes stay, with extent 1.
+    """
 
     def __init__(
         self,
@@ -48,33 +57,42 @@ class ReductionCall:
         spec: ReductionSpec,
         shape: tuple[int, ...],
         axes: tuple[int, ...],
-        labels: Sequence[str],
+        infos: dict[int, ArrayInfo],
+        names: Sequence[str],
         *,
         keepdims: bool,
     ) -> None:
-        self._labels = labels
         self.name = name
         self.backend = backend
         self.device = device
         self.spec = spec
         self.shape = shape
         self.axes = axes
-        self._owner = backend.at(device)
-        self._output_dtypes = spec.output_dtypes
-        params = enumerate(spec.map_program.params[: spec.inputs])
-        self._scalar_params = [(number, param) for number, param in params if param.is_scalar]
+        self.owner = backend.at(device)
+        self.infos = infos
         self.kept = tuple(axis for axis in range(len(shape)) if axis not in axes)
         self.kept_shape = tuple(shape[axis] for axis in self.kept)
         self.result_shape = (
             tuple(1 if axis in axes else extent for axis, extent in enumerate(shape)) if keepdims else self.kept_shape
         )
+        self._labels = [names[number] for number in infos]
+        self._output_dtypes = spec.output_dtypes
+        params = enumerate(spec.map_program.params[: spec.inputs])
+        self._scalar_params = [(number, param) for number, param in params if param.is_scalar]
 
-    def outputs(self, out: Any) -> list[Any]:
-        """The arrays for the results: those given, after their checks, or new ones."""
-        dtypes = self.spec.output_dtypes
-        if out is None:
-            return self.new_outputs()
+    def run(self, args: Sequence[Any], out: Any = None) -> Any:
+        """Reduce to new arrays, or to those given, which are checked."""
+        raise NotImplementedError
+
+    def _new_outputs(self, stream: RawStream | None = None) -> list[Any]:
+        owner = self.owner
+        at = owner.stream_current(self.device) if stream is None else stream
+        return [owner.empty(self.result_shape, dtype, device=self.device, stream=at) for dtype in self._output_dtypes]
+
+    def _given_outputs(self, args: Sequence[Any], out: Any) -> list[Any]:
+        """The arrays given for the results, which may not share memory with an input or each other, told of a write."""
         given = list(out) if type(out) is tuple else [out]
+        dtypes, owner = self._output_dtypes, self.owner
         if len(given) != len(dtypes):
             raise KernelTypeError(f"{self.name}() has {len(dtypes)} output(s), {len(given)} were given in out=")
         for number, (each, dtype) in enumerate(zip(given, dtypes, strict=True)):
@@ -82,36 +100,26 @@ class ReductionCall:
             if found is not self.backend or device is not self.device:
                 raise KernelTypeError(f"{self.name}(): out must be a {self.backend.name} array on {self.device}")
             calls.check_output(self.name, f"out{number}", infos[0], self.result_shape, dtype)
+        everything = [*(args[number] for number in self.infos), *given]
+        written = frozenset(range(len(self.infos), len(everything)))
+        labels = [*self._labels, *(f"out{number}" for number in range(len(given)))]
+        if calls.check_aliasing(self.name, labels, dict(enumerate(map(owner.view, everything))), written, written):
+            raise KernelTypeError(f"{self.name}(): an output is an input; pass another array")
+        for number, each in enumerate(given):
+            owner.note_write(each, f"{self.name}(): out{number}")
         return given
 
-    def note_writes(self, results: Sequence[Any]) -> None:
-        """Tell the arrays' library that given arrays are about to be written; it may refuse."""
-        for number, each in enumerate(results):
-            self._owner.note_write(each, f"{self.name}(): out{number}")
-
-    def new_outputs(self, stream: RawStream | None = None) -> list[Any]:
-        owner = self._owner
-        at = owner.stream_current(self.device) if stream is None else stream
-        return [owner.empty(self.result_shape, dtype, device=self.device, stream=at) for dtype in self._output_dtypes]
-
-    def returned(self, results: list[Any]) -> Any:
+    def _pick_results(self, results: list[Any]) -> Any:
         return results[0] if len(results) == 1 else tuple(results)
 
-    def scalars(self, args: Sequence[Any]) -> list[np.generic]:
+    def _scalars(self, args: Sequence[Any]) -> list[np.generic]:
         return [calls.convert_scalar(args[number], param.dtype, param.name) for number, param in self._scalar_params]
 
-    def check_aliasing(self, arrays: Sequence[ArrayInfo], outputs: Sequence[ArrayInfo]) -> None:
-        """Refuse outputs that share memory with an input or with each other."""
-        infos = dict(enumerate([*arrays, *outputs]))
-        written = frozenset(range(len(arrays), len(infos)))
-        labels = [*self._labels, *(f"out{number}" for number in range(len(outputs)))]
-        if calls.check_aliasing(self.name, labels, infos, written, written):
-            raise KernelTypeError(f"{self.name}(): an output is an input; pass another array")
-
-    def layouts(self, everything: Sequence[ArrayInfo], arrays: int) -> tuple[CallLayout, CallLayout]:
+    def layouts(self, everything: Sequence[ArrayInfo]) -> tuple[CallLayout, CallLayout]:
         """The kept and the reduced axes, with the strides of the inputs and then of the outputs."""
         kept: list[tuple[int, ...]] = []
         reduced: list[tuple[int, ...]] = []
+        arrays = len(self.infos)
         for info in everything[:arrays]:
             strides = broadcast_strides(self.shape, info.shape, info.strides)
             kept.append(tuple(strides[axis] for axis in self.kept))
@@ -124,103 +132,53 @@ class ReductionCall:
         return CallLayout(self.kept_shape, tuple(kept)), CallLayout(reduced_shape, tuple(reduced))
 
 
-class CudaReductionCall:
-    """A call on a CUDA device, checked once, for arrays of the same dtypes, shapes and strides.
-
-    Args:
-        call: The call.
-        infos: Its arrays, by argument.
-        find_plan: Makes or finds the plan for arrays of these layouts, inputs and then outputs.
-    """
+class CudaReductionCall(ReductionCall):
+    """A call on a CUDA device; ``find_plan`` makes or finds the plan for arrays of these layouts, outputs last."""
 
     def __init__(
-        self,
-        call: ReductionCall,
-        infos: dict[int, ArrayInfo],
-        find_plan: Callable[[ReductionCall, list[ArrayInfo], int], CudaReduction],
+        self, *args: Any, find_plan: Callable[[ReductionCall, list[ArrayInfo]], CudaReduction], keepdims: bool
     ) -> None:
-        self._call = call
-        self._owner = call.backend.at(call.device)
-        self._arrays = sorted(infos)
-        self._infos = [infos[number] for number in self._arrays]
+        super().__init__(*args, keepdims=keepdims)
+        self._arrays = sorted(self.infos)
         self._find_plan = find_plan
         self._plans: dict[tuple[int, ...], CudaReduction] = {}
 
-    def run(self, args: Sequence[Any]) -> Any:
-        """Reduce to new arrays."""
-        call, owner = self._call, self._owner
-        stream = owner.stream_current(call.device)
-        results = call.new_outputs(stream)
-        pointers = owner.operands([args[number] for number in self._arrays])
+    def run(self, args: Sequence[Any], out: Any = None) -> Any:
+        """Reduce on the current stream."""
+        owner = self.owner
+        given = [args[number] for number in self._arrays]
+        results = None if out is None else self._given_outputs(args, out)
+        stream = owner.stream_current(self.device)
+        pointers = owner.operands(given)
         if 0 in pointers:
-            calls.refuse_freed(call.name, self._infos, pointers)
-        alignment = tuple([pointer % 16 for pointer in pointers])
-        plan = self._plans.get(alignment)
-        if plan is None:  # all new arrays have one alignment
-            infos = [info._replace(pointer=at) for info, at in zip(self._infos, pointers, strict=True)]
-            plan = self._plans[alignment] = self._plan(infos, results)
+            calls.refuse_freed(self.name, [self.infos[number] for number in self._arrays], pointers)
+        if results is None:
+            results = self._new_outputs(stream)
+            alignment = tuple([pointer % 16 for pointer in pointers])
+            plan = self._plans.get(alignment)
+            if plan is None:  # all new arrays have one alignment
+                plan = self._plans[alignment] = self._plan(given, results)
+        else:
+            plan = self._plan(given, results)
         self._launch(plan, [*pointers, *owner.operands(results)], args, results, stream)
-        self._keep_alive(args, results, stream)
-        return call.returned(results)
+        if stream.handle or owner.has_made_streams:  # arrays of another stream must outlast the work on this one
+            for each in (*given, *results):
+                owner.consumed(each, stream)
+        return self._pick_results(results)
 
-    def run_into(self, args: Sequence[Any], out: Any) -> Any:
-        """Reduce to given arrays, which are checked."""
-        call, owner = self._call, self._owner
-        results = call.outputs(out)
-        arrays, outputs = ([*map(owner.view, each)] for each in ([args[number] for number in self._arrays], results))
-        call.check_aliasing(arrays, outputs)
-        call.note_writes(results)
-        stream = owner.stream_current(call.device)
-        plan = self._plan(arrays, results)
-        self._launch(plan, [info.pointer for info in (*arrays, *outputs)], args, results, stream)
-        self._keep_alive(args, results, stream)
-        return call.returned(results)
+    def _plan(self, given: list[Any], results: list[Any]) -> CudaReduction:
+        return self._find_plan(self, [*map(self.owner.view, (*given, *results))])
 
     def _launch(
         self, plan: CudaReduction, pointers: list[int], args: Sequence[Any], results: list[Any], stream: RawStream
     ) -> None:
-        scalars = self._call.scalars(args)
+        scalars = self._scalars(args)
         if (recorder := observe.active) is None:
             plan.run(pointers, scalars, stream)
             return
-        nbytes = sum(info.nbytes for info in (*self._infos, *map(self._owner.view, results)))
+        nbytes = sum(info.nbytes for info in (*self.infos.values(), *map(self.owner.view, results)))
         run = lambda: plan.run(pointers, scalars, stream)
-        recorder.enqueue(observe.Kind.KERNEL, self._call.name, nbytes, self._owner, stream, run)
-
-    def _plan(self, infos: list[ArrayInfo], results: list[Any]) -> CudaReduction:
-        return self._find_plan(self._call, [*infos, *map(self._owner.view, results)], len(infos))
-
-    def _keep_alive(self, args: Sequence[Any], results: list[Any], stream: Any) -> None:
-        """Arrays allocated on another stream must outlast the work on this one."""
-        if stream.handle or self._owner.has_made_streams:
-            for each in (*(args[number] for number in self._arrays), *results):
-                self._owner.consumed(each, stream)
-
-
-class ResolvingCall:
-    """A checked call some of whose arguments are lazy, as `arguments.resolve` found them.
-
-    Args:
-        call: The call for arguments that are not.
-        owner: The part of a backend that owns the arrays.
-        lazy: The positions of those that are.
-    """
-
-    def __init__(self, call: Any, owner: Backend, lazy: Sequence[int]) -> None:
-        self._call = call
-        self._owner = owner
-        self._lazy = lazy
-
-    def run(self, args: Sequence[Any]) -> Any:
-        """Reduce to new arrays."""
-        return self._call.run(self._resolved(args))
-
-    def run_into(self, args: Sequence[Any], out: Any) -> Any:
-        """Reduce to given arrays, which are checked."""
-        return self._call.run_into(self._resolved(args), out)
-
-    def _resolved(self, args: Sequence[Any]) -> list[Any]:
-        return [self._owner.resolved(each) if number in self._lazy else each for number, each in enumerate(args)]
+        recorder.enqueue(observe.Kind.KERNEL, self.name, nbytes, self.owner, stream, run)
 
 
 def check_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
@@ -240,62 +198,41 @@ def check_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
     return tuple(sorted(result))
 
 
-# One call of a reduction on host memory: NumPy arrays, torch CPU tensors, or through a backend's own engine.
-
 A = np.ndarray[Any, Any]
 
 
-class HostReductionCall:
-    """A call on host memory, checked once, for arrays of the same dtypes, shapes and strides.
+class HostReductionCall(ReductionCall):
+    """A call on host memory, or through a backend's own engine; ``functions``: what calls of all shapes share."""
 
-    Args:
-        call: The call.
-        infos: Its arrays, by argument.
-        functions: What calls of all shapes share.
-    """
-
-    def __init__(
-        self, call: ReductionCall, infos: dict[int, ArrayInfo], functions: dict[str, BlockFunction] | None = None
-    ) -> None:
-        self._call = call
-        self._owner = call.backend.at(call.device)
-        self._engine = engine_of(self._owner)
-        self._infos = infos
-        self._order = (*call.kept, *call.axes)
-        self._shape = (math.prod(call.kept_shape), math.prod(call.shape[axis] for axis in call.axes))
+    def __init__(self, *args: Any, functions: dict[str, BlockFunction] | None = None, keepdims: bool) -> None:
+        super().__init__(*args, keepdims=keepdims)
+        self._engine = engine_of(self.owner)
+        self._order = (*self.kept, *self.axes)
+        self._shape = (math.prod(self.kept_shape), math.prod(self.shape[axis] for axis in self.axes))
         self._is_in_order = self._order == tuple(range(len(self._order)))
-        self._whole = frozenset(n for n, info in infos.items() if info.shape == call.shape and info.dtype.isnative)
-        self._plan = NumpyReduction(call.spec, *self._shape, functions)
+        self._whole = frozenset(
+            number for number, info in self.infos.items() if info.shape == self.shape and info.dtype.isnative
+        )
+        self._plan = NumpyReduction(self.spec, *self._shape, functions)
 
-    def run(self, args: Sequence[Any]) -> Any:
-        """Reduce to new arrays."""
-        return self._run(args, self._call.new_outputs())
-
-    def run_into(self, args: Sequence[Any], out: Any) -> Any:
-        """Reduce to given arrays, which are checked."""
-        call, owner = self._call, self._owner
-        results = call.outputs(out)
-        call.check_aliasing([owner.view(args[number]) for number in self._infos], [*map(owner.view, results)])
-        call.note_writes(results)
-        return self._run(args, results)
-
-    def _run(self, args: Sequence[Any], results: list[Any]) -> Any:
-        call = self._call
+    def run(self, args: Sequence[Any], out: Any = None) -> Any:
+        """Reduce."""
+        results = self._new_outputs() if out is None else self._given_outputs(args, out)
         if self._engine is not None:
-            self._engine.reduce(call.name, self._compute, args, results)
+            self._engine.reduce(self.name, self._compute, args, results)
         elif (recorder := observe.active) is None:
             self._compute(args, results)
         else:
-            nbytes = sum(info.nbytes for info in self._infos.values())
+            nbytes = sum(info.nbytes for info in self.infos.values())
             run = lambda: self._compute(args, results)
-            recorder.on_host(observe.Kind.KERNEL, call.name, nbytes, self._owner, call.device, run)
-        return call.returned(results)
+            recorder.on_host(observe.Kind.KERNEL, self.name, nbytes, self.owner, self.device, run)
+        return self._pick_results(results)
 
     def _compute(self, args: Sequence[Any], results: Sequence[Any]) -> None:
-        host_view, rows = self._owner.host_view, self._shape[0]
-        scalars = iter(self._call.scalars(args))
+        host_view, rows = self.owner.host_view, self._shape[0]
+        scalars = iter(self._scalars(args))
         operands = [
-            self._operand(number, host_view(each)) if number in self._infos else np.array(next(scalars))
+            self._operand(number, host_view(each)) if number in self.infos else np.array(next(scalars))
             for number, each in enumerate(args)
         ]
         targets = [host_view(each) for each in results]
@@ -311,8 +248,21 @@ class HostReductionCall:
         """The array of an input in shape (rows, count)."""
         if number not in self._whole:
             native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-            array = np.broadcast_to(native, self._call.shape)
+            array = np.broadcast_to(native, self.shape)
         return (array if self._is_in_order else array.transpose(self._order)).reshape(self._shape)
+
+
+Run = Callable[[Sequence[Any], Any], Any]
+"""Reduces the arguments of a call to its outputs, or to new ones for None."""
+
+
+def _resolve_first(run: Run, owner: Backend, lazy: Sequence[int]) -> Run:
+    """``run`` for calls whose arguments at these positions are lazy, as `calls.resolve` found them."""
+
+    def run_resolved(args: Sequence[Any], out: Any = None) -> Any:
+        return run([owner.resolved(each) if number in lazy else each for number, each in enumerate(args)], out)
+
+    return run_resolved
 
 
 # Derivatives of reductions in PyTorch.
@@ -357,7 +307,7 @@ class DifferentiableReduction:
         self.kept_shape = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
         self.accumulators = spec.accumulators
         count = len(spec.accumulators)
-        self.combining = [_combining(spec, k) for k in range(count)]
+        self.combining = [_combining_operation(spec, k) for k in range(count)]
         self._spec = spec
         self._keepdims = keepdims
         self._run = run
@@ -373,7 +323,7 @@ class DifferentiableReduction:
     def run(self, *arguments: Any) -> Any:
         return self._run(arguments, self.axes, self._keepdims)
 
-    def batched(self, arguments: Sequence[Any], rank: int) -> Any:
+    def batch(self, arguments: Sequence[Any], rank: int) -> Any:
         first = rank - len(self.shape) + 1
         axes = tuple(axis + first for axis in self.axes)
         return self._run(arguments, axes, self._keepdims)
@@ -403,20 +353,20 @@ class DifferentiableReduction:
         if not self._floating or 0 in self.shape:
             return [arguments[number].new_zeros(arguments[number].shape) for number in wanted]
         middle = _Middle(self, arguments)
-        totals = [middle.total(k) if k in self._post.reads(self._floating) else middle.nothing(k) for k in self._all]
+        totals = [middle.total(k) if k in self._post.reads(self._floating) else middle.zero(k) for k in self._all]
         spread = [each.reshape(self.kept_shape) for each in given]
         found = self._post.gradients(self._floating, [*totals, *self._sizes()], spread)
-        slopes = [middle.nothing(k) for k in self._all]
+        slopes = [middle.zero(k) for k in self._all]
         for k, gradient in zip(self._floating, found, strict=True):
-            slopes[k] = middle.scaled(k, gradient)
+            slopes[k] = middle.scale(k, gradient)
         parts = self._map.gradients(wanted, arguments, slopes)
-        return [summed_to(part, arguments[number]) for number, part in zip(wanted, parts, strict=True)]
+        return [sum_to(part, arguments[number]) for number, part in zip(wanted, parts, strict=True)]
 
     def tangents(self, varying: tuple[int, ...], arguments: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
         self.check()
         middle = _Middle(self, arguments)
         moved = self._map.tangents(varying, arguments, given)
-        sums = [middle.summed(middle.scaled(k, moved[k].expand(self.shape))) for k in self._floating]
+        sums = [middle.add(middle.scale(k, moved[k].expand(self.shape))) for k in self._floating]
         totals = [middle.total(k) for k in self._all]
         found = self._post.tangents(self._floating, [*totals, *self._sizes()], sums)
         shape = self.kept_shape if self._keepdims else [self.shape[axis] for axis in self.kept]
@@ -425,8 +375,9 @@ class DifferentiableReduction:
     def elements(self, arguments: Sequence[Any]) -> list[Any]:
         """The mapped elements, one array an accumulator, in the common shape."""
         if self._mapped is None:
-            count = len(self._spec.accumulators)
-            self._mapped = self._make(Derivative(f"{self.name}_map", self._spec.map_program, count, self._scalars))
+            self._mapped = self._make(
+                FixedDefinition(f"{self.name}_map", self._spec.map_program, self._spec.inputs, self._scalars)
+            )
         found = self._mapped(*arguments)
         return [each.expand(self.shape) for each in (found if isinstance(found, tuple) else (found,))]
 
@@ -448,7 +399,7 @@ class _Middle:
             self._found = self._operation.elements(self._arguments)
         return self._found[k]
 
-    def nothing(self, k: int) -> Any:
+    def zero(self, k: int) -> Any:
         """A zero of the shape and dtype of accumulator ``k``."""
         import torch
 
@@ -463,19 +414,19 @@ class _Middle:
         if not axes:
             return self.elements(k)
         if operation.accumulators[k].kind != "f":
-            return self.nothing(k)
+            return self.zero(k)
         if how == "add":
-            return self.summed(self.elements(k))
+            return self.add(self.elements(k))
         if how == "mul":
             return self._rows(self.elements(k)).prod(-1).reshape(operation.kept_shape)
         elements = self.elements(k)
         return (elements.amin if how == "min" else elements.amax)(axes, keepdim=True)
 
-    def summed(self, elements: Any) -> Any:
+    def add(self, elements: Any) -> Any:
         axes = self._operation.axes
-        return summed(elements, axes, keepdims=True) if axes else elements
+        return sum_along(elements, axes, keepdims=True) if axes else elements
 
-    def scaled(self, k: int, value: Any) -> Any:
+    def scale(self, k: int, value: Any) -> Any:
         """``value`` times the derivative of the total by each element; equal extrema share it."""
         operation, axes = self._operation, self._operation.axes
         how = operation.combining[k]
@@ -511,7 +462,7 @@ class _Middle:
         return elements.permute(self._order()).reshape(*kept, math.prod(shape[axis] for axis in self._operation.axes))
 
 
-def _combining(spec: ReductionSpec, k: int) -> str | None:
+def _combining_operation(spec: ReductionSpec, k: int) -> str | None:
     """The operation that combines accumulator ``k``; None for one without a derivative here."""
     count = len(spec.accumulators)
     if spec.accumulators[k].kind != "f":
@@ -525,10 +476,22 @@ def _is_ordered(spec: ReductionSpec) -> bool:
     return any(node.op in autograd.ORDERED for node in spec.map_program.nodes)
 
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
+class _Rest:
+    """The definition of the reduction that another kernel prepares or finishes."""
 
-    _Call: TypeAlias = "HostReductionCall | CudaReductionCall | IndexedCall | ResolvingCall"
+    def __init__(self, name: str, names: tuple[str, ...], spec: ReductionSpec) -> None:
+        self.name = name
+        self.names = names
+        self._spec = spec
+
+    def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec:
+        return self._spec
+
+
+def _shape(params: Sequence[Param], shapes: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape of the arrays indexed by ``i`` alone or, where there are none, of the first array."""
+    named = [(params[n].name, shape) for n, shape in shapes.items() if not params[n].is_raw]
+    return broadcast_shape(named) if named else next(iter(shapes.values()))
 
 
 _P = ParamSpec("_P")
@@ -547,13 +510,13 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
         self._plans: Plans[CudaReduction] = Plans()
         self._functions: dict[int, dict[str, BlockFunction]] = {}
         """By the identity of the specification."""
-        self._two_kernels: dict[int, IndexedReduction] = {}
-        self._finishing: dict[int, FinishedReduction] = {}
-        self._ready: Plans[_Call] = Plans()
+        self._parts: dict[int, tuple[ElementwiseKernel, ReductionKernel]] = {}
+        """The kernels of a reduction in two, by the identity of the specification."""
+        self._ready: Plans[Run] = Plans()
         self._followed: Plans[DifferentiableReduction] = Plans()
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        if named(self.__module__, self.name) is self:  # a ready-made one
+        if find_by_name(self.__module__, self.name) is self:  # a ready-made one
             return str(self.name)
         return ReductionKernel, (self.definition,)
 
@@ -585,8 +548,8 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
         """
         blocks.follow()
         key = None if self._open else self._key(args, axis, keepdims)  # the output's dtype may be another each time
-        call = self._ready.get(key)
-        if call is None:
+        run = self._ready.get(key)
+        if run is None:
             if out is None and len(args) > self._inputs and all(map(calls.is_array, args[self._inputs :])):
                 given = args[self._inputs :]
                 out = given if len(given) > 1 else given[0]
@@ -594,10 +557,10 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
             keepdims = flag(keepdims, f"{self.name}(): keepdims")
             if autograd.needs_gradient(args):
                 return self._with_gradient(args, axis, out, keepdims=keepdims)
-            call = self._prepare(args, axis, self._open_kinds(out), keepdims=keepdims)
+            run = self._prepare(args, axis, self._open_kinds(out), keepdims=keepdims)
             if key is not None and not autograd.requires_gradient(args):  # else no_grad() would hide a gradient later
-                self._ready.keep(key, call)
-        return call.run(args) if out is None else call.run_into(args, out)
+                self._ready.keep(key, run)
+        return run(args, out)
 
     def _key(self, args: Sequence[Any], axis: Any, keepdims: bool) -> Hashable:
         """The key of a prepared call; None for arguments that the checks must refuse."""
@@ -622,7 +585,7 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
         _, _, infos = calls.common_device(self.name, ["out"] * len(given), given)
         return tuple(info.dtype if number in self._open else None for number, info in sorted(infos.items()))
 
-    def _prepare(self, args: Sequence[Any], axis: Axis, outputs: tuple[ArgumentKind, ...], *, keepdims: bool) -> _Call:
+    def _prepare(self, args: Sequence[Any], axis: Axis, outputs: tuple[ArgumentKind, ...], *, keepdims: bool) -> Run:
         """Check a call of a new kind, all but its output."""
         names = self.definition.names
         if len(args) > len(names):
@@ -634,24 +597,24 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
             raise KernelTypeError(f"{self.name}(): no argument is an array; pass one")
         if lazy := calls.resolve(backend.at(device), arguments := [*args], infos):
             found = self._prepare(arguments, axis, outputs, keepdims=keepdims)
-            return ResolvingCall(found, backend.at(device), lazy)
+            return _resolve_first(found, backend.at(device), lazy)
         spec = self._spec(args, infos, outputs)
         shapes = {number: info.shape for number, info in infos.items()}
         if spec.postmap is not None:
-            return self._finished(spec).prepare(backend.at(device), shapes, axis, keepdims=keepdims)
+            return self._finish_by_kernel(spec, backend.at(device), shapes, axis, keepdims=keepdims)
         if spec.premap is not None:
-            return self._indexed(spec).prepare(backend.at(device), device, shapes, axis, keepdims=keepdims)
+            return self._map_by_kernel(spec, backend.at(device), device, shapes, axis, keepdims=keepdims)
         shape = broadcast_shape([(names[number], info.shape) for number, info in infos.items()])
         axes = check_axes(self.name, axis, len(shape))
         if spec.identity is None and 0 in [shape[each] for each in axes]:
             raise KernelShapeError(
                 f"{self.name}(): axis {axis} of shape {shape} has no elements, and the reduction no identity; give one"
             )
-        labels = [names[number] for number in infos]
-        call = ReductionCall(self.name, backend, device, spec, shape, axes, labels, keepdims=keepdims)
+        checked = (self.name, backend, device, spec, shape, axes, infos, names)
         if device.kind == "cuda":
-            return CudaReductionCall(call, infos, self._cuda_plan)
-        return HostReductionCall(call, infos, self._functions.setdefault(id(spec), {}))
+            return CudaReductionCall(*checked, find_plan=self._cuda_plan, keepdims=keepdims).run
+        functions = self._functions.setdefault(id(spec), {})
+        return HostReductionCall(*checked, functions=functions, keepdims=keepdims).run
 
     def _with_gradient(self, args: Sequence[Any], axis: Axis, out: Any, *, keepdims: bool) -> Any:
         """Run a call on tensors that torch tracks."""
@@ -660,7 +623,7 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
                 f"{self.name}(): out= cannot be used on tensors that torch follows for a derivative; leave it out, "
                 "call under torch.no_grad(), or on x.detach()"
             )
-        names, plain = self.definition.names, autograd.unwrapped(args)
+        names, plain = self.definition.names, autograd.unwrap(args)
         _, _, infos = calls.common_device(self.name, names, plain)
         spec = self._spec(plain, infos)
         if spec.premap is not None or spec.postmap is not None:
@@ -703,31 +666,69 @@ class ReductionKernel(metaclass=MadeBy, by="reduction"):
             raise KernelTypeError(f"{self.name}() takes {spec.arguments} argument(s), {len(args)} were given")
         return spec
 
-    def _indexed(self, spec: ReductionSpec) -> IndexedReduction:
-        """The reduction in two kernels, for a map that reads arrays at computed indices."""
-        found = self._two_kernels.get(id(spec))
-        if found is None:
-            found = self._two_kernels[id(spec)] = IndexedReduction(self.name, spec, ReductionKernel)
-        return found
+    # --- reductions in two kernels: where the map reads arrays at computed indices, or arguments finish the results
+    def _map_by_kernel(
+        self,
+        spec: ReductionSpec,
+        owner: Backend,
+        device: Device,
+        shapes: dict[int, tuple[int, ...]],
+        axis: Axis,
+        *,
+        keepdims: bool,
+    ) -> Run:
+        """A kernel that writes an array of accumulators, and the reduction of that; it takes all elements."""
+        assert spec.premap is not None
+        shape = _shape(spec.premap.program.params, shapes)
+        if len(check_axes(self.name, axis, len(shape))) < len(shape):
+            raise KernelTypeError(
+                f"{self.name}(): axis {axis} of shape {shape} leaves some, but map_expr indexes an array freely, "
+                "which counts all elements; leave axis= out, or index by i alone"
+            )
+        if id(spec) not in self._parts:
+            first = FixedDefinition(f"{self.name}_map", spec.premap.program, spec.premap.inputs)
+            rest = _Rest(self.name, ("mapped",), dataclasses.replace(spec, premap=None))
+            self._parts[id(spec)] = ElementwiseKernel(first), ReductionKernel(rest)
+        mapping, reduce = self._parts[id(spec)]
 
-    def _finished(self, spec: ReductionSpec) -> FinishedReduction:
-        """The reduction in two kernels, for results that depend on further arguments."""
-        found = self._finishing.get(id(spec))
-        if found is None:
-            names = self.definition.names[: self._inputs]
-            found = self._finishing[id(spec)] = FinishedReduction(self.name, names, spec, ReductionKernel)
-        return found
+        def run(args: Sequence[Any], out: Any = None) -> Any:
+            mapped = owner.empty(shape, spec.accumulators[0], device=device, stream=owner.stream_current(device))
+            mapping(*args, out=mapped)
+            return reduce(mapped, keepdims=keepdims, out=out)
 
-    def _cuda_plan(self, call: ReductionCall, infos: list[ArrayInfo], arrays: int) -> CudaReduction:
-        """The plan for arrays of these layouts: ``arrays`` inputs, then the outputs."""
+        return run
+
+    def _finish_by_kernel(
+        self, spec: ReductionSpec, owner: Backend, shapes: dict[int, tuple[int, ...]], axis: Axis, *, keepdims: bool
+    ) -> Run:
+        """The reduction to accumulators, and a kernel that makes the outputs of them and of arguments of the call."""
+        assert spec.postmap is not None
+        count = math.prod(_shape((spec.premap.program if spec.premap else spec.map_program).params, shapes))
+        if id(spec) not in self._parts:
+            last = FixedDefinition(f"{self.name}_post", spec.postmap.program, spec.postmap.inputs)
+            rest = _Rest(self.name, self.definition.names[: self._inputs], dataclasses.replace(spec, postmap=None))
+            self._parts[id(spec)] = ElementwiseKernel(last), ReductionKernel(rest)
+        finishing, reduce = self._parts[id(spec)]
+        arguments = spec.postmap.arguments
+
+        def run(args: Sequence[Any], out: Any = None) -> Any:
+            found = reduce(*args, axis=axis, keepdims=keepdims)
+            accumulators = [found] if len(spec.accumulators) == 1 else [*found]
+            sizes = count, owner.view(accumulators[0]).size
+            return finishing(*accumulators, *(args[each] for each in arguments), *sizes, out=out)
+
+        return run
+
+    def _cuda_plan(self, call: ReductionCall, infos: list[ArrayInfo]) -> CudaReduction:
+        """The plan for arrays of these layouts: inputs, then the outputs."""
         from xferlib.kernels.cuda_reduction import CudaReduction
 
         layouts = tuple((info.dtype, info.shape, info.strides, info.pointer % 16) for info in infos)
         key = (id(call.spec), layouts, call.axes, call.device)
         plan = self._plans.get(key)
         if plan is None:
-            kept, reduced = call.layouts(infos, arrays)
-            plan = CudaReduction(call.backend.at(call.device), call.device, call.spec, kept, reduced, infos)
+            kept, reduced = call.layouts(infos)
+            plan = CudaReduction(call.owner, call.device, call.spec, kept, reduced, infos)
             self._plans.keep(key, plan)
         return plan
 
@@ -805,279 +806,3 @@ def reduction(
     )
     definition.check()
     return ReductionKernel(definition)
-
-
-# Reductions in several kernels: where the map reads arrays at computed indices, or arguments finish the results.
-
-
-class _ElementwisePart:
-    """The definition of an element-wise kernel beside the reduction; its dtypes are fixed."""
-
-    defaults: dict[str, Any] = {}  # noqa: RUF012 - never written
-    keywords: list[str] = []  # noqa: RUF012 - never written
-    first_output: int | None = None
-
-    def __init__(self, name: str, kernel: Elementwise) -> None:
-        self.name = name
-        params = kernel.program.params
-        self.positional = [param.name for param in params[: kernel.inputs]]
-        self.names = tuple(param.name for param in params)
-        self._special = Specialization(program=kernel.program, outputs=tuple(range(kernel.inputs, len(params))))
-
-    def specialize(
-        self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
-    ) -> Specialization:
-        return self._special
-
-
-class _Rest:
-    """The definition of the reduction that another kernel prepares or finishes."""
-
-    def __init__(self, name: str, names: tuple[str, ...], spec: ReductionSpec) -> None:
-        self.name = name
-        self.names = names
-        self._spec = spec
-
-    def specialize(self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int]) -> ReductionSpec:
-        return self._spec
-
-
-def _shape(params: Sequence[Param], shapes: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape of the arrays indexed by ``i`` alone or, where there are none, of the first array."""
-    named = [(params[n].name, shape) for n, shape in shapes.items() if not params[n].is_raw]
-    return broadcast_shape(named) if named else next(iter(shapes.values()))
-
-
-class IndexedReduction:
-    """A reduction in two kernels, for one set of dtypes; the first writes an array of accumulators for the second."""
-
-    def __init__(
-        self, name: str, spec: ReductionSpec, make: Callable[[ReductionDefinition], Callable[..., Any]]
-    ) -> None:
-        assert spec.premap is not None
-        self._name = name
-        self._params = spec.premap.program.params
-        self._dtype = spec.accumulators[0]
-        self._map = ElementwiseKernel(_ElementwisePart(f"{name}_map", spec.premap))
-        self._rest = make(_Rest(name, ("mapped",), dataclasses.replace(spec, premap=None)))
-
-    def prepare(
-        self, owner: Backend, device: Device, shapes: dict[int, tuple[int, ...]], axis: Axis, *, keepdims: bool
-    ) -> IndexedCall:
-        """The call for arrays of these shapes, by argument; it takes all elements."""
-        shape = _shape(self._params, shapes)
-        if len(check_axes(self._name, axis, len(shape))) < len(shape):
-            raise KernelTypeError(
-                f"{self._name}(): axis {axis} of shape {shape} leaves some, but map_expr indexes an array freely, "
-                "which counts all elements; leave axis= out, or index by i alone"
-            )
-
-        def run(args: Sequence[Any], out: Any) -> Any:
-            mapped = owner.empty(shape, self._dtype, device=device, stream=owner.stream_current(device))
-            self._map(*args, out=mapped)
-            return self._rest(mapped, keepdims=keepdims, out=out)
-
-        return IndexedCall(run)
-
-
-class FinishedReduction:
-    """A reduction to accumulators, and a kernel that turns them into the outputs by arguments of the call.
-
-    Args:
-        name: For messages.
-        names: The inputs.
-        spec: The reduction, for one set of dtypes.
-        make: Makes the kernel of a reduction.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        names: tuple[str, ...],
-        spec: ReductionSpec,
-        make: Callable[[ReductionDefinition], Callable[..., Any]],
-    ) -> None:
-        assert spec.postmap is not None
-        self._name = name
-        self._arguments = spec.postmap.arguments
-        self._is_one = len(spec.accumulators) == 1
-        self._params = (spec.map_program if spec.premap is None else spec.premap.program).params
-        self._reduce = make(_Rest(name, names, dataclasses.replace(spec, postmap=None)))
-        self._post = ElementwiseKernel(_ElementwisePart(f"{name}_post", spec.postmap))
-
-    def prepare(self, owner: Backend, shapes: dict[int, tuple[int, ...]], axis: Axis, *, keepdims: bool) -> IndexedCall:
-        """The call for arrays of these shapes, by argument."""
-        count = math.prod(_shape(self._params, shapes))
-
-        def run(args: Sequence[Any], out: Any) -> Any:
-            found = self._reduce(*args, axis=axis, keepdims=keepdims)
-            accumulators = [found] if self._is_one else [*found]
-            sizes = count, owner.view(accumulators[0]).size
-            return self._post(*accumulators, *(args[each] for each in self._arguments), *sizes, out=out)
-
-        return IndexedCall(run)
-
-
-class IndexedCall:
-    """One checked call of a reduction in several kernels, for arrays of the same dtypes, shapes and device."""
-
-    def __init__(self, run: Callable[[Sequence[Any], Any], Any]) -> None:
-        self._run = run
-
-    def run(self, args: Sequence[Any]) -> Any:
-        """Reduce to a new array."""
-        return self._run(args, None)
-
-    def run_into(self, args: Sequence[Any], out: Any) -> Any:
-        """Reduce to a given array, which is checked."""
-        return self._run(args, out)
-
-
-# `scan`: running results of an associative operation, whole or in segments, in the same order on every backend.
-
-_COMBINED = "\n\nT xf_combined(T a, T b) {{ return ({}); }}"
-_NEUTRAL = "\nT xf_neutral() {{ return ({}); }}"
-"""The expressions stand in functions, and the names below are no user's: a preamble may have an ``x`` or a ``d``."""
-_STEP = "xf_y = i < xf_distance ? xf_x[i] : xf_combined(xf_x[i - xf_distance], xf_x[i]);"
-_STEP_IN_SEGMENTS = """
-xf_begins = xf_begun[i];
-xf_y = xf_x[i];
-if (i >= xf_distance && !xf_begins) {
-    xf_y = xf_combined(xf_x[i - xf_distance], xf_x[i]);
-    xf_begins = xf_begun[i - xf_distance];
-}"""
-_SHIFT = "xf_y = i == 0 ? xf_neutral() : xf_x[i - 1];"
-_SHIFT_IN_SEGMENTS = "xf_y = i == 0 || xf_begun[i] ? xf_neutral() : xf_x[i - 1];"
-
-
-class ScanKernel(metaclass=MadeBy, by="scan"):
-    """A scan made by `scan`.
-
-    It runs in passes over the whole array, one more each time that the length doubles. Each combines an element with
-    the one ``2**k`` before it, in an order that depends on nothing but their positions.
-    """
-
-    def __init__(self, expression: str, neutral: str | None, name: str, math: str, preamble: str) -> None:
-        self.name = name
-        self._made = (expression, neutral, name, math, preamble)
-
-        def make(inputs: str, outputs: str, text: str, functions: str = "") -> ElementwiseKernel:
-            return elementwise(inputs, outputs, text, name=name, math=math, preamble=preamble + functions)
-
-        make(
-            "T a, T b", "T xf_result", f"xf_result = ({expression})"
-        )  # so that a message speaks of the expression's own text
-        functions = _COMBINED.format(expression)
-        self._step = make("raw T xf_x, int64 xf_distance", "T xf_y", _STEP, functions)
-        self._step_in_segments = make(
-            "raw T xf_x, raw bool xf_begun, int64 xf_distance", "T xf_y, bool xf_begins", _STEP_IN_SEGMENTS, functions
-        )
-        self._shift = self._shift_in_segments = None
-        if neutral is not None:
-            functions = _NEUTRAL.format(neutral)
-            self._shift = make("raw T xf_x", "T xf_y", _SHIFT, functions)
-            self._shift_in_segments = make("raw T xf_x, raw bool xf_begun", "T xf_y", _SHIFT_IN_SEGMENTS, functions)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ScanKernel, self._made
-
-    def __copy__(self) -> ScanKernel:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> ScanKernel:
-        return self
-
-    def __repr__(self) -> str:
-        return f"<ScanKernel {self.name}>"
-
-    def __call__(self, x: Any, *, exclusive: bool = False, segments: Any = None, out: Any = None) -> Any:
-        """Scan an array of one axis, on its device and the current stream.
-
-        Args:
-            x: The array, in C order.
-            exclusive: Result ``i`` combines the elements before ``i``, and the first is the neutral one; otherwise
-                element ``i`` too.
-            segments: A bool array of the same length, True where a new segment begins; one segment if omitted.
-            out: The result, which may be ``x``; a new array if omitted.
-
-        Returns:
-            ``out``, or a new array of the shape and dtype of ``x``.
-
-        Raises:
-            KernelShapeError: ``x`` has not one axis, or ``segments`` another length.
-            KernelTypeError: ``x`` is no array; ``segments`` is not of bool; no neutral element for ``exclusive``.
-            LayoutError: ``out`` of another shape or dtype, or ``x`` not in C order.
-        """
-        blocks.follow()
-        refuse_no_flag(exclusive, f"{self.name}(): exclusive")
-        count = self._check(x, segments)
-        if exclusive and self._shift is None:
-            raise KernelTypeError(f"{self.name}(): an exclusive scan needs a neutral element; scan(..., neutral='0')")
-        found, begins = x, segments
-        distance = 1
-        while distance < count:
-            if segments is None:
-                found = self._step(found, distance, size=count)
-            else:
-                found, begins = self._step_in_segments(found, begins, distance, size=count)
-            distance *= 2
-        if exclusive and segments is None:
-            assert self._shift is not None
-            found = self._shift(found, size=count)
-        elif exclusive:
-            assert self._shift_in_segments is not None
-            found = self._shift_in_segments(found, segments, size=count)
-        if out is not None:
-            return _copy()(found, out)
-        return _copy()(found) if found is x else found
-
-    def _check(self, x: Any, segments: Any) -> int:
-        """The number of elements."""
-        count, _ = self._row("x", x)
-        if segments is not None:
-            found, dtype = self._row("segments", segments)
-            if dtype.kind != "b":
-                raise KernelTypeError(f"{self.name}(): segments has dtype {dtype}; pass bool, True where one begins")
-            if found != count:
-                raise KernelShapeError(f"{self.name}(): segments has {found} elements and x {count}; pass one for each")
-        return count
-
-    def _row(self, name: str, array: Any) -> tuple[int, np.dtype[Any]]:
-        """Length and dtype of an array of one axis."""
-        backend = registry.owner_of(array)
-        if backend is None:
-            raise KernelTypeError(f"{self.name}(): {name} is {type(array).__name__}, not an array of a backend")
-        info = backend.view(array)
-        if len(info.shape) != 1:
-            raise KernelShapeError(f"{self.name}(): {name} has shape {info.shape}; pass an array of one axis")
-        return info.shape[0], info.dtype
-
-
-@functools.cache
-def _copy() -> ElementwiseKernel:
-    return elementwise("T x", "T y", "y = x", name="scan_result")
-
-
-def scan(
-    expression: str, *, neutral: str | None = None, name: str = "scan", math: str = "exact", preamble: str = ""
-) -> ScanKernel:
-    """Make a scan: running sums, maxima, or any other associative operation.
-
-        running_sum = xl.scan("a + b", neutral="0")
-        running_sum(x)                                   # x[0], x[0] + x[1], ...
-        running_sum(x, exclusive=True)                   # 0, x[0], x[0] + x[1], ...
-        running_sum(x, segments=starts)                  # anew at each True
-
-    Args:
-        expression: C, in ``a``, the result so far, and ``b``, the next element; associative up to rounding.
-        neutral: C, the element that changes nothing; for exclusive scans.
-        name: For messages and profilers.
-        math: ``"exact"`` or ``"fast"``.
-        preamble: C functions that the expressions may call.
-
-    Raises:
-        KernelSyntaxError: An expression cannot be read.
-    """
-    texts = {"expression": expression, "name": name, "math": math, "preamble": preamble}
-    check_texts("scan", **(texts if neutral is None else {**texts, "neutral": neutral}))
-    return ScanKernel(expression, neutral, name, math, preamble)

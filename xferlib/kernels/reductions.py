@@ -31,11 +31,12 @@ from xferlib.kernels.ir import (
     DType,
     Node,
     Param,
+    ReductionSpec,
+    build_reduction,
     is_complex,
     is_float,
     part_dtype,
 )
-from xferlib.kernels.ir_reduction import ReductionSpec, build
 from xferlib.kernels.reduction import Axis, ReductionKernel
 
 __all__ = [
@@ -65,10 +66,6 @@ class BuiltIn:
         return self._make(dtypes)
 
 
-def _input(dtype: DType, name: str = "x") -> Param:
-    return Param(name=name, dtype=dtype)
-
-
 def _sum_dtype(dtype: DType) -> DType:
     if dtype.kind in "bi":
         return INT64
@@ -90,84 +87,129 @@ def _each(op: str) -> Callable[[Builder, Nodes, Nodes], Nodes]:
     return lambda b, x, y: [b.op(op, one, two) for one, two in zip(x, y, strict=True)]
 
 
-def _make_sum(dtypes: tuple[DType, ...]) -> ReductionSpec:
-    dtype = dtypes[0]
-    wide = _sum_dtype(dtype)
-    result = dtype if is_float(dtype) else wide
-    return build(
-        [_input(dtype)],
-        lambda b, x: _parts(b, b.cast(x[0], wide)),
-        _each("add"),
-        lambda b, a, n, m: [b.cast(_whole(b, a), result)],
-        identity=(0, 0) if is_complex(dtype) else (0,),
-        shortcut=None if dtype.kind in "fc" else lambda x: np.sum(x, axis=-1, dtype=wide),
+def _times(b: Builder, x: Nodes, y: Nodes) -> Nodes:
+    """The product of two accumulators."""
+    if len(x) == 1:
+        return [b.op("mul", x[0], y[0])]
+    return _parts(b, lower_complex.complex_multiply(b, _whole(b, x), _whole(b, y)))
+
+
+_add = _each("add")
+
+
+def _accumulate(
+    dtypes: tuple[DType, ...],
+    wide: DType,
+    mapping: Callable[[Builder, Nodes], Nodes],
+    finishing: Callable[..., Node],
+    *,
+    names: tuple[str, ...] = ("x",),
+    combining: Callable[[Builder, Nodes, Nodes], Nodes] = _add,
+    start: int = 0,
+    shortcut: Any = None,
+) -> ReductionSpec:
+    """The accumulation, from ``start``, of what is mapped from inputs that are converted to ``wide`` before."""
+    inputs = [Param(name=name, dtype=dtype) for name, dtype in zip(names, dtypes, strict=True)]
+    return build_reduction(
+        inputs,
+        lambda b, x: mapping(b, [b.cast(each, wide) for each in x]),
+        combining,
+        lambda b, a, n, m: [finishing(b, a, n, m)],
+        identity=start,
+        shortcut=shortcut,
     )
 
 
-def _make_dot(dtypes: tuple[DType, ...]) -> ReductionSpec:
-    result = np.result_type(*dtypes)
-    wide = _sum_dtype(result)
-
-    def product(b: Builder, x: Nodes) -> Nodes:
-        one, two = (b.cast(each, wide) for each in x)
-        if is_complex(wide):
-            return _parts(b, lower_complex.complex_multiply(b, one, two))
-        return [b.op("mul", one, two)]
-
-    return build(
-        [_input(dtypes[0]), _input(dtypes[1], "y")],
-        product,
-        _each("add"),
-        lambda b, a, n, m: [b.cast(_whole(b, a), result if is_float(result) else wide)],
-        identity=(0, 0) if is_complex(wide) else (0,),
-    )
-
-
-def _make_prod(dtypes: tuple[DType, ...]) -> ReductionSpec:
-    dtype = dtypes[0]
-    wide = _sum_dtype(dtype)
-    result = dtype if is_float(dtype) else wide
-
-    def times(b: Builder, x: Nodes, y: Nodes) -> Nodes:
-        if len(x) == 1:
-            return [b.op("mul", x[0], y[0])]
-        return _parts(b, lower_complex.complex_multiply(b, _whole(b, x), _whole(b, y)))
-
-    return build(
-        [_input(dtype)],
-        lambda b, x: _parts(b, b.cast(x[0], wide)),
-        times,
-        lambda b, a, n, m: [b.cast(_whole(b, a), result)],
-        identity=(1, 0) if is_complex(dtype) else (1,),
-        shortcut=None if dtype.kind in "fc" else lambda x: np.prod(x, axis=-1, dtype=wide),
-    )
-
-
-def _make_extremum(op: str) -> Maker:
+def _make_total(op: str) -> Maker:
     def make(dtypes: tuple[DType, ...]) -> ReductionSpec:
         dtype = dtypes[0]
-        chosen = {"min": "and", "max": "or"}[op] if dtype == BOOL else op
-        return build(
-            [_input(dtype)],
-            lambda b, x: [x[0]],
-            _each(chosen),
-            lambda b, a, n, m: [a[0]],
-            identity=None,
-            shortcut=None if is_float(dtype) else lambda x: getattr(np, op)(x, axis=-1),  # NumPy takes either zero
+        wide = _sum_dtype(dtype)
+        result = dtype if is_float(dtype) else wide
+        numpys = np.sum if op == "add" else np.prod
+        return _accumulate(
+            dtypes,
+            wide,
+            lambda b, x: _parts(b, x[0]),
+            lambda b, a, n, m: b.cast(_whole(b, a), result),
+            combining=_add if op == "add" else _times,
+            start=int(op == "mul"),
+            shortcut=None if dtype.kind in "fc" else lambda x: numpys(x, axis=-1, dtype=wide),
         )
 
     return make
 
 
-def _make_logical(op: str) -> Maker:
+def _make_dot(dtypes: tuple[DType, ...]) -> ReductionSpec:
+    result = np.result_type(*dtypes)
+    wide = _sum_dtype(result)
+    return _accumulate(
+        dtypes,
+        wide,
+        lambda b, x: _times(b, _parts(b, x[0]), _parts(b, x[1])),
+        lambda b, a, n, m: b.cast(_whole(b, a), result if is_float(result) else wide),
+        names=("x", "y"),
+    )
+
+
+def _float_dtypes(dtype: DType) -> tuple[DType, DType]:
+    """The dtype in which a mean is computed, and that of a real result."""
+    result = dtype if is_float(dtype) or is_complex(dtype) else FLOAT64
+    wide = _sum_dtype(result)
+    return wide, part_dtype(wide) if is_complex(wide) else result
+
+
+def _make_mean(dtypes: tuple[DType, ...]) -> ReductionSpec:
+    wide, real = _float_dtypes(dtypes[0])
+    result = wide if is_complex(wide) else real
+
+    def finish(b: Builder, a: Nodes, n: Node, m: Node) -> Node:
+        count = b.cast(b.op("idiv", n, m), a[0].dtype)
+        return b.cast(_whole(b, [b.op("div", part, count) for part in a]), result)
+
+    return _accumulate(dtypes, wide, lambda b, x: _parts(b, x[0]), finish)
+
+
+def _squared_size(b: Builder, value: Node) -> Nodes:
+    parts = [b.op("mul", part, part) for part in _parts(b, value)]
+    return parts if len(parts) == 1 else [b.op("add", parts[0], parts[1])]
+
+
+def _make_norm(dtypes: tuple[DType, ...]) -> ReductionSpec:
+    wide, result = _float_dtypes(dtypes[0])
+    finish = lambda b, a, n, m: b.cast(b.op("sqrt", a[0]), result)
+    return _accumulate(dtypes, wide, lambda b, x: _squared_size(b, x[0]), finish)
+
+
+def _make_spread(ddof: int) -> Maker:
     def make(dtypes: tuple[DType, ...]) -> ReductionSpec:
-        return build(
-            [_input(dtypes[0])],
-            lambda b, x: [b.truth(x[0])],
-            _each(op),
+        wide, result = _float_dtypes(dtypes[0])
+
+        def deviation(b: Builder, x: Nodes) -> Nodes:
+            pairs = zip(_parts(b, x[0]), _parts(b, x[1]), strict=True)
+            return _squared_size(b, _whole(b, [b.op("sub", one, two) for one, two in pairs]))
+
+        def finish(b: Builder, a: Nodes, n: Node, m: Node) -> Node:
+            count = b.op("max", b.op("sub", b.op("idiv", n, m), b.const(ddof, INT64)), b.const(0, INT64))
+            return b.cast(b.op("div", a[0], b.cast(count, a[0].dtype)), result)
+
+        return _accumulate(dtypes, wide, deviation, finish, names=("x", "mean"))
+
+    return make
+
+
+def _make_choice(combine: Callable[[DType], str], numpys: str, *, identity: bool | None = None) -> Maker:
+    """The least, the greatest, or whether all or any are true: NumPy's reduction is the same in any order."""
+
+    def make(dtypes: tuple[DType, ...]) -> ReductionSpec:
+        dtype, is_logical = dtypes[0], identity is not None
+        return build_reduction(
+            [Param(name="x", dtype=dtype)],
+            lambda b, x: [b.truth(x[0]) if is_logical else x[0]],
+            _each(combine(dtype)),
             lambda b, a, n, m: [a[0]],
-            identity=(op == "and",),
-            shortcut=lambda x: (np.all if op == "and" else np.any)(x, axis=-1),
+            identity=(identity,) if is_logical else None,
+            # Of floats NumPy takes either zero.
+            shortcut=None if is_float(dtype) and not is_logical else lambda x: getattr(np, numpys)(x, axis=-1),
         )
 
     return make
@@ -188,8 +230,8 @@ def _make_arg(op: str) -> Maker:
             takes_x = b.op("or", better, b.op("and", same, b.op("lt", x[1], y[1])))
             return [b.select(takes_x, one, two) for one, two in zip(x, y, strict=True)]
 
-        return build(
-            [_input(dtype)],
+        return build_reduction(
+            [Param(name="x", dtype=dtype)],
             lambda b, x: [x[0], b.index()],
             first,
             lambda b, a, n, m: [a[1]],
@@ -200,80 +242,18 @@ def _make_arg(op: str) -> Maker:
     return make
 
 
-def _float_dtype(dtype: DType) -> DType:
-    return dtype if is_float(dtype) or is_complex(dtype) else FLOAT64
-
-
-def _count(b: Builder, in_size: Node, out_size: Node, dtype: DType) -> Node:
-    return b.cast(b.op("idiv", in_size, out_size), dtype)
-
-
-def _make_mean(dtypes: tuple[DType, ...]) -> ReductionSpec:
-    result = _float_dtype(dtypes[0])
-    wide = _sum_dtype(result)
-
-    def finish(b: Builder, a: Nodes, n: Node, m: Node) -> Nodes:
-        count = _count(b, n, m, a[0].dtype)
-        return [b.cast(_whole(b, [b.op("div", part, count) for part in a]), result)]
-
-    return build(
-        [_input(dtypes[0])],
-        lambda b, x: _parts(b, b.cast(x[0], wide)),
-        _each("add"),
-        finish,
-        identity=(0, 0) if is_complex(result) else (0,),
-    )
-
-
-def _squared_size(b: Builder, value: Node) -> Node:
-    parts = [b.op("mul", part, part) for part in _parts(b, value)]
-    return parts[0] if len(parts) == 1 else b.op("add", parts[0], parts[1])
-
-
-def _make_norm(dtypes: tuple[DType, ...]) -> ReductionSpec:
-    wide = _sum_dtype(_float_dtype(dtypes[0]))
-    result = part_dtype(wide) if is_complex(wide) else _float_dtype(dtypes[0])
-    return build(
-        [_input(dtypes[0])],
-        lambda b, x: [_squared_size(b, b.cast(x[0], wide))],
-        _each("add"),
-        lambda b, a, n, m: [b.cast(b.op("sqrt", a[0]), result)],
-        identity=(0,),
-    )
-
-
-def _make_spread(ddof: int) -> Maker:
-    def make(dtypes: tuple[DType, ...]) -> ReductionSpec:
-        wide = _sum_dtype(_float_dtype(dtypes[0]))
-        result = part_dtype(wide) if is_complex(wide) else _float_dtype(dtypes[0])
-
-        def deviation(b: Builder, x: Nodes) -> Nodes:
-            pairs = zip(_parts(b, b.cast(x[0], wide)), _parts(b, b.cast(x[1], wide)), strict=True)
-            parts = [b.op("sub", one, two) for one, two in pairs]
-            return [_squared_size(b, _whole(b, parts))]
-
-        def finish(b: Builder, a: Nodes, n: Node, m: Node) -> Nodes:
-            count = b.op("max", b.op("sub", b.op("idiv", n, m), b.const(ddof, INT64)), b.const(0, INT64))
-            return [b.cast(b.op("div", a[0], b.cast(count, a[0].dtype)), result)]
-
-        inputs = [_input(dtypes[0]), _input(dtypes[1], "mean")]
-        return build(inputs, deviation, _each("add"), finish, identity=(0,))
-
-    return make
-
-
 def _kernel(name: str, make: Maker, kinds: str, names: tuple[str, ...] = ("x",)) -> ReductionKernel:
     kernel = ReductionKernel(BuiltIn(name, names, make, kinds))
     kernel.__module__ = __name__  # where pickle finds it
     return kernel
 
 
-sum = _kernel("sum", _make_sum, "biufc")  # noqa: A001 - the names are NumPy's
-prod = _kernel("prod", _make_prod, "biufc")
-min = _kernel("min", _make_extremum("min"), "biuf")  # noqa: A001
-max = _kernel("max", _make_extremum("max"), "biuf")  # noqa: A001
-any = _kernel("any", _make_logical("or"), "biufc")  # noqa: A001
-all = _kernel("all", _make_logical("and"), "biufc")  # noqa: A001
+sum = _kernel("sum", _make_total("add"), "biufc")  # noqa: A001 - the names are NumPy's
+prod = _kernel("prod", _make_total("mul"), "biufc")
+min = _kernel("min", _make_choice(lambda dtype: "and" if dtype == BOOL else "min", "min"), "biuf")  # noqa: A001
+max = _kernel("max", _make_choice(lambda dtype: "or" if dtype == BOOL else "max", "max"), "biuf")  # noqa: A001
+any = _kernel("any", _make_choice(lambda _: "or", "any", identity=False), "biufc")  # noqa: A001
+all = _kernel("all", _make_choice(lambda _: "and", "all", identity=True), "biufc")  # noqa: A001
 argmin = _kernel("argmin", _make_arg("min"), "biuf")
 argmax = _kernel("argmax", _make_arg("max"), "biuf")
 mean = _kernel("mean", _make_mean, "biufc")
@@ -298,7 +278,7 @@ def var(x: Any, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False, out
     if type(ddof) is not int or not -(1 << 31) <= ddof < 1 << 31:
         number = whole(ddof, least=-(1 << 31))
         if number is None or number >= 1 << 31:
-            raise KernelTypeError(f"var(): ddof={shown(ddof)} is no int of 32 bits; give one")
+            raise KernelTypeError(f"var(): ddof={shown(ddof)} is not an int of 32 bits; give one")
         ddof = number
     spread = _spreads.get(ddof)
     if spread is None:
@@ -312,25 +292,25 @@ def _subset() -> ElementwiseKernel:
     return elementwise("raw T x, S subset", "T y", "y = x[subset]", name="subset")
 
 
-def _taken(x: Any, subset: Any) -> Any:
+def _take(x: Any, subset: Any) -> Any:
     return _subset()(x, subset)
 
 
 def subset_sum(subset: Any, x: Any, *, out: Any = None) -> Any:
     """The sum of the elements of ``x`` at the indices ``subset``, integers that may repeat; see `sum`."""
-    return sum(_taken(x, subset), out=out)
+    return sum(_take(x, subset), out=out)
 
 
 def subset_min(subset: Any, x: Any, *, out: Any = None) -> Any:
     """The least of the elements of ``x`` at the indices ``subset``; see `min`."""
-    return min(_taken(x, subset), out=out)
+    return min(_take(x, subset), out=out)
 
 
 def subset_max(subset: Any, x: Any, *, out: Any = None) -> Any:
     """The greatest of the elements of ``x`` at the indices ``subset``; see `max`."""
-    return max(_taken(x, subset), out=out)
+    return max(_take(x, subset), out=out)
 
 
 def subset_dot(subset: Any, x: Any, y: Any, *, out: Any = None) -> Any:
     """The sum of the products of the elements of ``x`` and ``y`` at the indices ``subset``; see `dot`."""
-    return dot(_taken(x, subset), _taken(y, subset), out=out)
+    return dot(_take(x, subset), _take(y, subset), out=out)
