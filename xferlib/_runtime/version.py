@@ -16,17 +16,17 @@ def install_command(extra: str = "", *, cpu_torch: bool = False) -> str:
     import sys
 
     options = _CPU_WHEELS if cpu_torch and sys.platform == "linux" else ""
-    return f"pip install {options}{' '.join(map(_quoted, _wanted(extra)))}"
+    return f"pip install {options}{' '.join(map(_quote, _list_pip_arguments(extra)))}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     import os
     import shlex
 
     return text if text == "-e" else f'"{text}"' if os.name == "nt" else shlex.quote(text)
 
 
-def _wanted(extra: str) -> list[str]:
+def _list_pip_arguments(extra: str) -> list[str]:
     """The arguments of ``pip install``."""
     import json
     from importlib import metadata

@@ -28,7 +28,7 @@ from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from xferlib._core.arrays import ArrayInfo
     from xferlib._core.device import Device, RawStream
     from xferlib.distributed.drivers import DeviceDriver, Driver, Pending
+    from xferlib.distributed.operations import Collective
 
 
 # One call of a communicator: its description, which errors show and the ranks compare.
@@ -166,7 +167,7 @@ class Control(ABC):
         number = self._word >> DIGEST_BITS
         return words.count(self._word) == self.size or all(word >> DIGEST_BITS == number for word in words)
 
-    def missing(self) -> list[int]:
+    def list_missing(self) -> list[int]:
         """The ranks that have not shown their call; empty where that is not known."""
         return []
 
@@ -312,7 +313,7 @@ class Board(Control):
     def agrees(self) -> bool:
         return self._shown.tolist().count(self._word) == self.size
 
-    def missing(self) -> list[int]:
+    def list_missing(self) -> list[int]:
         own = self._shown[self.rank] >> 40
         return [rank for rank, word in enumerate(self._shown.tolist()) if word >> 40 != own]
 
@@ -340,7 +341,7 @@ class Board(Control):
             elif state == RankState.RUNS and (rank in self._gone or (looks and self._is_gone(rank))):
                 self._gone.add(rank)
                 found.append((RankState.FAILED, Failure(rank, "its process is gone: killed, or ended by os._exit()")))
-            elif state == RankState.LEFT and rank in self.missing():
+            elif state == RankState.LEFT and rank in self.list_missing():
                 text = "its program has ended, or has closed the communicator"
                 found.append((RankState.FAILED, Failure(rank, text)))
         if looks:
@@ -499,37 +500,23 @@ _turn = threading.Lock()
 """Of `_advance`: an operation takes no step within another one's."""
 
 
-class OpenOperation(Protocol):
-    """An operation that runs beside the program."""
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it is complete, after the steps that can be taken at once."""
-
-    @property
-    def is_in_steps(self) -> bool:
-        """Whether it begins more than one operation of the driver."""
-
-    def wait(self) -> Any: ...
-
-
 class OpenOperations:
     """Those of one group.
 
     Args:
         lock: `Group.lock`.
-        failing: `Group.failing`.
+        fail_on_error: `Group.fail_on_error`.
     """
 
-    def __init__(self, lock: threading.RLock, failing: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(self, lock: threading.RLock, fail_on_error: Callable[[], AbstractContextManager[None]]) -> None:
         self.lock = lock
-        self.failing = failing
-        self._operations: list[OpenOperation] = []
+        self.fail_on_error = fail_on_error
+        self._operations: list[Collective] = []
 
     def __bool__(self) -> bool:
         return bool(self._operations)
 
-    def add(self, operation: OpenOperation) -> None:
+    def add(self, operation: Collective) -> None:
         """Look after an operation until it is complete."""
         self._operations.append(operation)
         _all.add(self)
@@ -552,7 +539,7 @@ class OpenOperations:
         _all.discard(self)
 
 
-def waited(pending: Pending, most_s: float) -> bool:
+def wait_for(pending: Pending, most_s: float) -> bool:
     """Wait for a part of a call, and look after open operations meanwhile; returns whether it is complete."""
     if not _all:
         return pending.wait(most_s)
@@ -571,7 +558,7 @@ def _advance() -> None:
         for each in tuple(_all):
             if each.lock.acquire(blocking=False):  # else a thread is in a call of that group, which looks after it
                 try:
-                    with each.failing():
+                    with each.fail_on_error():
                         each.sweep()
                 finally:
                     each.lock.release()
@@ -608,7 +595,7 @@ class Operand(NamedTuple):
     @property
     def dtype(self) -> np.dtype[Any]:
         dtype = self.source.dtype
-        # The ranks reduce bytes as numbers of this machine; `loaded` swaps those of another order on the way.
+        # The ranks reduce bytes as numbers of this machine; `load` swaps those of another order on the way.
         return dtype if dtype.isnative else dtype.newbyteorder("=")
 
     @property
@@ -616,7 +603,7 @@ class Operand(NamedTuple):
         """Of its elements."""
         return math.prod(self.shape) * self.dtype.itemsize
 
-    def loaded(self) -> HostArray:
+    def load(self) -> HostArray:
         """Its elements in host memory, flat and in C order: its own memory where that is so already."""
         host = self.source.host
         if host is None:
@@ -670,7 +657,7 @@ class Result:
         """The result in host memory; None on a device."""
         backend, device = source.backend, source.device
         if out is not None:
-            self.array, self.info = out, _checked_out(out, operand, shape, call)
+            self.array, self.info = out, _check_out(out, operand, shape, call)
             backend.note_write(out, f"{call}: out")
         elif device is None or source.backend.name == "numpy":
             # From the cache of results, whose pages are there: the system clears fresh ones at the first touch.
@@ -694,7 +681,7 @@ class Result:
         # The same array, not another one over the same memory: the drivers know by identity that they work in place.
         return given if _is_same(flat, given) else flat
 
-    def stored(self, flat: HostArray) -> None:
+    def store(self, flat: HostArray) -> None:
         """Take over what the driver has filled."""
         if self.host is None:
             assert self.info is not None
@@ -710,7 +697,7 @@ def separate(given: HostArray, out: HostArray) -> HostArray:
     return given.copy() if share_memory(given, out) else given
 
 
-def _checked_out(out: Any, operand: Operand, shape: tuple[int, ...], call: str) -> ArrayInfo:
+def _check_out(out: Any, operand: Operand, shape: tuple[int, ...], call: str) -> ArrayInfo:
     owner, source = registry.owner_of(out), operand.source
     if owner is None or isinstance(out, np.generic):  # NumPy's scalars cannot be written
         raise UnsupportedArrayError(
@@ -746,24 +733,10 @@ _WATCH_GRACE_S = 1.0
 """The longest time between the news of a failure and the error that a rank which is not blocked raises by itself."""
 
 
-class Watched(Protocol):
-    """The group, as the watch sees it."""
-
-    rank: int
-    timeout_s: float
-    cause: str
-    control: Control
-    is_over: threading.Event
-
-    def is_device_idle(self) -> bool: ...
-    def device_failure(self) -> str: ...
-    def end_process(self, error: BaseException) -> None: ...
-
-
 class DeviceWatch:
     """A thread for one group, from its first call on a device until the group ends."""
 
-    def __init__(self, group: Watched) -> None:
+    def __init__(self, group: Group) -> None:
         self._call: Call | None = None
         self._begun_s = 0.0
         self._is_inside = False
@@ -865,7 +838,7 @@ class Group:
         self.parts = 0  # calls of `Communicator.split`
         self.messages = 0
         """Calls of `send` and `recv`, which the ranks do not count alike."""
-        self.open = OpenOperations(self.lock, self.failing)
+        self.open = OpenOperations(self.lock, self.fail_on_error)
         self._pid = os.getpid()
         self.control: Control = DriverControl(driver)
         begun = Call(Signature("init" if name == "world" else "split", (), ""), 0)
@@ -957,12 +930,12 @@ class Group:
             DistributedTimeoutError: It takes longer than the timeout.
         """
         try:
-            if waited(pending, _SLICE_S):
+            if wait_for(pending, _SLICE_S):
                 return
             end_s = time.monotonic() + self.timeout_s
             while True:
                 self._look(call, end_s, others)
-                if waited(pending, _SLICE_S):
+                if wait_for(pending, _SLICE_S):
                     return
         except BaseException as error:
             # The words on the board are no operation of the driver, which could be torn.
@@ -970,7 +943,7 @@ class Group:
                 self._left.append(pending)
             if isinstance(error, DistributedError) or not isinstance(error, Exception):
                 raise
-            raise self._lost(call, error) from error
+            raise self._explain_loss(call, error) from error
 
     def _look(self, call: Call, end_s: float, others: Callable[[], str]) -> None:
         for failure in self.control.failures():
@@ -991,11 +964,11 @@ class Group:
             )
 
     def _others(self) -> str:
-        calls = {rank: self.control.busy(rank) for rank in self.control.missing()}
+        calls = {rank: self.control.busy(rank) for rank in self.control.list_missing()}
         waits = {rank: f", its last wait was in {call}" if call else "" for rank, call in calls.items()}
         return "".join(f"; rank {rank} has not come{wait}" for rank, wait in waits.items())
 
-    def _lost(self, call: Call, error: Exception) -> PeerError:
+    def _explain_loss(self, call: Call, error: Exception) -> PeerError:
         """The error of a driver that failed: by the rank that caused it, if that becomes known soon."""
         end_s = time.monotonic() + _CAUSE_S
         while True:
@@ -1081,7 +1054,7 @@ class Group:
     # --- the end
 
     @contextmanager
-    def failing(self) -> Iterator[None]:
+    def fail_on_error(self) -> Iterator[None]:
         """A call that has begun: any error in it, Ctrl-C included, ends the group's work."""
         try:
             yield
