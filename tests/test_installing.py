@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -15,7 +17,7 @@ from typing import Any
 import pytest
 
 import xferlib as xl
-from xferlib._runtime.version import install_command
+from xferlib._runtime.version import RELEASE, _find_version, install_command
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/index.md", "docs/tutorial/first-steps.md", "docs/how-to/install.md")
@@ -79,7 +81,7 @@ def limits(requirements: list[str]) -> dict[str, str]:
 
 def test_the_recipe_is_of_this_project(recipe: dict[str, Any], project: dict[str, Any]) -> None:
     assert recipe["package"]["name"] == project["project"]["name"]
-    assert recipe["context"]["version"] == xl.__version__
+    assert recipe["context"]["version"] == RELEASE
     assert recipe["about"]["license"] == project["project"]["license"]
     assert recipe["about"]["summary"] == project["project"]["description"]
     assert (ROOT / recipe["about"]["license_file"]).is_file()
@@ -116,6 +118,61 @@ def test_the_tests_of_the_recipe_pass(recipe: dict[str, Any]) -> None:
     for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
+
+
+# --- the version
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, RELEASE),
+        ({".git/HEAD": "ref: refs/heads/main", ".git/refs/heads/main": "0123456789ab\n"}, f"{RELEASE}.dev0+g0123456"),
+        ({".git/HEAD": "ref: refs/heads/a/b", ".git/packed-refs": "# pack\nfedc012 refs/heads/a/b\n"}, "dev0+gfedc012"),
+        ({".git/HEAD": "0123456789ab"}, "dev0+g0123456"),
+        (
+            {".git": "gitdir: {root}/main/.git/worktrees/w", "main/.git/worktrees/w/HEAD": "ref: refs/heads/w",
+             "main/.git/worktrees/w/commondir": "../..", "main/.git/refs/heads/w": "abcdef0123"},
+            "dev0+gabcdef0",
+        ),
+        ({"PKG-INFO": "Metadata-Version: 2.4\nVersion: 1.2.dev3+g12\n", ".git/HEAD": "0123456789ab"}, "1.2.dev3+g12"),
+        ({"xferlib/_runtime/version.txt": "1.2.3\n", "PKG-INFO": "Version: 1.2\n"}, "1.2.3"),
+    ],
+)  # fmt: skip
+def test_the_version_names_the_commit_between_releases(
+    files: dict[str, str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.format(root=tmp_path) if "{root}" in text else text)
+    monkeypatch.setattr("xferlib._runtime.version.__file__", str(tmp_path / "xferlib" / "_runtime" / "version.py"))
+    assert _find_version().endswith(expected)
+    assert xl.__version__.startswith(RELEASE)
+
+
+def test_the_build_names_the_commits_behind_the_last_tag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    interface = SimpleNamespace(BuildHookInterface=object)  # hatchling is there in a build alone
+    monkeypatch.setitem(sys.modules, "hatchling.builders.hooks.plugin.interface", interface)
+    hatch_build: Any = importlib.import_module("hatch_build")
+
+    def git(*arguments: str) -> None:
+        settings = [f"-c{name}=test" for name in ("user.name", "user.email")]
+        subprocess.run(["git", *settings, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    (tmp_path / "xferlib" / "_runtime").mkdir(parents=True)
+    (tmp_path / "xferlib" / "_runtime" / "version.py").write_text('RELEASE = "1.2.0"\n')
+    monkeypatch.setattr(hatch_build, "__file__", str(tmp_path / "hatch_build.py"))
+    assert hatch_build.find_version() == "1.2.0"
+    git("init")
+    for expected in (r"1\.2\.0\.dev1\+g\w{7}", r"1\.2\.0", r"1\.2\.0\.dev1\+g\w{7}"):
+        if expected != r"1\.2\.0":
+            git("commit", "--allow-empty", "-m", "work")
+        else:
+            git("tag", "v1.2.0")
+        assert re.fullmatch(expected, hatch_build.find_version())
 
 
 # --- what messages say
