@@ -159,7 +159,7 @@ def test_the_build_names_the_commits_behind_the_last_tag(tmp_path: Path, monkeyp
     hatch_build: Any = importlib.import_module("hatch_build")
 
     def git(*arguments: str) -> None:
-        settings = [f"-c{name}=test" for name in ("user.name", "user.email")]
+        settings = ["-c", "user.name=test", "-c", "user.email=test", "-c", "core.hooksPath="]
         subprocess.run(["git", *settings, *arguments], cwd=tmp_path, check=True, capture_output=True)
 
     (tmp_path / "xferlib" / "_runtime").mkdir(parents=True)
