@@ -362,7 +362,7 @@ def init(driver: str = "auto", timeout: float = 300.0, check: bool = True, *, cu
         timeout = timeout.item()
     is_number = isinstance(timeout, numbers.Real) and not isinstance(timeout, bool)
     if not is_number or not 0 < timeout <= sys.float_info.max:
-        raise ArgumentError(f"init: timeout={shown(timeout)} is no positive number of seconds; give one, such as 300.0")
+        raise ArgumentError(f"init: timeout={shown(timeout)} is not a positive number of seconds; give one, as 300.0")
     refuse_no_flag(check, "init: check")
     refuse_no_flag(cuda_aware, "init: cuda_aware")
     made = _join(driver, float(timeout), is_cuda_aware=cuda_aware)
@@ -556,7 +556,7 @@ def mean_grads(
     """
     leaves, rebuild = _flatten_arrays(comm, tree, "mean_grads")
     if whole(bucket_bytes, least=1) is None:
-        raise ArgumentError(f"mean_grads: bucket_bytes={shown(bucket_bytes)} is no whole number from 1; give one")
+        raise ArgumentError(f"mean_grads: bucket_bytes={shown(bucket_bytes)} is not a whole number from 1; give one")
     refuse_no_flag(reproducible, "mean_grads: reproducible")
     refuse_no_flag(async_op, "mean_grads: async_op")
     try:
@@ -586,7 +586,7 @@ def _check_gradient(leaf: Any) -> None:
     owner = registry.owner_of(leaf)
     if owner is not None and (dtype := owner.view(leaf).dtype).kind in "biu":
         raise UnsupportedDTypeError(
-            f"mean_grads: op='mean' of {dtype}, which is no gradient's dtype; leave the array out of the tree, or "
+            f"mean_grads: op='mean' of {dtype}, which is not a gradient's dtype; leave the array out of the tree, or "
             "convert it to float64"
         )
 

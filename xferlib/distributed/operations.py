@@ -603,7 +603,7 @@ def check_rank(group: Group, rank: Any, what: str) -> None:
     """
     found = whole(rank, least=0)
     if found is None or found >= group.size:
-        raise ArgumentError(f"{what}={shown(rank)} is no rank of {group.size}; give one from 0 to {group.size - 1}")
+        raise ArgumentError(f"{what}={shown(rank)} is not a rank of {group.size}; give one from 0 to {group.size - 1}")
 
 
 def check_peer(group: Group, rank: Any, tag: Any, what: str) -> None:
@@ -616,7 +616,7 @@ def check_peer(group: Group, rank: Any, tag: Any, what: str) -> None:
     if int(rank) == group.rank:
         raise ArgumentError(f"{what}={group.rank} is this rank itself; give another one")
     if (found := whole(tag, least=0)) is None or found > _MOST_TAG:
-        raise ArgumentError(f"tag={shown(tag)} is no whole number from 0 to {_MOST_TAG}; give one")
+        raise ArgumentError(f"tag={shown(tag)} is not a whole number from 0 to {_MOST_TAG}; give one")
 
 
 def check_parts(group: Group, operand: Operand, call: str) -> None:
@@ -676,7 +676,7 @@ _NOTHING = np.empty(0, np.uint8)
 
 
 class CollectiveKind(NamedTuple):
-    """What one collective asks for and does."""
+    """One collective: its checks, its shape and its steps."""
 
     shape: Callable[[int, Shape], Shape]
     """The result's shape, from the number of ranks and the shape of ``x``."""
