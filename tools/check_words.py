@@ -9,7 +9,7 @@ everything but code, quotations and *emphasis*, which mention a phrase rather th
 elsewhere ends in ``words: ok``. Of the code itself two things are read: the names of functions and classes, and the
 messages of exceptions.
 
-The words themselves are in the glossary of ARCHITECTURE.md.
+The words themselves are in the glossary of CONTRIBUTING.md.
 """
 
 from __future__ import annotations
