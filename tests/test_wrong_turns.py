@@ -274,7 +274,7 @@ def test_pythons_traceback_adds_the_name_that_was_meant(capsys: pytest.CaptureFi
         try:
             getattr(module, name)
         except AttributeError:
-            sys.__excepthook__(*sys.exc_info())  # type: ignore[arg-type]
+            sys.__excepthook__(*sys.exc_info())
         assert f"Did you mean: '{meant}'?" in capsys.readouterr().err
 
 

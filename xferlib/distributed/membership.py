@@ -28,7 +28,7 @@ from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from xferlib._core.arrays import ArrayInfo
     from xferlib._core.device import Device, RawStream
     from xferlib.distributed.drivers import DeviceDriver, Driver, Pending
-    from xferlib.distributed.operations import Collective
 
 
 # One call of a communicator: its description, which errors show and the ranks compare.
@@ -500,6 +499,20 @@ _turn = threading.Lock()
 """Of `_advance`: an operation takes no step within another one's."""
 
 
+class OpenOperation(Protocol):
+    """An operation that runs beside the program: a `Collective`, which stands above this module."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is complete, after the steps that can be taken at once."""
+
+    @property
+    def is_in_steps(self) -> bool:
+        """Whether it begins more than one operation of the driver."""
+
+    def wait(self) -> Any: ...
+
+
 class OpenOperations:
     """Those of one group.
 
@@ -511,12 +524,12 @@ class OpenOperations:
     def __init__(self, lock: threading.RLock, fail_on_error: Callable[[], AbstractContextManager[None]]) -> None:
         self.lock = lock
         self.fail_on_error = fail_on_error
-        self._operations: list[Collective] = []
+        self._operations: list[OpenOperation] = []
 
     def __bool__(self) -> bool:
         return bool(self._operations)
 
-    def add(self, operation: Collective) -> None:
+    def add(self, operation: OpenOperation) -> None:
         """Look after an operation until it is complete."""
         self._operations.append(operation)
         _all.add(self)
