@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import xferlib as xl
-from xferlib._runtime.version import RELEASE, _find_version, install_command
+from xferlib._runtime import version
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/index.md", "docs/tutorial/first-steps.md", "docs/how-to/install.md")
@@ -81,7 +81,7 @@ def limits(requirements: list[str]) -> dict[str, str]:
 
 def test_the_recipe_is_of_this_project(recipe: dict[str, Any], project: dict[str, Any]) -> None:
     assert recipe["package"]["name"] == project["project"]["name"]
-    assert recipe["context"]["version"] == RELEASE
+    assert recipe["context"]["version"] == version.RELEASE
     assert recipe["about"]["license"] == project["project"]["license"]
     assert recipe["about"]["summary"] == project["project"]["description"]
     assert (ROOT / recipe["about"]["license_file"]).is_file()
@@ -126,8 +126,8 @@ def test_the_tests_of_the_recipe_pass(recipe: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ({}, RELEASE),
-        ({".git/HEAD": "ref: refs/heads/main", ".git/refs/heads/main": "0123456789ab\n"}, f"{RELEASE}.dev0+g0123456"),
+        ({}, version.RELEASE),
+        ({".git/HEAD": "ref: refs/heads/main", ".git/refs/heads/main": "0123456789ab\n"}, ".dev0+g0123456"),
         ({".git/HEAD": "ref: refs/heads/a/b", ".git/packed-refs": "# pack\nfedc012 refs/heads/a/b\n"}, "dev0+gfedc012"),
         ({".git/HEAD": "0123456789ab"}, "dev0+g0123456"),
         (
@@ -147,8 +147,8 @@ def test_the_version_names_the_commit_between_releases(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.format(root=tmp_path) if "{root}" in text else text)
     monkeypatch.setattr("xferlib._runtime.version.__file__", str(tmp_path / "xferlib" / "_runtime" / "version.py"))
-    assert _find_version().endswith(expected)
-    assert xl.__version__.startswith(RELEASE)
+    assert version._find_version().endswith(expected)
+    assert xl.__version__.startswith(version.RELEASE)
 
 
 def test_the_build_names_the_commits_behind_the_last_tag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,16 +214,16 @@ def test_messages_name_what_pip_can_install(
         status = xl.available_backends()[name]
         if name != "torch" or "torch-cpu" not in status.install:
             assert shlex.split(status.install)[:2] == ["pip", "install"]
-    command = install_command("torch")
+    command = version.install_command("torch")
     assert shlex.split(command) == ["pip", "install", *(each.format(tmp=tmp_path) for each in expected)]
-    assert "uv" not in shlex.split(install_command("torch-cpu", cpu_torch=True))
+    assert "uv" not in shlex.split(version.install_command("torch-cpu", cpu_torch=True))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"url": "file:///no/such/clone"}', '{"url": "file:"}'])
 def test_metadata_that_is_damaged_or_absent_is_no_error(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = SimpleNamespace(read_text=lambda name: text, requires=None)
     monkeypatch.setattr("importlib.metadata.distribution", lambda name: found)
-    assert shlex.split(install_command("cupy")) == ["pip", "install", f"{ROOT}[cupy]"]
+    assert shlex.split(version.install_command("cupy")) == ["pip", "install", f"{ROOT}[cupy]"]
 
 
 def test_every_message_takes_its_command_from_one_function() -> None:
