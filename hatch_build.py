@@ -41,8 +41,10 @@ def _git(*arguments: str) -> str:
     """The output of git; empty where it fails, or is not installed."""
     folder = Path(__file__).parent
     try:
-        # Found by its name, as a person's shell does: the clone's own git.
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603, S607
+        # A container that builds wheels may own the clone as another user, which git refuses without the setting.
+        done = subprocess.run(
+            ["git", "-c", "safe.directory=*", *arguments], cwd=folder, capture_output=True, text=True, check=False
+        )  # noqa: S603, S607
     except OSError:
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
