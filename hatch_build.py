@@ -39,12 +39,10 @@ def find_version() -> str:
 
 def _git(*arguments: str) -> str:
     """The output of git; empty where it fails, or is not installed."""
-    folder = Path(__file__).parent
+    # A container that builds wheels may own the clone as another user, which git refuses without the setting.
+    command = ["git", "-c", "safe.directory=*", "-C", str(Path(__file__).parent), *arguments]
     try:
-        # A container that builds wheels may own the clone as another user, which git refuses without the setting.
-        done = subprocess.run(
-            ["git", "-c", "safe.directory=*", *arguments], cwd=folder, capture_output=True, text=True, check=False
-        )  # noqa: S603, S607
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the words above
     except OSError:
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
