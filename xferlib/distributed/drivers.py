@@ -249,7 +249,7 @@ def _view_memory(pointer: int, count: int, dtype: np.dtype[Any]) -> HostArray:
     return bytes_over(pointer, count * dtype.itemsize, None).view(dtype)
 
 
-# NCCL's own library, which PyTorch brings with it: the few functions that `nccl` calls.
+# NCCL's own library, which PyTorch brings with it: the few functions that `Nccl` calls.
 #
 # A call costs 1 us; by way of PyTorch's process group it costs 20, and a copy, since that reduces in place alone.
 #
@@ -361,8 +361,8 @@ def failure(comm: int) -> str:
 #
 # Operations of one communicator run one after the other, in the same order in every rank, whatever streams the calls
 # come from: each is enqueued behind the event of the last one. On the device they wait for the other ranks without a
-# limit; `watch` looks after that. Between an operation and its event an error or Ctrl-C may come, and nothing marks the
-# operation then: the device counts as busy for good.
+# limit; `DeviceWatch` looks after that. Between an operation and its event an error or Ctrl-C may come, and nothing
+# marks the operation then: the device counts as busy for good.
 
 _DTYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64")
 _NUMBERS = {np.dtype(name): number for number, name in enumerate(_DTYPES)}

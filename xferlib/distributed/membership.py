@@ -2,8 +2,8 @@
 
 The obvious way is to call the library's collective and to wait. It waits without a limit for a rank that is gone, has
 raised an exception or makes another call, and an error of the library's own names no rank and no call. So every rank
-shows a digest of its call before data move (`control`), and waits in slices, between which it looks at the state of the
-others and after the operations that run beside the program (`open_operations`). After an error in a call that has
+shows a digest of its call before data move (`Control`), and waits in slices, between which it looks at the state of the
+others and after the operations that run beside the program (`OpenOperations`). After an error in a call that has
 begun, Ctrl-C included, nothing tells what the others have received: it is published, they raise `PeerError` with the
 first cause, and each rank refuses every later call. An operation that was not waited for to its end is noted
 (`is_torn`), so that the end of the process does not hang.
@@ -86,7 +86,7 @@ class Signature(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A signature, and the how-manieth call of its communicator it is."""
+    """A signature, and its number among the calls of its communicator."""
 
     signature: Signature
     number: int
@@ -108,7 +108,7 @@ def digest(signature: Signature) -> int:
 #
 # Before data move, every rank shows a word of 64 bits: how many words it has shown, and a digest of its call. Ranks
 # that show different digests make different calls; a rank that shows none in time is missing. Ranks of one host use
-# memory that they share, `board.Board`; others the driver itself, `DriverControl`.
+# memory that they share, `Board`; others the driver itself, `DriverControl`.
 
 _NOTICED_S = 0.5
 """A rank that waits has seen a notice by then, and has written its error."""
@@ -189,7 +189,7 @@ class Control(ABC):
         """Tell the others that this rank has written all that it has to say."""
 
     def await_ends(self, most_s: float) -> None:
-        """Wait, for a bounded time, until every rank has said its last, or would have, where that is not known."""
+        """Wait for a bounded time until every rank has written its last message; all of it if that is unknown."""
         time.sleep(min(most_s, _NOTICED_S))
 
     def close(self) -> None:
@@ -494,7 +494,7 @@ _STEP_S = 0.0002
 """A rank that waits looks after them so often."""
 
 _all: set[OpenOperations] = set()
-"""Those of the groups that have any."""
+"""The open operations of all groups that have some."""
 _turn = threading.Lock()
 """Of `_advance`: an operation takes no step within another one's."""
 
@@ -514,7 +514,7 @@ class OpenOperation(Protocol):
 
 
 class OpenOperations:
-    """Those of one group.
+    """The open operations of one group.
 
     Args:
         lock: `Group.lock`.
@@ -535,7 +535,7 @@ class OpenOperations:
         _all.add(self)
 
     def settle(self, *, all_of_them: bool) -> None:
-        """Complete all, or those of several steps, which must begin in the same order everywhere."""
+        """Complete all, or only those of several steps, whose steps must begin in the same order in every rank."""
         for each in self._operations:
             if all_of_them or each.is_in_steps:
                 each.wait()
@@ -548,7 +548,7 @@ class OpenOperations:
             self.drop()
 
     def drop(self) -> None:
-        """Look after none any longer: the group has failed."""
+        """Stop advancing the operations: the group has failed."""
         _all.discard(self)
 
 
@@ -595,7 +595,7 @@ class Operand(NamedTuple):
     stream: Any
     """As the user gave it."""
     raw_stream: RawStream | None
-    """The one of a device array: the user's, or the current one; None in host memory."""
+    """The stream of a device array: the user's, or the current one; None in host memory."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -836,7 +836,7 @@ class Group:
         self.cause = ""
         """Why the group refuses work; empty while it works."""
         self.device_driver: DeviceDriver | None = None
-        """The one that `devices` has made; None before, where device memory passes through the host, and at the end."""
+        """Made by `devices`; None before, at the end, and where device memory passes through the host."""
         self._place: Device | None = None
         """The device that `device_driver` was made for, or would have been."""
         self.watch: DeviceWatch | None = None
@@ -844,7 +844,7 @@ class Group:
         self.is_over = threading.Event()
         """Set when the group refuses work."""
         self.end_process: Callable[[BaseException], None]
-        """Tells the other ranks of an error, and ends this process; given by `ending.watch`."""
+        """Tells the other ranks of an error, and ends this process; set by `watch`."""
         self._differs_s = 0.0
         """Since when another rank's `MismatchError` is known; 0 if there is none."""
         self._left: list[Pending] = []  # operations of the driver that were not waited for to their end

@@ -1,9 +1,10 @@
-"""The steps of collectives on device memory, from GPU to GPU; what the driver does not reduce is reduced by kernels.
+"""The collectives: one table with the checks, the result's shape and the steps of each, and the function that runs it.
 
-The library adds in an order of its own, which depends on the number of ranks and of bytes. What is to have the same
-bits everywhere, and what the library does not reduce, goes as in host memory (`reductions`): each rank gets one part of
-all ranks' elements, reduces it with the same kernels, and all gather the parts. Arrays of intermediate data are kept
-for the call (`OnDevice.made`): the library uses them when the host has long gone on.
+Steps are generators which yield whenever they have begun an operation of a driver, so that blocking and asynchronous
+calls are the same code: the communicator waits between them. In host memory the driver of the launcher carries data,
+and from GPU to GPU a `DeviceDriver`. Each library adds in an order of its own. What must have the same bits everywhere,
+and what a library does not reduce, goes another way, the same in both memories: each rank gets one part of all ranks'
+elements, reduces it by the same kernels, and all gather the parts.
 """
 
 from __future__ import annotations
@@ -385,7 +386,7 @@ def _device_exchange(name: str, *, may_be_same: bool) -> DeviceSteps:
 
 
 def numbers(info: ArrayInfo, op: str) -> tuple[np.dtype[Any], int]:
-    """The dtype in which the elements are reduced, and how many there are of it: see `reductions.as_numbers`."""
+    """The dtype in which the elements are reduced, and how many there are of it: see `as_numbers`."""
     dtype = as_numbers(np.empty(0, info.dtype), op).dtype
     return dtype, math.prod(info.shape) * info.dtype.itemsize // dtype.itemsize
 
@@ -410,7 +411,7 @@ class Repeat(NamedTuple):
     nbytes: int
     number_count: int
     number_dtype: np.dtype[Any]
-    """As `reductions.as_numbers` has it, and ``number_count`` elements of it."""
+    """As `as_numbers` has it, and ``number_count`` elements of it."""
     op: str
 
 
@@ -422,7 +423,7 @@ class Repeats:
         self._known: dict[type, dict[tuple[Any, ...], Repeat]] = {}
 
     def find(self, x: Any, op: Any, out: Any) -> Repeat | None:
-        """The call that this one repeats but for the addresses of its arrays; None if there is none."""
+        """Find an earlier call that differs from this one in addresses alone; None if there is none."""
         known = self._known.get(type(x))
         if known is None or type(op) is not str or (out is not None and type(out) is not type(x)):
             return None
@@ -688,7 +689,7 @@ class CollectiveKind(NamedTuple):
     """Whether the first axis of ``x`` has one part for each rank."""
 
     def check(self, group: Group, operand: Operand, choice: tuple[Any, ...], name: str) -> str:
-        """Check the choice and the parts; returns what of them must be the same in every rank."""
+        """Check the choice and the parts; return their text, which must be the same in every rank."""
         if self.choice == "op":
             check_op(choice[0], operand.dtype, name)
         if self.has_parts:
