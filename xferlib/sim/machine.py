@@ -831,6 +831,9 @@ if TYPE_CHECKING:
         def access(self, data: HostArray, *, is_write: bool) -> None: ...
 
 
+_POLLS = 64
+
+
 class Parts:
     """The parts of one machine, and the order among its streams. A ``with`` block may exchange some of them.
 
@@ -841,6 +844,7 @@ class Parts:
         function: The function of `Stream.call` that runs now, in the thread that holds the lock.
         functions: Those that have been enqueued and have not run.
         watches: Of the host memory that copies in flight use.
+        most_polls: The polls of an event that are answered with no before one waits for it.
     """
 
     def __init__(self, settings: Settings, schedule: schedules.Schedule | None) -> None:
@@ -857,6 +861,7 @@ class Parts:
         self.listener: OperationListener | None = None
         self.function: FunctionInFlight | None = None
         self.watches = Watches()
+        self.most_polls = _POLLS
         self.functions: weakref.WeakSet[FunctionInFlight] = weakref.WeakSet()
         self.devices = tuple(make_device("sim", "sim", index) for index in range(settings.devices))
         self.streams = {
@@ -900,7 +905,6 @@ class Parts:
 # is called and again when its staging begins, and the target holds the pattern of uninitialised memory until then.
 
 _MOST_POSTPONED = 32
-_POLLS = 64
 _READER = Participant(-1, "the host, for xferlib.prefetch")
 _READER.is_retired = True
 
@@ -1043,7 +1047,7 @@ class PostponedStaging:
     def is_due(self) -> bool:
         """Whether the program has polled often enough that the transfer should begin."""
         self._polls += 1
-        return self._polls > _POLLS
+        return self._polls > self._machine.most_polls
 
     def participants(self) -> tuple[Participant, Participant]:
         return self.stager, self.stager.copies
@@ -1198,7 +1202,7 @@ class Waits:
                     return False
             else:
                 event.polls += 1
-                if event.polls <= _POLLS:
+                if event.polls <= machine.most_polls:
                     return False
             self._reach(host, event)
             return True

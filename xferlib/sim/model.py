@@ -1079,8 +1079,10 @@ class StreamHandle(RawStream):
 
     __slots__ = ("_ended", "stream")
 
-    def __init__(self, handle: int, stream: SimStream, ended: deque[SimStream] | None) -> None:
-        super().__init__(handle, stream.device, native=None)
+    def __init__(
+        self, handle: int, stream: SimStream, ended: deque[SimStream] | None, device: Device | None = None
+    ) -> None:
+        super().__init__(handle, device if device is not None else stream.device, native=None)
         self.stream = stream
         self._ended = ended
 
