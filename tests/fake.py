@@ -39,7 +39,7 @@ from xferlib.errors import DeviceMemoryError, PinnedMemoryError
 from xferlib.sim import backend as sim_backend
 from xferlib.sim import memory
 from xferlib.sim.detector import Mode
-from xferlib.sim.machine import Machine, span
+from xferlib.sim.machine import Machine
 from xferlib.sim.model import LEGACY, PER_THREAD, Operation, SimStream, StreamHandle, StreamKind
 from xferlib.sim.schedules import Lazy, RandomPriorities, Ready, Settings
 from xferlib.sim.timing import Lane
@@ -333,7 +333,7 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
     ) -> None:
         machine, on = self.machine, _stream(stream)
         with machine.lock:
-            here = span(machine.memory, machine.detector, pointer, nbytes, "copy", on)
+            here = machine.span(pointer, nbytes, "copy", on)
             data = here.block.data[here.start : here.stop]
             spans = {"writes" if is_write else "reads": (here,)}
             machine.enqueue(on, "copy", lambda: copy(data), lane=Lane.H2D if is_write else Lane.D2H, **spans)

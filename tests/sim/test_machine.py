@@ -12,7 +12,6 @@ import xferlib as xl
 from tests.sim.random_programs import initialise
 from xferlib import sim
 from xferlib.errors import DeviceMemoryError
-from xferlib.sim import machine as addresses
 from xferlib.sim.detector import Hazard, SimError, WrongDeviceError
 from xferlib.sim.machine import Machine
 from xferlib.sim.memory import POISON, Span
@@ -387,7 +386,7 @@ def test_an_address_whose_memory_is_gone_is_reported_with_the_place_where_it_die
     program.memory = program.machine.allocate(8, stream)
     program.machine.raise_found()
     with pytest.raises(SimError):
-        addresses.span(program.machine.memory, program.machine.detector, pointer, 8, "copy", stream)
+        program.machine.span(pointer, 8, "copy", stream)
     (race,) = program.machine.detector.races
     assert race.hazard is Hazard.USE_AFTER_FREE
     assert race.first.what == "free"
@@ -396,7 +395,7 @@ def test_an_address_whose_memory_is_gone_is_reported_with_the_place_where_it_die
 def test_an_address_beyond_the_end_is_an_error(program: Program) -> None:
     machine, pointer = program.machine, program.memory.block.pointer
     with pytest.raises(SimError, match="beyond the end"):
-        addresses.span(machine.memory, machine.detector, pointer, 9, "copy", program.legacy)
+        machine.span(pointer, 9, "copy", program.legacy)
 
 
 def test_devices_have_limits_of_their_own(make_machine: Make) -> None:

@@ -950,8 +950,6 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
 
     def summary(self) -> str:
         """The numbers as a table: a line for each kind of operation, and one for the whole."""
-        from xferlib._trace.trace import summary
-
         return summary(self._recorded)
 
     def write(self, path: str | os.PathLike[str]) -> None:
@@ -960,8 +958,6 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         Args:
             path: Where; times in it are in microseconds from the beginning of the block.
         """
-        from xferlib._trace.trace import write
-
         write(self._recorded, Path(path))
 
     def plot(
@@ -981,8 +977,6 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             start_s, end_s: What part of the block to show; from the first operation to the last if omitted.
             dark: Whether the picture is for a dark page.
         """
-        from xferlib._trace.trace import plot
-
         file = checked_path(path, PICTURES)
         plot(self._recorded, file, title=title, start_s=start_s, end_s=end_s, dark=dark)
 

@@ -58,9 +58,7 @@ from xferlib.sim.timing import Lane
 def copy(machine: Machine, dst: int, src: int, nbytes: int, stream: SimStream) -> None:
     """Enqueue a copy of bytes."""
     with machine.lock:
-        memory, detector = machine.memory, machine.detector
-        into = machine_module.span(memory, detector, dst, nbytes, "copy", stream)
-        source = machine_module.span(memory, detector, src, nbytes, "copy", stream)
+        into, source = (machine.span(each, nbytes, "copy", stream) for each in (dst, src))
         name, lane = _kind(into, source)
         target, values = into.block.data[into.start : into.stop], source.block.data[source.start : source.stop]
 
@@ -72,7 +70,7 @@ def copy(machine: Machine, dst: int, src: int, nbytes: int, stream: SimStream) -
         copied = machine.enqueue(
             stream, name, run, reads=(source,), writes=(into,), lane=lane, nbytes=nbytes, uses_values=not moves
         )
-        if void is not None and copied is not None and detector.is_on:  # quiet: a use of the copy is reported
+        if void is not None and copied is not None and machine.detector.is_on:  # quiet: a use of the copy is reported
             into.block.note_void(into, copied, None if void.all() else void)
 
 
@@ -171,7 +169,7 @@ def _strided(
     machine: Machine, pointer: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...],
     stream: SimStream,
 ) -> tuple[Span, np.ndarray[Any, Any]]:  # fmt: skip
-    span = machine_module.span(machine.memory, machine.detector, pointer, dtype.itemsize, "strided copy", stream)
+    span = machine.span(pointer, dtype.itemsize, "strided copy", stream)
     return span, np.ndarray(shape, dtype, span.block.data, span.start, strides)
 
 
@@ -283,7 +281,7 @@ class SimBackend(Backend, DeviceKernels):
         return self.machine.free_memory(device), self.machine.settings.memory_nbytes
 
     def device_attribute(self, device: Device, name: str) -> int:
-        return machine_module.of(device, name)
+        return machine_module.device_attribute(device, name)
 
     def device_current(self) -> Device:
         device = self._local.device

@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -95,59 +95,6 @@ if TYPE_CHECKING:
     from xferlib.sim.memory import Bounds
 
 
-# Finds the memory of an operation's address, and refuses what would fail or corrupt data on a GPU.
-
-
-def span(memory: AddressSpace, detector: Detector, pointer: int, nbytes: int, name: str, stream: SimStream) -> Span:
-    """The span at an address, for an operation about to be enqueued.
-
-    Raises:
-        SimError: It is not, or not completely, in memory that devices reach.
-        RaceError: The memory has been freed.
-    """
-    block = memory.find(pointer)
-    if block is not None and pointer - block.pointer + nbytes <= block.nbytes:
-        return Span(block, pointer - block.pointer, pointer - block.pointer + nbytes)
-    freed = memory.freed(pointer)
-    if block is None and freed is not None:
-        race = Race(
-            hazard=Hazard.USE_AFTER_FREE,
-            first=Access.of(freed.action),
-            second=Access(name, stream.label, user_site()),
-            memory=freed.where,
-            missing="the memory was freed before this operation was even enqueued",
-            remedy=f"keep the array alive until after {user_site()}",
-        )
-        detector.report(race)
-    raise SimError(
-        f"{name}: {nbytes} bytes at address {pointer:#x} are "
-        + (f"beyond the end of {block.where}" if block is not None else "in no device memory and not page-locked")
-        + f" ({user_site()}); a GPU would fail or corrupt other data"
-    )
-
-
-def on_device(memory: AddressSpace, pointer: int, nbytes: int, device: Device) -> Block:
-    """The block of a device that holds some bytes at an address.
-
-    Raises:
-        ArgumentError: There is none.
-    """
-    block = memory.find(pointer)
-    if block is None or block.device is not device or pointer - block.pointer + nbytes > block.nbytes:
-        raise ArgumentError(
-            f"{nbytes} bytes at address {pointer:#x} are in no array of {device}; give the address of one that is alive"
-        )
-    return block
-
-
-def refuse_foreign(block: Block, name: str, stream: SimStream) -> NoReturn:
-    """Raise the error for a kernel on a stream of another device than its memory."""
-    raise WrongDeviceError(
-        f"{Hazard.WRONG_DEVICE.value}: {name} at {user_site()} uses {block.where} on {stream.label}; use "
-        f"a stream of {block.device}, or move the array with to_device(x, device={str(stream.device)!r})"
-    )
-
-
 # The attributes of simulated devices: those of an accelerator of compute capability 9.0, with its limits.
 
 _ATTRIBUTES = {
@@ -169,7 +116,7 @@ _ATTRIBUTES = {
 }
 
 
-def of(device: Device, name: str) -> int:
+def device_attribute(device: Device, name: str) -> int:
     """The attribute ``name`` of a simulated device.
 
     Raises:
@@ -388,22 +335,15 @@ def _race(first: HostUse, second: HostUse) -> Race:
 class HostFunction:
     """One function, from the call on until it has run."""
 
-    def __init__(
-        self,
-        machine: Machine,
-        calls: HostCalls,
-        stream: SimStream,
-        function: Callable[[], object],
-        sides: list[HostUse],
-    ) -> None:
+    def __init__(self, machine: Machine, stream: SimStream, function: Callable[[], object]) -> None:
         self._machine = machine
-        self._calls = calls
+        self._calls = machine.staging.calls
         self.stream = stream
         self._function: Callable[[], object] | None = function
         self.operation: Operation | None = None
         self.clock: Clock = {}
         machine.functions.add(self)
-        self._number = calls.begin(self, sides)
+        self._number = self._calls.begin(self, machine.staging.sides())
 
     def enqueued(self) -> None:
         """Note the operation, and what it is ordered behind."""
@@ -1408,7 +1348,11 @@ class Machine:
                 device = stream.device
                 for block, _, _, _ in reads + writes:
                     if block.device is not device and block.device is not None:
-                        refuse_foreign(block, name, stream)
+                        raise WrongDeviceError(
+                            f"{Hazard.WRONG_DEVICE.value}: {name} at {user_site()} uses {block.where} on "
+                            f"{stream.label}; use a stream of {block.device}, or move the array with "
+                            f"to_device(x, device={str(device)!r})"
+                        )
             after = self.order(stream, host)
             stager = host if type(host) is Stager else None
             location, call = user_call() if stager is None else (stager.location, stager.call)
@@ -1459,7 +1403,7 @@ class Machine:
             if stream.recorded is not None:
                 model.note(stream, lambda on: self.call(on, function))
                 return
-            called = HostFunction(self, self.staging.calls, stream, function, self.staging.sides())
+            called = HostFunction(self, stream, function)
             self.enqueue(stream, "host function", called.run, lane=Lane.NONE)
             called.enqueued()
 
@@ -1551,11 +1495,44 @@ class Machine:
             self.enter()
             return self.settings.memory_nbytes - self.memory.used.get(device.index, 0)
 
+    def span(self, pointer: int, nbytes: int, name: str, stream: SimStream) -> Span:
+        """The span at an address, for an operation about to be enqueued.
+
+        Raises:
+            SimError: It is not, or not completely, in memory that devices reach.
+            RaceError: The memory has been freed.
+        """
+        block = self.memory.find(pointer)
+        if block is not None and pointer - block.pointer + nbytes <= block.nbytes:
+            return Span(block, pointer - block.pointer, pointer - block.pointer + nbytes)
+        freed = self.memory.freed(pointer)
+        if block is None and freed is not None:
+            race = Race(
+                hazard=Hazard.USE_AFTER_FREE,
+                first=Access.of(freed.action),
+                second=Access(name, stream.label, user_site()),
+                memory=freed.where,
+                missing="the memory was freed before this operation was even enqueued",
+                remedy=f"keep the array alive until after {user_site()}",
+            )
+            self.detector.report(race)
+        raise SimError(
+            f"{name}: {nbytes} bytes at address {pointer:#x} are "
+            + (f"beyond the end of {block.where}" if block is not None else "in no device memory and not page-locked")
+            + f" ({user_site()}); a GPU would fail or corrupt other data"
+        )
+
     def lent(self, pointer: int, nbytes: int, device: Device, owner: object) -> LentAllocation:
         """The block that holds an address, for an array that does not own it."""
         with self.lock:
             self.enter()
-            return LentAllocation(on_device(self.memory, pointer, nbytes, device), owner)
+            block = self.memory.find(pointer)
+            if block is None or block.device is not device or pointer - block.pointer + nbytes > block.nbytes:
+                raise ArgumentError(
+                    f"{nbytes} bytes at address {pointer:#x} are in no array of {device}; give the address of one that "
+                    "is alive"
+                )
+            return LentAllocation(block, owner)
 
     def track_host(self, data: HostArray) -> Block:
         """Let devices reach host memory, and track the accesses to it."""
