@@ -15,12 +15,12 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from xferlib._memory import buffers
 from xferlib.backends.base import (
     ArrayInfo,
     Backend,
@@ -43,6 +43,7 @@ from xferlib.sim.machine import Machine
 from xferlib.sim.model import LEGACY, PER_THREAD, Operation, SimStream, StreamHandle, StreamKind
 from xferlib.sim.schedules import Lazy, RandomPriorities, Ready, Settings
 from xferlib.sim.timing import Lane
+from xferlib.testing.tools import replaced
 
 _FEW_POLLS = 4
 
@@ -111,7 +112,7 @@ class FakeMachine(Machine):
     def refuse_pending(self, pointer: int, nbytes: int, what: str) -> None:
         """Note a violation if work in flight uses host memory."""
         before = len(self.detector.races)
-        self.host_access(buffers.bytes_over(pointer, nbytes, None), is_write=True)
+        self.host_access(_bytes(pointer, nbytes), is_write=True)
         if len(self.detector.races) > before:
             self._violations.append(f"{what} under a pending copy")
 
@@ -297,7 +298,7 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
                 if block.pointer < pointer + nbytes and pointer < block.pointer + block.nbytes:
                     raise PinnedMemoryError(f"{nbytes} bytes at {pointer:#x} are pinned already")
             self.machine.registered.add(pointer)
-            self.machine.track_host(buffers.bytes_over(pointer, nbytes, None))
+            self.machine.track_host(_bytes(pointer, nbytes))
 
     def pinned_unregister(self, pointer: int) -> None:
         with self.machine.lock:
@@ -323,7 +324,7 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
         return True
 
     def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
-        target = buffers.bytes_over(dst, nbytes, None)
+        target = _bytes(dst, nbytes)
         self._copy_pageable(src, nbytes, stream, lambda values: np.copyto(target, values), is_write=False)
         self.stream_synchronize(stream)
         return True
@@ -429,13 +430,16 @@ class FakeBackend(Backend, FastCopies, DeviceKernels):
         sim_backend.launch(self.machine, kernel.kernel, params, _stream(stream))
 
 
+def _bytes(pointer: int, nbytes: int) -> np.ndarray[Any, Any]:
+    """Host memory at an address."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(pointer))
+
+
 def _stream(stream: RawStream) -> SimStream:
     assert isinstance(stream, StreamHandle)
     return stream.stream
 
 
-def hold_back(machine: FakeMachine) -> Any:
+def hold_back(machine: FakeMachine) -> AbstractContextManager[None]:
     """Let nothing run but what is waited for, for a block."""
-    from xferlib.testing.tools import replaced
-
     return replaced(machine.engine, "schedule", Lazy())
