@@ -392,7 +392,7 @@ class Bar(NamedTuple):
 
 
 class Scene:
-    """What a picture shows, whoever draws it.
+    """The contents of a picture, for both ways to draw one.
 
     Attributes:
         shown: The operations in the part of the block.
