@@ -317,6 +317,8 @@ def no_memory_left() -> Iterator[None]:
         ("event_wait", lambda: consume(pageable, transform=doubled) == list(range(7))),
         ("stream_synchronize", lambda: consume(refilled) == list(range(7))),
         ("event_synchronize", lambda: bool((mapped() == ROWS).all())),
+        ("event_wait", lambda: bool((mapped() == ROWS).all())),
+        ("event_wait", lambda: consume(pinned, depth=1) == list(range(7))),
         ("consumed", lambda: summed(pageable) == 21.0),
     ],
 )
