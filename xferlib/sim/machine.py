@@ -599,7 +599,7 @@ class Lifetimes:
         clock = Joined(before, machine.hosts, events.values(), awaited, block.left.values())
         undeclared = before if not users else [stream, *before[1 + len(users) :]]
         is_kept = machine.detector.is_on and block.nbytes and not stream.is_retired  # a retired one allocates no more
-        if is_kept and (still := last_users(block, undeclared)):
+        if is_kept and (still := last_users(block, [*undeclared, *stream.awaited.values()])):
             stream.pool.put(block.nbytes, LastOwner(still, location), machine.hosts.main.clock)
         free = Operation("free", stream, location, None)
         machine.memory.free(block, free)
