@@ -332,7 +332,7 @@ STEPS = [
     ("transposed, odd", (1 << 18, 3), (1, 0), "u1", "u1"),
     ("colours last", (3, 400, 300), (1, 2, 0), "u2", "u2"),
     ("permuted", (4, 131, 7, 50), (2, 0, 3, 1), "f8", "f8"),
-    ("complex", (190, 180), (1, 0), "c16", "c16"),
+    ("complex", (290, 180), (1, 0), "c16", "c16"),
     ("wider", (700, 300), (0, 1), "u1", "f4"),
     ("wider, transposed", (300, 700), (1, 0), "i2", "f8"),
     ("unsigned, transposed", (300, 700), (1, 0), "i1", "u8"),
@@ -387,7 +387,7 @@ def test_what_the_device_puts_in_order_or_converts_enters_no_function_in_python(
 
 
 def test_what_is_large_and_becomes_narrower_is_put_in_order_by_the_device(direct: Any, monkeypatch: Any) -> None:
-    x = bits_of(1500 * 1000, "uint8", seed=4).astype("int32").reshape(1500, 1000).T
+    x = bits_of(2200 * 1000, "uint8", seed=4).astype("int32").reshape(2200, 1000).T
     assert_a_kernel_is_part(direct, x, np.zeros_like(x, order="A"), "uint8", monkeypatch)
 
 
@@ -601,6 +601,32 @@ def test_the_driver_that_declines_leaves_the_call_to_python(direct: Any) -> None
     assert {"send", "fetch"} <= set(direct.seen)
 
 
+def test_an_upload_waits_a_moment_for_its_stream_and_seldom_where_that_was_in_vain(
+    direct: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, busy, asked = bits_of(100_000, np.uint8, seed=2), [False, True], []
+    d = to_device(x, device=xl.get_device(HERE))
+    xl.synchronize(HERE)
+
+    def stream_done(_: Any) -> bool:
+        asked.append(None)
+        return not (busy.pop(0) if len(busy) > 1 else busy[0])
+
+    def queries(*answers: bool) -> int:
+        busy[:] = answers
+        asked.clear()
+        direct.seen.clear()
+        to_device(x, out=d)
+        assert ("send" in direct.seen) == (not answers[-1])
+        return len(asked)
+
+    monkeypatch.setattr(direct, "stream_done", stream_done)
+    assert queries(True, False) == 2
+    assert [queries(True) > 2 for _ in range(18)] == [True, *[False] * 15, True, False]
+    assert queries(False) == 1
+    assert queries(True) > 2  # the stream was idle meanwhile
+
+
 @pytest.mark.parametrize("nbytes", [1000, 32 << 10, 190_001, 384 << 10])
 def test_more_than_some_bytes_come_through_pinned_memory(direct: Any, nbytes: int) -> None:
     x = bits_of(nbytes, np.uint8, seed=nbytes)
@@ -613,7 +639,7 @@ def test_more_than_some_bytes_come_through_pinned_memory(direct: Any, nbytes: in
         for out in (None, np.zeros_like(x), xl.pinned_empty(x.shape, x.dtype, backend="direct")):
             found = to_host(d, out=out)
             assert_same_bits(found, x)
-            assert direct.from_pinned == (32 << 10 <= nbytes <= 384 << 10 or direct.is_pinned(found.ctypes.data))
+            assert direct.from_pinned == (32 << 10 < nbytes <= 384 << 10 or direct.is_pinned(found.ctypes.data))
         assert direct.seen == ["send"] + ["fetch"] * 3
 
 
@@ -717,7 +743,7 @@ def rows(x: Any) -> Any:
 
 @pytest.mark.parametrize(("cut", "kib", "is_upload", "shared"), [
     (plain, 512, True, True), (plain, 320, True, False), (plain, 768, False, True),
-    (rows, 640, True, True), (rows, 320, True, False), (rows, 1280, False, True), (rows, 640, False, False),
+    (rows, 1280, True, True), (rows, 640, True, False), (rows, 1280, False, True), (rows, 640, False, False),
 ])  # fmt: skip
 def test_other_threads_take_part_only_in_a_loop_for_which_they_spin(
     direct: Any, cut: Callable[[Any], Any], kib: int, *, is_upload: bool, shared: bool, monkeypatch: pytest.MonkeyPatch
@@ -789,7 +815,7 @@ def test_the_driver_copies_any_number_of_bytes_of_the_pool(direct: Any, monkeypa
     assert_same_bits(to_host(to_device(x[1::2], out=xl.empty(len(x) // 2, x.dtype, device=HERE))), x[1::2])
 
 
-@pytest.mark.parametrize("count", [2, 3, 20])
+@pytest.mark.parametrize("count", [2, 3, 8])
 def test_a_few_arrays_go_to_pinned_memory_with_one_wait(direct: Any, count: int) -> None:
     expected = [bits_of(4000 * (number + 1), np.float32, seed=number) for number in range(count)]
     tree = {"arrays": [to_device(each, device=HERE) for each in expected], "other": 3}
@@ -1222,12 +1248,8 @@ def test_tensors_of_transforms_are_left_to_python(torch: Any) -> None:
     for transform in (torch.func.vmap, torch.func.grad):
         with pytest.raises(UnsupportedArrayError):
             transform(host)(torch.ones(3))
-    if torch.cuda.is_available():
-        with pytest.raises(UnsupportedError, match=r"torch\.jit\.trace"):
-            torch.jit.trace(host, (torch.ones(3),))
-    else:  # the tensor is read as NumPy's memory, about which torch itself warns
-        with pytest.warns(torch.jit.TracerWarning):
-            torch.jit.trace(host, (torch.ones(3),))
+    with pytest.raises(UnsupportedError, match=r"torch\.jit\.trace"):
+        torch.jit.trace(host, (torch.ones(3),))
 
 
 def test_parameters_and_subclasses_are_tensors_too(torch: Any) -> None:

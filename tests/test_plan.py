@@ -89,7 +89,7 @@ def test_a_conversion_is_where_fewer_bytes_travel_or_the_host_need_not_work(
     ("is_upload", "mib", "where", "path"),
     [
         (True, 2, "on the host", "staged"),
-        (True, 4, "on the device", "permuted"),
+        (True, 8, "on the device", "permuted"),
         (False, 2, "on the device", "permuted"),
         (False, 8, "on the device", "permuted"),
     ],

@@ -13,7 +13,7 @@ from xferlib._core import registry
 from xferlib._core.arrays import SUPPORTED, address
 from xferlib._core.registry import resolve
 from xferlib._core.streams import current_stream
-from xferlib._core.thresholds import IN_TURN_MOST, RECYCLED_CHUNK_FROM
+from xferlib._core.thresholds import LARGE_NBYTES, SMALL_NBYTES
 from xferlib._memory.buffers import RECYCLED_FROM, host_cache, let_malloc_recycle
 from xferlib._pipeline.chunks import Station
 from xferlib._runtime import threads as thread_budget
@@ -104,7 +104,7 @@ class InTurn:
         host = self._results.read(next(self._numbers))
         if self._may_alias and (rows := self._rows(host)) is not None:
             return rows
-        if host.nbytes >= RECYCLED_CHUNK_FROM and (recycled := self._recycled(host)) is not None:
+        if host.nbytes >= SMALL_NBYTES and (recycled := self._recycled(host)) is not None:
             return transfers.to_device(host, out=recycled)
         return transfers.to_device(host, device=self.device)
 
@@ -214,7 +214,7 @@ class ChunkMap:
         if not results.spans or results.waits or registry.get(device.backend).at(device).capabilities.streams:
             return False
         is_alone = self._may_alias or thread_budget.crew().each_way == 1
-        return is_alone or bool(results.read(0).nbytes <= IN_TURN_MOST)
+        return is_alone or bool(results.read(0).nbytes <= LARGE_NBYTES)
 
     def _release(self) -> None:
         for station in self._stations:

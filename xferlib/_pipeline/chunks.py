@@ -30,7 +30,7 @@ from xferlib._api import transfers
 from xferlib._core import registry
 from xferlib._core.arguments import flatten
 from xferlib._core.streams import Stream
-from xferlib._core.thresholds import RESULT_BEGUN_FROM
+from xferlib._core.thresholds import LARGE_NBYTES
 from xferlib._pipeline.batches import Router
 from xferlib._pipeline.feeds import ThreadedFeed, copy_streams
 from xferlib._runtime import checks, process
@@ -123,7 +123,7 @@ class Results:
                 f"stream_map: the function gave {type(value).__name__}, not an array; let it return one, or give reduce"
             )
         out = self._sink.target(start, stop, info.shape, info.dtype)
-        if info.device.kind == "cpu" or info.nbytes < RESULT_BEGUN_FROM:
+        if info.device.kind == "cpu" or info.nbytes < LARGE_NBYTES:
             order = stream if info.device.kind != "cpu" else None  # a CPU is done when its call returns
             return functools.partial(transfers.to_host, value, stream=order, out=out)
         return copies.begin_to_host(value, stream=stream, out=out, is_awaited=True).result

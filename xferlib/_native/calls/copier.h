@@ -38,6 +38,7 @@ int xf_kind_of(const copier *c, const char *host);
 int xf_copy(copier *c, word device, word memory, size_t nbytes, void *stream);
 int xf_is_over(copier *c, void *stream);
 int xf_fetch_through(copier *c, char *host, word device, size_t nbytes, word memory, void *stream);
-int xf_spread(spreader *s, const void *layout, char *host, word count, word device, size_t nbytes, word memory, void *stream);
+int xf_spread(spreader *s, const void *layout, char *host, word count, word device, size_t nbytes, word memory, void *stream,
+              int is_ordinary);
 
 #endif

@@ -27,7 +27,6 @@ INVALID_VALUE = 1
 OUT_OF_MEMORY = 2
 NOT_READY = 600
 PEER_ACCESS_ALREADY_ENABLED = 704
-NOT_ASKED = driver_calls.NOT_ASKED
 
 _PTR = ctypes.c_void_p
 
@@ -86,13 +85,6 @@ context_current = driver_calls.bind_question(_address("cuCtxGetCurrent"))
 """The address of this thread's current context; 0 if there is none. Keeps the GIL: it reads thread-local memory."""
 _error_name = driver_calls.bind(_address("cuGetErrorName"), 2, keeps_lock=True)
 
-send_gathered = driver_calls.bind_spread(
-    _address("cuMemcpyHtoD_v2"), _address("cuCtxGetCurrent"), _address("cuStreamQuery"), is_upward=True
-)
-"""A synchronous copy of an array of any layout to the device, gathered and converted on the way, where its context is
-current and its default stream idle; None: not compiled."""
-fetch_scattered = driver_calls.bind_spread(_address("cuMemcpyDtoH_v2"), _address("cuCtxGetCurrent"), 0, is_upward=False)
-"""The same from the device, scattered; it waits for the default stream."""
 copy_behind = driver_calls.bind_copy_behind(
     _address("cuEventRecord"),
     _address("cuStreamWaitEvent"),
