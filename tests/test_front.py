@@ -604,7 +604,8 @@ def test_the_driver_that_declines_leaves_the_call_to_python(direct: Any) -> None
 def test_an_upload_waits_a_moment_for_its_stream_and_seldom_where_that_was_in_vain(
     direct: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    x, busy, asked = bits_of(100_000, np.uint8, seed=2), [False, True], []
+    x, busy = bits_of(100_000, np.uint8, seed=2), [False, True]
+    asked: list[None] = []
     d = to_device(x, device=xl.get_device(HERE))
     xl.synchronize(HERE)
 

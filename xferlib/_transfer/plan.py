@@ -158,7 +158,7 @@ def copy_between(dst: HostArray, src: HostArray, helpers: int) -> bool:
 
 
 def _has_rows(shape: tuple[int, ...]) -> bool:
-    """Whether the last two axes have elements enough for a block of them to be worth converting: as in `front.c`."""
+    """Whether the last two axes have elements enough for a block of them to be worth converting: as in `host_copies.c`."""
     return shape[-1] >= _SHORT_ROW and (len(shape) < 2 or shape[-1] * shape[-2] >= _SHORT_ROW**2)
 
 
@@ -348,14 +348,14 @@ class Means(NamedTuple):
 
 
 known: dict[Device, Means] = {}
-"""Found out in the circumstances of `_number`, which are those of a call to which `may_skip` says yes."""
+"""Of the epoch `_number` of the fast path, which is that of a call to which `may_skip` says yes."""
 _number = 0
 
 
 def means_of(backend: Backend, device: Device) -> Means:
     """The facts of plans for a device, found out once."""
-    in_circumstances(process.number[0])
-    here = known  # which a change of the circumstances replaces
+    begin_epoch(process.number[0])
+    here = known  # which the next epoch replaces
     found = here.get(device)
     if found is None:
         fast, abilities = backend.fast, backend.capabilities
@@ -367,8 +367,8 @@ def means_of(backend: Backend, device: Device) -> Means:
     return found
 
 
-def in_circumstances(number: int) -> None:
-    """Forget what was found in others."""
+def begin_epoch(number: int) -> None:
+    """Forget what was found in another epoch of the fast path."""
     global known, _number
     if number != _number:
         known, _number = {}, number
@@ -538,7 +538,7 @@ def replay_flags(found: Plan, nbytes: int, memory: Memory, *, is_upload: bool) -
 
 
 def same_way(nbytes: int, *, is_upload: bool) -> tuple[int, int]:
-    """The sizes at which plain bytes are copied as so many: more than the first, up to the second."""
+    """The sizes whose plain bytes travel as those of ``nbytes``: more than the first, up to the second."""
     bounds = 0, _THROUGH_FROM, LOOPED_FROM, DRIVER_MOST_UP if is_upload else DRIVER_MOST_DOWN, sys.maxsize
     at = bisect.bisect_left(bounds, nbytes)
     return bounds[at - 1], bounds[at]
@@ -552,7 +552,7 @@ forced = _forced.get
 
 
 _ordinary = 0
-"""The number of circumstances in which no trace and no capture is open, and strict mode is off."""
+"""The epoch in which no trace and no capture is open, and strict mode is off."""
 
 
 def may_skip() -> bool:
@@ -563,11 +563,11 @@ def may_skip() -> bool:
     global _ordinary
     if forced() is not None:
         return False
-    now = process.number[0]  # before the look: a change meanwhile voids what it finds
+    now = process.number[0]  # before the look: a change meanwhile begins another epoch
     if now != _ordinary:
         if observe.active is not None or device.opened or process.get().strict:
             return False
-        in_circumstances(now)
+        begin_epoch(now)
         _ordinary = now
     return True
 

@@ -1,4 +1,4 @@
-"""What C replays: the usual calls of `to_device` and `to_host`, as this module has prepared them.
+"""The usual calls of `to_device` and `to_host`, prepared for C to replay.
 
 The first call of a form is planned here (`prepare`), and C runs what that gives for each further one: see
 `_native/replay/replay.c`. `plan.py` has the policy; here stands what C has to know of libraries, devices and streams.

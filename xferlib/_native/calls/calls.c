@@ -226,7 +226,7 @@ static PyMethodDef methods[] = {
     {"bind_alike", xf_bind_alike, METH_VARARGS,
      "bind_alike(types, names, values): whether arrays are of these types, and their attributes have these values."},
     {"bind_plain", xf_bind_plain, METH_VARARGS,
-     "bind_plain(check, flag, table, key, state): what check says of arrays; False where they, or the circumstances, are special."},
+     "bind_plain(check, flag, table, key, state): what check says of arrays; False where they, or their library, are special."},
     {"bind_launch", xf_bind_launch, METH_VARARGS,
      "bind_launch(launch, kernel, config, stream_at, matches, names, is_method, note, fields): a checked launch, repeated."},
     {"guard_thread", xf_guard_thread, METH_NOARGS,

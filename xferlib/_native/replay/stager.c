@@ -1,7 +1,7 @@
 /* One staged transfer of the calling thread: staging.c copies, and this asks Python for what that needs.
 
    Python makes a Setup for each direction, and chunks for a transfer of some size. Both last, so it is asked again only
-   once a second (the cores that the process may use are counted as often), in other circumstances, and for a larger
+   once a second (the cores that the process may use are counted as often), in another epoch of the fast path, and for a larger
    transfer. The setup is copied, and what it points to is kept, before the GIL is released: another thread may be given
    the next one meanwhile.
 

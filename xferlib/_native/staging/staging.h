@@ -1,4 +1,4 @@
-/* The description of a staged transfer, which Python or front.c fills in: see staging.c. */
+/* The description of a staged transfer, which Python or stager.c fills in: see staging.c. */
 
 #ifndef XFERLIB_STAGING_H
 #define XFERLIB_STAGING_H

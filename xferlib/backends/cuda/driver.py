@@ -108,7 +108,7 @@ DIRECT = {
     "wait": _address("cuStreamSynchronize"),
     "is_captured": _address("cuStreamIsCapturing"),
 }
-"""For `front.c`."""
+"""For `replay.c`."""
 bind_launch = functools.partial(driver_calls.bind_launch, _address("cuLaunchKernelEx"))
 """A checked launch that is repeated in one step; returns None where that is not compiled."""
 
