@@ -9,14 +9,6 @@
    calling thread or is constant. */
 
 #include "../replay/replay.h"
-#include "alike.h"
-#include "copier.h"
-#include "courier.h"
-#include "ending.h"
-#include "launch.h"
-#include "lease.h"
-#include "leaves.h"
-#include "namespaces.h"
 
 #define MOST_ARGUMENTS 4
 

@@ -4,7 +4,7 @@
    there, where the way by a staging buffer only enqueues: such a copy is not begun. To ordinary memory it brings bytes in pieces,
    at half the speed of one copy to pinned memory and one by the processor. And it knows plain bytes alone. */
 
-#include "copier.h"
+#include "calls.h"
 
 #include "../staging/plain.h"
 #include "../staging/threads.h"

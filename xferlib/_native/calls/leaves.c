@@ -3,7 +3,6 @@
    A tree of a thousand arrays pays for each step a thousand times: the address of an array costs Python half a
    microsecond, and a copy that is enqueued one and a half. Here they cost 50 ns, and what the driver takes. */
 
-#include "leaves.h"
 #include "../replay/replay.h"
 
 #include <stdlib.h>

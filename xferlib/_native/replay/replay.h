@@ -3,7 +3,7 @@
 #ifndef XFERLIB_REPLAY_H
 #define XFERLIB_REPLAY_H
 
-#include "../calls/copier.h"
+#include "../calls/calls.h"
 #include "../staging/staging.h"
 
 enum { MOST_AXES = XF_MOST_AXES, MOST_TYPES = 16, MOST_ENTRIES = 32, MOST_INDEX = 16, MOST_NUMBERS = 60 };
