@@ -426,7 +426,7 @@ def assert_a_kernel_is_part_on_any_stream(direct: Any, x: Any, back: Any, wanted
 
 
 @pytest.mark.parametrize(
-    ("shape", "order", "given", "wanted"), [row[1:] for row in STEPS], ids=[row[0] for row in STEPS]
+    ("shape", "order", "given", "wanted"), [row[1:] for row in STEPS[::4]], ids=[row[0] for row in STEPS[::4]]
 )
 @pytest.mark.parametrize("is_named", [False, True])
 def test_what_the_device_puts_in_order_or_converts_is_in_the_order_of_any_stream(
@@ -475,6 +475,15 @@ def test_the_device_converts_what_is_pinned(direct: Any, stream: str, monkeypatc
         assert "launch" in direct.seen
         assert_same_bits(back, values)
     own.synchronize()
+
+
+def test_more_forms_than_there_are_places_for_keep_their_bits(direct: Any) -> None:
+    base = bits_of(4 * 200 * 60, np.float32, seed=7).reshape(200, 60)
+    for number in range(700):
+        x = base[: number % 190 + 2, : number % 50 + 3 : number % 2 + 1]
+        d = to_device(x, device=xl.get_device(HERE))
+        out = np.zeros((x.shape[0], 2 * x.shape[1]), np.float32)[:, ::2]
+        assert_same_bits(to_host(d, out=out), x)
 
 
 def test_a_launch_that_is_refused_leaves_the_call_to_python(direct: Any) -> None:
@@ -931,7 +940,7 @@ def test_other_circumstances_are_left_to_python_and_end(direct: Any) -> None:
     assert seen() == usual
 
 
-@pytest.mark.parametrize("nbytes", [100, 40_000, 300_000, 3 << 20])
+@pytest.mark.parametrize("nbytes", [100, 300_000, 3 << 20])
 @pytest.mark.parametrize("form", ["plain", "rows", "swapped", "narrowed", "pinned"])
 @pytest.mark.parametrize("is_named", [False, True])
 def test_copies_on_streams_of_the_programs_own_are_in_their_order(
@@ -1140,7 +1149,7 @@ def test_it_converts_as_python_does(
 
 
 @pytest.mark.parametrize(("given_", "wanted"), [("float64", "float32"), ("float32", "float64"), ("uint8", "float32")])
-@pytest.mark.parametrize("count", [1, 4000, 8192, 30_000, 70_000, 300_000])
+@pytest.mark.parametrize("count", [1, 8192, 70_000, 300_000])
 def test_conversions_of_every_size_have_numpys_bits(direct: Any, given_: str, wanted: str, count: int) -> None:
     x = (np.arange(count) % 251).astype(given_)
     for source in (x, x[::-1], x.astype(x.dtype.newbyteorder()), xl.pinned_array(x, backend="direct")):

@@ -58,13 +58,12 @@ def send(x: Any, dtype: Any, send_in_c_order: Callable[..., Array], *, copy: boo
     Raises:
         LayoutError: ``copy=False`` and ``x`` is in another order.
     """
-    backend = registry.owner_of(x)
-    given: Array = x if backend is not None else source_of(x, dtype=dtype).host
-    info = registry.get("numpy").view(given) if backend is None else backend.view(given)
-    is_fit = is_c_contiguous(info.shape[::-1], info.strides[::-1], info.dtype.itemsize)
+    source = source_of(x, dtype=dtype)
+    lies: Any = source.host if source.host is not None else source.info
+    is_fit = is_c_contiguous(lies.shape[::-1], lies.strides[::-1], lies.dtype.itemsize)
     if copy is False and not is_fit:
         raise LayoutError("copy=False, but the array is not in Fortran order; pass copy=None or copy=True")
-    turned = given.T if backend is None else reversed_axes(given)
+    turned = lies.T if source.device is None else source.backend.reversed_axes(source.given)
     sent = send_in_c_order(turned, copy=copy if is_fit else True)
     return x if sent is turned else reversed_axes(sent)
 
@@ -128,7 +127,7 @@ def to_device(
             raise ArgumentError("to_device: order='F' asks for a new array, but out is given; leave one of them out")
         sent = functools.partial(to_device, backend=backend, device=device, dtype=dtype, stream=stream)
         return send(x, dtype, sent, copy=copy)
-    return copies.copy(
+    return copies.transfer_between(
         describe.source_of(x, dtype=dtype), describe.target_of(backend, device, stream, out), dtype, copy=copy
     )
 
@@ -165,7 +164,7 @@ def copy_to(
     elif dtype is stream is None and (done := on_device.copy_to(x, device)) is not None:
         return done
     target = describe.target_of(None, registry.for_array(device, x), stream, None)
-    return copies.copy(describe.source_of(x, dtype=dtype), target, dtype, copy=copy)
+    return copies.transfer_between(describe.source_of(x, dtype=dtype), target, dtype, copy=copy)
 
 
 def to_device_async(

@@ -257,7 +257,7 @@ def _stage(upload: Upload, found: Plan) -> None:
     staging.upload(upload.end, upload.into, upload.stream, found)
 
 
-def _upload_pinned(upload: Upload, found: Plan) -> None:
+def _upload_pinned(upload: Upload, _found: Plan) -> None:
     end, out, into, stream, is_blocking = upload
     backend, ranges = end.backend, end.pinned
     assert ranges is not None
@@ -366,7 +366,7 @@ def fill(dst: Array, value: HostArray, backend: Backend) -> None:
             stream.capture.keep(one, dst)  # each launch uses them, whatever becomes of them before
 
 
-def copy(source: CopySource, target: CopyTarget, dtype: Any = None, *, copy: bool | None = True) -> Array:
+def transfer_between(source: CopySource, target: CopyTarget, dtype: Any = None, *, copy: bool | None = True) -> Array:
     """`to_device` between two ends; ``dtype`` and ``copy`` as there."""
     wanted = describe.arriving_dtype(source, dtype)
     if copy is not True:
@@ -398,10 +398,10 @@ def begin(source: CopySource, target: CopyTarget, dtype: Any = None, *, is_await
     """`to_device_async` between two ends; ``is_awaited`` as in `xferlib._transfer.handle.Transfer.start`."""
     order = staging.captured_stream("to_device_async", target.backend, target.device, target.stream)
     if order is not None:
-        done = copy(source, target, dtype)
+        done = transfer_between(source, target, dtype)
         return _complete(done, target.backend, target.backend.view(done).nbytes, is_upload=True)
     if target.stream is not None and target.stream.handle == PER_THREAD:  # threads cannot enqueue on it
-        done = copy(source, target, dtype)
+        done = transfer_between(source, target, dtype)
         target.backend.stream_synchronize(target.stream)
         return _complete(done, target.backend, target.backend.view(done).nbytes, is_upload=True)
     if source.host is not None and target.device.kind != "cpu":
@@ -409,7 +409,7 @@ def begin(source: CopySource, target: CopyTarget, dtype: Any = None, *, is_await
         describe.claim_out(target, source.shape, wanted)
         target.backend.attach(target.device)
         return host_to_device_async(source.host, target, wanted, is_awaited=is_awaited)
-    done = copy(source, target, dtype)
+    done = transfer_between(source, target, dtype)
     if source.host is not None:
         return _complete(done, target.backend, source.host.nbytes, is_upload=True)
     order = target.stream if target.stream is not None else target.backend.stream_current(target.device)

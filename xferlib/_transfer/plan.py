@@ -158,7 +158,7 @@ def copy_between(dst: HostArray, src: HostArray, helpers: int) -> bool:
 
 
 def _has_rows(shape: tuple[int, ...]) -> bool:
-    """Whether the last two axes have elements enough for a block of them to be worth converting: as in `host_copies.c`."""
+    """Whether the last two axes have elements enough for a block to be worth converting: as in `host_copies.c`."""
     return shape[-1] >= _SHORT_ROW and (len(shape) < 2 or shape[-1] * shape[-2] >= _SHORT_ROW**2)
 
 
