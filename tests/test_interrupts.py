@@ -111,7 +111,7 @@ def test_a_transfer_that_is_struck_as_it_begins_is_not_waited_for() -> None:
         run(lambda: xl.to_device_async(array)).result()
 
     with xl.use_backend("sim"):
-        struck_everywhere(program, strikes=1000)  # at each place: of one that was never begun nothing is pending
+        struck_everywhere(program, strikes=1000)  # of one that was never begun nothing is pending
 
 
 def test_a_tree_is_sent_again(backend: str) -> None:
