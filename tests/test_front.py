@@ -637,6 +637,39 @@ def test_an_upload_waits_a_moment_for_its_stream_and_seldom_where_that_was_in_va
     assert queries(True) > 2  # the stream was idle meanwhile
 
 
+class GilArray(FakeArray):
+    """An array of `Gil`."""
+
+
+class Gil(Direct):
+    """`Direct`, whose stream is idle, and whose copies succeed and do nothing, where the GIL is not held meanwhile."""
+
+    name = "gil"
+    array_class: Any = GilArray
+    array_types = (f"{__name__}.GilArray",)
+    pinned_domain = "gil"
+    plain_arrays = PlainArrays(GilArray)
+
+    def direct(self, device: Any) -> DirectCopies:
+        is_held = ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p).value or 0
+        return super().direct(device)._replace(query=is_held, send=is_held, fetch=is_held)
+
+
+def test_other_threads_run_while_the_driver_is_asked_and_copies() -> None:
+    with fresh_registry(gil=Gil):
+        x, rows = np.ones(30_000, np.uint8), np.ones((1000, 200), np.uint8)[:, ::2]
+        d, e = (xl.zeros(each.shape, "uint8", device="gil:sim:0") for each in (x, rows))
+        xl.synchronize("gil:sim:0")
+        for source, out in ((x, d), (rows, e)):
+            to_device(source, out=out)
+            with configured(native="off"):
+                assert not to_host(out).any(), "the GIL was held, so that Python copied"
+        backend_named("gil").machine.finish()
+        back = np.full(30_000, 7, np.uint8)
+        assert to_host(d, out=back) is back
+        assert (back == 7).all(), "likewise"
+
+
 @pytest.mark.parametrize("nbytes", [1000, 32 << 10, 190_001, 384 << 10])
 def test_more_than_some_bytes_come_through_pinned_memory(direct: Any, nbytes: int) -> None:
     x = bits_of(nbytes, np.uint8, seed=nbytes)
