@@ -664,7 +664,8 @@ def test_other_threads_run_while_the_driver_is_asked_and_copies() -> None:
             to_device(source, out=out)
             with configured(native="off"):
                 assert not to_host(out).any(), "the GIL was held, so that Python copied"
-        backend_named("gil").machine.finish()
+        found: Any = backend_named("gil")
+        found.machine.finish()
         back = np.full(30_000, 7, np.uint8)
         assert to_host(d, out=back) is back
         assert (back == 7).all(), "likewise"
