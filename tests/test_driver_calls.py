@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import struct
-import sys
 import sysconfig
 import threading
 from collections.abc import Callable
@@ -43,53 +43,31 @@ def address_of(function: Any) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-@pytest.mark.parametrize("count", range(5))
-@pytest.mark.parametrize("keeps_lock", [True, False])
-def test_arguments_and_result_arrive_whole(way: str, count: int, keeps_lock: bool) -> None:
-    seen: list[tuple[int, ...]] = []
-
-    @ctypes.CFUNCTYPE(ctypes.c_int, *[WORD] * count)
-    def noted(*given: int) -> int:
-        seen.append(given)
-        return -7
-
-    call = driver_calls.bind(address_of(noted), count, keeps_lock=keeps_lock)
-    words = (LARGEST, 0, 1 << 63, 12345)[:count]
-    assert call(*words) == -7
-    assert seen == [words]
+def test_arguments_and_result_arrive_whole(way: str) -> None:
+    for count, keeps_lock in itertools.product(range(5), (True, False)):
+        seen: list[tuple[int, ...]] = []
+        noted = ctypes.CFUNCTYPE(ctypes.c_int, *[WORD] * count)(lambda *given, seen=seen: seen.append(given) or -7)
+        words = (LARGEST, 0, 1 << 63, 12345)[:count]
+        assert driver_calls.bind(address_of(noted), count, keeps_lock=keeps_lock)(*words) == -7
+        assert seen == [words]
 
 
-@pytest.mark.parametrize("wrong", [(), (1,), (1, 2, 3)])
-def test_a_wrong_number_of_arguments_is_refused(way: str, wrong: tuple[int, ...]) -> None:
-    @ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD)
-    def never(*_: int) -> int:
-        raise AssertionError("called")  # pragma: no cover
-
+def test_wrong_arguments_are_refused_and_nothing_is_called(way: str) -> None:
+    never = ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD)(lambda *_: pytest.fail("called"))
     call = driver_calls.bind(address_of(never), 2, keeps_lock=True)
-    if way == "compiled" or len(wrong) < 2:  # ctypes takes more than a C function declares
-        with pytest.raises(TypeError):
-            call(*wrong)
-
-
-@compiled
-@pytest.mark.parametrize("given", [-1, LARGEST + 1, 1.0, None, "1"])
-def test_an_argument_that_is_no_64_bit_integer_is_refused(given: Any) -> None:
-    never = ctypes.CFUNCTYPE(ctypes.c_int, WORD)(lambda _: 1)
-    with pytest.raises((TypeError, OverflowError)):
-        driver_calls.bind(address_of(never), 1, keeps_lock=True)(given)
-
-
-@compiled
-@pytest.mark.parametrize(("address", "count"), [(0, 1), (1, 5), (1, -1)])
-def test_a_function_that_cannot_be_bound_is_refused(address: int, count: int) -> None:
-    with pytest.raises(ValueError, match="needs an address and 0 to 4"):
-        driver_calls.bind(address, count, keeps_lock=True)
-
-
-@compiled
-def test_a_question_needs_a_function() -> None:
-    with pytest.raises(ValueError, match="address of a function"):
-        driver_calls.bind_question(0)
+    for wrong in ((), (1,), (1, 2, 3)):
+        if way == "compiled" or len(wrong) < 2:  # ctypes takes more than a C function declares
+            with pytest.raises(TypeError):
+                call(*wrong)
+    if way == "compiled":
+        for given in (-1, LARGEST + 1, 1.0, None, "1"):
+            with pytest.raises((TypeError, OverflowError)):
+                call(given, 1)
+        for address, count in ((0, 1), (1, 5), (1, -1)):
+            with pytest.raises(ValueError, match="needs an address and 0 to 4"):
+                driver_calls.bind(address, count, keeps_lock=True)
+        with pytest.raises(ValueError, match="address of a function"):
+            driver_calls.bind_question(0)
 
 
 @pytest.mark.parametrize(("fails", "expected"), [(0, LARGEST - 1), (1, 0)])
@@ -121,177 +99,6 @@ def test_a_function_that_waits_lets_other_threads_run(way: str) -> None:
     assert results == [1]
 
 
-# --- whole copies
-
-
-class Driver:
-    """A device whose memory is the host's."""
-
-    def __init__(self) -> None:
-        self.context = CONTEXT
-        self.busy = 0
-        self.answers: list[int] = []
-        """Of the stream before `busy` holds."""
-        self.result = 0
-        self.copies = self.queries = 0
-        self._copy = ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD, ctypes.c_size_t)(self.copy)
-        self._current = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(WORD))(self.current)
-        self._query = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self.query)
-
-    def copy(self, dst: int, src: int, nbytes: int) -> int:
-        self.copies += 1
-        if not self.result:
-            ctypes.memmove(dst, src, nbytes)
-        return self.result
-
-    def query(self, stream: int | None) -> int:
-        self.queries += 1
-        return self.answers.pop(0) if self.answers else self.busy
-
-    def current(self, context: Any) -> int:
-        context[0] = self.context
-        return 0
-
-    def bound(self, *, is_upward: bool) -> Callable[..., int]:
-        addresses = [address_of(each) for each in (self._copy, self._current, self._query)]
-        if not is_upward:
-            addresses[2] = 0
-        made = driver_calls.bind_spread(*addresses, is_upward=is_upward)
-        assert made is not None
-        return made
-
-
-INT16, FLOAT32 = 2, 10  # their places among the dtypes
-
-
-def described(host: Any, wire: str) -> _native.StridedLayout:
-    """The layout of an array of int16 or float32, and of ``wire`` on the device."""
-    numbers = {"int16": INT16, "float32": FLOAT32}
-    layout = _native.StridedLayout(axes=max(host.ndim, 1), host_size=host.itemsize, device_size=np.dtype(wire).itemsize)
-    for axis, (extent, stride) in enumerate(zip(host.shape or (1,), host.strides or (host.itemsize,), strict=True)):
-        layout.extents[axis], layout.strides[axis] = extent, stride
-    layout.host_type, layout.device_type = numbers[host.dtype.name], numbers[wire]
-    return layout
-
-
-spread = pytest.mark.skipif(_native.load_library() is None, reason=f"staging in C: {_native.why_absent()}")
-
-
-def _plain(driver: Driver, host: Any, device: Any) -> Callable[[], int]:
-    """An upload of int16 in C order."""
-    memory, layout = np.zeros(host.nbytes, np.uint8), described(host, "int16")
-    copy = driver.bound(is_upward=True)
-    arguments = (ctypes.addressof(layout), host.size, device.ctypes.data, host.nbytes, CONTEXT, memory.ctypes.data)
-    return lambda _keep=(memory, layout): copy(host, *arguments)
-
-
-@compiled
-@spread
-def test_a_copy_waits_a_moment_for_the_stream() -> None:
-    driver, host, device = Driver(), np.ones(8, np.int16), np.zeros(8, np.int16)
-    driver.answers = [600, 0]
-    assert _plain(driver, host, device)() == 0
-    assert driver.queries == 2
-    assert device.all()
-
-
-@compiled
-@spread
-def test_a_copy_that_waited_in_vain_waits_seldom() -> None:
-    driver, host, device = Driver(), np.ones(8, np.int16), np.zeros(8, np.int16)
-    copy = _plain(driver, host, device)
-
-    def queries(busy: int) -> int:
-        before, driver.busy = driver.queries, busy
-        assert copy() == (driver_calls.NOT_ASKED if busy else 0)
-        return driver.queries - before
-
-    asked = [queries(600) for _ in range(18)]
-    assert [number > 1 for number in asked] == [True, *[False] * 15, True, False]
-    assert queries(0) == 1
-    assert queries(600) > 1  # the stream was idle meanwhile
-
-
-@compiled
-@spread
-@given(
-    shape=st.lists(st.integers(1, 7), max_size=4),
-    steps=st.lists(st.sampled_from([1, 2, -1]), min_size=4, max_size=4),
-    order=st.randoms(use_true_random=False),
-    is_upward=st.booleans(),
-    is_converted=st.booleans(),
-)
-def test_an_array_of_any_layout_is_copied_in_one_step(
-    shape: list[int], steps: list[int], order: Any, is_upward: bool, is_converted: bool
-) -> None:
-    wide = [2 * extent for extent in shape]
-    base = np.arange(np.prod(wide, dtype=int), dtype=np.int16).reshape(wide)
-    axes = list(range(len(shape)))
-    order.shuffle(axes)
-    cut = tuple(slice(None, None, step) for step in steps[: len(shape)])
-    host: Any = base.transpose(axes)[(*cut, ...)]  # type: ignore[arg-type]
-    host = host[(*(slice(extent) for extent in shape), ...)]
-    wire = "float32" if is_converted else "int16"
-    values = np.ascontiguousarray(host).astype(wire)
-    device = values.copy() if not is_upward else np.zeros_like(values)
-    untouched = base.copy()
-    if not is_upward:
-        host[...] = -1
-    memory, layout = np.empty(device.nbytes, np.uint8), described(host, wire)
-    driver = Driver()
-    copy = driver.bound(is_upward=is_upward)
-    arguments = (ctypes.addressof(layout), host.size, device.ctypes.data, device.nbytes, CONTEXT, memory.ctypes.data)
-    assert copy(host, *arguments) == 0
-    assert driver.copies == 1
-    assert_same_bits(device, values)
-    assert_same_bits(base, untouched)
-
-
-@compiled
-@spread
-@pytest.mark.parametrize("is_upward", [True, False])
-def test_an_array_of_any_layout_is_not_copied_where_it_may_not_be(is_upward: bool) -> None:
-    driver, host = Driver(), np.arange(8, dtype=np.int16)[::2]
-    device, memory, layout = np.zeros(4, np.int16), np.zeros(4, np.int16), described(host, "int16")
-    copy = driver.bound(is_upward=is_upward)
-    arguments = [ctypes.addressof(layout), host.size, device.ctypes.data, device.nbytes, CONTEXT, memory.ctypes.data]
-    arguments[4] = CONTEXT + 1
-    assert copy(host, *arguments) == driver_calls.NOT_ASKED
-    arguments[4] = CONTEXT
-    driver.busy = 600
-    assert copy(host, *arguments) == (driver_calls.NOT_ASKED if is_upward else 0)
-    driver.busy = 0
-    host.flags.writeable = False
-    assert copy(host, *arguments) == (0 if is_upward else driver_calls.NOT_ASKED)
-    host = np.arange(8, dtype=np.int16)[::2]
-    driver.result = 700
-    assert copy(host, *arguments) == 700
-    assert list(host) == [0, 2, 4, 6]
-    with pytest.raises(TypeError):
-        copy(object(), *arguments)
-    with pytest.raises(TypeError, match="7 arguments, not 1"):
-        copy(host)
-    with pytest.raises(ValueError, match="addresses"):
-        driver_calls.bind_spread(0, 0, 0, is_upward=is_upward)
-
-
-@compiled
-@spread
-def test_an_array_can_be_dropped_after_its_copy() -> None:
-    driver, device = Driver(), np.zeros(4, np.int16)
-    host = bytearray(8)
-    memory, layout = np.zeros(8, np.uint8), described(device, "int16")
-    arguments = (ctypes.addressof(layout), 4, device.ctypes.data, 8, CONTEXT, memory.ctypes.data)
-    assert driver.bound(is_upward=True)(host, *arguments) == 0
-    host += b"longer"  # a buffer that were still held could not grow
-    assert len(host) == 14
-
-
-def test_whole_copies_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_native, "is_wanted", lambda: False)
-    assert driver_calls.bind_spread(1, 1, 1, is_upward=True) is None
-
-
 # --- compiling
 
 
@@ -314,15 +121,10 @@ def test_the_module_is_compiled_where_there_is_a_compiler() -> None:
 
 
 @compiled
-def test_a_module_of_another_source_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    include = Path(sysconfig.get_paths()["include"])
-    assert not build.build(
-        Path(driver_calls.CALLS_SOURCE), tmp_path / _name(driver_calls.CALLS_LIBRARY), 12345, include
-    )
-    monkeypatch.syspath_prepend(tmp_path)
+def test_a_module_of_another_source_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_calls, "checksum", lambda: 12345)
     with pytest.raises(ImportError, match=r"another calls\.c; run python -m xferlib\._native\.build"):
-        driver_calls.load_calls("_calls")
-    sys.modules.pop("_calls")
+        driver_calls.load_calls(driver_calls.MODULE)
 
 
 def test_without_the_headers_of_python_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,11 +170,6 @@ def test_a_strided_array_has_no_single_address() -> None:
     assert find(np.arange(6).reshape(2, 3).T) == find(np.arange(6)[::2]) == 0
     with pytest.raises(TypeError):
         find(3)
-
-
-def test_arrays_are_not_located_without_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_native, "is_wanted", lambda: False)
-    assert driver_calls.locator() is None
 
 
 # --- a copy between two streams
@@ -460,7 +257,8 @@ def test_a_copy_between_streams_asks_for_nothing_where_an_argument_is_wrong() ->
 def test_without_the_module_no_function_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "is_wanted", lambda: False)
     assert driver_calls.bind_copy_behind(1, 1, 1, 1, 1) is None
-    assert driver_calls.bind_spread(1, 1, 1, is_upward=True) is None
+    assert driver_calls.bind_copy_each(1) is None
+    assert driver_calls.locator() is None
 
 
 @compiled
@@ -573,11 +371,6 @@ def test_many_copies_are_one_call_and_end_with_the_first_that_fails() -> None:
         copies([-1], [1], [1], 0)
     with pytest.raises(ValueError, match="address"):
         driver_calls.bind_copy_each(0)
-
-
-def test_many_copies_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_native, "is_wanted", lambda: False)
-    assert driver_calls.bind_copy_each(1) is None
 
 
 # --- launches
@@ -869,16 +662,16 @@ def test_an_error_of_an_attribute_reaches_the_caller() -> None:
         alike(array)
 
 
-@pytest.mark.skipif(driver_calls.front() is None, reason="front.c is not compiled, or not wanted")
+@pytest.mark.skipif(driver_calls.replay() is None, reason="replay.c is not compiled, or not wanted")
 def test_names_that_c_does_not_know_or_misses_are_refused_with_nothing_kept() -> None:
-    front = driver_calls.front()
-    with pytest.raises(KeyError, match="number"):
-        front.bind_front({}, {}, [], None, "module", ("up", "down"))
+    front = driver_calls.replay()
+    with pytest.raises(KeyError, match="epoch"):
+        front.bind_replay({}, [], None, "module", ("up", "down"))
     with fresh_registry():  # behind which C forgets the devices that are added here
-        before = front.add_end(object(), -1, 0, 0, {}, {}, 0)
+        before = front.add_device(object(), -1, 0, 0, {}, {}, 0)
         for functions, addresses in [({"unknown": None}, {}), ({}, {"sent": 0})]:
             with pytest.raises(KeyError, match="has names that C does not know"):
-                front.add_end(object(), -1, 0, 0, functions, addresses, 0)
+                front.add_device(object(), -1, 0, 0, functions, addresses, 0)
         with pytest.raises(OverflowError):
-            front.add_end(object(), -1, 0, 0, {}, {"send": -1}, 0)
-        assert front.add_end(object(), -1, 0, 0, {}, {}, 0) == before + 1
+            front.add_device(object(), -1, 0, 0, {}, {"send": -1}, 0)
+        assert front.add_device(object(), -1, 0, 0, {}, {}, 0) == before + 1

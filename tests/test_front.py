@@ -332,7 +332,7 @@ STEPS = [
     ("transposed, odd", (1 << 18, 3), (1, 0), "u1", "u1"),
     ("colours last", (3, 400, 300), (1, 2, 0), "u2", "u2"),
     ("permuted", (4, 131, 7, 50), (2, 0, 3, 1), "f8", "f8"),
-    ("complex", (190, 180), (1, 0), "c16", "c16"),
+    ("complex", (290, 180), (1, 0), "c16", "c16"),
     ("wider", (700, 300), (0, 1), "u1", "f4"),
     ("wider, transposed", (300, 700), (1, 0), "i2", "f8"),
     ("unsigned, transposed", (300, 700), (1, 0), "i1", "u8"),
@@ -387,7 +387,7 @@ def test_what_the_device_puts_in_order_or_converts_enters_no_function_in_python(
 
 
 def test_what_is_large_and_becomes_narrower_is_put_in_order_by_the_device(direct: Any, monkeypatch: Any) -> None:
-    x = bits_of(1500 * 1000, "uint8", seed=4).astype("int32").reshape(1500, 1000).T
+    x = bits_of(2200 * 1000, "uint8", seed=4).astype("int32").reshape(2200, 1000).T
     assert_a_kernel_is_part(direct, x, np.zeros_like(x, order="A"), "uint8", monkeypatch)
 
 
@@ -426,7 +426,7 @@ def assert_a_kernel_is_part_on_any_stream(direct: Any, x: Any, back: Any, wanted
 
 
 @pytest.mark.parametrize(
-    ("shape", "order", "given", "wanted"), [row[1:] for row in STEPS], ids=[row[0] for row in STEPS]
+    ("shape", "order", "given", "wanted"), [row[1:] for row in STEPS[::4]], ids=[row[0] for row in STEPS[::4]]
 )
 @pytest.mark.parametrize("is_named", [False, True])
 def test_what_the_device_puts_in_order_or_converts_is_in_the_order_of_any_stream(
@@ -475,6 +475,15 @@ def test_the_device_converts_what_is_pinned(direct: Any, stream: str, monkeypatc
         assert "launch" in direct.seen
         assert_same_bits(back, values)
     own.synchronize()
+
+
+def test_more_forms_than_there_are_places_for_keep_their_bits(direct: Any) -> None:
+    base = bits_of(4 * 200 * 60, np.float32, seed=7).reshape(200, 60)
+    for number in range(700):
+        x = base[: number % 190 + 2, : number % 50 + 3 : number % 2 + 1]
+        d = to_device(x, device=xl.get_device(HERE))
+        out = np.zeros((x.shape[0], 2 * x.shape[1]), np.float32)[:, ::2]
+        assert_same_bits(to_host(d, out=out), x)
 
 
 def test_a_launch_that_is_refused_leaves_the_call_to_python(direct: Any) -> None:
@@ -601,6 +610,67 @@ def test_the_driver_that_declines_leaves_the_call_to_python(direct: Any) -> None
     assert {"send", "fetch"} <= set(direct.seen)
 
 
+def test_an_upload_waits_a_moment_for_its_stream_and_seldom_where_that_was_in_vain(
+    direct: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, busy = bits_of(100_000, np.uint8, seed=2), [False, True]
+    asked: list[None] = []
+    d = to_device(x, device=xl.get_device(HERE))
+    xl.synchronize(HERE)
+
+    def stream_done(_: Any) -> bool:
+        asked.append(None)
+        return not (busy.pop(0) if len(busy) > 1 else busy[0])
+
+    def queries(*answers: bool) -> int:
+        busy[:] = answers
+        asked.clear()
+        direct.seen.clear()
+        to_device(x, out=d)
+        assert ("send" in direct.seen) == (not answers[-1])
+        return len(asked)
+
+    monkeypatch.setattr(direct, "stream_done", stream_done)
+    assert queries(True, False) == 2
+    assert [queries(True) > 2 for _ in range(18)] == [True, *[False] * 15, True, False]
+    assert queries(False) == 1
+    assert queries(True) > 2  # the stream was idle meanwhile
+
+
+class GilArray(FakeArray):
+    """An array of `Gil`."""
+
+
+class Gil(Direct):
+    """`Direct`, whose stream is idle, and whose copies succeed and do nothing, where the GIL is not held meanwhile."""
+
+    name = "gil"
+    array_class: Any = GilArray
+    array_types = (f"{__name__}.GilArray",)
+    pinned_domain = "gil"
+    plain_arrays = PlainArrays(GilArray)
+
+    def direct(self, device: Any) -> DirectCopies:
+        is_held = ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p).value or 0
+        return super().direct(device)._replace(query=is_held, send=is_held, fetch=is_held)
+
+
+def test_other_threads_run_while_the_driver_is_asked_and_copies() -> None:
+    with fresh_registry(gil=Gil):
+        x, rows = np.ones(30_000, np.uint8), np.ones((1000, 200), np.uint8)[:, ::2]
+        d, e = (xl.zeros(each.shape, "uint8", device="gil:sim:0") for each in (x, rows))
+        xl.synchronize("gil:sim:0")
+        for source, out in ((x, d), (rows, e)):
+            to_device(source, out=out)
+            with configured(native="off"):
+                assert not to_host(out).any(), "the GIL was held, so that Python copied"
+        found: Any = backend_named("gil")
+        found.machine.finish()
+        back = np.full(30_000, 7, np.uint8)
+        assert to_host(d, out=back) is back
+        assert (back == 7).all(), "likewise"
+
+
 @pytest.mark.parametrize("nbytes", [1000, 32 << 10, 190_001, 384 << 10])
 def test_more_than_some_bytes_come_through_pinned_memory(direct: Any, nbytes: int) -> None:
     x = bits_of(nbytes, np.uint8, seed=nbytes)
@@ -613,7 +683,7 @@ def test_more_than_some_bytes_come_through_pinned_memory(direct: Any, nbytes: in
         for out in (None, np.zeros_like(x), xl.pinned_empty(x.shape, x.dtype, backend="direct")):
             found = to_host(d, out=out)
             assert_same_bits(found, x)
-            assert direct.from_pinned == (32 << 10 <= nbytes <= 384 << 10 or direct.is_pinned(found.ctypes.data))
+            assert direct.from_pinned == (32 << 10 < nbytes <= 384 << 10 or direct.is_pinned(found.ctypes.data))
         assert direct.seen == ["send"] + ["fetch"] * 3
 
 
@@ -717,7 +787,7 @@ def rows(x: Any) -> Any:
 
 @pytest.mark.parametrize(("cut", "kib", "is_upload", "shared"), [
     (plain, 512, True, True), (plain, 320, True, False), (plain, 768, False, True),
-    (rows, 640, True, True), (rows, 320, True, False), (rows, 1280, False, True), (rows, 640, False, False),
+    (rows, 1280, True, True), (rows, 640, True, False), (rows, 1280, False, True), (rows, 640, False, False),
 ])  # fmt: skip
 def test_other_threads_take_part_only_in_a_loop_for_which_they_spin(
     direct: Any, cut: Callable[[Any], Any], kib: int, *, is_upload: bool, shared: bool, monkeypatch: pytest.MonkeyPatch
@@ -789,7 +859,7 @@ def test_the_driver_copies_any_number_of_bytes_of_the_pool(direct: Any, monkeypa
     assert_same_bits(to_host(to_device(x[1::2], out=xl.empty(len(x) // 2, x.dtype, device=HERE))), x[1::2])
 
 
-@pytest.mark.parametrize("count", [2, 3, 20])
+@pytest.mark.parametrize("count", [2, 3, 8])
 def test_a_few_arrays_go_to_pinned_memory_with_one_wait(direct: Any, count: int) -> None:
     expected = [bits_of(4000 * (number + 1), np.float32, seed=number) for number in range(count)]
     tree = {"arrays": [to_device(each, device=HERE) for each in expected], "other": 3}
@@ -904,7 +974,7 @@ def test_other_circumstances_are_left_to_python_and_end(direct: Any) -> None:
     assert seen() == usual
 
 
-@pytest.mark.parametrize("nbytes", [100, 40_000, 300_000, 3 << 20])
+@pytest.mark.parametrize("nbytes", [100, 300_000, 3 << 20])
 @pytest.mark.parametrize("form", ["plain", "rows", "swapped", "narrowed", "pinned"])
 @pytest.mark.parametrize("is_named", [False, True])
 def test_copies_on_streams_of_the_programs_own_are_in_their_order(
@@ -1113,7 +1183,7 @@ def test_it_converts_as_python_does(
 
 
 @pytest.mark.parametrize(("given_", "wanted"), [("float64", "float32"), ("float32", "float64"), ("uint8", "float32")])
-@pytest.mark.parametrize("count", [1, 4000, 8192, 30_000, 70_000, 300_000])
+@pytest.mark.parametrize("count", [1, 8192, 70_000, 300_000])
 def test_conversions_of_every_size_have_numpys_bits(direct: Any, given_: str, wanted: str, count: int) -> None:
     x = (np.arange(count) % 251).astype(given_)
     for source in (x, x[::-1], x.astype(x.dtype.newbyteorder()), xl.pinned_array(x, backend="direct")):
@@ -1222,12 +1292,8 @@ def test_tensors_of_transforms_are_left_to_python(torch: Any) -> None:
     for transform in (torch.func.vmap, torch.func.grad):
         with pytest.raises(UnsupportedArrayError):
             transform(host)(torch.ones(3))
-    if torch.cuda.is_available():
-        with pytest.raises(UnsupportedError, match=r"torch\.jit\.trace"):
-            torch.jit.trace(host, (torch.ones(3),))
-    else:  # the tensor is read as NumPy's memory, about which torch itself warns
-        with pytest.warns(torch.jit.TracerWarning):
-            torch.jit.trace(host, (torch.ones(3),))
+    with pytest.raises(UnsupportedError, match=r"torch\.jit\.trace"):
+        torch.jit.trace(host, (torch.ones(3),))
 
 
 def test_parameters_and_subclasses_are_tensors_too(torch: Any) -> None:

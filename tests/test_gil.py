@@ -27,16 +27,12 @@ compiled = pytest.mark.skipif(bool(native().why_no_calls), reason="no compiler h
 
 BLOCKED = """
 import ctypes, sys, threading
-import numpy as np
-from xferlib import _native
 from xferlib import _native as calling
 
 libc = ctypes.CDLL(None)
 semaphore = ctypes.create_string_buffer(64)  # at least a sem_t
 assert libc.sem_init(semaphore, 0, 0) == 0
 here = ctypes.addressof(semaphore)
-x, form = np.zeros(4), _native.StridedLayout(axes=1, host_size=8, device_size=8, host_type=11, device_type=11)
-layout = ctypes.addressof(form)
 
 def address(name):
     return ctypes.cast(libc[name], ctypes.c_void_p).value
@@ -54,12 +50,6 @@ CALLS = {
     "the first record of a copy behind": "behind(BLOCKS, NOT_ZERO, ZERO)(0, 0, 0, 0, here, 0, 0, 0, 0, False)",
     "its wait": "behind(ZERO, BLOCKS, NOT_ZERO)(0, 0, 0, 0, 0, here, 0, 0, 0, False)",
     "its copy": "behind(ZERO, ZERO, BLOCKS)(here, 0, 0, 0, 0, 0, 0, 0, 0, False)",
-    "a copy of any layout": "calling.bind_spread(BLOCKS, ZERO, 0, is_upward=False)(x, layout, 0, 0, 0, 0, here)",
-    "the query before it": """
-# A query has no argument to wait on: Python itself is asked whether the GIL is held meanwhile.
-holds_gil = ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p).value
-assert calling.bind_spread(ZERO, ZERO, holds_gil, is_upward=True)(x, layout, 0, 0, 0, 0, here) == 0, "held the GIL"
-""",
 }
 
 

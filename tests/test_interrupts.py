@@ -104,6 +104,16 @@ def test_a_transfer_is_made_again(backend: str, way: str, host: str) -> None:
     struck_everywhere(program)
 
 
+def test_a_transfer_that_is_struck_as_it_begins_is_not_waited_for() -> None:
+    array = HOSTS["medium"]()
+
+    def program(run: Callable[[Callable[[], Any]], Any]) -> None:
+        run(lambda: xl.to_device_async(array)).result()
+
+    with xl.use_backend("sim"):
+        struck_everywhere(program, strikes=1000)  # of one that was never begun nothing is pending
+
+
 def test_a_tree_is_sent_again(backend: str) -> None:
     tree = {"a": [batch(number, "small") for number in range(9)], "b": batch(3, "staged"), "c": 7}
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -18,10 +20,10 @@ PAGES = [path for path in [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rgl
 C_CONSTANT = re.compile(r"(?:#define |[{,] )([A-Z_]+)(?: =)? (\(?\d+(?: << \d+)?\)?)(?=[ ,\n])")
 
 
-def values(text: str) -> list[int | float]:
-    """The value of an expression of numbers alone, or of each in a row of them; none of anything else."""
+def values(text: str, known: Mapping[str, int | float] = MappingProxyType({})) -> list[int | float]:
+    """The value of an expression of numbers and known names, or of each in a row of them; none of anything else."""
     try:
-        found = eval(text, {"__builtins__": {}}, {})
+        found = eval(text, {"__builtins__": {}}, dict(known))
     except Exception:
         return []
     return [each for each in (found if isinstance(found, tuple) else (found,)) if isinstance(each, (int, float))]
@@ -31,12 +33,15 @@ def values(text: str) -> list[int | float]:
 def constants() -> dict[str, set[int | float]]:
     """The values of each constant in capitals, in Python's modules and in C."""
     found: dict[str, set[int | float]] = defaultdict(set)
-    for path in (ROOT / "xferlib").rglob("*.py"):
-        for node in ast.parse(path.read_text()).body:
+    nodes = [node for path in (ROOT / "xferlib").rglob("*.py") for node in ast.parse(path.read_text()).body]
+    known: dict[str, int | float] = {}
+    for _ in range(2):  # some follow from others
+        for node in nodes:
             if isinstance(node, ast.Assign) and not isinstance(node.targets[0], (ast.Subscript, ast.Attribute)):
                 names = re.findall(r"\w+", ast.unparse(node.targets[0]))
-                for name, value in zip(names, values(ast.unparse(node.value)), strict=False):
+                for name, value in zip(names, values(ast.unparse(node.value), known), strict=False):
                     found[name].add(value)
+        known = {name: next(iter(each)) for name, each in found.items() if len(each) == 1}
     for path in (ROOT / "xferlib").rglob("*.c"):
         for name, value in C_CONSTANT.findall(path.read_text()):
             found[name] |= set(values(value))

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib._transfer import plan
@@ -89,7 +91,7 @@ def test_a_conversion_is_where_fewer_bytes_travel_or_the_host_need_not_work(
     ("is_upload", "mib", "where", "path"),
     [
         (True, 2, "on the host", "staged"),
-        (True, 4, "on the device", "permuted"),
+        (True, 8, "on the device", "permuted"),
         (False, 2, "on the device", "permuted"),
         (False, 8, "on the device", "permuted"),
     ],
@@ -134,3 +136,18 @@ def test_one_thread_of_a_copy_is_the_callers() -> None:
         assert plan.helpers() == 2
     with configured(threads=1):
         assert plan.helpers() == 0
+
+
+@given(nbytes=st.integers(1, 8 * MIB), other=st.floats(0, 1), is_upload=st.booleans(), is_pooled=st.booleans())
+def test_plain_bytes_of_a_range_are_replayed_alike(nbytes: int, other: float, is_upload: bool, is_pooled: bool) -> None:
+    """C keeps one way for all sizes of a range."""
+    over, most = plan.same_way(nbytes, is_upload=is_upload)
+    assert over < nbytes <= most
+    memory: Any = "pooled" if is_pooled else "pageable"
+
+    def flags(size: int) -> plan.Replay:
+        found = compiled(np.empty(size, np.uint8), np.dtype(np.uint8), is_upload=is_upload, memory=memory)
+        return plan.replay_flags(found, size, memory, is_upload=is_upload)
+
+    last = min(most, 64 * MIB)
+    assert flags(over + 1) == flags(nbytes) == flags(over + 1 + int(other * (last - over - 1))) == flags(last)

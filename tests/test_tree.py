@@ -300,12 +300,9 @@ def test_a_container_that_holds_itself_is_refused(kind: Any) -> None:
             call(tree)
 
 
-BAD_LEAVES: dict[str, Any] = {
-    "object": np.array([2**70]),
-    "texts": np.array(["a"]),
-    "dates": np.array(["2020-01-01"], "M8[D]"),
-    "records": np.zeros(2, [("a", "f4")]),
-}
+BAD_LEAVES: list[Any] = [
+    np.array([2**70]), np.array(["a"]), np.array(["2020-01-01"], "M8[D]"), np.zeros(2, [("a", "f4")])
+]  # fmt: skip
 WAYS: dict[str, Any] = {
     "to_device": xl.tree.to_device,
     "without a copy": lambda tree: xl.tree.to_device(tree, copy=None),
@@ -318,16 +315,16 @@ WAYS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("size", [3, 1 << 20], ids=["small", "large"])
-@pytest.mark.parametrize("leaf", BAD_LEAVES)
 @pytest.mark.parametrize("way", WAYS)
-def test_an_error_names_the_leaf_its_type_and_the_remedy(way: str, leaf: str, size: int) -> None:
-    good, bad = np.ones(size, np.float32), BAD_LEAVES[leaf]
-    tree = {"params": {"layers": [{"w": good}, Layer((good, bad), np.ones(3), "last")]}, "kept": good}
-    name = "batch" if "prefetch" in way else "tree"
-    with cores(16), pytest.raises(xl.errors.UnsupportedDTypeError) as caught:
-        WAYS[way](tree)
-    assert str(caught.value).startswith(f"{name}['params']['layers'][1].weight[1] (ndarray): x has dtype ")
-    assert "convert it first" in str(caught.value) or "one field" in str(caught.value)
+def test_an_error_names_the_leaf_its_type_and_the_remedy(way: str, size: int) -> None:
+    good = np.ones(size, np.float32)
+    for bad in BAD_LEAVES:
+        tree = {"params": {"layers": [{"w": good}, Layer((good, bad), np.ones(3), "last")]}, "kept": good}
+        name = "batch" if "prefetch" in way else "tree"
+        with cores(16), pytest.raises(xl.errors.UnsupportedDTypeError) as caught:
+            WAYS[way](tree)
+        assert str(caught.value).startswith(f"{name}['params']['layers'][1].weight[1] (ndarray): x has dtype ")
+        assert "convert it first" in str(caught.value) or "one field" in str(caught.value)
 
 
 def test_an_error_about_no_leaf_names_none() -> None:

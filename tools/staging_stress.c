@@ -33,7 +33,7 @@ static Setup setup_of(int is_upward, int helpers) {
     return (Setup){
         .ring = ring, .copy = copy, .record = records_nothing, .wait = awaits_nothing, .is_upward = is_upward, .most_chunks = 3,
         .shared_chunks = 2, .way_chunks = 8, .first_block = 100, .largest_block = CHUNK_NBYTES, .block_parts = 4,
-        .least_piece = 16, .most_piece = 200, .helper_nbytes = 1000, .streamed_most = 5000, .spin_ns = 20000,
+        .least_piece = 16, .most_piece = 200, .helper_nbytes = 1000, .spin_ns = 20000,
         .each_way = helpers + 1, .clearing = helpers + 1, .both_ways = 6, .is_marked = 0,
     };
 }

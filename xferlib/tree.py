@@ -15,15 +15,14 @@ import numpy as np
 
 from xferlib._api import files as saving
 from xferlib._api import transfers
-from xferlib._api import transfers as front
 from xferlib._core import blocks, registry
 from xferlib._core import streams as capture
 from xferlib._core.arguments import flatten, register, say_where
 from xferlib._core.arrays import check_dtype
-from xferlib._core.thresholds import DRIVER_MOST_UP, FEW_PINNED_LEAVES, PACKED_LEAF_MOST, PACKED_UP_FROM
+from xferlib._core.thresholds import DRIVER_MOST_UP, FEW_LEAVES, PACKED_LEAF_MOST
 from xferlib._runtime import checks as peer_names
 from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag
-from xferlib._transfer import copies, many, plan
+from xferlib._transfer import copies, many, plan, replay
 from xferlib._transfer import describe as ends
 from xferlib._transfer import many as packing
 from xferlib._transfer import staging as host_copy
@@ -110,9 +109,7 @@ def _sent(
     results = list(leaves)
     if place.kind == "cpu" or (order is None and packing.are_few(leaves, DRIVER_MOST_UP, target)):
         return results, packing.all_of(leaves, dtype)
-    # A simulated device takes as long as the contract allows: a leaf alone is complete earlier.
-    least = PACKED_UP_FROM if target.capabilities.small_at_once else 2
-    packed, alone = packing.chosen(leaves, dtype, least=least)
+    packed, alone = packing.chosen(leaves, dtype)
     if not packed and len(alone) < 2:
         return results, alone
     target.attach(place)
@@ -125,9 +122,9 @@ def _sent(
 def _few_pinned(leaves: list[Any]) -> list[Any] | None:
     """Copy a few arrays to pinned memory, waiting once; None, a no-op, where they are many, or of several kinds."""
     numbers = [number for number, leaf in enumerate(leaves) if registry.owner_of(leaf) is not None]
-    if not 1 < len(numbers) <= FEW_PINNED_LEAVES or not plan.may_skip():
+    if not 1 < len(numbers) <= FEW_LEAVES or not plan.may_skip():
         return None
-    found = front.fetched_pinned([leaves[number] for number in numbers])
+    found = replay.fetch_pinned([leaves[number] for number in numbers])
     return None if found is None else _with(leaves, numbers, found)
 
 

@@ -524,31 +524,6 @@ class FastPath:
         """Address, shape and dtype of an array that lies on a device as it is, in C order; None of any other."""
         return None
 
-    def send_gathered(
-        self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int
-    ) -> bool:
-        """Do a whole blocking upload of an array of any layout, converted on the way; ``src`` has been read on return.
-
-        Args:
-            src: On the host, at least one element.
-            layout: The address of its `xferlib._native.StridedLayout`.
-            dst: The same elements in C order, on a device.
-            pointer: Of ``dst``.
-            nbytes: Of ``dst``.
-            memory: The address of as many bytes of pinned memory, which is free again on return.
-
-        Returns:
-            False where that cannot be: the stream is busy or another than the driver's default, or the device is not
-            the current one.
-        """
-        return False
-
-    def fetch_scattered(
-        self, dst: np.ndarray[Any, Any], layout: int, src: Array, pointer: int, nbytes: int, memory: int
-    ) -> bool:
-        """Do a whole blocking download, complete on return; as `send_gathered`, but the stream may be busy."""
-        return False
-
 
 class PlainArrays(NamedTuple):
     """How C reads pointer, shape and strides of a library's arrays without calling Python."""

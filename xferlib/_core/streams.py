@@ -687,18 +687,23 @@ registry.settle = settle_all
 
 
 def add_pending(raw: RawStream, transfer: PendingTransfer) -> None:
+    key = (raw.device, raw.handle)
     with _pending_lock:
-        _pending.setdefault((raw.device, raw.handle), []).append(transfer)
+        # One step each, as those of `remove_pending`: Ctrl-C in between would leave a list of no transfers.
+        if (waiting := _pending.get(key)) is None:
+            _pending[key] = [transfer]
+        else:
+            waiting.append(transfer)
 
 
 def remove_pending(raw: RawStream, transfer: PendingTransfer) -> None:
     with _pending_lock:
         key = (raw.device, raw.handle)
         waiting = _pending.get(key)
-        if waiting is not None and transfer in waiting:
+        if waiting == [transfer]:
+            del _pending[key]
+        elif waiting is not None and transfer in waiting:
             waiting.remove(transfer)
-            if not waiting:
-                del _pending[key]
 
 
 class Stream(ProcessBound, blocks.Enterable):

@@ -39,6 +39,8 @@ class Mark(ctypes.Structure):
 
 MOST_AXES = 32
 """Of a `StridedLayout`."""
+CACHE_LINE = 64
+"""Bytes at whose multiples pieces of plain bytes begin, if the array does."""
 
 
 class StridedLayout(ctypes.Structure):
@@ -82,7 +84,7 @@ class Setup(ctypes.Structure):
         ("is_upward", ctypes.c_int64), ("most_chunks", ctypes.c_int64), ("shared_chunks", ctypes.c_int64),
         ("way_chunks", ctypes.c_int64), ("first_block", ctypes.c_int64), ("largest_block", ctypes.c_int64),
         ("block_parts", ctypes.c_int64), ("least_piece", ctypes.c_int64), ("most_piece", ctypes.c_int64),
-        ("helper_nbytes", ctypes.c_int64), ("streamed_from", ctypes.c_int64), ("streamed_most", ctypes.c_int64),
+        ("helper_nbytes", ctypes.c_int64), ("streamed_from", ctypes.c_int64),
         ("patient_from", ctypes.c_int64), ("spin_ns", ctypes.c_int64), ("each_way", ctypes.c_int64),
         ("clearing", ctypes.c_int64), ("both_ways", ctypes.c_int64),
         ("is_marked", ctypes.c_int64), ("before_first", ctypes.c_void_p), ("after_last", ctypes.c_void_p),
@@ -99,7 +101,7 @@ STARVED = -2
 def checksum() -> int:
     """The checksum of the C files in the folders here, which the libraries compiled from them carry too."""
     found = 0
-    for folder in ("calls", "front", "staging"):
+    for folder in ("calls", "replay", "staging"):
         for name in sorted(os.listdir(f"{_FOLDER}{os.sep}{folder}")):  # noqa: PTH208 - as above
             if name.endswith((".c", ".h")):
                 with open(f"{_FOLDER}{os.sep}{folder}{os.sep}{name}", "rb") as file:
@@ -210,7 +212,7 @@ def tell_if_absent() -> None:
     )
 
 
-# The functions of the folders `calls` and `front`; where they are not compiled, ctypes calls C functions by address.
+# The functions of the folders `calls` and `replay`; where they are not compiled, ctypes calls C functions by address.
 #
 # A call with three integers takes 0.1 us, and 0.8 through ctypes. Binding gives a function of C, one through ctypes, or
 # None where the caller then does the same in Python: the setting ``native`` and the compiler's absence are looked at
@@ -223,9 +225,6 @@ _CALLS_FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a
 CALLS_SOURCE = f"{_CALLS_FOLDER}{os.sep}calls{os.sep}calls.c"
 CALLS_LIBRARY = f"{_CALLS_FOLDER}{os.sep}{'_calls.pyd' if sys.platform == 'win32' else '_calls.abi3.so'}"
 MODULE = f"{__package__}._calls"
-
-NOT_ASKED = -1
-"""The result of a whole copy that takes more than one driver call; nothing has been done."""
 
 
 def load_calls(name: str) -> Any:
@@ -302,8 +301,8 @@ def addresser() -> Callable[[Any], int] | None:
     return None if module is None else module.address
 
 
-def front() -> Any:
-    """The functions of `front.c`; None where it is not compiled, or not wanted while xferlib is imported."""
+def replay() -> Any:
+    """The functions of `replay.c`; None where it is not compiled, or not wanted while xferlib is imported."""
     return _loaded_calls()[0] if is_wanted_at_import() else None
 
 
@@ -410,28 +409,6 @@ class _Answers(threading.local):
     def __init__(self) -> None:
         self.pointer = ctypes.c_void_p()
         self.reference = ctypes.byref(self.pointer)
-
-
-def bind_spread(copy: int, current: int, query: int, *, is_upward: bool) -> Callable[..., int] | None:
-    """A function that copies an array of any layout in one step, converted; None where that is not compiled.
-
-    It takes the array, the address of its `xferlib._native.StridedLayout`, the number of its elements, an address on
-    the device, the bytes there, a context, and the address of as many bytes of pinned memory, through which they pass.
-    It returns the driver's result, or `NOT_ASKED`, with nothing done, where the array is read-only and to be filled,
-    where another context is current in the thread, or where the stream has work. The GIL is released meanwhile.
-
-    Args:
-        copy: The address of ``int copy(uint64_t destination, uint64_t source, size_t nbytes)``.
-        current: Of ``int current(void **context)``.
-        query: Of ``int query(void *stream)``, which returns 0 for an idle stream; a download asks no stream.
-        is_upward: To the device.
-    """
-    library = load_library()
-    if (module := _module()) is None or library is None:
-        return None
-    spread = ctypes.cast(library.xf_gather if is_upward else library.xf_scatter, ctypes.c_void_p).value
-    made: Callable[..., int] = module.bind_spread(copy, current, query, spread, is_upward)
-    return made
 
 
 def bind_copy_behind(record: int, wait: int, copy: int, current: int, enter: int) -> Callable[..., int] | None:

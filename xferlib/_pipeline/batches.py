@@ -44,13 +44,11 @@ from xferlib._core.arrays import SUPPORTED, address, address_in_order, as_host_a
 from xferlib._core.observe import Kind
 from xferlib._core.streams import Stream, copy_behind
 from xferlib._core.thresholds import (
-    AHEAD_MOST,
     DIRECT_MOST,
     DRIVER_MOST_UP,
+    LARGE_NBYTES,
     MEDIUM_NBYTES,
-    PYTHON_LEAF_FROM,
     SMALL_NBYTES,
-    WAITING_MOST,
 )
 from xferlib._memory import lifetimes, pinned
 from xferlib._runtime import threads
@@ -556,7 +554,7 @@ class Router:
 
     def _is_staged_whole(self, host: HostArray) -> bool:
         """Whether an array that is more than medium is copied into pinned memory before any of it is sent."""
-        return host.nbytes <= AHEAD_MOST and _is_plain(host) and _native.is_on() and threads.crew().fillers > 0
+        return host.nbytes <= LARGE_NBYTES and _is_plain(host) and _native.is_on() and threads.crew().fillers > 0
 
     def _is_staged(self, array: HostArray) -> bool:
         """The same of one of any size."""
@@ -582,7 +580,7 @@ class Router:
 
         Threads that stage more would wait for the device, and so would other transfers that need these threads.
         """
-        return type(host) is np.ndarray and host.nbytes <= WAITING_MOST and host.flags.c_contiguous
+        return type(host) is np.ndarray and host.nbytes <= 3 * LARGE_NBYTES and host.flags.c_contiguous
 
     def send(self, host: Any) -> Any:
         """Upload a batch on the calling thread's current stream, which the host does not wait for.
@@ -762,7 +760,7 @@ class Arriving:
         is_enqueued = found.is_enqueued
         for number in found.alone:
             leaf = leaves[number]
-            if not can_stage and _tree_nbytes(leaf) >= PYTHON_LEAF_FROM:
+            if not can_stage and _tree_nbytes(leaf) >= LARGE_NBYTES:
                 target = CopyTarget(self._backend, device, self._stream)
                 self._transfers.append((copies.begin(describe.source_of(leaf), target, is_awaited=True), number))
             else:

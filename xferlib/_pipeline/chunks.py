@@ -34,7 +34,7 @@ from xferlib._core import registry
 from xferlib._core.arguments import flatten
 from xferlib._core.arrays import SUPPORTED, address
 from xferlib._core.streams import Stream, current_stream
-from xferlib._core.thresholds import IN_TURN_MOST, RECYCLED_CHUNK_FROM
+from xferlib._core.thresholds import LARGE_NBYTES, SMALL_NBYTES
 from xferlib._memory.buffers import RECYCLED_FROM, host_cache, let_malloc_recycle
 from xferlib._pipeline.batches import Router
 from xferlib._pipeline.feeds import ThreadedFeed, copy_streams, targets_of
@@ -48,10 +48,6 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, RawStream
     from xferlib._pipeline.rows import Sink, Source
-
-
-RESULT_BEGUN_FROM = IN_TURN_MOST
-"""From here on the copy of a chunk's result is begun ahead: less is copied in the time that it takes to begin it."""
 
 
 # The chunks that a `stream_map` has read and stored, the order of their results, and the first error.
@@ -132,7 +128,7 @@ class Results:
                 f"stream_map: the function gave {type(value).__name__}, not an array; let it return one, or give reduce"
             )
         out = self._sink.target(start, stop, info.shape, info.dtype)
-        if info.device.kind == "cpu" or info.nbytes < RESULT_BEGUN_FROM:
+        if info.device.kind == "cpu" or info.nbytes < LARGE_NBYTES:
             order = stream if info.device.kind != "cpu" else None  # a CPU is done when its call returns
             return functools.partial(transfers.to_host, value, stream=order, out=out)
         return copies.begin_to_host(value, stream=stream, out=out, is_awaited=True).result
@@ -428,7 +424,7 @@ class InTurn:
         host = self._results.read(next(self._numbers))
         if self._may_alias and (rows := self._rows(host)) is not None:
             return rows
-        if host.nbytes >= RECYCLED_CHUNK_FROM and (recycled := self._recycle(host)) is not None:
+        if host.nbytes >= SMALL_NBYTES and (recycled := self._recycle(host)) is not None:
             return transfers.to_device(host, out=recycled)
         return transfers.to_device(host, device=self.device)
 
@@ -538,7 +534,7 @@ class ChunkMap:
         if not results.spans or results.waits or registry.get(device.backend).at(device).capabilities.streams:
             return False
         is_alone = self._may_alias or threads.crew().each_way == 1
-        return is_alone or bool(results.read(0).nbytes <= IN_TURN_MOST)
+        return is_alone or bool(results.read(0).nbytes <= LARGE_NBYTES)
 
     def _release(self) -> None:
         for station in self._stations:

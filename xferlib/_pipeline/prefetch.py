@@ -15,7 +15,7 @@ import numpy as np
 from xferlib._core import registry, streams
 from xferlib._core.arguments import flatten
 from xferlib._core.streams import ProcessBound, Stream
-from xferlib._core.thresholds import PYTHON_LEAF_FROM
+from xferlib._core.thresholds import LARGE_NBYTES
 from xferlib._pipeline.batches import Router, SideStreamUploader
 from xferlib._pipeline.feeds import ListFeed, ThreadedFeed, copy_streams, targets_of
 from xferlib._runtime import process
@@ -439,7 +439,7 @@ def _needs_thread(batches: Any, backend: Backend, device: Device) -> bool:
 
 def _takes_long(leaf: Any, backend: Backend, device: Device) -> bool:
     """Whether Python copies a leaf and it is large: it is not pinned, and no C threads stage it."""
-    if getattr(leaf, "nbytes", 0) < PYTHON_LEAF_FROM:
+    if getattr(leaf, "nbytes", 0) < LARGE_NBYTES:
         return False
     if not isinstance(leaf, np.ndarray) or not backend.capabilities.pinned_memory:
         return True

@@ -8,22 +8,18 @@ import numpy as np
 
 from xferlib._core import arrays, observe, registry, streams
 from xferlib._core.arrays import (
-    SUPPORTED,
     Array,
     ArrayInfo,
-    address,
     c_strides,
     check_dtype,
-    overlaps_itself,
-    refuse_truncated,
 )
-from xferlib._core.device import PER_THREAD, Device
+from xferlib._core.device import PER_THREAD
 from xferlib._core.observe import Kind
 from xferlib._memory import buffers, lifetimes, pinned
 from xferlib._transfer import describe, on_device, plan, staging
 from xferlib._transfer.describe import CopySource, CopyTarget, HostEnd
 from xferlib._transfer.handle import Transfer
-from xferlib._transfer.on_device import cast, cast_on_current, in_c_order, in_native_order, resolved
+from xferlib._transfer.on_device import cast, in_c_order, in_native_order, resolved
 from xferlib._transfer.plan import Conversion, Plan, TransferPath
 from xferlib.errors import DeviceMemoryError, LayoutError
 
@@ -237,7 +233,8 @@ def _send(upload: Upload, *, may_cast: bool = True) -> TransferPath:
     plan.refuse_slow(found, end.array.nbytes, "to_device")
     if found.conversion is Conversion.ON_DEVICE:
         return _send_and_cast(upload)
-    return _UPLOADS[found.path](upload, found) if is_flat else _spread(upload, found)
+    (_UPLOADS[found.path] if is_flat else _spread)(upload, found)
+    return found.path
 
 
 def _send_and_cast(upload: Upload) -> TransferPath:
@@ -256,12 +253,11 @@ def _send_and_cast(upload: Upload) -> TransferPath:
 # --- one executor a path
 
 
-def _staged(upload: Upload, found: Plan) -> TransferPath:
+def _stage(upload: Upload, found: Plan) -> None:
     staging.upload(upload.end, upload.into, upload.stream, found)
-    return found.path
 
 
-def _upload_pinned(upload: Upload, found: Plan) -> TransferPath:
+def _upload_pinned(upload: Upload, _found: Plan) -> None:
     end, out, into, stream, is_blocking = upload
     backend, ranges = end.backend, end.pinned
     assert ranges is not None
@@ -272,34 +268,32 @@ def _upload_pinned(upload: Upload, found: Plan) -> TransferPath:
         event = lifetimes.record(backend, stream)
         lifetimes.hold_pinned(end.array, ranges.lease, backend, event)
         lifetimes.in_flight.hold(backend, event, out)
-    return found.path
 
 
-def _permuted(upload: Upload, found: Plan) -> TransferPath:
+def _permute(upload: Upload, found: Plan) -> None:
     """Send a dense array in the order of memory and reorder it on the device; gather it if that has no room."""
     end, _, into, stream, is_blocking = upload
     backend, lies = end.backend, end.array.transpose(found.order)
     try:
         temporary = backend.empty(lies.shape, into.dtype, device=into.device, stream=stream)
     except DeviceMemoryError:
-        return _staged(upload, plan.STAGED)
+        _stage(upload, plan.STAGED)
+        return
     first = Upload(HostEnd(lies, into.dtype, backend), temporary, backend.view(temporary), stream, is_blocking)
-    path = _send(first)
+    _send(first)
     strides = [0] * len(into.shape)
     for axis, stride in zip(found.order, c_strides(lies.shape, into.dtype.itemsize), strict=True):
         strides[axis] = stride
     _lay_out(upload, temporary, first.into._replace(shape=into.shape, strides=tuple(strides)))
-    return path
 
 
-def _spread(upload: Upload, found: Plan) -> TransferPath:
+def _spread(upload: Upload, found: Plan) -> None:
     """Fill an ``out`` with gaps through a contiguous temporary."""
     backend, into = upload.end.backend, upload.into
     temporary = backend.empty(into.shape, into.dtype, device=into.device, stream=upload.stream)
     info = backend.view(temporary)
-    path = _UPLOADS[found.path](upload._replace(out=temporary, into=info), found)
+    _UPLOADS[found.path](upload._replace(out=temporary, into=info), found)
     _lay_out(upload, temporary, info)
-    return path
 
 
 def _lay_out(upload: Upload, temporary: Array, info: ArrayInfo) -> None:
@@ -309,14 +303,14 @@ def _lay_out(upload: Upload, temporary: Array, info: ArrayInfo) -> None:
     lifetimes.in_flight.hold(backend, lifetimes.record(backend, stream), temporary, upload.out)
 
 
-_UPLOADS: dict[TransferPath, Callable[[Upload, Plan], TransferPath]] = {
-    TransferPath.EMPTY: lambda _, found: found.path,
-    TransferPath.SMALL: _staged,
+_UPLOADS: dict[TransferPath, Callable[[Upload, Plan], None]] = {
+    TransferPath.EMPTY: lambda _, found: None,
+    TransferPath.SMALL: _stage,
     TransferPath.PINNED: _upload_pinned,
-    TransferPath.STAGED: _staged,
-    TransferPath.PERMUTED: _permuted,
+    TransferPath.STAGED: _stage,
+    TransferPath.PERMUTED: _permute,
 }
-"""For a destination in C order; each returns the path that the bytes took."""
+"""For a destination in C order."""
 
 
 # --- asynchronous
@@ -372,7 +366,7 @@ def fill(dst: Array, value: HostArray, backend: Backend) -> None:
             stream.capture.keep(one, dst)  # each launch uses them, whatever becomes of them before
 
 
-def copy(source: CopySource, target: CopyTarget, dtype: Any = None, *, copy: bool | None = True) -> Array:
+def transfer_between(source: CopySource, target: CopyTarget, dtype: Any = None, *, copy: bool | None = True) -> Array:
     """`to_device` between two ends; ``dtype`` and ``copy`` as there."""
     wanted = describe.arriving_dtype(source, dtype)
     if copy is not True:
@@ -404,10 +398,10 @@ def begin(source: CopySource, target: CopyTarget, dtype: Any = None, *, is_await
     """`to_device_async` between two ends; ``is_awaited`` as in `xferlib._transfer.handle.Transfer.start`."""
     order = staging.captured_stream("to_device_async", target.backend, target.device, target.stream)
     if order is not None:
-        done = copy(source, target, dtype)
+        done = transfer_between(source, target, dtype)
         return _complete(done, target.backend, target.backend.view(done).nbytes, is_upload=True)
     if target.stream is not None and target.stream.handle == PER_THREAD:  # threads cannot enqueue on it
-        done = copy(source, target, dtype)
+        done = transfer_between(source, target, dtype)
         target.backend.stream_synchronize(target.stream)
         return _complete(done, target.backend, target.backend.view(done).nbytes, is_upload=True)
     if source.host is not None and target.device.kind != "cpu":
@@ -415,7 +409,7 @@ def begin(source: CopySource, target: CopyTarget, dtype: Any = None, *, is_await
         describe.claim_out(target, source.shape, wanted)
         target.backend.attach(target.device)
         return host_to_device_async(source.host, target, wanted, is_awaited=is_awaited)
-    done = copy(source, target, dtype)
+    done = transfer_between(source, target, dtype)
     if source.host is not None:
         return _complete(done, target.backend, source.host.nbytes, is_upload=True)
     order = target.stream if target.stream is not None else target.backend.stream_current(target.device)
@@ -549,288 +543,3 @@ _EXECUTORS: dict[tuple[bool, bool], Callable[[CopySource, CopyTarget, np.dtype[A
     (True, True): _on_cpu,
 }
 """By whether the source and the target are in host memory."""
-
-
-# Blocking uploads of one array in few steps, for what `front.c` leaves to Python: devices that are not current, what
-# the device converts from another byte order, and all where it is not compiled; `one_step_download` is the other way.
-#
-# `xferlib._transfer.copies` knows every case. This module knows those in which one copy is the whole transfer, and
-# leaves the others to it. To and from a CPU device NumPy copies. To and from a GPU it is one synchronous call of the
-# driver: up to 1 MiB (24 MiB from the pinned pool, or where nothing stages in C), both ends in C order, on a stream
-# that the driver's copies are ordered behind. A small array of another layout, byte order or dtype is gathered into the
-# thread's slab, and sent from there, or fetched into it and put in its places, in one call of C where the stream allows
-# a synchronous copy; a download to the pinned pool is one copy.
-
-
-def to_device(x: Any, backend: Any, device: Any, out: Array | None, dtype: Any = None) -> Array | None:
-    """Copy ``x`` to a device, into ``out`` if given; it has been read on return. None, a no-op, in every other case."""
-    if type(x) is not np.ndarray:
-        return on_device.to_device(x, backend, device, out, dtype)
-    if not plan.may_skip():
-        return None
-    refuse_truncated(x, "x")
-    wanted = x.dtype if dtype is None and x.dtype in SUPPORTED else arriving(x.dtype, dtype)
-    if wanted is None:
-        return None
-    if out is not None:
-        return out if backend is device is None and _fills(x, out, wanted) else None
-    part: Backend | None
-    if backend is not None or isinstance(device, (str, int)):
-        part, place = _named(backend, device)
-    elif device is None:
-        owner = registry.default_backend()
-        place = registry.current_device(owner)
-        part = owner.at(place)
-    else:
-        part, place = (registry.backend_of(device), device) if isinstance(device, Device) else (None, device)
-    return _to_new(x, part, place, wanted) if part is not None else None
-
-
-def arriving(given: np.dtype[Any], dtype: Any) -> np.dtype[Any] | None:
-    """The dtype that arrives, native; None where that must be looked at, or refused, the long way."""
-    native = given if given.isnative else given.newbyteorder("=")
-    if dtype is None or native not in SUPPORTED:
-        return native if native in SUPPORTED else None
-    if not isinstance(dtype, (str, type, np.dtype)):
-        return None
-    try:
-        wanted = np.dtype(dtype)
-    except Exception:  # of a text, NumPy raises what its parser does
-        return None
-    return wanted if wanted in SUPPORTED and (native.kind != "c" or wanted.kind == "c") else None
-
-
-def _named(name: Any, device: Any) -> tuple[Backend | None, Any]:
-    """The backend's part and the device that a call names; None where that must be checked."""
-    if name is not None and type(name) is not str:
-        return None, None
-    chosen = registry.get(name) if name is not None else None
-    place = registry.resolve(device, backend=chosen)
-    return registry.get(place.backend).at(place), place
-
-
-def _to_new(x: HostArray, backend: Backend, device: Device, wanted: np.dtype[Any]) -> Array | None:
-    """Copy an array to a new one on a device; on the usual way where the driver declines."""
-    if device.kind == "cpu":
-        filled = staging.new(backend, device, x.shape, wanted)
-        staging.copy_on_host(backend.host_view(filled), x)
-        return filled
-    if backend.fast is None or not x.nbytes:
-        return None
-    means = plan.known.get(device) or plan.means_of(backend, device)
-    found = plan.compiled(x.shape, x.strides, x.dtype, wanted, means, True, True, True, True, "pageable", None)
-    if found.path is TransferPath.PERMUTED:
-        return None
-    is_cast = found.conversion is Conversion.ON_DEVICE
-    if found.asks_pinned and not found.is_plain:
-        is_cast = pinned.find(address(x), x.nbytes, backend) is not None
-    if is_cast:
-        sent = _to_new(x, backend, device, in_native_order(x.dtype))
-        return converted(sent, x.shape, wanted, backend) if sent is not None else None
-    backend.attach(device)
-    stream = backend.stream_current(device)
-    out = backend.empty(x.shape, wanted, device=device, stream=stream)
-    into = backend.view(out)
-    if not _sends(x, wanted, out, into.pointer, backend, stream, found):
-        send(Upload(HostEnd(x, wanted, backend), out, into, stream, is_blocking=True))
-    return out
-
-
-def converted(src: Array, shape: tuple[int, ...], dtype: np.dtype[Any], backend: Backend) -> Array | None:
-    """A new array, converted on the device in the order of the current stream; None where that has no room."""
-    device = backend.device_of(src)
-    backend.attach(device)
-    try:
-        made = backend.empty(shape, dtype, device=device, stream=backend.stream_current(device))
-    except DeviceMemoryError:
-        return None
-    cast_on_current(backend.detached(src), made)
-    return made
-
-
-def _sends(
-    x: HostArray, wanted: np.dtype[Any], out: Array, pointer: int, backend: Backend, stream: RawStream, found: Plan
-) -> bool:
-    """Fill a C-contiguous array at an address of the device; False, a no-op, in every case but this module's.
-
-    Args:
-        x, wanted, out, pointer, backend, stream: Both ends, and what carries the copy.
-        found: The plan for pageable memory.
-    """
-    host, fast, nbytes = address(x), backend.fast, found.nbytes
-    if found.is_plain:
-        ranges = None if found.tries_driver else pinned.find(host, nbytes, backend)
-        if ranges is not None:
-            means, memory = plan.means_of(backend, stream.device), plan.memory_of(ranges)
-            found = plan.compiled(x.shape, x.strides, x.dtype, wanted, means, True, True, True, True, memory, None)
-        if found.tries_driver and fast is not None and fast.takes_pageable(stream, idle=True):
-            if fast.copy_to_device(pointer, host, nbytes, stream=stream):
-                return True
-    if found.path is TransferPath.SMALL:
-        _gather_and_send(x, wanted, out, pointer, backend, stream, found)
-        return True
-    if found.path is not TransferPath.STAGED:
-        return False
-    if found.tries_driver and pinned.find(host, nbytes, backend) is not None:  # the driver is busy
-        return False
-    return staging.stage(x, wanted, host, pointer, backend, stream, is_upward=True)
-
-
-def _gather_and_send(
-    x: HostArray, dtype: np.dtype[Any], out: Array, pointer: int, backend: Backend, stream: RawStream, found: Plan
-) -> None:
-    """Send a small array of any layout by way of the thread's slab, in one call of C where the stream allows that."""
-    form, fast, nbytes = found.form, backend.fast, found.nbytes
-    if form is not None and fast is not None:
-        if fast.send_gathered(x, form.address, out, pointer, nbytes, buffers.scratch_of(backend)):
-            return
-    memory, address = buffers.slab_of(backend, nbytes, stream).take(nbytes, stream)
-    plan.gather(x, dtype, memory, address)
-    backend.copy(pointer, address, nbytes, stream=stream)
-
-
-def _fills(x: HostArray, out: Array, wanted: np.dtype[Any]) -> bool:
-    """Fill the caller's array; False, a no-op, in every case but this module's."""
-    owner = registry.owner_of(out)
-    if owner is None:
-        return False
-    if (fast := owner.fast) is None:
-        return not owner.capabilities.streams and _fills_on_host(x, wanted, out, owner)
-    whole = fast.whole(out)
-    if whole is None or whole[1] != x.shape or whole[2] != wanted or not x.nbytes:
-        return False
-    device = owner.view(out).device
-    backend = owner.at(device)
-    means = plan.known.get(device) or plan.means_of(backend, device)
-    found = plan.compiled(x.shape, x.strides, x.dtype, wanted, means, True, True, True, True, "pageable", None)
-    backend.attach(device)
-    stream = backend.stream_current(device)
-    if stream.handle:  # the array's memory may be of another stream, which must not reuse it before this one
-        return False
-    if owner.follows_writes:
-        owner.note_write(out, "out")
-    if found.conversion is Conversion.ON_DEVICE:
-        try:
-            sent = _to_new(x, backend, device, in_native_order(x.dtype))
-        except DeviceMemoryError:  # for a temporary; the long way converts on the host
-            sent = None
-        if sent is None:
-            return False
-        cast_on_current(backend.detached(sent), backend.detached(out))
-        return True
-    return found.path is not TransferPath.PERMUTED and _sends(x, wanted, out, whole[0], backend, stream, found)
-
-
-def _fills_on_host(x: HostArray, wanted: np.dtype[Any], out: Array, owner: Backend) -> bool:
-    memory = memory_of(out, owner)
-    if memory is None or not staging.is_fitting(memory, x, wanted):
-        return False
-    if memory is not out and not owner.view(out).is_writable:  # such as an array of JAX, whose memory could be written
-        return False
-    if owner.follows_writes:
-        owner.note_write(out, "out")
-    staging.copy_on_host(memory, x)
-    return True
-
-
-def memory_of(array: Array, owner: Backend) -> HostArray | None:
-    """The memory of an array on the CPU; None where it has none, which the long way tells."""
-    refuse_truncated(array, "the array")
-    try:
-        return owner.host_view(array)
-    except RuntimeError:
-        return None
-
-
-# Blocking downloads of one array in few steps; what `one_step` is for uploads.
-#
-# Up to 2 MiB the driver copies, into whatever memory the result lies in; to the pinned pool it copies any size. A small
-# array that is to lie otherwise, or to be converted, is fetched into the thread's slab and put in its places, in one
-# call of C; for a transposed one a kernel puts the elements in the order of its memory. From some size on a conversion
-# that saves bytes on the link, or work on the host, is a kernel on the device.
-
-
-def fetch_in_one_step(d: Any, out: Any, dtype: Any = None, *, is_pinned: bool = False) -> HostArray | None:
-    """Copy ``d`` to the host, complete on return. None, a no-op, in every case that is not this module's.
-
-    Args:
-        d: Of any kind.
-        out: Filled, if given.
-        dtype: As for `xferlib.to_host`.
-        is_pinned: The result is a new array of the pinned pool.
-    """
-    owner = registry.owner_of(d)
-    if owner is None or not plan.may_skip():
-        return None
-    if out is not None:
-        refuse_truncated(out, "to_host: out")
-    if (fast := owner.fast) is None:
-        if dtype is not None or is_pinned:
-            return None
-        memory = memory_of(d, owner) if not owner.capabilities.streams else None
-        return staging.copied(memory, out) if memory is not None else None
-    found = fast.whole(d)
-    if found is None:
-        return None
-    pointer, shape, given = found
-    wanted = given if dtype is None else arriving(given, dtype)
-    if wanted is None or 0 in shape:
-        return None
-    if out is not None:
-        if type(out) is not np.ndarray or out.shape != shape or out.dtype != wanted or not out.flags.writeable:
-            return None
-        if not out.flags.c_contiguous and overlaps_itself(shape, out.strides, out.dtype.itemsize):
-            return None
-    device = owner.view(d).device
-    backend = owner.at(device)
-    means = plan.known.get(device) or plan.means_of(backend, device)
-    strides = out.strides if out is not None else c_strides(shape, wanted.itemsize)
-    place: plan.Memory = "pooled" if is_pinned else "pageable"
-    way = plan.compiled(shape, strides, wanted, given, means, False, True, True, True, place, None)
-    if way.path is TransferPath.PERMUTED:
-        return None
-    if way.conversion is Conversion.ON_DEVICE:
-        made = converted(d, shape, wanted, owner)
-        return fetch_in_one_step(made, out, is_pinned=is_pinned) if made is not None else None
-    if not way.is_plain and (way.path is not TransferPath.SMALL or way.form is None):
-        return None
-    dst = _result(out, shape, wanted, owner, is_pinned=is_pinned)
-    if dst is None:
-        return None
-    if way.form is not None:
-        scratch = buffers.scratch_of(owner)
-        return dst if fast.fetch_scattered(dst, way.form.address, d, pointer, way.nbytes, scratch) else None
-    target = address(dst)
-    backend.attach(device)
-    stream = backend.stream_current(device)
-    if is_pinned:
-        return _fetch_pinned(dst, target, pointer, way.nbytes, backend, stream)
-    if way.tries_driver:
-        is_taken = fast.takes_pageable(stream, idle=False)
-        return dst if is_taken and fast.copy_to_host(target, pointer, way.nbytes, stream=stream) else None
-    if out is not None and pinned.find(target, way.nbytes, owner) is not None:
-        return None
-    is_staged = staging.stage(dst, given, target, pointer, backend, stream, is_upward=False)
-    return dst if is_staged else None
-
-
-def _result(
-    out: HostArray | None, shape: tuple[int, ...], dtype: np.dtype[Any], owner: Backend, *, is_pinned: bool
-) -> HostArray | None:
-    """The caller's array, or a new one; None where the pinned pool is full, and set up to give ordinary memory."""
-    if out is not None:
-        return out
-    if not is_pinned:
-        return buffers.host_cache.empty(shape, dtype)
-    made = pinned.pools.of(owner)._lend(shape, dtype)
-    return made if made.base is not None else None  # the owner of ordinary memory is the array itself
-
-
-def _fetch_pinned(
-    dst: HostArray, target: int, pointer: int, nbytes: int, backend: Backend, stream: RawStream
-) -> HostArray:
-    try:
-        backend.copy(target, pointer, nbytes, stream=stream)
-    finally:
-        staging.await_copy(backend, stream)  # the memory must outlive what has been enqueued
-    return dst

@@ -138,9 +138,9 @@ class Transfer(PendingTransfer, Generic[Result_co]):
     def finish(self, *keep: Any) -> None:
         """Note that every copy is enqueued (upload) or drained (staged download)."""
         assert self._stream is not None
-        if self._job is not None:
-            staging_hooks.finishing(self._job)
         try:
+            if self._job is not None:
+                staging_hooks.finishing(self._job)
             if self.is_upload or self._job is None:
                 self._event = in_flight.record(self._backend, self._stream)
                 in_flight.in_flight.hold(self._backend, self._event, self._result, *self._keep, *keep)

@@ -28,14 +28,9 @@ from xferlib._core.observe import Kind
 from xferlib._core.thresholds import (
     FEW_LARGE_LEAVES,
     FEW_LEAVES,
-    GATHERED_LEAVES_MOST,
-    GROUP_NBYTES,
+    LARGE_NBYTES,
     MEDIUM_NBYTES,
-    ONE_CALL_MOST,
-    PACKED_DOWN_FROM,
     PACKED_LEAF_MOST,
-    SCATTERED_FROM,
-    TOGETHER_FROM,
 )
 from xferlib._memory import buffers, lifetimes, pinned
 from xferlib._memory.buffers import slab_of
@@ -114,13 +109,12 @@ def all_of(leaves: Sequence[Any], dtype: Any) -> list[int]:
     return found
 
 
-def chosen(leaves: Sequence[Any], dtype: Any, *, least: int = 2) -> tuple[list[LeafKind], list[int]]:
+def chosen(leaves: Sequence[Any], dtype: Any) -> tuple[list[LeafKind], list[int]]:
     """Sort arrays: the small ones, which share a slab, by kind, and the numbers of the others; skip other leaves.
 
     Args:
         leaves: Of a tree.
         dtype: That arrives; each leaf's own if None.
-        least: Fewer small arrays share none.
 
     Raises:
         UnsupportedDTypeError: A leaf cannot be held by a device, or not be converted to ``dtype``.
@@ -145,7 +139,7 @@ def chosen(leaves: Sequence[Any], dtype: Any, *, least: int = 2) -> tuple[list[L
             packed.append(LeafKind(extents, arrives, wanted, members))
         else:
             alone += members
-    if sum(len(kind.members) for kind in packed) < least:  # nothing to travel with
+    if sum(len(kind.members) for kind in packed) < 2:  # nothing to travel with
         alone += [number for kind in packed for number in kind.members]
         packed = []
     return packed, sorted(alone)
@@ -409,7 +403,7 @@ def begin(
     can = can_stage(backend, stream)
     arrays = [leaves[number] for number in alone if type(leaves[number]) is np.ndarray]
     nbytes = sum(each.nbytes if dtype is None else each.size * dtype.itemsize for each in arrays)
-    is_together = can and nbytes + layout.nbytes >= SCATTERED_FROM
+    is_together = can and nbytes + layout.nbytes >= PACKED_LEAF_MOST
     numbers = alone if is_together else ()
     large = _large(leaves, numbers, dtype, backend, stream.device, may_permute=call == "to_device")
     if observe.active is not None or process.get().strict:  # which ask for all of them before the first is copied
@@ -420,7 +414,7 @@ def begin(
         large = iter(known)
     slab = PackedLeaves(leaves, layout, backend, stream) if layout.members else None
     owned: list[Array] = [slab.memory] if slab is not None else []
-    most = ONE_CALL_MOST if call == "to_device" else TOGETHER_FROM
+    most = LARGE_NBYTES if call == "to_device" else MEDIUM_NBYTES
     is_open = is_together and (layout.nbytes + nbytes >= most or observe.active is not None)
     if is_open:
         shipment = Shipment(layout.nbytes + nbytes, backend, stream, begun, is_upload=True)
@@ -451,7 +445,7 @@ def _in_one_call(described: Regions, backend: Backend, stream: RawStream) -> Non
 def _groups(members: Iterable[_Large]) -> Iterator[list[_Large]]:
     """Arrays that are described together: the first group is small, so that the link starts early."""
     group: list[_Large] = []
-    nbytes, most = 0, GROUP_NBYTES
+    nbytes, most = 0, MEDIUM_NBYTES
     for member in members:
         group.append(member)
         nbytes += member.nbytes
@@ -545,8 +539,6 @@ def _staged_end(
 #
 # Guaranteed: on return of `finish` and `abort` no copy is in flight.
 
-_FIRST = 2 * GROUP_NBYTES
-"""Bytes of the first group: less is copied when all is described."""
 _ALL = 1 << 62
 _INTEGER = np.dtype(np.int64)
 _THREADS = 256
@@ -603,7 +595,7 @@ class ManyDownload:
         self._group: list[_Leaf] = []
         self._nbytes = 0
         """Of the group."""
-        self._most = self._first = _FIRST if observe.active is None else _ALL
+        self._most = self._first = MEDIUM_NBYTES if observe.active is None else _ALL
         """A recording is told of all bytes when the first are copied."""
         self._transfers: list[Transfer] = []
         self._shipment: Shipment | None = None
@@ -641,7 +633,7 @@ class ManyDownload:
 
     def finish_adding(self) -> None:
         """No array will be added: `alone` is complete, and all others are on their way, or there."""
-        if len(self._small) + len(self._group) < PACKED_DOWN_FROM and self._most == self._first:
+        if len(self._small) + len(self._group) < 2 and self._most == self._first:
             self.alone += [leaf.number for leaf in (*self._small, *self._group)]
             self._carried = 0
         elif self._is_pinned:
@@ -786,7 +778,7 @@ class ManyDownload:
 
     def _copy_small(self, start: int, places: list[int], nbytes: int) -> None:
         """Enqueue copies of the small arrays into pinned memory at an address."""
-        if len(places) <= GATHERED_LEAVES_MOST or observe.active is not None:  # which knows no kernel that copies
+        if len(places) <= FEW_LEAVES or observe.active is not None:  # which knows no kernel that copies
             self._copy_each(start, self._small, places)
         else:
             self._gather(start, places, nbytes)

@@ -385,29 +385,6 @@ def copy_to(x: Any, spec: Any) -> Array | None:
     return _carry(x, info, info.dtype, *route)
 
 
-def to_device(x: Any, backend: Any, device: Any, out: Array | None, dtype: Any) -> Array | None:
-    """`xferlib.to_device`, likewise: to a device by its full name, or to an array of the same form in C order."""
-    if dtype is not None or backend is not None:
-        return None
-    if out is None:
-        is_full = type(device) is Device or (type(device) is str and device.count(":") == 2)
-        return copy_to(x, device) if is_full else None  # any other is a device of the default backend
-    owner, other = _looked_at(x), _looked_at(out)
-    if owner is None or other is None or device is not None:
-        return None
-    info, into = owner.view(x), other.view(out)
-    if (info.shape, info.dtype, True) != (into.shape, into.dtype, into.is_writable) or info.dtype not in SUPPORTED:
-        return None
-    if not is_c_contiguous(into.shape, into.strides, into.dtype.itemsize):
-        return None
-    if (route := _routes.find(info, x, into.device)) is None:
-        return None
-    giver, target = route
-    if other.follows_writes:
-        other.note_write(out, "out")
-    return _carry(x, info, info.dtype, giver, CopyTarget(target.backend, target.device, None, out, into))
-
-
 def _looked_at(x: Any) -> Backend | None:
     """The backend of an array that may be on an accelerator, where nothing is recorded; None in any other case."""
     if observe.active is not None or device.opened:

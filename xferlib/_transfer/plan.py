@@ -11,13 +11,15 @@ Guaranteed: a forced path that the array cannot take becomes `STAGED`.
 
 from __future__ import annotations
 
+import bisect
 import ctypes
 import functools
 import math
 import os
+import sys
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import Enum, IntFlag
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -26,30 +28,24 @@ from xferlib import _native
 from xferlib._core import arrays, device, observe
 from xferlib._core.arrays import DTYPES, address, dense_order, merged_axes
 from xferlib._core.thresholds import (
-    C_FIRST_BLOCK_NBYTES,
-    C_GATHER_FROM,
-    C_HELPER_NBYTES,
-    C_HELPERS_OF_MEDIUM,
-    C_LARGEST_BLOCK_PARTS,
-    C_PATIENT_FROM,
-    C_PIECE_LEAST,
-    C_PIECE_MOST,
-    C_SPIN_NS,
-    CAST_ON_DEVICE_FROM,
-    CAST_TO_HALF_FROM,
+    CAST_FROM,
     CAST_TO_QUARTER_FROM,
     CHUNK_NBYTES,
     DRIVER_MOST_DOWN,
-    DRIVER_MOST_OF_ALL,
     DRIVER_MOST_UP,
-    GATHERED_MOST,
+    FIRST_BLOCK_NBYTES,
+    HELPER_NBYTES,
     HOST_HELPER_NBYTES,
-    HOST_SPIN_NS,
+    LARGE_NBYTES,
+    LARGEST_BLOCK_PARTS,
+    LOOPED_FROM,
     MEDIUM_NBYTES,
-    REORDERED_ELEMENTS_FROM,
+    PATIENT_FROM,
+    PIECE_LEAST,
+    PIECE_MOST,
     REORDERED_FROM,
-    REORDERED_NARROWED_FROM,
     SMALL_NBYTES,
+    SPIN_NS,
 )
 from xferlib._runtime import process, threads
 from xferlib.errors import SlowPathError
@@ -69,8 +65,6 @@ if TYPE_CHECKING:
 
 
 _NUMBERS = {np.dtype(name): number for number, name in enumerate(DTYPES)}
-LINE = 64
-"""Bytes of a line of the processor's cache, at which pieces of plain bytes begin if the array does."""
 
 
 class HostForm(NamedTuple):
@@ -164,19 +158,19 @@ def copy_between(dst: HostArray, src: HostArray, helpers: int) -> bool:
 
 
 def _has_rows(shape: tuple[int, ...]) -> bool:
-    """Whether the last two axes have elements enough for a block of them to be worth converting: as in `front.c`."""
+    """Whether the last two axes have elements enough for a block to be worth converting: as in `host_copies.c`."""
     return shape[-1] >= _SHORT_ROW and (len(shape) < 2 or shape[-1] * shape[-2] >= _SHORT_ROW**2)
 
 
 def host_crew(helpers: int) -> tuple[int, int, int, int]:
     """How threads take part in a copy between host arrays, as ``xf_host_copy`` takes it."""
-    return HOST_HELPER_NBYTES, helpers, threads.crew().both_ways, HOST_SPIN_NS
+    return HOST_HELPER_NBYTES, helpers, threads.crew().both_ways, SPIN_NS
 
 
 def _suitable(array: HostArray, dtype: np.dtype[Any]) -> HostForm | None:
     """The form of an array for which the C takes less time than NumPy, whose floats saturate in several steps."""
     given = array.dtype
-    is_small = array.size * dtype.itemsize < C_GATHER_FROM
+    is_small = array.size * dtype.itemsize < SMALL_NBYTES
     if (is_small and not (given.kind == "f" and dtype.kind in "iu")) or not array.size or not _native.is_on():
         return None
     return describe_form(array.shape, array.strides, given, dtype)
@@ -193,8 +187,7 @@ def fill(pinned: int, host: int, nbytes: int) -> None:
 def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
     """The arguments of ``xf_fill``."""
     budget = threads.crew()
-    helpers = budget.fillers if nbytes > MEDIUM_NBYTES else min(budget.fillers, C_HELPERS_OF_MEDIUM)
-    return pinned, host, nbytes, helpers, budget.each_way - 1, budget.both_ways, C_SPIN_NS
+    return pinned, host, nbytes, budget.fillers, budget.each_way - 1, budget.both_ways, SPIN_NS
 
 
 class Filling:
@@ -259,10 +252,10 @@ def cut(nbytes: int, unit: int, budget: threads.Crew, most: int, *, is_upload: b
 def limits(budget: threads.Crew, most: int) -> dict[str, int]:
     """The sizes and numbers by which transfers are cut, whose threads take up to ``most`` bytes at a time."""
     return {
-        "first_block": min(C_FIRST_BLOCK_NBYTES, most), "largest_block": min(CHUNK_NBYTES, 8 * most),
-        "block_parts": C_LARGEST_BLOCK_PARTS, "least_piece": min(C_PIECE_LEAST, most), "most_piece": most,
-        "helper_nbytes": min(C_HELPER_NBYTES, most), "spin_ns": C_SPIN_NS if budget.fillers else 0,
-        "patient_from": C_PATIENT_FROM if budget.fillers else 0,
+        "first_block": min(FIRST_BLOCK_NBYTES, most), "largest_block": min(CHUNK_NBYTES, 8 * most),
+        "block_parts": LARGEST_BLOCK_PARTS, "least_piece": min(PIECE_LEAST, most), "most_piece": most,
+        "helper_nbytes": min(HELPER_NBYTES, most), "spin_ns": SPIN_NS if budget.fillers else 0,
+        "patient_from": PATIENT_FROM if budget.fillers else 0,
         "each_way": budget.each_way, "clearing": budget.clearing, "both_ways": budget.both_ways,
     }  # fmt: skip
 
@@ -355,14 +348,14 @@ class Means(NamedTuple):
 
 
 known: dict[Device, Means] = {}
-"""Found out in the circumstances of `_number`, which are those of a call to which `may_skip` says yes."""
+"""Of the epoch `_number` of the fast path, which is that of a call to which `may_skip` says yes."""
 _number = 0
 
 
 def means_of(backend: Backend, device: Device) -> Means:
     """The facts of plans for a device, found out once."""
-    in_circumstances(process.number[0])
-    here = known  # which a change of the circumstances replaces
+    begin_epoch(process.number[0])
+    here = known  # which the next epoch replaces
     found = here.get(device)
     if found is None:
         fast, abilities = backend.fast, backend.capabilities
@@ -374,8 +367,8 @@ def means_of(backend: Backend, device: Device) -> Means:
     return found
 
 
-def in_circumstances(number: int) -> None:
-    """Forget what was found in others."""
+def begin_epoch(number: int) -> None:
+    """Forget what was found in another epoch of the fast path."""
     global known, _number
     if number != _number:
         known, _number = {}, number
@@ -408,13 +401,13 @@ def compiled(
     asks_pinned = is_plain
     if not keeps and means.is_cuda and may_cast:
         # Threads convert pinned memory at some 35 GB/s of the source, and the link carries it at 55.
-        is_readable = size * given.itemsize >= CAST_ON_DEVICE_FROM and given.isnative and is_in_order
+        is_readable = size * given.itemsize >= CAST_FROM and given.isnative and is_in_order
         saves = given.itemsize < wanted.itemsize and size * wanted.itemsize >= _cast_from(given, wanted, is_blocking)
         # One thread would convert element by element what the device puts in order with the conversion; several that
         # write to such an array share its cache lines: 21 MiB of float16 took 17 ms to float32 on an H200's host.
         is_reordered = (
-            may_permute and _is_reordered(size, nbytes) and not is_in_order and given.isnative
-            and (not is_upload or given.itemsize <= wanted.itemsize or size * given.itemsize >= REORDERED_NARROWED_FROM)
+            may_permute and size > REORDERED_FROM and not is_in_order and given.isnative
+            and (not is_upload or given.itemsize <= wanted.itemsize or size * given.itemsize >= LARGE_NBYTES)
             and dense_order(shape, strides, given.itemsize) is not None
         )  # fmt: skip
         if saves or is_reordered or (is_readable and memory != "pageable"):
@@ -438,26 +431,26 @@ def compiled(
     order = dense_order(shape, strides, given.itemsize) if keeps and not is_plain else None
     most = max(nbytes, size * given.itemsize)
     may_permute = may_permute and means.kernels and order is not None
-    is_permuted = may_permute and _is_reordered(size, nbytes)
-    if is_blocking and forced is None and not (is_plain or is_permuted) and _is_gathered(most, means, is_upload):
+    is_permuted = may_permute and size > REORDERED_FROM
+    is_gathered = most <= DRIVER_MOST_UP and means.has_driver and (is_upload or means.stages)
+    if is_gathered and is_blocking and forced is None and not (is_plain or is_permuted):
         return replace(plan, path=TransferPath.SMALL)
     if forced is not TransferPath.STAGED and forced is not TransferPath.SMALL:
         if is_plain and memory != "pageable":
             return replace(plan, path=TransferPath.PINNED, asks_pinned=False)
         if order is not None and (is_permuted or (may_permute and forced is TransferPath.PERMUTED)):
             return replace(
-                plan, path=TransferPath.PERMUTED, order=order, form=None, cut=_cut(nbytes, LINE, means, is_upload)
+                plan,
+                path=TransferPath.PERMUTED,
+                order=order,
+                form=None,
+                cut=_cut(nbytes, _native.CACHE_LINE, means, is_upload),
             )
     if is_small and is_blocking:
         return replace(plan, path=TransferPath.SMALL)
-    unit = LINE if is_plain else form.unit if form is not None else 1
+    unit = _native.CACHE_LINE if is_plain else form.unit if form is not None else 1
     unit = unit if unit <= means.most_piece else wanted.itemsize
     return replace(plan, cut=_cut(nbytes, unit, means, is_upload))
-
-
-def _is_reordered(size: int, nbytes: int) -> bool:
-    """Whether the device puts elements in order sooner than the host does."""
-    return nbytes > REORDERED_FROM and size >= REORDERED_ELEMENTS_FROM
 
 
 _SLOW = ("i8", "u8")  # of which processors without AVX-512 convert large ones to floats, and back, one by one
@@ -466,23 +459,15 @@ _SLOW = ("i8", "u8")  # of which processors without AVX-512 convert large ones t
 def _cast_from(given: np.dtype[Any], wanted: np.dtype[Any], is_blocking: bool) -> int:
     """Bytes of the wider side from which on the device converts, to which fewer bytes are sent then."""
     if not is_blocking or given.kind == "c" or wanted.kind == "c":
-        return CAST_ON_DEVICE_FROM
+        return CAST_FROM
     is_slow = given.str[1:] in _SLOW or wanted.str[1:] in _SLOW
-    return CAST_TO_QUARTER_FROM if is_slow or 4 * given.itemsize <= wanted.itemsize else CAST_TO_HALF_FROM
+    return CAST_TO_QUARTER_FROM if is_slow or 4 * given.itemsize <= wanted.itemsize else CAST_FROM
 
 
 def _is_drivers(nbytes: int, means: Means, memory: Memory, is_upload: bool) -> bool:
     """Whether the driver's own copy, one thread and synchronous, is as fast as any other."""
-    if nbytes <= (DRIVER_MOST_UP if is_upload else DRIVER_MOST_DOWN):
-        return means.has_driver
-    return (
-        means.has_driver and nbytes <= DRIVER_MOST_OF_ALL and (not means.stages or (is_upload and memory == "pooled"))
-    )
-
-
-def _is_gathered(nbytes: int, means: Means, is_upload: bool) -> bool:
-    """Whether one thread gathers or scatters an array that does not lie in C order, or is converted, for one copy."""
-    return nbytes <= GATHERED_MOST and means.has_driver and (is_upload or means.stages)
+    is_small = nbytes <= (DRIVER_MOST_UP if is_upload else DRIVER_MOST_DOWN)
+    return means.has_driver and (is_small or not means.stages or memory == "pooled")
 
 
 def _cut(nbytes: int, unit: int, means: Means, is_upload: bool) -> Cutting:
@@ -514,6 +499,51 @@ def memory_of(ranges: PinnedRanges) -> Memory:
     return "pinned" if ranges.lease is None else "pooled"
 
 
+# --- a plan as C runs it
+
+
+class Replay(IntFlag):
+    """How C makes a blocking copy of the arrays of one form; as in `_native/replay/replay.h`."""
+
+    AT_ONCE = 1
+    """One call of the driver, in the calling thread; threads stage what it declines, and all without this flag."""
+    LOOPED = 2
+    """Threads come first where transfers follow one another, since they spin for the next one."""
+    THROUGH = 4
+    """A download passes through the thread's pinned memory: the driver fills ordinary memory at half the speed."""
+    ORDINARY = 8
+    """An upload is gathered in ordinary memory: single elements are written slowly to pinned memory."""
+    AS_IT_LIES = 16
+    """It crosses the link in the order of the host's memory, and a kernel puts it in order."""
+    LEFT = 32
+    """Python copies it."""
+
+
+_THROUGH_FROM = SMALL_NBYTES // 2
+
+
+def replay_flags(found: Plan, nbytes: int, memory: Memory, *, is_upload: bool) -> Replay:
+    """How C runs a plan without a kernel; ``nbytes``: on the host."""
+    is_pageable = memory == "pageable"
+    flags = Replay(0)
+    if found.tries_driver or found.path in (TransferPath.SMALL, TransferPath.PINNED):
+        flags |= Replay.AT_ONCE
+    if max(nbytes, found.nbytes) > LOOPED_FROM:
+        flags |= Replay.LOOPED
+    if found.is_plain and not is_upload and is_pageable and _THROUGH_FROM < nbytes <= LOOPED_FROM:
+        flags |= Replay.THROUGH
+    if not found.is_plain and is_upload and found.nbytes <= LOOPED_FROM:
+        flags |= Replay.ORDINARY
+    return flags
+
+
+def same_way(nbytes: int, *, is_upload: bool) -> tuple[int, int]:
+    """The sizes whose plain bytes travel as those of ``nbytes``: more than the first, up to the second."""
+    bounds = 0, _THROUGH_FROM, LOOPED_FROM, DRIVER_MOST_UP if is_upload else DRIVER_MOST_DOWN, sys.maxsize
+    at = bisect.bisect_left(bounds, nbytes)
+    return bounds[at - 1], bounds[at]
+
+
 STAGED = Plan(TransferPath.STAGED)
 """For arrays that are known to be staged."""
 _forced: ContextVar[TransferPath | None] = ContextVar("xferlib_forced_path", default=None)
@@ -522,7 +552,7 @@ forced = _forced.get
 
 
 _ordinary = 0
-"""The number of circumstances in which no trace and no capture is open, and strict mode is off."""
+"""The epoch in which no trace and no capture is open, and strict mode is off."""
 
 
 def may_skip() -> bool:
@@ -533,11 +563,11 @@ def may_skip() -> bool:
     global _ordinary
     if forced() is not None:
         return False
-    now = process.number[0]  # before the look: a change meanwhile voids what it finds
+    now = process.number[0]  # before the look: a change meanwhile begins another epoch
     if now != _ordinary:
         if observe.active is not None or device.opened or process.get().strict:
             return False
-        in_circumstances(now)
+        begin_epoch(now)
         _ordinary = now
     return True
 
@@ -566,4 +596,4 @@ def helpers() -> int:
 
 def chunk_nbytes() -> int:
     """Most bytes that a thread fills or empties at a time."""
-    return C_PIECE_MOST
+    return PIECE_MOST

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -24,25 +23,21 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core import observe
-from xferlib._core.arrays import SUPPORTED, HostArray, chunked, copy_into, mapped, overlaps_itself
+from xferlib._core.arrays import SUPPORTED, HostArray, chunked, copy_into, mapped
 from xferlib._core.device import PER_THREAD, opened
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import (
-    C_FIRST_BLOCK_NBYTES,
-    C_STREAMED_FROM,
-    C_STREAMED_MOST,
+    FIRST_BLOCK_NBYTES,
     HOST_HELPER_NBYTES,
     LENT_CHUNKS,
     MEDIUM_NBYTES,
-    ONE_WAY_CHUNKS,
-    SHARED_CHUNKS,
 )
 from xferlib._memory import buffers, lifetimes
 from xferlib._runtime import process, threads
 from xferlib._runtime.threads import Job, workers
 from xferlib._transfer import plan
 from xferlib._transfer.describe import HostEnd
-from xferlib._transfer.plan import LINE, TransferPath
+from xferlib._transfer.plan import TransferPath
 from xferlib.errors import CaptureError, LayoutError, OutOfMemoryError
 
 if TYPE_CHECKING:
@@ -67,13 +62,6 @@ def copy_on_cpu(kind: Kind, dst: HostArray, src: HostArray, backend: Backend, de
         recorder.on_host(kind, "copy", dst.nbytes, backend, device, lambda: copy_on_host(dst, src))
 
 
-def is_fitting(dst: HostArray, src: HostArray, wanted: np.dtype[Any]) -> bool:
-    """Whether ``dst`` may be filled from ``src``: its shape and the dtype that arrives fit, and no memory is shared."""
-    if dst.dtype != wanted or dst.shape != src.shape or wanted not in SUPPORTED or not dst.flags.writeable:
-        return False
-    return not (np.may_share_memory(dst, src) or overlaps_itself(dst.shape, dst.strides, dst.dtype.itemsize))
-
-
 def new(backend: Backend, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An uninitialised array on a CPU device, whose pages are recycled or huge where it is large."""
     if backend.name == "numpy":  # which has no pool of its own
@@ -81,20 +69,6 @@ def new(backend: Backend, device: Device, shape: tuple[int, ...], dtype: np.dtyp
     made = backend.empty(shape, dtype, device=device, stream=backend.stream_current(device))
     buffers.prefer_huge(backend.host_view(made))
     return made
-
-
-def copied(src: HostArray, out: HostArray | None) -> HostArray | None:
-    """A copy of an array, in ``out`` if given; None, a no-op, where more than that is to be done."""
-    if out is None:
-        if src.dtype not in SUPPORTED:
-            return None
-        if src.nbytes < HOST_HELPER_NBYTES:
-            return src.copy()
-        out = buffers.host_cache.empty(src.shape, src.dtype)
-    elif type(out) is not np.ndarray or not is_fitting(out, src, src.dtype):
-        return None
-    copy_on_host(out, src)
-    return out
 
 
 def copied_each(leaves: list[Any]) -> tuple[list[Any], list[int]]:
@@ -198,7 +172,7 @@ def of_parts(parts: Any, nbytes: int, pointer: int, keep: Any) -> Regions:
         pointer: Where the first place is on the device.
         keep: Must outlive the transfer.
     """
-    region = _native.ArrayRegion(device=pointer, nbytes=nbytes, unit=LINE, part=parts, parts=len(parts))
+    region = _native.ArrayRegion(device=pointer, nbytes=nbytes, unit=_native.CACHE_LINE, part=parts, parts=len(parts))
     return Regions(region, 1, nbytes, (parts, keep))
 
 
@@ -216,7 +190,7 @@ def describe(
     region.device, region.host, region.nbytes = pointer, address, array.size * dtype.itemsize
     if array.dtype == dtype and array.flags.c_contiguous:
         region.is_fresh = is_fresh = not is_read and buffers.is_fresh(array)
-        region.unit = buffers.HUGE if is_fresh else LINE
+        region.unit = buffers.HUGE if is_fresh else _native.CACHE_LINE
         return True
     form = plan.describe_form(array.shape, array.strides, array.dtype, dtype)
     if form is None:
@@ -228,7 +202,7 @@ def describe(
 
 def _unit(*, is_fresh: bool) -> int:
     """Where pieces of plain bytes may begin: two threads that fault in one huge page both clear it."""
-    return buffers.HUGE if is_fresh else LINE
+    return buffers.HUGE if is_fresh else _native.CACHE_LINE
 
 
 # Transfers of the calling thread, staged by `staging.c` in one call.
@@ -243,6 +217,8 @@ def _unit(*, is_fresh: bool) -> int:
 # is done; after an error of the driver only once the stream has been waited for. If there is no error, every copy is
 # enqueued.
 
+ONE_WAY_CHUNKS = 2 * LENT_CHUNKS
+"""Most chunks of all transfers in one direction together, so that those in the other go on meanwhile."""
 SLICE = 16
 """Pieces that a thread does before it checks for Ctrl-C and errors: some milliseconds."""
 
@@ -263,12 +239,10 @@ class StreamSetup:
         most = plan.chunk_nbytes()
         self.calls = calls
         self.ring = ring
-        # What has arrived goes past the processor's caches always, what is sent only where that is faster.
-        past = (C_STREAMED_FROM, C_STREAMED_MOST) if is_upward else (0, sys.maxsize)
         self.struct = _native.Setup(
             ring=ring.handle, stream=stream.handle, copy=calls.copy, record=calls.record, wait=calls.wait,
             order=calls.order, enter=calls.enter, context=calls.context, is_upward=is_upward, most_chunks=LENT_CHUNKS,
-            shared_chunks=SHARED_CHUNKS, way_chunks=ONE_WAY_CHUNKS, streamed_from=past[0], streamed_most=past[1],
+            shared_chunks=LENT_CHUNKS * 3 // 4, way_chunks=ONE_WAY_CHUNKS,
             **plan.limits(threads.crew(), most),
         )  # fmt: skip
         self.library = _native.load_library()
@@ -292,7 +266,7 @@ class StreamSetup:
 
     def provide(self, nbytes: int, stream: RawStream) -> None:
         """Let the ring have chunks for a transfer of ``nbytes``, the largest so far."""
-        self.ring.provide(1 + nbytes // C_FIRST_BLOCK_NBYTES, stream)
+        self.ring.provide(1 + nbytes // FIRST_BLOCK_NBYTES, stream)
         self.provided = nbytes
 
 
@@ -554,7 +528,7 @@ class OpenTransfer:
         """Begin, with the lock held."""
         struct = self._setup.struct
         self._backend.attach(self._stream.device)
-        self._setup.ring.provide(1 + self._nbytes // C_FIRST_BLOCK_NBYTES, self._stream)
+        self._setup.ring.provide(1 + self._nbytes // FIRST_BLOCK_NBYTES, self._stream)
         if self._moving is not None:
             struct = type(struct).from_buffer_copy(struct)
             first, last = self._moving.events()

@@ -297,7 +297,7 @@ def cores(count: int) -> Iterator[None]:
 @contextmanager
 def results_begun() -> Iterator[None]:
     """Make `stream_map` begin the download of small results, too, while earlier ones are received, for a block."""
-    with replaced(chunks, "RESULT_BEGUN_FROM", 0):
+    with replaced(chunks, "LARGE_NBYTES", 0):
         yield
 
 
@@ -433,9 +433,7 @@ class Thresholds(NamedTuple):
     """A chunk of the staging buffers that transfers share."""
     driver_nbytes: int = thresholds.DRIVER_MOST_UP
     """Up to here the driver's own copy of pageable memory to a device is as fast as staging."""
-    driver_at_all_nbytes: int = thresholds.DRIVER_MOST_OF_ALL
-    """The same where Python stages."""
-    ring_chunks: int = thresholds.RING_CHUNKS
+    ring_chunks: int = buffers.RING_CHUNKS
     """Chunks of a ring of staging buffers."""
     transfer_chunks: int = thresholds.LENT_CHUNKS
     """Chunks that one transfer may have at once."""

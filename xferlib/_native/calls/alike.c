@@ -1,6 +1,6 @@
 /* Whether arrays are as earlier ones, by their types and some attributes: what each repeated call of a kernel asks first. */
 
-#include "alike.h"
+#include "calls.h"
 
 enum { TYPES, NAMES, VALUES };
 

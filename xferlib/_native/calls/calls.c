@@ -8,15 +8,7 @@
    holds the GIL waits for ever. Every call of the driver therefore releases it, except those that read what belongs to the
    calling thread or is constant. */
 
-#include "../front/front.h"
-#include "alike.h"
-#include "copier.h"
-#include "courier.h"
-#include "ending.h"
-#include "launch.h"
-#include "lease.h"
-#include "leaves.h"
-#include "namespaces.h"
+#include "../replay/replay.h"
 
 #define MOST_ARGUMENTS 4
 
@@ -82,39 +74,6 @@ static PyObject *ask(PyObject *self, PyObject *ignored)
     return PyLong_FromUnsignedLongLong((word)(uintptr_t)answer);
 }
 
-/* --- one copy of an array of any layout */
-
-enum { SPREAD = 7 };
-
-/* (array, its layout for strided.c, elements, address on the device, bytes there, context, pinned memory of as many bytes)
-   -> the driver's result, or NOT_ASKED with nothing done: another context is current, the default stream is busy, or the
-   array is read-only and to be filled. */
-static PyObject *copy_spread(PyObject *self, PyObject *const *given, Py_ssize_t count)
-{
-    spreader *s = PyCapsule_GetPointer(self, NULL);
-    word a[SPREAD];
-    void *current = NULL;
-    int result = NOT_ASKED;
-    Py_buffer host;
-    if (!s)
-        return NULL;
-    if (count != SPREAD)
-        return PyErr_Format(PyExc_TypeError, "a copy of any layout takes %d arguments, not %zd", SPREAD, count);
-    for (Py_ssize_t i = 1; i < count; ++i)
-        if (!xf_is_word(given[i], &a[i]))
-            return NULL;
-    if (PyObject_GetBuffer(given[0], &host, s->copier.is_upward ? PyBUF_STRIDED_RO : PyBUF_STRIDED)) {
-        if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError))
-            return NULL;
-        PyErr_Clear();
-        return PyLong_FromLong(NOT_ASKED);
-    }
-    if (s->copier.current(&current) == 0 && (word)(uintptr_t)current == a[5])
-        result = xf_spread(s, (const void *)(uintptr_t)a[1], host.buf, a[2], a[3], (size_t)a[4], a[6], NULL);
-    PyBuffer_Release(&host);
-    return PyLong_FromLong(result);
-}
-
 /* --- where arrays lie */
 
 /* An array -> the address of its bytes, or 0 where they are not plain bytes in C order, or lie in a memory map. */
@@ -145,7 +104,6 @@ static void freed(PyObject *capsule)
 
 static PyMethodDef one_call = {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL};
 static PyMethodDef one_question = {"ask", ask, METH_NOARGS, NULL};
-static PyMethodDef one_spread = {"copy", (PyCFunction)(void (*)(void))copy_spread, METH_FASTCALL, NULL};
 static PyMethodDef one_courier = {"copy_behind", (PyCFunction)(void (*)(void))xf_copy_behind, METH_FASTCALL, NULL};
 static PyMethodDef many_copies = {"copy_each", (PyCFunction)(void (*)(void))xf_copy_each, METH_FASTCALL, NULL};
 
@@ -194,25 +152,6 @@ static PyObject *bind_question(PyObject *module, PyObject *arguments)
     return bound(&one_question, &f, sizeof f);
 }
 
-static PyObject *bind_spread(PyObject *module, PyObject *arguments)
-{
-    unsigned long long copy, current, query, spread;
-    spreader s = {0};
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "KKKKp", &copy, &current, &query, &spread, &s.copier.is_upward))
-        return NULL;
-    if (!copy || !current || !spread || (s.copier.is_upward && !query))
-        return PyErr_Format(PyExc_ValueError, "a copy of any layout needs the addresses of its functions");
-    s.copier.copy = (int (*)(word, word, size_t))(uintptr_t)copy;
-    s.copier.current = (int (*)(void **))(uintptr_t)current;
-    s.copier.query = (int (*)(void *))(uintptr_t)query;
-    if (s.copier.is_upward)
-        s.c.gather = (void (*)(const void *, const char *, int64_t, int64_t, char *, int))(uintptr_t)spread;
-    else
-        s.c.scatter = (void (*)(const void *, char *, int64_t, int64_t, const char *, int))(uintptr_t)spread;
-    return bound(&one_spread, &s, sizeof s);
-}
-
 static PyObject *bind_copy_behind(PyObject *module, PyObject *arguments)
 {
     unsigned long long record, wait, copy, current, enter;
@@ -248,8 +187,6 @@ static PyMethodDef methods[] = {
      "bind(address, count, keeps_lock): call the C function there, of `count` 64-bit arguments, that returns an int."},
     {"bind_question", bind_question, METH_VARARGS,
      "bind_question(address): call `int f(void **)` there; returns what it writes, or 0 where it fails."},
-    {"bind_spread", bind_spread, METH_VARARGS,
-     "bind_spread(copy, current, query, spread, is_upward): a copy of an array of any layout, by way of pinned memory."},
     {"bind_copy_behind", bind_copy_behind, METH_VARARGS,
      "bind_copy_behind(record, wait, copy, current, enter): a copy on one stream behind another one's work, with an event after it."},
     {"flat", (PyCFunction)(void (*)(void))xf_flat, METH_FASTCALL,
@@ -267,21 +204,21 @@ static PyMethodDef methods[] = {
      "address(array): where its bytes lie; 0 where they are not plain bytes in C order."},
     {"bind_namespaces", xf_bind_namespaces, METH_VARARGS,
      "bind_namespaces(by_type, namespaces, look_up, module, doc): get_array_module, by two tables of exact types."},
-    {"bind_front", xf_bind_front, METH_VARARGS,
-     "bind_front(objects, limits, elements, numpy, module, docs): to_device and to_host."},
+    {"bind_replay", xf_bind_replay, METH_VARARGS,
+     "bind_replay(objects, elements, numpy, module, docs): to_device and to_host."},
     {"add_library", xf_add_library, METH_VARARGS,
      "add_library(type, is_known, exchange, functions, dtypes): its number."},
-    {"add_end", xf_add_end, METH_VARARGS,
-     "add_end(device, library, index, kind, functions, addresses, context): its number."},
+    {"add_device", xf_add_device, METH_VARARGS,
+     "add_device(device, library, index, kind, functions, addresses, context): its number."},
     {"fetch_pinned", xf_fetch_pinned, METH_O,
      "fetch_pinned(arrays): their elements in pinned memory; None, and nothing done, where Python is to do it."},
-    {"forget_ends", xf_forget_ends, METH_NOARGS, "forget_ends(): know no library and no device any more."},
+    {"forget_devices", xf_forget_devices, METH_NOARGS, "forget_devices(): know no library and no device any more."},
     {"lend", (PyCFunction)(void (*)(void))xf_lend, METH_FASTCALL,
      "lend(type, free, dead): a lease of the last free block of the pinned pool; None where none is free."},
     {"bind_alike", xf_bind_alike, METH_VARARGS,
      "bind_alike(types, names, values): whether arrays are of these types, and their attributes have these values."},
     {"bind_plain", xf_bind_plain, METH_VARARGS,
-     "bind_plain(check, flag, table, key, state): what check says of arrays; False where they, or the circumstances, are special."},
+     "bind_plain(check, flag, table, key, state): what check says of arrays; False where they, or their library, are special."},
     {"bind_launch", xf_bind_launch, METH_VARARGS,
      "bind_launch(launch, kernel, config, stream_at, matches, names, is_method, note, fields): a checked launch, repeated."},
     {"guard_thread", xf_guard_thread, METH_NOARGS,

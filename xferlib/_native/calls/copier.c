@@ -4,7 +4,7 @@
    there, where the way by a staging buffer only enqueues: such a copy is not begun. To ordinary memory it brings bytes in pieces,
    at half the speed of one copy to pinned memory and one by the processor. And it knows plain bytes alone. */
 
-#include "copier.h"
+#include "calls.h"
 
 #include "../staging/plain.h"
 #include "../staging/threads.h"
@@ -132,14 +132,13 @@ int xf_fetch_through(copier *c, char *host, word device, size_t nbytes, word mem
     return result;
 }
 
-enum { SNOOPED_MOST = 256 << 10 }; /* more are gathered into pinned memory: the gathering takes most of the time */
-
 /* Copy `count` elements between a host array of any layout and the device, by way of pinned memory of as many bytes as they
    have there: as xf_copy. Pinned memory that the device has read is no more in the processor's caches, and single elements
    are written there at a third of the speed: 190 KiB of a transposed array took 75 us on an H100's host. So few bytes are
-   gathered into ordinary memory, of which the driver copies lines: 41 us. So is all that goes to a stream of the program's
-   own: the driver would read pinned memory there after its call has returned. */
-int xf_spread(spreader *s, const void *layout, char *host, word count, word device, size_t nbytes, word memory, void *stream)
+   gathered into ordinary memory (`is_ordinary`), of which the driver copies lines: 41 us. So is all that goes to a stream of
+   the program's own: the driver would read pinned memory there after its call has returned. */
+int xf_spread(spreader *s, const void *layout, char *host, word count, word device, size_t nbytes, word memory, void *stream,
+              int is_ordinary)
 {
     int is_little = stream && nbytes <= ENQUEUED_MOST; /* the driver has read it when it returns: see xf_copy() */
     int64_t patience_ns = is_little || !s->copier.is_upward ? 0 : patience(&s->copier.in_vain);
@@ -150,7 +149,7 @@ int xf_spread(spreader *s, const void *layout, char *host, word count, word devi
         if (!result)
             s->c.scatter(layout, host, 0, (int64_t)count, (const char *)(uintptr_t)memory, 1);
     } else if ((is_idle = is_little || becomes_idle(&s->copier, stream, patience_ns))) {
-        char *ordinary = stream || nbytes <= SNOOPED_MOST ? malloc(nbytes) : NULL;
+        char *ordinary = stream || is_ordinary ? malloc(nbytes) : NULL;
         char *gathered = ordinary || stream ? ordinary : (char *)(uintptr_t)memory;
         if (gathered) {
             s->c.gather(layout, host, 0, (int64_t)count, gathered, !ordinary);

@@ -1,7 +1,7 @@
 /* A copy on one stream behind the work of another, in one call: an event on the one, a wait and the copy on the other, an event
    behind it, each in the context of its stream. */
 
-#include "courier.h"
+#include "calls.h"
 
 enum { ORDERED = 10 };
 

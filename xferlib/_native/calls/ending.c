@@ -4,7 +4,7 @@
    of its thread run while the process still uses what they destroy, and a frame of C++ that may not be unwound ends the
    process. */
 
-#include "ending.h"
+#include "calls.h"
 
 #ifndef _WIN32 /* whose threads have neither glibc's destructors nor its cancellation */
 

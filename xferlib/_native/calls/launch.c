@@ -8,7 +8,7 @@
    (shapes, strides, dtypes, device), the alignment of addresses, the range of numbers. Whatever does not fit gives NOT_FIT
    with nothing done, and Python checks the call anew and raises. */
 
-#include "launch.h"
+#include "calls.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -8,7 +8,7 @@
 
    xferlib/_memory/pinned.py has the rules. */
 
-#include "lease.h"
+#include "calls.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,8 +3,7 @@
    A tree of a thousand arrays pays for each step a thousand times: the address of an array costs Python half a
    microsecond, and a copy that is enqueued one and a half. Here they cost 50 ns, and what the driver takes. */
 
-#include "leaves.h"
-#include "../front/front.h"
+#include "../replay/replay.h"
 
 #include <stdlib.h>
 
@@ -186,12 +185,6 @@ PyObject *xf_copied(PyObject *module, PyObject *const *given, Py_ssize_t count)
 }
 
 /* --- between host and device */
-
-typedef struct {
-    const void *host;
-    int64_t place, nbytes;
-    const void *layout;
-} Part; /* as in staging.c */
 
 /* (list of arrays, list of their offsets, address of as many parts) -> how many of the arrays are not plain bytes in C
    order, or lie in a memory map. The parts then say where the others lie; the address and the size of those stay 0. */

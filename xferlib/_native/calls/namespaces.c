@@ -2,7 +2,7 @@
 
    What the tables do not have is looked up in Python, which fills them. */
 
-#include "namespaces.h"
+#include "calls.h"
 
 static int is_scalar(PyObject *object)
 {

@@ -55,7 +55,7 @@ EXPORT void xf_host_copy(
         .copy = sends_nothing, .record = records_nothing, .wait = awaits_nothing, .is_upward = is_upward,
         .most_chunks = 1, .shared_chunks = 1, .first_block = block, .largest_block = block, .block_parts = 1,
         .least_piece = most(piece / 4, 1), .most_piece = piece, .helper_nbytes = helper_nbytes, .spin_ns = spin_ns,
-        .streamed_from = HOST_PAST_FROM, .streamed_most = INT64_MAX, .patient_from = HOST_PATIENT_FROM,
+        .streamed_from = HOST_PAST_FROM, .patient_from = HOST_PATIENT_FROM,
         .each_way = helpers + 1, .clearing = helpers + 1, .both_ways = most_threads,
     };
     Chunk chunk = {.memory = plain};
@@ -92,7 +92,7 @@ static Filling *begin_filling(
     Setup setup = {
         .is_upward = 1, .copy = sends_nothing, .record = records_nothing, .most_chunks = 1, .shared_chunks = 1,
         .first_block = nbytes, .largest_block = nbytes, .block_parts = 1, .least_piece = FILL_PIECE, .most_piece = FILL_PIECE,
-        .helper_nbytes = FILL_PIECE, .streamed_most = INT64_MAX, .spin_ns = is_loop ? spin_ns : 0,
+        .helper_nbytes = FILL_PIECE, .spin_ns = is_loop ? spin_ns : 0,
         .each_way = each_way + 1, .both_ways = most_threads,
     };
     Region region = {.host = (char *)(uintptr_t)host, .nbytes = nbytes, .unit = 1};

@@ -379,51 +379,8 @@ static const Convert NAMED(conversions)[TYPES][TYPES] = {
     {NAMED(c128_to_bool), [12] = NAMED(c128_to_c64)},
 };
 
-#undef EVERY
-#undef WORDS_OF
-#undef SPECIAL_1
-#undef SPECIAL_2
-#undef SPECIAL_3
-#undef SPECIAL_4
-#undef SPECIAL_6
-#undef SPECIAL_8
-#undef SPECIAL_12
-#undef SPECIAL_16
-#undef SPECIAL_24
-#undef SPECIAL_32
-#undef ALL_WORDS
-#undef SWAP
-#undef CONVERSION
+/* The other macros are the same the second time, which C allows. */
 #undef WIDE_INTEGERS
 #undef NARROW_INTEGERS
-#ifdef HALVES_BY_F16C
-#undef HALF
-#undef STORE_32
-#undef STORE_16
-#undef STORE_U16
-#undef STORE_BYTES
-#undef STORE_8
-#undef STORE_U8
-#undef IN_EIGHTS
-#undef MAGIC
-#undef NEAR
-#undef IN_FOURS
-#undef INTEGERS
-#undef DOUBLES
-#undef SINGLES
-#undef AS_DOUBLES
-#undef AS_SINGLES
-#undef AS_INTEGERS
-#endif
-#undef FROM_REAL
-#undef TO_INTEGERS
-#undef FROM_NUMBER
-#undef FROM_INTEGER
-#undef THROUGH_FLOAT
-#undef EACH_INTEGER
-#undef TO_HALF
-#undef FROM_HALF
-#undef SATURATED
-#undef ROW
 #undef NAMED
 #undef TARGET

@@ -122,7 +122,7 @@ static Block *begin(Staging *staging) {
     block->next = 0;
     block->pieces = block->left = (block->nbytes + block->share - 1) / block->share;
     block->is_settled = !block->chunk->is_busy;
-    block->is_streamed = staging->total >= setup->streamed_from && staging->total <= setup->streamed_most;
+    block->is_streamed = staging->total >= setup->streamed_from;
     staging->begun += block->nbytes;
     staging->offset += block->nbytes;
     if (staging->offset == region->nbytes) staging->region++, staging->offset = 0;

@@ -1,4 +1,4 @@
-/* The description of a staged transfer, which Python or front.c fills in: see staging.c. */
+/* The description of a staged transfer, which Python or stager.c fills in: see staging.c. */
 
 #ifndef XFERLIB_STAGING_H
 #define XFERLIB_STAGING_H
@@ -42,7 +42,7 @@ typedef struct {
     int64_t first_block, largest_block, block_parts; /* blocks double from the first, up to a part of the transfer */
     int64_t least_piece, most_piece;
     int64_t helper_nbytes; /* of the transfer, for each helper that is called */
-    int64_t streamed_from, streamed_most; /* bytes of transfers that go past the processor's caches, beside their link */
+    int64_t streamed_from; /* bytes of transfers that go past the processor's caches, beside their link */
     int64_t patient_from;  /* bytes from which on it does not matter that a helper has to wait for a core */
     int64_t spin_ns;       /* how long a helper spins before it sleeps, in a loop of transfers */
     int64_t each_way, clearing, both_ways; /* threads of a transfer, of one with fresh pages, and helpers in all */

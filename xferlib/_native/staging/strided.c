@@ -58,7 +58,7 @@ static void copy_past(char *restrict to, const char *restrict from, size_t nbyte
 }
 
 /* Fill a part of a chunk. A device that reads right behind would have to fetch it out of the caches, at half the speed of
-   both, so a small transfer is streamed; a larger one keeps it so far behind that caches are faster (see staging.md). */
+   both, so what is long goes past them. */
 void chunk_fill(int is_streamed, char *restrict pinned, const char *restrict host, size_t nbytes) {
     if (is_streamed && nbytes >= STREAM_LEAST) copy_past(pinned, host, nbytes);
     else copy_plain(pinned, host, nbytes);

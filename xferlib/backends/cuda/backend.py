@@ -751,39 +751,6 @@ class CudaBackend(Backend, FastPath):
             return None
         return self.operands((array,))[0], array.shape, array.dtype
 
-    def send_gathered(
-        self, src: np.ndarray[Any, Any], layout: int, dst: Array, pointer: int, nbytes: int, memory: int
-    ) -> bool:
-        context = self._context_at_once(dst)
-        if context is None or driver_module.send_gathered is None:
-            return False
-        return self._is_done(driver_module.send_gathered(src, layout, src.size, pointer, nbytes, context, memory), src)
-
-    def fetch_scattered(
-        self, dst: np.ndarray[Any, Any], layout: int, src: Array, pointer: int, nbytes: int, memory: int
-    ) -> bool:
-        context = self._context_at_once(src)
-        if context is None or driver_module.fetch_scattered is None:
-            return False
-        return self._is_done(
-            driver_module.fetch_scattered(dst, layout, dst.size, pointer, nbytes, context, memory), dst
-        )
-
-    def _context_at_once(self, array: Array) -> int | None:
-        """The context for a synchronous copy; None where that is not ordered on the current stream of the device.
-
-        The device must have been attached, or there is no context; the copy is refused where another is current.
-        """
-        device = self._devices[0] if len(self._devices) == 1 else self.view(array).device
-        if is_forked() or self.stream_handle(device) not in _LEGACY:
-            return None
-        return self._contexts.get(device.index)
-
-    def _is_done(self, result: int, host: np.ndarray[Any, Any]) -> bool:
-        if result == driver_module.SUCCESS:
-            return True
-        return result != driver_module.NOT_ASKED and self._refused(result, f"copying an array of {host.nbytes} bytes")
-
     # --- graphs
 
     def capture_begin(self, stream: RawStream) -> None:

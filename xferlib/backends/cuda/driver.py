@@ -27,7 +27,6 @@ INVALID_VALUE = 1
 OUT_OF_MEMORY = 2
 NOT_READY = 600
 PEER_ACCESS_ALREADY_ENABLED = 704
-NOT_ASKED = _native.NOT_ASKED
 
 _PTR = ctypes.c_void_p
 
@@ -86,13 +85,6 @@ context_current = _native.bind_question(_address("cuCtxGetCurrent"))
 """The address of this thread's current context; 0 if there is none. Keeps the GIL: it reads thread-local memory."""
 _error_name = _native.bind(_address("cuGetErrorName"), 2, keeps_lock=True)
 
-send_gathered = _native.bind_spread(
-    _address("cuMemcpyHtoD_v2"), _address("cuCtxGetCurrent"), _address("cuStreamQuery"), is_upward=True
-)
-"""A synchronous copy of an array of any layout to the device, gathered and converted on the way, where its context is
-current and its default stream idle; None: not compiled."""
-fetch_scattered = _native.bind_spread(_address("cuMemcpyDtoH_v2"), _address("cuCtxGetCurrent"), 0, is_upward=False)
-"""A synchronous copy from the device to an array of any layout, which waits for the default stream."""
 copy_behind = _native.bind_copy_behind(
     _address("cuEventRecord"),
     _address("cuStreamWaitEvent"),
@@ -116,7 +108,7 @@ DIRECT = {
     "wait": _address("cuStreamSynchronize"),
     "is_captured": _address("cuStreamIsCapturing"),
 }
-"""For `front.c`."""
+"""For `replay.c`."""
 bind_launch = functools.partial(_native.bind_launch, _address("cuLaunchKernelEx"))
 """A checked launch that is repeated in one step; returns None where that is not compiled."""
 

@@ -3,20 +3,16 @@
    Most calls move one small array, and their time is that of the steps around the copy: some twenty frames of Python, and
    a question to the array's library for each thing to be known of it. Here a call looks at the arrays' own memory (a
    NumPy array's is laid out as its C API promises; torch's is described by DLPack's C exchange API), asks the library
-   for what that does not tell, and lets the driver copy; between two arrays in host memory it copies by itself. All else is
-   left, with nothing done, to the functions in Python (`general`), which know every case and raise every error: another
-   keyword, other layouts on the device, managed memory, a recording, and what went wrong here. The stream may be one of the
-   program's own: see calls.c for what that means to a copy. Large arrays are staged: see stager.c. What a kernel of the device
-   puts in order or converts: see step.c.
+   for what that does not tell, finds the way that Python has prepared for its form, and runs it: see ways.c, which knows no
+   policy. Between two arrays in host memory it copies by itself. All else is left, with nothing done, to the functions in
+   Python, which know every case and raise every error: another keyword, other layouts on the device, managed memory, a
+   recording, and what went wrong here. The stream may be one of the program's own: see calls.c for what that means to a copy.
 
-   What no call changes is asked once, and again after anything that could change it has replaced the number of
-   xferlib/_runtime/circumstances.py: whether short cuts are allowed, and where arrays go for which no device is named. Both
-   answers belong to a thread. xferlib/_api/front.py gives them, and describes libraries and devices. */
+   What no call changes is asked once in each epoch of the fast path: whether calls may be replayed, and where arrays go for
+   which no device is named. Both answers belong to a thread. xferlib/_transfer/replay.py gives them, and describes libraries,
+   devices and ways. */
 
-#include "front.h"
-
-#include "ends.h"
-#include "transfers.h"
+#include "replay.h"
 
 /* Read the arguments by keyword of a usual call: 0 where there are others, or not just one by position. */
 static int is_usual(PyObject *const *given, Py_ssize_t count, PyObject *names, int is_upward, PyObject **out, PyObject **other,
@@ -27,21 +23,21 @@ static int is_usual(PyObject *const *given, Py_ssize_t count, PyObject *names, i
         return 0;
     for (Py_ssize_t i = 0; i < length; ++i) {
         PyObject *name = PyTuple_GetItem(names, i), *value = given[count + i];
-        if (name == front.names.out)
+        if (name == replay.names.out)
             *out = value == Py_None ? NULL : value;
-        else if (is_upward && name == front.names.device)
+        else if (is_upward && name == replay.names.device)
             *other = value == Py_None ? NULL : value;
-        else if (is_upward && name == front.names.backend)
+        else if (is_upward && name == replay.names.backend)
             *backend = value == Py_None ? NULL : value;
-        else if (!is_upward && name == front.names.pinned && (value == Py_False || value == Py_True))
+        else if (!is_upward && name == replay.names.pinned && (value == Py_False || value == Py_True))
             *other = value == Py_False ? NULL : value;
-        else if (name == front.names.dtype)
+        else if (name == replay.names.dtype)
             *dtype = value == Py_None ? NULL : value;
-        else if (name == front.names.stream && (PyObject *)Py_TYPE(value) == front.stream)
+        else if (name == replay.names.stream && (PyObject *)Py_TYPE(value) == replay.stream)
             *stream = value;
-        else if (name == front.names.copy ? value != Py_True : value != Py_None)
+        else if (name == replay.names.copy ? value != Py_True : value != Py_None)
             return 0;
-        else if (name != front.names.stream && name != front.names.copy)
+        else if (name != replay.names.stream && name != replay.names.copy)
             return 0;
     }
     return 1;
@@ -77,27 +73,27 @@ done:
 static PyObject *to_device(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
     PyObject *out = NULL, *device = NULL, *backend = NULL, *dtype = NULL, *stream = NULL, *done = NULL;
-    line l = {0};
+    call_stream l = {0};
     (void)self;
     if (!xf_follow())
         return NULL;
-    if (is_usual(given, count, names, 1, &out, &device, &backend, &dtype, &stream) && xf_read_line(stream, &l))
-        done = xf_sent(given[0], device, backend, out, dtype, &l);
-    xf_forget_line(&l);
-    return done ? done : in_general(front.to_device, given, count, names);
+    if (is_usual(given, count, names, 1, &out, &device, &backend, &dtype, &stream) && xf_read_stream(stream, &l))
+        done = xf_upload(given[0], device, backend, out, dtype, &l);
+    xf_forget_stream(&l);
+    return done ? done : in_general(replay.to_device, given, count, names);
 }
 
 static PyObject *to_host(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
     PyObject *out = NULL, *pinned = NULL, *dtype = NULL, *stream = NULL, *done = NULL;
-    line l = {0};
+    call_stream l = {0};
     (void)self;
     if (!xf_follow())
         return NULL;
-    if (is_usual(given, count, names, 0, &out, &pinned, NULL, &dtype, &stream) && !(pinned && out) && xf_read_line(stream, &l))
-        done = xf_fetched(given[0], out, pinned != NULL, dtype, &l);
-    xf_forget_line(&l);
-    return done ? done : in_general(front.to_host, given, count, names);
+    if (is_usual(given, count, names, 0, &out, &pinned, NULL, &dtype, &stream) && !(pinned && out) && xf_read_stream(stream, &l))
+        done = xf_download(given[0], out, pinned != NULL, dtype, &l);
+    xf_forget_stream(&l);
+    return done ? done : in_general(replay.to_host, given, count, names);
 }
 
 static PyObject *function_of(int number, const char *name, PyCFunction code, PyObject *module, PyObject *doc)
@@ -111,14 +107,14 @@ static PyObject *function_of(int number, const char *name, PyCFunction code, PyO
     return PyCFunction_NewEx(&methods[number], NULL, module);
 }
 
-/* (objects, limits, elements, NumPy's C API, name of the functions' module, documentation of both) -> the two functions */
-PyObject *xf_bind_front(PyObject *module, PyObject *arguments)
+/* (objects, elements, NumPy's C API, name of the functions' module, documentation of both) -> the two functions */
+PyObject *xf_bind_replay(PyObject *module, PyObject *arguments)
 {
-    PyObject *objects, *limits, *elements, *numpy, *name, *doc_up, *doc_down, *up, *down;
+    PyObject *objects, *elements, *numpy, *name, *doc_up, *doc_down, *up, *down;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!O!O!OO(OO)", &PyDict_Type, &objects, &PyDict_Type, &limits, &PyList_Type, &elements, &numpy,
+    if (!PyArg_ParseTuple(arguments, "O!O!OO(OO)", &PyDict_Type, &objects, &PyList_Type, &elements, &numpy,
                           &name, &doc_up, &doc_down) ||
-        !xf_fill_tables(objects, limits, elements, numpy))
+        !xf_fill_tables(objects, elements, numpy))
         return NULL;
     up = function_of(0, "to_device", (PyCFunction)(void (*)(void))to_device, name, doc_up);
     down = up ? function_of(1, "to_host", (PyCFunction)(void (*)(void))to_host, name, doc_down) : NULL;

@@ -1,10 +1,8 @@
 /* What Python tells: the functions that C asks, the limits, the elements of arrays, the libraries, and the devices.
 
-   xferlib/_api/front.py gives them, by the names that stand in the lists here. */
+   xferlib/_api/replay.py gives them, by the names that stand in the lists here. */
 
-#include "tables.h"
-
-#include "front.h"
+#include "replay.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -12,7 +10,7 @@
 
 enum { NUMPY_ABI = 0x02000000, ABI_VERSION = 0, NEW_COPY = 85, NEW_FROM_DTYPE = 94, SET_BASE = 282 }; /* its table */
 
-struct tables front;
+struct tables replay;
 
 /* --- dictionaries, whose values go to the fields of a struct */
 
@@ -24,34 +22,17 @@ typedef struct {
 #define LENGTH(list) ((int)(sizeof(list) / sizeof *(list)))
 
 static const field objects[] = {
-    {"number", offsetof(struct tables, number)},       {"scopes", offsetof(struct tables, scopes)},
-    {"scope", offsetof(struct tables, scope)},         {"may_skip", offsetof(struct tables, may_skip)},
+    {"epoch", offsetof(struct tables, epoch)},         {"scopes", offsetof(struct tables, scopes)},
+    {"scope", offsetof(struct tables, scope)},         {"may_replay", offsetof(struct tables, may_replay)},
     {"moves", offsetof(struct tables, moves)},         {"follow", offsetof(struct tables, follow)},
-    {"settle", offsetof(struct tables, settle)},       {"introduce", offsetof(struct tables, introduce)},
+    {"settle", offsetof(struct tables, settle)},       {"register", offsetof(struct tables, register_)},
     {"resolve", offsetof(struct tables, resolve)},     {"to_device", offsetof(struct tables, to_device)},
     {"to_host", offsetof(struct tables, to_host)},     {"ndarray", offsetof(struct tables, ndarray)},
     {"device", offsetof(struct tables, device)},       {"stream", offsetof(struct tables, stream)},
     {"dtype", offsetof(struct tables, dtype)},         {"dtypes", offsetof(struct tables, dtypes)},
     {"swapped", offsetof(struct tables, swapped)},     {"memmap", offsetof(struct tables, memmap)},
     {"mmap", offsetof(struct tables, mmap)},           {"between", offsetof(struct tables, between)},
-};
-
-static const field limits_of_calls[] = {
-    {"most_up", offsetof(struct tables, most_up)},
-    {"most_down", offsetof(struct tables, most_down)},
-    {"most_copied", offsetof(struct tables, most_copied)},
-    {"least_through", offsetof(struct tables, least_through)},
-    {"most_through", offsetof(struct tables, most_through)},
-    {"most_spread", offsetof(struct tables, most_spread)},
-    {"scratch", offsetof(struct tables, scratch)},
-    {"least_looped", offsetof(struct tables, least_looped)},
-    {"least_looped_up", offsetof(struct tables, least_looped_up)},
-    {"least_looped_down", offsetof(struct tables, least_looped_down)},
-    {"most_ordered", offsetof(struct tables, most_ordered)},
-    {"least_reordered", offsetof(struct tables, least_reordered)},
-    {"least_narrowed", offsetof(struct tables, least_narrowed)},
-    {"least_halved", offsetof(struct tables, least_halved)},
-    {"least_quartered", offsetof(struct tables, least_quartered)},
+    {"result", offsetof(struct tables, result)},
 };
 
 static const field functions_of_library[] = {
@@ -60,47 +41,46 @@ static const field functions_of_library[] = {
     {"maker", offsetof(library, maker)},               {"note_write", offsetof(library, note_write)},
 };
 
-static const field functions_of_end[] = {
-    {"empty", offsetof(end, empty)},
-    {"empty_on", offsetof(end, empty_on)},
-    {"empty_between", offsetof(end, empty_between)},
-    {"hold", offsetof(end, hold)},
-    {"pointer", offsetof(end, pointer)},
-    {"stream", offsetof(end, stream)},
-    {"is_current", offsetof(end, is_current)},
-    {"pinned", offsetof(end, pinned)},
-    {"scratch", offsetof(end, scratch)},
-    {"result", offsetof(end, result)},
-    {"lease", offsetof(end, lease)},
-    {"free", offsetof(end, free)},
-    {"dead", offsetof(end, dead)},
-    {"pool", offsetof(end, pool)},
-    {"is_followed", offsetof(end, is_followed)},
-    {"prepare", offsetof(end, staged.prepare)},
-    {"finish", offsetof(end, staged.finish)},
-    {"describe", offsetof(end, steps.describe)},
+static const field functions_of_device[] = {
+    {"empty", offsetof(device_entry, empty)},
+    {"empty_on", offsetof(device_entry, empty_on)},
+    {"empty_between", offsetof(device_entry, empty_between)},
+    {"hold", offsetof(device_entry, hold)},
+    {"pointer", offsetof(device_entry, pointer)},
+    {"stream", offsetof(device_entry, stream)},
+    {"is_current", offsetof(device_entry, is_current)},
+    {"pinned", offsetof(device_entry, pinned)},
+    {"scratch", offsetof(device_entry, scratch)},
+    {"lease", offsetof(device_entry, lease)},
+    {"free", offsetof(device_entry, free)},
+    {"dead", offsetof(device_entry, dead)},
+    {"pool", offsetof(device_entry, pool)},
+    {"is_followed", offsetof(device_entry, is_followed)},
+    {"stage_setup", offsetof(device_entry, staged.prepare)},
+    {"stage_finish", offsetof(device_entry, staged.finish)},
+    {"prepare", offsetof(device_entry, ways.prepare)},
 };
 
-static const field addresses_of_end[] = { /* of functions in C; one may be for both directions */
-    {"send", offsetof(end, up.copier.copy)},
-    {"fetch", offsetof(end, down.copier.copy)},
-    {"enqueue", offsetof(end, up.copier.enqueue)},
-    {"fetch_later", offsetof(end, down.copier.enqueue)},
-    {"current", offsetof(end, up.copier.current)},
-    {"query", offsetof(end, up.copier.query)},
-    {"attribute", offsetof(end, up.copier.attribute)},
-    {"attribute", offsetof(end, down.copier.attribute)},
-    {"wait", offsetof(end, up.copier.wait)},
-    {"wait", offsetof(end, down.copier.wait)},
-    {"is_captured", offsetof(end, up.copier.is_captured)},
-    {"launch", offsetof(end, steps.launch)},
-    {"gather", offsetof(end, up.c.gather)},
-    {"scatter", offsetof(end, down.c.scatter)},
-    {"stage", offsetof(end, staged.copy)},
-    {"is_crowded", offsetof(end, staged.is_crowded)},
+static const field addresses_of_device[] = { /* of functions in C; one may be for both directions */
+    {"send", offsetof(device_entry, up.copier.copy)},
+    {"fetch", offsetof(device_entry, down.copier.copy)},
+    {"enqueue", offsetof(device_entry, up.copier.enqueue)},
+    {"fetch_later", offsetof(device_entry, down.copier.enqueue)},
+    {"current", offsetof(device_entry, up.copier.current)},
+    {"query", offsetof(device_entry, up.copier.query)},
+    {"attribute", offsetof(device_entry, up.copier.attribute)},
+    {"attribute", offsetof(device_entry, down.copier.attribute)},
+    {"wait", offsetof(device_entry, up.copier.wait)},
+    {"wait", offsetof(device_entry, down.copier.wait)},
+    {"is_captured", offsetof(device_entry, up.copier.is_captured)},
+    {"launch", offsetof(device_entry, ways.launch)},
+    {"gather", offsetof(device_entry, up.c.gather)},
+    {"scatter", offsetof(device_entry, down.c.scatter)},
+    {"stage", offsetof(device_entry, staged.copy)},
+    {"is_crowded", offsetof(device_entry, staged.is_crowded)},
 };
 
-enum { OBJECT, SIZE, ADDRESS };
+enum { OBJECT, ADDRESS };
 
 /* Write a value to a field: whether that is possible. */
 static int keep(PyObject *value, int kind, char *place)
@@ -108,9 +88,6 @@ static int keep(PyObject *value, int kind, char *place)
     if (kind == OBJECT) {
         PyObject *object = value == Py_None ? NULL : Py_NewRef(value);
         memcpy(place, &object, sizeof object);
-    } else if (kind == SIZE) {
-        Py_ssize_t size = PyLong_AsSsize_t(value);
-        memcpy(place, &size, sizeof size);
     } else {
         void *address = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(value); /* a function's is as wide: POSIX says so */
         memcpy(place, &address, sizeof address);
@@ -151,10 +128,10 @@ static int takes_numpy(PyObject *capsule)
         PyErr_SetString(PyExc_RuntimeError, "this NumPy has another ABI");
         return 0;
     }
-    front.new_copy = (PyObject * (*)(PyObject *, int)) table[NEW_COPY];
-    front.new_array = (PyObject * (*)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *))
+    replay.new_copy = (PyObject * (*)(PyObject *, int)) table[NEW_COPY];
+    replay.new_array = (PyObject * (*)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *))
         table[NEW_FROM_DTYPE];
-    front.set_base = (int (*)(PyObject *, PyObject *))table[SET_BASE];
+    replay.set_base = (int (*)(PyObject *, PyObject *))table[SET_BASE];
     return 1;
 }
 
@@ -164,10 +141,10 @@ static int intern_names(void)
         PyObject **name;
         const char *text;
     } all[] = {
-        {&front.names.backend, "backend"}, {&front.names.capture, "capture"}, {&front.names.copy, "copy"},
-        {&front.names.device, "device"},   {&front.names.dtype, "dtype"},     {&front.names.handle, "handle"},
-        {&front.names.out, "out"},         {&front.names.pinned, "pinned"},   {&front.names.raw, "_raw"},
-        {&front.names.reuses, "_reuses"},  {&front.names.stream, "stream"},
+        {&replay.names.backend, "backend"}, {&replay.names.capture, "capture"}, {&replay.names.copy, "copy"},
+        {&replay.names.device, "device"},   {&replay.names.dtype, "dtype"},     {&replay.names.handle, "handle"},
+        {&replay.names.out, "out"},         {&replay.names.pinned, "pinned"},   {&replay.names.raw, "_raw"},
+        {&replay.names.reuses, "_reuses"},  {&replay.names.stream, "stream"},
     };
     for (int i = 0; i < LENGTH(all); ++i)
         if (!*all[i].name && !(*all[i].name = PyUnicode_InternFromString(all[i].text)))
@@ -175,19 +152,18 @@ static int intern_names(void)
     return 1;
 }
 
-/* Keep what bind_front() is given: whether that is possible. */
-int xf_fill_tables(PyObject *things, PyObject *limits, PyObject *elements, PyObject *numpy)
+/* Keep what bind_replay() is given: whether that is possible. */
+int xf_fill_tables(PyObject *things, PyObject *elements, PyObject *numpy)
 {
-    if (!fill(objects, LENGTH(objects), things, OBJECT, 0, &front) ||
-        !fill(limits_of_calls, LENGTH(limits_of_calls), limits, SIZE, 0, &front))
+    if (!fill(objects, LENGTH(objects), things, OBJECT, 0, &replay))
         return 0;
-    front.element_count = 0;
+    replay.element_count = 0;
     for (Py_ssize_t i = 0; i < PyList_Size(elements) && i < MOST_TYPES; ++i) {
-        element *each = &front.elements[i];
+        element *each = &replay.elements[i];
         if (!PyArg_ParseTuple(PyList_GetItem(elements, i), "Obbn", &each->dtype, &each->code, &each->bits, &each->itemsize))
             return 0;
         Py_INCREF(each->dtype);
-        front.element_count = (int)i + 1;
+        replay.element_count = (int)i + 1;
     }
     return takes_numpy(numpy) && intern_names();
 }
@@ -211,7 +187,7 @@ PyObject *xf_add_library(PyObject *module, PyObject *arguments)
     (void)module;
     if (!PyArg_ParseTuple(arguments, "OpOO!O!", &type, &l.is_known, &exchange, &PyDict_Type, &functions, &PyTuple_Type, &dtypes))
         return NULL;
-    if (front.library_count == MOST_ENTRIES)
+    if (replay.library_count == MOST_ENTRIES)
         return PyLong_FromLong(-1);
     if (exchange != Py_None) {
         l.exchange = PyCapsule_GetPointer(exchange, "dlpack_exchange_api");
@@ -224,49 +200,49 @@ PyObject *xf_add_library(PyObject *module, PyObject *arguments)
         return NULL;
     l.type = Py_NewRef(type);
     l.dtypes = Py_NewRef(dtypes);
-    if (PyTuple_Size(dtypes) != front.element_count)
+    if (PyTuple_Size(dtypes) != replay.element_count)
         l.maker = NULL; /* it would not know which one is meant */
-    front.libraries[front.library_count] = kept(&l, sizeof l);
-    return front.libraries[front.library_count] ? PyLong_FromLong(front.library_count++) : NULL;
+    replay.libraries[replay.library_count] = kept(&l, sizeof l);
+    return replay.libraries[replay.library_count] ? PyLong_FromLong(replay.library_count++) : NULL;
 }
 
 /* (device, number of its library, index, kind, functions, addresses, context) -> its number, -1 where there is no room; `kind` as
    in DLPack, 0 for a device that is left to Python */
-PyObject *xf_add_end(PyObject *module, PyObject *arguments)
+PyObject *xf_add_device(PyObject *module, PyObject *arguments)
 {
     PyObject *device, *functions, *addresses;
     unsigned long long context;
     int number;
-    end e = {0};
+    device_entry e = {0};
     (void)module;
     if (!PyArg_ParseTuple(arguments, "OiiiO!O!K", &device, &number, &e.index, &e.kind, &PyDict_Type, &functions, &PyDict_Type,
                           &addresses, &context))
         return NULL;
-    if (front.end_count == MOST_ENTRIES || e.index < 0 || e.index >= MOST_INDEX || number >= front.library_count)
+    if (replay.device_count == MOST_ENTRIES || e.index < 0 || e.index >= MOST_INDEX || number >= replay.library_count)
         return PyLong_FromLong(-1);
-    if (number < 0 || !front.libraries[number]->is_known)
+    if (number < 0 || !replay.libraries[number]->is_known)
         e.kind = 0;
     else
-        e.library = front.libraries[number];
-    if (!fill(functions_of_end, LENGTH(functions_of_end), functions, OBJECT, 1, &e) ||
-        !fill(addresses_of_end, LENGTH(addresses_of_end), addresses, ADDRESS, 1, &e))
+        e.library = replay.libraries[number];
+    if (!fill(functions_of_device, LENGTH(functions_of_device), functions, OBJECT, 1, &e) ||
+        !fill(addresses_of_device, LENGTH(addresses_of_device), addresses, ADDRESS, 1, &e))
         return NULL;
     e.device = Py_NewRef(device);
     e.context = context;
     e.up.copier.is_upward = 1;
-    front.ends[front.end_count] = kept(&e, sizeof e);
-    if (!front.ends[front.end_count])
+    replay.devices[replay.device_count] = kept(&e, sizeof e);
+    if (!replay.devices[replay.device_count])
         return NULL;
     if (e.kind != ON_CPU && number >= 0)
-        front.libraries[number]->ends[e.index] = front.ends[front.end_count];
-    return PyLong_FromLong(front.end_count++);
+        replay.libraries[number]->devices[e.index] = replay.devices[replay.device_count];
+    return PyLong_FromLong(replay.device_count++);
 }
 
 /* Know no library and no device any more: some are gone, or other ones now. */
-PyObject *xf_forget_ends(PyObject *module, PyObject *ignored)
+PyObject *xf_forget_devices(PyObject *module, PyObject *ignored)
 {
     (void)module;
     (void)ignored;
-    front.library_count = front.end_count = 0;
+    replay.library_count = replay.device_count = 0;
     Py_RETURN_NONE;
 }

@@ -1,18 +1,16 @@
 /* New arrays: on the host, in pinned memory, and on a device. */
 
-#include "results.h"
-
-#include "ends.h"
+#include "replay.h"
 
 enum { STEPS = 3, SMALLEST = 9, LARGEST = 26 }; /* of the pool's sizes: see bin_nbytes() in pinned.py */
 
 /* An uninitialised NumPy array, in C order; over memory that `base`, whose reference it takes, keeps alive. */
 PyObject *xf_host_array(const description *d, void *memory, PyObject *base)
 {
-    PyObject *dtype = front.elements[d->element].dtype, *result;
-    Py_INCREF(dtype); /* taken by the next line */
-    result = front.new_array(front.ndarray, dtype, d->axes, d->extents, NULL, memory, memory ? C_ORDER | ALIGNED | WRITABLE : 0, NULL);
-    if (result && base && front.set_base(result, base)) {
+    PyObject *dtype = replay.elements[d->element].dtype, *result;
+    Py_INCREF(dtype); /* taken by the next call_stream */
+    result = replay.new_array(replay.ndarray, dtype, d->axes, d->extents, NULL, memory, memory ? C_ORDER | ALIGNED | WRITABLE : 0, NULL);
+    if (result && base && replay.set_base(result, base)) {
         Py_DECREF(result);
         return NULL;
     }
@@ -21,24 +19,38 @@ PyObject *xf_host_array(const description *d, void *memory, PyObject *base)
     return result;
 }
 
+PyObject *xf_tuple_of(const int64_t *numbers, int count)
+{
+    PyObject *made = PyTuple_New(count);
+    for (int i = 0; made && i < count; ++i) {
+        PyObject *each = PyLong_FromLongLong(numbers[i]);
+        if (!each) {
+            Py_DECREF(made);
+            return NULL;
+        }
+        PyTuple_SetItem(made, i, each);
+    }
+    return made;
+}
+
 /* A new array, of a function that makes them. */
 static PyObject *made(PyObject *empty, const description *d)
 {
     PyObject *extents = xf_tuple_of(d->extents, d->axes), *result;
     if (!extents)
         return NULL;
-    result = PyObject_CallFunctionObjArgs(empty, extents, front.elements[d->element].dtype, NULL);
+    result = PyObject_CallFunctionObjArgs(empty, extents, replay.elements[d->element].dtype, NULL);
     Py_DECREF(extents);
     return result;
 }
 
 /* A new array on the CPU: by the function that its library has for C, or, where there is none or it fails, by Python. */
-PyObject *xf_made_on_cpu(const end *e, const description *d)
+PyObject *xf_make_on_cpu(const device_entry *e, const description *d)
 {
     const library *l = e->library;
     PyObject *extents, *steps, *result = NULL;
     int64_t apart[MOST_AXES], step = 1;
-    if (!l->maker || d->count == 0)
+    if (!l->maker || d->count == 0 || d->nbytes > replay.host_most)
         return made(e->empty, d);
     for (int i = d->axes; i--; step *= d->extents[i])
         apart[i] = step;
@@ -55,22 +67,22 @@ PyObject *xf_made_on_cpu(const end *e, const description *d)
 }
 
 /* A new array on a device, of the call's stream; `is_between`: for work on that stream alone. */
-PyObject *xf_made_on(const end *e, const line *l, const description *d, int is_between)
+PyObject *xf_make_on(const device_entry *e, const call_stream *on, const description *d, int is_between)
 {
     PyObject *extents, *result;
-    if (is_default(l))
+    if (!on->handle && !on->named)
         return made(e->empty, d);
     extents = xf_tuple_of(d->extents, d->axes);
     if (!extents)
         return NULL;
     result = PyObject_CallFunctionObjArgs(is_between ? e->empty_between : e->empty_on, extents,
-                                          front.elements[d->element].dtype, stream_of(l), NULL);
+                                          replay.elements[d->element].dtype, stream_of(on), NULL);
     Py_DECREF(extents);
     return result;
 }
 
 /* The address that a library tells of its array; 0 with an error set. */
-word xf_address_of(const end *e, PyObject *array)
+word xf_address_of(const device_entry *e, PyObject *array)
 {
     PyObject *found = PyObject_CallFunctionObjArgs(e->pointer, array, NULL);
     word address = found ? PyLong_AsUnsignedLongLong(found) : 0;
@@ -95,17 +107,17 @@ static unsigned long long bin_of(Py_ssize_t nbytes)
 /* Count a block that is used again, as the pool itself does. */
 static int count_reuse(PyObject *pool)
 {
-    PyObject *before = PyObject_GetAttr(pool, front.names.reuses), *after;
+    PyObject *before = PyObject_GetAttr(pool, replay.names.reuses), *after;
     int result;
     after = before ? PyLong_FromLong(PyLong_AsLong(before) + 1) : NULL;
-    result = after ? PyObject_SetAttr(pool, front.names.reuses, after) : -1;
+    result = after ? PyObject_SetAttr(pool, replay.names.reuses, after) : -1;
     Py_XDECREF(before);
     Py_XDECREF(after);
     return result;
 }
 
 /* A new array in pinned memory: of a free block, else as Python gives it. */
-PyObject *xf_pinned_array(const end *e, const description *d)
+PyObject *xf_pinned_array(const device_entry *e, const description *d)
 {
     PyObject *size, *blocks = NULL, *lease;
     if (xf_is_answered(e->is_followed, 1) || PyErr_Occurred() || !(size = PyLong_FromUnsignedLongLong(bin_of(d->nbytes))))
@@ -126,14 +138,14 @@ PyObject *xf_pinned_array(const end *e, const description *d)
     return xf_host_array(d, xf_leased_memory(lease), lease);
 }
 
-/* A new array for a result: large ones live in recycled memory. */
-PyObject *xf_host_result(const end *e, const description *d, int *is_fresh)
+/* A new array for a result: one of more bytes than `most` lives in recycled memory. */
+PyObject *xf_host_result(const description *d, Py_ssize_t most, int *is_fresh)
 {
     PyObject *extents, *answer, *result = NULL;
-    if (d->nbytes < HUGE_PAGE)
+    if (d->nbytes <= most)
         return xf_host_array(d, NULL, NULL);
     extents = xf_tuple_of(d->extents, d->axes);
-    answer = extents ? PyObject_CallFunctionObjArgs(e->result, extents, front.elements[d->element].dtype, NULL) : NULL;
+    answer = extents ? PyObject_CallFunctionObjArgs(replay.result, extents, replay.elements[d->element].dtype, NULL) : NULL;
     Py_XDECREF(extents);
     if (answer && PyArg_ParseTuple(answer, "Op", &result, is_fresh))
         Py_INCREF(result);
@@ -146,7 +158,7 @@ int xf_note_write(const library *l, PyObject *array)
     PyObject *done;
     if (!l->note_write)
         return 1;
-    done = PyObject_CallFunctionObjArgs(l->note_write, array, front.names.out, NULL);
+    done = PyObject_CallFunctionObjArgs(l->note_write, array, replay.names.out, NULL);
     Py_XDECREF(done);
     return done != NULL;
 }

@@ -2,20 +2,16 @@
 
    Small ones are made with the GIL held: to give it up and to take it again would take as long as they do. */
 
-#include "transfers.h"
-
 #include "../staging/plain.h"
-#include "arrays.h"
-#include "front.h"
-#include "results.h"
+#include "replay.h"
 
 enum { GIL_KEPT_MOST = 64 << 10, SHORT_ROW = 8 }; /* bytes; elements */
 
 /* Copy between two host arrays, of which `plain` is in C order, as is the other one where it has no layout. */
 static void copy_by_threads(const Layout *layout, char *host, const description *plain, int is_gathered)
 {
-    front.copy(layout, host, plain->data, plain->nbytes, is_gathered, front.helper_nbytes, front.helpers, front.most_threads,
-               front.spin_ns);
+    replay.copy(layout, host, plain->data, plain->nbytes, is_gathered, replay.helper_nbytes, replay.helpers, replay.most_threads,
+               replay.spin_ns);
 }
 
 /* Copy bytes between two host arrays; 0, with nothing done, where they share memory. */
@@ -37,7 +33,7 @@ static int copy_bytes(const description *dst, const description *src)
 /* Whether an array of at least one element has bytes in common with one in C order, or may have. */
 static int may_overlap(const description *one, const description *other)
 {
-    uintptr_t low = (uintptr_t)one->data, high = low + (size_t)front.elements[one->element].itemsize;
+    uintptr_t low = (uintptr_t)one->data, high = low + (size_t)replay.elements[one->element].itemsize;
     for (int i = 0; i < one->axes; ++i) {
         Py_ssize_t reach = (one->extents[i] - 1) * one->strides[i];
         if (reach < 0)
@@ -46,12 +42,6 @@ static int may_overlap(const description *one, const description *other)
             high += (uintptr_t)reach;
     }
     return low < (uintptr_t)other->data + (size_t)other->nbytes && (uintptr_t)other->data < high;
-}
-
-/* Whether two host arrays are small enough to be copied here; at least one of them must be in C order. */
-int xf_is_for_one_call(const description *src, const description *dst)
-{
-    return src->nbytes > 0 && src->nbytes < front.most_copied && dst->nbytes < front.most_copied;
 }
 
 /* Copy between two host arrays by strided.c, one of which is in C order and in native byte order. */
@@ -67,7 +57,7 @@ static void spread_on_host(const description *host, const description *plain, in
 static int is_turned(description *dst, description *src)
 {
     int order[MOST_AXES], axes = dst->axes, is_c = 1;
-    Py_ssize_t here[MOST_AXES], there[MOST_AXES], size = front.elements[dst->element].itemsize;
+    Py_ssize_t here[MOST_AXES], there[MOST_AXES], size = replay.elements[dst->element].itemsize;
     int64_t extents[MOST_AXES];
     for (int i = 0; i < axes; ++i) { /* the largest step first */
         int place = i;
@@ -76,7 +66,7 @@ static int is_turned(description *dst, description *src)
         order[place] = i;
     }
     for (int i = axes; i--;) {
-        Py_ssize_t step = front.elements[src->element].itemsize;
+        Py_ssize_t step = replay.elements[src->element].itemsize;
         for (int j = axes - 1; j > order[i]; --j)
             step *= src->extents[j];
         extents[i] = dst->extents[order[i]];
@@ -86,7 +76,7 @@ static int is_turned(description *dst, description *src)
             return 0;
         size *= extents[i];
     }
-    size = front.elements[src->element].itemsize;
+    size = replay.elements[src->element].itemsize;
     for (int i = axes; i--; size *= extents[i]) {
         is_c &= extents[i] == 1 || here[i] == size;
         dst->extents[i] = src->extents[i] = extents[i];
@@ -126,10 +116,10 @@ int xf_copy_on_host(const description *src, const description *dst)
     is_gathered = dst->is_c;
     xf_describe_again(&host, is_gathered ? src : dst);
     plain = is_gathered ? dst : src;
-    if (!plain->is_c || plain->is_swapped || xf_may_overlap_itself(dst) || (uintptr_t)plain->data % (size_t)front.elements[plain->element].itemsize)
+    if (!plain->is_c || plain->is_swapped || xf_may_overlap_itself(dst) || (uintptr_t)plain->data % (size_t)replay.elements[plain->element].itemsize)
         return 0;
     if (!host.strides) { /* in C order */
-        Py_ssize_t step = front.elements[host.element].itemsize;
+        Py_ssize_t step = replay.elements[host.element].itemsize;
         for (int i = host.axes - 1; i >= 0; step *= host.extents[i--])
             host.steps[i] = step;
         host.strides = host.steps;
@@ -153,11 +143,11 @@ PyObject *xf_copied_on_host(PyObject *x, const description *src, const descripti
 {
     PyObject *result;
     description dst;
-    int is_here = xf_is_for_one_call(src, arriving), is_usual = !x || ((const ndarray *)x)->dtype == front.elements[src->element].dtype;
-    if (x && !(is_here && is_usual) && !is_changed(src, arriving) && src->nbytes < front.most_copied)
-        return front.new_copy(x, 0);
-    result = is_here ? xf_host_array(arriving, NULL, NULL) : NULL;
-    if (result && xf_see_host(result, &dst) && xf_copy_on_host(src, &dst))
+    int is_usual = !x || ((const ndarray *)x)->dtype == replay.elements[src->element].dtype, is_fresh;
+    if (x && !is_changed(src, arriving) && (src->nbytes <= 0 || !is_usual))
+        return src->nbytes <= replay.host_most ? replay.new_copy(x, 0) : NULL;
+    result = src->nbytes > 0 ? xf_host_result(arriving, replay.host_most, &is_fresh) : NULL;
+    if (result && xf_describe_host(result, &dst) && xf_copy_on_host(src, &dst))
         return result;
     Py_XDECREF(result);
     return NULL;
@@ -168,7 +158,7 @@ PyObject *xf_copied_on_host(PyObject *x, const description *src, const descripti
 PyObject *xf_small_copy(PyObject *object, Py_ssize_t most)
 {
     description d;
-    if (!front.new_copy || (PyObject *)Py_TYPE(object) != front.ndarray || !xf_see_host(object, &d) || d.nbytes > most)
+    if (!replay.new_copy || (PyObject *)Py_TYPE(object) != replay.ndarray || !xf_describe_host(object, &d) || d.nbytes > most)
         return NULL;
-    return front.new_copy(object, 0);
+    return replay.new_copy(object, 0);
 }

@@ -3,9 +3,7 @@
    A NumPy array's own memory tells, as its C API promises; torch's exchange API of DLPack does; other libraries are asked
    through Python. */
 
-#include "arrays.h"
-
-#include "front.h"
+#include "replay.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -28,7 +26,7 @@ static int is_shape(description *d, int axes, const int64_t *extents)
         if (__builtin_mul_overflow(d->count, (Py_ssize_t)extents[i], &d->count))
             return 0;
     }
-    return !__builtin_mul_overflow(d->count, front.elements[d->element].itemsize, &d->nbytes);
+    return !__builtin_mul_overflow(d->count, replay.elements[d->element].itemsize, &d->nbytes);
 }
 
 /* Whether an array lies in a memory map, so that Python is to look whether its file is still as long. */
@@ -36,18 +34,18 @@ static int is_mapped(const ndarray *a)
 {
     PyObject *base = a->base, *object;
     int result;
-    while (base && (PyObject *)Py_TYPE(base) == front.ndarray)
+    while (base && (PyObject *)Py_TYPE(base) == replay.ndarray)
         base = ((const ndarray *)base)->base;
     if (!base)
         return 0;
-    if ((PyObject *)Py_TYPE(base) == front.memmap || (PyObject *)Py_TYPE(base) == front.mmap)
+    if ((PyObject *)Py_TYPE(base) == replay.memmap || (PyObject *)Py_TYPE(base) == replay.mmap)
         return 1;
-    if ((PyObject *)Py_TYPE(base) == front.between)
+    if ((PyObject *)Py_TYPE(base) == replay.between)
         return 1;
     if (!PyMemoryView_Check(base))
         return 0;
     object = PyObject_GetAttrString(base, "obj");
-    result = !object || (PyObject *)Py_TYPE(object) == front.mmap || PyObject_HasAttrString(object, "base");
+    result = !object || (PyObject *)Py_TYPE(object) == replay.mmap || PyObject_HasAttrString(object, "base");
     PyErr_Clear();
     Py_XDECREF(object);
     return result;
@@ -55,7 +53,7 @@ static int is_mapped(const ndarray *a)
 
 int xf_is_mapped(PyObject *array)
 {
-    return front.ndarray && (PyObject *)Py_TYPE(array) == front.ndarray && is_mapped((const ndarray *)array);
+    return replay.ndarray && (PyObject *)Py_TYPE(array) == replay.ndarray && is_mapped((const ndarray *)array);
 }
 
 static int see_memory(const ndarray *a, description *d)
@@ -75,7 +73,7 @@ static int see_memory(const ndarray *a, description *d)
    newbyteorder or read by pickle is. Long long is equal to long, and another type: Python keeps which one it is. */
 static int is_of_type(PyObject *dtype, int number)
 {
-    return ((const descriptor *)dtype)->scalars == ((const descriptor *)front.elements[number].dtype)->scalars;
+    return ((const descriptor *)dtype)->scalars == ((const descriptor *)replay.elements[number].dtype)->scalars;
 }
 
 /* The number of the element of an array's dtype, from a table; -1 if none. */
@@ -87,20 +85,20 @@ static int found_in(PyObject *table, const ndarray *a)
 }
 
 /* Whether a NumPy array has a dtype that every device holds; then `d` describes it. */
-int xf_see_host(PyObject *array, description *d)
+int xf_describe_host(PyObject *array, description *d)
 {
     const ndarray *a = (const ndarray *)array;
-    for (d->element = 0; d->element < front.element_count; ++d->element)
-        if (front.elements[d->element].dtype == a->dtype)
+    for (d->element = 0; d->element < replay.element_count; ++d->element)
+        if (replay.elements[d->element].dtype == a->dtype)
             return see_memory(a, d);
-    return (d->element = found_in(front.dtypes, a)) >= 0 && see_memory(a, d);
+    return (d->element = found_in(replay.dtypes, a)) >= 0 && see_memory(a, d);
 }
 
 /* The same of an array in the other byte order. */
-int xf_see_swapped(PyObject *array, description *d)
+int xf_describe_swapped(PyObject *array, description *d)
 {
     const ndarray *a = (const ndarray *)array;
-    if ((d->element = found_in(front.swapped, a)) < 0 || !see_memory(a, d))
+    if ((d->element = found_in(replay.swapped, a)) < 0 || !see_memory(a, d))
         return 0;
     d->is_swapped = 1;
     return 1;
@@ -149,16 +147,16 @@ static int see_exchanged(const library *l, PyObject *array, description *d)
         return 0;
     if (l->exchange->describe(array, &t) || !t.data || t.lanes != 1 || t.index < 0 || t.index >= MOST_INDEX)
         return 0;
-    for (d->element = 0; d->element < front.element_count; ++d->element)
-        if (front.elements[d->element].code == t.code && front.elements[d->element].bits == t.bits)
+    for (d->element = 0; d->element < replay.element_count; ++d->element)
+        if (replay.elements[d->element].code == t.code && replay.elements[d->element].bits == t.bits)
             break;
-    if (d->element == front.element_count || !is_shape(d, t.axes, t.extents))
+    if (d->element == replay.element_count || !is_shape(d, t.axes, t.extents))
         return 0;
     d->data = (char *)t.data + t.offset;
     d->is_c = is_in_order(&t);
     if (!d->is_c) {
         for (int i = 0; i < t.axes; ++i)
-            if (__builtin_mul_overflow((Py_ssize_t)t.strides[i], front.elements[d->element].itemsize, &d->steps[i]))
+            if (__builtin_mul_overflow((Py_ssize_t)t.strides[i], replay.elements[d->element].itemsize, &d->steps[i]))
                 return 0;
         d->strides = d->steps;
     }
@@ -180,23 +178,23 @@ static int see_whole(const library *l, PyObject *array, description *d)
         axes = PyTuple_Check(extents) ? PyTuple_Size(extents) : MOST_AXES + 1;
         for (Py_ssize_t i = 0; i < axes && axes <= MOST_AXES; ++i)
             numbers[i] = PyLong_AsLongLong(PyTuple_GetItem(extents, i));
-        for (d->element = 0; d->element < front.element_count; ++d->element)
-            if (front.elements[d->element].dtype == dtype)
+        for (d->element = 0; d->element < replay.element_count; ++d->element)
+            if (replay.elements[d->element].dtype == dtype)
                 break;
         d->is_c = 1;
         d->kind = ON_CUDA;
         d->index = 0; /* a library of several devices is not described so */
-        is_seen = axes <= MOST_AXES && d->element < front.element_count && is_shape(d, (int)axes, numbers);
+        is_seen = axes <= MOST_AXES && d->element < replay.element_count && is_shape(d, (int)axes, numbers);
     }
     Py_XDECREF(found);
     return is_seen && !PyErr_Occurred();
 }
 
 /* Whether an array is memory like any other: then `d` describes it. */
-int xf_see(const library *l, PyObject *array, description *d)
+int xf_describe(const library *l, PyObject *array, description *d)
 {
-    if (l->type == front.ndarray)
-        return xf_see_host(array, d);
+    if (l->type == replay.ndarray)
+        return xf_describe_host(array, d);
     if (l->exchange)
         return see_exchanged(l, array, d);
     return l->whole && see_whole(l, array, d);
@@ -206,10 +204,10 @@ int xf_see(const library *l, PyObject *array, description *d)
 int xf_is_lent(PyObject *array)
 {
     PyObject *base = ((const ndarray *)array)->base;
-    while (base && (PyObject *)Py_TYPE(base) == front.ndarray)
+    while (base && (PyObject *)Py_TYPE(base) == replay.ndarray)
         base = ((const ndarray *)base)->base;
-    for (int i = 0; base && i < front.end_count; ++i)
-        if (front.ends[i]->lease == (PyObject *)Py_TYPE(base))
+    for (int i = 0; base && i < replay.device_count; ++i)
+        if (replay.devices[i]->lease == (PyObject *)Py_TYPE(base))
             return 1;
     return 0;
 }
@@ -223,7 +221,7 @@ int xf_are_alike(const description *one, const description *other)
 /* Whether elements of an array may share memory, so that nothing may be written there; Python knows it exactly. */
 int xf_may_overlap_itself(const description *d)
 {
-    Py_ssize_t steps[MOST_AXES], extents[MOST_AXES], reach = front.elements[d->element].itemsize;
+    Py_ssize_t steps[MOST_AXES], extents[MOST_AXES], reach = replay.elements[d->element].itemsize;
     int axes = 0, at;
     if (d->is_c || !d->strides || !d->count)
         return 0;
@@ -256,7 +254,7 @@ void xf_describe_again(description *other, const description *d)
 /* What arrives of an array as the element of that number; 0 where Python is to decide, or to refuse. */
 int xf_is_converted(const description *src, int number, description *arriving)
 {
-    const element *given = &front.elements[src->element], *wanted = &front.elements[number];
+    const element *given = &replay.elements[src->element], *wanted = &replay.elements[number];
     xf_describe_again(arriving, src);
     arriving->is_swapped = 0;
     if (number == src->element && !src->is_swapped)
@@ -267,23 +265,14 @@ int xf_is_converted(const description *src, int number, description *arriving)
     return !__builtin_mul_overflow(src->count, wanted->itemsize, &arriving->nbytes);
 }
 
-/* Whether an array that is not in C order fills its memory without gaps, as a transposed one: the device may put it in order. */
-int xf_is_dense(const description *d)
-{
-    Py_ssize_t span = front.elements[d->element].itemsize;
-    for (int i = 0; i < d->axes; ++i)
-        span += (d->extents[i] - 1) * d->strides[i];
-    return span == d->nbytes;
-}
-
 /* The number of the element that a dtype, a scalar type or a name means; -1 where Python is to look at it. */
 int xf_element_of(PyObject *dtype)
 {
     PyObject *found;
-    int is_dtype = PyObject_TypeCheck(dtype, (PyTypeObject *)front.dtype), number;
+    int is_dtype = PyObject_TypeCheck(dtype, (PyTypeObject *)replay.dtype), number;
     if (!PyUnicode_CheckExact(dtype) && !PyType_Check(dtype) && !is_dtype)
         return -1; /* of another type: its hash may be anything */
-    found = PyDict_GetItemWithError(front.dtypes, dtype);
+    found = PyDict_GetItemWithError(replay.dtypes, dtype);
     number = found ? (int)PyLong_AsLong(found) : -1;
     return number < 0 || !is_dtype || is_of_type(dtype, number) ? number : -1;
 }
@@ -306,11 +295,11 @@ void xf_lay_out(const description *d, int wanted, Layout *layout)
     if (last < 0) {
         last = 0;
         layout->extents[0] = 1;
-        layout->strides[0] = front.elements[d->element].itemsize;
+        layout->strides[0] = replay.elements[d->element].itemsize;
     }
     layout->axes = last + 1;
-    layout->host_size = front.elements[d->element].itemsize;
-    layout->device_size = front.elements[wanted].itemsize;
+    layout->host_size = replay.elements[d->element].itemsize;
+    layout->device_size = replay.elements[wanted].itemsize;
     layout->host_type = d->element;
     layout->device_type = wanted;
     layout->is_swapped = d->is_swapped;

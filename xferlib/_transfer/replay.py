@@ -1,0 +1,317 @@
+"""The usual calls of `to_device` and `to_host`, prepared for C to replay.
+
+The first call of a form is planned here (`prepare`), and C runs what that gives for each further one: see
+`_native/replay/replay.c`. `plan.py` has the policy; here stands what C has to know of libraries, devices and streams.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import mmap
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib import _native
+from xferlib._core import blocks, registry
+from xferlib._core.arrays import DTYPES, Array, Between, address, c_strides, dense_order
+from xferlib._core.device import Device
+from xferlib._core.streams import Stream
+from xferlib._core.thresholds import LARGE_NBYTES
+from xferlib._memory import buffers, lifetimes, pinned
+from xferlib._runtime import process
+from xferlib._runtime.threads import is_followed
+from xferlib._transfer import on_device, plan, staging
+from xferlib._transfer.plan import Conversion, TransferPath
+
+if TYPE_CHECKING:
+    from xferlib._core.arrays import HostArray
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import RawStream
+
+
+# How arrays of one form travel, decided once.
+#
+# An array that is dense but not in C order, as a transposed one, crosses the link in the order of the host's memory,
+# and one that the device converts in the host's dtype. The rest of such a call is one kernel, which depends on the form
+# of the array alone: in Python the second step takes 100 us after a pause, as long as 3 MiB take to cross.
+
+_MOST_ARGS = 60
+"""As in `replay.h`."""
+_LEFT = plan.Replay.LEFT, 0, 0, None
+
+PreparedWay = tuple[int, int, int, tuple[int, tuple[int, int, int], tuple[int, ...]] | None]
+
+
+def prepare(
+    backend: Backend, device: Device, is_upload: int, is_pooled: int, shape: tuple[int, ...], strides: tuple[int, ...],
+    host: np.dtype[Any], there: np.dtype[Any], is_swapped: int,
+) -> PreparedWay:  # fmt: skip
+    """The way of a blocking copy between the host and C order on a device.
+
+    Args:
+        backend, device: The kernel's.
+        is_upload: 1: to the device; 0: to the host.
+        is_pooled: 1: the host's memory is of the pinned pool, so that the device reads or fills it by itself.
+        shape: The array's.
+        strides, host, is_swapped: Of its end on the host: the dtype in native byte order, and whether it has the other.
+        there: Its dtype on the device.
+
+    Returns:
+        Flags (`plan.Replay`); of plain bytes the sizes that they hold for, more than the first and up to the second;
+        and a kernel: its handle, the blocks and the two sides of each, and the arguments after the addresses of what is
+        written and read.
+    """
+    memory: plan.Memory = "pooled" if is_pooled else "pageable"
+    given = host.newbyteorder() if is_swapped else host
+    means = plan.means_of(backend, device)
+    found = plan.compiled(shape, strides, given, there, means, bool(is_upload), True, True, True, memory, None)
+    if found.path is not TransferPath.PERMUTED and found.conversion is not Conversion.ON_DEVICE:
+        flags = plan.replay_flags(found, math.prod(shape) * host.itemsize, memory, is_upload=bool(is_upload))
+        return flags, *(plan.same_way(found.nbytes, is_upload=bool(is_upload)) if found.is_plain else (0, 0)), None
+    if is_swapped:
+        return _LEFT
+    is_dense = dense_order(shape, strides, host.itemsize) is not None
+    crosses = strides if is_dense else c_strides(shape, host.itemsize)
+    in_order = c_strides(shape, there.itemsize)
+    ends = (in_order, crosses, host, there) if is_upload else (crosses, in_order, there, host)
+    launch = on_device.converting(shape, *ends)
+    if launch is None or len(launch.args) > _MOST_ARGS:
+        return _LEFT
+    code: Any = on_device.kernel(launch.name, launch.source, launch.key, backend, device)
+    kernel = code.handle, (min(launch.blocks, on_device.MOST_BLOCKS), *launch.block[:2]), launch.args
+    return plan.Replay.AS_IT_LIES if is_dense else plan.Replay(0), 0, 0, kernel
+
+
+# The public `to_device` and `to_host` in C, and what `replay.c` asks of the rest: the epoch, libraries and devices.
+#
+# The C does the usual call of a small array by itself; each other one goes to the function in Python of the same name.
+# It keeps what it is told here, in tables and for each thread, for one epoch of the fast path.
+
+_numpy: Any = np  # whose parts have no types
+_ON_CPU, _ON_DEVICE = 1, 2
+_LEFT_TO_PYTHON = 0
+_KINDS = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}
+"""DLPack's codes of dtypes, by NumPy's kinds."""
+_OF_DRIVER = (
+    "send", "fetch", "enqueue", "fetch_later", "current", "query", "attribute", "launch", "wait", "is_captured"
+)  # fmt: skip
+"""The functions of `DirectCopies` that C calls by their addresses."""
+
+_replay: Any = None
+_known_of = -1
+"""The look-up of types that the tables in C are of: `registry.forgotten`."""
+_libraries: dict[type, int] = {}
+_devices: dict[Device, int] = {}
+
+
+def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Functions in C that do the usual calls of these two, and leave the others to them; themselves without the C."""
+    global _replay
+    _replay = _native.replay()
+    if _replay is None:
+        return to_device, to_host
+    elements = [(dtype, _KINDS[dtype.kind], 8 * dtype.itemsize, dtype.itemsize) for dtype in map(np.dtype, DTYPES)]
+    numbers: dict[Any, int] = {}
+    for number, (dtype, *_) in enumerate(elements):
+        names = dtype.name, dtype.char, dtype.str, dtype.str[1:]
+        numbers |= dict.fromkeys((dtype, dtype.type, *names), number)
+    swapped = {dtype.newbyteorder(): number for number, (dtype, *_) in enumerate(elements) if dtype.itemsize > 1}
+    objects = {
+        "epoch": process.number, "scopes": process.scopes, "scope": blocks.here,
+        "moves": blocks.moves, "follow": blocks.follow, "may_replay": _may_replay,
+        "settle": _settle, "register": _register, "resolve": _resolve,
+        "to_device": to_device, "to_host": to_host,
+        "ndarray": np.ndarray, "device": Device, "stream": Stream,
+        "dtype": np.dtype, "dtypes": numbers, "swapped": swapped, "memmap": np.memmap, "mmap": mmap.mmap,
+        "between": Between, "result": _new_result,
+    }  # fmt: skip
+    try:
+        found: tuple[Callable[..., Any], Callable[..., Any]] = _replay.bind_replay(
+            objects, elements, _numpy._core.multiarray._ARRAY_API, to_device.__module__,
+            tuple(map(_documentation, (to_device, to_host))),
+        )  # fmt: skip
+    except RuntimeError:  # a NumPy of another ABI
+        return to_device, to_host
+    return found
+
+
+def fetch_pinned(arrays: list[Array]) -> list[HostArray] | None:
+    """Copy arrays in C order of one device to pinned memory, waiting once; None, a no-op, where C does not do it."""
+    found: list[HostArray] | None = _replay.fetch_pinned(arrays) if _replay is not None else None
+    return found
+
+
+def _documentation(function: Any) -> str:
+    """A docstring from which `inspect.signature` reads the arguments of a function that is compiled from C."""
+    code, defaults_ = function.__code__, function.__kwdefaults__ or {}
+    count, by_name = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    names = code.co_varnames
+    has_star, has_stars = bool(code.co_flags & 4), bool(code.co_flags & 8)  # `inspect`, which loads slowly, names them
+    star = f"*{names[by_name]}" if has_star else "*"
+    options = [f"{name}={defaults_[name]!r}" for name in names[count:by_name]]
+    if has_stars:
+        options.append(f"**{names[by_name + has_star]}")
+    return f"{function.__name__}({', '.join([*names[:count], star, *options])})\n--\n\n{function.__doc__}"
+
+
+def _may_replay() -> tuple[int, ...] | None:
+    """How C copies between host arrays, if it may do a call by itself in this epoch.
+
+    Returns:
+        The address of ``xf_host_copy``, its last arguments, and the most bytes of a result in ordinary memory.
+    """
+    global _known_of
+    if _known_of != registry.forgotten:
+        _replay.forget_devices()
+        _libraries.clear()
+        _devices.clear()
+        _known_of = registry.forgotten
+    if not plan.may_skip() or not _native.is_on() or process.has_begun():
+        return None
+    return _addresses()[2], *plan.host_crew(plan.helpers()), LARGE_NBYTES
+
+
+@functools.cache
+def _addresses() -> tuple[int, int, int]:
+    """The addresses of ``xf_gather``, ``xf_scatter`` and ``xf_host_copy``."""
+    library = _native.load_library()
+    functions = library.xf_gather, library.xf_scatter, library.xf_host_copy
+    gather, scatter, copy = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in functions)
+    return gather, scatter, copy
+
+
+def _settle() -> int:
+    """The number of the end that a call of this thread means which names no device."""
+    owner = registry.default_backend()
+    device = registry.current_device(owner)
+    owner.at(device).attach(device)
+    return _device_number(device)
+
+
+def _resolve(device: str | int | None, backend: str | None) -> Device:
+    """The device that a call names, or the current one of the backend that it names."""
+    return registry.resolve(device, backend=registry.get(backend) if backend is not None else None)
+
+
+def _register(thing: Any, index: int) -> None:
+    """Tell the C of a device, or of a type of arrays, that it has met.
+
+    Args:
+        thing: The device; or the type.
+        index: Of the device, not the CPU, that has been met with an array of the type; -1: of the type alone.
+    """
+    if isinstance(thing, Device):
+        _device_number(thing)
+    elif registry.is_array_type(thing) and (owner := registry.by_type[thing]) is not None:
+        _library_number(thing, owner)
+        for device in owner.devices() if index >= 0 else ():  # of the others a context would be made
+            if device.kind != "cpu" and device.index == index:
+                _device_number(device)
+
+
+def _library_number(cls: type, owner: Backend) -> int:
+    """The number of a type of arrays."""
+    found = _libraries.get(cls)
+    if found is None:
+        plain, fast = owner.plain_arrays, owner.fast
+        is_known = plain is not None and plain.array_type is cls
+        exchange = plain.exchange if plain is not None and is_known else None
+        is_alone = sum(device.kind != "cpu" for device in owner.devices()) == 1
+        whole = fast.whole if fast is not None and exchange is None and is_alone else None
+        functions = {"whole": whole, "note_write": owner.note_write if owner.follows_writes else None}
+        for name in ("is_negated", "is_conjugate", "recording", "maker") if plain is not None else ():
+            functions[name] = getattr(plain, name)
+        dtypes = plain.dtypes if plain is not None else ()
+        found = _libraries[cls] = _replay.add_library(cls, is_known, exchange, functions, dtypes)
+    return found
+
+
+def _device_number(device: Device) -> int:
+    """The number of a device; of one that Python serves alone, too."""
+    found = _devices.get(device)
+    if found is None:
+        found = _devices[device] = _add_device(device)
+    return found
+
+
+def _add_device(device: Device) -> int:
+    part = registry.backend_of(device)
+    plain = part.plain_arrays if part is not None else None
+    if part is None or plain is None:
+        return _add(device, -1, 0, _LEFT_TO_PYTHON)
+    library = _library_number(plain.array_type, registry.get(device.backend))
+    if device.kind == "cpu":
+        new = functools.partial(staging.new, part, device)
+        return _add(device, library, 0, _ON_CPU, {"empty": new})
+    part.attach(device)
+    direct = part.fast.direct(device) if part.fast is not None else None
+    if direct is None:
+        return _add(device, library, device.index, _LEFT_TO_PYTHON)
+
+    pool = pinned.pools.of(part)
+    functions = {
+        "empty": direct.empty, "pointer": direct.pointer, "stream": direct.stream, "is_current": direct.is_current,
+        "empty_on": functools.partial(_empty_on, part, device), "hold": functools.partial(_hold, part, device),
+        "empty_between": functools.partial(_empty_between, part, device, direct.empty_between),
+        "pinned": pool._lend, "scratch": functools.partial(buffers.scratch_of, part),
+        "stage_setup": functools.partial(staging.prepared, part, device),
+        "stage_finish": functools.partial(staging.gone_on, part, device),
+        "prepare": functools.partial(prepare, part, device),
+        "pool": pool, **pool.lending(), "is_followed": is_followed,
+    }  # fmt: skip
+    addresses = {name: getattr(direct, name) for name in _OF_DRIVER} | staging.addresses()
+    addresses["gather"], addresses["scatter"], _ = _addresses()
+    return _add(device, library, device.index, _ON_DEVICE, functions, addresses, direct.context)
+
+
+def _empty_on(
+    backend: Backend, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any], stream: RawStream | None
+) -> Array:
+    """A new array of a stream; None is the current one."""
+    return backend.empty(shape, dtype, device=device, stream=stream or backend.stream_current(device))
+
+
+def _empty_between(
+    backend: Backend,
+    device: Device,
+    make: Callable[[tuple[int, ...], np.dtype[Any], RawStream], Array] | None,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    stream: RawStream | None,
+) -> Array:
+    """The same, for work on the stream alone."""
+    if make is None:
+        return _empty_on(backend, device, shape, dtype, stream)
+    return make(shape, dtype, stream or backend.stream_current(device))
+
+
+def _hold(backend: Backend, device: Device, array: Array, stream: RawStream | None, source: HostArray | None) -> None:
+    """Keep an array, and a pinned source, until a stream, None is the current one, has done its work so far."""
+    event = lifetimes.record(backend, stream or backend.stream_current(device))
+    lifetimes.in_flight.hold(backend, event, array)
+    if source is not None:
+        ranges = pinned.find(address(source), source.nbytes, backend)
+        lifetimes.hold_pinned(source, ranges.lease if ranges is not None else None, backend, event)
+
+
+def _new_result(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[HostArray, bool]:
+    """A new array on the host, and whether its pages were never touched."""
+    made = buffers.host_cache.empty(shape, dtype)
+    return made, buffers.is_fresh(made)
+
+
+def _add(
+    device: Device,
+    library: int,
+    index: int,
+    kind: int,
+    functions: dict[str, Any] | None = None,
+    addresses: dict[str, int] | None = None,
+    context: int = 0,
+) -> int:
+    found: int = _replay.add_device(device, library, index, kind, functions or {}, addresses or {}, context)
+    return found
