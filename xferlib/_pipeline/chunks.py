@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from xferlib._pipeline.rows import Sink, Source
 
 
+RESULT_BEGUN_FROM = LARGE_NBYTES
+"""From here on the copy of a chunk's result is begun ahead: less is copied in the time that it takes to begin it."""
+
 # The chunks that a `stream_map` has read and stored, the order of their results, and the first error.
 
 
@@ -128,7 +131,7 @@ class Results:
                 f"stream_map: the function gave {type(value).__name__}, not an array; let it return one, or give reduce"
             )
         out = self._sink.target(start, stop, info.shape, info.dtype)
-        if info.device.kind == "cpu" or info.nbytes < LARGE_NBYTES:
+        if info.device.kind == "cpu" or info.nbytes < RESULT_BEGUN_FROM:
             order = stream if info.device.kind != "cpu" else None  # a CPU is done when its call returns
             return functools.partial(transfers.to_host, value, stream=order, out=out)
         return copies.begin_to_host(value, stream=stream, out=out, is_awaited=True).result

@@ -297,7 +297,7 @@ def cores(count: int) -> Iterator[None]:
 @contextmanager
 def results_begun() -> Iterator[None]:
     """Make `stream_map` begin the download of small results, too, while earlier ones are received, for a block."""
-    with replaced(chunks, "LARGE_NBYTES", 0):
+    with replaced(chunks, "RESULT_BEGUN_FROM", 0):
         yield
 
 
