@@ -42,7 +42,7 @@ from xferlib.sim.machine import Machine
 from xferlib.sim.model import LEGACY, PER_THREAD, Operation, SimStream, StreamHandle, StreamKind
 from xferlib.sim.schedules import Lazy, RandomPriorities, Ready, Settings
 from xferlib.sim.timing import Lane
-from xferlib.testing.tools import replaced
+from xferlib.testing.tools import backend_named, replaced
 
 _FEW_POLLS = 4
 
@@ -130,6 +130,21 @@ class FakeMachine(Machine):
     def finish(self) -> None:
         """Carry out everything, and free what has been collected."""
         self.waits.quiesce()
+
+
+def let_mpi_read(patch: Any) -> None:
+    """Let MPI use the fake's memory by itself, as one that is aware of CUDA does a device's: at its real address.
+
+    Args:
+        patch: Sets attributes as pytest's ``monkeypatch.setattr`` does.
+    """
+    from xferlib.distributed import drivers
+
+    view = drivers._view_memory
+    backend: Any = backend_named("fake")
+    machine = backend.machine
+    patch(drivers.MpiDriver, "carries", lambda driver, backend: backend.name == "fake")
+    patch(drivers, "_view_memory", lambda pointer, *form: view(machine.real(pointer), *form))
 
 
 class FakeEvent:

@@ -37,7 +37,7 @@ class DeviceArray:
         self.shape, self.strides, self.dtype = shape, strides, dtype
 
 
-class SourceBackend(HostBackend, Emulator):
+class SourceBackend(Emulator, HostBackend):
     """Host memory that counts as a CUDA device's, and kernels that are CUDA source."""
 
     name = "source"

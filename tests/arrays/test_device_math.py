@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -322,14 +320,3 @@ def test_products_and_factorisations_are_recorded(vendor: Space) -> None:
         vendor.xp.matmul(x, x)
         vendor.xp.linalg.inv(x)
     assert {"matmul", "linalg.inv"} <= {each.name for each in recording.operations}
-
-
-def test_the_benchmark_compares_libraries() -> None:
-    command = [sys.executable, "-m", "benchmarks", "arrays", "--rounds", "1", "--sizes", "8", "--counts", "9"]
-    command += ["--sums", "16", "--stacks", "3x4"]
-    done = subprocess.run(
-        [*command, "--backends", "sim", "numpy"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert "sim, us" in done.stdout
-    for case in ("argsort float32 9", "matmul float16 8 transposed", "svd float32 3 x 4"):
-        assert case in done.stdout

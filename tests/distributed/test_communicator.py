@@ -85,7 +85,7 @@ def test_gloo_asks_for_the_name_of_the_host_only_where_it_must(
      (lambda _: distributed.init("gloo"), ArgumentError, "did you mean 'torch'"),
      (lambda _: distributed.init("MPI"), ArgumentError, "did you mean 'mpi'"),
      (lambda comm: begun(comm).result(), AttributeError, r"write operation\.wait\(\)"),
-     (lambda comm: begun(comm).sum(), AttributeError, r"a Collective is no array .*write operation\.wait\(\)\.sum"),
+     (lambda comm: begun(comm).sum(), AttributeError, r"a Collective is not an array .*write operation\.wait\(\)\.sum"),
      (lambda comm: begun(comm) + 1, UnsupportedArrayError, r"a Collective is an operation in progress, .*wait\(\)"),
      (lambda comm: np.asarray(begun(comm)), UnsupportedArrayError, "conversion to an array: a Collective")],
 )  # fmt: skip

@@ -139,7 +139,7 @@ compared where a test asks for it.
 numpy, sim and torch ran on a CPU; cupy, pycuda and torch (CUDA) on one H100 or H200. torch's tests are those of its
 version 2.4. Of a newer version, whose files are no longer at hand, 87 of 90 cases passed on cupy and 95 of 100 on
 pycuda: of those that failed, `test_caching_pinned_memory` fails by decision (the copy of a few bytes has read its
-source when it returns, so that the block is free), and the others are mended and have not run again.
+source when it returns, so that the block is free), and the others are corrected and have not run again.
 
 """
 

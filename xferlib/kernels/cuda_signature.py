@@ -737,7 +737,6 @@ def check_types(types: Any) -> dict[str, DType]:
 # The parameters of a raw kernel, declared in C by its source or its user.
 
 _MOST_SHOWN = 512
-_NO_SOURCE = CudaSource()
 
 
 class RawParameter:
@@ -762,7 +761,7 @@ class RawParameter:
         return 8 if self.is_pointer or self.dtype is None else self.dtype.itemsize
 
 
-def parse_signature(text: str, kernel: str, source: CudaSource = _NO_SOURCE) -> list[RawParameter]:
+def parse_signature(text: str, kernel: str, source: CudaSource | None = None) -> list[RawParameter]:
     """The parameters of ``const float *x, int n``.
 
     Args:
@@ -774,6 +773,7 @@ def parse_signature(text: str, kernel: str, source: CudaSource = _NO_SOURCE) -> 
         KernelSyntaxError: One cannot be read, or is passed by value in a type that is not known.
     """
     check_length(text, f"the signature of kernel {kernel!r}")
+    source = CudaSource() if source is None else source
     plain, _ = preprocess(on_one_line(text))
     if plain in ("", "void"):
         return []

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.fake import let_mpi_read
 from xferlib import distributed
 from xferlib.distributed import Communicator
 from xferlib.distributed import drivers as nccl
@@ -306,7 +307,7 @@ def test_an_mpi_that_reads_device_memory_by_itself(
     """On the fake device, whose memory is the host's and whose copies come as late as they may."""
     if comm.driver != "mpi" or comm.size < 2:
         pytest.skip("of ranks of MPI")
-    monkeypatch.setattr(MpiDriver, "carries", lambda driver, backend: backend.name == "fake")
+    let_mpi_read(monkeypatch.setattr)
     both = [of(rank, (2, 5000)) for rank in range(2)]
     parts = np.stack([each[comm.rank % 2] for each in both])
     with distributed.init(timeout=60.0, cuda_aware=True) as world:

@@ -20,7 +20,7 @@ from cuda import core
 from pycuda.gpuarray import GPUArray, splay
 
 from xferlib import _native
-from xferlib._core.arrays import Array, ArrayInfo, Lent, c_strides, overlaps_itself, viewed
+from xferlib._core.arrays import Array, ArrayInfo, Lent, as_host_array, c_strides, overlaps_itself, viewed
 from xferlib._core.backend import DirectCopies, PlainArrays
 from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib._core.registry import make_namespace
@@ -83,7 +83,7 @@ class PycudaArray(GPUArray):  # type: ignore[misc]
         if stream is not None:
             super().fill(value, stream)
         else:
-            self[...] = np.asarray(value, self.dtype)[()]
+            self[...] = as_host_array(value, what="fill: value").astype(self.dtype)[()]
         return self
 
     def view(self, dtype: Any = None) -> PycudaArray:
