@@ -1,6 +1,6 @@
-"""Arrays whose elements are not aligned to their size: the generated CUDA source itself, run on the CPU.
+"""The generated CUDA source itself, run on the CPU: arrays not aligned to their elements' size, and random numbers.
 
-A GPU refuses such an access, and its context is of no use afterwards.
+A GPU refuses an access that is not aligned, and its context is of no use afterwards.
 """
 
 import ctypes
@@ -18,16 +18,18 @@ from tests.kernels.bits import same_bits
 from tests.kernels.emulated import Emulator
 from xferlib.backends.base import ArrayInfo, RawStream
 from xferlib.kernels import elementwise, reductions
+from xferlib.kernels import random as distributions
+from xferlib.kernels import random as normal
 from xferlib.kernels.cuda_engine import CudaPlan
 from xferlib.kernels.cuda_reduction import CudaReduction
 from xferlib.kernels.ir import CallLayout, broadcast_strides
-from xferlib.testing import backend_named, fresh_registry, strategies
+from xferlib.kernels.random import Draw, draw_definition
+from xferlib.testing import assert_same_bits, backend_named, fresh_registry, strategies
 from xferlib.testing.fake import FakeArray, FakeBackend
 
-DTYPES = ("complex128", "complex64", "float64", "int16")
-
-
 pytestmark = pytest.mark.usefixtures("kernels_apart")
+
+DTYPES = ("complex128", "complex64", "float64", "int16")
 
 
 @st.composite
@@ -225,3 +227,47 @@ def test_axes_that_advance_together_are_one(emulated):
     gaps = strategies.Layout(shape, values.dtype, tuple(2 * stride for stride in strides), 0, 2 * values.nbytes)
     _copied_on_device(emulated, gaps, plain, values)
     _copied_on_device(emulated, plain, gaps, values)
+
+
+# --- the source of random numbers gives the same bits as the NumPy engine
+
+
+F32, F64, U32, U64, I8, I64 = map(np.dtype, ("float32", "float64", "uint32", "uint64", "int8", "int64"))
+DISTRIBUTIONS = [
+    (distributions.random, (F32,), ()), (distributions.random, (F64,), ()),
+    (distributions.uniform, (F32,), (-1.5, 3.25)),
+    (distributions.uniform, (F64,), (1e-3, 1e6)),
+    (distributions.shifted, (U32, 32), (7, 3)),
+    (distributions.shifted, (I8, 32), (2**64 - 128, 24)),
+    (distributions.shifted, (U64, 64), (0, 0)),
+    (distributions.shifted, (I64, 64), (2**64 - 5, 20)),
+    (distributions.multiplied, (I8, 64), (2**64 - 100, 201)),
+    (distributions.multiplied, (I64, 64), (3, 2**32 - 1)),
+    (distributions.multiplied, (I64, 128), (2**63, 2**64 - 1)),
+    (normal.normal, (F32,), (0.5, 2.0)), (normal.normal, (F64,), (-0.5, 1e-3)),
+]  # fmt: skip
+COUNTER = (0xFFFFFF00, 0x85A308D3, 0x13198A2E, 0x03707344)
+KEY = 0x299F31D0A4093822
+BLOCKS = 200
+
+
+@pytest.mark.parametrize(("make", "args", "numbers"), DISTRIBUTIONS)
+def test_the_source_for_cuda_gives_the_same_bits(make, args, numbers):
+    distribution = make(*args)
+    per_block = distribution.per_block
+    expected, got = (np.empty(BLOCKS * per_block, distribution.dtype) for _ in range(2))
+    draw = Draw(make, *args, numbers=numbers)
+    draw.fill(expected, sum(word << 32 * number for number, word in enumerate(COUNTER)), KEY)
+    scalars = [*COUNTER, KEY % 2**32, KEY >> 32, *numbers]
+    special = draw_definition(distribution).specialize((int,) * len(scalars), frozenset(range(len(scalars))))
+    params = special.program.params
+    views = [got[number::per_block] for number in range(per_block)]
+    infos = {
+        len(scalars) + number: ArrayInfo(each.ctypes.data, each.shape, each.strides, each.dtype, None, True)
+        for number, each in enumerate(views)
+    }
+    plan = CudaPlan(Emulator(), None, special.program, (BLOCKS,), infos, is_aliased=False)
+    converted = [param.dtype.type(value) for param, value in zip(params, scalars, strict=False)]
+    plan.bind([infos[number].pointer for number in plan.array_order], converted)
+    plan.launch(0)
+    assert_same_bits(got, expected)

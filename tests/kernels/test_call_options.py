@@ -39,13 +39,11 @@ def test_an_omitted_raw_output_has_the_given_size(library: str) -> None:
 @pytest.mark.parametrize(
     ("kernel", "args", "options"),
     [
-        (count_up, (np.zeros(3, "int32"),), {}),
-        (count_up, (), {"size": -1}),
-        (nothing, (np.zeros(3),), {"size": 3}),
+        (count_up, (np.zeros(3, "int32"),), {}), (count_up, (), {"size": -1}), (nothing, (np.zeros(3),), {"size": 3}),
         (xl.elementwise("T x", "raw T y", "y[i] = x"), (np.zeros(3),), {}),
     ],
     ids=["no size", "negative", "another shape", "raw output beside an array with a shape"],
-)
+)  # fmt: skip
 def test_a_size_that_does_not_fit_is_an_error_of_shape_and_of_kind(kernel: Any, args: Any, options: Any) -> None:
     with pytest.raises(ValueError):
         kernel(*args, **options)

@@ -179,11 +179,9 @@ KERNELS = {
     "function": (elementwise(lambda x, y: np.where(x > y, x - y, x * 3)), lambda x, y: np.where(x > y, x - y, x * 3)),
     "two outputs": (elementwise("T x, T y", "T s, T d", "s = x + y; d = x - y"), lambda x, y: (x + y, x - y)),
     "copy": (elementwise("T x, T y", "T z", "z = y"), lambda x, y: y),
-    "index": (
-        elementwise("T x, T y", "T z", "z = x + i + n"),
-        lambda x, y: x + np.arange(x.size).reshape(x.shape) + x.size,
-    ),
-}
+    "index": (elementwise("T x, T y", "T z", "z = x + i + n"), lambda x, y:
+        x + np.arange(x.size).reshape(x.shape) + x.size),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -1,5 +1,7 @@
-"""Raw kernels: the program of two dimensions on every CUDA library, checks, and what stands in on a CPU."""
+"""Raw kernels: the program of two dimensions on every CUDA library, checks, and what stands in on a CPU; linking."""
 
+import pathlib
+import pickle
 import struct
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +16,16 @@ import xferlib as xl
 from tests.kernels import targets
 from tests.kernels.bits import same_bits
 from tests.needed import need
-from xferlib.errors import KernelCompileError, KernelSyntaxError, KernelTypeError, LayoutError, UnsupportedError
+from xferlib.errors import (
+    ArgumentError,
+    KernelCompileError,
+    KernelSyntaxError,
+    KernelTypeError,
+    LayoutError,
+    UnsupportedError,
+)
 from xferlib.kernels import calls as checks
-from xferlib.kernels import raw_module
+from xferlib.kernels import elementwise, raw_module, reductions
 from xferlib.kernels.cuda_signature import RawParameter
 from xferlib.kernels.raw import repeated
 
@@ -391,17 +400,11 @@ def doubling(request):
 @pytest.mark.parametrize(
     ("grid", "block", "shared", "words"),
     [
-        (1, 1025, 0, "1024 threads"),
-        (1, (32, 33), 0, "1024 threads"),
-        (1, (1, 1, 65), 0, "64 threads along z"),
-        (2**31, 1, 0, "2\\*\\*31-1"),
-        ((1, 65536), 1, 0, "65535"),
-        ((1, 1, 65536), 1, 0, "65535"),
-        (1, 32, -1, "shared_nbytes"),
-        (1, 32, 1.5, "shared_nbytes"),
-        (1, 32, True, "shared_nbytes"),
+        (1, 1025, 0, "1024 threads"), (1, (32, 33), 0, "1024 threads"), (1, (1, 1, 65), 0, "64 threads along z"),
+        (2**31, 1, 0, "2\\*\\*31-1"), ((1, 65536), 1, 0, "65535"), ((1, 1, 65536), 1, 0, "65535"),
+        (1, 32, -1, "shared_nbytes"), (1, 32, 1.5, "shared_nbytes"), (1, 32, True, "shared_nbytes"),
     ],
-)
+)  # fmt: skip
 def test_limits_of_a_launch_hold_everywhere(put, doubling, grid, block, shared, words):
     x, y = put(np.ones(3, np.float32)), put(np.zeros(3, np.float32))
     with pytest.raises(KernelTypeError, match=words):
@@ -476,3 +479,187 @@ def test_the_cpu_function_cannot_write_a_const_argument(backend):
         kernel(1, 32, (x, y, 3))
         xl.synchronize(device)
     assert seen == [False, True]
+
+
+# --- modules of several pieces of device code, linked by nvJitLink
+
+
+MAIN = """
+extern __device__ float changed(float v);
+extern "C" __global__ void change(float *x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] = changed(x[i]);
+}
+"""
+TWICE = "__device__ float changed(float v) { return FACTOR * v; }"
+SQUARE = """
+__device__ float changed(float v) { return v * v; }
+extern "C" __global__ void fill(float *x, float value) { x[threadIdx.x] = value; }
+"""
+
+
+@pytest.fixture(params=["torch-cuda", "cupy", "pycuda"])
+def target_of_linking(request):
+    return targets.target(request.param)
+
+
+def _changed(target_of_linking, module, x):
+    there = target_of_linking.put(x)
+    module.get_function("change")(1, 32, (there, x.size))
+    return target_of_linking.get(there)
+
+
+def test_a_function_of_another_source_is_called(target_of_linking, tmp_path):
+    x = np.arange(5, dtype=np.float32)
+    assert (
+        _changed(target_of_linking, raw_module(MAIN, link=[TWICE], options=["-DFACTOR=2.5f"]), x).tolist()
+        == (x * 2.5).tolist()
+    )
+    (tmp_path / "square.cu").write_text(SQUARE)
+    module = raw_module(MAIN, link=(tmp_path / "square.cu",))
+    (tmp_path / "square.cu").unlink()  # it was read
+    assert _changed(target_of_linking, module, x).tolist() == (x * x).tolist()
+    again = pickle.loads(pickle.dumps(module))
+    assert _changed(target_of_linking, again, x).tolist() == (x * x).tolist()
+    y = target_of_linking.put(np.zeros(4, np.float32))
+    module.get_function("fill")(1, 4, (y, 3))  # a kernel of the other source
+    assert target_of_linking.get(y).tolist() == [3] * 4
+
+
+def test_a_piece_that_is_missing_is_named(target_of_linking):
+    with pytest.raises(KernelCompileError, match="Undefined reference to .*changed"):
+        _changed(target_of_linking, raw_module(MAIN, options=["-rdc=true"]), np.ones(3, np.float32))
+
+
+def test_a_kernel_launches_kernels(target_of_linking):
+    source = """
+extern "C" __global__ void part(float *x, int n) { if (threadIdx.x < n) x[threadIdx.x] += 1; }
+extern "C" __global__ void whole(float *x, int parts, int n) {
+  if (threadIdx.x < parts) part<<<1, n>>>(x + n * threadIdx.x, n);
+}
+"""
+    x = target_of_linking.put(np.zeros(35, np.float32))
+    try:
+        raw_module(source, options=["-dc"]).get_function("whole")(1, 32, (x, 5, 7))
+    except KernelCompileError as error:
+        if "needs libcudadevrt.a" not in str(error):
+            raise
+        pytest.skip("CUDA's device runtime is not installed")
+    assert target_of_linking.get(x).tolist() == [1.0] * 35
+
+
+def test_a_module_alone_may_be_relocatable(target_of_linking):
+    x = np.arange(3, dtype=np.float32)
+    source = MAIN.replace("extern __device__ float changed(float v);", SQUARE)
+    assert _changed(target_of_linking, raw_module(source, options=["--relocatable-device-code=true"]), x).tolist() == [
+        0,
+        1,
+        4,
+    ]
+
+
+def test_on_a_cpu_the_function_takes_the_kernels_place():
+    module = raw_module(MAIN, link=[SQUARE])
+    x = np.arange(4, dtype=np.float32)
+    module.get_function("change", cpu=lambda x, n: np.square(x, out=x))(1, 32, (x, 4))
+    assert x.tolist() == [0, 1, 4, 9]
+    assert [each.name for each in module.get_function("fill").parameters] == ["x", "value"]
+    with pytest.raises(UnsupportedError):
+        module.get_function("fill")(1, 4, (x, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        ("text", "is not a list"),
+        ([3], r"link\[0\]=3 is neither source nor the path"),
+        ([pathlib.Path("part.txt")], "ends with one of .a, .c"),
+        (["\0"], "is neither source"),
+    ],
+)
+def test_what_cannot_be_linked_is_refused(link, words):
+    with pytest.raises(ArgumentError, match=words):
+        raw_module(MAIN, link=link)
+    with pytest.raises(OSError, match="nowhere"):
+        raw_module(MAIN, link=[pathlib.Path("nowhere.cubin")])
+
+
+def test_machine_code_is_linked_beside_a_source(tmp_path):
+    (tmp_path / "whole.cubin").write_bytes(b"\x7fELF")
+    with pytest.raises(ArgumentError, match="give it in link=, beside the source"):
+        raw_module(path=tmp_path / "whole.cubin", link=[TWICE])
+
+
+# --- kernels on streams: they follow the library's current one, and arrays may be dropped at once
+
+
+@pytest.fixture(params=[name for name in targets.NAMES if name != "torch-cpu"])
+def target_of_streams(request):
+    return targets.target(request.param)
+
+
+def test_results_are_right_when_sources_die_while_the_kernel_waits(target_of_streams):
+    kernel = elementwise(lambda x, y: x * y + 1)
+    device = xl.device_of(target_of_streams.put(np.ones(1, np.float32)))
+    stream = xl.Stream(device)
+    size = 1 << 20
+    results = []
+    with stream:
+        for turn in range(20):
+            x = target_of_streams.put(np.full(size, turn, np.float32))
+            results.append(kernel(x, 2))
+            del x
+    for _ in range(20):  # on the default stream: would land in memory that is still being read
+        target_of_streams.put(np.zeros(size, np.float32))
+    stream.synchronize()
+    assert [float(target_of_streams.get(each)[-1]) for each in results] == [2.0 * turn + 1 for turn in range(20)]
+
+
+def test_reduction_and_raw_kernel_on_a_given_stream(target_of_streams):
+    x = target_of_streams.put(np.arange(5, dtype=np.float32))
+    stream = xl.Stream(xl.device_of(x))
+    xl.get_device(x).synchronize()
+    source = 'extern "C" __global__ void twice(float *x, int n) { if (threadIdx.x < n) x[threadIdx.x] *= 2; }'
+    raw_module(source).get_function("twice")(1, 32, (x, 5), stream=stream)
+    with stream:
+        total = reductions.sum(x)
+    stream.synchronize()
+    assert float(target_of_streams.get(total)) == 20
+
+
+SPIN = """
+extern "C" __global__ void spin(int *done, long long cycles) {
+    long long start = clock64();
+    while (clock64() - start < cycles) { }
+}"""
+
+
+@pytest.mark.parametrize("use", ["kernel", "reduction", "raw"])
+def test_an_array_of_a_stream_may_be_dropped_behind_the_default_stream(target_of_streams, use):
+    """Its memory goes back to its own stream, which must not hand it out before the default stream has read it."""
+    if target_of_streams.name.startswith("torch"):
+        pytest.skip("torch asks its users to call record_stream")
+    device = xl.device_of(target_of_streams.put(np.ones(1, np.float32)))
+    spin = raw_module(SPIN).get_function("spin")
+    copy = raw_module('extern "C" __global__ void copy(const float *x, float *y) { y[0] = x[0]; }').get_function("copy")
+    flag, result = target_of_streams.put(np.zeros(1, np.int32)), target_of_streams.put(np.zeros(1, np.float32))
+    stream = xl.Stream(device)
+    kernel = elementwise(lambda x: x + 1)
+    with xl.use_backend(xl.get_backend(flag).name):
+        with stream:
+            x = xl.zeros(1 << 20, np.float32, device=device)
+        stream.synchronize()
+        for _ in range(2):  # the second call takes the short way
+            spin(1, 1, (flag, 100_000_000))
+            if use == "kernel":
+                result = kernel(x)
+            elif use == "reduction":
+                result = reductions.max(x)
+            else:
+                copy(1, 1, (x, result))
+        del x
+        with stream:
+            other = xl.full(1 << 20, 9, np.float32, device=device)
+        xl.synchronize(device)
+    assert float(np.ravel(target_of_streams.get(result))[0]) == (1 if use == "kernel" else 0)
+    assert float(target_of_streams.get(other)[0]) == 9
