@@ -466,8 +466,8 @@ class _Writer:
     def statement(self) -> str:
         self.budget -= 1
         forms: list[tuple[int, Callable[[], str]]] = [
-            (50, self.row), (5, self.assignment), (2, self.pointer), (5, self.call), (2, self.alias_block),
-            (1, self.switch), (2, self.exit), (3, self.move_counter), (5 if self.loops < 2 else 0, self.loop),
+            (34, self.row), (5, self.assignment), (2, self.pointer), (5, self.call), (2, self.alias_block),
+            (1, self.switch), (4, self.exit), (3, self.move_counter), (5 if self.loops < 2 else 0, self.loop),
         ]  # fmt: skip
         try:
             if self.budget >= 0:

@@ -37,6 +37,20 @@ template<typename I> __device__ I find(I value, const I* table, I count) {
 }
 """
 
+MACROS = """
+#define CALL(f, type, ...) f##type(__VA_ARGS__)
+#define TWO 2
+#define JOINED(a, b) a##b
+#define NAMED(a, b) JOINED(a, b)
+"""
+TEMPLATES = """
+template <typename T> __device__ T one() { return 1; }
+template <typename A, typename B> __device__ A halved(B b) { return b / (A)2; }
+template <typename T> __device__ T third(T a) { return a / 3; }
+template <typename T> __device__ T twice_third(T a) { return third<T>(a) * 2; }
+template <typename T> __device__ void increase(T& a) { a += 1; }
+"""
+
 
 def _bounds(v: float) -> float:
     if v < -1 or v > 4:
@@ -110,6 +124,11 @@ KERNELS = {
     "unsigned literal": ("", "y = x + T(18446744073709551615) / T(18446744073709551615);", lambda v: v + 1),
     "sincos": ("", "T s, c; sincos(x, &s, &c); y = s * s + c * c - 1; y = y > 1e-9 || y < -1e-9;", lambda v: 0),
     "assert": ("", "assert(x > 100); y = x;", lambda v: v),
+    "joined words": (
+        MACROS, "float v2 = x; y = CALL(fabs, f, NAMED(v, TWO)) + CALL(fmin, f, x, 1);", lambda v: abs(v) + min(v, 1)),
+    "commas": ("", "float a = x; if constexpr (sizeof(float) == 4) { y = a, a += 1, y *= a; } else y = 0;",
+               lambda v: v * (v + 1)),
+    "a reference of a type that is named": (TEMPLATES, "y = x; increase<T>(y);", lambda v: v + 1),
     "void function without a call's value": ("void set(T* p, T v) { if (v < 0) return; p[0] = v; }",
                                              "y = 7; set(&y, x);", lambda v: 7 if v < 0 else v),
 }  # fmt: skip
@@ -221,12 +240,6 @@ __device__ float scaled(float x) { return x + \\
 #error no such scale
 #endif
 """
-MACROS = """
-#define CALL(f, type, ...) f##type(__VA_ARGS__)
-#define TWO 2
-#define JOINED(a, b) a##b
-#define NAMED(a, b) JOINED(a, b)
-"""
 
 
 @pytest.mark.parametrize(("options", "factor"), [((), 2), (("-DSCALE=3",), 3)])
@@ -240,18 +253,6 @@ def test_a_condition_may_lead_to_an_error():
         elementwise("float x", "float y", "y = scaled(x)", preamble=CONDITIONS, options=("-DSCALE=1",))(X)
 
 
-def test_macros_join_words_and_take_any_number_of_arguments(engine):
-    text = "float v2 = x; y = CALL(fabs, f, NAMED(v, TWO)) + CALL(fmin, f, x, 1);"
-    kernel = elementwise("float x", "float y", text, preamble=MACROS)
-    assert engine.get(kernel(engine.put(np.array([-3, 4], np.float32)))).tolist() == [0, 5]
-
-
-def test_statements_behind_commas_and_constant_conditions(engine):
-    text = "float a = x; if constexpr (sizeof(float) == 4) { y = a, a += 1, y *= a; } else y = 0;"
-    kernel = elementwise("float x", "float y", text)
-    assert engine.get(kernel(engine.put(np.array([2, 3], np.float32)))).tolist() == [6, 12]
-
-
 def test_the_argument_of_a_complex_number(engine):
     z = np.array([1 + 1j, -2, -3j], np.complex64)
     found = engine.get(elementwise("complex64 z", "float y", "y = arg(z)")(engine.put(z)))
@@ -261,13 +262,6 @@ def test_the_argument_of_a_complex_number(engine):
 
 # --- templates whose types a call names
 
-TEMPLATES = """
-template <typename T> __device__ T one() { return 1; }
-template <typename A, typename B> __device__ A halved(B b) { return b / (A)2; }
-template <typename T> __device__ T third(T a) { return a / 3; }
-template <typename T> __device__ T twice_third(T a) { return third<T>(a) * 2; }
-template <typename T> __device__ void increase(T& a) { a += 1; }
-"""
 CALLS = {
     "one<T>() + x": [2, 8], "halved<double, int>(x)": [0.5, 3.5], "halved<double>(x)": [0.5, 3.5],
     "third<int>(7) + third<double>(7)": [2 + 7 / 3] * 2, "twice_third< int >(x)": [0, 4],
@@ -280,11 +274,6 @@ def test_a_call_may_name_the_types_of_a_template(engine, call):
     kernel = elementwise("T x", "float64 y", f"int n = 3; y = {call};", preamble=TEMPLATES)
     found = engine.get(kernel(engine.put(np.array([1.0, 7.0]))))
     assert np.allclose(found, CALLS[call], rtol=1e-15)
-
-
-def test_a_reference_of_a_type_that_is_named(engine):
-    kernel = elementwise("T x", "T y", "y = x; increase<T>(y);", preamble=TEMPLATES)
-    assert engine.get(kernel(engine.put(X))).tolist() == (X + 1).tolist()
 
 
 @pytest.mark.parametrize(
