@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 import xferlib as xl
 from tests.kernels import targets
 from tests.kernels.bits import same_bits
-from tests.kernels.emulated import Emulator
-from xferlib.backends.base import ArrayInfo, RawStream
+from tests.kernels.emulated import Emulator, as_cuda, info_of, run_on_cuda
+from xferlib.backends.base import RawStream
 from xferlib.kernels import elementwise, reductions
 from xferlib.kernels import random as distributions
 from xferlib.kernels import random as normal
-from xferlib.kernels.cuda_engine import CudaPlan
 from xferlib.kernels.cuda_reduction import CudaReduction
 from xferlib.kernels.ir import CallLayout, broadcast_strides
 from xferlib.kernels.random import Draw, draw_definition
@@ -50,10 +49,6 @@ def views(draw, dtype, shape):
     return view
 
 
-def _info(view):
-    return ArrayInfo(view.ctypes.data, view.shape, view.strides, view.dtype, None, True)
-
-
 def _both(dtype, shape):
     return st.tuples(st.just(dtype), views(dtype, shape), views(dtype, shape))
 
@@ -64,14 +59,9 @@ _PAIRS = st.tuples(st.sampled_from(DTYPES), st.sampled_from([(5,), (3, 4), (0, 3
 @given(_PAIRS)
 @settings(max_examples=8)
 def test_element_by_element(pair):
-    dtype, source, target = pair
-    emulator = Emulator()
-    program = elementwise("T x", "T z", "z = x").definition.specialize((np.dtype(dtype),) * 2, frozenset()).program
-    plan = CudaPlan(emulator, None, program, source.shape, {0: _info(source), 1: _info(target)}, is_aliased=False)
-    plan.bind([source.ctypes.data, target.ctypes.data])
+    _, source, target = pair
     target[...] = 0
-    plan.launch(0)
-    assert not emulator.misaligned
+    assert not as_cuda(elementwise("T x", "T z", "z = x"), source, target)
     assert same_bits(np.array(target), np.array(source))
 
 
@@ -80,13 +70,7 @@ def test_element_by_element(pair):
 @settings(max_examples=5)
 def test_indexed(dtype, data):
     source, target = data.draw(views(dtype, (4,))), data.draw(views(dtype, (4,)))
-    emulator = Emulator()
-    kernel = elementwise("raw T x", "raw T z", "z[i] = x[3 - i]")
-    program = kernel.definition.specialize((np.dtype(dtype),) * 2, frozenset()).program
-    plan = CudaPlan(emulator, None, program, (4,), {0: _info(source), 1: _info(target)}, is_aliased=False)
-    plan.bind([source.ctypes.data, target.ctypes.data])
-    plan.launch(0)
-    assert not emulator.misaligned
+    assert not as_cuda(elementwise("raw T x", "raw T z", "z[i] = x[3 - i]"), source, target)
     assert same_bits(np.array(target), np.array(source)[::-1])
 
 
@@ -112,7 +96,7 @@ def test_reductions(kernel, shape, axis, dtype, unit):
     spec = reductions.sum.definition.specialize((np.dtype(dtype),), frozenset())
     kept = CallLayout((shape[1 - axis],), ((source.strides[1 - axis],), target.strides))
     reduced = CallLayout((shape[axis],), ((source.strides[axis],), (0,)))
-    plan = CudaReduction(emulator, None, spec, kept, reduced, [_info(source), _info(target)])
+    plan = CudaReduction(emulator, None, spec, kept, reduced, [info_of(source), info_of(target)])
     plan.run([source.ctypes.data, target.ctypes.data], [], RawStream(0, None))
     assert f"xf_{kernel}(" in plan.source
     assert not emulator.misaligned
@@ -262,12 +246,6 @@ def test_the_source_for_cuda_gives_the_same_bits(make, args, numbers):
     special = draw_definition(distribution).specialize((int,) * len(scalars), frozenset(range(len(scalars))))
     params = special.program.params
     views = [got[number::per_block] for number in range(per_block)]
-    infos = {
-        len(scalars) + number: ArrayInfo(each.ctypes.data, each.shape, each.strides, each.dtype, None, True)
-        for number, each in enumerate(views)
-    }
-    plan = CudaPlan(Emulator(), None, special.program, (BLOCKS,), infos, is_aliased=False)
     converted = [param.dtype.type(value) for param, value in zip(params, scalars, strict=False)]
-    plan.bind([infos[number].pointer for number in plan.array_order], converted)
-    plan.launch(0)
+    run_on_cuda(special.program, (BLOCKS,), dict(enumerate(views, len(scalars))), converted)
     assert_same_bits(got, expected)

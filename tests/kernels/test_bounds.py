@@ -181,11 +181,8 @@ def test_the_mending_matters():
 # --- the table of guarantees: complete, published, and honest about what is identical
 
 
-ROOT_OF_TABLE = Path(__file__).parent.parent.parent
-
-
 def _tool(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT_OF_TABLE / "tools" / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -194,7 +191,7 @@ def _tool(name):
 
 
 def test_the_reference_page_has_the_table():
-    page = (ROOT_OF_TABLE / "docs" / "reference" / "kernels.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "kernels.md").read_text(encoding="utf-8")
     assert _tool("kernel_table").updated(page) == page, "run python tools/kernel_table.py"
 
 

@@ -214,7 +214,7 @@ def test_an_output_of_a_library_that_torch_follows_is_of_another_backend():
 # --- a C definition that no call could use is refused where it is written
 
 
-X_OF_DEFINITIONS = np.arange(1.0, 5.0)
+NUMBERS = np.arange(1.0, 5.0)
 
 
 @pytest.mark.parametrize(
@@ -264,14 +264,14 @@ def test_so_is_an_operation_that_no_argument_allows(make: Callable[[], Any], sai
 @pytest.mark.parametrize(
     ("definition", "good", "bad"),
     [
-        (("T x", "T y", "y = x << 1"), np.arange(3), X_OF_DEFINITIONS),
-        (("T x", "T y", "y = x % 2"), np.arange(3), X_OF_DEFINITIONS),
-        (("T z", "float64 y", "y = z.real()"), X_OF_DEFINITIONS + 1j, X_OF_DEFINITIONS),
-        (("T x", "T y", "y = x.real() > 0 ? x : -x"), X_OF_DEFINITIONS + 1j, X_OF_DEFINITIONS),
-        (("T x, U k", "T y", "y = x * (k << 2)"), (X_OF_DEFINITIONS, np.arange(4)),
-            (X_OF_DEFINITIONS, X_OF_DEFINITIONS)),
-        (("U k, T x", "T y", "y = x * (k << 2)"), (np.arange(4), X_OF_DEFINITIONS),
-            (X_OF_DEFINITIONS, X_OF_DEFINITIONS)),
+        (("T x", "T y", "y = x << 1"), np.arange(3), NUMBERS),
+        (("T x", "T y", "y = x % 2"), np.arange(3), NUMBERS),
+        (("T z", "float64 y", "y = z.real()"), NUMBERS + 1j, NUMBERS),
+        (("T x", "T y", "y = x.real() > 0 ? x : -x"), NUMBERS + 1j, NUMBERS),
+        (("T x, U k", "T y", "y = x * (k << 2)"), (NUMBERS, np.arange(4)),
+            (NUMBERS, NUMBERS)),
+        (("U k, T x", "T y", "y = x * (k << 2)"), (np.arange(4), NUMBERS),
+            (NUMBERS, NUMBERS)),
         (("raw T x, int32 n", "float64 y", "double s = 0; for (int k = 0; k < n; k++) s += x[k]; y = s"), None, None),
     ],
 )  # fmt: skip
@@ -285,11 +285,11 @@ def test_what_some_dtypes_allow_is_left_to_the_calls(definition: tuple[str, ...]
 
 def test_a_number_may_be_declared_raw() -> None:
     kernel = xl.elementwise("raw T a, raw int32 size", "T y", "y = i < size ? a[i] : T(0)")
-    assert kernel(X_OF_DEFINITIONS, 1, size=3).tolist() == [X_OF_DEFINITIONS[0], 0, 0]
+    assert kernel(NUMBERS, 1, size=3).tolist() == [NUMBERS[0], 0, 0]
     kernel = xl.elementwise("T x, raw T k, raw T l, raw T a", "T y", "y = k < l ? a[i] : x")
-    assert kernel(X_OF_DEFINITIONS, 1, 2, -X_OF_DEFINITIONS).tolist() == (-X_OF_DEFINITIONS).tolist()
+    assert kernel(NUMBERS, 1, 2, -NUMBERS).tolist() == (-NUMBERS).tolist()
     total = xl.reduction("T x, raw int32 k", "T y", map_expr="k + x", reduce_expr="a + b", identity="0")
-    assert total(X_OF_DEFINITIONS, 2) == (X_OF_DEFINITIONS + 2).sum()
+    assert total(NUMBERS, 2) == (NUMBERS + 2).sum()
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "float32", "complex64"])
