@@ -78,15 +78,34 @@ def test_structs_and_vectors_are_passed_by_value(library: str, form: str) -> Non
     assert xl.to_host(x).tolist() == (once * 6 + 15).tolist()
 
 
-def test_a_numpy_record_is_passed_as_it_is(library: str) -> None:
+def test_a_numpy_record_is_passed_by_its_bytes(library: str) -> None:
     kernel = _kernel(_MOVE, "move", _move)
     motion, offset = (np.dtype(each.dtype) for each in kernel.parameters[1:3])
-    record = np.zeros(1, motion)
-    record["by"]["z"] = 2
-    for value in (record[0], record.reshape(()), record, record.reshape(1, 1)):
-        x = xl.to_device(np.ones(3, np.float32))
-        kernel(1, 32, (x, value, np.zeros((), offset), 3))
-        assert xl.to_host(x).tolist() == [2.0] * 3
+    by, scale = np.dtype([(each, "f4") for each in "xyz"]), np.dtype([("a", "f8"), ("b", "f8")])
+    assert motion.fields is not None
+    offsets = [at for _, at, *_ in motion.fields.values()]
+    alike = np.dtype({"names": [*motion.fields], "formats": [by, "i4", scale], "offsets": offsets})
+    record, other = np.zeros(1, motion), np.zeros(1, alike)
+    record["by"]["z"] = other["by"]["z"] = 2
+    pair = np.zeros(2, offset["x"]).view([("all", offset["x"], 2)])
+    for value in (record[0], record.reshape(()), record, record.reshape(1, 1), other):
+        for beside in (np.zeros((), offset), pair):
+            x = xl.to_device(np.ones(3, np.float32))
+            kernel(1, 32, (x, value, beside, 3))
+            assert xl.to_host(x).tolist() == [2.0] * 3
+
+
+class _Speaks:
+    """An array of a library that is no backend, which speaks DLPack."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
 
 
 @pytest.mark.parametrize(
@@ -159,20 +178,6 @@ extern "C" __global__ void k(Wide s) {}"""
     [(_, dtype)] = _parameters(source, "k")
     assert {name: found[1] for name, found in dtype.fields.items()} == {"x": 0, "p": 4, "q": 8}
     assert dtype.itemsize == 16
-
-
-def test_a_record_of_the_same_layout_is_passed_by_its_bytes(library: str) -> None:
-    kernel = _kernel(_MOVE, "move", _move)
-    motion, offset = (np.dtype(each.dtype) for each in kernel.parameters[1:3])
-    by, scale = np.dtype([(each, "f4") for each in "xyz"]), np.dtype([("a", "f8"), ("b", "f8")])
-    assert motion.fields is not None
-    offsets = [at for _, at, *_ in motion.fields.values()]
-    given = np.dtype({"names": [*motion.fields], "formats": [by, "i4", scale], "offsets": offsets})
-    record = np.zeros(1, given)
-    record["by"]["z"] = 2
-    x = xl.to_device(np.ones(3, np.float32))
-    kernel(1, 32, (x, record, np.zeros(2, offset["x"]).view([("all", offset["x"], 2)]), 3))
-    assert xl.to_host(x).tolist() == [2.0] * 3
 
 
 def test_an_array_of_vectors_has_an_axis_of_their_members(library: str) -> None:
@@ -381,6 +386,12 @@ def test_what_is_no_pointer_is_refused(library: str, wrong: Any) -> None:
         _kernel(_FILL, "fill", lambda x, y, n: None)(1, 32, (x, wrong, 3))
 
 
+def test_an_array_that_speaks_dlpack_is_no_struct() -> None:
+    x = np.zeros(3, np.float32)
+    with pytest.raises(KernelTypeError, match="'m' is .*a struct of"):
+        _kernel(_MOVE, "move", _move)(1, 32, (x, _Speaks(x), (1, 2), 3))
+
+
 def test_addresses_are_written_at_once_and_other_pointers_are_converted_each_time() -> None:
     x = np.zeros(3, np.float32)
     parameters = _kernel(_FILL, "fill").parameters
@@ -393,19 +404,6 @@ def test_addresses_are_written_at_once_and_other_pointers_are_converted_each_tim
 # --- arrays of other libraries
 
 
-class _Speaks:
-    """An array of a library that is no backend, which speaks DLPack."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> Any:
-        return self.array.__dlpack_device__()
-
-
 def test_an_array_that_speaks_dlpack_is_an_argument() -> None:
     kernel = _kernel(_FILL, "fill", lambda x, y, n: np.copyto(x, y))
     with xl.use_backend("numpy"):
@@ -416,12 +414,6 @@ def test_an_array_that_speaks_dlpack_is_an_argument() -> None:
         assert x.tolist() == [5, 5, 5]
         with pytest.raises(KernelTypeError, match="dtype float64"):
             kernel(1, 32, (x, _Speaks(np.zeros(3)), 3))
-
-
-def test_an_array_that_speaks_dlpack_is_no_struct() -> None:
-    x = np.zeros(3, np.float32)
-    with pytest.raises(KernelTypeError, match="'m' is .*a struct of"):
-        _kernel(_MOVE, "move", _move)(1, 32, (x, _Speaks(x), (1, 2), 3))
 
 
 def _interface(array: Any, **changed: Any) -> Any:
@@ -843,14 +835,10 @@ _PTX = """
 """
 
 
-def test_source_is_read_from_a_file(tmp_path: Any) -> None:
-    file = tmp_path / "kernels.cu"
-    file.write_text(_FILL)
-    assert raw_module(path=str(file)).source == _FILL
-
-
 def test_a_module_is_of_source_or_of_a_file(tmp_path: Any) -> None:
-    file = tmp_path / "kernels.cubin"
+    source, file = tmp_path / "kernels.cu", tmp_path / "kernels.cubin"
+    source.write_text(_FILL)
+    assert raw_module(path=str(source)).source == _FILL
     file.write_bytes(b"x")
     both: dict[str, Any] = {"source": "", "path": file}
     for options in ({}, both):
