@@ -153,7 +153,7 @@ MOVES = {
     -1: ("{ int &@ = #; @ -= 1; }", "{ int *@ = &#; *@ -= 1; }", "{ int &@ = #; int &@0 = @; --@0; }", "step_back(&#);",
          "{ auto &@ = #; @--; }"),
 }  # fmt: skip
-"""What moves a counter ``#`` by a name ``@``."""
+"""Statements that move a counter ``#`` by a name ``@``."""
 
 
 class _Unfit(Exception):
@@ -353,7 +353,7 @@ class _Writer:
         return text.replace("{C}", counter)
 
     def hole(self, what: str, kind: str, depth: int) -> str:
-        """What stands in a hole; nothing for the names, which follow."""
+        """Text for a hole; nothing for the names, which follow."""
         match what:
             case "K":
                 return kind or self.rng.choice(_INTS)
