@@ -28,6 +28,12 @@ def target(request: pytest.FixtureRequest) -> targets.Target:
     return targets.target(request.param)
 
 
+@pytest.fixture(params=[name for name in targets.NAMES if name != "torch-cpu"])
+def gpu(request: pytest.FixtureRequest) -> targets.Target:
+    """Each library on a GPU."""
+    return targets.target(request.param)
+
+
 @pytest.fixture(params=targets.ENGINES)
 def engine(request: pytest.FixtureRequest) -> targets.Target:
     """Each library and NumPy itself: for tests whose reference is none of them."""

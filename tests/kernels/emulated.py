@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -205,17 +205,26 @@ class Emulator:
         self.misaligned += kernel.take_misaligned()
 
 
-def as_cuda(kernel: Any, *arrays: np.ndarray[Any, Any]) -> None:
-    """Run an element-wise kernel's CUDA source, compiled by g++, on all its arguments."""
+def info_of(array: np.ndarray[Any, Any]) -> ArrayInfo:
+    return ArrayInfo(array.ctypes.data, array.shape, array.strides, array.dtype, None, True)
+
+
+def run_on_cuda(
+    program: Any, shape: tuple[int, ...], arrays: Mapping[int, np.ndarray[Any, Any]], scalars: Any = (), **options: Any
+) -> int:
+    """Run a program's CUDA source on arrays by the numbers of their parameters; the count of misaligned accesses."""
     from xferlib.kernels.cuda_engine import CudaPlan
 
-    program = kernel.definition.specialize(tuple(each.dtype for each in arrays), frozenset()).program
-    infos = {
-        number: ArrayInfo(each.ctypes.data, each.shape, each.strides, each.dtype, None, True)
-        for number, each in enumerate(arrays)
-    }
-    elements = [each for each, param in zip(arrays, program.params, strict=True) if not param.is_raw]
+    infos = {number: info_of(each) for number, each in arrays.items()}
     emulator: Any = Emulator()
-    plan = CudaPlan(emulator, None, program, (elements or arrays)[-1].shape, infos, is_aliased=False)
-    plan.bind([arrays[number].ctypes.data for number in plan.array_order])
+    plan = CudaPlan(emulator, None, program, shape, infos, is_aliased=False, **options)
+    plan.bind([infos[number].pointer for number in plan.array_order], scalars)
     plan.launch(0)
+    return emulator.misaligned
+
+
+def as_cuda(kernel: Any, *arrays: np.ndarray[Any, Any]) -> int:
+    """Run an element-wise kernel's CUDA source, compiled by g++, on all its arguments."""
+    program = kernel.definition.specialize(tuple(each.dtype for each in arrays), frozenset()).program
+    elements = [each for each, param in zip(arrays, program.params, strict=True) if not param.is_raw]
+    return run_on_cuda(program, (elements or arrays)[-1].shape, dict(enumerate(arrays)))

@@ -1,4 +1,4 @@
-"""Outputs that are inputs, exactly: every engine gives what it gives on copies."""
+"""Outputs that are inputs, exactly: every engine gives what it gives on copies; arrays that share memory."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels import targets
 from tests.kernels.bits import random_bits, same_bits
 from tests.kernels.test_reductions import tree
+from xferlib._core.arrays import overlaps_itself, share_bytes
 from xferlib.errors import KernelTypeError, LayoutError
 from xferlib.kernels import elementwise, reduction, reductions
 from xferlib.kernels import numpy_engine as costs
@@ -19,11 +21,9 @@ from xferlib.testing import configured
 
 INPUTS = ("a", "b", "c", "d")
 LAYOUTS = {
-    "contiguous": lambda x: x,
-    "strided": lambda x: x[:, ::2],
-    "transposed": lambda x: x.T,
+    "contiguous": lambda x: x, "strided": lambda x: x[:, ::2], "transposed": lambda x: x.T,
     "reversed": lambda x: x[::-1, ::-1],
-}
+}  # fmt: skip
 EXPRESSIONS = ("{0}", "{0} + {1}", "{0} - {1} * {2}", "-{0}", "{0} * {0}")
 SIZES = ((1, 1), (5, 6), (150, 500))  # the last in several blocks
 
@@ -103,20 +103,15 @@ def check(example, engine, kernel, call):
             bases[number][...] = engine.put(hosts[number])
 
 
-def test_python_functions_whose_outputs_are_inputs(engine, threads):
+@pytest.mark.parametrize("is_snippet", [False, True])
+def test_kernels_whose_outputs_are_inputs(engine, threads, is_snippet):
     @settings(max_examples=15, derandomize=True)
     @given(examples())
     def run(example):
-        check(example, engine, python_kernel(example), lambda kernel, x, out: kernel(*x, out=tuple(out)))
-
-    run()
-
-
-def test_snippets_whose_outputs_are_inputs(engine, threads):
-    @settings(max_examples=15, derandomize=True)
-    @given(examples())
-    def run(example):
-        check(example, engine, c_kernel(example), lambda kernel, x, out: kernel(*x, *out))
+        if is_snippet:
+            check(example, engine, c_kernel(example), lambda kernel, x, out: kernel(*x, *out))
+        else:
+            check(example, engine, python_kernel(example), lambda kernel, x, out: kernel(*x, out=tuple(out)))
 
     run()
 
@@ -213,3 +208,64 @@ def test_a_reduction_to_its_input_is_refused(engine):
     for out in (x, x[:, :3]):
         with pytest.raises((KernelTypeError, LayoutError)):
             reductions.max(x, axis=0, keepdims=True, out=out)
+
+
+# --- memory that arrays share, found from pointers and strides, against the sets of their bytes
+
+
+shapes = st.lists(st.integers(0, 4), min_size=0, max_size=3).map(tuple)
+
+
+@st.composite
+def memories(draw):
+    shape = draw(shapes)
+    strides = tuple(draw(st.integers(-12, 12)) for _ in shape)
+    return draw(st.integers(1000, 1060)), shape, strides, draw(st.sampled_from([1, 2, 4, 8]))
+
+
+def elements(memory):
+    pointer, shape, strides, itemsize = memory
+    for index in itertools.product(*map(range, shape)):
+        first = pointer + sum(place * stride for place, stride in zip(index, strides, strict=True))
+        yield set(range(first, first + itemsize))
+
+
+@given(memories(), memories())
+def test_two_arrays(one, two):
+    assert share_bytes(one, two) == any(a & b for a in elements(one) for b in elements(two))
+
+
+@given(memories())
+def test_the_elements_of_one_array(memory):
+    assert overlaps_itself(*memory[1:]) == any(a & b for a, b in itertools.combinations(elements(memory), 2))
+
+
+@given(shapes, st.sampled_from([1, 2, 4, 8]))
+def test_elements_of_new_arrays_lie_apart(shape, itemsize):
+    whole = np.empty(shape, f"V{itemsize}")
+    for array in (whole, whole.T, whole[..., ::-2] if shape else whole):
+        assert not overlaps_itself(array.shape, array.strides, itemsize)
+
+
+@pytest.mark.parametrize("name", targets.ENGINES)
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3), (2, 0, 3)])
+def test_empty_outputs(name, shape):
+    there = targets.target(name)
+    kernel = elementwise(lambda x, y: (y, x + y))
+    x, y, z = (there.put(np.empty(shape, np.float32)) for _ in range(3))
+    for out in ((y, z), (x, y), (y, x), (x, z)):
+        for _ in range(2):
+            assert kernel(x, y, out=out)[0] is out[0]
+    if len(shape) == 1:
+        return
+    total = there.put(np.full(shape[1:], 7, np.float32))
+    assert not there.get(reductions.sum(x, axis=0, out=total)).any()
+
+
+def test_parts_of_one_array_without_elements():
+    x = np.arange(12.0).reshape(3, 4)
+    kernel = elementwise(lambda x, y: x + y)
+    for one, two in ((x[1:1], x[1:1]), (x[:, 2:2], x[:, 3:3]), (x[1:1], x[2:2]), (x[1:1], x[1:1, ::-1])):
+        kernel(one, two, out=two)
+        kernel(one, 1, out=two)
+    assert x.ravel().tolist() == list(range(12))

@@ -1,6 +1,6 @@
-"""Arrays whose elements are not aligned to their size: the generated CUDA source itself, run on the CPU.
+"""The generated CUDA source itself, run on the CPU: arrays not aligned to their elements' size, and random numbers.
 
-A GPU refuses such an access, and its context is of no use afterwards.
+A GPU refuses an access that is not aligned, and its context is of no use afterwards.
 """
 
 import ctypes
@@ -16,18 +16,19 @@ import xferlib as xl
 from tests.fake import FakeArray, FakeBackend
 from tests.kernels import targets
 from tests.kernels.bits import same_bits
-from tests.kernels.emulated import Emulator
-from xferlib.backends.base import ArrayInfo, RawStream
+from tests.kernels.emulated import Emulator, as_cuda, info_of, run_on_cuda
+from xferlib.backends.base import RawStream
 from xferlib.kernels import elementwise, reductions
-from xferlib.kernels.cuda_engine import CudaPlan
+from xferlib.kernels import random as distributions
+from xferlib.kernels import random as normal
 from xferlib.kernels.cuda_reduction import CudaReduction
 from xferlib.kernels.ir import CallLayout, broadcast_strides
-from xferlib.testing import backend_named, fresh_registry, strategies
-
-DTYPES = ("complex128", "complex64", "float64", "int16")
-
+from xferlib.kernels.random import Draw, draw_definition
+from xferlib.testing import assert_same_bits, backend_named, fresh_registry, strategies
 
 pytestmark = pytest.mark.usefixtures("kernels_apart")
+
+DTYPES = ("complex128", "complex64", "float64", "int16")
 
 
 @st.composite
@@ -48,10 +49,6 @@ def views(draw, dtype, shape):
     return view
 
 
-def _info(view):
-    return ArrayInfo(view.ctypes.data, view.shape, view.strides, view.dtype, None, True)
-
-
 def _both(dtype, shape):
     return st.tuples(st.just(dtype), views(dtype, shape), views(dtype, shape))
 
@@ -62,14 +59,9 @@ _PAIRS = st.tuples(st.sampled_from(DTYPES), st.sampled_from([(5,), (3, 4), (0, 3
 @given(_PAIRS)
 @settings(max_examples=8)
 def test_element_by_element(pair):
-    dtype, source, target = pair
-    emulator = Emulator()
-    program = elementwise("T x", "T z", "z = x").definition.specialize((np.dtype(dtype),) * 2, frozenset()).program
-    plan = CudaPlan(emulator, None, program, source.shape, {0: _info(source), 1: _info(target)}, is_aliased=False)
-    plan.bind([source.ctypes.data, target.ctypes.data])
+    _, source, target = pair
     target[...] = 0
-    plan.launch(0)
-    assert not emulator.misaligned
+    assert not as_cuda(elementwise("T x", "T z", "z = x"), source, target)
     assert same_bits(np.array(target), np.array(source))
 
 
@@ -78,13 +70,7 @@ def test_element_by_element(pair):
 @settings(max_examples=5)
 def test_indexed(dtype, data):
     source, target = data.draw(views(dtype, (4,))), data.draw(views(dtype, (4,)))
-    emulator = Emulator()
-    kernel = elementwise("raw T x", "raw T z", "z[i] = x[3 - i]")
-    program = kernel.definition.specialize((np.dtype(dtype),) * 2, frozenset()).program
-    plan = CudaPlan(emulator, None, program, (4,), {0: _info(source), 1: _info(target)}, is_aliased=False)
-    plan.bind([source.ctypes.data, target.ctypes.data])
-    plan.launch(0)
-    assert not emulator.misaligned
+    assert not as_cuda(elementwise("raw T x", "raw T z", "z[i] = x[3 - i]"), source, target)
     assert same_bits(np.array(target), np.array(source)[::-1])
 
 
@@ -110,7 +96,7 @@ def test_reductions(kernel, shape, axis, dtype, unit):
     spec = reductions.sum.definition.specialize((np.dtype(dtype),), frozenset())
     kept = CallLayout((shape[1 - axis],), ((source.strides[1 - axis],), target.strides))
     reduced = CallLayout((shape[axis],), ((source.strides[axis],), (0,)))
-    plan = CudaReduction(emulator, None, spec, kept, reduced, [_info(source), _info(target)])
+    plan = CudaReduction(emulator, None, spec, kept, reduced, [info_of(source), info_of(target)])
     plan.run([source.ctypes.data, target.ctypes.data], [], RawStream(0, None))
     assert f"xf_{kernel}(" in plan.source
     assert not emulator.misaligned
@@ -242,3 +228,41 @@ def test_axes_that_advance_together_are_one(emulated):
     gaps = strategies.Layout(shape, values.dtype, tuple(2 * stride for stride in strides), 0, 2 * values.nbytes)
     _copied_on_device(emulated, gaps, plain, values)
     _copied_on_device(emulated, plain, gaps, values)
+
+
+# --- the source of random numbers gives the same bits as the NumPy engine
+
+
+F32, F64, U32, U64, I8, I64 = map(np.dtype, ("float32", "float64", "uint32", "uint64", "int8", "int64"))
+DISTRIBUTIONS = [
+    (distributions.random, (F32,), ()), (distributions.random, (F64,), ()),
+    (distributions.uniform, (F32,), (-1.5, 3.25)),
+    (distributions.uniform, (F64,), (1e-3, 1e6)),
+    (distributions.shifted, (U32, 32), (7, 3)),
+    (distributions.shifted, (I8, 32), (2**64 - 128, 24)),
+    (distributions.shifted, (U64, 64), (0, 0)),
+    (distributions.shifted, (I64, 64), (2**64 - 5, 20)),
+    (distributions.multiplied, (I8, 64), (2**64 - 100, 201)),
+    (distributions.multiplied, (I64, 64), (3, 2**32 - 1)),
+    (distributions.multiplied, (I64, 128), (2**63, 2**64 - 1)),
+    (normal.normal, (F32,), (0.5, 2.0)), (normal.normal, (F64,), (-0.5, 1e-3)),
+]  # fmt: skip
+COUNTER = (0xFFFFFF00, 0x85A308D3, 0x13198A2E, 0x03707344)
+KEY = 0x299F31D0A4093822
+BLOCKS = 200
+
+
+@pytest.mark.parametrize(("make", "args", "numbers"), DISTRIBUTIONS)
+def test_the_source_for_cuda_gives_the_same_bits(make, args, numbers):
+    distribution = make(*args)
+    per_block = distribution.per_block
+    expected, got = (np.empty(BLOCKS * per_block, distribution.dtype) for _ in range(2))
+    draw = Draw(make, *args, numbers=numbers)
+    draw.fill(expected, sum(word << 32 * number for number, word in enumerate(COUNTER)), KEY)
+    scalars = [*COUNTER, KEY % 2**32, KEY >> 32, *numbers]
+    special = draw_definition(distribution).specialize((int,) * len(scalars), frozenset(range(len(scalars))))
+    params = special.program.params
+    views = [got[number::per_block] for number in range(per_block)]
+    converted = [param.dtype.type(value) for param, value in zip(params, scalars, strict=False)]
+    run_on_cuda(special.program, (BLOCKS,), dict(enumerate(views, len(scalars))), converted)
+    assert_same_bits(got, expected)

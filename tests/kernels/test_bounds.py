@@ -1,5 +1,6 @@
 """The published bounds hold: here, on every code path of NumPy, on every device; and so do the figures kept."""
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -8,15 +9,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.kernels import targets
 from tools import kernel_ulp, ulp_oracle
-from xferlib.kernels.functions import guarantee
+from tools.kernel_ulp import kernel_of
+from xferlib.kernels import numpy_functions as large_angles
+from xferlib.kernels.functions import ALIASES, CALLS, TABLE, find, guarantee
+
+mpmath = pytest.importorskip("mpmath")
+pytestmark = pytest.mark.skipif(not ulp_oracle.IS_PRECISE, reason="long double is no wider than float64 here")
 
 ROOT = Path(__file__).parent.parent.parent
 ROWS = kernel_ulp.rows()
-
-pytestmark = pytest.mark.skipif(not ulp_oracle.IS_PRECISE, reason="long double is no wider than float64 here")
 
 
 @pytest.mark.parametrize("row", ROWS, ids="-".join)
@@ -108,3 +114,123 @@ def test_a_nan_or_an_infinity_too_many_is_found():
     inputs = [np.array([0.5, 0.25])]
     assert ulp_oracle.worst("exp", inputs, np.array([np.nan, np.exp(0.25)]))[0] == np.inf
     assert ulp_oracle.worst("exp", inputs, np.array([np.inf, np.exp(0.25)]))[0] > 1e15
+
+
+# --- sin, cos and tan of large float64 arguments next to multiples of π/2
+
+
+NEAREST = ulp_oracle._nearest_to_halves_of_pi()
+NAMES = ("sin", "cos", "tan")
+
+
+def distance_ulp(name, x, actual):
+    with mpmath.workprec(2600):
+        expected = getattr(mpmath, name)(mpmath.mpf(x))
+        unit = mpmath.ldexp(1, mpmath.frexp(expected)[1] - 53)
+        return abs(mpmath.mpf(actual) - expected) / unit
+
+
+def test_half_pi():
+    with mpmath.workprec(1400):
+        assert large_angles.half_pi() == int(mpmath.floor(mpmath.pi / 2 * mpmath.mpf(2) ** 1300))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arrays_without_axes(name):
+    for value in (float(NEAREST[0]), 1e300, np.nan, np.inf):
+        x = np.array(value)
+        assert np.array_equal(kernel_of(name)(x), kernel_of(name)(x.reshape(1))[0], equal_nan=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_nearest_arguments_of_all(name, engine):
+    x = np.concatenate([NEAREST[::23], -NEAREST[::29], [0.5, 1e300, 6381956970095103 * 2.0**797]])
+    actual = engine.get(kernel_of(name)(engine.put(x)))
+    for each, value in zip(x.tolist(), actual.tolist(), strict=True):
+        assert distance_ulp(name, each, value) <= guarantee(name, "float64").bound_ulp, each.hex()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(place=st.integers(0, NEAREST.size - 1), step=st.integers(-3, 3), sign=st.sampled_from([1, -1]))
+@settings(max_examples=40)
+def test_their_neighbours(name, place, step, sign):
+    x = sign * float(NEAREST[place]) * (1 + step * 2.0**-52)
+    actual = kernel_of(name)(np.array([x, x, 1.0]))
+    assert distance_ulp(name, x, float(actual[0])) <= guarantee(name, "float64").bound_ulp
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_arguments_near_a_multiple_are_corrected(name):
+    x = np.array([1e9, 3.0, np.inf, np.nan, 0.0, -2e200])
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(x)
+    assert kernel_of(name)(x)[[0, 1, 4, 5]].tolist() == expected[[0, 1, 4, 5]].tolist()
+    assert np.isnan(kernel_of(name)(x)[[2, 3]]).all()
+
+
+def test_the_mending_matters():
+    """Or the C library has been mended, and this module may go."""
+    if not hasattr(np, "longdouble") or not ulp_oracle.IS_PRECISE:
+        pytest.skip("the figures are those of glibc on x86-64")
+    plain = ulp_oracle.worst("sin", [NEAREST], np.sin(NEAREST))[0]
+    ours = ulp_oracle.worst("sin", [NEAREST], kernel_of("sin")(NEAREST))[0]
+    assert ours < 1
+    assert plain >= ours
+
+
+# --- the table of guarantees: complete, published, and honest about what is identical
+
+
+def _tool(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_page_has_the_table():
+    page = (ROOT / "docs" / "reference" / "kernels.md").read_text(encoding="utf-8")
+    assert _tool("kernel_table").updated(page) == page, "run python tools/kernel_table.py"
+
+
+def test_every_array_api_function_is_there():
+    names = [
+        "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
+        "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil",
+        "conj", "copysign", "cos", "cosh", "divide", "equal", "exp", "expm1", "floor", "floor_divide",
+        "greater", "greater_equal", "hypot", "imag", "isfinite", "isinf", "isnan", "less", "less_equal",
+        "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or",
+        "logical_xor", "maximum", "minimum", "multiply", "negative", "nextafter", "not_equal", "positive",
+        "pow", "real", "reciprocal", "remainder", "round", "sign", "signbit", "sin", "sinh", "sqrt", "square",
+        "subtract", "tan", "tanh", "trunc",
+    ]  # fmt: skip
+    assert [name for name in names if find(name) is None] == []
+
+
+def test_aliases_lead_somewhere():
+    assert set(ALIASES.values()) <= set(TABLE)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_float32_functions_are_correctly_rounded_and_float64_ones_bounded(name):
+    assert guarantee(name, "float32").bound_ulp == 0.5
+    assert guarantee(name, "float32").is_identical
+    bound = guarantee(name, np.float64).bound_ulp
+    assert bound is not None
+    assert 0.5 < bound <= 3
+
+
+def test_unknown_function_or_dtype():
+    with pytest.raises(KeyError, match="no function 'sinc'"):
+        guarantee("sinc", "float32")
+    with pytest.raises(KeyError, match="of complex64"):
+        guarantee("floor", "complex64")
+
+
+def test_words():
+    assert str(guarantee("add", "int8")) == "exact, identical"
+    assert str(guarantee("exp", "float32")) == "correctly rounded, identical"
+    assert str(guarantee("exp", "float64")) == "1 ulp, not identical"
+    assert str(guarantee("remainder", "float64")) == "fixed formula, identical"

@@ -102,10 +102,8 @@ def test_an_output_that_one_path_writes_keeps_its_content_on_the_others() -> Non
         ("#if N > 2 && defined(N)\ny = x;\n#else\ny = -x;\n#endif\n#undef N\n#ifdef N\ny = 7;\n#endif", [1, 2]),
         ("#define A(v) B(v, v)\n#define B(p, q) ((p) * (q))\ny = A(x + 1);", [4, 9]),
         ("#define F(a, ...) G(a, __VA_ARGS__)\n#define G(a, b, c) a + b * c\ny = F(x, 2, 3);", [7, 8]),
-        (
-            "#define JOIN(a, b) a ## b\n#define J(a, b) JOIN(a, b)\n#define K 2\nT v2 = x; y = J(v, K) + JOIN(v, 2);",
-            [2, 4],
-        ),
+        ("#define JOIN(a, b) a ## b\n#define J(a, b) JOIN(a, b)\n#define K 2\nT v2 = x; y = J(v, K) + JOIN(v, 2);",
+            [2, 4]),
         ("#define x2 (x + x)\n#define x x\ny = x2;", [2, 4]),
         ("#define f(v) (v * 2)\nT f = 1; y = f(x) + f;", [3, 5]),
         ("#define EMPTY\n#define ID(v) v\ny = EMPTY x EMPTY + ID() 1;", [2, 3]),
@@ -113,26 +111,9 @@ def test_an_output_that_one_path_writes_keeps_its_content_on_the_others() -> Non
         ("y = x; // a comment with 'a quote\n/* and \" one */ y += '/' - '/';", [1, 2]),
         ("#define N_ 1 // one\ny = x + N_ /* two\nlines */ - 1;", [1, 2]),
     ],
-)
+)  # fmt: skip
 def test_the_preprocessor_reads_tokens(operation: str, expected: list[float]) -> None:
     assert elementwise("T x", "T y", operation, options=("-DN=3",))(np.array([1.0, 2.0])).tolist() == expected
-
-
-@pytest.mark.parametrize(
-    ("operation", "words"),
-    [
-        ("#define A(v) v\ny = A(1, 2);", r"macro A\(\) takes 1 argument\(s\), 2 were given"),
-        ("#if 1\ny = x;", "this condition has no #endif"),
-        ("#endif\ny = x;", "#endif stands behind no #if"),
-        ("#define J(a) a ## -\ny = J(x);", "joins 'x' and '-' to no token"),
-        ("#if __CUDA_ARCH__ > 700\ny = x;\n#endif", "decided by the compiler of a GPU"),
-        ("#line 3\ny = x;", "#line is not supported"),
-        ('y = "abc', "has no end on its line"),
-    ],
-)
-def test_directives_that_are_wrong_are_told(operation: str, words: str) -> None:
-    with pytest.raises(KernelSyntaxError, match=words):
-        elementwise("T x", "T y", operation)
 
 
 # --- messages
@@ -141,6 +122,13 @@ def test_directives_that_are_wrong_are_told(operation: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("operation", "words", "column"),
     [
+        ("#define A(v) v\ny = A(1, 2);", "macro A() takes 1 argument(s), 2 were given", None),
+        ("#if 1\ny = x;", "this condition has no #endif", None),
+        ("#endif\ny = x;", "#endif stands behind no #if", None),
+        ("#define J(a) a ## -\ny = J(x);", "joins 'x' and '-' to no token", None),
+        ("#if __CUDA_ARCH__ > 700\ny = x;\n#endif", "decided by the compiler of a GPU", None),
+        ("#line 3\ny = x;", "#line is not supported", None),
+        ('y = "abc', "has no end on its line", None),
         ("y = (x", "'(' of line 1 is open", None),
         ("y = x]", "a closing bracket without its opening one", 5),
         ("goto e; e: y = x", "goto is not supported in a snippet; use raw_module", 0),

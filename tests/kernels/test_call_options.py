@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from tests.kernels.emulated import Emulator
-from xferlib.backends.base import ArrayInfo
+from tests.kernels.emulated import run_on_cuda
 from xferlib.errors import KernelSyntaxError, KernelTypeError
-from xferlib.kernels.cuda_engine import CudaPlan
 
 double = xl.elementwise("float *x, float *y", "y[i] = 2 * x[i]", name="double_it")
 count_up = xl.elementwise("", "raw int32 y", "y[i] = i * 2")
@@ -39,13 +37,11 @@ def test_an_omitted_raw_output_has_the_given_size(library: str) -> None:
 @pytest.mark.parametrize(
     ("kernel", "args", "options"),
     [
-        (count_up, (np.zeros(3, "int32"),), {}),
-        (count_up, (), {"size": -1}),
-        (nothing, (np.zeros(3),), {"size": 3}),
+        (count_up, (np.zeros(3, "int32"),), {}), (count_up, (), {"size": -1}), (nothing, (np.zeros(3),), {"size": 3}),
         (xl.elementwise("T x", "raw T y", "y[i] = x"), (np.zeros(3),), {}),
     ],
     ids=["no size", "negative", "another shape", "raw output beside an array with a shape"],
-)
+)  # fmt: skip
 def test_a_size_that_does_not_fit_is_an_error_of_shape_and_of_kind(kernel: Any, args: Any, options: Any) -> None:
     with pytest.raises(ValueError):
         kernel(*args, **options)
@@ -185,10 +181,6 @@ def test_options_that_mean_nothing_on_a_cpu_are_refused(options: Any) -> None:
 # --- the source for GPUs, compiled as C++
 
 
-def _info(array: Any) -> ArrayInfo:
-    return ArrayInfo(array.ctypes.data, array.shape, array.strides, array.dtype, None, True)
-
-
 @pytest.mark.parametrize("threads", [1, 33, 96])
 def test_the_source_for_gpus_computes_each_element_with_any_block(threads: int, kernels_apart: None) -> None:
     program = (
@@ -196,10 +188,7 @@ def test_the_source_for_gpus_computes_each_element_with_any_block(threads: int, 
     )
     source = np.arange(500, dtype="f4").reshape(20, 25)
     for x, y in ((source, np.zeros_like(source)), (source.T, np.zeros((25, 20), "f4"))):
-        emulator: Any = Emulator()
-        plan = CudaPlan(emulator, None, program, x.shape, {0: _info(x), 1: _info(y)}, is_aliased=False, threads=threads)
-        plan.bind([x.ctypes.data, y.ctypes.data])
-        plan.launch(0)
+        run_on_cuda(program, x.shape, {0: x, 1: y}, threads=threads)
         assert np.array_equal(y, x + 1)
 
 
@@ -207,8 +196,5 @@ def test_the_source_for_gpus_computes_a_part_of_the_elements(kernels_apart: None
     definition: Any = double.definition
     part = definition.of_part(-2).specialize((np.dtype("f4"), np.dtype("f4"), int), frozenset({2}))
     x, y = np.arange(9, dtype="f4"), np.full(9, -1, "f4")
-    emulator: Any = Emulator()
-    plan = CudaPlan(emulator, None, part.program, (3,), {0: _info(x), 1: _info(y)}, is_aliased=False)
-    plan.bind([x.ctypes.data, y.ctypes.data], [np.int64(7)])
-    plan.launch(0)
+    run_on_cuda(part.program, (3,), {0: x, 1: y}, [np.int64(7)])
     assert y.tolist() == [-1, -1, -1, 6, -1, 10, -1, 14, -1]

@@ -1,11 +1,8 @@
 """C++ in snippets: macros, templates, references, pointers, local arrays, names of types."""
 
-import re
-
 import numpy as np
 import pytest
 
-from tests.kernels import targets
 from tests.kernels.bits import same_bits
 from tests.kernels.emulated import as_cuda
 from xferlib.errors import KernelSyntaxError, KernelTypeError
@@ -38,6 +35,20 @@ template<typename I> __device__ I find(I value, const I* table, I count) {
     }
     return (I)(-1);
 }
+"""
+
+MACROS = """
+#define CALL(f, type, ...) f##type(__VA_ARGS__)
+#define TWO 2
+#define JOINED(a, b) a##b
+#define NAMED(a, b) JOINED(a, b)
+"""
+TEMPLATES = """
+template <typename T> __device__ T one() { return 1; }
+template <typename A, typename B> __device__ A halved(B b) { return b / (A)2; }
+template <typename T> __device__ T third(T a) { return a / 3; }
+template <typename T> __device__ T twice_third(T a) { return third<T>(a) * 2; }
+template <typename T> __device__ void increase(T& a) { a += 1; }
 """
 
 
@@ -113,17 +124,20 @@ KERNELS = {
     "unsigned literal": ("", "y = x + T(18446744073709551615) / T(18446744073709551615);", lambda v: v + 1),
     "sincos": ("", "T s, c; sincos(x, &s, &c); y = s * s + c * c - 1; y = y > 1e-9 || y < -1e-9;", lambda v: 0),
     "assert": ("", "assert(x > 100); y = x;", lambda v: v),
+    "joined words": (
+        MACROS, "float v2 = x; y = CALL(fabs, f, NAMED(v, TWO)) + CALL(fmin, f, x, 1);", lambda v: abs(v) + min(v, 1)),
+    "commas": ("", "float a = x; if constexpr (sizeof(float) == 4) { y = a, a += 1, y *= a; } else y = 0;",
+               lambda v: v * (v + 1)),
+    "a reference of a type that is named": (TEMPLATES, "y = x; increase<T>(y);", lambda v: v + 1),
     "void function without a call's value": ("void set(T* p, T v) { if (v < 0) return; p[0] = v; }",
                                              "y = 7; set(&y, x);", lambda v: 7 if v < 0 else v),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize("library", targets.ENGINES)
-def test_a_snippet_means_what_cpp_means(library, name):
-    target = targets.target(library)
+def test_a_snippet_means_what_cpp_means(engine, name):
     preamble, operation, by_hand = KERNELS[name]
-    found = target.get(elementwise("T x", "T y", operation, preamble=preamble)(target.put(X)))
+    found = engine.get(elementwise("T x", "T y", operation, preamble=preamble)(engine.put(X)))
     if by_hand is not None:
         assert found.tolist() == [by_hand(each) for each in X.tolist()]
     assert same_bits(found, elementwise("T x", "T y", operation, preamble=preamble)(X))
@@ -138,16 +152,14 @@ def test_its_cuda_source_computes_the_same(name):
     assert same_bits(found, kernel(X))
 
 
-@pytest.mark.parametrize("library", targets.ENGINES)
-def test_pointers_lead_to_elements_of_arrays(library):
-    target = targets.target(library)
+def test_pointers_lead_to_elements_of_arrays(engine):
     kernel = elementwise(
         "int32 v, raw int32 table, int32 count", "int32 at",
         "const int* t = &table[0]; at = find(v, t, count) * 100 + find(v, &(table[1]), count - 1);", preamble=SEARCH,
     )  # fmt: skip
     table = np.array([2, 3, 5, 7, 11], np.int32)
     values = np.array([2, 7, 4, 11], np.int32)
-    found = target.get(kernel(target.put(values), target.put(table), 5))
+    found = engine.get(kernel(engine.put(values), engine.put(table), 5))
     assert found.tolist() == [-1, 302, -101, 403]
     again = np.zeros(4, np.int32)
     as_cuda(elementwise("int32 v, raw int32 table", "int32 at", "at = find(v, &table[0] + 1, 4);", preamble=SEARCH),
@@ -155,15 +167,13 @@ def test_pointers_lead_to_elements_of_arrays(library):
     assert again.tolist() == [-1, 2, -1, 3]
 
 
-@pytest.mark.parametrize("library", targets.ENGINES)
-def test_parts_of_complex_elements_are_set(library):
-    target = targets.target(library)
+def test_parts_of_complex_elements_are_set(engine):
     operation = "auto a = w[i].imag(); z[i].real(a); z[i].imag(-1); C j(0, 2.); z[i] = z[i] * j;"
     kernel = elementwise("raw C w", "raw C z", operation)
     w = np.array([1 + 2j, 3 - 4j, 0.5j])
-    z = target.put(np.zeros(3, complex))
-    kernel(target.put(w), z, size=3)
-    assert target.get(z).tolist() == [2 + 4j, 2 - 8j, 2 + 1j]
+    z = engine.put(np.zeros(3, complex))
+    kernel(engine.put(w), z, size=3)
+    assert engine.get(z).tolist() == [2 + 4j, 2 - 8j, 2 + 1j]
 
 
 def test_names_of_a_preamble_serve_a_reduction():
@@ -174,16 +184,6 @@ def test_names_of_a_preamble_serve_a_reduction():
     assert float(kernel(np.array([1.0, 2.0, 0.1]))) == float(np.float32(1.0 + 4.0 + 0.1 * 0.1))
 
 
-def test_a_template_is_deduced_from_the_arguments():
-    preamble = "template <typename A> A same(A x, A y) { return x + y; } template <typename A> int none() { return 1; }"
-    with pytest.raises(KernelTypeError, match="A of the template is float64 by one argument and int32 by another"):
-        elementwise("T x", "T y", "y = same(x, 1)", preamble=preamble)(X)
-    with pytest.raises(KernelTypeError, match="no argument says what A of the template is"):
-        elementwise("T x", "T y", "y = none()", preamble=preamble)(X)
-    with pytest.raises(KernelSyntaxError, match="write a template of types"):
-        elementwise("T x", "T y", "y = x", preamble="template <int N> int f() { return N; }")
-
-
 def test_a_read_only_array_is_not_written_by_a_pointer():
     with pytest.raises(KernelSyntaxError, match="read-only"):
         elementwise("raw T x", "T y", "T* p = &x[i]; *p = 1; y = 2;")(X, X)
@@ -192,21 +192,12 @@ def test_a_read_only_array_is_not_written_by_a_pointer():
 
 
 OVERLOADS = {
-    "by type": (
-        "float f(float v) { return 1; } float f(int v) { return 2; }",
-        "f((float)x) + 10 * f(3) + 100 * f('a')",
-        221,
-    ),
-    "by count": (
-        "int f(T v) { return 1; } int f(T v, int w) { return 2; } int f() { return 3; }",
-        "f(x) + 10 * f(x, 1) + 100 * f()",
-        321,
-    ),
-    "a function before a template": (
-        "template <typename U> int f(U v) { return 1; } int f(int v) { return 2; }",
-        "f(x) + 10 * f(3) + 100 * f(3u)",
-        121,
-    ),
+    "by type": ("float f(float v) { return 1; } float f(int v) { return 2; }",
+        "f((float)x) + 10 * f(3) + 100 * f('a')", 221),
+    "by count": ("int f(T v) { return 1; } int f(T v, int w) { return 2; } int f() { return 3; }",
+        "f(x) + 10 * f(x, 1) + 100 * f()", 321),
+    "a function before a template": ("template <typename U> int f(U v) { return 1; } int f(int v) { return 2; }",
+        "f(x) + 10 * f(3) + 100 * f(3u)", 121),
     "the nearer template": (
         """template <typename U> U f(U v) { return 1; }
         template <class U> U f(complex<U> z) { return z.imag(); }""",
@@ -219,17 +210,12 @@ OVERLOADS = {
         "f(A{1}) + 10 * f(B<float>{2}) + 100 * f(B<int>{1})",
         741,
     ),
-    "by references": (
-        "int f(const double& v) { return 1; } int f(const int& v) { return 2; } int f(int* v) { return *v; }",
-        "f(x) + 10 * f(k) + 100 * f(k++) + 1000 * k + 10000 * f(&k)",
-        44221,
-    ),
-    "by promotion": (
-        "int f(double v) { return 1; } int f(int v) { return 2; }",
-        "f(1.5f) + 10 * f(true) + 100 * f((short)1)",
-        221,
-    ),
-}
+    "by references":
+        ("int f(const double& v) { return 1; } int f(const int& v) { return 2; } int f(int* v) { return *v; }",
+        "f(x) + 10 * f(k) + 100 * f(k++) + 1000 * k + 10000 * f(&k)", 44221),
+    "by promotion": ("int f(double v) { return 1; } int f(int v) { return 2; }",
+        "f(1.5f) + 10 * f(true) + 100 * f((short)1)", 221),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", OVERLOADS)
@@ -237,24 +223,6 @@ def test_the_arguments_choose_the_function(name):
     preamble, text, expected = OVERLOADS[name]
     kernel = elementwise("T x", "int64 y", f"int k = 3; y = {text}", preamble=preamble)
     assert kernel(np.ones(2)).tolist() == [expected, expected]
-
-
-@pytest.mark.parametrize(
-    ("preamble", "call", "words"),
-    [
-        (
-            "int f(int a, float b) { return 1; } int f(float a, int b) { return 2; }",
-            "f(1, 2)",
-            "more than one function",
-        ),
-        ("int f(double a) { return 1; } int f(int a) { return 2; }", "f(1LL)", "more than one function f()"),
-        ("int f(int* a) { return 1; } int f(float* a) { return 2; }", "f(1)", "no function f()"),
-        ("int f(int a) { return 1; } int f(int a, int b) { return 2; }", "f(1, 2, 3)", "no function f()"),
-    ],
-)
-def test_calls_that_choose_no_function_are_refused(preamble, call, words):
-    with pytest.raises(KernelTypeError, match=re.escape(words)):
-        elementwise("T x", "T y", f"y = {call}", preamble=preamble)(X)
 
 
 # --- the preprocessor, and small words
@@ -272,20 +240,12 @@ __device__ float scaled(float x) { return x + \\
 #error no such scale
 #endif
 """
-MACROS = """
-#define CALL(f, type, ...) f##type(__VA_ARGS__)
-#define TWO 2
-#define JOINED(a, b) a##b
-#define NAMED(a, b) JOINED(a, b)
-"""
 
 
 @pytest.mark.parametrize(("options", "factor"), [((), 2), (("-DSCALE=3",), 3)])
-@pytest.mark.parametrize("library", targets.ENGINES)
-def test_conditions_of_a_preamble_are_decided(library, options, factor):
-    target = targets.target(library)
+def test_conditions_of_a_preamble_are_decided(engine, options, factor):
     kernel = elementwise("float x", "float y", "y = scaled(x)", preamble=CONDITIONS, options=options)
-    assert target.get(kernel(target.put(np.array([1, 2], np.float32)))).tolist() == [factor, 2 * factor]
+    assert engine.get(kernel(engine.put(np.array([1, 2], np.float32)))).tolist() == [factor, 2 * factor]
 
 
 def test_a_condition_may_lead_to_an_error():
@@ -293,40 +253,15 @@ def test_a_condition_may_lead_to_an_error():
         elementwise("float x", "float y", "y = scaled(x)", preamble=CONDITIONS, options=("-DSCALE=1",))(X)
 
 
-@pytest.mark.parametrize("library", targets.ENGINES)
-def test_macros_join_words_and_take_any_number_of_arguments(library):
-    target = targets.target(library)
-    text = "float v2 = x; y = CALL(fabs, f, NAMED(v, TWO)) + CALL(fmin, f, x, 1);"
-    kernel = elementwise("float x", "float y", text, preamble=MACROS)
-    assert target.get(kernel(target.put(np.array([-3, 4], np.float32)))).tolist() == [0, 5]
-
-
-@pytest.mark.parametrize("library", targets.ENGINES)
-def test_statements_behind_commas_and_constant_conditions(library):
-    target = targets.target(library)
-    text = "float a = x; if constexpr (sizeof(float) == 4) { y = a, a += 1, y *= a; } else y = 0;"
-    kernel = elementwise("float x", "float y", text)
-    assert target.get(kernel(target.put(np.array([2, 3], np.float32)))).tolist() == [6, 12]
-
-
-@pytest.mark.parametrize("library", targets.ENGINES)
-def test_the_argument_of_a_complex_number(library):
-    target = targets.target(library)
+def test_the_argument_of_a_complex_number(engine):
     z = np.array([1 + 1j, -2, -3j], np.complex64)
-    found = target.get(elementwise("complex64 z", "float y", "y = arg(z)")(target.put(z)))
-    assert same_bits(found, target.get(elementwise(lambda z: np.angle(z))(target.put(z))))
+    found = engine.get(elementwise("complex64 z", "float y", "y = arg(z)")(engine.put(z)))
+    assert same_bits(found, engine.get(elementwise(lambda z: np.angle(z))(engine.put(z))))
     assert np.allclose(found, np.angle(z))
 
 
 # --- templates whose types a call names
 
-TEMPLATES = """
-template <typename T> __device__ T one() { return 1; }
-template <typename A, typename B> __device__ A halved(B b) { return b / (A)2; }
-template <typename T> __device__ T third(T a) { return a / 3; }
-template <typename T> __device__ T twice_third(T a) { return third<T>(a) * 2; }
-template <typename T> __device__ void increase(T& a) { a += 1; }
-"""
 CALLS = {
     "one<T>() + x": [2, 8], "halved<double, int>(x)": [0.5, 3.5], "halved<double>(x)": [0.5, 3.5],
     "third<int>(7) + third<double>(7)": [2 + 7 / 3] * 2, "twice_third< int >(x)": [0, 4],
@@ -334,30 +269,11 @@ CALLS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("library", targets.ENGINES)
 @pytest.mark.parametrize("call", CALLS)
-def test_a_call_may_name_the_types_of_a_template(library, call):
-    target = targets.target(library)
+def test_a_call_may_name_the_types_of_a_template(engine, call):
     kernel = elementwise("T x", "float64 y", f"int n = 3; y = {call};", preamble=TEMPLATES)
-    found = target.get(kernel(target.put(np.array([1.0, 7.0]))))
+    found = engine.get(kernel(engine.put(np.array([1.0, 7.0]))))
     assert np.allclose(found, CALLS[call], rtol=1e-15)
-
-
-@pytest.mark.parametrize("library", targets.ENGINES)
-def test_a_reference_of_a_type_that_is_named(library):
-    target = targets.target(library)
-    kernel = elementwise("T x", "T y", "y = x; increase<T>(y);", preamble=TEMPLATES)
-    assert target.get(kernel(target.put(X))).tolist() == (X + 1).tolist()
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [("none<T>(x)", "no template none<>"), ("one<T, T>()", "no template one<> of 2"), ("halved<>(x)", "what A of"),
-     ("increase<int>(y)", "a reference to int32 cannot lead to float64")],
-)  # fmt: skip
-def test_types_that_fit_no_template_are_refused(call, words):
-    with pytest.raises((KernelSyntaxError, KernelTypeError), match=words):
-        elementwise("T x", "T y", f"y = x; {call};", preamble=TEMPLATES)(X)
 
 
 @pytest.mark.parametrize(
@@ -407,3 +323,28 @@ def test_the_size_of_a_call_hides_a_constant_in_pycudas_notation():
     y = X.copy()
     elementwise("double *x, double *y", "y[i] = x[i] * n", preamble="const double n = 2;")(X, y)
     assert y.tolist() == (len(X) * X).tolist()
+
+
+SAME = "template <typename A> A same(A x, A y) { return x + y; } template <typename A> int none() { return 1; }"
+
+
+@pytest.mark.parametrize(
+    ("preamble", "operation", "words"),
+    [
+        ("int f(int a, float b) { return 1; } int f(float a, int b) { return 2; }", "y = f(1, 2)",
+            "more than one function"),
+        ("int f(double a) { return 1; } int f(int a) { return 2; }", "y = f(1LL)", "more than one function f\\(\\)"),
+        ("int f(int* a) { return 1; } int f(float* a) { return 2; }", "y = f(1)", "no function f\\(\\)"),
+        ("int f(int a) { return 1; } int f(int a, int b) { return 2; }", "y = f(1, 2, 3)", "no function f\\(\\)"),
+        (TEMPLATES, "y = x; none<T>(x)", "no template none<>"),
+        (TEMPLATES, "y = x; one<T, T>()", "no template one<> of 2"),
+        (TEMPLATES, "y = x; halved<>(x)", "what A of"),
+        (TEMPLATES, "y = x; increase<int>(y)", "a reference to int32 cannot lead to float64"),
+        (SAME, "y = same(x, 1)", "A of the template is float64 by one argument and int32 by another"),
+        (SAME, "y = none()", "no argument says what A of the template is"),
+        ("template <int N> int f() { return N; }", "y = x", "write a template of types"),
+    ],
+)  # fmt: skip
+def test_calls_that_fit_no_function_are_refused(preamble, operation, words):
+    with pytest.raises((KernelSyntaxError, KernelTypeError), match=words):
+        elementwise("T x", "T y", operation, preamble=preamble)(X)

@@ -104,67 +104,48 @@ PLUS = "P &operator+=(P &p, const P &q) { p.a += q.a; p.b += q.b; return p; }"
 KEPT = {
     "a reference in a block": ("", "T v = x; if (x > 0) { T &r = v; r += 1; } y = v;", [2.5, -2, 4]),
     "a pointer in a loop": ("", "T v = x; for (int c = 0; c < x; c++) { T *p = &v; *p += 1; } y = v;", [3.5, -2, 6]),
-    "a reference read twice": (
-        "T g(const T& v) { return v; } T f(const T& v) { return g(v) + g(v); }", "y = f(x)", [3, -4, 6],
-    ),
+    "a reference read twice": ("T g(const T& v) { return v; } T f(const T& v) { return g(v) + g(v); }", "y = f(x)",
+        [3, -4, 6]),
     "a parameter handed on": (SORT, "y = median(x, 2, 1)", [1.5, 1, 2]),
     "this in a loop": (ADDING, "P p = {x, 0}; for (int c = 0; c < x; c++) p.add(1); y = p.a;", [3.5, -2, 6]),
     "this handed on": (ADDING, "P p = {x, 0}; p.twice(); y = p.a;", [3, -4, 6]),
     "calls in a chain": (ADDING, "P p = {x, 0}; p.add(1).add(2).b = 5; y = p.a + p.b;", [9.5, 6, 11]),
     "an operator in a chain": (ADDING + PLUS, "P p = {x, 1}; (p += p) += p; y = p.a + p.b;", [10, -4, 16]),
-    "a member's name": (
-        "struct P { T a; T f(T a, T g = 2) { this->a += a * g; { T a = 9; a += 1; } return this->a; } };",
-        "P p = {x}; y = p.f(3);", [7.5, 4, 9],
-    ),
-    "a counter": (
-        "", "T v = x; for (int c = 0; c < 2 * x; c++) { int &r = c; r += 1; v += r; } y = v;", [5.5, -2, 12],
-    ),
+    "a member's name":
+        ("struct P { T a; T f(T a, T g = 2) { this->a += a * g; { T a = 9; a += 1; } return this->a; } };",
+        "P p = {x}; y = p.f(3);", [7.5, 4, 9]),
+    "a counter": ("", "T v = x; for (int c = 0; c < 2 * x; c++) { int &r = c; r += 1; v += r; } y = v;", [5.5, -2, 12]),
     "one of two": ("", "T v = x, w = 1; T &r = x > 0 ? v : w; r = 7; y = 10 * v + w;", [71, -13, 71]),
-    "one of two by a pointer": (
-        "void set(T *p) { *p = 7; }", "T v = x, w = 1; set(x > 0 ? &v : &w); y = 10 * v + w;", [71, -13, 71],
-    ),
-    "a returned reference": (
-        "T &at(T *p, int k) { return p[k]; }", "T m[2] = {x, 1}; at(m, x > 0) = 5; y = m[0] + 2 * m[1];", [11.5, 7, 13],
-    ),
-    "a converted reference": (
-        "T f(const T &v) { return v / 2; }", "int v = x; const float &r = v + 0.5f; y = f(v) + r;", [2, -2.5, 5],
-    ),
+    "one of two by a pointer": ("void set(T *p) { *p = 7; }", "T v = x, w = 1; set(x > 0 ? &v : &w); y = 10 * v + w;",
+        [71, -13, 71]),
+    "a returned reference": ("T &at(T *p, int k) { return p[k]; }",
+        "T m[2] = {x, 1}; at(m, x > 0) = 5; y = m[0] + 2 * m[1];", [11.5, 7, 13]),
+    "a converted reference": ("T f(const T &v) { return v / 2; }",
+        "int v = x; const float &r = v + 0.5f; y = f(v) + r;", [2, -2.5, 5]),
     "several references": ("", "T v = x, &r = v, &s = r; s = 1; y = v;", [1, 1, 1]),
-    "a name for a type in a block": (
-        "", "{ typedef int R; R v = x; y = v; } { using R = double; R v = x; y += v; }", [2.5, -4, 6],
-    ),
-    "a hidden name for a type": (
-        "typedef double R; R f(R v) { return v / 2; }",
-        "typedef int R; R v = x; { typedef T R; y = R(x) / 2; } y += f(x) + v;", [2.5, -4, 6],
-    ),
-    "names for types in structs": (
-        "struct A { typedef int V; T v; V f() { return v; } }; struct B { typedef T V; V v; V f() { return v; } };",
-        "y = A{x}.f() + B{x}.f()", [2.5, -4, 6],
-    ),
-    "a template's letter": (
-        "T g(T v) { return v / 2; } template <typename T> T f(T v) { return v + g(v); }", "y = f((int)x)", [1, -3, 4],
-    ),
-    "constants' names": (
-        "",
-        "T M_PI = 1, NAN = 2; float INFINITY = x; int CHAR_BIT = 3; y = M_PI + NAN + INFINITY + CHAR_BIT", [7.5, 4, 9],
-    ),
-    "limits": (
-        "#include <climits>\n#include <cfloat>",
-        "y = x + SHRT_MAX + CHAR_BIT + (UCHAR_MAX == 255) + FLT_MANT_DIG + DBL_DIG", [32816.5, 32813, 32818],
-    ),
+    "a name for a type in a block": ("", "{ typedef int R; R v = x; y = v; } { using R = double; R v = x; y += v; }",
+        [2.5, -4, 6]),
+    "a hidden name for a type": ("typedef double R; R f(R v) { return v / 2; }",
+        "typedef int R; R v = x; { typedef T R; y = R(x) / 2; } y += f(x) + v;", [2.5, -4, 6]),
+    "names for types in structs":
+        ("struct A { typedef int V; T v; V f() { return v; } }; struct B { typedef T V; V v; V f() { return v; } };",
+        "y = A{x}.f() + B{x}.f()", [2.5, -4, 6]),
+    "a template's letter": ("T g(T v) { return v / 2; } template <typename T> T f(T v) { return v + g(v); }",
+        "y = f((int)x)", [1, -3, 4]),
+    "constants' names":
+        ("", "T M_PI = 1, NAN = 2; float INFINITY = x; int CHAR_BIT = 3; y = M_PI + NAN + INFINITY + CHAR_BIT",
+        [7.5, 4, 9]),
+    "limits": ("#include <climits>\n#include <cfloat>",
+        "y = x + SHRT_MAX + CHAR_BIT + (UCHAR_MAX == 255) + FLT_MANT_DIG + DBL_DIG", [32816.5, 32813, 32818]),
     "written by two conditions": ("", "if (x > 0) y = 1; if (!(x > 0)) y = 2;", [1, 2, 1]),
-    "written by a switch": (
-        "", "switch ((int)x) { default: y = 2; break; case 1: y = 1; break; case 3: y = 3; }", [1, 2, 3],
-    ),
-    "written in a loop": (
-        "", "for (T v = x;; v += 1) { if (v > 5) { y = v; return; } if (v < 0) { y = 0; break; } }", [5.5, 0, 6],
-    ),
-    "written before each return": (
-        "", "for (int c = 0; c < x; c++) { if (c == 2) { y = 9; return; } } y = 1;", [1, 1, 9],
-    ),
-    "a struct that a loop returns": (
-        "struct P { T a; }; P f(T v) { for (;;) { v += 1; if (v > 4) return P{v}; } }", "y = f(x).a", [4.5, 5, 5],
-    ),
+    "written by a switch": ("", "switch ((int)x) { default: y = 2; break; case 1: y = 1; break; case 3: y = 3; }",
+        [1, 2, 3]),
+    "written in a loop": ("", "for (T v = x;; v += 1) { if (v > 5) { y = v; return; } if (v < 0) { y = 0; break; } }",
+        [5.5, 0, 6]),
+    "written before each return": ("", "for (int c = 0; c < x; c++) { if (c == 2) { y = 9; return; } } y = 1;",
+        [1, 1, 9]),
+    "a struct that a loop returns": ("struct P { T a; }; P f(T v) { for (;;) { v += 1; if (v > 4) return P{v}; } }",
+        "y = f(x).a", [4.5, 5, 5]),
     "a restricted pointer": ("T f(const T *__restrict__ p) { return p[0] * 2; }", "T v = x; y = f(&v);", [3, -4, 6]),
     "a pointer that is set again": ("", "T v = x, *p = &v; p = &v; *p += 1; y = v;", [2.5, -1, 4]),
     "a pointer that moves": ("", "T m[2] = {1, x}, *p = m; p++; y = *p--; y += *p;", [2.5, -1, 4]),
@@ -173,16 +154,13 @@ KEPT = {
         "T f(T v) { struct S { int a; }; S s = {v}; return s.a; } T g(T v) { struct S { T a; } s = {v}; return s.a; }",
         "y = f(x) + g(x)", [2.5, -4, 6],
     ),
-    "a macro that is defined again": (
-        "const int N = 1;", "y = N;\n#define N 2\ny += N;\n#undef N\n#define N 3\ny += N;", [6, 6, 6],
-    ),
-    "a reference to one of several": (
-        "T &f(T *p, T v) { if (v > 0) return p[0]; return p[1]; }", "T m[2] = {x}; f(m, x) = 1; y = m[0];", [1, -2, 1],
-    ),
+    "a macro that is defined again": ("const int N = 1;",
+        "y = N;\n#define N 2\ny += N;\n#undef N\n#define N 3\ny += N;", [6, 6, 6]),
+    "a reference to one of several": ("T &f(T *p, T v) { if (v > 0) return p[0]; return p[1]; }",
+        "T m[2] = {x}; f(m, x) = 1; y = m[0];", [1, -2, 1]),
     "a returned pointer": ("int *f(int *p) { return p + 1; }", "int v[2] = {1, (int)x}; y = *f(v);", [1, -2, 3]),
-    "a static constant": (
-        "static int N = 3;", "static const T c[2] = {1, sizeof(T)}; y = x + c[1] + N;", [12.5, 9, 14],
-    ),
+    "a static constant": ("static int N = 3;", "static const T c[2] = {1, sizeof(T)}; y = x + c[1] + N;",
+        [12.5, 9, 14]),
 }  # fmt: skip
 """Preambles, operations, and what g++ gives where ``x`` is 1.5, -2 and 3."""
 

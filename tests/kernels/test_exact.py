@@ -50,12 +50,9 @@ def finite(dtype, count, seed):
 
 
 OPERATIONS = {
-    "add": lambda x, y: x + y,
-    "sub": lambda x, y: x - y,
-    "mul": lambda x, y: x * y,
-    "div": lambda x, y: x / y,
+    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "div": lambda x, y: x / y,
     "fmod": lambda x, y: x - y * (int(abs(x) // abs(y)) * (1 if (x < 0) == (y < 0) else -1)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -115,21 +112,16 @@ def truncated(x, y):
 
 
 INTEGER = {
-    "add": lambda x, y, bits: x + y,
-    "sub": lambda x, y, bits: x - y,
-    "mul": lambda x, y, bits: x * y,
+    "add": lambda x, y, bits: x + y, "sub": lambda x, y, bits: x - y, "mul": lambda x, y, bits: x * y,
     "idiv": lambda x, y, bits: truncated(x, y),
     "imod": lambda x, y, bits: 0 if y == 0 else x - y * truncated(x, y),
     "floordiv": lambda x, y, bits: 0 if y == 0 else x // y,
     "floormod": lambda x, y, bits: 0 if y == 0 else x % y,
-    "min": lambda x, y, bits: min(x, y),
-    "max": lambda x, y, bits: max(x, y),
-    "and": lambda x, y, bits: x & y,
-    "or": lambda x, y, bits: x | y,
-    "xor": lambda x, y, bits: x ^ y,
+    "min": lambda x, y, bits: min(x, y), "max": lambda x, y, bits: max(x, y), "and": lambda x, y, bits: x & y,
+    "or": lambda x, y, bits: x | y, "xor": lambda x, y, bits: x ^ y,
     "shl": lambda x, y, bits: x << y if 0 <= y < bits else 0,
     "shr": lambda x, y, bits: x >> y if 0 <= y < bits else -(x < 0),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)

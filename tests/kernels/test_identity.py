@@ -107,13 +107,9 @@ def _cast(dtype):
 
 
 LAYOUTS = {
-    "row": lambda x: x[:1],
-    "column": lambda x: x[:, :1],
-    "strided": lambda x: x[:, ::2],
-    "misaligned": lambda x: x[:, 1:],
-    "transposed": lambda x: x.T,
-    "zero-dimensional": lambda x: x[0, 0],
-}
+    "row": lambda x: x[:1], "column": lambda x: x[:, :1], "strided": lambda x: x[:, ::2],
+    "misaligned": lambda x: x[:, 1:], "transposed": lambda x: x.T, "zero-dimensional": lambda x: x[0, 0],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64", "complex128"])

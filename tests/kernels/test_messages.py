@@ -1,8 +1,16 @@
-"""Errors point at what the user wrote: the column of a snippet, the line of a traced function."""
+"""Errors point at what the user wrote: the column of a snippet, the line of a traced function, the definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import xferlib as xl
 from xferlib.errors import KernelSyntaxError, KernelTypeError, MixedBackendsError
 from xferlib.kernels import elementwise, raw_module, reduction
 
@@ -17,8 +25,7 @@ RAW = raw_module('extern "C" __global__ void f(float *x, int n) {}').get_functio
         ("z = foo(x)", "unknown function 'foo'", 4),
         ("z = x ** 2", "pow", 9),
         ("z = y", "'y' is not declared; known here are x, z", 4),
-        ("z = x; w = 1", "'w' is not declared", 7),
-        ("x = z", "'x' is read-only", 0),
+        ("z = x; w = 1", "'w' is not declared", 7), ("x = z", "'x' is read-only", 0),
         ("atomicAdd(&x, 1); z = x", "atomicAdd: 'x' is read-only", 0),
         ("z = x % 2", "% is not defined for float32 and int32; use fmod", None),
         ("z = exp(x, x)", r"exp\(\) takes 1 argument", 4),
@@ -30,15 +37,13 @@ RAW = raw_module('extern "C" __global__ void f(float *x, int n) {}').get_functio
         ("T t; z = t", "'t' is read before it has a value", 9),
         ("T t = 1; T t = 2; z = t", "declared already", None),
         ("foo t = x; z = t", "unknown type 'foo'", 0),
-        ('z = "a"', "is not a number", 4),
-        ("z = x & 1", "& is not defined", None),
+        ('z = "a"', "is not a number", 4), ("z = x & 1", "& is not defined", None),
         ("z = x }", "C cannot be read|closing brace", None),
         ("#if __CUDA_ARCH__ > 700\nz = x;\n#endif", "is decided by the compiler of a GPU", None),
         ("#error no\nz = x", "#error is not supported", 0),
         ("#include <own.h>\nz = x", "header <own.h> is not known", 0),
         ("#define A A\nz = A", "'A' is not declared", 4),
-        ("z = x\u00b2", "cannot stand in C", 5),
-        ("z = x\0", "cannot stand in C", 5),
+        ("z = x\u00b2", "cannot stand in C", 5), ("z = x\0", "cannot stand in C", 5),
         ("z = &x", "an address is not a number", 4),
         ("T* p; z = x", "be given its place where it is declared", None),
         ("T* p = &x; z = p[1]", "points to a single number", None),
@@ -51,7 +56,7 @@ RAW = raw_module('extern "C" __global__ void f(float *x, int n) {}').get_functio
         ("auto a; z = x", "has no value that says its type", None),
         ("z = x; x > 0 && x < 1;", "a statement without effect", None),
     ],
-)
+)  # fmt: skip
 def test_snippet(operation, words, column):
     with pytest.raises((KernelSyntaxError, KernelTypeError), match=words) as caught:
         elementwise("T x", "T z", operation)(X, X.copy())
@@ -72,17 +77,11 @@ def test_caret_keeps_its_column_behind_comments_and_casts():
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ("T", "expected 'type name'"),
-        ("T x, quux y", "unknown type 'quux'"),
-        ("T 1x", "not a C identifier"),
-        ("T \u00e9", "not a C identifier"),
-        ("T x\0", "not a C identifier"),
-        ("T i", "a meaning of its own"),
-        ("float **x", "pointer to a pointer"),
-        ("raw T *x", "two notations"),
-        ("T x, ", "expected 'type name'"),
+        ("T", "expected 'type name'"), ("T x, quux y", "unknown type 'quux'"), ("T 1x", "not a C identifier"),
+        ("T \u00e9", "not a C identifier"), ("T x\0", "not a C identifier"), ("T i", "a meaning of its own"),
+        ("float **x", "pointer to a pointer"), ("raw T *x", "two notations"), ("T x, ", "expected 'type name'"),
     ],
-)
+)  # fmt: skip
 def test_signature(params, words):
     with pytest.raises(KernelSyntaxError, match=words) as caught:
         elementwise(params, "T z", "z = 1")
@@ -189,10 +188,8 @@ def test_expressions_cannot_execute_python():
         (lambda: elementwise("T x", "T z", "z = x", after_loop=3), "elementwise: after_loop=3 is not a string"),
         (lambda: elementwise("T x", "T z", "z = x", options=None), "options=None is not a list of strings"),
         (lambda: reduction("T x", "T z", map_expr="x", reduce_expr="a + b", identity=0), "reduction: identity=0 is no"),
-        (
-            lambda: reduction("T x", "T z", map_expr=None, reduce_expr="a + b"),
-            "reduction: map_expr=None is not a string",
-        ),
+        (lambda: reduction("T x", "T z", map_expr=None, reduce_expr="a + b"),
+            "reduction: map_expr=None is not a string"),
         (lambda: elementwise("T x", "T z", "z = x")(X, out=2), "output 'z' is int, not an array"),
         (lambda: elementwise("T x", "T z", "z = x")(X, 2), "output 'z' is int, not an array"),
         (lambda: elementwise(lambda x: x * 2, name="twice")(X, out=2), "output 'out0' is int, not an array"),
@@ -201,7 +198,7 @@ def test_expressions_cannot_execute_python():
         (lambda: RAW(1, 1, (X, None)), "argument 'n' is NoneType, and the parameter a number"),
         (lambda: RAW(1, 1, (int, 3)), "argument 'x' is type, and the parameter a pointer"),
     ],
-)
+)  # fmt: skip
 def test_a_part_of_another_kind(call, words):
     with pytest.raises((KernelSyntaxError, KernelTypeError), match=words):
         call()
@@ -212,3 +209,96 @@ def test_an_output_of_a_library_that_torch_follows_is_of_another_backend():
     for out in (torch.ones(3), torch.ones(3, requires_grad=True)):
         with pytest.raises(MixedBackendsError, match="argument 'out0' a torch array"):
             elementwise(lambda x: x * 2)(np.ones(3), out=out)
+
+
+# --- a C definition that no call could use is refused where it is written
+
+
+NUMBERS = np.arange(1.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: xl.elementwise("T x", "T y", "y = sqt(x)"), r"5: unknown function 'sqt' \(did you mean 'sqrt'\?\)"),
+        (lambda: xl.elementwise("T speed", "T y", "y = sped"), r"'sped' is not declared \(did you mean 'speed'\?\)"),
+        (lambda: xl.elementwise("T x", "T y", "y = z + x"), "'z' is not declared; known here are x, y"),
+        (lambda: xl.elementwise("T x", "T y", "yy = x"), "'yy' is not declared"),
+        (lambda: xl.elementwise("T x", "T y", "x + 1"), "a statement without effect"),
+        (lambda: xl.elementwise("T x", "T y, T z", "y = x"), "output 'z' is never written"),
+        (lambda: xl.elementwise("float *x, float *y", "y[i] = sqt(x[i])"), "unknown function 'sqt'"),
+        (lambda: xl.elementwise("float *x, float *y", "y[i] = x[j]"), "'j' is not declared"),
+        (lambda: xl.elementwise("T x", "T y", "y = x.imga()"), r"no method .imga\(\)"),
+        (lambda: xl.elementwise("T x", "T y", "y = f(x)", preamble="float f(float v) { return v * q; }"),
+         "preamble, line 1, column .*: 'q' is not declared"),
+        (lambda: xl.elementwise("T x", "T y", "y = x * k", loop_prep="T k = 2 * kk;"), "'kk' is not declared"),
+        (lambda: xl.reduction("T x", "T y", map_expr="sqt(x)", reduce_expr="a + b", post_map_expr="y = a"),
+         "map_expr, line 1, column 1: unknown function 'sqt'"),
+        (lambda: xl.reduction("T x", "T y", map_expr="x", reduce_expr="a + c", post_map_expr="y = a"),
+         "reduce_expr, line 1, column 5: 'c' is not declared"),
+        (lambda: xl.reduction("T x", "T y", map_expr="x", reduce_expr="a + b", post_map_expr="z = a"),
+         "'z' is not declared"),
+        (lambda: xl.reduction("T x", "T y", map_expr="x", reduce_expr="a + b", post_map_expr="y = a", identity="nul"),
+         "'nul' is not declared"),
+        (lambda: xl.scan("a + c"), "'c' is not declared"),
+    ],
+)  # fmt: skip
+def test_a_name_that_does_not_exist_is_an_error_of_the_definition(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(KernelSyntaxError, match=said):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: xl.elementwise("T x", "T y", "y = sqrt(x, x)"), r"sqrt\(\) takes 1 argument\(s\), 2 were given"),
+        (lambda: xl.elementwise("float x", "float y", "y = x % 2.5f"), "% is not defined for float32"),
+        (lambda: xl.elementwise("double *x", "x[i] = x[i] << 1"), "<< is not defined for float64"),
+    ],
+)
+def test_so_is_an_operation_that_no_argument_allows(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(KernelTypeError, match=said):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("definition", "good", "bad"),
+    [
+        (("T x", "T y", "y = x << 1"), np.arange(3), NUMBERS),
+        (("T x", "T y", "y = x % 2"), np.arange(3), NUMBERS),
+        (("T z", "float64 y", "y = z.real()"), NUMBERS + 1j, NUMBERS),
+        (("T x", "T y", "y = x.real() > 0 ? x : -x"), NUMBERS + 1j, NUMBERS),
+        (("T x, U k", "T y", "y = x * (k << 2)"), (NUMBERS, np.arange(4)),
+            (NUMBERS, NUMBERS)),
+        (("U k, T x", "T y", "y = x * (k << 2)"), (np.arange(4), NUMBERS),
+            (NUMBERS, NUMBERS)),
+        (("raw T x, int32 n", "float64 y", "double s = 0; for (int k = 0; k < n; k++) s += x[k]; y = s"), None, None),
+    ],
+)  # fmt: skip
+def test_what_some_dtypes_allow_is_left_to_the_calls(definition: tuple[str, ...], good: Any, bad: Any) -> None:
+    kernel = xl.elementwise(*definition)
+    if good is not None:
+        kernel(*(good if isinstance(good, tuple) else (good,)))
+        with pytest.raises((KernelTypeError, KernelSyntaxError)):
+            kernel(*(bad if isinstance(bad, tuple) else (bad,)))
+
+
+def test_a_number_may_be_declared_raw() -> None:
+    kernel = xl.elementwise("raw T a, raw int32 size", "T y", "y = i < size ? a[i] : T(0)")
+    assert kernel(NUMBERS, 1, size=3).tolist() == [NUMBERS[0], 0, 0]
+    kernel = xl.elementwise("T x, raw T k, raw T l, raw T a", "T y", "y = k < l ? a[i] : x")
+    assert kernel(NUMBERS, 1, 2, -NUMBERS).tolist() == (-NUMBERS).tolist()
+    total = xl.reduction("T x, raw int32 k", "T y", map_expr="k + x", reduce_expr="a + b", identity="0")
+    assert total(NUMBERS, 2) == (NUMBERS + 2).sum()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "float32", "complex64"])
+def test_an_identity_or_cast_to_any_dtype_can_be_defined(dtype: str) -> None:
+    kernel = xl.elementwise("T x", f"{dtype} y", "y = x")
+    assert kernel(np.ones(3, dtype)).dtype == dtype
+
+
+@given(st.sampled_from(["x + y", "x * y - x", "x & y", "x << 1", "x % y", "x / y", "~x", "!x", "x == y", "(int)x"]))
+def test_every_expression_that_works_for_some_dtype_can_be_defined(expression: str) -> None:
+    kernel = xl.elementwise("T x, T y", "T z", f"z = {expression}")
+    assert kernel(np.ones(3, "int32"), np.ones(3, "int32")).shape == (3,)

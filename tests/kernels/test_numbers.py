@@ -13,14 +13,10 @@ from xferlib.errors import KernelTypeError
 from xferlib.kernels import elementwise
 
 FUNCTIONS = {
-    "x * n": lambda x, n: x * n,
-    "n - x": lambda x, n: n - x,
-    "x * 2**n": lambda x, n: x * 2**n,
-    "x + n * n": lambda x, n: x + n * n,
-    "x + n * 2": lambda x, n: x + n * 2,
+    "x * n": lambda x, n: x * n, "n - x": lambda x, n: n - x, "x * 2**n": lambda x, n: x * 2**n,
+    "x + n * n": lambda x, n: x + n * n, "x + n * 2": lambda x, n: x + n * 2,
     "x + (n // 3 - n % 5)": lambda x, n: x + (n // 3 - n % 5),
-    "x + n / 7": lambda x, n: x + n / 7,
-    "x + 7 // n": lambda x, n: x + 7 // n,
+    "x + n / 7": lambda x, n: x + n / 7, "x + 7 // n": lambda x, n: x + 7 // n,
     "x + (abs(n) + -n)": lambda x, n: x + (abs(n) + -n),
     "x * (n > 2)": lambda x, n: x * (n > 2),
     "x + (n & 6 | 1)": lambda x, n: x + (n & 6 | 1),
@@ -29,15 +25,13 @@ FUNCTIONS = {
     "x + (n.real - n.imag)": lambda x, n: x + (n.real - n.imag),
     "x + (n + True)": lambda x, n: x + (n + True),
     "x + np.maximum(n, 3)": lambda x, n: x + np.maximum(n, 3),
-    "x < n": lambda x, n: x < n,
-    "n <= x": lambda x, n: n <= x,
-    "x == n": lambda x, n: x == n,
+    "x < n": lambda x, n: x < n, "n <= x": lambda x, n: n <= x, "x == n": lambda x, n: x == n,
     "x + np.float32(2) * n": lambda x, n: x + np.float32(2) * n,
     "x + n * np.int8(2)": lambda x, n: x + n * np.int8(2),
     "x // n": lambda x, n: x // n,
     "where": lambda x, n: np.where(n, x, x + 1),
     "copysign": lambda x, n: np.copysign(x, n),
-}
+}  # fmt: skip
 KERNELS = {name: elementwise(function, name="kernel") for name, function in FUNCTIONS.items()}
 NUMBERS = (0, 1, 2, 3, -1, -3, 100, 127, 128, 300, -128, 2**31, 2**40, 2**63, -(2**63), True, False, 0.0, -0.0, 0.5,
            -2.5, 1e39, float("inf"), float("nan"), 2 - 3j)  # fmt: skip

@@ -1,6 +1,7 @@
 """Kernels are pickled by what they were made from, or by their name; copies are the kernel itself."""
 
 import copy
+import inspect
 import os
 import pickle
 import subprocess
@@ -86,6 +87,11 @@ def test_kernels_with_a_name_come_back_as_themselves():
 def test_copies_are_the_kernel_itself(kernel):
     assert copy.copy(kernel) is kernel
     assert copy.deepcopy({"k": [kernel]})["k"][0] is kernel
+
+
+def test_a_kernel_can_be_inspected():
+    assert repr(snippet) == "<ElementwiseKernel kernel(x, z)>"
+    assert list(inspect.signature(snippet).parameters) == ["args", "out", "size", "keywords"]
 
 
 def test_a_kernel_and_its_module_stay_together():

@@ -1,5 +1,7 @@
-"""Raw kernels: the program of two dimensions on every CUDA library, checks, and what stands in on a CPU."""
+"""Raw kernels: the program of two dimensions on every CUDA library, checks, and what stands in on a CPU; linking."""
 
+import pathlib
+import pickle
 import struct
 from types import SimpleNamespace
 from typing import Any
@@ -11,12 +13,18 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import xferlib as xl
-from tests.kernels import targets
 from tests.kernels.bits import same_bits
 from tests.needed import need
-from xferlib.errors import KernelCompileError, KernelSyntaxError, KernelTypeError, LayoutError, UnsupportedError
+from xferlib.errors import (
+    ArgumentError,
+    KernelCompileError,
+    KernelSyntaxError,
+    KernelTypeError,
+    LayoutError,
+    UnsupportedError,
+)
 from xferlib.kernels import calls as checks
-from xferlib.kernels import raw_module
+from xferlib.kernels import elementwise, raw_module, reductions
 from xferlib.kernels.cuda_signature import RawParameter
 from xferlib.kernels.raw import repeated
 
@@ -36,19 +44,12 @@ def _add(x, y, z, nx, ny):
     np.add(x, y, out=z)
 
 
-@pytest.fixture(params=["torch-cpu", "torch-cuda", "cupy", "pycuda"])
-def target(request):
-    return targets.target(request.param)
-
-
 def _inputs():
     rng = np.random.RandomState(123)
     return np.arange(10, dtype=np.float32).reshape(2, 5), (10 * rng.rand(2, 5)).astype(np.float32)
 
 
-def test_repeated_calls_run_on_the_stream_that_each_is_given(target):
-    if target.name == "torch-cpu":
-        pytest.skip("needs a GPU")
+def test_repeated_calls_run_on_the_stream_that_each_is_given(gpu):
     source = """
 extern "C" __global__ void chain(long long *x, int last, long long cycles) {
   for (long long start = clock64(); clock64() - start < cycles;) {}
@@ -56,7 +57,7 @@ extern "C" __global__ void chain(long long *x, int last, long long cycles) {
 }
 """
     kernel = raw_module(source).get_function("chain")
-    x = target.put(np.zeros(1, np.int64))
+    x = gpu.put(np.zeros(1, np.int64))
     xl.synchronize(xl.device_of(x))
     streams = [xl.Stream(xl.device_of(x)), xl.Stream(xl.device_of(x))]
     for last in range(1, 9):  # each waits for the one before it, which takes its time
@@ -66,7 +67,7 @@ extern "C" __global__ void chain(long long *x, int last, long long cycles) {
         if last == 4:
             kernel(1, 1, (x, 9, 0), stream=stream.handle)
     streams[0].synchronize()
-    assert target.get(x).tolist() == [123495678]
+    assert gpu.get(x).tolist() == [123495678]
 
 
 def test_two_dimensions(target):
@@ -77,31 +78,25 @@ def test_two_dimensions(target):
     assert same_bits(target.get(z), x + y)
 
 
-def test_template_instance(target):
-    if target.name == "torch-cpu":
-        pytest.skip("needs a GPU")
+def test_template_instance(gpu):
     module = raw_module(SOURCE, names=("scale<double>", "scale<float>"))
-    x = target.put(np.arange(5.0))
+    x = gpu.put(np.arange(5.0))
     module.get_function("scale<double>", "double *x, double factor, long long n")(1, 32, (x, 2.5, 5))
-    assert target.get(x).tolist() == [0, 2.5, 5, 7.5, 10]
+    assert gpu.get(x).tolist() == [0, 2.5, 5, 7.5, 10]
 
 
-def test_cuda_header(target):
-    if target.name == "torch-cpu":
-        pytest.skip("needs a GPU")
+def test_cuda_header(gpu):
     body = "{ *x = __hmul(*x, __float2half(0.5f)); }"
     source = '#include <cuda_fp16.h>\nextern "C" __global__ void half_of(half *x) ' + body
-    x = target.put(np.full(1, 3, np.float16))
+    x = gpu.put(np.full(1, 3, np.float16))
     raw_module(source).get_function("half_of")(1, 1, (x,))
-    assert target.get(x).tolist() == [1.5]
+    assert gpu.get(x).tolist() == [1.5]
 
 
-def test_compiler_message_names_the_line(target):
-    if target.name == "torch-cpu":
-        pytest.skip("needs a GPU")
+def test_compiler_message_names_the_line(gpu):
     kernel = raw_module('extern "C" __global__ void k(float *x) {\n  x[0] = undefined_name;\n}').get_function("k")
     with pytest.raises(KernelCompileError, match=r"\(2\): error.*undefined_name"):
-        kernel(1, 1, (target.put(np.zeros(1, np.float32)),))
+        kernel(1, 1, (gpu.put(np.zeros(1, np.float32)),))
 
 
 def test_without_a_cpu_function_the_error_says_so():
@@ -172,9 +167,7 @@ def test_on_the_simulated_device_the_stand_in_is_an_operation():
             kernel(1, 1, (xl.to_device(x), xl.to_device(y), z, 5, 2), stream=stream)
 
 
-def test_repeated_calls_take_new_arrays_numbers_and_dtypes(target):
-    if target.name == "torch-cpu":
-        pytest.skip("needs a GPU")
+def test_repeated_calls_take_new_arrays_numbers_and_dtypes(gpu):
     source = """
 extern "C" __global__ void fill(float *x, const double *y, int n, float a, double b, unsigned char c, bool d) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -185,10 +178,10 @@ extern "C" __global__ void fill(float *x, const double *y, int n, float a, doubl
     for number in range(6):
         y = np.arange(5.0) + number
         for a, b in ((np.float32(number), 2.0), (float(number), np.float64(2)), (number, 2)):
-            x = target.put(np.zeros(5, np.float32))
-            kernel(1, 32, (x, target.put(y), 5, a, b, number, number % 2 == 0))
-            assert target.get(x).tolist() == (2 * y + 2 * number + (1000 if number % 2 == 0 else 0)).tolist()
-    x, y = target.put(np.zeros(5, np.float32)), target.put(np.ones(5))
+            x = gpu.put(np.zeros(5, np.float32))
+            kernel(1, 32, (x, gpu.put(y), 5, a, b, number, number % 2 == 0))
+            assert gpu.get(x).tolist() == (2 * y + 2 * number + (1000 if number % 2 == 0 else 0)).tolist()
+    x, y = gpu.put(np.zeros(5, np.float32)), gpu.put(np.ones(5))
     with pytest.raises(KernelTypeError, match="'c' is 256, out of range"):
         kernel(1, 32, (x, y, 5, 0.0, 2.0, 256, False))
     with pytest.raises(KernelTypeError, match="'x' has dtype float64"):
@@ -197,10 +190,10 @@ extern "C" __global__ void fill(float *x, const double *y, int n, float a, doubl
         kernel(1, 32, (x, y, 5, 0.0, 2.0, 1))
     with pytest.raises(KernelTypeError, match="grid"):
         kernel([1], 32, (x, y, 5, 0.0, 2.0, 1, False))
-    assert target.get(x).tolist() == [0.0] * 5
-    wide = target.put(np.zeros(9, np.float32))
-    kernel(1, 32, (wide, target.put(np.ones(9)), 9, 0.0, 2.0, 1, False))
-    assert target.get(wide).tolist() == [3.0] * 9
+    assert gpu.get(x).tolist() == [0.0] * 5
+    wide = gpu.put(np.zeros(9, np.float32))
+    kernel(1, 32, (wide, gpu.put(np.ones(9)), 9, 0.0, 2.0, 1, False))
+    assert gpu.get(wide).tolist() == [3.0] * 9
 
 
 class _Library:
@@ -364,12 +357,10 @@ def test_a_keyword_of_another_librarys_kernel_is_told_ours(word, remedy):
 # --- what a launch would refuse, on every backend
 
 
-@pytest.fixture(params=["numpy", "torch", "sim", "cupy", "pycuda"])
-def put(request):
+@pytest.fixture
+def put(library):
     """A function that makes a float32 array of a backend, on its default device."""
-    need(request.param)
-    with xl.use_backend(request.param):
-        yield xl.to_device
+    return xl.to_device
 
 
 def _doubling(x, y, n):
@@ -391,17 +382,11 @@ def doubling(request):
 @pytest.mark.parametrize(
     ("grid", "block", "shared", "words"),
     [
-        (1, 1025, 0, "1024 threads"),
-        (1, (32, 33), 0, "1024 threads"),
-        (1, (1, 1, 65), 0, "64 threads along z"),
-        (2**31, 1, 0, "2\\*\\*31-1"),
-        ((1, 65536), 1, 0, "65535"),
-        ((1, 1, 65536), 1, 0, "65535"),
-        (1, 32, -1, "shared_nbytes"),
-        (1, 32, 1.5, "shared_nbytes"),
-        (1, 32, True, "shared_nbytes"),
+        (1, 1025, 0, "1024 threads"), (1, (32, 33), 0, "1024 threads"), (1, (1, 1, 65), 0, "64 threads along z"),
+        (2**31, 1, 0, "2\\*\\*31-1"), ((1, 65536), 1, 0, "65535"), ((1, 1, 65536), 1, 0, "65535"),
+        (1, 32, -1, "shared_nbytes"), (1, 32, 1.5, "shared_nbytes"), (1, 32, True, "shared_nbytes"),
     ],
-)
+)  # fmt: skip
 def test_limits_of_a_launch_hold_everywhere(put, doubling, grid, block, shared, words):
     x, y = put(np.ones(3, np.float32)), put(np.zeros(3, np.float32))
     with pytest.raises(KernelTypeError, match=words):
@@ -476,3 +461,174 @@ def test_the_cpu_function_cannot_write_a_const_argument(backend):
         kernel(1, 32, (x, y, 3))
         xl.synchronize(device)
     assert seen == [False, True]
+
+
+# --- modules of several pieces of device code, linked by nvJitLink
+
+
+MAIN = """
+extern __device__ float changed(float v);
+extern "C" __global__ void change(float *x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] = changed(x[i]);
+}
+"""
+TWICE = "__device__ float changed(float v) { return FACTOR * v; }"
+SQUARE = """
+__device__ float changed(float v) { return v * v; }
+extern "C" __global__ void fill(float *x, float value) { x[threadIdx.x] = value; }
+"""
+
+
+def _changed(gpu, module, x):
+    there = gpu.put(x)
+    module.get_function("change")(1, 32, (there, x.size))
+    return gpu.get(there)
+
+
+def test_a_function_of_another_source_is_called(gpu, tmp_path):
+    x = np.arange(5, dtype=np.float32)
+    assert _changed(gpu, raw_module(MAIN, link=[TWICE], options=["-DFACTOR=2.5f"]), x).tolist() == (x * 2.5).tolist()
+    (tmp_path / "square.cu").write_text(SQUARE)
+    module = raw_module(MAIN, link=(tmp_path / "square.cu",))
+    (tmp_path / "square.cu").unlink()  # it was read
+    assert _changed(gpu, module, x).tolist() == (x * x).tolist()
+    again = pickle.loads(pickle.dumps(module))
+    assert _changed(gpu, again, x).tolist() == (x * x).tolist()
+    y = gpu.put(np.zeros(4, np.float32))
+    module.get_function("fill")(1, 4, (y, 3))  # a kernel of the other source
+    assert gpu.get(y).tolist() == [3] * 4
+
+
+def test_a_piece_that_is_missing_is_named(gpu):
+    with pytest.raises(KernelCompileError, match="Undefined reference to .*changed"):
+        _changed(gpu, raw_module(MAIN, options=["-rdc=true"]), np.ones(3, np.float32))
+
+
+def test_a_kernel_launches_kernels(gpu):
+    source = """
+extern "C" __global__ void part(float *x, int n) { if (threadIdx.x < n) x[threadIdx.x] += 1; }
+extern "C" __global__ void whole(float *x, int parts, int n) {
+  if (threadIdx.x < parts) part<<<1, n>>>(x + n * threadIdx.x, n);
+}
+"""
+    x = gpu.put(np.zeros(35, np.float32))
+    try:
+        raw_module(source, options=["-dc"]).get_function("whole")(1, 32, (x, 5, 7))
+    except KernelCompileError as error:
+        if "needs libcudadevrt.a" not in str(error):
+            raise
+        pytest.skip("CUDA's device runtime is not installed")
+    assert gpu.get(x).tolist() == [1.0] * 35
+
+
+def test_a_module_alone_may_be_relocatable(gpu):
+    x = np.arange(3, dtype=np.float32)
+    source = MAIN.replace("extern __device__ float changed(float v);", SQUARE)
+    assert _changed(gpu, raw_module(source, options=["--relocatable-device-code=true"]), x).tolist() == [
+        0,
+        1,
+        4,
+    ]
+
+
+def test_on_a_cpu_the_function_takes_the_kernels_place():
+    module = raw_module(MAIN, link=[SQUARE])
+    x = np.arange(4, dtype=np.float32)
+    module.get_function("change", cpu=lambda x, n: np.square(x, out=x))(1, 32, (x, 4))
+    assert x.tolist() == [0, 1, 4, 9]
+    assert [each.name for each in module.get_function("fill").parameters] == ["x", "value"]
+    with pytest.raises(UnsupportedError):
+        module.get_function("fill")(1, 4, (x, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        ("text", "is not a list"),
+        ([3], r"link\[0\]=3 is neither source nor the path"),
+        ([pathlib.Path("part.txt")], "ends with one of .a, .c"),
+        (["\0"], "is neither source"),
+    ],
+)
+def test_what_cannot_be_linked_is_refused(link, words):
+    with pytest.raises(ArgumentError, match=words):
+        raw_module(MAIN, link=link)
+    with pytest.raises(OSError, match="nowhere"):
+        raw_module(MAIN, link=[pathlib.Path("nowhere.cubin")])
+
+
+def test_machine_code_is_linked_beside_a_source(tmp_path):
+    (tmp_path / "whole.cubin").write_bytes(b"\x7fELF")
+    with pytest.raises(ArgumentError, match="give it in link=, beside the source"):
+        raw_module(path=tmp_path / "whole.cubin", link=[TWICE])
+
+
+# --- kernels on streams: they follow the library's current one, and arrays may be dropped at once
+
+
+def test_results_are_right_when_sources_die_while_the_kernel_waits(gpu):
+    kernel = elementwise(lambda x, y: x * y + 1)
+    device = xl.device_of(gpu.put(np.ones(1, np.float32)))
+    stream = xl.Stream(device)
+    size = 1 << 20
+    results = []
+    with stream:
+        for turn in range(20):
+            x = gpu.put(np.full(size, turn, np.float32))
+            results.append(kernel(x, 2))
+            del x
+    for _ in range(20):  # on the default stream: would land in memory that is still being read
+        gpu.put(np.zeros(size, np.float32))
+    stream.synchronize()
+    assert [float(gpu.get(each)[-1]) for each in results] == [2.0 * turn + 1 for turn in range(20)]
+
+
+def test_reduction_and_raw_kernel_on_a_given_stream(gpu):
+    x = gpu.put(np.arange(5, dtype=np.float32))
+    stream = xl.Stream(xl.device_of(x))
+    xl.get_device(x).synchronize()
+    source = 'extern "C" __global__ void twice(float *x, int n) { if (threadIdx.x < n) x[threadIdx.x] *= 2; }'
+    raw_module(source).get_function("twice")(1, 32, (x, 5), stream=stream)
+    with stream:
+        total = reductions.sum(x)
+    stream.synchronize()
+    assert float(gpu.get(total)) == 20
+
+
+SPIN = """
+extern "C" __global__ void spin(int *done, long long cycles) {
+    long long start = clock64();
+    while (clock64() - start < cycles) { }
+}"""
+
+
+@pytest.mark.parametrize("use", ["kernel", "reduction", "raw"])
+def test_an_array_of_a_stream_may_be_dropped_behind_the_default_stream(gpu, use):
+    """Its memory goes back to its own stream, which must not hand it out before the default stream has read it."""
+    if gpu.name.startswith("torch"):
+        pytest.skip("torch asks its users to call record_stream")
+    device = xl.device_of(gpu.put(np.ones(1, np.float32)))
+    spin = raw_module(SPIN).get_function("spin")
+    copy = raw_module('extern "C" __global__ void copy(const float *x, float *y) { y[0] = x[0]; }').get_function("copy")
+    flag, result = gpu.put(np.zeros(1, np.int32)), gpu.put(np.zeros(1, np.float32))
+    stream = xl.Stream(device)
+    kernel = elementwise(lambda x: x + 1)
+    with xl.use_backend(xl.get_backend(flag).name):
+        with stream:
+            x = xl.zeros(1 << 20, np.float32, device=device)
+        stream.synchronize()
+        for _ in range(2):  # the second call takes the short way
+            spin(1, 1, (flag, 100_000_000))
+            if use == "kernel":
+                result = kernel(x)
+            elif use == "reduction":
+                result = reductions.max(x)
+            else:
+                copy(1, 1, (x, result))
+        del x
+        with stream:
+            other = xl.full(1 << 20, 9, np.float32, device=device)
+        xl.synchronize(device)
+    assert float(np.ravel(gpu.get(result))[0]) == (1 if use == "kernel" else 0)
+    assert float(gpu.get(other)[0]) == 9

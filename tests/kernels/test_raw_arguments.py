@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
 import pickle
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
@@ -77,15 +78,34 @@ def test_structs_and_vectors_are_passed_by_value(library: str, form: str) -> Non
     assert xl.to_host(x).tolist() == (once * 6 + 15).tolist()
 
 
-def test_a_numpy_record_is_passed_as_it_is(library: str) -> None:
+def test_a_numpy_record_is_passed_by_its_bytes(library: str) -> None:
     kernel = _kernel(_MOVE, "move", _move)
     motion, offset = (np.dtype(each.dtype) for each in kernel.parameters[1:3])
-    record = np.zeros(1, motion)
-    record["by"]["z"] = 2
-    for value in (record[0], record.reshape(()), record, record.reshape(1, 1)):
-        x = xl.to_device(np.ones(3, np.float32))
-        kernel(1, 32, (x, value, np.zeros((), offset), 3))
-        assert xl.to_host(x).tolist() == [2.0] * 3
+    by, scale = np.dtype([(each, "f4") for each in "xyz"]), np.dtype([("a", "f8"), ("b", "f8")])
+    assert motion.fields is not None
+    offsets = [at for _, at, *_ in motion.fields.values()]
+    alike = np.dtype({"names": [*motion.fields], "formats": [by, "i4", scale], "offsets": offsets})
+    record, other = np.zeros(1, motion), np.zeros(1, alike)
+    record["by"]["z"] = other["by"]["z"] = 2
+    pair = np.zeros(2, offset["x"]).view([("all", offset["x"], 2)])
+    for value in (record[0], record.reshape(()), record, record.reshape(1, 1), other):
+        for beside in (np.zeros((), offset), pair):
+            x = xl.to_device(np.ones(3, np.float32))
+            kernel(1, 32, (x, value, beside, 3))
+            assert xl.to_host(x).tolist() == [2.0] * 3
+
+
+class _Speaks:
+    """An array of a library that is no backend, which speaks DLPack."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
 
 
 @pytest.mark.parametrize(
@@ -158,20 +178,6 @@ extern "C" __global__ void k(Wide s) {}"""
     [(_, dtype)] = _parameters(source, "k")
     assert {name: found[1] for name, found in dtype.fields.items()} == {"x": 0, "p": 4, "q": 8}
     assert dtype.itemsize == 16
-
-
-def test_a_record_of_the_same_layout_is_passed_by_its_bytes(library: str) -> None:
-    kernel = _kernel(_MOVE, "move", _move)
-    motion, offset = (np.dtype(each.dtype) for each in kernel.parameters[1:3])
-    by, scale = np.dtype([(each, "f4") for each in "xyz"]), np.dtype([("a", "f8"), ("b", "f8")])
-    assert motion.fields is not None
-    offsets = [at for _, at, *_ in motion.fields.values()]
-    given = np.dtype({"names": [*motion.fields], "formats": [by, "i4", scale], "offsets": offsets})
-    record = np.zeros(1, given)
-    record["by"]["z"] = 2
-    x = xl.to_device(np.ones(3, np.float32))
-    kernel(1, 32, (x, record, np.zeros(2, offset["x"]).view([("all", offset["x"], 2)]), 3))
-    assert xl.to_host(x).tolist() == [2.0] * 3
 
 
 def test_an_array_of_vectors_has_an_axis_of_their_members(library: str) -> None:
@@ -347,35 +353,30 @@ extern "C" __global__ void fill(float *x, const float *y, int n) {
 }"""
 
 
-def test_null_is_passed_as_none(library: str) -> None:
+class _Allocation:
+    def __init__(self, pointer: int) -> None:
+        self.pointer = pointer
+
+    def __int__(self) -> int:
+        return self.pointer
+
+
+@pytest.mark.parametrize("kind", [lambda _: None, int, _Allocation])
+def test_a_pointer_is_null_an_address_or_an_allocation(library: str, kind: Any) -> None:
+    x, y = (xl.to_device(np.full(3, value, np.float32)) for value in (0, 7))
+    given = kind(backend_named(library).view(y).pointer)
+    seen: list[Any] = []
+
     def cpu(x: Any, y: Any, n: Any) -> None:
-        assert y is None
-        x[:n] = 7
+        seen.append(y)
+        x.fill(7)
 
-    x = xl.to_device(np.zeros(3, np.float32))
+    kernel = _kernel(_FILL, "fill", cpu)
     for _ in range(2):
-        _kernel(_FILL, "fill", cpu)(1, 32, (x, None, 3))
-    assert xl.to_host(x).tolist() == [7] * 3
-
-
-def test_an_address_is_passed_as_an_int(library: str) -> None:
-    kernel = _kernel(_FILL, "fill", lambda x, y, n: x.__setitem__(slice(None), type(y) is int and 1))
-    x, y = (xl.to_device(np.full(3, value, np.float32)) for value in (0, 1))
-    pointer = backend_named(library).view(y).pointer
-    for _ in range(2):
-        kernel(1, 32, (x, pointer, 3))
+        kernel(1, 32, (x, given, 3))
         xl.synchronize()
-        assert xl.to_host(x).tolist() == [1] * 3
-
-
-def test_an_allocation_is_passed_by_its_address(library: str) -> None:
-    class Allocation:
-        def __int__(self) -> int:
-            return backend_named(library).view(y).pointer
-
-    x, y = (xl.to_device(np.full(3, value, np.float32)) for value in (0, 1))
-    _kernel(_FILL, "fill", lambda x, y, n: x.__setitem__(slice(None), int(y) != 0))(1, 32, (x, Allocation(), 3))
-    assert xl.to_host(x).tolist() == [1] * 3
+        assert xl.to_host(x).tolist() == [7] * 3
+    assert _is_cuda() or all(each is given if given is None else int(each) == int(given) for each in seen)
 
 
 @pytest.mark.parametrize("wrong", [1.5, True, -1, 1 << 64, "x", b"x", [], np.float32(1), 1j], ids=repr)
@@ -383,6 +384,12 @@ def test_what_is_no_pointer_is_refused(library: str, wrong: Any) -> None:
     x = xl.to_device(np.zeros(3, np.float32))
     with pytest.raises(KernelTypeError, match="'y' is .* the parameter a pointer"):
         _kernel(_FILL, "fill", lambda x, y, n: None)(1, 32, (x, wrong, 3))
+
+
+def test_an_array_that_speaks_dlpack_is_no_struct() -> None:
+    x = np.zeros(3, np.float32)
+    with pytest.raises(KernelTypeError, match="'m' is .*a struct of"):
+        _kernel(_MOVE, "move", _move)(1, 32, (x, _Speaks(x), (1, 2), 3))
 
 
 def test_addresses_are_written_at_once_and_other_pointers_are_converted_each_time() -> None:
@@ -397,19 +404,6 @@ def test_addresses_are_written_at_once_and_other_pointers_are_converted_each_tim
 # --- arrays of other libraries
 
 
-class _Speaks:
-    """An array of a library that is no backend, which speaks DLPack."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> Any:
-        return self.array.__dlpack_device__()
-
-
 def test_an_array_that_speaks_dlpack_is_an_argument() -> None:
     kernel = _kernel(_FILL, "fill", lambda x, y, n: np.copyto(x, y))
     with xl.use_backend("numpy"):
@@ -420,12 +414,6 @@ def test_an_array_that_speaks_dlpack_is_an_argument() -> None:
         assert x.tolist() == [5, 5, 5]
         with pytest.raises(KernelTypeError, match="dtype float64"):
             kernel(1, 32, (x, _Speaks(np.zeros(3)), 3))
-
-
-def test_an_array_that_speaks_dlpack_is_no_struct() -> None:
-    x = np.zeros(3, np.float32)
-    with pytest.raises(KernelTypeError, match="'m' is .*a struct of"):
-        _kernel(_MOVE, "move", _move)(1, 32, (x, _Speaks(x), (1, 2), 3))
 
 
 def _interface(array: Any, **changed: Any) -> Any:
@@ -503,31 +491,6 @@ for args, found in (
 # --- parameters as the source declares them
 
 
-def test_continued_lines_comments_and_macros_are_read() -> None:
-    source = """
-#define REAL float
-#define ARRAY(T) T *__restrict__
-#define COUNT REAL \\
-  // the rest of the line
-#define PAIR REAL a, \\
-             int b
-extern "C" __global__ \\
-void __launch_bounds__(256, 2) k(const REAL *x, /* in, out */ PAIR, // )
-    unsigned \\
-    int n, COUNT c) {}
-"""
-    found = _parameters(source)
-    assert found == [("x", "pointer"), ("a", "f4"), ("b", "i4"), ("n", "u4"), ("c", "f4")]
-
-
-def test_macros_come_from_options_too() -> None:
-    source = "#ifndef T\n#error no T\n#endif\n__global__ void k(T *x, T a) {}"
-    assert _parameters(source, options=("-DT=double",)) == [("x", "pointer"), ("a", "f8")]
-    assert _parameters(source, options=("--define-macro=T=short",)) == [("x", "pointer"), ("a", "i2")]
-    with pytest.raises(KernelSyntaxError, match="'T' cannot be passed by value"):
-        _parameters(source)
-
-
 _CHOICE = """
 #ifndef PRECISION
   #define PRECISION 2
@@ -547,22 +510,20 @@ __global__ void k(TYPE *x, int n, TYPE a) {}
 """
 
 
-@pytest.mark.parametrize(
-    ("options", "found"),
-    [
-        ((), ["i4", "f8"]),
-        (("-DPRECISION=1",), ["i4", "f4"]),
-        (("-DWIDE",), ["i8", "f8"]),
-        (("-D", "WIDE", "-DWIDE", "-UWIDE"), ["i4", "f8"]),
-        (("--define-macro=PRECISION=(3-1)", "-DWIDE=0"), ["i8", "f8"]),
-    ],
-)
-def test_the_branch_is_read_that_is_compiled(options: tuple[str, ...], found: list[str]) -> None:
-    assert [each for _, each in _parameters(_CHOICE, options=options)] == ["pointer", *found]
-
-
-def test_macros_mean_what_they_do_in_their_line() -> None:
-    source = """
+_CONTINUED = """
+#define REAL float
+#define ARRAY(T) T *__restrict__
+#define COUNT REAL \\
+  // the rest of the line
+#define PAIR REAL a, \\
+             int b
+extern "C" __global__ \\
+void __launch_bounds__(256, 2) k(const REAL *x, /* in, out */ PAIR, // )
+    unsigned \\
+    int n, COUNT c) {}
+"""
+_ERROR = "#ifndef T\n#error no T\n#endif\n__global__ void k(T *x, T a) {}"
+_LINES = """
 #define T float
 __global__ void first(T *x, T a) {}
 struct Pair { T a; int n[SIZE]; };
@@ -570,9 +531,49 @@ struct Pair { T a; int n[SIZE]; };
 #define T double
 __global__ void second(T *x, T a, Pair p) {}
 """
-    assert _parameters(source, "first")[1] == ("a", "f4")
-    pair = np.dtype([("a", "f4"), ("n", "i4", (3,))])
-    assert _parameters(source, "second", options=("-DSIZE=3",))[1:] == [("a", "f8"), ("p", pair)]
+_NAMED = "__global__ void k(real *x, const real a) {}"
+_OVERLOAD = "template <typename T> __global__ void k(T a) {}\n__global__ void k(int *x, int n) {}"
+
+
+def _template(head: str, parameters: str) -> str:
+    return f"namespace space {{ template <{head}>\n__global__ void k({parameters}) {{}} }}"
+
+
+_DECLARED: list[tuple[str, str, tuple[str, ...], list[Any]]] = [
+    (_CONTINUED, "k", (), ["*", "f4", "i4", "u4", "f4"]),
+    (_ERROR, "k", ("-DT=double",), ["*", "f8"]), (_ERROR, "k", ("--define-macro=T=short",), ["*", "i2"]),
+    (_CHOICE, "k", (), ["*", "i4", "f8"]), (_CHOICE, "k", ("-DPRECISION=1",), ["*", "i4", "f4"]),
+    (_CHOICE, "k", ("-DWIDE",), ["*", "i8", "f8"]),
+    (_CHOICE, "k", ("-D", "WIDE", "-DWIDE", "-UWIDE"), ["*", "i4", "f8"]),
+    (_CHOICE, "k", ("--define-macro=PRECISION=(3-1)", "-DWIDE=0"), ["*", "i8", "f8"]),
+    (_LINES, "first", (), ["*", "f4"]),
+    (_LINES, "second", ("-DSIZE=3",), ["*", "f8", np.dtype([("a", "f4"), ("n", "i4", (3,))])]),
+    ("typedef double real;" + _NAMED, "k", (), ["*", "f8"]), ("using real = double;" + _NAMED, "k", (), ["*", "f8"]),
+    ("typedef double r;using real = r;" + _NAMED, "k", (), ["*", "f8"]),
+    (_OVERLOAD, "k", (), ["*", "i4"]), (_OVERLOAD, "k<double>", (), ["f8"]),
+    (_template("typename T", "T *x, T a, long long n"), "space::k<double>", (), ["*", "f8", "i8"]),
+    (_template("class T", "const T *x, T a"), "space::k<unsigned char>", (), ["*", "u1"]),
+    (_template("typename T, int N", "T *x, float a"), "space::k<float, 4>", (), ["*", "f4"]),
+    (_template("typename T, typename U = T", "T *x, U a"), "space::k<short>", (), ["*", "i2"]),
+    (_template("typename T, typename U = T", "T *x, U a"), "space::k<short, int>", (), ["*", "i4"]),
+    (_template("typename T", "T a"), "space::k<complex<float>>", (), ["c8"]),
+    (_template("typename T", "T a"), "space::k<float4>", (), [np.dtype([(name, "f4") for name in "xyzw"])]),
+    (_template("bool B", "int n"), "space::k<true>", (), ["i4"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "name", "options", "expected"), _DECLARED)
+def test_parameters_are_read_as_the_source_declares_them(
+    source: str, name: str, options: tuple[str, ...], expected: list[Any]
+) -> None:
+    found = _kernel(source, name, options=options, names=(name,) if "<" in name else ()).parameters
+    assert ["*" if each.is_pointer else each.dtype for each in found] == expected
+
+
+def test_a_macro_without_a_value_is_an_error_of_the_source() -> None:
+    assert [name for name, _ in _parameters(_CONTINUED)] == ["x", "a", "b", "n", "c"]
+    with pytest.raises(KernelSyntaxError, match="'T' cannot be passed by value"):
+        _parameters(_ERROR)
 
 
 _DEPENDS = "#if __CUDA_ARCH__ >= 800\n{}\n#else\n{}\n#endif\n"
@@ -645,38 +646,6 @@ def test_lines_are_those_that_a_preprocessor_leaves(pieces: list[str], options: 
         assert is_decided
     if is_decided:
         assert text.split() == done.stdout.split()
-
-
-@pytest.mark.parametrize("alias", ["typedef double real;", "using real = double;", "typedef double r;using real = r;"])
-def test_names_for_types_are_read(alias: str) -> None:
-    assert _parameters(f"{alias}\n__global__ void k(real *x, const real a) {{}}") == [("x", "pointer"), ("a", "f8")]
-
-
-@pytest.mark.parametrize(
-    ("head", "parameters", "instance", "expected"),
-    [
-        ("typename T", "T *x, T a, long long n", "double", ["pointer", "f8", "i8"]),
-        ("class T", "const T *x, T a", "unsigned char", ["pointer", "u1"]),
-        ("typename T, int N", "T *x, float a", "float, 4", ["pointer", "f4"]),
-        ("typename T, typename U = T", "T *x, U a", "short", ["pointer", "i2"]),
-        ("typename T, typename U = T", "T *x, U a", "short, int", ["pointer", "i4"]),
-        ("typename T", "T a", "complex<float>", ["c8"]),
-        ("typename T", "T a", "float4", [np.dtype([(name, "f4") for name in "xyzw"])]),
-        ("bool B", "int n", "true", ["i4"]),
-    ],
-)
-def test_the_parameters_of_a_template_instance_are_read(
-    head: str, parameters: str, instance: str, expected: list[Any]
-) -> None:
-    name = f"space::k<{instance}>"
-    source = f"namespace space {{ template <{head}>\n__global__ void k({parameters}) {{}} }}"
-    assert [kind for _, kind in _parameters(source, name, names=(name,))] == expected
-
-
-def test_a_template_is_told_from_its_overload() -> None:
-    source = "template <typename T> __global__ void k(T a) {}\n__global__ void k(int *x, int n) {}"
-    assert _parameters(source) == [("x", "pointer"), ("n", "i4")]
-    assert _parameters(source, "k<double>", names=("k<double>",)) == [("a", "f8")]
 
 
 def test_an_instance_that_the_source_does_not_tell_needs_a_signature() -> None:
@@ -866,14 +835,10 @@ _PTX = """
 """
 
 
-def test_source_is_read_from_a_file(tmp_path: Any) -> None:
-    file = tmp_path / "kernels.cu"
-    file.write_text(_FILL)
-    assert raw_module(path=str(file)).source == _FILL
-
-
 def test_a_module_is_of_source_or_of_a_file(tmp_path: Any) -> None:
-    file = tmp_path / "kernels.cubin"
+    source, file = tmp_path / "kernels.cu", tmp_path / "kernels.cubin"
+    source.write_text(_FILL)
+    assert raw_module(path=str(source)).source == _FILL
     file.write_bytes(b"x")
     both: dict[str, Any] = {"source": "", "path": file}
     for options in ({}, both):
@@ -897,3 +862,53 @@ def test_modules_and_kernels_with_structs_travel(library: str) -> None:
         each(1, 32, (x, *_FORMS["tuples"], 3))
         assert xl.to_host(x).tolist() == [15.0] * 3
     assert pickle.loads(pickle.dumps(made)).source == _MOVE
+
+
+# --- the parameters of kernels whose names are mangled: those names are g++'s
+
+
+SOURCE = """
+struct float3; namespace space { namespace deep { struct P { int a; }; template<class T> struct M { T v; }; } }
+"""
+NAMES = {
+    "_Z3mixI6float3EvPT_PKS1_S1_": ["*", "*", "float3"],
+    "_Z3mixISt7complexIfEEvPT_PKS2_S2_": ["*complex64", "*complex64", "complex64"],
+    "_Z3vecP6float3S_PKS_": ["*", "float3", "*"],
+    "_Z4convIi6float3EvPKT_PT0_m": ["*int32", "*", "uint64"],
+    "_Z4cplxPSt7complexIfES_IdEPKS0_": ["*complex64", "complex128", "*complex64"],
+    "_Z4nonev": [],
+    "_Z5plainPKfPfPS1_yba": ["*float32", "*float32", "*", "uint64", "bool", "int8"],
+    "_Z5scaleIN5space4deep1PEEvPT_S4_PKS3_S3_i": ["*", "*", "*", "P", "int32"],
+    "_Z5scaleIdEvPT_S1_PKS0_S0_i": ["*float64", "*float64", "*float64", "float64", "int32"],
+    "_ZN5space4deep1kIhLin4EEEvPT_PKS2_i": ["*uint8", "*uint8", "int32"],
+    "_ZN5space4deep5otherEPNS0_1PENS0_1MIfEEPKS4_S1_": ["*", "M", "*", "P"],
+}
+_STRUCTS = {("x", "y", "z"): "float3", ("a",): "P", ("v",): "M"}
+
+
+def _kind(parameter: Any) -> str:
+    dtype = parameter.dtype
+    text = "" if dtype is None else _STRUCTS[dtype.names] if dtype.names else dtype.name
+    return f"*{text}" if parameter.is_pointer else text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters_are_read_from_a_mangled_name(name: str) -> None:
+    kernel = xl.raw_module(SOURCE).get_function(name, cpu=lambda *_: None)
+    assert [_kind(each) for each in kernel.parameters] == NAMES[name]
+
+
+def test_const_pointers_are_read_only() -> None:
+    kernel = xl.raw_module("").get_function("_Z4copyPKfPf", cpu=lambda x, y: np.copyto(y, x))
+    assert [each.is_const for each in kernel.parameters] == [True, False]
+    x, y = np.ones(3, "f4"), np.zeros(3, "f4")
+    x.flags.writeable = False
+    kernel(1, 3, (x, y))
+    assert y.tolist() == [1] * 3
+
+
+@given(st.text(alphabet="_ZNSTIEKPLfdijmv0123456789", max_size=40))
+@example("0TE_")
+def test_any_other_name_needs_a_signature(rest: str) -> None:
+    with contextlib.suppress(KernelSyntaxError):  # which says what is missing
+        assert xl.raw_module("").get_function(f"_Z{rest}").parameters is not None

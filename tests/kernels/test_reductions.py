@@ -186,13 +186,9 @@ def test_calls_of_one_kind_see_their_own_arrays(target):
         (lambda x: reduction("T x", "T y, T z", map_expr="x", reduce_expr="a")(x), KernelSyntaxError, "post_map_expr"),
         (lambda x: reduction("T x", map_expr="x", reduce_expr="a+b")(x), KernelSyntaxError, "dtype="),
         (lambda x: reduction("T x", map_expr="x", reduce_expr="a+c", dtype="T")(x), KernelSyntaxError, "'c' is not"),
-        (
-            lambda x: reduction("T x", map_expr="x", reduce_expr="a+b", dtype="U3")(x),
-            KernelTypeError,
-            "not a type of",
-        ),
+        (lambda x: reduction("T x", map_expr="x", reduce_expr="a+b", dtype="U3")(x), KernelTypeError, "not a type of"),
     ],
-)
+)  # fmt: skip
 def test_refused(call, error, words):
     with pytest.raises(error, match=words):
         call(np.ones((3, 4)))

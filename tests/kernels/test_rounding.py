@@ -1,4 +1,4 @@
-"""float32 functions are correctly rounded, and give the committed fingerprints on this CPU."""
+"""float32 functions are correctly rounded, and give the committed fingerprints on this CPU; so do own float64 ones."""
 
 import json
 from pathlib import Path
@@ -8,9 +8,13 @@ import pytest
 
 from tests.kernels.bits import same_bits, specials
 from tools import digest
+from tools.kernel_ulp import kernel_of
 from xferlib.kernels import elementwise
 from xferlib.kernels import numpy_functions as rounding
-from xferlib.kernels.functions import CALLS, hard_cases
+from xferlib.kernels.cuda_source import CallKind, OperandAccess, elementwise_source
+from xferlib.kernels.formulas import IDENTICAL, expand
+from xferlib.kernels.functions import CALLS, guarantee, hard_cases
+from xferlib.kernels.ir import FLOAT64, Builder, Param, Store
 from xferlib.kernels.python_frontend import NAMESPACE
 
 DIGESTS = Path(__file__).parent / "digests.json"
@@ -95,3 +99,56 @@ def test_fast_math_is_near():
     x = np.linspace(-5, 5, 1001, dtype=np.float32)
     fast, exact = _kernel("exp", "fast")(x), _kernel("exp")(x)
     assert np.max(np.abs(fast - exact) / np.spacing(exact)) <= 4  # ulp, NumPy's documented bound for SIMD float32
+
+
+# --- float64 functions that xferlib computes itself: the same bits everywhere
+
+
+DIGESTS_OF_FLOAT64 = {"rsqrt": "0001ffc1079621ff", "cbrt": "0001ff1a71824c55"}
+
+
+def program(name):
+    b = Builder([Param(name="x", dtype=FLOAT64), Param(name="y", dtype=FLOAT64)])
+    return b.program([Store(param=1, value=b.call(name, b.load(0)))])
+
+
+@pytest.mark.parametrize("name", sorted(IDENTICAL))
+def test_fingerprint_of_random_bits(name):
+    counters = np.arange(1 << 18, dtype=np.uint32)
+    assert f"{digest.total(digest.random(name, 'float64'), counters, 1):016x}" == DIGESTS_OF_FLOAT64[name]
+
+
+@pytest.mark.parametrize("name", sorted(IDENTICAL))
+def test_no_engine_calls_the_platform(name):
+    assert not any(node.op == "call" for node in expand(program(name)).nodes)
+    shape = CallKind(
+        rank=1,
+        width=1,
+        unroll=1,
+        is_wide=False,
+        accesses=(OperandAccess("unit", True, 8),) * 2,
+        tile=0,
+        raw_ranks=(),
+        raw_words=(),
+    )
+    assert f"{name}(" not in elementwise_source(program(name), shape)
+    assert guarantee(name, "float64").is_identical
+
+
+def test_a_program_without_them_stays_what_it_is():
+    plain = program("exp")
+    assert expand(plain) is plain
+
+
+def test_special_values_of_float64():
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -1.0, 8.0, -27.0])
+    nan = np.nan
+    assert same_bits(kernel_of("rsqrt")(x)[:6], np.array([np.inf, -np.inf, 0.0, nan, nan, nan]))
+    assert same_bits(kernel_of("cbrt")(x), np.array([0.0, -0.0, np.inf, -np.inf, nan, -1.0, 2.0, -3.0]))
+
+
+def test_cubes_have_their_roots():
+    whole = np.arange(1, 100_000, dtype=np.float64)
+    assert same_bits(kernel_of("cbrt")(whole * whole * whole), whole)
+    powers = 2.0 ** np.arange(-358, 342)
+    assert same_bits(kernel_of("cbrt")(powers**3), powers)

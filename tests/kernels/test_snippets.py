@@ -6,18 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kernels import targets
 from tests.kernels.bits import same_bits, specials
-from xferlib.errors import KernelSyntaxError, KernelTypeError
+from tests.kernels.emulated import as_cuda
+from xferlib.errors import KernelError, KernelSyntaxError, KernelTypeError
 from xferlib.kernels import elementwise, raw_module, reduction
 from xferlib.kernels.c_frontend import translate
+from xferlib.testing import configured
 
-
-@pytest.fixture(params=["numpy", *targets.NAMES])
-def target(request):
-    if request.param == "numpy":
-        return targets.Target("numpy", lambda x: x, np.asarray)
-    return targets.target(request.param)
+pytestmark = pytest.mark.usefixtures("kernels_apart")
 
 
 # --- what is written out
@@ -86,10 +82,10 @@ def test_a_loop_within_an_if_leaves_the_counter_of_the_outer_loop_known():
         ("z = 0; switch (2) { case 3: z = 4; break; case 2: z = 9; default: z += 1; }", 10),
     ],
 )
-def test_a_condition_without_arrays(target, source, expected):
+def test_a_condition_without_arrays(engine, source, expected):
     preamble = "__device__ int f(int k) { if (false) return 3; if (k == 9) return 4; return 7; }"
     kernel = elementwise("T x", "T z", source, preamble=preamble)
-    assert target.get(kernel(target.put(np.ones(3)))).tolist() == [expected] * 3
+    assert engine.get(kernel(engine.put(np.ones(3)))).tolist() == [expected] * 3
 
 
 # --- assignments within && , || and ?:
@@ -110,11 +106,11 @@ def test_a_condition_without_arrays(target, source, expected):
         ("z = 0; for (int k = 0; k < 3; ++k) { if (x > k) { z += x > 1 ? f(x) : 1; } }", [1, 0, 27]),
     ],
 )
-def test_an_operand_that_assigns(target, source, expected):
+def test_an_operand_that_assigns(engine, source, expected):
     loop = "for (int k = 0; k < 3; ++k) { int a[2]; a[0] = k; a[1] = 1; p += a[p & 1] + 1; }"
     preamble = f"__device__ int f(int p) {{ {loop} return p; }}"
     kernel = elementwise("T x", "T z", source, preamble=preamble)
-    assert target.get(kernel(target.put(np.array([1.0, -2.0, 3.0])))).tolist() == expected
+    assert engine.get(kernel(engine.put(np.array([1.0, -2.0, 3.0])))).tolist() == expected
 
 
 def test_early_returns_and_calls_are_shared():
@@ -289,17 +285,17 @@ def _c_extremum(x, y, ufunc):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("name", ["min", "max", "fmin", "fmax"])
-def test_min_and_max_of_c_drop_nan(name, dtype, target):
+def test_min_and_max_of_c_drop_nan(name, dtype, engine):
     x, y = (each.ravel().copy() for each in np.meshgrid(specials(dtype), specials(dtype)))
     expected = _c_extremum(x, y, np.fmin if "min" in name else np.fmax)
     in_preamble = f"T pick(T v, T w) {{ return {name}(v, w); }}"
     for source, preamble in ((f"z = {name}(x, y)", ""), ("z = pick(x, y)", in_preamble)):
         kernel = elementwise("T x, T y", "T z", source, preamble=preamble)
-        assert same_bits(target.get(kernel(target.put(x), target.put(y))), expected)
+        assert same_bits(engine.get(kernel(engine.put(x), engine.put(y))), expected)
 
 
 @pytest.mark.parametrize("name", ["min", "max", "fmin", "fmax"])
-def test_reductions_in_c_drop_nan(name, target):
+def test_reductions_in_c_drop_nan(name, engine):
     kernel = reduction("T x", "T y", map_expr="x", reduce_expr=f"{name}(a, b)", post_map_expr="y = a")
     rng = np.random.default_rng(0)
     for length in (1, 5, 700, 9000):
@@ -308,7 +304,7 @@ def test_reductions_in_c_drop_nan(name, target):
         x[2] = np.nan
         with np.errstate(all="ignore"):
             expected = (np.fmin if "min" in name else np.fmax).reduce(x, axis=1)
-        assert same_bits(target.get(kernel(target.put(x), axis=1)), expected)
+        assert same_bits(engine.get(kernel(engine.put(x), axis=1)), expected)
 
 
 def test_minimum_and_maximum_carry_nan():
@@ -344,9 +340,9 @@ def test_the_gradient_goes_to_the_operand_that_is_taken(name):
         ("y = std::sqrt(std :: abs(x));", lambda x: np.sqrt(np.abs(x))),
     ],
 )
-def test_the_ways_in_which_cpp_writes_values(target, operation, expected):
+def test_the_ways_in_which_cpp_writes_values(engine, operation, expected):
     x = np.array([-1.5, 0.25, 1.25, 3.0])
-    assert same_bits(target.get(elementwise("T x", "T y", operation)(target.put(x))), expected(x))
+    assert same_bits(engine.get(elementwise("T x", "T y", operation)(engine.put(x))), expected(x))
 
 
 def test_functions_of_a_preamble_have_initializers_too():
@@ -380,29 +376,29 @@ def test_a_parameter_may_be_named_n():
     assert elementwise("T x", "T y", "y = n")(np.ones(3)).tolist() == [3, 3, 3]
 
 
-def test_values_that_are_the_same_for_every_element_come_first(target):
+def test_values_that_are_the_same_for_every_element_come_first(engine):
     kernel = elementwise("T x", "T y", "y = w * x; k = y;", loop_prep="const double w { 2.0 / _ind.size() }; double k;")
     x = np.array([1.0, 3.0, 5.0, 8.0])
-    assert same_bits(target.get(kernel(target.put(x))), x * 0.5)
+    assert same_bits(engine.get(kernel(engine.put(x))), x * 0.5)
     again = pickle.loads(pickle.dumps(kernel))
     assert same_bits(again(x), x * 0.5)
 
 
-def test_each_element_begins_with_the_values_of_loop_prep(target):
+def test_each_element_begins_with_the_values_of_loop_prep(engine):
     x = np.array([1.0, -1.0, 2.0, 3.0])
     kernel = elementwise("T x", "T y", "if (x > 0) { w += x; } y = w++; y += w;", loop_prep="double w = 2;")
-    assert target.get(kernel(target.put(x))).tolist() == [7, 5, 9, 11]
+    assert engine.get(kernel(engine.put(x))).tolist() == [7, 5, 9, 11]
 
 
 @pytest.mark.parametrize("after", ["", "z = -z;"])
-def test_loop_prep_may_return(target, after):
+def test_loop_prep_may_return(engine, after):
     texts = {"loop_prep": "if (n > 3) return;", "after_loop": after}
     kernel = elementwise("T x", "T z", "z = x; if (x < 0) return; z += 1", **texts)
     x = np.array([1.0, -2.0, 3.0, 4.0])
     for count, expected in ((3, [-2, -2, -4] if after else [2, -2, 4]), (4, [7] * 4)):
-        z = target.put(np.full(count, 7.0))
-        kernel(target.put(x[:count]), z)
-        assert target.get(z).tolist() == expected
+        z = engine.put(np.full(count, 7.0))
+        kernel(engine.put(x[:count]), z)
+        assert engine.get(z).tolist() == expected
 
 
 def test_a_variable_of_an_inner_block_hides_one_of_loop_prep():
@@ -431,12 +427,12 @@ def test_statements_before_the_loop_are_for_snippets():
 
 @pytest.mark.parametrize("name", ["expf", "logf", "log2f", "log10f", "sinf", "cosf", "tanf", "powf"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_intrinsics_of_float_are_the_accurate_functions(name, dtype, target):
+def test_intrinsics_of_float_are_the_accurate_functions(name, dtype, engine):
     args = "x, 3" if name == "powf" else "x"
-    x = target.put(np.concatenate([specials(dtype), np.linspace(-90, 90, 1001, dtype=dtype)]))
+    x = engine.put(np.concatenate([specials(dtype), np.linspace(-90, 90, 1001, dtype=dtype)]))
     fast, accurate = (elementwise("T x", "float z", f"z = {each}({args})") for each in (f"__{name}", name))
     assert fast.ir(dtype, "float32") == accurate.ir(dtype, "float32")
-    assert same_bits(target.get(fast(x)), target.get(accurate(x)))
+    assert same_bits(engine.get(fast(x)), engine.get(accurate(x)))
 
 
 def test_an_intrinsic_names_itself_in_its_errors():
@@ -444,15 +440,15 @@ def test_an_intrinsic_names_itself_in_its_errors():
         elementwise("T x", "T z", "z = __powf(x)")(np.ones(1))
 
 
-def test_after_loop_follows_each_element_with_what_loop_prep_has_declared(target):
+def test_after_loop_follows_each_element_with_what_loop_prep_has_declared(engine):
     x = np.array([3, -1, 4, -1, 5], np.int32)
     texts = {"loop_prep": "int least = 0;", "after_loop": "atomicAdd(&total[0], least);"}
     operation = "int d = 2 * x; if (d > 0) least = d; y = least"
     kernel = elementwise("int32 x", "int32 y, raw int32 total", operation, **texts)
-    y, total = target.put(np.zeros(5, np.int32)), target.put(np.zeros(1, np.int32))
-    kernel(target.put(x), y, total)
-    assert target.get(y).tolist() == [6, 0, 8, 0, 10]
-    assert target.get(total).tolist() == [24]
+    y, total = engine.put(np.zeros(5, np.int32)), engine.put(np.zeros(1, np.int32))
+    kernel(engine.put(x), y, total)
+    assert engine.get(y).tolist() == [6, 0, 8, 0, 10]
+    assert engine.get(total).tolist() == [24]
 
 
 def test_after_loop_runs_after_continue_and_not_after_return():
@@ -469,3 +465,117 @@ def test_after_loop_knows_no_variable_of_the_snippet():
     with pytest.raises(KernelTypeError, match="after_loop= is for C snippets"):
         elementwise(lambda x: x, after_loop="int k = 0;")
     assert pickle.loads(pickle.dumps(elementwise("T x", "T y", "y = x", after_loop="y = 2 * y;")))(np.ones(1)) == 2
+
+
+# --- loops that end with the data: against Python, and as CUDA source; random ones are in test_differential
+
+
+X = np.arange(-5, 30)
+
+
+def _collatz(v: int) -> int:
+    count = 0
+    while v > 1:
+        v, count = (3 * v + 1 if v % 2 else v // 2), count + 1
+    return count
+
+
+def _sum(v: int) -> int:
+    return sum(j for j in range(min(v, 11)) if j != 3)
+
+
+KERNELS = {
+    "next element": ("y = 1; if (x < 4) continue; y = x;", lambda v: 1 if v < 4 else v),
+    "nan": ('y = isnan(nan("0x7ff")) ? 2 : x;', lambda v: 2),
+    "while": ("T v = x; T c = 0; while (v > 1) { v = v % 2 ? 3 * v + 1 : v / 2; c++; } y = c;", _collatz),
+    "break": ("T s = 0; for (int j = 0; j < x; ++j) { if (j == 3) continue; if (j > 10) break; s += j; } y = s;", _sum),
+    "return": ("y = 0; for (;;) { y += 3; if (y > x) return; }", lambda v: max(3, v // 3 * 3 + 3)),
+    "do": ("T j = 0; do { j += 2; if (j == 4) continue; if (j == 8) break; } while (j < x); y = j;",
+           lambda v: 8 if v > 6 else max(2, v + v % 2)),
+    "output": ("y = 0; while (y * y < x) y++;", lambda v: next(k for k in range(9) if k * k >= v)),
+    "nested": ("y = 0; for (T a = 0; a < x; a++) for (T b = a; b < x; b++) if (a + b == 7) y += b;",
+               lambda v: sum(b for a in range(v) for b in range(a, v) if a + b == 7)),
+    "written out": ("y = 1; for (int j = 0; j < 6; j++) { if (j > x) break; if (j == 2) continue; y += j; }",
+                    lambda v: 1 + sum(j for j in range(6) if j != 2 and j <= v)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_loop_gives_what_python_gives(engine, name):
+    operation, by_hand = KERNELS[name]
+    kernel = elementwise("T x", "T y", operation)
+    assert engine.get(kernel(engine.put(X))).tolist() == [by_hand(each) for each in X.tolist()]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_loop_in_cuda_gives_the_same(name):
+    kernel = elementwise("T x", "T y", KERNELS[name][0])
+    found = np.zeros_like(X)
+    as_cuda(kernel, X, found)
+    assert same_bits(found, kernel(X))
+
+
+def test_floats_and_arrays_in_a_loop():
+    kernel = elementwise(
+        "T x, raw T a, raw int64 ends", "T y",
+        "y = x; for (long j = i > 0 ? ends[i - 1] : 0; j < ends[i]; j++) "
+        "y = y * 0.7f + sqrt(a[j] * a[j] + 1) / (y * y + 3);",
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    ends = np.cumsum(rng.integers(0, 6, 100))
+    x, a = rng.standard_normal(100).astype(np.float32), rng.standard_normal(int(ends[-1])).astype(np.float32)
+    expected = kernel(x, a, ends)
+    values = np.split(a, ends[:-1])
+    assert [len(each) == 0 for each in values] == (expected == x).tolist()
+    found = np.zeros_like(x)
+    as_cuda(kernel, x, a, ends, found)
+    assert same_bits(found, expected)
+
+
+def test_large_calls_and_other_layouts_give_the_same():
+    kernel = elementwise("T x, int64 k", "T y", "y = x; for (int j = 0; j < k + x % 3; j++) y = y * 3 + j;")
+    x = np.arange(200_000).reshape(400, 500)
+    whole = kernel(x, 4)
+    np.testing.assert_array_equal(whole[::7, ::-3], kernel(x[::7, ::-3], 4))
+    with configured(threads=2):
+        np.testing.assert_array_equal(kernel(x.T, 4), whole.T)
+
+
+def test_a_function_loops_where_it_is_called():
+    preamble = "int f(int v) { while (v != 1) v = v % 2 ? 3 * v + 1 : v / 2; return v; }"
+    kernel = elementwise("int32 x", "int32 y", "y = 5; if (x > 0) y = f(x);", preamble=preamble)
+    assert kernel(np.array([0, 7, 1, -3], np.int32)).tolist() == [5, 1, 1, 5]  # f(0) and f(-3) never end
+
+
+def test_a_loop_without_a_turn_reads_nothing():
+    kernel = elementwise("T x, raw T a, int64 k", "T y", "y = x; for (int j = 0; j < x; j++) y += a[k];")
+    assert kernel(np.zeros(2), np.ones(3), 99).tolist() == [0, 0]
+
+
+def test_a_loop_without_end_is_an_error_on_a_cpu():
+    kernel = elementwise("T x", "T y", "y = x; while (y > 0) y = x;")
+    with configured(loop_turns=50), pytest.raises(KernelError, match="has made 50 turns and 2 element"):
+        kernel(np.array([1.0, 0.0, 2.0]))
+    assert kernel(np.zeros(3)).tolist() == [0, 0, 0]
+
+
+def test_a_loop_whose_result_is_written_over_its_operand():
+    kernel = elementwise("T x", "T y", "T v = x; while (v < 9) { v += 4; } y = v;")
+    x = np.arange(6.0)
+    assert kernel(x, x).tolist() == [12, 9, 10, 11, 12, 9]
+
+
+def test_a_reduction_takes_no_loop_that_ends_with_the_data():
+    preamble = "int f(int v) { while (v > 9) v /= 2; return v; }"
+    with pytest.raises(KernelSyntaxError, match="which a reduction's expressions cannot run"):
+        reduction(
+            "int32 x", "int32 y", map_expr="f(x)", reduce_expr="a + b", post_map_expr="y = a", identity="0",
+            preamble=preamble,
+        )(np.ones(3, np.int32))  # fmt: skip
+
+
+def test_a_loop_has_no_gradient():
+    torch = pytest.importorskip("torch")
+    kernel = elementwise("T x", "T y", "y = x; while (y < 9) y = y * 2;")
+    with pytest.raises(KernelTypeError, match="gradients of loops"):
+        kernel(torch.ones(3, requires_grad=True)).sum().backward()

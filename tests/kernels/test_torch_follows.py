@@ -9,8 +9,11 @@ import xferlib as xl
 from tests.kernels.bits import same_bits
 from xferlib.errors import KernelTypeError, LayoutError, UnsupportedArrayError, UnsupportedError, XferError
 from xferlib.kernels import elementwise, raw_module, reduction, reductions
+from xferlib.kernels.functions import CALLS
+from xferlib.kernels.python_frontend import NAMESPACE
 
 torch = pytest.importorskip("torch")
+
 fw = torch.autograd.forward_ad
 
 twice = elementwise("float *x", "x[i] = 2 * x[i]", name="twice")
@@ -115,8 +118,8 @@ def test_a_parameter_that_is_written_has_no_gradient():
 # --- reductions
 
 
-def _tensor(*shape, seed=0):
-    return torch.tensor(np.random.default_rng(seed).uniform(0.5, 2, shape), requires_grad=True)
+def _tensor(*shape, seed=0, low=0.5, high=2.0):
+    return torch.tensor(np.random.default_rng(seed).uniform(low, high, shape), requires_grad=True)
 
 
 @pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "mean", "norm", "var"])
@@ -127,23 +130,6 @@ def test_gradients_of_ready_made_reductions(name, axis, keepdims):
     assert torch.autograd.gradcheck(call, (x,), check_forward_ad=True)
     assert torch.autograd.gradgradcheck(call, (x,))
     assert same_bits(call(x).detach().numpy(), call(x.detach()).numpy())
-
-
-def test_gradients_of_a_reduction_in_c():
-    dot = reduction("T x, T y", "T z", map_expr="x * y", reduce_expr="a + b", post_map_expr="z = sqrt(a)", identity="0")
-    arguments = (_tensor(3, 4), _tensor(4, 1, 1, seed=1))
-    call = lambda x, y: dot(x, y, axis=1)
-    assert torch.autograd.gradcheck(call, arguments)
-    assert torch.autograd.gradgradcheck(call, arguments)
-
-
-def test_gradients_of_a_product_with_zeros():
-    x = _tensor(3, 4).detach()
-    x[0, 1] = x[1, 1] = x[1, 2] = 0
-    x.requires_grad_()
-    call = lambda x: reductions.prod(x, axis=1)
-    assert torch.autograd.gradcheck(call, (x,))
-    assert torch.autograd.gradgradcheck(call, (x,))
 
 
 def test_the_greatest_share_their_gradient():
@@ -218,13 +204,6 @@ def test_a_tangent_is_carried_on():
                     write(dual)
 
 
-def test_forward_mode_of_functions():
-    kernel = elementwise(lambda x, y: np.where(x > 1, np.exp(x) / y, np.tanh(x) * y), name="mixed")
-    arguments = (_tensor(2, 5), _tensor(5, seed=1))
-    assert torch.autograd.gradcheck(kernel, arguments, check_forward_ad=True)
-    assert torch.autograd.gradgradcheck(kernel, arguments)
-
-
 _kernel = elementwise(lambda x, y: x * x * y, name="kernel")
 
 
@@ -251,15 +230,11 @@ def test_examples_cannot_share_the_number_of_an_element():
 @pytest.mark.parametrize(
     "call",
     [
-        xl.to_host,
-        xl.to_device,
-        twice,
-        lambda x: square(torch.ones(3), x),
-        lambda x: triple(1, 32, (x, 3)),
+        xl.to_host, xl.to_device, twice, lambda x: square(torch.ones(3), x), lambda x: triple(1, 32, (x, 3)),
         lambda x: xl.to_device(np.ones(3, np.float32), out=x),
         lambda x: reductions.sum(torch.ones(3), axis=(), out=x),
     ],
-)
+)  # fmt: skip
 def test_a_tensor_without_memory_inside_a_transform_is_refused(call):
     with pytest.raises(XferError), xl.use_backend("torch"):
         torch.func.vmap(call)(torch.zeros(2, 3))
@@ -357,24 +332,20 @@ numbered = elementwise(lambda x, k: x * (k + 1))
 total = reduction("T x", "T y", map_expr="x", reduce_expr="a + b", identity="0")
 running = xl.scan("a + b")
 READS: dict[str, Any] = {
-    "a snippet": same,
-    "a function": lambda x: weighted(x, x, 2),
+    "a snippet": same, "a function": lambda x: weighted(x, x, 2),
     "one of two": lambda x: weighted(torch.ones(x.shape, dtype=x.dtype, device=x.device), x, 3),
     "computed indices": lambda x: gathered(x, x.numel(), size=x.numel()),
     "numbers": lambda x: (numbered(x, 1), numbered(x, 0.5)),
     "out=": lambda x: same(x, out=torch.empty(x.shape, dtype=x.dtype, device=x.device)),
     "a reduction": total,
     "along an axis, out=": lambda x: total(x, axis=0, out=torch.empty(x.shape[1:], dtype=x.dtype, device=x.device)),
-    "a ready-made reduction": reductions.sum,
-    "norm": reductions.norm,
-    "scan": lambda x: running(x.flatten()[:7]),
+    "a ready-made reduction": reductions.sum, "norm": reductions.norm, "scan": lambda x: running(x.flatten()[:7]),
     "to_host": xl.to_host,
     "to_host, converting": lambda x: xl.to_host(x, dtype="complex128"),
     "to_host_async": lambda x: xl.to_host_async(x).result(),
-    "to_device": xl.to_device,
-    "copy_to": lambda x: xl.copy_to(x, "cpu"),
+    "to_device": xl.to_device, "copy_to": lambda x: xl.copy_to(x, "cpu"),
     "a tree": lambda x: xl.tree.to_host([x] * 12),
-}
+}  # fmt: skip
 
 
 def _several(result):
@@ -488,3 +459,85 @@ def test_tensors_without_memory_are_refused_by_every_reader(kind):
             else:
                 with pytest.raises(XferError):
                     read(each)
+
+
+# --- gradients of element-wise kernels
+
+
+gradcheck = torch.autograd.gradcheck
+
+DOMAINS = {"arccosh": (1.2, 3), "log": (0.2, 3), "log2": (0.2, 3), "log10": (0.2, 3), "rsqrt": (0.2, 3),
+           "cbrt": (0.2, 3), "log1p": (-0.5, 2)}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_function(name):
+    call = getattr(NAMESPACE, name)
+    kernel = elementwise(lambda x: call(x), name=name)
+    low, high = DOMAINS.get(name, (-0.8, 0.8))
+    assert gradcheck(kernel, (_tensor(7, low=low, high=high),))
+
+
+def test_keyword_scalar_and_integer_output():
+    @elementwise
+    def kernel(x, *, alpha=2.0):
+        return x * x * alpha, x > 0.5
+
+    x = _tensor(7, low=0, high=1)
+    value, is_more = kernel(x, alpha=3.0)
+    assert not is_more.requires_grad
+    value.sum().backward()
+    torch.testing.assert_close(x.grad, 6 * x.detach(), rtol=2**-51, atol=0)  # two roundings
+
+
+def test_no_gradient_no_graph():
+    kernel = elementwise(lambda x: x * x)
+    plain = torch.ones(3)
+    assert kernel(plain).grad_fn is None
+    x = torch.ones(3, requires_grad=True)
+    with torch.no_grad():
+        assert kernel(x).grad_fn is None
+    assert kernel(x).grad_fn is not None  # no_grad() must not be remembered
+    assert kernel(x.detach()).grad_fn is None
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: elementwise(lambda x: x * x)(x, out=torch.empty(3)), "out="),
+        (lambda x: elementwise("raw T x, T y", "T z", "z = x[i] * y")(x, x), "raw"),
+        (lambda x: elementwise(lambda x: np.copysign(x, -1.0))(x).sum().backward(), "copysign"),
+        (lambda x: elementwise(lambda x: x * 2)(x.to(torch.complex64)).sum().abs().backward(), "complex"),
+    ],
+)
+def test_refused(call, words):
+    with pytest.raises(KernelTypeError, match=words):
+        call(torch.ones(3, requires_grad=True))
+
+
+_ROOT = reduction("T x, T y", "T z", map_expr="x * y", reduce_expr="a + b", post_map_expr="z = sqrt(a)", identity="0")
+_BRANCHES = elementwise("T x, T y", "T z, T w", "if (x > y) { z = x * x; w = x * y; } else { z = y; w = 1; }")
+_ZEROS = torch.tensor([[0.7, 0, 1.5, 2], [0.7, 0, 0, 2], [1, 2, 3, 4]], dtype=torch.float64, requires_grad=True)
+_PAIR = (_tensor(7, low=0.3, seed=1), _tensor(7, low=0.3, seed=2))
+DIFFERENTIABLE = [
+    (lambda x, y: _ROOT(x, y, axis=1), (_tensor(3, 4), _tensor(4, 1, 1, seed=1))),
+    (lambda x: reductions.prod(x, axis=1), (_ZEROS,)),
+    (_BRANCHES, (_tensor(7, low=0, high=1, seed=4), _tensor(7, low=0, high=1, seed=5))),
+    (elementwise(lambda x, y: np.exp(x) * y * y), (_tensor(7, low=-1, high=1), _tensor(7, low=-1, high=1, seed=3))),
+    (elementwise(lambda x, y, z: x * y + z), (_tensor(3, 4), _tensor(4), _tensor(3, 1))),
+    (elementwise(lambda x, y: np.where(x > 1, np.exp(x) / y, np.tanh(x) * y)), (_tensor(2, 5), _tensor(5, seed=1))),
+    (elementwise(lambda x, y: x + y * x - y), _PAIR), (elementwise(lambda x, y: x / y), _PAIR),
+    (elementwise(lambda x, y: np.maximum(x, y) * np.minimum(x, y)), _PAIR),
+    (elementwise(lambda x, y: abs(x) + np.sqrt(y)), _PAIR),
+    (elementwise(lambda x, y: np.where(x > y, x * y, x - y)), _PAIR),
+    (elementwise(lambda x, y: y**x), _PAIR), (elementwise(lambda x, y: np.arctan2(x, y)), _PAIR),
+    (elementwise(lambda x, y: np.hypot(x, y)), _PAIR), (elementwise(lambda x, y: np.fmod(x, y)), _PAIR),
+    (elementwise(lambda x, y: np.floor(x) * y), _PAIR), (elementwise(lambda x, y: np.logaddexp(x, y)), _PAIR),
+    (elementwise(lambda x, y: NAMESPACE.fma(x, y, x)), _PAIR),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "arguments"), DIFFERENTIABLE)
+def test_first_and_second_derivatives(call, arguments):
+    assert gradcheck(call, arguments, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(call, arguments)
