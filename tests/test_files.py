@@ -471,8 +471,9 @@ def test_checksums_of_large_arrays_are_made_in_parts(tmp_path: Path) -> None:
             xl.load(path, backend="numpy")
 
 
-def _damage(text: bytes, at: int, other: int, chance: np.random.Generator) -> bytes:
+def _damage(text: bytes, chance: np.random.Generator) -> bytes:
     """Cut, insert, delete, repeat, or overwrite by an extreme number, a digit or any byte."""
+    at, other = (int(each) for each in chance.integers(0, len(text) or 1, 2))
     number = int(chance.choice([0, 2**31, 2**32 - 1])).to_bytes(4, "little")
     changes = (
         (b"", len(text)), (chance.bytes(5), 0), (b"", 20), (text[other : other + 30], 30), (number, 4),
@@ -489,7 +490,7 @@ def test_mutated_files_end_in_errors_of_xferlibs_own(tmp_path: Path) -> None:
         for _ in range(150):
             text = whole
             for _ in range(int(chance.integers(1, 4))):
-                text = _damage(text, *(int(each) for each in chance.integers(0, len(text) or 1, 2)), chance)
+                text = _damage(text, chance)
             path.write_bytes(text)
             with contextlib.suppress(xl.errors.XferError):
                 found = xl.load(path, backend="numpy")
