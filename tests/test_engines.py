@@ -7,6 +7,7 @@ import collections
 import concurrent.futures
 import dataclasses
 import functools
+import itertools
 import operator
 import os
 import pickle
@@ -33,26 +34,37 @@ DATA = np.random.default_rng(5).standard_normal((1000, 30)).astype("float32")
 
 
 class Cluster:
-    """As much of a Dask client as `stream_map` uses, over threads of this process."""
+    """As much of a Dask client as `stream_map` uses, over threads of this process.
 
-    def __init__(self, workers: int) -> None:
-        self._pool = ThreadPoolExecutor(workers)
-        self._workers = workers
+    Args:
+        workers: Their number, each time that it is asked for; the last one from then on.
+        gather: Awaited in place of each range's result, which is not computed.
+    """
+
+    def __init__(self, *workers: int, gather: Callable[[], Any] | None = None) -> None:
+        self._workers = itertools.chain(workers[:-1], itertools.repeat(workers[-1]))
+        self._pool = ThreadPoolExecutor(max(workers))
+        self._gather = gather
+        self.cancelled: list[Any] = []
         self.loop = SimpleNamespace(asyncio_loop=asyncio.new_event_loop())
         self._thread = threading.Thread(target=self.loop.asyncio_loop.run_forever)
 
     def nthreads(self) -> dict[int, int]:
-        return dict.fromkeys(range(self._workers), 1)
+        return dict.fromkeys(range(next(self._workers)), 1)
 
-    def submit(self, function: Any, *given: Any, pure: bool) -> Any:
-        return self._pool.submit(function, *given)
+    def submit(self, function: Any, job: Any, low: int, high: int, carried: Any, *, pure: bool) -> Any:
+        if self._gather is not None:
+            return low, high
+        return self._pool.submit(function, job, low, high, carried)
 
     async def gather(self, task: Any, *, asynchronous: bool) -> Any:
-        return await asyncio.wrap_future(task)
+        return await (asyncio.wrap_future(task) if self._gather is None else self._gather())
 
     def cancel(self, tasks: list[Any]) -> None:
+        self.cancelled += tasks
         for each in tasks:
-            each.cancel()
+            if self._gather is None:
+                each.cancel()
 
     def __enter__(self) -> Cluster:
         self._thread.start()
@@ -60,9 +72,19 @@ class Cluster:
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown()
-        self.loop.asyncio_loop.call_soon_threadsafe(self.loop.asyncio_loop.stop)
+        loop = self.loop.asyncio_loop
+        asyncio.run_coroutine_threadsafe(end_tasks(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
         self._thread.join()
-        self.loop.asyncio_loop.close()
+        loop.close()
+
+
+async def end_tasks() -> None:
+    """End the other tasks of a loop."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 @pytest.fixture
@@ -300,68 +322,23 @@ def test_a_cluster_without_workers_is_an_error_and_not_a_wait() -> None:
         xl.stream_map(doubled, DATA, chunk_rows=10, engine=empty)
 
 
-class DaskDouble:
-    """A client of Dask whose workers never compute anything."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, numbers_of_workers: list[int], gather: Any) -> None:
-        self.loop = SimpleNamespace(asyncio_loop=loop)
-        self._numbers = iter(numbers_of_workers)
-        self._gather = gather
-        self.cancelled: list[Any] = []
-
-    def nthreads(self) -> dict[int, int]:
-        return dict.fromkeys(range(next(self._numbers)), 1)
-
-    def submit(self, function: Any, job: Any, low: int, high: int, carried: Any, *, pure: bool) -> Any:
-        return low, high
-
-    def gather(self, task: Any, *, asynchronous: bool) -> Any:
-        return self._gather()
-
-    def cancel(self, tasks: list[Any]) -> None:
-        self.cancelled += tasks
-
-
-async def cancelled() -> None:
-    """End the other tasks of a loop."""
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-
-
-@pytest.fixture
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop in a thread of its own, as a client of Dask has."""
-    made = asyncio.new_event_loop()
-    thread = threading.Thread(target=made.run_forever)
-    thread.start()
-    yield made
-    asyncio.run_coroutine_threadsafe(cancelled(), made).result()
-    made.call_soon_threadsafe(made.stop)
-    thread.join()
-    made.close()
-
-
-def test_a_cluster_whose_workers_are_gone_for_good_is_an_error(
-    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_whose_workers_are_gone_for_good_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xferlib._pipeline.stream_map._LOOK_S", 0.0)
     monkeypatch.setattr("xferlib._pipeline.stream_map._DESERTED_S", -1.0)
-    client = DaskDouble(loop, [1, 1, 0], asyncio.Event().wait)
-    with pytest.raises(DistributedTimeoutError, match="the cluster has had no workers for") as raised:
-        xl.stream_map(doubled, DATA, chunk_rows=10, depth=1, engine=client)
-    assert client.cancelled == [(0, 120), (120, 240)]
+    refused = pytest.raises(DistributedTimeoutError, match="the cluster has had no workers for")
+    with Cluster(1, 1, 0, gather=lambda: asyncio.Event().wait()) as cluster, refused as raised:
+        xl.stream_map(doubled, DATA, chunk_rows=10, depth=1, engine=cluster)
+    assert cluster.cancelled == [(0, 120), (120, 240)]
     assert "0 of 1000 rows are done" in raised.value.__notes__[-1]
 
 
-def test_a_cluster_without_its_scheduler_is_an_error(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_cluster_without_its_scheduler_is_an_error() -> None:
     async def lost() -> None:
         raise concurrent.futures.CancelledError("range-1 cancelled for reason: scheduler-connection-lost.\nmore")
 
     refused = pytest.raises(DistributedError, match=r"dropped a range: .*-lost. its scheduler has ended, or the client")
-    with refused:
-        xl.stream_map(doubled, DATA, chunk_rows=500, engine=DaskDouble(loop, [1], lost))
+    with Cluster(1, gather=lost) as cluster, refused:
+        xl.stream_map(doubled, DATA, chunk_rows=500, engine=cluster)
 
 
 def test_processes_do_not_share_a_block_of_a_zarr_array(client: Any, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import gc
 import itertools
 import operator
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import optree
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
@@ -72,24 +73,58 @@ BATCHES: dict[str, Callable[[int], Any]] = {
     "pinned with gaps": lambda n: pinned((200, 1000), n)[::2],
     "pinned view": lambda n: pinned((200, 1000), n)[:100],
     "pinned transposed": lambda n: pinned((200, 1000), n).T,
-    "medium tree": lambda n: (array(n, (600, 1000)), array(-n, (256,), "int64")),
-}
+    "images and labels": lambda n: (array(n, (600, 1000)), array(-n, (256,), "int64")),
+    "three": lambda n: {
+        "x": array(n, (600, 1000)), "y": array(-n, (50, 1000)), "z": [array(n, (90_000,), "uint8")], "n": n,
+    },
+    "four": lambda n: [array(n + k, (300, 1000)) for k in range(4)],
+    "large": lambda n: (array(n, (2300, 1000)), None, array(n, (600, 1000), "uint8")),
+    "swapped and small": lambda n: (array(n, (600, 1000), ">f4"), array(n, (3,))),
+    "transposed": lambda n: (array(n, (600, 1000)).T, np.float32(n)),
+    "with empty": lambda n: (array(n, (600, 1000)), array(n, (0, 5)), array(n, ())),
+    "sizes change": lambda n: (array(n, (600 + 300 * (n % 3), 1000)), array(n, (100, 1 + n % 2, 300))),
+}  # fmt: skip
+"""Batches by their number: small, medium and large ones, pinned ones, and trees of a few arrays."""
 
 
+def is_array(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray)
+
+
+def clearing(batches: list[Any]) -> Iterator[Any]:
+    """Overwrite each batch as soon as the next is asked for."""
+    for batch in batches:
+        yield batch
+        for leaf in filter(is_array, optree.tree_leaves(batch)):
+            leaf[...] = 0
+
+
+def as_tensors(batches: Any) -> Any:
+    torch = pytest.importorskip("torch")
+    as_given = lambda leaf: torch.from_numpy(leaf) if is_array(leaf) and leaf.dtype.isnative else leaf
+    return [optree.tree_map(as_given, batch) for batch in batches]
+
+
+@settings(max_examples=60)
 @given(
-    names=st.lists(st.sampled_from([*BATCHES, "small", "small", "pinned", "pinned"]), max_size=12),
-    kind=st.sampled_from(sorted(SOURCES)),
+    runs=st.lists(st.tuples(st.sampled_from(sorted(BATCHES)), st.integers(1, 4)), max_size=5),
+    kind=st.sampled_from([*SOURCES, "clearing", "tensors"]),
     depth=st.integers(1, 5),
     is_kept=st.booleans(),
+    core_count=st.sampled_from([2, 16]),
 )
-def test_batches_of_every_source_and_depth_come_in_order_though_they_change(
-    names: list[str], kind: str, depth: int, is_kept: bool
+def test_batches_of_every_form_and_source_come_in_order_though_they_change(
+    runs: list[tuple[str, int]], kind: str, depth: int, is_kept: bool, core_count: int
 ) -> None:
+    names = [name for name, count in runs for _ in range(count)]
     batches = [BATCHES[name](number) for number, name in enumerate(names)]
-    prefetcher = xl.prefetch(SOURCES[kind](batches), depth=depth)
-    found = list(prefetcher) if is_kept else [xl.tree.to_host(batch) for batch in prefetcher]
-    for there, here in zip(found, batches, strict=True):
-        same(there, here)
+    expected = copy.deepcopy(batches)
+    source = {**SOURCES, "clearing": clearing, "tensors": as_tensors}[kind](batches)
+    with cores(core_count):
+        prefetcher = xl.prefetch(source, depth=depth)
+        found = list(prefetcher) if is_kept else [xl.tree.to_host(batch) for batch in prefetcher]
+        for there, here in zip(found, expected, strict=True):
+            same(there, here)
 
 
 @pytest.mark.parametrize("rows", [1, 40, 900])  # small, medium and large
@@ -497,9 +532,9 @@ def test_a_transform_sees_batches_on_the_device_and_its_results_are_handed_out(k
         return xl.to_device(batch["x"]), "beside", batch["x"]
 
     items = [{"x": array(n, (40, 1000))} for n in range(7)]
-    for item, (copy, beside, batch) in zip(items, xl.prefetch(SOURCES[kind](items), transform=copied), strict=True):
+    for item, (copied_x, beside, batch) in zip(items, xl.prefetch(SOURCES[kind](items), transform=copied), strict=True):
         assert beside == "beside"
-        assert_same_bits(xl.to_host(copy), item["x"])
+        assert_same_bits(xl.to_host(copied_x), item["x"])
         assert_same_bits(xl.to_host(batch), item["x"])
 
 
@@ -513,8 +548,8 @@ def test_batches_are_ordered_on_the_stream_that_is_current_when_they_are_taken(r
         for number, item in enumerate(items):
             with streams[number % 3]:
                 copied = xl.to_device(next(ahead))
-                copy = xl.to_host_async(copied, stream=streams[number % 3])
-            assert_same_bits(copy.result(), item)
+                back = xl.to_host_async(copied, stream=streams[number % 3])
+            assert_same_bits(back.result(), item)
 
 
 # --- arguments
@@ -585,53 +620,12 @@ def test_small_batches_of_a_generator_travel_on_the_consumers_stream() -> None:
         assert not beside & own
 
 
-TREES: dict[str, Callable[[int], Any]] = {
-    "images and labels": lambda n: (array(n, (600, 1000)), array(-n, (256,), "int64")),
-    "three": lambda n: {
-        "x": array(n, (600, 1000)),
-        "y": array(-n, (50, 1000)),
-        "z": [array(n, (90_000,), "uint8")],
-        "n": n,
-    },
-    "four": lambda n: [array(n + k, (300, 1000)) for k in range(4)],
-    "large": lambda n: (array(n, (2300, 1000)), None, array(n, (600, 1000), "uint8")),
-    "swapped": lambda n: (array(n, (600, 1000), ">f4"), array(n, (3,))),
-    "transposed": lambda n: (array(n, (600, 1000)).T, np.float32(n)),
-    "empty": lambda n: (array(n, (600, 1000)), array(n, (0, 5)), array(n, ())),
-    "sizes change": lambda n: (array(n, (600 + 300 * (n % 3), 1000)), array(n, (100, 1 + n % 2, 300))),
-}
-
-
-@pytest.mark.parametrize("form", TREES)
-@pytest.mark.parametrize("kind", ["list", "generator", "generator of tensors"])
-def test_batches_of_a_few_arrays_arrive_as_trees_do(form: str, kind: str) -> None:
-    batches: Any = [TREES[form](number) for number in range(5)]
-    expected = [xl.tree.to_host(xl.tree.to_device(batch)) for batch in batches]
-    is_array = lambda leaf: isinstance(leaf, np.ndarray)
-    if kind == "generator of tensors":
-        torch = pytest.importorskip("torch")
-        if form == "swapped":
-            pytest.skip("no tensor has swapped bytes")
-        batches = optree.tree_map(lambda leaf: torch.from_numpy(leaf) if is_array(leaf) else leaf, batches)
-
-    def refilled() -> Iterator[Any]:
-        for batch in batches:
-            yield batch
-            for leaf in optree.tree_leaves(batch):
-                if hasattr(leaf, "shape") and not isinstance(leaf, np.generic):
-                    leaf[...] = 0
-
-    with cores(16), xl.prefetch(batches if kind == "list" else refilled()) as ahead:
-        for whole, there in zip(expected, ahead, strict=True):
-            same(there, whole)
-
-
 @pytest.mark.parametrize("form", ["2.8 MB", "4.2 MB", "images and labels"])
 @pytest.mark.parametrize("kind", ["list", "generator"])
 def test_batches_of_a_few_mib_are_staged_as_a_whole_and_sent_on_one_stream(kind: str, form: str) -> None:
     if xl.get_device().kind == "cpu" or not native().is_on:
         pytest.skip("no streams, or staging in C is missing")
-    makes = {"2.8 MB": lambda n: (array(n, (700, 1000)),), "4.2 MB": lambda n: (array(n, (1048, 1000)),)} | TREES
+    makes = {"2.8 MB": lambda n: (array(n, (700, 1000)),), "4.2 MB": lambda n: (array(n, (1048, 1000)),)} | BATCHES
     batches = [makes[form](number) for number in range(6)]
     expected = [tuple(leaf.copy() for leaf in batch) for batch in batches]
     with cores(16), xl.trace() as found, xl.prefetch(batches if kind == "list" else iter(batches)) as ahead:
