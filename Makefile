@@ -3,7 +3,7 @@
 #   make demo     train on handwritten digits on every backend that this machine can run
 #   make quick    the heart of the test suite, in under a minute: the files in tests/quick.txt
 #   make test     the test suite
-#   make test-sim what of it runs on `sim` or on the default backend again: `sim` by default, another schedule
+#   make test-sim what of it runs on `sim`, or on the default backend, with `sim` for that and another schedule
 #   make test-long  5,000 random snippets against g++, which a seed names: SEED=2
 #   make environment  the packages of the tests alone, which the first `make test` installs too
 #   make coverage the test suite, and which lines and branches of the library it reaches
@@ -23,14 +23,6 @@ BIN := $(VENV)/bin
 ARGS ?=
 SEED ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Left out of test-sim: what gives every schedule by itself; values of functions on one stream, where none has a choice;
-# and what is about processes, Ctrl-C or moments of a run, of which there are too many to try twice.
-BY_ITSELF = crosscheck or mutations or advice or every_schedule or test_cost
-VALUES = test_namespace or test_bench or test_elementwise or test_computing or test_extensions or test_device_math or test_device_sorting
-OTHER_MATTERS = at_any_point or test_example or test_interrupts or test_group or test_exit or test_doctor or test_two_devices
-NOT_AGAIN = $(BY_ITSELF) or $(VALUES) or $(OTHER_MATTERS)
-ON_SIM = "(sim or _raw or test_cli or messages or device or config or scopes) and not ($(NOT_AGAIN))"
-
 # Tests start hundreds of programs: without bytecode each would compile the library anew.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -51,7 +43,7 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 test-sim: $(VENV)/.test
-	XFERLIB_BACKEND=sim XFERLIB_SIM=raise XFERLIB_SIM_SCHEDULE=lifo $(BIN)/python -m pytest -n auto --dist worksteal -q -k $(ON_SIM) $(ARGS)
+	XFERLIB_BACKEND=sim XFERLIB_SIM=raise XFERLIB_SIM_SCHEDULE=lifo $(BIN)/python -m pytest -n auto --dist worksteal -q -k "sim or _raw or messages" $(ARGS)
 
 test-long: $(VENV)/.test
 	XFERLIB_TEST_LONG=$(SEED) $(BIN)/python -m pytest -n 0 -q -s tests/kernels/test_differential.py $(ARGS)
@@ -86,7 +78,7 @@ docs: $(VENV)/.docs reference
 reference: $(VENV)/.docs
 	$(BIN)/python tools/make_reference.py
 
-check: lint types native test test-sim
+check: lint types native test
 
 $(VENV)/.made:
 	sh tools/make_venv.sh $(VENV)

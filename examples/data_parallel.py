@@ -46,7 +46,7 @@ def grad_before(back: Any, z: Any, h: Any) -> Any:
 
 
 @xl.elementwise
-def moved(w: Any, grad: Any) -> Any:
+def step(w: Any, grad: Any) -> Any:
     return w - np.float32(RATE) * grad
 
 
@@ -91,7 +91,7 @@ def train(comm: distributed.Communicator) -> dict[str, Any]:
             rows = rng.integers(0, len(images), (PARTS, ROWS))[comm.rank * own : (comm.rank + 1) * own]
             parts = [grads(w, xl.to_device(images[each]), xl.to_device(targets[each])) for each in rows]
             mean = distributed.mean_grads(comm, distributed.pairwise_sum(*parts), reproducible=True)
-            w = {name: moved(w[name], mean[name] / own) for name in w}
+            w = {name: step(w[name], mean[name] / own) for name in w}
         return {name: xl.to_host(value) for name, value in w.items()}
 
 

@@ -17,7 +17,7 @@ COUNT, HEIGHT, WIDTH, BATCH = 24, 96, 128, 4
 
 
 @xl.elementwise
-def normalised(pixels: Any, mean: Any, spread: Any) -> Any:
+def normalise(pixels: Any, mean: Any, spread: Any) -> Any:
     return (pixels.astype(np.float32) - mean) / spread
 
 
@@ -69,7 +69,7 @@ def main() -> None:
         xl.synchronize()  # `transform` reads them on the stream of the copies
         sums: Any = 0.0
         squares: Any = 0.0
-        for batch in xl.prefetch(batches(paths), transform=lambda pixels: normalised(pixels, mean, spread)):
+        for batch in xl.prefetch(batches(paths), transform=lambda pixels: normalise(pixels, mean, spread)):
             xp = xl.get_array_module(batch)
             sums = sums + xp.sum(batch, axis=(0, 1, 2), dtype=xp.float64)
             squares = squares + xp.sum(batch * batch, axis=(0, 1, 2), dtype=xp.float64)

@@ -20,7 +20,7 @@ import xferlib as xl
 ROWS, COLUMNS, CHUNK = 20_000, 64, 500
 
 
-def scaled(chunk: Any) -> Any:
+def scale(chunk: Any) -> Any:
     """Each row, with its largest element 1."""
     xp = xl.get_array_module(chunk)
     return chunk / xp.max(chunk, axis=1, keepdims=True)
@@ -30,7 +30,7 @@ def run(engine: Any, folder: Path) -> Any:
     rows = np.lib.format.open_memmap(folder / "rows.npy", "w+", "float32", (ROWS, COLUMNS))
     rows[:] = np.random.default_rng(0).random((ROWS, COLUMNS), "float32")
     out = np.lib.format.open_memmap(folder / "out.npy", "w+", rows.dtype, rows.shape)
-    xl.stream_map(scaled, rows, chunk_rows=CHUNK, out=out, engine=engine)
+    xl.stream_map(scale, rows, chunk_rows=CHUNK, out=out, engine=engine)
     assert (out.max(axis=1) == 1).all()
     return out.sum(dtype="float64")
 

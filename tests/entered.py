@@ -12,12 +12,13 @@ from typing import Any
 def functions_of(call: Callable[[], Any]) -> list[tuple[str, str]]:
     """Module and name of each function of xferlib that ``call`` enters in this thread.
 
-    What `xferlib.testing` enters is left out: a double is called by threads of C as well as by this one, as it happens.
+    Left out is what `tests.fake` and the simulator enter: a double is called by threads of C as well as by this one, as
+    it happens.
     """
     seen: list[tuple[str, str]] = []
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and _module(frame).startswith("xferlib.") and not _is_testing(frame):
+        if event == "call" and _module(frame).startswith("xferlib.") and not _is_double(frame):
             seen.append((_module(frame), frame.f_code.co_name))
 
     was_enabled = gc.isenabled()
@@ -36,9 +37,9 @@ def _module(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__"))
 
 
-def _is_testing(frame: FrameType | None) -> bool:
+def _is_double(frame: FrameType | None) -> bool:
     while frame is not None:
-        if _module(frame).startswith("xferlib.testing"):
+        if _module(frame).startswith(("tests.fake", "xferlib.sim.")):
             return True
         frame = frame.f_back
     return False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.fake import FakeArray, FakeBackend
 from xferlib.testing import backend_named
-from xferlib.testing.fake import FakeArray, FakeBackend
 
 
 class LeftArray(FakeArray):
@@ -30,8 +30,6 @@ class Right(FakeBackend):
     pinned_domain = "pair"
 
     def __init__(self) -> None:
-        super().__init__()
         left: Any = backend_named("left")
-        self.machine, self._events = left.machine, left._events
-        self._handles = 1000
-        self._default = {each: self.stream_create(each, non_blocking=False, priority=0) for each in self._devices}
+        super().__init__(left.machine)
+        self.events, self._handles = left.events, left._handles

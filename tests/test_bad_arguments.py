@@ -79,20 +79,8 @@ RUBBISH: dict[str, Any] = {
     "masked": np.ma.masked_array([1.0], mask=True),
 }  # fmt: skip
 STREAMS = [
-    (),
-    (0,),
-    (0, None),
-    (0, -1),
-    (0, 1 << 80),
-    (0, "1"),
-    (0, 1.5),
-    (None, 3),
-    7,
-    None,
-    "ab",
-    Hostile(),
-    (0, True),
-]
+    (), (0,), (0, None), (0, -1), (0, 1 << 80), (0, "1"), (0, 1.5), (0, True), (None, 3), 7, None, "ab", Hostile(),
+]  # fmt: skip
 
 
 Case = tuple[str, Callable[[Any], Any]]
@@ -142,20 +130,10 @@ def kernels(d: Any) -> Iterator[Case]:
 
 
 def others(d: Any) -> Iterator[Case]:
-    """Trees, devices, streams, graphs, the pool, settings of the process, and a communicator of one rank."""
-    yield from each_argument("tree.to_device", xl.tree.to_device, [np.ones(3)])
-    yield from each_argument("tree.to_host", xl.tree.to_host, [d])
-    yield from each_argument("Stream", xl.Stream)
-    yield from each_argument("Event", xl.Event)
-    yield from each_argument("full_like", xl.full_like, d, 1)
-    yield from each_argument("full", xl.full, 3, 1)
-    yield from each_argument("asarray", xl.asarray, [1])
-    yield from each_argument("linspace", xl.linspace, 0, 1, 3)
-    yield from each_argument("copy_to", xl.copy_to, d, xl.get_device())
+    """The pool, a transfer, and a communicator of one rank."""
     yield from each_argument("pool.empty", xl.pinned_pool().empty, (64,), np.dtype("f4"))
     transfer = xl.to_host_async(d)
     yield "Transfer.wait", transfer.wait
-    yield "Device.use", xl.get_device().attribute
     comm = xl.distributed.init("single")
     for name in ("all_reduce", "broadcast", "all_gather"):
         yield from each_argument(f"comm.{name}", getattr(comm, name), d)
@@ -229,74 +207,54 @@ def methods() -> Iterator[Case]:
     yield "x.__dlpack__", lambda v: x.__dlpack__(dl_device=v)
 
 
-def functions(backend: str) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+def functions() -> Iterator[Case]:
     """Each argument of each public function and method by name, the others being sound."""
     x = np.arange(6, dtype=np.float32)
     d = xl.to_device(x)
-    stream, event = xl.Stream(), xl.Event()
+    stream, event, rng, device = xl.Stream(), xl.Event(), xl.random.Generator(1), xl.get_device()
     stream.record(event)
-    for name in ("to_device", "to_device_async", "to_host", "to_host_async", "tree.to_device", "tree.to_host"):
-        call: Any = getattr(xl.tree, name[5:]) if name.startswith("tree") else getattr(xl, name)
-        first = d if "host" in name else x
-        yield f"{name}(x)", call
-        for option in [each for each in inspect.signature(call).parameters.values() if each.kind is each.KEYWORD_ONLY]:
-            yield f"{name}({option.name}=)", lambda v, c=call, f=first, o=option.name: c(f, **{o: v})
-    yield "copy_to(x)", lambda v: xl.copy_to(v, xl.get_device())
-    yield "copy_to(device)", lambda v: xl.copy_to(d, v)
-    for name in ("dtype", "stream", "copy"):
-        yield f"copy_to({name}=)", lambda v, o=name: xl.copy_to(d, xl.get_device(), **{o: v})
-    for name in ("empty", "zeros", "ones", "pinned_empty", "pinned_zeros"):
-        yield f"{name}(shape)", getattr(xl, name)
-        yield f"{name}(dtype)", lambda v, n=name: getattr(xl, n)(3, v)
-    for name in ("empty_like", "zeros_like", "pinned_array", "pinned_empty_like", "pin", "explain", "device_of",
-                 "get_device", "Device", "Stream", "use_backend", "get_backend", "get_array_module", "synchronize",
-                 "current_stream", "pinned_pool", "prefetch"):  # fmt: skip
-        if name != "pin" and hasattr(xl, name):
-            yield f"{name}(x)", getattr(xl, name)
-    yield "common(x)", lambda v: xl.common(d, v)
-    yield "common(follow=)", lambda v: xl.common(d, follow=v)
-    for name in ("asarray", "arange", "eye", "concat"):
-        yield f"{name}(x)", getattr(xl, name)
-        yield f"{name}(dtype=)", lambda v, n=name: getattr(xl, n)([d] if n == "concat" else 3, dtype=v)
-    yield "arange(step)", lambda v: xl.arange(0, 3, v)
-    yield "linspace(start)", lambda v: xl.linspace(v, 1, 3)
-    yield "linspace(num)", lambda v: xl.linspace(0, 1, v)
-    yield "eye(columns)", lambda v: xl.eye(3, v)
-    yield "eye(k)", lambda v: xl.eye(3, 3, v)
-    yield "concat(axis)", lambda v: xl.concat([d], v)
+    for name in ("to_device", "to_device_async", "pinned_array", "pinned_empty_like", "explain", "pin"):
+        yield from each_argument(name, getattr(xl, name), x)
+    for name in ("to_host", "to_host_async", "empty_like", "zeros_like", "device_of", "get_backend",
+                 "get_array_module", "common", "full_like", "asarray"):  # fmt: skip
+        yield from each_argument(name, getattr(xl, name), *((d, 1) if name == "full_like" else (d,)))
+    for name in ("empty", "zeros", "ones", "pinned_empty", "pinned_zeros", "arange", "eye"):
+        yield from each_argument(name, getattr(xl, name), 3)
+    for name in ("Device", "Stream", "Event", "use_backend", "synchronize", "current_stream", "pinned_pool", "trace",
+                 "get_device"):  # fmt: skip
+        yield from each_argument(name, getattr(xl, name))
+        yield name, getattr(xl, name)
+    yield from each_argument("tree.to_device", xl.tree.to_device, [x])
+    yield from each_argument("tree.to_host", xl.tree.to_host, [d])
+    yield "pin", lambda v: xl.pin(v).__enter__()
+    yield "common(d, x)", lambda v: xl.common(d, v)
+    yield from each_argument("copy_to", xl.copy_to, d, device)
+    yield from each_argument("arange", xl.arange, 0, 3, 1)
+    yield from each_argument("linspace", xl.linspace, 0, 1, 3)
+    yield from each_argument("eye", xl.eye, 3, 3, 1)
+    yield from each_argument("full", xl.full, 3, 1)
+    yield from each_argument("concat", xl.concat, [d])
     yield "concat(element)", lambda v: xl.concat([d, v])
-    rng = xl.random.Generator(1)
-    for name in ("seed", "backend", "device"):
-        yield f"default_rng({name}=)", lambda v, o=name: xl.random.default_rng(**{o: v})
-    for name in ("low", "high", "size", "dtype", "endpoint"):
-        yield f"integers({name}=)", lambda v, o=name: rng.integers(**{"low": 0, "high": 3, "size": 2, o: v})
-    for name in ("low", "high", "size", "dtype"):
-        yield f"uniform({name}=)", lambda v, o=name: rng.uniform(**{"size": 2, o: v})
-    for name in ("loc", "scale", "size", "dtype"):
-        yield f"normal({name}=)", lambda v, o=name: rng.normal(**{"size": 2, o: v})
-    yield "random(size)", rng.random
-    yield "permutation(x)", rng.permutation
-    yield "spawn(count)", rng.spawn
-    yield "set_state(state)", rng.set_state
-    yield "zeros(backend=)", lambda v: xl.zeros(3, backend=v)
-    yield "pin(x)", lambda v: xl.pin(v).__enter__()
-    yield "zeros(device=)", lambda v: xl.zeros(3, device=v)
-    for name in ("empty", "zeros", "ones"):
-        yield f"{name}(order=)", lambda v, n=name: getattr(xl, n)(3, order=v)
-    over = {"pointer": 4096, "shape": 3, "dtype": "float32", "owner": None, "backend": None, "device": None}
-    for name in ("pointer", "shape", "dtype", "backend", "device"):
-        yield f"array_over({name}=)", lambda v, o=name: xl.array_over(**{**over, o: v})
-    yield "attribute", xl.get_device(d).attribute
+    over = {"dtype": "float32", "owner": None, "backend": None, "device": None}
+    yield from each_argument("array_over", xl.array_over, 4096, 3, **over)
+    yield from each_argument("default_rng", xl.random.default_rng)
+    yield from each_argument("integers", rng.integers, 0, 3, size=2)
+    for name in ("uniform", "normal", "random"):
+        yield from each_argument(name, getattr(rng, name), size=2)
+    for name in ("permutation", "spawn", "set_state"):
+        yield name, getattr(rng, name)
+    yield "attribute", device.attribute
     yield "Event.from_ipc_handle", xl.Event.from_ipc_handle
     for name in ("timing", "blocking", "interprocess"):
         yield f"Event({name}=)", lambda v, o=name: stream.record(xl.Event(**{o: v}))
-    yield "call", stream.call
+    for call in (stream.call, stream.wait, stream.record, event.elapsed_ms, xl.Stream.from_any):
+        yield call.__name__, call
     source = 'extern "C" __global__ void k(float *x, float2 v, int n) {}'
+    module = xl.raw_module(source)
+    kernel = module.get_function("k", cpu=lambda *_: None)
     for name in ("source", "path", "options", "names", "types"):
         given = {} if name == "path" else {"source": source}
         yield f"raw_module({name}=)", lambda v, o=name, g=given: xl.raw_module(**{**g, o: v})
-    module = xl.raw_module(source)
-    kernel = module.get_function("k", cpu=lambda *_: None)
     yield "get_function(name)", module.get_function
     yield "get_function(signature)", lambda v: module.get_function("k", v)
     for name in ("name", "dtype", "backend", "device"):
@@ -307,28 +265,17 @@ def functions(backend: str) -> Iterator[tuple[str, Callable[[Any], Any]]]:
         yield f"kernel({name})", lambda v, n=number, a=sound_args: kernel(1, 1, [*a[:n], v, *a[n + 1 :]])
     yield "kernel(cooperative=)", lambda v: kernel(1, 1, (d, (1, 2), 3), cooperative=v)
     running = xl.scan("a + b", neutral="0")
-    for name in ("expression", "neutral", "name", "math", "preamble"):
-        yield f"scan({name}=)", lambda v, o=name: xl.scan(**{"expression": "a + b", o: v})
-    yield "scan(...)(x)", running
-    yield "scan(...)(segments=)", lambda v: running(d, segments=v)
-    yield "scan(...)(exclusive=)", lambda v: running(d, exclusive=v)
-    yield "scan(...)(out=)", lambda v: running(d, out=v)
-    yield "full(value)", lambda v: xl.full(3, v)
-    yield "Stream.from_any", xl.Stream.from_any
-    yield "Stream(priority=)", lambda v: xl.Stream(priority=v)
-    yield "wait", stream.wait
-    yield "record", stream.record
-    yield "elapsed_ms", event.elapsed_ms
+    yield from each_argument("scan", xl.scan, "a + b", neutral="0")
+    for name in ("x", "segments", "exclusive", "out"):
+        yield f"scan(...)({name})", lambda v, o=name: running(v) if o == "x" else running(d, **{o: v})
     yield "result(timeout=)", lambda v: xl.to_host_async(d).result(timeout=v)
-    yield "prefetch(depth=)", lambda v: xl.prefetch([x], depth=v)
-    yield "prefetch(device=)", lambda v: xl.prefetch([x], device=v)
+    yield "prefetch(x)", xl.prefetch
+    for name in ("depth", "device"):
+        yield f"prefetch({name}=)", lambda v, o=name: xl.prefetch([x], **{o: v})
     for name in ("chunk_rows", "out", "devices", "depth", "start"):
-        sound = {"chunk_rows": 2}
-        yield f"stream_map({name}=)", lambda v, o=name, s=sound: xl.stream_map(lambda c: c, x, **{**s, o: v})
-    for setting in xl.configure.__globals__["fields"](xl.configure.__globals__["Config"]):
-        yield f"configure({setting.name}=)", lambda v, n=setting.name: xl.configure(**{n: v})
-    yield "trace", xl.trace
-    yield "trace(keep=)", lambda v: xl.trace(keep=v)
+        yield f"stream_map({name}=)", lambda v, o=name: xl.stream_map(lambda c: c, x, **{"chunk_rows": 2, o: v})
+    for setting in xl.configure().__dataclass_fields__:
+        yield f"configure({setting}=)", lambda v, n=setting: xl.configure(**{n: v})
 
 
 def refuses_well(call: Callable[[Any], Any], given: Any, *, asks_its_source: bool = False) -> str:
@@ -369,7 +316,7 @@ def test_a_nonsense_argument_is_refused_by_name(backend: str) -> None:
     with xl.use_backend(backend):
         d = xl.to_device(np.arange(3, dtype=np.float32))
         RUBBISH["device array"] = d
-        assert wrongs(itertools.chain(functions(backend), kernels(d), others(d)), RUBBISH) == ""
+        assert wrongs(itertools.chain(functions(), kernels(d), others(d)), RUBBISH) == ""
 
 
 @pytest.mark.filterwarnings("ignore")  # NumPy's, of numbers
@@ -386,11 +333,12 @@ def test_a_sound_call_of_each_function_of_a_namespace_works() -> None:
             call(None)
 
 
-@pytest.mark.parametrize("given", STREAMS, ids=lambda given: type(given).__name__)
 @pytest.mark.parametrize("backend", ["numpy", "sim"])
-def test_nonsense_from_the_stream_protocol_is_no_stream(backend: str, given: Any) -> None:
-    with xl.use_backend(backend), pytest.raises(xl.errors.StreamError, match="is not a stream"):
-        xl.Stream.from_any(Pretender(given))
+def test_nonsense_from_the_stream_protocol_is_no_stream(backend: str) -> None:
+    with xl.use_backend(backend):
+        for given in STREAMS:
+            with pytest.raises(xl.errors.StreamError, match="is (no|not a) stream"):
+                xl.Stream.from_any(Pretender(given))
 
 
 def test_a_message_shows_simple_values_and_names_the_type_of_others() -> None:
@@ -404,7 +352,7 @@ def test_a_message_shows_simple_values_and_names_the_type_of_others() -> None:
 
 def test_an_object_of_the_wrong_kind_is_a_type_error_as_in_numpy(backend: str) -> None:
     no_shape: Any = (1.0,)
-    with pytest.raises(TypeError, match="is not a shape"):
+    with pytest.raises(TypeError, match="is (no|not a) shape"):
         xl.empty(no_shape)
     with pytest.raises(ValueError, match="negative"):
         xl.empty((-1,))

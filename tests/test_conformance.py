@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import xferlib as xl
+from xferlib import sim
 from xferlib.testing import BackendConformance
+from xferlib.testing.conformance import Processes
 
 _NEGATIVE_STEPS = {"numpy", "cupy"}
 EXAMPLES = 30
@@ -57,3 +60,28 @@ class TestBare(BackendConformance):
     backend = "bare"
     negative_steps = True
     max_examples = EXAMPLES
+
+
+class Scheduled(BackendConformance):
+    """The suite on the simulator with its operations in another legal order; fresh processes do not know of it."""
+
+    backend = "sim"
+    max_examples = EXAMPLES // 3
+    schedule = ""
+
+    @pytest.fixture(autouse=True)
+    def _schedule(self) -> Iterator[None]:
+        with sim.check("raise", schedule=self.schedule, seed=1):
+            yield
+
+
+for _name in [name for name in vars(Processes) if name.startswith("test_")]:
+    setattr(Scheduled, _name, None)
+
+
+class TestLastInFirstOut(Scheduled):
+    schedule = "lifo"
+
+
+class TestRandomOrder(Scheduled):
+    schedule = "random"

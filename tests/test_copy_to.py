@@ -200,7 +200,8 @@ def test_an_array_of_another_library_arrives_on_any_device(pair: Any, there: str
 
 def test_a_copy_over_another_librarys_array_takes_memory_by_that_librarys_stream(pair: Any) -> None:
     x: Any = xl.to_device(HOST.reshape(-1), device="left:sim:0")
-    y = RightArray(x.block, x.pointer + 4, (20,), (4,), x.dtype, xl.Device("right:sim:0"))  # over the same memory
+    there = x.info._replace(pointer=x.pointer + 4, shape=(20,), device=xl.Device("right:sim:0"))
+    y = RightArray(x.allocation, there)  # over the same memory
     stream = xl.Stream("right:sim:0")
     xl.to_device(x[:20], out=y, stream=stream)
     stream.synchronize()

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 import xferlib as xl
+from tests.fake import FakeBackend
 from xferlib.backends.base import WHY_HOST, ArrayInfo, Capabilities, Device, HostBackend, RawStream
 from xferlib.errors import (
     ArgumentError,
@@ -38,7 +39,6 @@ from xferlib.errors import (
     UnsupportedError,
 )
 from xferlib.testing import assert_same_bits, backend_named, fresh_registry, in_python, native
-from xferlib.testing.fake import FakeBackend
 from xferlib.testing.strategies import DTYPES, bits_of
 
 pytestmark = pytest.mark.usefixtures("plugins")

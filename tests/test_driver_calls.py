@@ -21,8 +21,8 @@ from xferlib import _native
 from xferlib import _native as driver_calls
 from xferlib._native import build
 from xferlib.testing import assert_same_bits, fresh_registry
-from xferlib.testing.harness import in_threads
 from xferlib.testing.strategies import bits_of
+from xferlib.testing.tools import in_threads
 
 pytestmark = pytest.mark.usefixtures("compiled_parts")
 

@@ -15,7 +15,7 @@ import pytest
 import xferlib as xl
 from xferlib.errors import CaptureError, LayoutError, XferWarning
 from xferlib.testing import assert_same_bits
-from xferlib.testing.harness import in_threads
+from xferlib.testing.tools import in_threads
 
 step = xl.elementwise("float *x, float *y", "y[i] = 2 * y[i] + x[i]", name="step")
 COUNT = 1000

@@ -14,7 +14,7 @@ import xferlib as xl
 from tests.striking import python_s_handler, struck_everywhere
 from xferlib._memory import buffers as host
 from xferlib.testing import configured
-from xferlib.testing.harness import in_threads
+from xferlib.testing.tools import in_threads
 
 U8 = np.dtype(np.uint8)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -15,7 +17,7 @@ from typing import Any
 import pytest
 
 import xferlib as xl
-from xferlib._runtime.version import install_command
+from xferlib._runtime import version
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/index.md", "docs/tutorial/first-steps.md", "docs/how-to/install.md")
@@ -79,7 +81,7 @@ def limits(requirements: list[str]) -> dict[str, str]:
 
 def test_the_recipe_is_of_this_project(recipe: dict[str, Any], project: dict[str, Any]) -> None:
     assert recipe["package"]["name"] == project["project"]["name"]
-    assert recipe["context"]["version"] == xl.__version__
+    assert recipe["context"]["version"] == version.RELEASE
     assert recipe["about"]["license"] == project["project"]["license"]
     assert recipe["about"]["summary"] == project["project"]["description"]
     assert (ROOT / recipe["about"]["license_file"]).is_file()
@@ -116,6 +118,61 @@ def test_the_tests_of_the_recipe_pass(recipe: dict[str, Any]) -> None:
     for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
+
+
+# --- the version
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, version.RELEASE),
+        ({".git/HEAD": "ref: refs/heads/main", ".git/refs/heads/main": "0123456789ab\n"}, ".dev0+g0123456"),
+        ({".git/HEAD": "ref: refs/heads/a/b", ".git/packed-refs": "# pack\nfedc012 refs/heads/a/b\n"}, "dev0+gfedc012"),
+        ({".git/HEAD": "0123456789ab"}, "dev0+g0123456"),
+        (
+            {".git": "gitdir: {root}/main/.git/worktrees/w", "main/.git/worktrees/w/HEAD": "ref: refs/heads/w",
+             "main/.git/worktrees/w/commondir": "../..", "main/.git/refs/heads/w": "abcdef0123"},
+            "dev0+gabcdef0",
+        ),
+        ({"PKG-INFO": "Metadata-Version: 2.4\nVersion: 1.2.dev3+g12\n", ".git/HEAD": "0123456789ab"}, "1.2.dev3+g12"),
+        ({"xferlib/_runtime/version.txt": "1.2.3\n", "PKG-INFO": "Version: 1.2\n"}, "1.2.3"),
+    ],
+)  # fmt: skip
+def test_the_version_names_the_commit_between_releases(
+    files: dict[str, str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.format(root=tmp_path) if "{root}" in text else text)
+    monkeypatch.setattr("xferlib._runtime.version.__file__", str(tmp_path / "xferlib" / "_runtime" / "version.py"))
+    assert version._find_version().endswith(expected)
+    assert xl.__version__.startswith(version.RELEASE)
+
+
+def test_the_build_names_the_commits_behind_the_last_tag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    interface = SimpleNamespace(BuildHookInterface=object)  # hatchling is there in a build alone
+    monkeypatch.setitem(sys.modules, "hatchling.builders.hooks.plugin.interface", interface)
+    hatch_build: Any = importlib.import_module("hatch_build")
+
+    def git(*arguments: str) -> None:
+        settings = ["-c", "user.name=test", "-c", "user.email=test", "-c", "core.hooksPath="]
+        subprocess.run(["git", *settings, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    (tmp_path / "xferlib" / "_runtime").mkdir(parents=True)
+    (tmp_path / "xferlib" / "_runtime" / "version.py").write_text('RELEASE = "1.2.0"\n')
+    monkeypatch.setattr(hatch_build, "__file__", str(tmp_path / "hatch_build.py"))
+    assert hatch_build.find_version() == "1.2.0"
+    git("init")
+    for expected in (r"1\.2\.0\.dev1\+g\w{7}", r"1\.2\.0", r"1\.2\.0\.dev1\+g\w{7}"):
+        if expected != r"1\.2\.0":
+            git("commit", "--allow-empty", "-m", "work")
+        else:
+            git("tag", "v1.2.0")
+        assert re.fullmatch(expected, hatch_build.find_version())
 
 
 # --- what messages say
@@ -157,16 +214,16 @@ def test_messages_name_what_pip_can_install(
         status = xl.available_backends()[name]
         if name != "torch" or "torch-cpu" not in status.install:
             assert shlex.split(status.install)[:2] == ["pip", "install"]
-    command = install_command("torch")
+    command = version.install_command("torch")
     assert shlex.split(command) == ["pip", "install", *(each.format(tmp=tmp_path) for each in expected)]
-    assert "uv" not in shlex.split(install_command("torch-cpu", cpu_torch=True))
+    assert "uv" not in shlex.split(version.install_command("torch-cpu", cpu_torch=True))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"url": "file:///no/such/clone"}', '{"url": "file:"}'])
 def test_metadata_that_is_damaged_or_absent_is_no_error(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = SimpleNamespace(read_text=lambda name: text, requires=None)
     monkeypatch.setattr("importlib.metadata.distribution", lambda name: found)
-    assert shlex.split(install_command("cupy")) == ["pip", "install", f"{ROOT}[cupy]"]
+    assert shlex.split(version.install_command("cupy")) == ["pip", "install", f"{ROOT}[cupy]"]
 
 
 def test_every_message_takes_its_command_from_one_function() -> None:

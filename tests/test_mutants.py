@@ -28,7 +28,7 @@ def _tiny(**wrong: Any) -> Any:
 
 
 def _fake(**wrong: Any) -> Any:
-    from xferlib.testing.fake import FakeArray, FakeBackend
+    from tests.fake import FakeArray, FakeBackend
 
     return _variant(FakeBackend, FakeArray, wrong)
 
@@ -54,8 +54,9 @@ def _drops_last_byte(base: Any) -> Any:
 def _runs_at_once(base: Any) -> Any:
     def copy(self: Any, dst: int, src: int, nbytes: int, *, stream: Any) -> None:
         base.copy(self, dst, src, nbytes, stream=stream)
-        work = self.machine.queues[stream.handle].work
-        work.appendleft(work.pop())
+        overtaking = stream.stream.tail
+        overtaking.before = ()
+        self.machine.engine.force(overtaking)
 
     return copy
 
@@ -109,17 +110,6 @@ def _shares_the_current_stream(base: Any) -> Any:
 
 def _adopts_the_default_stream(base: Any) -> Any:
     return lambda self, handle, device, native=None: self._default[device]
-
-
-def _survives_a_fork(base: Any) -> Any:
-    class Pid:
-        def __eq__(self, other: object) -> bool:
-            return True
-
-    def attach(self: Any, device: Any) -> None:
-        self.machine.pid = Pid()
-
-    return attach
 
 
 def _on_the_first_device(base: Any) -> Any:

@@ -13,7 +13,7 @@ import xferlib as xl
 from tests.test_peer_page import SECTIONS, resolve
 from xferlib.errors import UnsupportedError
 from xferlib.testing import configured
-from xferlib.testing.harness import in_threads
+from xferlib.testing.tools import in_threads
 
 OTHERS = {
     ".npz", "loadtxt", "savetxt", "xferlib info", "with", "pycuda.autoprimaryctx", "int.bit_length", 'extern "C"',

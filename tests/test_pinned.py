@@ -17,7 +17,7 @@ import xferlib as xl
 from xferlib._memory import pinned as registration
 from xferlib.errors import PinnedMemoryError
 from xferlib.testing import configured
-from xferlib.testing.harness import in_threads
+from xferlib.testing.tools import in_threads
 
 PAGE = mmap.PAGESIZE
 U8 = np.dtype(np.uint8)

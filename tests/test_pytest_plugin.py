@@ -208,56 +208,102 @@ def test_host_read():
 """
 
 
-def test_races_fail_the_test_on_sim_and_no_other(tmp_path: Path) -> None:
-    output = run(tmp_path, RACE, "--xferlib-backend=numpy,sim", "-k", "fixture")
-    assert "PASSED test_program.py::test_fixture[numpy]" in output
-    assert "FAILED test_program.py::test_fixture[sim]" in output
-    assert "RaceError: read of what is still being written, at " in output
-    assert "work.wait(copies) before " in output
+@pytest.fixture(scope="module")
+def races(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return run(tmp_path_factory.mktemp("races"), RACE, "--xferlib-backend=numpy,sim")
 
 
-def test_a_report_shows_the_lines_of_the_program_and_none_of_the_librarys(tmp_path: Path) -> None:
-    output = run(tmp_path, RACE, "--xferlib-backend=sim", "-k", "fixture")
-    assert re.search(r"^> +x = x \+ 1\.0$", output, re.MULTILINE)
-    assert not re.search(r"^\S*xferlib/\S+\.py:\d+", output, re.MULTILINE)
-    full = run(tmp_path, RACE, "--xferlib-backend=sim", "-k", "fixture", "--full-trace")
-    assert re.search(r"^\S*xferlib/sim/detector\.py:\d+", full, re.MULTILINE)
+def test_races_fail_the_test_on_sim_and_no_other(races: str) -> None:
+    assert "PASSED test_program.py::test_fixture[numpy]" in races
+    assert "FAILED test_program.py::test_fixture[sim]" in races
+    assert "RaceError: read of what is still being written, at " in races
+    assert "work.wait(copies) before " in races
 
 
-AT_THE_END = """
-def test_at_the_end(xl_backend):
+def test_a_report_shows_the_lines_of_the_program_and_none_of_the_librarys(races: str) -> None:
+    report = races.partition("test_fixture[sim] ___")[2].partition("test_plain ___")[0]
+    assert re.search(r"^> +x = x \+ 1\.0$", report, re.MULTILINE)
+    assert not re.search(r"^\S*xferlib/\S+\.py:\d+", report, re.MULTILINE)
+
+
+USED_ELSEWHERE = """
     x = xl.to_device(xl.pinned_zeros(1 << 15), stream=(s := xl.Stream()))
     t = xl.Stream()
     t.wait(s)
     with t:
         y = x * 2.0
-    del x
+"""
+AT_THE_END = f"""
+def test_at_the_end(xl_backend):{USED_ELSEWHERE}    del x
+
+def test_returns(xl_backend):{USED_ELSEWHERE}
 """
 
 
 def test_a_fault_found_behind_the_test_is_a_report_without_a_traceback(tmp_path: Path) -> None:
     output = run(tmp_path, AT_THE_END, "--xferlib-backend=sim", XFERLIB_SIM_SCHEDULE="random")
-    report = output.partition("ERROR at teardown")[2].partition("backends of xferlib")[0].splitlines()
-    assert report[1].startswith("RaceError: use after free, at ")
-    assert "XFERLIB_SIM_SCHEDULE=random XFERLIB_SIM_SEED=" in output
-
-
-def test_an_array_that_dies_as_the_test_returns_is_reported_at_a_line_of_the_test(tmp_path: Path) -> None:
-    output = run(tmp_path, AT_THE_END.replace("    del x\n", ""), "--xferlib-backend=sim")
-    assert re.search(
-        r"^RaceError: use after free, at \S*test_program\.py:\d+ in test_at_the_end$", output, re.MULTILINE
-    )
-    assert "as the program's function returned" in output
+    _, first, second = output.partition("backends of xferlib")[0].split("ERROR at teardown")
+    for report in (first, second):
+        assert report.splitlines()[1].startswith("RaceError: use after free, at ")
+        assert "XFERLIB_SIM_SCHEDULE=random XFERLIB_SIM_SEED=" in report
+    assert re.search(r"^RaceError: use after free, at \S*test_program\.py:\d+ in test_returns$", second, re.MULTILINE)
+    assert "as the program's function returned" in second
     assert "_pytest" not in output
 
 
 @pytest.mark.skipif(sys.platform != "linux" or sys.maxsize < 1 << 32, reason="the page guard needs 64-bit Linux")
-def test_strict_checks_see_what_the_host_reads_early(tmp_path: Path) -> None:
-    usual, strict = (run(tmp_path, RACE, "-k", "not fixture", *options) for options in ((), ("--xferlib-sim-strict",)))
-    assert "PASSED test_program.py::test_host_read" in usual
+def test_strict_checks_see_what_the_host_reads_early(tmp_path: Path, races: str) -> None:
+    strict = run(tmp_path, RACE, "-k", "not fixture", "--xferlib-sim-strict", "--full-trace")
+    assert "PASSED test_program.py::test_host_read" in races
     assert "FAILED test_program.py::test_host_read" in strict or "ERROR test_program.py::test_host_read" in strict
     assert "host read before synchronisation" in strict
     assert "FAILED test_program.py::test_plain" in strict
+    assert re.search(r"^\S*xferlib/sim/detector\.py:\d+", strict, re.MULTILINE)
+
+
+IN_SUITES = """
+import numpy as np
+
+def sum_of(*, waits):
+    copies, work = xl.Stream(), xl.Stream()
+    x = xl.to_device(xl.pinned_zeros(1 << 15), stream=copies)
+    if waits:
+        work.wait(copies)
+    with work:
+        y = x + 1.0
+    copies.wait(work)
+    return xl.to_host(y, stream=work)[0]
+
+def test_right(xferlib_sim):
+    assert sum_of(waits=True) == 1
+
+def test_wrong(xferlib_sim):
+    assert sum_of(waits=False) == 1
+
+def test_right_again(xferlib_sim):
+    assert sum_of(waits=True) == 1
+
+def test_found_at_the_end(xferlib_sim):"""
+IN_SUITES += f"{USED_ELSEWHERE}    del x\n"
+
+
+def test_a_missing_synchronisation_fails_the_test_that_lacks_it_and_no_other(tmp_path: Path) -> None:
+    seed = {"XFERLIB_SIM_SCHEDULE": "random", "XFERLIB_SIM_SEED": "77"}
+    output = run(tmp_path, IN_SUITES, **seed)
+    assert "PASSED test_program.py::test_right\n" in output
+    assert "PASSED test_program.py::test_right_again\n" in output
+    assert "FAILED test_program.py::test_wrong" in output
+    assert "read of what is still being written" in output
+    line = (tmp_path / "test_program.py").read_text().splitlines().index("        y = x + 1.0") + 1
+    assert f"test_program.py:{line} in sum_of" in output
+    assert "ERROR test_program.py::test_found_at_the_end" in output
+    assert " ".join(f"{name}={value}" for name, value in seed.items()) in output
+
+
+def test_off_means_off(tmp_path: Path) -> None:
+    output = run(tmp_path, IN_SUITES, XFERLIB_SIM="off")
+    assert "RaceError" not in output
+    assert "ERROR" not in output
 
 
 BREAKS = """

@@ -32,7 +32,7 @@ from xferlib.kernels import random as philox_kernels
 from xferlib.kernels.random import Draw
 from xferlib.random import Generator
 from xferlib.testing import assert_same_bits, configured
-from xferlib.testing.harness import in_threads
+from xferlib.testing.tools import in_threads
 
 KNOWN = {
     "zeros": ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.fake import FakeBackend
 from xferlib import sim
 from xferlib.testing import backend_named, fresh_registry
-from xferlib.testing.fake import FakeBackend
 
 X = np.ones(1 << 15)
 SOURCE = 'extern "C" __global__ void k(float *x)\n{ x[0] = 1; }'

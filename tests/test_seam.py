@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.fake import FakeBackend
 from xferlib.backends.base import Backend, FastPath, HostBackend
 from xferlib.testing import assert_same_bits
-from xferlib.testing.fake import FakeBackend
 from xferlib.testing.strategies import bits_of
 
 pytestmark = pytest.mark.usefixtures("plugins")

@@ -169,13 +169,13 @@ class Own(OwnThread):
     def __init__(self, work: Callable[[], Any]) -> None:
         super().__init__(self._do, "own")
         self._work = work
-        self._begun = Handed()
-        self._begun.hand_on()
+        self._begin = Handed()
+        self._begin.hand_on()
         self.error: BaseException | None = None
 
     def _do(self) -> None:
         try:
-            self._begun.take_over()
+            self._begin.take_over()
             self._work()
         except BaseException as error:
             self.error = error

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib.testing.harness import in_threads
+from xferlib.testing.tools import in_threads
 
 ROUNDS = 60
 

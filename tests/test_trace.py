@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib.errors import ArgumentError, ForkError
 from xferlib.testing import backend_named, is_recording, recorded, settle_all
-from xferlib.testing.harness import in_threads
+from xferlib.testing.tools import in_threads
 
 
 def operation(kind: str = "h2d", start: float = 0.0, end: float = 1.0, **others: Any) -> xl.TraceOperation:

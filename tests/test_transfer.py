@@ -8,13 +8,13 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.fake import hold_back
 from tests.needed import need
 from xferlib.errors import (
     DeviceMemoryError,
@@ -34,7 +34,6 @@ from xferlib.testing import (
     in_flight_count,
     strategies,
 )
-from xferlib.testing.fake import FakeEvent, FakePoint, FakeQueue
 from xferlib.testing.strategies import bits_of
 
 HERE, THERE = "fake:sim:0", "fake:sim:1"
@@ -289,7 +288,6 @@ def test_the_host_puts_in_order_what_the_device_has_no_room_for(machine: Any) ->
     source = bits_of(3 << 20, np.uint8, seed=8).reshape(1024, -1).T
     gc.collect()
     xl.synchronize(HERE)
-    machine.free.clear()
     machine.limits["device"] = machine.held("device") + source.nbytes + 4096
     d = xl.to_device(source, device=HERE)
     assert_same_bits(xl.to_host(d), source)
@@ -538,18 +536,6 @@ def dropped(machine: Any, fake: Any) -> Iterator[Callable[[xl.Stream], weakref.r
         machine.finish()
 
 
-@contextmanager
-def held_back(fake: Any, stream: xl.Stream) -> Iterator[None]:
-    """Let a stream wait until the end of the block, whatever the fake's machine is asked to do."""
-    event = FakeEvent(stream.device)
-    event.point = FakePoint(FakeQueue(stream.device))
-    fake.event_wait(stream._raw, event)
-    try:
-        yield
-    finally:
-        event.point.is_done = True
-
-
 def test_releasing_objects_in_flight_costs_the_same_however_many_there_are(
     dropped: Callable[[xl.Stream], weakref.ref[Any]], fake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -569,7 +555,7 @@ def test_releasing_objects_in_flight_costs_the_same_however_many_there_are(
             other.synchronize()
         return next(questions) - start
 
-    with held_back(fake, stuck):
+    with hold_back(fake.machine):
         first = dropped(stuck)
         few = asked_by(200)
         assert in_flight_count() - before <= 6
@@ -582,10 +568,9 @@ def test_many_copies_that_are_all_in_flight_are_all_held(
     dropped: Callable[[xl.Stream], weakref.ref[Any]], fake: Any
 ) -> None:
     stream, other = xl.Stream(HERE), xl.Stream(HERE)
-    with held_back(fake, other):
-        with held_back(fake, stream):
-            sent = [dropped(stream) for _ in range(300)]
-            assert all(each() is not None for each in sent)
+    with hold_back(fake.machine):
+        sent = [dropped(stream) for _ in range(300)]
+        assert all(each() is not None for each in sent)
         stream.synchronize()
         later = [dropped(other) for _ in range(200)]
         assert not any(each() is not None for each in sent)
@@ -696,19 +681,18 @@ def test_on_a_thread_s_own_default_stream_no_other_thread_enqueues(
 ) -> None:
     """Its handle, 2, names another stream in each thread: what a helper enqueued there nothing would wait for."""
     backend: Any = backend_named("fake")
-    machine.queues[2] = FakeQueue(backend.devices()[0])
     enqueued: list[int] = []
     enqueue, record = machine.enqueue, machine.record
 
-    def watched(stream: Any, *rest: Any) -> None:
+    def watched(stream: Any, *rest: Any, **options: Any) -> Any:
         if stream.handle == 2:
             enqueued.append(threading.get_ident())
-        enqueue(stream, *rest)
+        return enqueue(stream, *rest, **options)
 
-    def recorded(handle: int) -> Any:
-        if handle == 2:
+    def recorded(stream: Any, **options: Any) -> Any:
+        if stream.handle == 2:
             enqueued.append(threading.get_ident())
-        return record(handle)
+        return record(stream, **options)
 
     monkeypatch.setattr(machine, "enqueue", watched)
     monkeypatch.setattr(machine, "record", recorded)

@@ -129,7 +129,7 @@ def test_every_leaf_in_a_slab_is_aligned_for_vector_loads(fake: Any) -> None:
     assert all(each.pointer % 16 == 0 for each in sent)
     ends = sorted((each.pointer, each.pointer + leaf.nbytes) for each, leaf in zip(sent, leaves, strict=True))
     assert all(stop <= start for (_, stop), (start, _) in itertools.pairwise(ends))
-    assert len({each.block.pointer for each in xl.tree.to_device(leaves, backend="fake")}) == 1
+    assert len({each.allocation.block.pointer for each in xl.tree.to_device(leaves, backend="fake")}) == 1
 
 
 @pytest.mark.parametrize("make", [list, tuple, lambda arrays: {f"z{9 - n}": x for n, x in enumerate(arrays)}])

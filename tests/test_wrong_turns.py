@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from math import cos
 from pathlib import Path
 from typing import Any
 
@@ -22,57 +23,313 @@ from hypothesis import strategies as st
 from numpy.lib.recfunctions import structured_to_unstructured
 
 import xferlib as xl
+from tests.console import main
 from xferlib import errors as e
 from xferlib.testing import assert_same_bits, configured
 
 X = np.arange(12, dtype="float32").reshape(3, 4)
+unchecked: Any = xl  # for type checkers, which see what is wrong
+TWO_KERNELS = 'extern "C" __global__ void first(float *x) {}\n__global__ __launch_bounds__(64) void second(float *x) {}'
+CONDITIONAL = "#if __CUDA_ARCH__ > 800\n__global__ void k(float *x) {}\n#endif"
+FILL = "__global__ void fill(float *x) { x[threadIdx.x] = 1; }"
+
+
+def on_sim() -> Any:
+    return xl.to_device(X, backend="sim")
+
+
+def ones() -> Any:
+    return xl.ones(3, backend="sim")
+
+
+def sim_namespace() -> Any:
+    return xl.get_array_module(ones())
+
+
+def fill(**options: Any) -> Any:
+    return xl.raw_module(FILL).get_function("fill", **options)
+
+
+def twice() -> Any:
+    return xl.elementwise("T x", "T y", "y = x * 2", name="twice")
+
+
+def copies(chunk: Any) -> Any:
+    return chunk
+
+
+def math_without_source() -> Any:
+    names: dict[str, Any] = {"math": math, "xl": xl}
+    exec("function = lambda x: math.sin(x)", names)
+    return xl.elementwise(names["function"])(X)
+
+
+# --- calls that are refused: each error names the remedy
+
+REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    # prefetch and stream_map
+    (lambda: xl.prefetch((np.zeros((1000, 7)), np.zeros(1000, "int64"))), e.UnsupportedArrayError,
+     r"tuple of 2 arrays of 1000 rows each.*X\[i:i"),
+    *[(lambda x=source: xl.stream_map(np.sqrt, x, chunk_rows=1), e.UnsupportedArrayError,
+       r"loop over batches of your own: xferlib.prefetch\(batches\)")
+      for source in ([X, X], (row for row in X), {"x": X})],
+    (lambda: xl.stream_map(abs, "rows.npy", chunk_rows=1), e.XferError, r"numpy\.load\(path, mmap_mode='r'\)"),
+    (lambda: xl.stream_map(lambda chunk: chunk.sum(), np.ones((4, 2)), chunk_rows=2), e.LayoutError,
+     r"one row for each row, or give reduce=[^;]*\n"),
+    (lambda: xl.stream_map(copies, np.ones(4), chunk_rows=2, out=np.empty(4, "float32")), e.LayoutError,
+     r"there; let it end with astype\('float32'\)"),
+    # devices and backends
+    *[(lambda c=call: c(X, "sim"), TypeError, "'sim' came by position.*device='sim'")
+      for call in (unchecked.to_device, unchecked.to_device_async)],
+    (lambda: unchecked.to_device(X, np.float32), TypeError, "by name: device=, dtype="),
+    (lambda: xl.use_backend("toch"), e.BackendNotFoundError, "did you mean 'torch'"),
+    (lambda: unchecked.use_backend(np), e.BackendNotFoundError, "give its name, 'numpy'"),
+    (lambda: unchecked.use_backend(math), e.BackendNotFoundError, "registered ones are"),
+    *[(lambda n=name: xl.use_backend(n), e.BackendNotFoundError, remedy) for name, remedy in (
+        ("NumPy", "did you mean 'numpy'"), ("PyTorch", "did you mean 'torch'"), ("simulator", "did you mean 'sim'"),
+        ("cdua", "did you mean 'cuda'"), ("cpu", "device='cpu'"), ("host", "device='cpu'"),
+        *[(gpu, "GPUs are devices 'cuda:0'") for gpu in ("cuda", "GPU", "cuda0", "cuda:0", "GPU:1")])],
+    (lambda: unchecked.get_backend("torch"), e.UnsupportedArrayError, r"use_backend\(name\)"),
+    (lambda: xl.to_device(X, device="gpu"), e.XferError, "GPUs are devices 'cuda:0'"),
+    (lambda: xl.configure(thread=4), e.ConfigError, "did you mean 'threads'"),
+    (lambda: unchecked.configure(sim_seed="x"), e.ConfigError, "expected a whole number$"),
+    # streams and events
+    (lambda: unchecked.Event().elapsed_ms(3), TypeError, "start is int, not an Event"),
+    (lambda: unchecked.Stream().wait("tomorrow"), TypeError, "(no|not a) stream"),
+    (lambda: unchecked.Stream().wait(X), e.StreamTypeError, "ndarray is (no|not a) stream, Event or Transfer"),
+    (lambda: unchecked.to_device(X, stream=xl.Event()), e.StreamTypeError, r"stream\.wait\(event\)"),
+    (lambda: unchecked.to_device_async(X).wait(3), e.StreamTypeError,
+     r"int is (no|not a) Stream; for the host, write result"),
+    (lambda: unchecked.Graph(), e.ArgumentError, r"write: with stream.capture\(\) as graph"),
+    # arrays
+    (lambda: xl.to_device(X, dtype="flaot32"), e.XferError, "did you mean 'float32'"),
+    (lambda: unchecked.zeros(3, 4), e.XferError, "extents of a shape stand in one tuple"),
+    (lambda: xl.zeros(3, dtype=pytest.importorskip("torch").bfloat16), e.XferError, r"dtype torch\.bfloat16; give"),
+    (lambda: unchecked.full(3, "1.0"), e.UnsupportedArrayError, r"number; give one: full\(shape, number\)"),
+    (lambda: unchecked.full(3, None), e.UnsupportedArrayError, "fill_value=None is (no|not a) number; give one"),
+    *[(lambda c=call: c(2**70), e.UnsupportedArrayError, r"more than 64 bits has no dtype; give float\(x\)")
+      for call in (xl.to_device, lambda x: xl.full(3, x))],
+    *[(lambda x=x: xl.to_device(x), e.UnsupportedArrayError, remedy) for x, remedy in (
+        ({"a": X}, r"tree\.to_device"), ([X, {"a": X}], r"tree\.to_device"), ("rows.npy", r"load\(path\)"),
+        (Path("rows.npy"), r"load\(path\)"), ((n for n in range(3)), "list of its numbers"),
+        ({1, 2}, "list of its numbers"))],
+    (lambda: xl.to_device([[1.5, "a", None]]), e.UnsupportedArrayError,
+     r"whose NoneType, float, str have no dtype .*without the texts"),
+    (lambda: unchecked.to_host([ones()]), e.UnsupportedArrayError, r"tree\.to_host"),
+    *[(lambda o=options: xl.pinned_empty(1 << 50, "int8", **o), e.PinnedMemoryError, "free arrays, or work on parts")
+      for options in ({}, {"backend": "sim"})],
+    (lambda: unchecked.save({"a": X}, "model.npz"), e.ArgumentError, r"save\(path, tree\)"),
+    (lambda: on_sim() @ xl.ones((2, 3), backend="sim"), e.LayoutError, r"do not fit: 4 columns, 2 rows; reshape one$"),
+    (lambda: on_sim() ** "a", e.KernelTypeError, r"^pow: argument 'x2' is str"),
+    (lambda: sim_namespace().where(ones() > 0, ones()), e.XferError, r"give both, or neither for the indices$"),
+    (lambda: sim_namespace().concat(ones()), e.XferError, r"write concat\(\[x, y\]\)$"),
+    (lambda: sim_namespace().stack(ones()), e.XferError, r"write stack\(\[x, y\]\)$"),
+    # the simulator and recordings
+    (lambda: unchecked.sim.faults("x"), e.ArgumentError, "'x' is (no|not a) fault; give some of out of memory, "),
+    (lambda: unchecked.sim.check("strict"), e.ArgumentError, "one of raise, log, off"),
+    (lambda: xl.sim.timeline("h20"), e.ArgumentError, "did you mean 'h200'"),
+    (lambda: xl.trace().plot("run.png"), e.ArgumentError, "never opened .* with xferlib.trace"),
+    (lambda: xl.trace().write("run.json"), e.ArgumentError, "never opened .* with xferlib.trace"),
+    # kernels in Python
+    *[(lambda f=function: xl.elementwise(f)(xl.to_device(X)), e.KernelSyntaxError, said) for function, said in (
+        (lambda a: math.sin(a) + 1, r"use np\.sin\(x\) instead of math\.sin"), (lambda a: 2 * cos(a), r"use np\.cos"),
+        (lambda a: math.fabs(a), r"use np\.abs"), (lambda a: float(a), r"use astype\('float64'\)"))],
+    (math_without_source, e.KernelSyntaxError, r"or a function of Python's math: .* np\.sin\(x\)"),
+    (lambda: xl.elementwise(np.sin), e.XferError, r"write lambda x: np\.sin\(x\)$"),
+    (lambda: xl.elementwise(lambda x: x @ x)(X), e.KernelError, r"x @ y: .* xp\.matmul"),
+    # kernels in C
+    (lambda: xl.elementwise("flaot32 x", "float32 y", "y = x"), e.XferError, "did you mean 'float32'"),
+    *[(lambda s=source: xl.elementwise("T x", "T y", s), e.KernelError, said) for source, said in (
+        ("for i in range(3): y = x", "looks like Python: give a function"),
+        ("y = math.sin(x)", r"write sin\(x\) in place of math\.sin\(x\)"),
+        ("y = np.exp(x)", r"write exp\(x\) in place of np\.exp\(x\)"),
+        ("y = snh(x)", r"unknown function 'snh' \(did you mean 'sinh'\?\)\n"))],
+    (lambda: xl.elementwise("T x", "T y", "if (x > 0) y = x;")(X), e.KernelError, "an if without else"),
+    (lambda: unchecked.elementwise("T x", "T y", "y = x", "copy"), e.KernelTypeError, "name="),
+    (lambda: unchecked.reduction("T x", "T y", "x", "a + b", "y = a", "0"), e.KernelTypeError,
+     "map_expr=, reduce_expr="),
+    (lambda: unchecked.reduction(max), e.XferError, r"strings of C, and (no|not a) function; for a sum: reduction"),
+    # calls of kernels
+    (lambda: twice()(X, stream=xl.Stream()), e.KernelError, "on the current stream: with stream:"),
+    (lambda: twice()("a"), e.KernelError, "is str, .* give an array or a number"),
+    (lambda: twice()(xl.to_device_async(X)), e.KernelTypeError, r"write transfer\.result\(\)"),
+    (lambda: twice()[1, 32](X), e.KernelTypeError,
+     r"twice\[...\] would choose threads.*call it with arrays: twice\(x\)"),
+    (lambda: unchecked.kernels.reductions.sum(X, axis="0"), e.KernelError,
+     "axis '0' is neither an int nor a tuple of ints"),
+    # CUDA source
+    (lambda: fill(cpu=lambda *_: None)[1, 32](X), e.KernelTypeError, r"write fill\(grid, block, arguments\)"),
+    (lambda: fill()(1, 12, xl.to_device(X)), e.KernelTypeError, r"args is an array.*\(x,\) for one"),
+    (lambda: xl.raw_module("kernels.cu"), e.KernelSyntaxError, r"name of a file; write raw_module\(path='kernels.cu'"),
+    (lambda: xl.raw_module(TWO_KERNELS).get_function("frst"), e.KernelSyntaxError,
+     "no kernel .frst. .did you mean .first.*first, second"),
+    (lambda: xl.raw_module(CONDITIONAL).get_function("j"), e.KernelSyntaxError, "give signature="),
+    *[(lambda n=name, a=arguments: getattr(unchecked, n)(*a), e.KernelTypeError, said) for name, arguments, said in (
+        ("ElementwiseKernel", ("T x", "T y", "y = x"), r"xferlib\.elementwise makes; call"),
+        ("ReductionKernel", ("T x", "T y", "x", "a+b"), r"xferlib\.reduction makes; call"),
+        ("ScanKernel", ("a + b",), r"xferlib\.scan makes; call"),
+        ("RawModule", ("void f();",), r"xferlib\.raw_module makes; call"),
+        ("RawKernel", ("__global__ void k() {}", "k"), r"raw_module\(source\)\.get_function"))],
+    # keywords of other libraries
+    *[(lambda c=call, k=keywords: c(X, **k), TypeError, remedy) for call, keywords, remedy in (
+        (xl.to_device, {"non_blocking": True}, r"keyword argument 'non_blocking'; to_device_async\(x\) and"),
+        (xl.to_device_async, {"non_blocking": True}, r"to_device_async\(x\) and .* return at once"),
+        (xl.to_host, {"blocking": False}, r"to_host\(\) got .* 'blocking'; .* return at once"),
+        (xl.to_host_async, {"pin_memory": True}, r"pinned_array\(x\) makes"),
+        (xl.to_device, {"devices": "cpu"}, "to_device.* unexpected keyword argument 'devices'$"),
+        (xl.prefetch, {"num_workers": 2}, "'num_workers'; prefetch takes batches as they come"),
+        (xl.prefetch, {"prefetch_factor": 2}, "depth=n copies n batches ahead"),
+        (xl.prefetch, {"fn": np.sqrt}, "transform=function"),
+        (partial(xl.stream_map, np.sqrt), {"chunk_rows": 1, "num_workers": 2}, "engine= takes"),
+        (partial(xl.stream_map, np.sqrt), {"chunk_size": 1}, "missing .* 'chunk_rows'"))],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "error", "said"), REFUSED)
+def test_a_wrong_call_is_told_the_right_one(call: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        call()
+
+
+# --- names that are missing: each error names ours
+
+MISSING: list[tuple[Callable[[], Any], str, str]] = [
+    *[(lambda: xl, name, said) for name, said in (
+        ("asnumpy", r"xferlib\.to_host\(x\) does that"), ("array", r"xferlib\.to_device\(x\) does that"),
+        ("sync", r"xferlib\.synchronize\(\) does that"), ("to_devcie", "no attribute 'to_devcie'$"),
+        ("cumsum", r"xferlib\.get_array_module\(x\)\.cumulative_sum$"),
+        ("median", r"use numpy\.median with xferlib\.to_host\(x\)$"),
+        ("vectorize", r"xferlib\.elementwise\(function\) does that"),
+        ("raw_kernel", r"xferlib\.raw_module\(source\)\.get_function\(name\) does that"),
+        ("set_device", r"xferlib\.get_device\(spec\)\.use\(\) does that"),
+        ("devices", r"xferlib\.available_backends\(\) does that"),
+        ("device_put", "'device_put'; xferlib.to_device"), ("device_get", "'device_get'; xferlib.to_host"),
+        ("gpuarray", "'gpuarray'; xferlib.to_device"), ("pagelocked_empty", "; xferlib.pinned_empty"),
+        ("pin_memory", "; xferlib.pinned_array"), ("mem_alloc", "; xferlib.empty"),
+        ("manual_seed", r"; xferlib.random.default_rng\(seed\)"), ("randn", "; xferlib.random.*standard_normal"),
+        ("float32", "; dtypes are NumPy's: numpy.float32"), ("backend", "; xferlib.get_backend"))],
+    *[(lambda: xl.random, name, said) for name, said in (
+        ("normal", r"xferlib\.random\.default_rng\(\)\.normal$"), ("nromal", "no attribute 'nromal'$"),
+        ("randint", r"xferlib\.random\.default_rng\(\)\.integers$"), ("seed", r"default_rng\(seed\)$"))],
+    (lambda: xl.distributed, "all_reduce", r"xferlib\.distributed\.init\(\)\.all_reduce$"),
+    (lambda: xl.tree, "map", r"'xferlib.tree' has no attribute 'map'; write optree.tree_map\(function"),
+    (lambda: xl.tree, "tree_leaves", r"write optree.tree_leaves\(tree"),
+    (lambda: xl.tree, "mpa", "no attribute 'mpa'$"),
+    *[(lambda: xl.trace(), name, said) for name, said in (
+        ("save", r"write trace\.write\('run\.json'\)$"), ("colour", r"no attribute 'colour'$"))],
+    *[(lambda: xl.get_device("sim"), name, said) for name, said in (
+        ("type", r"write device\.kind$"), ("colour", r"no attribute 'colour'$"))],
+    *[(lambda: xl.Stream(), name, said) for name, said in (
+        ("wait_event", r"stream\.wait\(event\)"), ("wait_stream", r"stream\.wait\(other\)"),
+        ("query", r"stream\.is_done"), ("colour", r"no attribute 'colour'$"))],
+    *[(lambda: xl.Event(), name, said) for name, said in (
+        ("record", r"stream\.record\(event\)"), ("elapsed_time", "elapsed_ms"), ("colour", r"no attribute 'colour'$"))],
+    *[(lambda: xl.to_device_async(X), name, said) for name, said in (
+        ("get", r"write transfer\.result\(\)$"), ("is_done", r"write transfer\.done\(\)$"),
+        ("shapes", "'Transfer' object has no attribute 'shapes'"),
+        *[(name, rf"transfer\.result\(\)\.{name}$") for name in ("shape", "dtype", "sum", "T", "astype", "mean")])],
+    *[(on_sim, name, said) for name, said in (
+        *[(name, rf"no attribute '{name}'; xferlib\.to_host\(x\)") for name in ("get", "cpu", "numpy", "to_host")],
+        ("to", r"xferlib\.copy_to\(x, device\)"), ("permute", r"get_array_module\(x\)\.permute_dims"),
+        ("fill_", r"x\[\.\.\.\] = value"), ("block_until_ready", r"xferlib\.synchronize\(\)"),
+        ("at", r"x\[index\] = value writes in place"), ("contiguous", r"x.copy\(\) is contiguous"),
+        ("half", r"get_array_module\(x\).astype\(x, dtype\)"))],
+    *[(sim_namespace, name, said) for name, said in (
+        ("clamp", "get_array_module.*clip"), ("cat", "get_array_module.*concat"),
+        ("tensor", "get_array_module.*asarray"), ("asnumpy", r"xferlib.to_host\(x\)"))],
+    (lambda: xl.raw_module(TWO_KERNELS), "first", r"no attribute 'first'; write module\.get_function\('first'\)$"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("thing", "name", "said"), MISSING)
+def test_a_missing_name_leads_to_the_right_one(thing: Any, name: str, said: str) -> None:
+    with pytest.raises(AttributeError, match=said):
+        getattr(thing(), name)
+
+
+def test_protocols_that_a_thing_has_not_are_missing_as_ever() -> None:
+    for thing, names in (
+        (on_sim(), ("__cuda_array_interface__",)), (xl.to_device_async(X), ("__dlpack__",)), (xl.Event(), ("ptr",)),
+        (xl.Stream(), ("ptr",)), (xl.get_device("cpu"), ("ptr",)), (xl.raw_module(TWO_KERNELS), ("_repr_html_",)),
+    ):  # fmt: skip
+        assert not [name for name in names if hasattr(thing, name)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["id", "attributes", "get_attribute", "mem_info", "compute_capability", "multi_processor_count", "name", "type"],
+)
+def test_a_device_names_its_own_property_for_that_of_another_library(name: str) -> None:
+    device = xl.get_device("sim:sim:0")
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; write device") as caught:
+        getattr(device, name)
+    advice = str(caught.value).partition("; write ")[2]
+    assert eval(advice, {"device": device, "name": "warp_size"}) is not None
+
+
+def test_pythons_traceback_adds_the_name_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    for module, name, meant in (
+        (xl, "to_devcie", "to_device"), (xl.random, "defualt_rng", "default_rng"), (xl.distributed, "int", "init")
+    ):  # fmt: skip
+        try:
+            getattr(module, name)
+        except AttributeError:
+            sys.__excepthook__(*sys.exc_info())
+        assert f"Did you mean: '{meant}'?" in capsys.readouterr().err
+
+
+def test_modules_that_are_not_imported_with_the_package_say_so() -> None:
+    program = "import xferlib as xl; xl.testing"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "it is a module of its own: import xferlib.testing" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["ImplicitCopyError", "RaceError", "SimError", "WrongDeviceError"])
+def test_a_report_of_the_simulator_has_the_name_that_a_program_catches(name: str) -> None:
+    found = getattr(xl.sim, name)
+    assert f"{found.__module__}.{found.__qualname__}" == f"xferlib.sim.{name}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "remedy"),
+    [(["doctr", "--quick"], "did you mean 'doctor'"), (["version"], "did you mean '--version'"),
+     (["help"], "did you mean '--help'")],
+)  # fmt: skip
+def test_a_command_that_is_nearly_one_whatever_follows(
+    arguments: list[str], remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code: Any = main(arguments)
+    except SystemExit as end:
+        code = end.code
+    assert code == 2
+    assert remedy in capsys.readouterr().err
+
+
+def test_a_count_is_shown_as_a_count(capsys: pytest.CaptureFixture[str]) -> None:
+    """It read "1 MiB" once."""
+    main(["info"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "XFERLIB_LOOP_TURNS 1048576" in shown
+    assert "XFERLIB_HOST_CACHE 4 GiB" in shown
 
 
 # --- a transfer used as its array
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda t: t + 1,
-        lambda t: 1 - t,
-        lambda t: X * t,
-        lambda t: t @ X,
-        lambda t: -t,
-        lambda t: t > 1,
-        lambda t: t[0],
-        lambda t: operator.setitem(t, 0, 1),
-        list,
-        float,
-        np.asarray,
-        np.sqrt,
-        lambda t: np.concatenate([t, X]),
-        np.sum,
-        xl.get_array_module,
-        xl.get_backend,
-        xl.to_host,
-        xl.to_device,
+def test_a_transfer_used_as_an_array_names_result() -> None:
+    uses: list[Callable[[Any], Any]] = [
+        lambda t: t + 1, lambda t: 1 - t, lambda t: X * t, lambda t: t @ X, lambda t: -t, lambda t: t > 1,
+        lambda t: t[0], lambda t: operator.setitem(t, 0, 1), list, float, np.asarray, np.sqrt,
+        lambda t: np.concatenate([t, X]), np.sum, xl.get_array_module, xl.get_backend, xl.to_host, xl.to_device,
         xl.common,
-    ],
-)
-def test_a_transfer_used_as_an_array_names_result(use: Callable[[Any], Any]) -> None:
-    transfer = xl.to_device_async(X)
-    with pytest.raises(e.UnsupportedArrayError, match=r"result\(\)"):
-        use(transfer)
-    assert xl.to_host(transfer.result()).tolist() == X.tolist()
-
-
-@pytest.mark.parametrize("name", ["shape", "dtype", "sum", "T", "astype", "mean"])
-def test_an_attribute_of_the_array_names_result(name: str) -> None:
-    with pytest.raises(AttributeError, match=rf"transfer\.result\(\)\.{name}$"):
-        getattr(xl.to_device_async(X), name)
-
-
-def test_other_attributes_are_missing_as_ever_and_transfers_stay_distinct() -> None:
+    ]  # fmt: skip
     one, two = xl.to_device_async(X), xl.to_device_async(X)
-    with pytest.raises(AttributeError, match="'Transfer' object has no attribute 'shapes'"):
-        one.shapes  # type: ignore[attr-defined]  # noqa: B018
-    assert not hasattr(one, "__dlpack__")
+    for number, use in enumerate(uses):
+        with pytest.raises(e.UnsupportedArrayError, match=r"result\(\)"):
+            use(one)
+            pytest.fail(str(number))
+    assert xl.to_host(one.result()).tolist() == X.tolist()
     assert one == one
     assert one != two
     assert len({one, two}) == 2
@@ -140,11 +397,6 @@ def test_a_closed_prefetcher_does_not_begin_anew() -> None:
         list(loader)
 
 
-def test_a_data_set_in_a_tuple_is_refused_with_the_way_to_cut_it() -> None:
-    with pytest.raises(e.UnsupportedArrayError, match=r"tuple of 2 arrays of 1000 rows each.*X\[i:i"):
-        xl.prefetch((np.zeros((1000, 7)), np.zeros(1000, "int64")))
-
-
 @pytest.mark.parametrize(
     "batches",
     [
@@ -161,16 +413,7 @@ def test_other_tuples_and_lists_are_batches(batches: Any) -> None:
     assert sum(1 for _ in xl.prefetch(batches)) == len(batches)
 
 
-# --- devices and backends
-
-
-@pytest.mark.parametrize("call", [xl.to_device, xl.to_device_async])
-def test_a_device_given_by_position_names_the_keyword(call: Any) -> None:
-    with pytest.raises(TypeError, match="'sim' came by position.*device='sim'"):
-        call(X, "sim")
-    with pytest.raises(TypeError, match="by name: device=, dtype="):
-        call(X, np.float32)
-    assert xl.to_host(xl.to_device(X, device="sim")).tolist() == X.tolist()
+# --- devices and the environment
 
 
 def test_the_device_of_a_tensor_is_a_device() -> None:
@@ -195,9 +438,6 @@ def test_a_device_of_cupy_is_a_device_of_backend_cupy() -> None:
         xl.get_device(Device())
 
 
-# --- variables of the environment
-
-
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
@@ -208,7 +448,10 @@ def test_a_device_of_cupy_is_a_device_of_backend_cupy() -> None:
     ],
 )
 def test_a_misspelt_variable_is_an_error_that_names_the_right_one(name: str, meant: str) -> None:
-    with pytest.raises(e.ConfigError, match=f"{name} is not a variable.*did you mean {meant}"), configured({name: "1"}):
+    with (
+        pytest.raises(e.ConfigError, match=f"{name} is (no|not a) variable.*did you mean {meant}"),
+        configured({name: "1"}),
+    ):
         pass
 
 
@@ -223,8 +466,6 @@ def test_a_misspelt_backend_names_the_variable_and_the_right_word() -> None:
         for call in (xl.get_backend, lambda: xl.zeros(3), xl.get_device):
             with pytest.raises(e.BackendNotFoundError, match=r"XFERLIB_BACKEND='simm'.*did you mean 'sim'"):
                 call()
-    with pytest.raises(e.BackendNotFoundError, match="did you mean 'torch'"):
-        xl.use_backend("toch")
 
 
 @pytest.mark.parametrize("device", ["toch:cpu", "gpu:0", "numpi", "cpu:x", "numpy:cuda:0"])
@@ -237,28 +478,7 @@ def test_a_wrong_device_of_the_environment_names_the_variable_at_the_first_use(d
             done.result()
 
 
-# --- kernels, events, explanations
-
-
-def test_pythons_math_in_a_kernel_names_numpys_function() -> None:
-    from math import cos
-
-    x = xl.to_device(X)
-    for function, said in (
-        (lambda a: math.sin(a) + 1, r"use np\.sin\(x\) instead of math\.sin"),
-        (lambda a: 2 * cos(a), r"use np\.cos"),
-        (lambda a: math.fabs(a), r"use np\.abs"),
-        (lambda a: float(a), r"use astype\('float64'\)"),
-    ):
-        with pytest.raises(e.KernelSyntaxError, match=said):
-            xl.elementwise(function)(x)
-
-
-def test_elapsed_since_something_that_is_no_event_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="start is int, not an Event"):
-        xl.Event().elapsed_ms(3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="not a stream"):
-        xl.Stream().wait("tomorrow")
+# --- kernels and explanations
 
 
 def test_explain_knows_that_a_cpu_was_calibrated(tmp_path: Path) -> None:
@@ -270,12 +490,6 @@ def test_explain_knows_that_a_cpu_was_calibrated(tmp_path: Path) -> None:
     assert found.expected_ms is not None
     assert found.expected_ms > 0
     assert "calibrate" not in str(found)
-
-
-def test_a_transfer_given_to_a_kernel_names_result() -> None:
-    double = xl.elementwise("float32 x", "float32 y", "y = 2 * x")
-    with pytest.raises(e.KernelTypeError, match=r"write transfer\.result\(\)"):
-        double(xl.to_device_async(X))
 
 
 def test_a_value_in_a_kernel_says_that_it_is_one_element() -> None:
@@ -291,370 +505,11 @@ def test_a_value_in_a_kernel_says_that_it_is_one_element() -> None:
     assert shown == ["<a float32 in a kernel>"]
 
 
-def test_arguments_of_a_raw_kernel_without_their_tuple_are_told_apart() -> None:
-    fill = xl.raw_module("__global__ void fill(float *x) { x[threadIdx.x] = 1; }").get_function("fill")
-    with pytest.raises(e.KernelTypeError, match=r"args is an array.*\(x,\) for one"):
-        fill(1, 12, xl.to_device(X))  # type: ignore[call-overload]
-
-
-# --- names
-
-
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (lambda: xl.to_device(X, dtype="flaot32"), "did you mean 'float32'"),
-        (lambda: xl.zeros(3, 4), "extents of a shape stand in one tuple"),
-        (lambda: xl.to_device(X, device="gpu"), "GPUs are devices 'cuda:0'"),
-        (lambda: xl.elementwise("flaot32 x", "float32 y", "y = x"), "did you mean 'float32'"),
-    ],
-)
-def test_a_misspelt_name_is_recognised(call: Callable[[], Any], said: str) -> None:
-    with pytest.raises(e.XferError, match=said):
-        call()
-
-
-@pytest.mark.parametrize(
-    ("module", "name", "said"),
-    [
-        (xl, "asnumpy", r"xferlib\.to_host\(x\) does that"),
-        (xl, "array", r"xferlib\.to_device\(x\) does that"),
-        (xl, "sync", r"xferlib\.synchronize\(\) does that"),
-        (xl, "cumsum", r"xferlib\.get_array_module\(x\)\.cumulative_sum$"),
-        (xl, "median", r"use numpy\.median with xferlib\.to_host\(x\)$"),
-        (xl, "vectorize", r"xferlib\.elementwise\(function\) does that"),
-        (xl, "raw_kernel", r"xferlib\.raw_module\(source\)\.get_function\(name\) does that"),
-        (xl, "set_device", r"xferlib\.get_device\(spec\)\.use\(\) does that"),
-        (xl, "devices", r"xferlib\.available_backends\(\) does that"),
-        (xl.get_device("sim"), "type", r"write device\.kind$"),
-        (xl.get_device("sim"), "colour", r"no attribute 'colour'$"),
-        (xl.trace(), "save", r"write trace\.write\('run\.json'\)$"),
-        (xl.trace(), "colour", r"no attribute 'colour'$"),
-        (xl, "to_devcie", "no attribute 'to_devcie'$"),
-        (xl.random, "normal", r"xferlib\.random\.default_rng\(\)\.normal$"),
-        (xl.random, "randint", r"xferlib\.random\.default_rng\(\)\.integers$"),
-        (xl.random, "seed", r"default_rng\(seed\)$"),
-        (xl.distributed, "all_reduce", r"xferlib\.distributed\.init\(\)\.all_reduce$"),
-        (xl.random, "nromal", "no attribute 'nromal'$"),
-    ],
-)
-def test_a_missing_name_leads_to_the_right_one(module: Any, name: str, said: str) -> None:
-    with pytest.raises(AttributeError, match=said):
-        getattr(module, name)
-
-
-def test_pythons_traceback_adds_the_name_that_was_meant() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "import xferlib as xl; xl.to_devcie(3)"], capture_output=True, text=True, check=False
-    )
-    assert "Did you mean: 'to_device'?" in done.stderr
-
-
-def test_pythons_traceback_adds_the_name_of_a_module_within() -> None:
-    for module, name, meant in (("random", "defualt_rng", "default_rng"), ("distributed", "int", "init")):
-        program = f"import xferlib as xl; xl.{module}.{name}"
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-        assert f"Did you mean: '{meant}'?" in done.stderr
-
-
-@pytest.mark.parametrize("name", ["get", "cpu", "numpy", "to_host"])
-def test_a_simulated_array_names_the_way_to_the_host(name: str) -> None:
-    x = xl.to_device(X, backend="sim")
-    with pytest.raises(AttributeError, match=rf"no attribute '{name}'; xferlib\.to_host\(x\)"):
-        getattr(x, name)
-    assert not hasattr(x, "__cuda_array_interface__")
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("to", r"xferlib\.copy_to\(x, device\)"),
-        ("permute", r"get_array_module\(x\)\.permute_dims"),
-        ("fill_", r"x\[\.\.\.\] = value"),
-        ("block_until_ready", r"xferlib\.synchronize\(\)"),
-    ],
-)
-def test_a_simulated_array_names_our_way_for_that_of_another_library(name: str, said: str) -> None:
-    with pytest.raises(AttributeError, match=rf"no attribute '{name}'; .*{said}"):
-        getattr(xl.ones(3, backend="sim"), name)
-
-
-def test_messages_of_products_and_powers_name_both_sides_and_themselves_once() -> None:
-    x = xl.ones((2, 3), backend="sim")
-    with pytest.raises(e.LayoutError, match=r"do not fit: 3 columns, 2 rows; reshape one$"):
-        x @ x
-    with pytest.raises(e.KernelTypeError, match=r"^pow: argument 'x2' is str"):
-        x ** "a"
-
-
-@pytest.mark.parametrize("name", ["ImplicitCopyError", "RaceError", "SimError", "WrongDeviceError"])
-def test_a_report_of_the_simulator_has_the_name_that_a_program_catches(name: str) -> None:
-    found = getattr(xl.sim, name)
-    assert f"{found.__module__}.{found.__qualname__}" == f"xferlib.sim.{name}"
-
-
-# --- names and arguments of other libraries
-
-
-@pytest.mark.parametrize(
-    ("name", "ours"),
-    [
-        ("wait_event", r"stream\.wait\(event\)"),
-        ("wait_stream", r"stream\.wait\(other\)"),
-        ("query", r"stream\.is_done"),
-    ],
-)
-def test_a_stream_names_its_own_method_for_that_of_another_library(name: str, ours: str) -> None:
-    with pytest.raises(AttributeError, match=ours):
-        getattr(xl.Stream(), name)
-
-
-@pytest.mark.parametrize(("name", "ours"), [("record", r"stream\.record\(event\)"), ("elapsed_time", r"elapsed_ms")])
-def test_an_event_names_its_own_method_for_that_of_another_library(name: str, ours: str) -> None:
-    with pytest.raises(AttributeError, match=ours):
-        getattr(xl.Event(), name)
-
-
-@pytest.mark.parametrize(
-    "thing", [lambda: xl.Event(), lambda: xl.Stream(), lambda: xl.get_device("cpu")], ids=["event", "stream", "device"]
-)
-def test_any_other_name_is_missing_as_ever(thing: Any) -> None:
-    with pytest.raises(AttributeError, match=r"no attribute 'colour'$"):
-        thing().colour  # noqa: B018
-    assert not hasattr(thing(), "ptr")
-
-
-def test_an_event_as_a_stream_and_an_array_as_an_event_lead_on() -> None:
-    with pytest.raises(e.StreamTypeError, match=r"stream\.wait\(event\)"):
-        xl.to_device(X, stream=xl.Event())
-    with pytest.raises(e.StreamTypeError, match="ndarray is not a stream, Event or Transfer"):
-        xl.Stream().wait(X)
-
-
-def test_a_module_in_place_of_its_name_is_told_the_name() -> None:
-    with pytest.raises(e.BackendNotFoundError, match="give its name, 'numpy'"):
-        xl.use_backend(np)  # type: ignore[arg-type]
-    with pytest.raises(e.BackendNotFoundError, match="registered ones are"):
-        xl.use_backend(math)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("given", "remedy"),
-    [
-        ({"a": X}, r"tree\.to_device"),
-        ([X, {"a": X}], r"tree\.to_device"),
-        ("rows.npy", r"load\(path\)"),
-        (Path("rows.npy"), r"load\(path\)"),
-        ((n for n in range(3)), "list of its numbers"),
-        ({1, 2}, "list of its numbers"),
-    ],
-)
-def test_what_is_no_array_is_told_its_own_way(given: Any, remedy: str) -> None:
-    with pytest.raises(e.UnsupportedArrayError, match=remedy):
-        xl.to_device(given)
-
-
-def test_a_list_of_device_arrays_is_told_of_trees() -> None:
-    with pytest.raises(e.UnsupportedArrayError, match=r"tree\.to_host"):
-        xl.to_host([xl.ones(3, backend="sim")])
-
-
-def test_cupys_reduction_as_it_stands_is_told_the_keywords() -> None:
-    with pytest.raises(e.KernelTypeError, match="map_expr=, reduce_expr="):
-        xl.reduction("T x", "T y", "x", "a + b", "y = a", "0")
-    with pytest.raises(e.KernelTypeError, match="name="):
-        xl.elementwise("T x", "T y", "y = x", "copy")  # type: ignore[call-overload]
-
-
 def test_a_function_of_torch_in_a_kernel_is_told_of_numpys() -> None:
     torch = pytest.importorskip("torch")
     kernel = xl.elementwise(lambda x: torch.sin(x))
     with pytest.raises(e.KernelSyntaxError, match="torch's sin: .* NumPy's function"):
         kernel(X)
-
-
-# --- names that are nearly right, and arguments the wrong way round
-
-
-@pytest.mark.parametrize(
-    ("given", "remedy"),
-    [
-        ("NumPy", "did you mean 'numpy'"),
-        ("PyTorch", "did you mean 'torch'"),
-        ("cuda", "GPUs are devices 'cuda:0'"),
-        ("GPU", "GPUs are devices 'cuda:0'"),
-        ("cpu", "device='cpu'"),
-        ("simulator", "did you mean 'sim'"),
-        ("cdua", "did you mean 'cuda'"),
-        ("cuda0", "GPUs are devices 'cuda:0'"),
-        ("cuda:0", "GPUs are devices 'cuda:0'"),
-        ("GPU:1", "GPUs are devices 'cuda:0'"),
-        ("host", "device='cpu'"),
-    ],
-)
-def test_a_backend_that_is_nearly_one_or_a_device(given: str, remedy: str) -> None:
-    with pytest.raises(e.BackendNotFoundError, match=remedy):
-        xl.use_backend(given)
-
-
-def test_a_setting_that_is_nearly_one() -> None:
-    with pytest.raises(e.ConfigError, match="did you mean 'threads'"):
-        xl.configure(thread=4)
-
-
-def test_a_kernel_that_the_source_does_not_have_is_told_those_that_it_has() -> None:
-    module = xl.raw_module(
-        'extern "C" __global__ void first(float *x) {}\n__global__ __launch_bounds__(64) void second(float *x) {}'
-    )
-    with pytest.raises(e.KernelSyntaxError, match="no kernel .frst. .did you mean .first.*first, second"):
-        module.get_function("frst")
-    with pytest.raises(e.KernelSyntaxError, match="give signature="):
-        xl.raw_module("#if __CUDA_ARCH__ > 800\n__global__ void k(float *x) {}\n#endif").get_function("j")
-
-
-def test_a_tree_in_place_of_a_path_is_told_the_order() -> None:
-    with pytest.raises(e.ArgumentError, match=r"save\(path, tree\)"):
-        xl.save({"a": X}, "model.npz")  # type: ignore[arg-type]
-
-
-def test_blocks_of_the_simulator_refuse_words_that_they_do_not_know() -> None:
-    with pytest.raises(e.ArgumentError, match="one of raise, log, off"):
-        xl.sim.check("strict")
-    with pytest.raises(e.ArgumentError, match="did you mean 'h200'"):
-        xl.sim.timeline("h20")
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["id", "attributes", "get_attribute", "mem_info", "compute_capability", "multi_processor_count", "name", "type"],
-)
-def test_a_device_names_its_own_property_for_that_of_another_library(name: str) -> None:
-    device = xl.get_device("sim:sim:0")
-    with pytest.raises(AttributeError, match=f"no attribute '{name}'; write device") as caught:
-        getattr(device, name)
-    advice = str(caught.value).partition("; write ")[2]
-    assert eval(advice, {"device": device, "name": "warp_size"}) is not None
-
-
-@pytest.mark.parametrize(("name", "ours"), [("get", "result"), ("is_done", "done")])
-def test_a_transfer_names_its_own_method(name: str, ours: str) -> None:
-    with pytest.raises(AttributeError, match=rf"write transfer\.{ours}\(\)$"):
-        getattr(xl.to_device_async(X), name)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "remedy"),
-    [
-        (["doctr", "--quick"], "did you mean 'doctor'"),
-        (["version"], "did you mean '--version'"),
-        (["help"], "did you mean '--help'"),
-    ],
-)
-def test_a_command_that_is_nearly_one_whatever_follows(arguments: list[str], remedy: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "xferlib", *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert remedy in done.stderr
-
-
-def test_a_count_is_shown_as_a_count() -> None:
-    """It read "1 MiB" once."""
-    done = subprocess.run([sys.executable, "-m", "xferlib", "info"], capture_output=True, text=True, check=False)
-    shown = " ".join(done.stdout.split())
-    assert "XFERLIB_LOOP_TURNS 1048576" in shown
-    assert "XFERLIB_HOST_CACHE 4 GiB" in shown
-
-
-# --- what others do, in the wrong place or the wrong order
-
-unchecked: Any = xl  # for type checkers, which see what is wrong
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "remedy"),
-    [
-        (lambda: unchecked.full(3, "1.0"), e.UnsupportedArrayError, r"not a number; give one: full\(shape, number\)"),
-        (lambda: unchecked.get_backend("torch"), e.UnsupportedArrayError, r"use_backend\(name\)"),
-        (
-            lambda: unchecked.to_device_async(X).wait(3),
-            e.StreamTypeError,
-            r"int is no Stream; for the host, write result",
-        ),
-        (lambda: unchecked.sim.faults("x"), e.ArgumentError, "'x' is no fault; give some of out of memory, "),
-        (lambda: unchecked.trace().plot("run.png"), e.ArgumentError, "never opened .* with xferlib.trace"),
-        (lambda: unchecked.trace().write("run.json"), e.ArgumentError, "never opened .* with xferlib.trace"),
-        (lambda: unchecked.configure(sim_seed="x"), e.ConfigError, "expected a whole number$"),
-        (
-            lambda: xl.raw_module("kernels.cu"),
-            e.KernelSyntaxError,
-            r"name of a file; write raw_module\(path='kernels.cu'",
-        ),
-        (
-            lambda: unchecked.ElementwiseKernel("T x", "T y", "y = x"),
-            e.KernelTypeError,
-            r"xferlib\.elementwise makes; call",
-        ),
-        (
-            lambda: unchecked.RawKernel("__global__ void k() {}", "k"),
-            e.KernelTypeError,
-            r"raw_module\(source\)\.get_function",
-        ),
-        (lambda: unchecked.RawModule(code="void f();"), e.KernelTypeError, r"xferlib\.raw_module makes; call"),
-        (
-            lambda: unchecked.ReductionKernel("T x", "T y", "x", "a+b"),
-            e.KernelTypeError,
-            r"xferlib\.reduction makes; call",
-        ),
-        (lambda: unchecked.ScanKernel("a + b"), e.KernelTypeError, r"xferlib\.scan makes; call"),
-        (lambda: unchecked.pinned_empty(1 << 50, "int8"), e.PinnedMemoryError, "free arrays, or work on parts"),
-        (
-            lambda: unchecked.pinned_empty(1 << 50, "int8", backend="sim"),
-            e.PinnedMemoryError,
-            "free arrays, or work on parts",
-        ),
-    ],
-)
-def test_a_call_in_the_wrong_place_is_told_the_right_one(call: Any, error: type[Exception], remedy: str) -> None:
-    with pytest.raises(error, match=remedy):
-        call()
-
-
-@pytest.mark.parametrize(
-    ("call", "remedy"),
-    [
-        (lambda: unchecked.elementwise("T x", "T y", "for i in range(3): y = x"), "looks like Python: give a function"),
-        (lambda: unchecked.elementwise("T x", "T y", "y = math.sin(x)"), r"write sin\(x\) in place of math\.sin\(x\)"),
-        (lambda: unchecked.elementwise("T x", "T y", "y = np.exp(x)"), r"write exp\(x\) in place of np\.exp\(x\)"),
-        (
-            lambda: unchecked.elementwise("T x", "T y", "y = snh(x)"),
-            r"unknown function 'snh' \(did you mean 'sinh'\?\)\n",
-        ),
-        (lambda: unchecked.elementwise(lambda x: x @ x)(X), r"x @ y: .* xp\.matmul"),
-        (
-            lambda: unchecked.elementwise("T x", "T y", "y = x")(X, stream=xl.Stream()),
-            "on the current stream: with stream:",
-        ),
-        (lambda: unchecked.elementwise("T x", "T y", "y = x")("a"), "is str, .* give an array or a number"),
-        (lambda: unchecked.elementwise("T x", "T y", "if (x > 0) y = x;")(X), "an if without else"),
-        (lambda: unchecked.kernels.reductions.sum(X, axis="0"), "axis '0' is neither an int nor a tuple of ints"),
-    ],
-)
-def test_a_kernel_in_another_languages_words_is_told_its_own(call: Any, remedy: str) -> None:
-    with pytest.raises(e.KernelError, match=remedy):
-        call()
-
-
-def test_pythons_math_is_named_where_no_source_shows_it() -> None:
-    names: dict[str, Any] = {"math": math, "xl": xl}
-    exec("function = lambda x: math.sin(x)", names)
-    with pytest.raises(e.KernelSyntaxError, match=r"or a function of Python's math: .* np\.sin\(x\)"):
-        xl.elementwise(names["function"])(X)
-
-
-def test_a_chunks_result_that_does_not_fit_is_told_what_differs() -> None:
-    with pytest.raises(e.LayoutError, match=r"one row for each row, or give reduce=[^;]*\n"):
-        xl.stream_map(lambda chunk: chunk.sum(), np.ones((4, 2)), chunk_rows=2)
-    with pytest.raises(e.LayoutError, match=r"there; let it end with astype\('float32'\)"):
-        xl.stream_map(lambda chunk: chunk, np.ones(4), chunk_rows=2, out=np.empty(4, "float32"))
 
 
 # --- what no device holds: the remedy does what it says
@@ -791,11 +646,6 @@ def test_the_remedy_of_a_message_is_taken(made: str, call: str, remedy: str) -> 
     eval(call, names)
 
 
-def test_texts_beside_numbers_are_named() -> None:
-    with pytest.raises(e.UnsupportedArrayError, match=r"whose NoneType, float, str have no dtype .*without the texts"):
-        xl.to_device([[1.5, "a", None]])
-
-
 def test_a_table_of_several_kinds_is_named_by_its_kinds() -> None:
     class DataFrame:
         def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -814,17 +664,6 @@ def test_memory_of_another_library_is_named(name: str, remedy: str) -> None:
         xl.to_device(kind())
     with pytest.raises(e.UnsupportedArrayError, match="x is type, .*pass a NumPy array"):
         xl.to_device(kind)
-
-
-@pytest.mark.parametrize("call", [xl.to_device, lambda x: xl.full(3, x)])
-def test_an_int_that_no_dtype_holds_is_no_stranger(call: Callable[[Any], Any]) -> None:
-    with pytest.raises(e.UnsupportedArrayError, match=r"more than 64 bits has no dtype; give float\(x\)"):
-        call(2**70)
-
-
-def test_full_of_none_asks_for_a_number() -> None:
-    with pytest.raises(e.UnsupportedArrayError, match="fill_value=None is not a number; give one"):
-        xl.full(3, None)  # type: ignore[call-overload]
 
 
 def test_a_file_of_one_array_is_not_loaded_as_a_tree(tmp_path: Path) -> None:
@@ -860,133 +699,3 @@ def test_a_simulated_array_in_a_text_says_what_to_write() -> None:
         f"{x:.2f}"
     assert f"{x}" == str(x)
     assert format(xl.to_host(x), ".2f") == "2.50"
-
-
-REDUCTION: Any = xl.reduction
-"""Without its types: mypy would refuse the call."""
-
-
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (lambda xp, x: xl.elementwise(np.sin), r"write lambda x: np\.sin\(x\)$"),
-        (lambda xp, x: REDUCTION(max), r"strings of C, and no function; for a sum: reduction\('T x'"),
-        (lambda xp, x: xp.where(x > 0, x), r"give both, or neither for the indices$"),
-        (lambda xp, x: xp.concat(x), r"write concat\(\[x, y\]\)$"),
-        (lambda xp, x: xp.stack(x), r"write stack\(\[x, y\]\)$"),
-        (lambda xp, x: xl.stream_map(abs, "rows.npy", chunk_rows=1), r"numpy\.load\(path, mmap_mode='r'\)"),
-        (
-            lambda xp, x: xl.zeros(3, dtype=pytest.importorskip("torch").bfloat16),
-            r"no dtype torch\.bfloat16; give",
-        ),
-    ],
-)
-def test_a_half_right_call_is_told_the_right_one(call: Callable[[Any, Any], Any], said: str) -> None:
-    x = xl.ones(3, backend="sim")
-    with pytest.raises(e.XferError, match=said):
-        call(xl.get_array_module(x), x)
-
-
-def test_a_module_names_the_call_for_its_functions() -> None:
-    module = xl.raw_module('extern "C" __global__ void f(float *x) { x[0] = 1; }')
-    with pytest.raises(AttributeError, match=r"no attribute 'f'; write module\.get_function\('f'\)$"):
-        getattr(module, "f")  # noqa: B009  a type checker refuses it as well
-    assert not hasattr(module, "_repr_html_")
-
-
-# --- habits from other libraries
-
-
-@pytest.mark.parametrize(
-    ("call", "keywords", "remedy"),
-    [
-        (xl.to_device, {"non_blocking": True}, r"keyword argument 'non_blocking'; to_device_async\(x\) and"),
-        (xl.to_device_async, {"non_blocking": True}, r"to_device_async\(x\) and .* return at once"),
-        (xl.to_host, {"blocking": False}, r"to_host\(\) got .* 'blocking'; .* return at once"),
-        (xl.to_host_async, {"pin_memory": True}, r"pinned_array\(x\) makes"),
-        (xl.to_device, {"devices": "cpu"}, "to_device.* unexpected keyword argument 'devices'$"),
-        (xl.prefetch, {"num_workers": 2}, "'num_workers'; prefetch takes batches as they come"),
-        (xl.prefetch, {"prefetch_factor": 2}, "depth=n copies n batches ahead"),
-        (xl.prefetch, {"fn": np.sqrt}, "transform=function"),
-        (partial(xl.stream_map, np.sqrt), {"chunk_rows": 1, "num_workers": 2}, "engine= takes a Dask client"),
-        (partial(xl.stream_map, np.sqrt), {"chunk_size": 1}, "missing .* 'chunk_rows'"),
-    ],
-)
-def test_a_keyword_of_another_library_is_told_ours(call: Any, keywords: dict[str, Any], remedy: str) -> None:
-    with pytest.raises(TypeError, match=remedy):
-        call(X, **keywords)
-
-
-@pytest.mark.parametrize(
-    ("name", "remedy"),
-    [
-        ("device_put", "xferlib.to_device"),
-        ("device_get", "xferlib.to_host"),
-        ("gpuarray", "xferlib.to_device"),
-        ("pagelocked_empty", "xferlib.pinned_empty"),
-        ("pin_memory", "xferlib.pinned_array"),
-        ("mem_alloc", "xferlib.empty"),
-        ("manual_seed", r"xferlib.random.default_rng\(seed\)"),
-        ("randn", "xferlib.random.*standard_normal"),
-        ("float32", "dtypes are NumPy's: numpy.float32"),
-        ("backend", "xferlib.get_backend"),
-    ],
-)
-def test_a_name_of_another_library_is_told_ours(name: str, remedy: str) -> None:
-    with pytest.raises(AttributeError, match=f"no attribute '{name}'; {remedy}"):
-        getattr(xl, name)
-
-
-def test_modules_that_are_not_imported_with_the_package_say_so() -> None:
-    program = "import xferlib as xl; xl.testing"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert "it is a module of its own: import xferlib.testing" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("use", "remedy"),
-    [
-        (lambda x: x.at, r"x\[index\] = value writes in place"),
-        (lambda x: x.contiguous(), r"x.copy\(\) is contiguous"),
-        (lambda x: x.half(), r"get_array_module\(x\).astype\(x, dtype\)"),
-        (lambda x: xl.get_array_module(x).clamp, "get_array_module.*clip"),
-        (lambda x: xl.get_array_module(x).cat, "get_array_module.*concat"),
-        (lambda x: xl.get_array_module(x).tensor, "get_array_module.*asarray"),
-        (lambda x: xl.get_array_module(x).asnumpy, r"xferlib.to_host\(x\)"),
-    ],
-)
-def test_a_simulated_array_tells_what_to_write_for_names_of_other_libraries(use: Any, remedy: str) -> None:
-    x = xl.to_device(X, backend="sim")
-    with pytest.raises(AttributeError, match=remedy):
-        use(x)
-
-
-def test_names_of_optree_lead_there() -> None:
-    tree: Any = xl.tree
-    with pytest.raises(AttributeError, match=r"'xferlib.tree' has no attribute 'map'; write optree.tree_map\(function"):
-        tree.map(np.sqrt, [X])
-    with pytest.raises(AttributeError, match=r"write optree.tree_leaves\(tree"):
-        tree.tree_leaves([X])
-    with pytest.raises(AttributeError, match="no attribute 'mpa'$"):
-        tree.mpa([X])
-
-
-def test_a_kernel_with_a_launch_in_brackets_is_told_how_it_is_called() -> None:
-    twice: Any = xl.elementwise("T x", "T y", "y = x * 2", name="twice")
-    with pytest.raises(e.KernelTypeError, match=r"twice\[...\] would choose threads.*call it with arrays: twice\(x\)"):
-        twice[1, 32](X)
-    source = "__global__ void fill(float *x) { }"
-    fill: Any = xl.raw_module(source).get_function("fill", cpu=lambda *_: None)
-    with pytest.raises(e.KernelTypeError, match=r"write fill\(grid, block, arguments\)"):
-        fill[1, 32](X)
-
-
-def test_a_graph_is_captured_and_not_constructed() -> None:
-    with pytest.raises(e.ArgumentError, match=r"write: with stream.capture\(\) as graph"):
-        xl.Graph()
-
-
-@pytest.mark.parametrize("source", [[X, X], (row for row in X), {"x": X}])
-def test_batches_given_to_stream_map_lead_to_prefetch(source: Any) -> None:
-    with pytest.raises(e.UnsupportedArrayError, match=r"loop over batches of your own: xferlib.prefetch\(batches\)"):
-        xl.stream_map(np.sqrt, source, chunk_rows=1)

@@ -1,4 +1,4 @@
-"""Phrases that this project does not use, and rules for docstrings: prints ``file:line: phrase -> better``.
+"""Phrases and names that this project does not use, and rules for docstrings: prints ``file:line: phrase -> better``.
 
     python tools/check_words.py [files]            the enforced rules; exit status 1 where one is broken
     python tools/check_words.py --count [files]    how often each rule is broken, enforced or not
@@ -6,9 +6,10 @@
 
 Without files: all that git tracks. In Python only comments and docstrings are read, in C only comments, in Markdown
 everything but code, quotations and *emphasis*, which mention a phrase rather than use it. A line that must mention one
-elsewhere ends in ``words: ok``.
+elsewhere ends in ``words: ok``. Of the code itself two things are read: the names of functions and classes, and the
+messages of exceptions.
 
-The words themselves are in the glossary of ARCHITECTURE.md.
+The words themselves are in the glossary of CONTRIBUTING.md.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import ast
 import collections
+import functools
 import io
 import re
 import subprocess
@@ -34,7 +36,10 @@ CLEAN = (
     "ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "changes", "docs", "examples", "tests", "tools",
     "xferlib",
 )  # fmt: skip
-"""The files, and the folders with all that is below them, in which every rule holds."""
+"""The files, and the folders with all that is below them, in which every rule of prose holds."""
+NEW_RULES = frozenset({"circumstances", "is-no", "kin", "participle", "riddle-name", "the-same-as"})
+NEW_CLEAN = ("tools/check_words.py", "xferlib/_runtime/version.py", "xferlib/distributed")
+"""The rules that hold in fewer files than the others, and those files."""
 
 
 class Rule(NamedTuple):
@@ -80,18 +85,63 @@ RULES: dict[str, Rule] = {
         r"\b(?:at|in|to) (?:each|another|other|these|whose) places?\b(?! of)", "device, offset, index, line"
     ),
     "bury": _rule(r"\bbur(?:y|ies|ied)\b", "free, process"),
+    "amiss": _rule(r"\bamiss\b", "wrong"),
+    "kin": _rule(r"\bkin\b", "the like, the same family"),
+    "circumstances": _rule(r"\bcircumstances\b", "what the fast path relies on; the epoch"),
+    "the-same-as": _rule(r"\A(?:The same,? (?:as|for|of)\b|Of (?:those|these)\b)", "an active verb", docstrings=True),
+    "participle": _rule(r"", "a verb: `copy`, not `copied`; a noun for a value"),
+    "riddle-name": _rule(
+        r"\A_?(?:amiss|mend\w*|kin|circumstances|(?-i:Conveyor|Ahead\w*|MadeBy|OtherNumbersError|Before|Contents|Place))\Z",
+        "the field's term",
+    ),
+    "is-no": _rule(r"(?<!there )\b(?:is|are) no (?!longer\b|more\b)\w", "is not a ..."),
     "semicolon-chain": _rule(
         r"\A(?=[^\n]*\Z)[^;\n]*;[^;\n]*;", "one sentence, or a summary line and a body", docstrings=True
     ),
 }
 
 
+def _read_words(name: str) -> frozenset[str]:
+    """The words of a file of `tools/words`."""
+    return frozenset((ROOT / "tools" / "words" / name).read_text(encoding="utf-8").split())
+
+
+PARTICIPLES, VERBS, NO_PARTICIPLES = map(_read_words, ("participles.txt", "verbs.txt", "no_participles.txt"))
+_ADJECTIVES = frozenset({"pinned", "strided"})
+"""Of the field, before a noun: `pinned_empty`."""
+ALLOWED = {
+    "backend_named": "public",
+    "done": "as concurrent.futures has it",
+    "dropped": "public",
+    "elapsed_ms": "as the driver's event has it",
+    "pending": "a state, as an engine's",
+    "pending_count": "public",
+    "searchsorted": "as NumPy has it",
+    "source_released": "public",
+}
+"""Names that stay, and why; besides them those in `__all__` of their package, and the seam to backends."""
+
+
+def is_participle(name: str) -> bool:
+    """Whether a function's name begins with a participle, or ends with one and has no verb before it."""
+    words = name.strip("_").lower().split("_")
+    if name.startswith("__") or name in ALLOWED or words[0] in _ADJECTIVES:
+        return False
+    return _is_participle(words[0]) or (_is_participle(words[-1]) and words[0] not in VERBS)
+
+
+def _is_participle(word: str) -> bool:
+    regular = len(word) > 4 and word.endswith(("ed", "ing")) and word not in NO_PARTICIPLES
+    return regular or word in PARTICIPLES
+
+
 class Passage(NamedTuple):
-    """Prose of a file."""
+    """Prose of a file; or a name or a message of its code, which ``kind`` says."""
 
     line: int
     text: str
     is_docstring: bool
+    kind: str = "prose"
 
 
 class Finding(NamedTuple):
@@ -122,9 +172,50 @@ def _comments(source: str) -> Iterator[Passage]:
             yield Passage(token.start[0], token.string.lstrip("#! "), False)
 
 
+_SEAM = ROOT / "xferlib" / "_core" / "backend.py"
+
+
+@functools.cache
+def _public_names() -> frozenset[str]:
+    """Names in the package's `__all__` lists, and those that backends of other packages implement."""
+    found = [
+        re.findall(r"^__all__ = \[(.*?)\]", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for path in _sources()
+    ]
+    names = {name for texts in found for text in texts for name in re.findall(r"\w+", text)}
+    seam = _SEAM.read_text(encoding="utf-8") if _SEAM.is_file() else ""
+    return frozenset(names.union(re.findall(r"^    (?:def )?(\w+)[:(]", seam, flags=re.MULTILINE)))
+
+
+def _sources() -> list[Path]:
+    return sorted((ROOT / "xferlib").rglob("*.py"))
+
+
+def _names(source: str) -> Iterator[Passage]:
+    """Functions and classes that are not public; what a function defines inside itself has its own rules."""
+    for scope in ast.walk(ast.parse(source)):
+        if not isinstance(scope, ast.Module | ast.ClassDef):
+            continue
+        for node in scope.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                is_function = not isinstance(node, ast.ClassDef)
+                if not (is_function and node.name in _public_names()):
+                    yield Passage(node.lineno, node.name, False, "function" if is_function else "class")
+
+
+def _messages(source: str) -> Iterator[Passage]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            for each in ast.walk(node.exc):
+                if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                    yield Passage(each.lineno, each.value, False, "message")
+
+
 def _of_python(source: str) -> Iterator[Passage]:
     yield from _docstrings(source)
     yield from _comments(source)
+    yield from _names(source)
+    yield from _messages(source)
 
 
 def _of_c(source: str) -> Iterator[Passage]:
@@ -151,7 +242,11 @@ def findings(name: str, source: str, rules: Iterable[str]) -> Iterator[Finding]:
     for passage in READERS[Path(name).suffix](source):
         for rule in rules:
             pattern, _, in_docstrings_alone = RULES[rule]
-            if in_docstrings_alone and not passage.is_docstring:
+            if not _applies(rule, passage) or (in_docstrings_alone and not passage.is_docstring):
+                continue
+            if rule == "participle":
+                if is_participle(passage.text):
+                    yield Finding(name, passage.line, rule, passage.text)
                 continue
             for match in pattern.finditer(passage.text):
                 line = passage.line + passage.text[: match.start()].count("\n")
@@ -159,15 +254,24 @@ def findings(name: str, source: str, rules: Iterable[str]) -> Iterator[Finding]:
                     yield Finding(name, line, rule, " ".join(match[0].split()))
 
 
+_KINDS = {"participle": ("function",), "riddle-name": ("function", "class"), "is-no": ("message",)}
+"""The kinds of passages of code that a rule reads; the others read prose."""
+
+
+def _applies(rule: str, passage: Passage) -> bool:
+    return passage.kind in _KINDS.get(rule, ("prose",))
+
+
 def is_enforced(rule: str, name: str) -> bool:
     """Whether breaking a rule in that file, a path below the project's root, fails a run."""
-    return rule in ENFORCED or any(name == each or name.startswith(f"{each}/") for each in CLEAN)
+    clean = NEW_CLEAN if rule in NEW_RULES else CLEAN
+    return rule in ENFORCED or any(name == each or name.startswith(f"{each}/") for each in clean)
 
 
 FOLDERS = ("changes", "docs", "examples", "tests", "tools", "xferlib")
 
 
-def _tracked() -> list[str]:
+def _list_tracked() -> list[str]:
     if (ROOT / ".git").exists():
         listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
         paths = [ROOT / name for name in listed.stdout.splitlines()]
@@ -176,7 +280,7 @@ def _tracked() -> list[str]:
     return [path.relative_to(ROOT).as_posix() for path in paths if path.suffix in SUFFIXES and path.is_file()]
 
 
-def _named(files: Iterable[str]) -> list[str]:
+def _list_readable(files: Iterable[str]) -> list[str]:
     """Paths below the project's root, of the files that can be read here."""
     paths = (Path(file).resolve() for file in files)
     return [path.relative_to(ROOT).as_posix() for path in paths if path.suffix in SUFFIXES]
@@ -188,17 +292,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", action="store_true", help="count what each rule finds, enforced or not")
     parser.add_argument("--all", action="store_true", help="report every rule in every file")
     chosen = parser.parse_args(arguments)
-    names = _named(chosen.files) if chosen.files else _tracked()
+    names = _list_readable(chosen.files) if chosen.files else _list_tracked()
     found = [each for name in names for each in findings(name, (ROOT / name).read_text(encoding="utf-8"), RULES)]
     if chosen.count:
         counts = collections.Counter(each.rule for each in found)
         for rule in RULES:
             print(f"{counts[rule]:5} {rule:20} {'enforced' if rule in ENFORCED else 'enforced in clean files'}")
         return 0
-    told = [each for each in found if chosen.all or is_enforced(each.rule, each.file)]
-    for each in told:
+    reported = [each for each in found if chosen.all or is_enforced(each.rule, each.file)]
+    for each in reported:
         print(each)
-    return 1 if told else 0
+    return 1 if reported else 0
 
 
 if __name__ == "__main__":

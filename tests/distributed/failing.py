@@ -48,16 +48,14 @@ class WaitsForEver(DeviceDriver):
     def __init__(self) -> None:
         self._calls = 0
 
-    def reduces(self, dtype: Any, op: str) -> bool:
+    def reduces(self, *_: Any) -> bool:
         return True
 
-    def all_reduce(self, *_: Any) -> None:
+    def enqueue(self, *_: Any) -> None:
         self._calls += 1
 
     def is_idle(self) -> bool:
         return self._calls < 2
-
-    reduce_scatter = broadcast = all_gather = all_to_all = all_reduce  # type: ignore[assignment]
 
 
 def fail(way: str, kind: str) -> None:
@@ -127,7 +125,7 @@ def fail_inside(way: str) -> None:
     """Let the next operation of the device never begin."""
     from xferlib.distributed.drivers import Nccl
 
-    def all_reduce(*_: Any) -> None:
+    def enqueue(*_: Any) -> None:
         if way == "killed-inside":
             os.kill(os.getpid(), signal.SIGKILL)
         if way == "raising-in-mpi":
@@ -135,7 +133,7 @@ def fail_inside(way: str) -> None:
         threading.Event().wait()
 
     for driver in (Nccl, WaitsForEver, MpiDevices):
-        driver.all_reduce = all_reduce  # type: ignore[assignment, method-assign]
+        driver.enqueue = enqueue  # type: ignore[assignment, method-assign]
 
 
 def interrupt_inside() -> None:

@@ -17,7 +17,7 @@ from xferlib.errors import ArgumentError, DriverUnavailableError, UnsupportedArr
 
 @pytest.mark.parametrize(("driver", "size"), [("single", 1), ("mpi", 3), ("torch", 2)])
 def test_ranks_pass(driver: str, size: int) -> None:
-    files = ("collectives.py", "parameters.py", "devices.py", "disagreements.py")
+    files = ("collectives.py", "parameters.py", "devices.py", "streaming.py", "disagreements.py")
     launching.passes_in_ranks(driver, size, *files, is_ended_by_mpi=driver == "mpi")
 
 

@@ -63,7 +63,7 @@ def test_a_rank_over_gloo_ends_with_the_cause(kind: str, way: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "way"),
     [("one-host", way) for way in WAYS]
-    + [("many-hosts", way) for way in ("raising", "stuck", "aborting")]
+    + [("many-hosts", way) for way in ("raising", "stuck")]
     + [("simulated-devices", "killed-inside")]
     + [("aware-mpi", way) for way in WAYS_IN_MPI]
     + [("gpus", way) for way in ("killed", "raising", "killed-inside", "stuck-inside")],
@@ -81,9 +81,9 @@ def test_a_rank_of_mpi_ends_with_the_cause(kind: str, way: str) -> None:
     assert done.returncode != 0
 
 
-@pytest.mark.parametrize("driver", ["mpi", "torch"])
-def test_a_job_ends_as_its_launcher_has_it(driver: str) -> None:
+def test_a_job_ends_as_its_launcher_has_it() -> None:
+    """That of MPI ends the other ranks, which the test above keeps it from."""
+    driver = "mpi" if launching.mpiexec() is not None else "torch"
     done = launching.job(driver, 2, PROGRAM, "raising", "one-host")
     assert done.returncode != 0
-    assert "ValueError: no file weights.npz" in done.stderr
-    assert re.search(CAUSES["raising"], done.stderr), done.stderr
+    assert re.search(f"ValueError: no file weights.npz.*{CAUSES['raising']}", done.stderr, re.DOTALL), done.stderr

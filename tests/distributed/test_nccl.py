@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 import xferlib as xl
-from xferlib.distributed import drivers as nccl
-from xferlib.distributed import drivers as nccl_library
-from xferlib.distributed.drivers import Order
+from xferlib.distributed import drivers
+from xferlib.distributed.drivers import DeviceCall, Order
 from xferlib.testing import backend_named
 
 DEVICE = xl.Device("sim:sim:0")
@@ -47,9 +46,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     names = ("ncclAllReduce", "ncclSend", "ncclRecv", "ncclGroupStart", "ncclGroupEnd")
     library = SimpleNamespace(**{name: function(name) for name in names})
-    monkeypatch.setattr(nccl_library, "load", lambda: library)
-    monkeypatch.setattr(nccl_library, "unique_id", lambda: b"id")
-    monkeypatch.setattr(nccl_library, "join", lambda *_: 1)
+    monkeypatch.setattr(drivers, "load", lambda: library)
+    monkeypatch.setattr(drivers, "unique_id", lambda: b"id")
+    monkeypatch.setattr(drivers, "join", lambda *_: 1)
     return found
 
 
@@ -58,16 +57,16 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_an_operation_that_ctrl_c_left_without_an_event_is_not_idle(
     calls: list[str], name: str, is_beside: bool
 ) -> None:
-    driver = nccl.Nccl(0, 2, DEVICE, lambda data: [data])
+    driver = drivers.Nccl(0, 2, DEVICE, lambda data: [data])
     x = xl.ones(8, device=DEVICE)
     backend = backend_named("sim").at(DEVICE)
     pointer, dtype = backend.view(x).pointer, xl.to_host(x).dtype
     order = Order(DEVICE, backend.stream_current(DEVICE), backend, is_beside)
 
+    call = DeviceCall(name, pointer, pointer, 8, dtype, "sum" if name == "all_reduce" else None)
+
     def enqueue(order: Order) -> Any:
-        if name == "all_reduce":
-            return driver.all_reduce(pointer, pointer, 8, dtype, "sum", order)
-        return driver.all_to_all(pointer, pointer, x.nbytes, order)
+        return driver.enqueue(call, order)
 
     if (enqueued := enqueue(order)) is not None:
         enqueued.wait()

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
+from tests.fake import FakeArray, FakeBackend
 from tests.kernels import targets
 from tests.kernels.bits import same_bits
 from tests.kernels.emulated import Emulator
@@ -22,7 +23,6 @@ from xferlib.kernels.cuda_engine import CudaPlan
 from xferlib.kernels.cuda_reduction import CudaReduction
 from xferlib.kernels.ir import CallLayout, broadcast_strides
 from xferlib.testing import backend_named, fresh_registry, strategies
-from xferlib.testing.fake import FakeArray, FakeBackend
 
 DTYPES = ("complex128", "complex64", "float64", "int16")
 
@@ -131,8 +131,24 @@ class Emulated(FakeBackend):
 
     def __init__(self):
         super().__init__()
-        self.emulator: Any = Emulator()
+        self.emulator: Any = _OnMachine()
+        self.emulator.machine = self.machine
         vars(self).update({name: getattr(self.emulator, name) for name in ("compile", "load", "launch")})
+
+
+class _OnMachine(Emulator):
+    """The emulator, given addresses of the simulated machine's memory."""
+
+    machine: Any
+
+    def launch(self, kernel, grid, block, params, **_):
+        ends = (ctypes.POINTER(ctypes.c_uint64) * 2).from_address(params)  # target and source of a copy
+        given = [each[0] for each in ends]
+        for each, pointer in zip(ends, given, strict=True):
+            each[0] = self.machine.real(pointer)
+        super().launch(kernel, grid, block, params)
+        for each, pointer in zip(ends, given, strict=True):
+            each[0] = pointer
 
 
 @pytest.fixture(scope="module")
@@ -145,10 +161,11 @@ def _on_device(backend, layout):
     """A device array of that layout, and its memory as NumPy sees it."""
     slab: Any = xl.zeros(layout.nbytes, "uint8", device="emulated:sim:0")
     backend.machine.finish()
-    memory = (ctypes.c_char * layout.nbytes).from_address(slab.pointer)
-    array = EmulatedArray(
-        slab.block, slab.pointer + layout.offset, layout.shape, layout.strides, layout.dtype, slab.device
+    memory = (ctypes.c_char * layout.nbytes).from_address(backend.machine.real(slab.pointer))
+    place = slab.info._replace(
+        pointer=slab.pointer + layout.offset, shape=layout.shape, strides=layout.strides, dtype=layout.dtype
     )
+    array = EmulatedArray(slab.allocation, place)
     return array, layout.over(memory)
 
 

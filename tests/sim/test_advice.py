@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sim import IS_LONG, sized
 from tests.sim.advised import draw, followed, run, study, synchronous
 from xferlib.sim import detector as reports
 from xferlib.sim.detector import Hazard
 
-PROGRAMS, SHARDS = 120, 2
+PROGRAMS, SHARDS = sized(120), 2 if IS_LONG else 1
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))

@@ -100,7 +100,7 @@ def test_numbers_are_broadcast_and_joined_as_arrays_are() -> None:
     for join in (xp.concat, xp.stack):
         with pytest.raises(XferError):
             join([d, np.bool_(1)])
-        with pytest.raises(ArgumentError, match="no list of arrays"):
+        with pytest.raises(ArgumentError, match="is not a list of arrays"):
             join(3)
 
 

@@ -112,59 +112,6 @@ def test_the_same_seed_repeats_the_same_order() -> None:
 # --- host memory
 
 
-def test_reading_a_target_too_early_is_reported_and_shows_nan_until_then() -> None:
-    out = xl.pinned_zeros(N)
-    with pytest.raises(sim.RaceError) as raised, sim.check():
-        transfer = xl.to_host_async(xl.ones(N), out=out)
-        assert np.isnan(out).all()
-        sim.reads(out)
-    assert raised.value.race.hazard is sim.Hazard.HOST_READ
-    transfer.result()
-    assert (out == 1).all()
-
-
-def test_changing_a_pinned_source_in_flight_is_found_without_being_declared() -> None:
-    source = xl.pinned_zeros(N)
-    stream = xl.Stream()
-    with pytest.raises(sim.RaceError) as raised, sim.check():
-        kept = xl.to_device(source, stream=stream)
-        source[5] = 1.0
-        stream.synchronize()
-    assert raised.value.race.hazard is sim.Hazard.SOURCE_CHANGED
-    del kept
-
-
-def test_writing_into_a_target_in_flight_is_found_without_being_declared() -> None:
-    out = xl.pinned_zeros(N)
-    with pytest.raises(sim.RaceError) as raised, sim.check():
-        transfer = xl.to_host_async(xl.ones(N), out=out)
-        out[5] = 2.0
-        transfer.result()
-    assert raised.value.race.hazard is sim.Hazard.TARGET_CHANGED
-
-
-def test_changing_an_ordinary_source_before_it_has_been_staged_is_found() -> None:
-    source = np.zeros(N)
-    with pytest.raises(sim.RaceError) as raised, sim.check():
-        transfer = xl.to_device_async(source)
-        source[5] = 1.0
-        transfer.result()
-    assert raised.value.race.hazard is sim.Hazard.SOURCE_CHANGED
-    assert raised.value.race.first.site.file == __file__
-
-
-def test_an_ordinary_source_may_be_changed_when_it_has_been_released() -> None:
-    source = np.zeros(N)
-    with sim.check():
-        transfer = xl.to_device_async(source)
-        polls = 0
-        while not transfer.source_released:
-            polls += 1
-        source[5] = 1.0
-        assert (xl.to_host(transfer.result()) == 0).all()
-    assert polls > 0
-
-
 @pytest.mark.parametrize("out", [np.zeros(N), np.zeros((N, 2))[:, 1], np.zeros(N)[::-1]], ids=["plain", "gaps", "back"])
 def test_an_ordinary_target_read_too_early_shows_nan_and_one_written_too_early_is_found(out: np.ndarray) -> None:
     d = xl.ones(N)
@@ -186,17 +133,6 @@ def test_transfers_without_a_wait_do_not_pile_up() -> None:
             xl.to_device_async(np.zeros(N))
 
         assert pending_count() < 50
-
-
-def test_a_source_written_after_synchronisation_is_no_fault() -> None:
-    source = xl.pinned_zeros(N)
-    stream = xl.Stream()
-    with sim.check():
-        kept = xl.to_device(source, stream=stream)
-        stream.synchronize()
-        sim.writes(source)
-        source[5] = 1.0
-        assert xl.to_host(kept, stream=stream)[5] == 0
 
 
 def test_dropping_every_handle_at_once_is_safe() -> None:
@@ -259,7 +195,7 @@ ROUND_TRIPS = {
 
 
 @pytest.mark.parametrize("name", ROUND_TRIPS)
-@pytest.mark.parametrize("kind", ["out of memory", "out of pinned memory", "lost device"])
+@pytest.mark.parametrize("kind", ["out of memory", "out of pinned memory", "lost device", "interrupt"])
 def test_wherever_a_fault_strikes_a_transfer_it_is_a_typed_error_and_the_next_transfer_is_right(
     name: str, kind: str
 ) -> None:
@@ -272,32 +208,13 @@ def test_wherever_a_fault_strikes_a_transfer_it_is_a_typed_error_and_the_next_tr
             with sim.faults(kind, at=number) as plan:
                 try:
                     transfer()
-                except (DeviceMemoryError, PinnedMemoryError, DeviceLostError, TransferError):
+                except (DeviceMemoryError, PinnedMemoryError, DeviceLostError, TransferError, KeyboardInterrupt):
                     pass
             np.testing.assert_array_equal(transfer(), expected)
         if not plan.struck:
             break
         number += 1
     assert number or kind == "out of pinned memory"
-
-
-@pytest.mark.parametrize("name", ROUND_TRIPS)
-def test_wherever_an_interrupt_strikes_a_transfer_the_next_one_is_right(name: str) -> None:
-    transfer = ROUND_TRIPS[name]
-    expected = transfer()
-    number = 0
-    while True:
-        with sim.check():
-            with sim.faults("interrupt", at=number) as plan:
-                try:
-                    transfer()
-                except (KeyboardInterrupt, TransferError):
-                    pass
-            np.testing.assert_array_equal(transfer(), expected)
-        if not plan.struck:
-            break
-        number += 1
-    assert number
 
 
 # --- the clock

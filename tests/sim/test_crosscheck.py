@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.sim import IS_LONG, sized
 from tests.sim.random_programs import Step, draw, outcomes, races, sets_elsewhere
 from xferlib.sim.detector import Detector, Hazard, Race
 from xferlib.sim.model import Pool
 
-PROGRAMS = 1200
-SHARDS = 4
+PROGRAMS = sized(1200)
+SHARDS = 4 if IS_LONG else 1
 MOST_SCHEDULES = 200
 
 

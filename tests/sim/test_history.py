@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.sim import IS_LONG
 from tests.sim.random_programs import initialise
 from xferlib import sim
 from xferlib.errors import LayoutError
@@ -104,7 +105,7 @@ def test_no_race_on_views_is_missed_and_none_is_made_up(
     make_machine: Make, monkeypatch: pytest.MonkeyPatch, long: int
 ) -> None:
     monkeypatch.setattr(history, "_LONG", long)  # 6: what is kept is pruned and merged all the time
-    found = [disagreement(make_machine(devices=1), seed, 60) for seed in range(150)]
+    found = [disagreement(make_machine(devices=1), seed, 60) for seed in range(150 if IS_LONG else 40)]
     assert [each for each in found if each] == []
 
 

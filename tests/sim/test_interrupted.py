@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.sim import IS_LONG
 from xferlib import sim
 from xferlib.errors import TransferError
 from xferlib.sim.machine import machine
 from xferlib.sim.model import Stager
 
-STRIKES = None if os.environ.get("XFERLIB_TEST_LONG") else 4
+STRIKES = None if IS_LONG else 4
 """Of each program and error; None for one at each line."""
 ROOT = f"{Path(sim.__file__).parent}{os.sep}"
 N = 24

@@ -12,7 +12,6 @@ import xferlib as xl
 from tests.sim.random_programs import initialise
 from xferlib import sim
 from xferlib.errors import DeviceMemoryError
-from xferlib.sim import machine as addresses
 from xferlib.sim.detector import Hazard, SimError, WrongDeviceError
 from xferlib.sim.machine import Machine
 from xferlib.sim.memory import POISON, Span
@@ -39,6 +38,7 @@ class Program:
         self.memory = machine.allocate(8, self.legacy)
         initialise(self.memory.block)
         self.log: list[str] = []
+        self._streams = {"L": self.legacy}
 
     def stream(self, kind: StreamKind = NON_BLOCKING) -> SimStream:
         return self.machine.stream(self.device, kind)
@@ -51,6 +51,42 @@ class Program:
         whole = (self.memory.block.whole(),)
         self.machine.enqueue(stream, name, lambda: self.log.append(name), reads=whole)
 
+    def named(self, name: str) -> SimStream:
+        """The stream of a script: L is the legacy one, p the per-thread one, n1 non-blocking, b1 blocking."""
+        if name not in self._streams:
+            self._streams[name] = (
+                self.machine.per_thread(self.device)
+                if name == "p"
+                else self.stream(BLOCKING if name[0] == "b" else NON_BLOCKING)
+            )
+        return self._streams[name]
+
+    def do(self, what: str, *rest: str) -> None:
+        """A step of a script, which has one event."""
+        machine, waits = self.machine, self.machine.waits
+        if what in ("write", "read"):
+            getattr(self, what)(self.named(rest[0]))
+        elif what == "record":
+            self._event = machine.record(self.named(rest[0]))
+        elif what == "sync" and rest[0] == "event":
+            waits.synchronize(self._event)
+        elif what == "sync" and rest[0] == "device":
+            waits.synchronize_device(self.device)
+        elif what == "sync":
+            waits.synchronize_stream(self.named(rest[0]))
+        elif what in ("busy", "idle"):
+            assert waits.is_stream_done(self.named(rest[0])) is (what == "idle")
+        elif what == "poll":
+            assert any(waits.is_stream_done(self.named(rest[0])) for _ in range(1000))
+        elif what == "ran":
+            assert len(self.log) == int(rest[0])
+        elif what == "free":
+            del self.memory
+            machine.raise_found()
+        else:
+            event = self._event if rest[1] == "event" else machine.record(self.named(rest[1]))
+            machine.wait(self.named(what), event)
+
     @property
     def hazards(self) -> list[Hazard]:
         return [race.hazard for race in self.machine.detector.races]
@@ -61,59 +97,51 @@ def program(make_machine: Make) -> Program:
     return Program(make_machine())
 
 
-def test_two_non_blocking_streams_are_not_ordered(program: Program) -> None:
-    program.write(program.stream())
-    program.read(program.stream())
-    assert program.hazards == [Hazard.READ_AFTER_WRITE]
+RAW, WAW = Hazard.READ_AFTER_WRITE, Hazard.WRITE_AFTER_WRITE
+RULES: dict[str, tuple[str, list[Hazard]]] = {
+    "non-blocking streams are not ordered": ("write n1, read n2", [RAW]),
+    "one stream is ordered": ("write n1, read n1, write n1, read n1", []),
+    "reads do not collide": ("write n1, sync n1, read n2, read n3", []),
+    "a write behind one of two readers": ("read n1, read n2, n1 < n2, write n1, read n2", [RAW]),
+    "the legacy stream waits for blocking ones and they for it": ("write b1, write L, write b2", []),
+    "blocking streams are ordered by the legacy one's work alone": ("write b1, write b2", [WAW]),
+    "non-blocking streams are exempt from the legacy rule": ("write n1, write L", [WAW]),
+    "a wait orders what follows it only": ("write n1, read n2, n2 < n1", [RAW]),
+    "waits are transitive": ("write n1, n2 < n1, n3 < n2, read n3", []),
+    "a synchronised host orders all that follows": (
+        "write n1, sync n1, write n2, record n2, sync event, write n1, sync device, write n2", [],
+    ),
+    "synchronising another stream orders nothing": ("write n1, sync n2, write n2", [WAW]),
+    "nothing happens until the host waits": ("write n1, ran 0, sync n1, ran 1", []),
+    "a poll orders the host and comes true in the end": ("write n1, busy n1, poll n1, ran 1, write n2", []),
+    # as measured on an H200: behind a kernel of a second on a blocking stream a wait for the legacy one takes that long
+    "the legacy stream's end is that of blocking ones": ("write b1, sync L, ran 1, write n1", []),
+    "the legacy stream's end is that of per-thread ones": ("write p, sync L, ran 1, write n1", []),
+    "the legacy stream's end is not that of non-blocking ones": ("write n1, sync L, ran 0, write n2", [WAW]),
+    "a blocking stream's end is not that of the legacy one": ("write L, sync b1, ran 0, write n1", [WAW]),
+    "a poll of the legacy stream asks blocking ones": ("write b1, busy L, poll L, ran 1, write n1", []),
+    "a poll of the legacy stream does not ask non-blocking ones": ("write n1, idle L, ran 0", []),
+    "a wait on the legacy stream does not order blocking ones": (
+        "record n1, write b1, L < event, write b2", [WAW],
+    ),
+    "what only a wait of the legacy stream names is not before blocking ones": (
+        "write n1, L < n1, write b1", [WAW],
+    ),
+    "a record on the legacy stream orders blocking ones": ("write b1, record L, write b2", []),
+    "the legacy stream's work comes after its waits": ("write n1, L < n1, write L, write b1", []),
+    "a record of the legacy stream comes after its waits": ("write n1, L < n1, record L, write b1", []),
+    "the legacy stream's end comes after its waits": ("write n1, L < n1, sync L, ran 1, write n2", []),
+    "a poll of the legacy stream asks what it waits for": ("write n1, L < n1, poll L, ran 1, write n2", []),
+    "a free in the legacy stream's order comes after its waits": ("write n1, L < n1, free", []),
+}  # fmt: skip
 
 
-def test_one_stream_is_ordered(program: Program) -> None:
-    stream = program.stream()
-    for _ in range(3):
-        program.write(stream)
-        program.read(stream)
-    assert program.hazards == []
-
-
-def test_reads_do_not_collide(program: Program) -> None:
-    stream = program.stream()
-    program.write(stream)
-    program.machine.waits.synchronize_stream(stream)
-    program.read(program.stream())
-    program.read(program.stream())
-    assert program.hazards == []
-
-
-def test_a_write_behind_one_of_two_readers_collides_with_the_other(program: Program) -> None:
-    one, two = program.stream(), program.stream()
-    program.read(one)
-    program.read(two)
-    program.machine.wait(one, program.machine.record(two))
-    program.write(one)
-    assert program.hazards == []
-    program.read(two)
-    assert program.hazards == [Hazard.READ_AFTER_WRITE]
-
-
-def test_the_legacy_stream_waits_for_blocking_streams_and_they_for_it(program: Program) -> None:
-    one, two = program.stream(BLOCKING), program.stream(BLOCKING)
-    program.write(one)
-    program.write(program.legacy)
-    program.write(two)
-    assert program.hazards == []
-
-
-def test_two_blocking_streams_are_ordered_by_work_of_the_legacy_stream_between_them_only(program: Program) -> None:
-    one, two = program.stream(BLOCKING), program.stream(BLOCKING)
-    program.write(one)
-    program.write(two)
-    assert program.hazards == [Hazard.WRITE_AFTER_WRITE]
-
-
-def test_non_blocking_streams_are_exempt_from_the_legacy_rule(program: Program) -> None:
-    program.write(program.stream(NON_BLOCKING))
-    program.write(program.legacy)
-    assert program.hazards == [Hazard.WRITE_AFTER_WRITE]
+@pytest.mark.parametrize("rule", RULES)
+def test_streams_events_and_the_host_are_ordered_by_cudas_rules(program: Program, rule: str) -> None:
+    script, hazards = RULES[rule]
+    for step in script.split(", "):
+        program.do(*step.split())
+    assert program.hazards == hazards
 
 
 def test_the_per_thread_default_stream_is_a_blocking_one_and_every_thread_has_its_own(program: Program) -> None:
@@ -181,162 +209,12 @@ def test_an_event_never_recorded_orders_nothing_for_any_waiter(waiter: str) -> N
         assert race.hazard is Hazard.READ_AFTER_WRITE
 
 
-def test_a_wait_orders_what_follows_it_only(program: Program) -> None:
-    one, two = program.stream(), program.stream()
-    program.write(one)
-    program.read(two)
-    program.machine.wait(two, program.machine.record(one))
-    assert program.hazards == [Hazard.READ_AFTER_WRITE]
-
-
-def test_waits_are_transitive(program: Program) -> None:
-    one, two, three = program.stream(), program.stream(), program.stream()
-    program.write(one)
-    program.machine.wait(two, program.machine.record(one))
-    program.machine.wait(three, program.machine.record(two))
-    program.read(three)
-    assert program.hazards == []
-
-
-def test_a_synchronised_host_orders_all_that_follows(program: Program) -> None:
-    one, two = program.stream(), program.stream()
-    program.write(one)
-    program.machine.waits.synchronize_stream(one)
-    program.write(two)
-    program.machine.waits.synchronize(program.machine.record(two))
-    program.write(one)
-    program.machine.waits.synchronize_device(program.device)
-    program.write(two)
-    assert program.hazards == []
-
-
-def test_synchronising_another_stream_orders_nothing(program: Program) -> None:
-    one, two = program.stream(), program.stream()
-    program.write(one)
-    program.machine.waits.synchronize_stream(two)
-    program.write(two)
-    assert program.hazards == [Hazard.WRITE_AFTER_WRITE]
-
-
-@pytest.mark.parametrize("kind", [BLOCKING, StreamKind.PER_THREAD])
-def test_synchronising_the_legacy_stream_waits_for_blocking_streams(program: Program, kind: StreamKind) -> None:
-    """As measured on an H200: behind a kernel of a second on a blocking stream it takes that second."""
-    blocking = program.stream(kind)
-    program.write(blocking)
-    program.machine.waits.synchronize_stream(program.legacy)
-    assert program.log == ["write"]
-    program.write(program.stream())
-    assert program.hazards == []
-
-
-def test_synchronising_the_legacy_stream_does_not_wait_for_non_blocking_streams(program: Program) -> None:
-    program.write(program.stream(NON_BLOCKING))
-    program.machine.waits.synchronize_stream(program.legacy)
-    assert program.log == []
-    program.write(program.stream())
-    assert program.hazards == [Hazard.WRITE_AFTER_WRITE]
-
-
-def test_synchronising_a_blocking_stream_does_not_wait_for_the_legacy_stream(program: Program) -> None:
-    """Nothing was enqueued on it behind the legacy stream's work: on an H200 it takes no time."""
-    blocking = program.stream(BLOCKING)
-    program.write(program.legacy)
-    program.machine.waits.synchronize_stream(blocking)
-    assert program.log == []
-    program.write(program.stream())
-    assert program.hazards == [Hazard.WRITE_AFTER_WRITE]
-
-
 def test_synchronising_the_legacy_stream_of_another_device_orders_nothing(make_machine: Make) -> None:
     machine = make_machine(devices=2)
     program = Program(machine)
     program.write(program.stream(BLOCKING))
     machine.waits.synchronize_stream(machine.streams[machine.devices[1]].legacy)
     assert program.log == []
-
-
-def test_a_poll_of_the_legacy_stream_asks_blocking_streams_too(program: Program) -> None:
-    """As measured on an H200: False while a kernel runs on a blocking stream."""
-    program.write(program.stream(BLOCKING))
-    assert not program.machine.waits.is_stream_done(program.legacy)
-    while not program.machine.waits.is_stream_done(program.legacy):
-        pass
-    assert program.log == ["write"]
-    program.write(program.stream())
-    assert program.hazards == []
-
-
-def test_a_poll_of_the_legacy_stream_does_not_ask_non_blocking_streams(program: Program) -> None:
-    program.write(program.stream(NON_BLOCKING))
-    assert program.machine.waits.is_stream_done(program.legacy)
-    assert program.log == []
-
-
-def test_a_wait_on_the_legacy_stream_does_not_order_blocking_streams(program: Program) -> None:
-    """As measured on an H200."""
-    event = program.machine.record(program.stream())
-    program.write(program.stream(BLOCKING))
-    program.machine.wait(program.legacy, event)
-    program.write(program.stream(BLOCKING))
-    assert program.hazards == [Hazard.WRITE_AFTER_WRITE]
-
-
-def test_an_event_that_only_a_wait_of_the_legacy_stream_names_comes_not_before_blocking_streams(
-    program: Program,
-) -> None:
-    apart = program.stream()
-    program.write(apart)
-    program.machine.wait(program.legacy, program.machine.record(apart))
-    program.write(program.stream(BLOCKING))
-    assert program.hazards == [Hazard.WRITE_AFTER_WRITE]
-
-
-def test_a_record_on_the_legacy_stream_orders_blocking_streams(program: Program) -> None:
-    """As measured on an H200."""
-    program.write(program.stream(BLOCKING))
-    program.machine.record(program.legacy)
-    program.write(program.stream(BLOCKING))
-    assert program.hazards == []
-
-
-@pytest.mark.parametrize("then", ["work", "record", "synchronize", "poll", "free"])
-def test_work_of_the_legacy_stream_comes_after_its_waits(program: Program, then: str) -> None:
-    apart, machine = program.stream(), program.machine
-    program.write(apart)
-    machine.wait(program.legacy, machine.record(apart))
-    if then == "work":
-        program.write(program.legacy)
-        program.write(program.stream(BLOCKING))
-    elif then == "record":
-        machine.record(program.legacy)
-        program.write(program.stream(BLOCKING))
-    elif then == "synchronize":
-        machine.waits.synchronize_stream(program.legacy)
-        assert program.log == ["write"]
-        program.write(program.stream())
-    elif then == "poll":
-        while not machine.waits.is_stream_done(program.legacy):
-            pass
-        assert program.log == ["write"]
-        program.write(program.stream())
-    else:
-        program.memory = None  # type: ignore[assignment]
-        machine.raise_found()
-    assert program.hazards == []
-
-
-def test_a_poll_that_says_done_orders_the_host_and_comes_in_the_end(program: Program) -> None:
-    one, two = program.stream(), program.stream()
-    program.write(one)
-    event = program.machine.record(one)
-    assert not program.machine.waits.is_done(event)
-    polls = 1
-    while not program.machine.waits.is_done(event):
-        polls += 1
-    assert 1 < polls < 1000
-    program.write(two)
-    assert program.hazards == []
-    assert program.log == ["write"]
 
 
 def test_operations_of_disjoint_ranges_do_not_collide(program: Program) -> None:
@@ -346,14 +224,6 @@ def test_operations_of_disjoint_ranges_do_not_collide(program: Program) -> None:
     assert program.hazards == []
     program.machine.enqueue(program.stream(), "middle", lambda: None, reads=(Span(block, 3, 5),))
     assert program.hazards == [Hazard.READ_AFTER_WRITE]
-
-
-def test_lazily_nothing_happens_until_the_host_waits(program: Program) -> None:
-    stream = program.stream()
-    program.write(stream)
-    assert program.log == []
-    program.machine.waits.synchronize_stream(stream)
-    assert program.log == ["write"]
 
 
 # --- memory
@@ -387,7 +257,7 @@ def test_an_address_whose_memory_is_gone_is_reported_with_the_place_where_it_die
     program.memory = program.machine.allocate(8, stream)
     program.machine.raise_found()
     with pytest.raises(SimError):
-        addresses.span(program.machine.memory, program.machine.detector, pointer, 8, "copy", stream)
+        program.machine.span(pointer, 8, "copy", stream)
     (race,) = program.machine.detector.races
     assert race.hazard is Hazard.USE_AFTER_FREE
     assert race.first.what == "free"
@@ -396,7 +266,7 @@ def test_an_address_whose_memory_is_gone_is_reported_with_the_place_where_it_die
 def test_an_address_beyond_the_end_is_an_error(program: Program) -> None:
     machine, pointer = program.machine, program.memory.block.pointer
     with pytest.raises(SimError, match="beyond the end"):
-        addresses.span(machine.memory, machine.detector, pointer, 9, "copy", program.legacy)
+        machine.span(pointer, 9, "copy", program.legacy)
 
 
 def test_devices_have_limits_of_their_own(make_machine: Make) -> None:

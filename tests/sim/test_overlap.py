@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.sim import spread
 from xferlib import sim
 from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError
 from xferlib.sim import machine as current
@@ -127,22 +128,9 @@ def rewritten() -> Iterator[Any]:
 
 
 SOURCES = [
-    pageable,
-    whole,
-    whole_generated,
-    small,
-    medium,
-    medium_generated,
-    medium_refilled,
-    medium_swapped,
-    medium_pinned,
-    medium_columns,
-    pinned,
-    generated,
-    refilled,
-    trees,
-    large,
-]
+    pageable, whole, whole_generated, small, medium, medium_generated, medium_refilled, medium_swapped, medium_pinned,
+    medium_columns, pinned, generated, refilled, trees, large,
+]  # fmt: skip
 
 
 def consume(source: Callable[[], Any], **options: Any) -> list[float]:
@@ -329,20 +317,9 @@ def no_memory_left() -> Iterator[None]:
         ("event_wait", lambda: consume(pageable, transform=doubled) == list(range(7))),
         ("stream_synchronize", lambda: consume(refilled) == list(range(7))),
         ("event_synchronize", lambda: bool((mapped() == ROWS).all())),
+        ("event_wait", lambda: bool((mapped() == ROWS).all())),
+        ("event_wait", lambda: consume(pinned, depth=1) == list(range(7))),
         ("consumed", lambda: summed(pageable) == 21.0),
-    ],
-    ids=[
-        "list",
-        "generator",
-        "medium",
-        "medium pinned",
-        "medium generated",
-        "images",
-        "medium lifetime",
-        "transform",
-        "refilled",
-        "map",
-        "lifetime",
     ],
 )
 def test_a_wait_that_is_taken_away_is_found_out(
@@ -425,6 +402,7 @@ FEW = 5
 
 MOMENTS = 25
 """Points of a run that are tried, about: its sources, and both numbers of devices, have most of the code in common."""
+
 STRIKES: dict[str, tuple[type[BaseException], ...]] = {
     "out of memory": (DeviceMemoryError, TransferError),
     "out of pinned memory": (PinnedMemoryError, TransferError),
@@ -441,21 +419,7 @@ def points(fault: str, program: Callable[[], Any]) -> int:
 @pytest.mark.parametrize("fault", STRIKES)
 @pytest.mark.parametrize(
     "source",
-    [
-        pageable,
-        whole,
-        whole_generated,
-        small,
-        medium,
-        medium_generated,
-        medium_swapped,
-        medium_pinned,
-        medium_columns,
-        pinned,
-        generated,
-        rewritten,
-        trees,
-    ],
+    [*(each for each in SOURCES if each not in (medium_refilled, refilled, large)), rewritten],
     ids=lambda source: source.__name__,
 )
 def test_a_fault_at_any_point_loses_no_batch_and_an_interrupt_one_at_most(source: Any, fault: str) -> None:
@@ -469,7 +433,7 @@ def test_a_fault_at_any_point_loses_no_batch_and_an_interrupt_one_at_most(source
         return persistent(xl.prefetch(few, transform=transform), STRIKES[fault])
 
     count = points(fault, run)
-    for at in range(0, count, max(1, count // MOMENTS)):
+    for at in spread(count, MOMENTS, source.__name__):
         xl.trim()
         with sim.faults(fault, at=at) as plan:
             found = run()
@@ -488,7 +452,7 @@ def test_a_device_lost_at_any_point_is_an_error_and_no_hang(source: Any) -> None
                 xl.to_host(batch)
 
     count = points("lost device", run)
-    for at in range(0, count, max(1, count // MOMENTS)):
+    for at in spread(count, MOMENTS, source.__name__):
         with sim.faults("lost device", at=at) as plan:
             try:
                 run()
@@ -515,7 +479,7 @@ def test_a_map_struck_at_any_point_is_resumed_to_the_same_bits(fault: str, devic
         pytest.fail("struck once, failed ten times")
 
     count = points(fault, run)
-    for at in range(0, count, max(1, count // MOMENTS)):
+    for at in spread(count, MOMENTS, fault):
         xl.trim()
         with sim.faults(fault, at=at):
             run()

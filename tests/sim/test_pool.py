@@ -197,6 +197,22 @@ def test_another_stream_that_the_owner_waited_for_counts_too(checked: sim.check)
     assert hazards(checked) == []
 
 
+def test_work_that_only_a_wait_of_the_legacy_stream_names_counts_too(checked: sim.check) -> None:
+    reader, user = xl.Stream(), xl.Stream()
+    old = xl.zeros(N)
+    reader.wait(xl.current_stream())
+    with reader:
+        old.sum()
+    xl.synchronize()
+    with reader:
+        old += 1.0
+    xl.current_stream().wait(reader)
+    del old
+    array = xl.empty(N)
+    used_first(user, array)
+    assert hazards(checked) == [Hazard.MEMORY_REUSED]
+
+
 def test_columns_of_what_was_freed_count_too(checked: sim.check) -> None:
     owner, user = xl.Stream(), xl.Stream()
     with owner:

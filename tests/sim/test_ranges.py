@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.sim import IS_LONG
 from xferlib.sim import memory as blocks
 from xferlib.sim import model as ranges
 from xferlib.sim.memory import Block, Span
@@ -74,7 +75,7 @@ def test_a_span_has_the_bytes_of_the_view(view: tuple[int, list[int], list[int],
 
 @pytest.mark.parametrize("most_work", [ranges.MOST_WORK, 1])
 @given(one=spans(), two=spans())
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300 if IS_LONG else 60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_two_spans_meet_where_they_have_a_byte_in_common(
     monkeypatch: pytest.MonkeyPatch, most_work: int, one: Span, two: Span
 ) -> None:

@@ -65,48 +65,6 @@ def pinned_memory_recycled() -> Any:
     return X
 
 
-def collected(batches: Any, **options: Any) -> Any:
-    """Each batch is changed where it was handed out, on a stream that is not the default one, and dropped there."""
-    parts = []
-    work = xl.Stream()
-    with work:
-        for batch in xl.prefetch(batches, **options):
-            batch += 0.0
-            parts.append(xl.to_host(batch))
-    return np.concatenate(parts)
-
-
-def prefetched_from_a_list() -> Any:
-    return collected(np.array_split(X, 3))
-
-
-def prefetched_from_pinned_memory() -> Any:
-    return collected([xl.pinned_array(part) for part in np.array_split(X, 3)], depth=1)
-
-
-def prefetched_from_a_generator_that_fills_one_buffer() -> Any:
-    buffer = xl.pinned_empty(N // 8)
-
-    def source() -> Any:
-        for part in np.split(X, 8):
-            buffer[:] = part
-            yield buffer
-
-    return collected(source())
-
-
-def prefetched_in_small_batches() -> Any:
-    return np.concatenate([collected(np.split(part, 16)) for part in np.split(X, 8)])
-
-
-def prefetched_and_transformed() -> Any:
-    return collected(np.split(X.astype("float32"), 4), transform=lambda part: part * 1.0).astype("float64")
-
-
-def mapped_out_of_core() -> Any:
-    return xl.stream_map(lambda chunk: chunk + 0.0, X, chunk_rows=N // 8)
-
-
 def mapped_in_place_over_two_devices() -> Any:
     def fn(chunk: Any) -> Any:
         chunk += 1.0
@@ -121,10 +79,9 @@ def mapped_and_reduced() -> Any:
 
 PATHS = [
     up_async, up_async_waited_for_by_a_stream, up_into_out, down_async, pinned_there_and_back, between_devices,
-    pinned_memory_recycled, prefetched_from_a_list, prefetched_from_pinned_memory,
-    prefetched_from_a_generator_that_fills_one_buffer, prefetched_in_small_batches, prefetched_and_transformed,
-    mapped_out_of_core, mapped_in_place_over_two_devices, mapped_and_reduced,
+    pinned_memory_recycled, mapped_in_place_over_two_devices, mapped_and_reduced,
 ]  # fmt: skip
+"""`test_overlap.py` has those of `prefetch`."""
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.__name__)
@@ -147,11 +104,6 @@ def nothing(self: SimBackend, *_: Any, **__: Any) -> None:
         ("event_wait", up_into_out),
         ("event_wait", down_async),
         ("event_wait", between_devices),
-        ("event_wait", mapped_out_of_core),
-        ("event_synchronize", mapped_out_of_core),
-        ("event_wait", prefetched_from_a_list),
-        ("event_wait", prefetched_from_pinned_memory),
-        ("stream_synchronize", prefetched_from_a_generator_that_fills_one_buffer),
         ("stream_synchronize", down_async),
         ("stream_synchronize", pinned_there_and_back),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -43,108 +44,49 @@ def strided_pinned(nbytes: int) -> Array:
 
 
 MEMORY = [pinned, ordinary, strided, strided_pinned]
+ANOTHER_WAIT = "the wait for another transfer is none for this one"
 
 
 # --- breaking the contract
 
-
-def out_is_read_before_the_result(host: Array) -> None:
-    transfer = xl.to_host_async(xl.to_device(host), out=host)
-    sim.reads(host)
-    transfer.result()
-
-
-def out_is_written_before_the_result(host: Array) -> None:
-    transfer = xl.to_host_async(xl.to_device(host), out=host)
-    sim.writes(host)
-    transfer.result()
-
-
-def out_is_written_unsaid(host: Array) -> None:
-    transfer = xl.to_host_async(xl.to_device(host), out=host)
-    host[...] = 7
-    transfer.result()
-
-
-def out_is_sent_on_before_the_result(host: Array) -> None:
-    d = xl.to_device(host)
-    transfer = xl.to_host_async(d, out=host)
-    xl.to_device(host)
-    transfer.result()
-
-
-def two_transfers_have_one_out(host: Array) -> None:
-    d, e = xl.to_device(host), xl.to_device(host)
-    transfers = [xl.to_host_async(each, out=host, stream=xl.Stream()) for each in (d, e)]
-    for transfer in transfers:
-        transfer.result()
-
-
-def source_is_written_before_its_release(host: Array) -> None:
-    transfer = xl.to_device_async(host)
-    sim.writes(host)
-    transfer.result()
+BREAKING = {
+    "out is read early": "t = xl.to_host_async(xl.to_device(host), out=host); sim.reads(host); t.result()",
+    "out is written early": "t = xl.to_host_async(xl.to_device(host), out=host); sim.writes(host); t.result()",
+    "out is written unsaid": "t = xl.to_host_async(xl.to_device(host), out=host); host[...] = 7; t.result()",
+    "out is sent on": "t = xl.to_host_async(xl.to_device(host), out=host); xl.to_device(host); t.result()",
+    "two transfers have one out": """
+        d, e = xl.to_device(host), xl.to_device(host)
+        for t in [xl.to_host_async(each, out=host, stream=xl.Stream()) for each in (d, e)]: t.result()
+    """,
+    "source is written before its release": "t = xl.to_device_async(host); sim.writes(host); t.result()",
+    "source is written unsaid": "t = xl.to_device_async(host); host[...] = 7; t.result()",
+    "source is filled by a transfer": """
+        d = xl.to_device(host); t = xl.to_device_async(host); xl.to_host(d, out=host); t.result()
+    """,
+    "array is changed early": "d = xl.to_device(host); t = xl.to_host_async(d); d += 1; t.result()",
+    "array is used early": "d = xl.to_device(host); t = xl.to_device_async(host, out=d); d + 1; t.result()",
+    "array is used on the stream of its transfer": """
+        d, stream = xl.to_device(host), xl.Stream()
+        stream.wait(xl.current_stream())
+        t = xl.to_device_async(host, out=d)
+        with stream: d + 1
+        xl.current_stream().wait(stream)
+        t.result()
+    """,
+    ANOTHER_WAIT: """
+        d, e = xl.to_device(host), xl.to_device(host)
+        one, two = xl.to_host_async(d), xl.to_host_async(e)
+        two.result()
+        d += 1
+        one.result()
+    """,
+}
+"""By name, programs that use an array ``host``."""
 
 
-def source_is_written_unsaid(host: Array) -> None:
-    transfer = xl.to_device_async(host)
-    host[...] = 7
-    transfer.result()
-
-
-def source_is_filled_by_a_transfer(host: Array) -> None:
-    d = xl.to_device(host)
-    up = xl.to_device_async(host)
-    xl.to_host(d, out=host)
-    up.result()
-
-
-def device_array_is_changed_before_it_has_left(host: Array) -> None:
-    d = xl.to_device(host)
-    transfer = xl.to_host_async(d)
-    d += 1
-    transfer.result()
-
-
-def device_array_is_used_before_it_has_come(host: Array) -> None:
-    d = xl.to_device(host)
-    transfer = xl.to_device_async(host, out=d)
-    d + 1
-    transfer.result()
-
-
-def device_array_is_used_on_the_stream_of_its_transfer(host: Array) -> None:
-    d, stream = xl.to_device(host), xl.Stream()
-    stream.wait(xl.current_stream())
-    transfer = xl.to_device_async(host, out=d)
-    with stream:
-        d + 1
-    xl.current_stream().wait(stream)
-    transfer.result()
-
-
-def the_wait_for_another_transfer_is_no_wait_for_this_one(host: Array) -> None:
-    d, e = xl.to_device(host), xl.to_device(host)
-    one, two = xl.to_host_async(d), xl.to_host_async(e)
-    two.result()
-    d += 1
-    one.result()
-
-
-BREAKING = [
-    out_is_read_before_the_result,
-    out_is_written_before_the_result,
-    out_is_written_unsaid,
-    out_is_sent_on_before_the_result,
-    two_transfers_have_one_out,
-    source_is_written_before_its_release,
-    source_is_written_unsaid,
-    source_is_filled_by_a_transfer,
-    device_array_is_changed_before_it_has_left,
-    device_array_is_used_before_it_has_come,
-    device_array_is_used_on_the_stream_of_its_transfer,
-    the_wait_for_another_transfer_is_no_wait_for_this_one,
-]
+def breaks(name: str) -> Callable[[Array], None]:
+    code = compile(textwrap.dedent(BREAKING[name]).strip(), "program.py", "exec")
+    return lambda host: exec(code, {"xl": xl, "sim": sim, "host": host})
 
 
 def reported(program: Callable[[Array], None], host: Array, **options: Any) -> list[tuple[sim.Hazard, str]]:
@@ -155,10 +97,8 @@ def reported(program: Callable[[Array], None], host: Array, **options: Any) -> l
 
 @pytest.mark.parametrize("memory", MEMORY)
 @pytest.mark.parametrize("program", BREAKING)
-def test_a_program_that_breaks_the_contract_is_reported_alike_at_every_size(
-    program: Callable[[Array], None], memory: Make
-) -> None:
-    found = {nbytes: reported(program, memory(nbytes)) for nbytes in SIZES}
+def test_a_program_that_breaks_the_contract_is_reported_alike_at_every_size(program: str, memory: Make) -> None:
+    found = {nbytes: reported(breaks(program), memory(nbytes)) for nbytes in SIZES}
     assert found[SIZES[0]]
     assert all(each == found[SIZES[0]] for each in found.values()), found
 
@@ -283,13 +223,9 @@ def halves_travel_beside_each_other(host: Array) -> None:
 
 
 KEEPING = [
-    transfers_are_waited_for,
-    streams_wait_for_transfers,
-    streams_are_synchronised,
-    polls_are_answered,
-    other_memory_is_free,
-    halves_travel_beside_each_other,
-]
+    transfers_are_waited_for, streams_wait_for_transfers, streams_are_synchronised, polls_are_answered,
+    other_memory_is_free, halves_travel_beside_each_other,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
@@ -310,10 +246,10 @@ def test_a_program_that_keeps_the_contract_is_quiet_at_every_size(
 @pytest.mark.parametrize("nbytes", [512, 1 << 20])
 @pytest.mark.parametrize("memory", [pinned, ordinary])
 @pytest.mark.parametrize("program", BREAKING)
-def test_a_trace_switches_no_check_off(program: Callable[[Array], None], memory: Make, nbytes: int) -> None:
-    plain = reported(program, memory(nbytes))
+def test_a_trace_switches_no_check_off(program: str, memory: Make, nbytes: int) -> None:
+    plain = reported(breaks(program), memory(nbytes))
     with xl.trace():
-        assert reported(program, memory(nbytes)) == plain
+        assert reported(breaks(program), memory(nbytes)) == plain
 
 
 CONTENTS = (sim.Hazard.SOURCE_CHANGED, sim.Hazard.TARGET_CHANGED)
@@ -321,12 +257,13 @@ CONTENTS = (sim.Hazard.SOURCE_CHANGED, sim.Hazard.TARGET_CHANGED)
 
 @pytest.mark.parametrize("schedule", ["lifo", "random", "eager"])
 @pytest.mark.parametrize("program", BREAKING)
-def test_a_schedule_switches_no_check_off(program: Callable[[Array], None], schedule: str) -> None:
+def test_a_schedule_switches_no_check_off(program: str, schedule: str) -> None:
     """But for what needs something to be in flight: under ``eager`` nothing is."""
-    found = [[hazard for hazard, _ in reported(program, ordinary(512), schedule=each)] for each in ("lazy", schedule)]
+    racy = breaks(program)
+    found = [[hazard for hazard, _ in reported(racy, ordinary(512), schedule=each)] for each in ("lazy", schedule)]
     if schedule == "eager":
         found = [[hazard for hazard in each if hazard not in CONTENTS] for each in found]
-        if program is the_wait_for_another_transfer_is_no_wait_for_this_one:
+        if program == ANOTHER_WAIT:
             found[0].clear()
     assert found[0] == found[1]
 

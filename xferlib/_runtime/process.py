@@ -395,7 +395,7 @@ _LOCKING = {
     )
 }  # fmt: skip
 """Modules that call a backend with a lock held, or within a step that other threads wait for: no thread parks there."""
-_BELOW = (f"{_PACKAGE}.backends.", f"{_PACKAGE}.sim.", f"{_PACKAGE}.testing.fake", f"{_PACKAGE}._native")
+_BELOW = (f"{_PACKAGE}.backends.", f"{_PACKAGE}.sim.", f"{_PACKAGE}._native")
 """The backends, which use themselves: such a use is no entry into the library."""
 
 _seams: list[Callable[[], Iterable[Any]]] = []

@@ -1,6 +1,47 @@
-"""The version of the package, and the command that installs what it needs for more."""
+"""The version of the package, and the command that installs what it needs for more.
 
-__version__ = "0.1.0"
+At the tag of a release the version is `RELEASE`; between releases it names the commit: ``0.1.0.dev12+gabc1234`` is the
+twelfth commit on the way to 0.1.0. The build writes it into wheels (``version.txt``) and source archives
+(``PKG-INFO``); in a clone it is made here of the commit's name alone, without git.
+"""
+
+RELEASE = "0.1.0"
+"""The release that the next tag makes."""
+
+
+def _find_version() -> str:
+    folder = __file__.replace("\\", "/").rpartition("/")[0]
+    clone = folder.rsplit("/", 2)[0]
+    if version := _read(f"{folder}/version.txt"):
+        return version
+    for line in _read(f"{clone}/PKG-INFO").splitlines():
+        if line.startswith("Version: "):
+            return line.removeprefix("Version: ")
+    commit = _read_commit(f"{clone}/.git")
+    return f"{RELEASE}.dev0+g{commit[:7]}" if commit else RELEASE
+
+
+def _read_commit(git: str) -> str:
+    """The commit of a clone, or of a worktree, whose ``.git`` is a file that names the folder; empty if unknown."""
+    git = _read(git).removeprefix("gitdir: ") or git
+    head = _read(f"{git}/HEAD")
+    if not head.startswith("ref: "):
+        return head
+    name = head.removeprefix("ref: ")
+    common = f"{git}/{_read(f'{git}/commondir')}"
+    packed = (line.split() for line in _read(f"{common}/packed-refs").splitlines())
+    return _read(f"{common}/{name}") or next((line[0] for line in packed if line[1:] == [name]), "")
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+__version__ = _find_version()
 
 _CPU_WHEELS = "--extra-index-url https://download.pytorch.org/whl/cpu "
 """PyTorch's own index of builds without CUDA, as its page of installing names it."""
@@ -16,17 +57,17 @@ def install_command(extra: str = "", *, cpu_torch: bool = False) -> str:
     import sys
 
     options = _CPU_WHEELS if cpu_torch and sys.platform == "linux" else ""
-    return f"pip install {options}{' '.join(map(_quoted, _wanted(extra)))}"
+    return f"pip install {options}{' '.join(map(_quote, _list_pip_arguments(extra)))}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     import os
     import shlex
 
     return text if text == "-e" else f'"{text}"' if os.name == "nt" else shlex.quote(text)
 
 
-def _wanted(extra: str) -> list[str]:
+def _list_pip_arguments(extra: str) -> list[str]:
     """The arguments of ``pip install``."""
     import json
     from importlib import metadata

@@ -22,6 +22,7 @@ since a finalizer that copies may come in the middle. Notes are added without it
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
@@ -29,7 +30,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xferlib._core import observe
 from xferlib._core.observe import Kind, Step
@@ -286,47 +287,28 @@ _INJECTED = ("NVTX_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
 
 
 class Profiler:
-    """Shows recorded operations to a profiler, in a domain of their own."""
+    """Shows recorded operations to a profiler, in a domain of their own, if one is attached and ``nvtx`` is there."""
 
-    def __init__(self, domain: Any) -> None:
-        self._domain = domain
+    def __init__(self) -> None:
+        self._domain: Any = None
+        if any(name in os.environ for name in _INJECTED):
+            with contextlib.suppress(ImportError):
+                import nvtx
+
+                self._domain = nvtx.get_domain("xferlib")
 
     def push(self, name: str, category: str) -> None:
         """Begin a range."""
-        self._domain.push_range(self._domain.get_event_attributes(message=name, category=str(category)))
+        if self._domain is not None:
+            self._domain.push_range(self._domain.get_event_attributes(message=name, category=str(category)))
 
     def pop(self) -> None:
         """End the range begun last in this thread."""
-        self._domain.pop_range()
-
-
-def domain() -> Profiler | None:
-    """Return the profiler; None where none is attached, or the package is missing."""
-    if not any(name in os.environ for name in _INJECTED):
-        return None
-    try:
-        import nvtx
-    except ImportError:
-        return None
-    return Profiler(nvtx.get_domain("xferlib"))
+        if self._domain is not None:
+            self._domain.pop_range()
 
 
 # A staged copy on the record: one operation from its first piece to its last, and the steps that stage it.
-
-
-class Notebook(Protocol):
-    """The part of a recorder that a copy uses."""
-
-    recordings: tuple[RecordBuffer, ...]
-
-    def note(
-        self, kind: str, name: str, nbytes: int, device: str, stream: int | str, location: CodeLocation, start_s: float,
-        end_s: float, domain: str = ..., awaited: Awaited | None = ..., thread: str = ...,
-    ) -> None:  # fmt: skip
-        """Note something that took its time on the host or between two events."""
-
-    def later(self, notes: Notes) -> None:
-        """Make notes of operations that are complete when the recording is read."""
 
 
 class StagedCopy:
@@ -338,7 +320,7 @@ class StagedCopy:
     )  # fmt: skip
 
     def __init__(
-        self, recorder: Notebook, kind: Kind, nbytes: int, pieces: int, backend: Backend, stream: RawStream,
+        self, recorder: EventRecorder, kind: Kind, nbytes: int, pieces: int, backend: Backend, stream: RawStream,
         clock: DeviceClock,
     ) -> None:  # fmt: skip
         self._recorder = recorder
@@ -413,7 +395,7 @@ class EventRecorder(observe.Recorder):
         self._lock = threading.RLock()  # reentrant: a finalizer may run inside
         self._domains: dict[str, Backend] = {}
         """The backends that report their own operations, by `pinned_domain`."""
-        self._profiler = domain()
+        self._profiler = Profiler()
 
     # --- opening and closing
 
@@ -472,9 +454,7 @@ class EventRecorder(observe.Recorder):
             return run()
         clock = self._clock(backend, stream.device)
         location = checks.location()
-        profiler = self._profiler
-        if profiler is not None:
-            profiler.push(name, kind)
+        self._profiler.push(name, kind)
         record, since = backend.event_record, now()
         reference = clock.referred(since)
         try:
@@ -483,8 +463,7 @@ class EventRecorder(observe.Recorder):
                 result = run()
                 last = record(stream, timing=True, event=clock.take())
         finally:
-            if profiler is not None:
-                profiler.pop()
+            self._profiler.pop()
         if result is False:  # the driver did not take it
             clock.give(first, last)
             return result
@@ -505,16 +484,13 @@ class EventRecorder(observe.Recorder):
         self, kind: Kind, name: str, nbytes: int, backend: Backend, device: Device, run: Callable[[], None]
     ) -> None:
         location = checks.location()
-        profiler = self._profiler
-        if profiler is not None:
-            profiler.push(name, kind)
+        self._profiler.push(name, kind)
         since = now()
         try:
             run()
         finally:
             end = now()
-            if profiler is not None:
-                profiler.pop()
+            self._profiler.pop()
         self.note(kind, name, nbytes, device.kind, 0, location, since, end)
 
     def begin(self, backend: Backend) -> float:
@@ -558,9 +534,7 @@ class EventRecorder(observe.Recorder):
         """Begin a range, the program's own work on ``stream``; the returned function ends it."""
         location, thread, domain = checks.location(), threading.current_thread().name, backend.pinned_domain
         label, begun = stream.device.kind, self.begin(backend)
-        profiler = self._profiler
-        if profiler is not None:
-            profiler.push(name, kind)
+        self._profiler.push(name, kind)
         if not backend.capabilities.streams:
 
             def ended() -> None:
@@ -578,14 +552,11 @@ class EventRecorder(observe.Recorder):
                 awaited = (clock, reference, first, last)
                 self.note(kind, name, nbytes, clock.label, stream.handle, location, begun, now(), HOST, awaited, thread)
 
-        if profiler is None:
-            return ended
-
-        def ended_for_profiler() -> None:
-            profiler.pop()
+        def end() -> None:
+            self._profiler.pop()
             ended()
 
-        return ended_for_profiler
+        return end
 
     def _simulated(
         self, backend: Backend, stream: RawStream, kind: str, name: str, nbytes: int, location: CodeLocation

@@ -391,6 +391,46 @@ class Bar(NamedTuple):
     label: str
 
 
+class Scene:
+    """The contents of a picture, for both ways to draw one.
+
+    Attributes:
+        shown: The operations in the part of the block.
+        first, seconds: Where that begins, and how long it is.
+        scale, unit: Of the axis: units of the axis in a second.
+        rows, titles: The rows to draw.
+        shades: The spans in which a copy and a kernel ran at once.
+    """
+
+    def __init__(self, operations: Sequence[TraceOperation], start_s: float | None, end_s: float | None) -> None:
+        self.first = min((each.start_s for each in operations), default=0.0) if start_s is None else start_s
+        last = max((each.end_s for each in operations), default=self.first) if end_s is None else end_s
+        self.last = max(last, self.first + 1e-6)
+        self.seconds = self.last - self.first
+        self.scale, self.unit = next((scale, unit) for limit, scale, unit in UNITS if self.seconds < limit)
+        self.shown = [each for each in operations if each.end_s >= self.first and each.start_s <= self.last]
+        self.rows = drawn_rows(rows_of(self.shown))
+        devices = {row.device for row in self.rows} - {"host"}
+        self.titles = [
+            f"{row.device} {row.title}" if len(devices) > 1 and row.device != "host" else row.title for row in self.rows
+        ]
+        numbers = Numbers(self.shown)
+        self.shades = intersection(numbers.spans(*COPIES), numbers.spans(*COMPUTING))
+
+    def legend(self, shade: str) -> list[tuple[str, str]]:
+        """The meaning of each colour, that of the shades among them where there are any."""
+        found = {LEGEND[row.kind]: COLOURS[row.kind] for row in self.rows}
+        if any(each.kind == Kind.RANGE for row in self.rows for each in row.operations):
+            found["range"] = RANGE_COLOUR
+        return [*found.items(), *([("copy beside kernel", shade)] if self.shades else [])]
+
+
+def layers_of(row: TimelineRow) -> tuple[list[TraceOperation], list[TraceOperation]]:
+    """The ranges of a row, which are drawn behind, and its other operations."""
+    ranges = [each for each in row.operations if each.kind == Kind.RANGE]
+    return ranges, [each for each in row.operations if each.kind != Kind.RANGE]
+
+
 def plot(found: Recorded, path: Path, *, title: str, start_s: float | None, end_s: float | None, dark: bool) -> None:
     """Draw and save the picture."""
     try:
@@ -400,29 +440,22 @@ def plot(found: Recorded, path: Path, *, title: str, start_s: float | None, end_
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    operations = found.operations
-    first, last = extent(operations, start_s, end_s)
-    shown = [each for each in operations if each.end_s >= first and each.start_s <= last]
-    scale, unit = next((scale, unit) for limit, scale, unit in UNITS if last - first < limit)
-    rows = drawn_rows(rows_of(shown))
+    scene, shade = Scene(found.operations, start_s, end_s), _BOTH_COLOUR_DARK if dark else BOTH_COLOUR
+    first, scale = scene.first, scene.scale
     with mpl.rc_context(DARK if dark else LIGHT):
-        figure, axes = plt.subplots(figsize=(_WIDTH_IN, 1.5 + 0.42 * max(len(rows), 2)), layout="constrained")
+        figure, axes = plt.subplots(figsize=(_WIDTH_IN, 1.5 + 0.42 * max(len(scene.rows), 2)), layout="constrained")
         try:
-            has_shade = _shade(axes, shown, first, scale, _BOTH_COLOUR_DARK if dark else BOTH_COLOUR)
+            for start, end in scene.shades:
+                axes.axvspan((start - first) * scale, (end - first) * scale, color=shade, linewidth=0, zorder=0)
             named: set[str] = set()
-            for position, row in enumerate(rows):
-                named |= _draw(axes, position, row, first, last, scale)
-            _dress(axes, rows, title, found, shown, (last - first) * scale, unit)
-            _explain(figure, rows, has_shade, unnamed(shown, named), dark=dark)
+            for position, row in enumerate(scene.rows):
+                named |= _draw(axes, position, row, first, scene.last, scale)
+            _dress(axes, scene)
+            axes.set_title(picture_heading(title, found, scene.shown), fontsize=10, loc="left")
+            _explain(figure, scene.legend(shade), unnamed(scene.shown, named))
             figure.savefig(path, dpi=130)
         finally:
             plt.close(figure)
-
-
-def extent(operations: Sequence[TraceOperation], start_s: float | None, end_s: float | None) -> Span:
-    first = min((each.start_s for each in operations), default=0.0) if start_s is None else start_s
-    last = max((each.end_s for each in operations), default=first) if end_s is None else end_s
-    return first, max(last, first + 1e-6)
 
 
 def drawn_rows(found: list[TimelineRow]) -> list[TimelineRow]:
@@ -438,23 +471,13 @@ def drawn_rows(found: list[TimelineRow]) -> list[TimelineRow]:
     return [*rows, *(row for row in found if row.kind not in (Kind.CALL, Kind.STAGING))]
 
 
-def _shade(axes: Any, shown: Sequence[TraceOperation], first: float, scale: float, colour: str) -> bool:
-    """Shade the spans in which a copy and a kernel ran at once, and return whether there are any."""
-    numbers = Numbers(shown)
-    spans = list(intersection(numbers.spans(*COPIES), numbers.spans(*COMPUTING)))
-    for start, end in spans:
-        axes.axvspan((start - first) * scale, (end - first) * scale, color=colour, linewidth=0, zorder=0)
-    return bool(spans)
-
-
 def _draw(axes: Any, position: int, row: TimelineRow, first: float, last: float, scale: float) -> set[str]:
     """Draw a row, and return the labels that found room."""
     if row.kind is Kind.STAGING:
         _draw_staging(axes, position, row, first, scale)
         return set()
     named = set()
-    ranges = [each for each in row.operations if each.kind == Kind.RANGE]
-    others = [each for each in row.operations if each.kind != Kind.RANGE]
+    ranges, others = layers_of(row)
     colour = COLOURS[row.kind]
     is_split = bool(ranges and others)
     pixel_s = (last - first) / _PIXELS
@@ -500,26 +523,17 @@ def unnamed(shown: Sequence[TraceOperation], named: set[str]) -> list[str]:
     return [f"{counts[name]} x {name}, {seconds[name] * 1e3:.3g} ms" for name in longest]
 
 
-def _explain(figure: Any, rows: list[TimelineRow], has_shade: bool, names: list[str], *, dark: bool) -> None:
+def _explain(figure: Any, meanings: list[tuple[str, str]], names: list[str]) -> None:
     """Draw the legend, below everything."""
     from matplotlib.patches import Patch
 
-    shade = (_BOTH_COLOUR_DARK if dark else BOTH_COLOUR) if has_shade else None
-    parts = [Patch(color=colour, label=label) for label, colour in legend_of(rows, shade)]
+    parts = [Patch(color=colour, label=label) for label, colour in meanings]
     if parts:
         made = figure.legend(
             handles=parts, loc="outside lower left", ncols=len(parts), fontsize=8, frameon=False, columnspacing=1.2,
             title="no room for: " + ";  ".join(names) if names else None, title_fontsize=8,
         )  # fmt: skip
         made.set_alignment("left")
-
-
-def legend_of(rows: Sequence[TimelineRow], shade: str | None) -> list[tuple[str, str]]:
-    """Return the meaning of each colour in these rows, and of ``shade`` if there is one."""
-    found = {LEGEND[row.kind]: COLOURS[row.kind] for row in rows}
-    if any(each.kind == Kind.RANGE for row in rows for each in row.operations):
-        found["range"] = RANGE_COLOUR
-    return [*found.items(), *([("copy beside kernel", shade)] if shade is not None else [])]
 
 
 def bars_of(members: Sequence[TraceOperation], pixel_s: float) -> list[Bar]:
@@ -565,22 +579,13 @@ def _draw_staging(axes: Any, position: int, row: TimelineRow, first: float, scal
     axes.fill_between(times, position + 0.39, tops, step="post", color=COLOURS[Kind.STAGING], linewidth=0, zorder=3)
 
 
-def _dress(
-    axes: Any,
-    rows: list[TimelineRow],
-    title: str,
-    found: Recorded,
-    shown: Sequence[TraceOperation],
-    extent: float,
-    unit: str,
-) -> None:
-    devices = list(dict.fromkeys(row.device for row in rows))
-    several = len([device for device in devices if device != "host"]) > 1
-    labels = [f"{row.device} {row.title}" if several and row.device != "host" else row.title for row in rows]
-    axes.set_yticks(range(len(rows)), labels, fontsize=8.5)
+def _dress(axes: Any, scene: Scene) -> None:
+    """Draw the axes, and a line between devices."""
+    rows = scene.rows
+    axes.set_yticks(range(len(rows)), scene.titles, fontsize=8.5)
     axes.set_ylim(max(len(rows), 2) - 0.45, -0.55)
-    axes.set_xlim(0.0, extent)
-    axes.set_xlabel(unit, fontsize=9)
+    axes.set_xlim(0.0, scene.seconds * scene.scale)
+    axes.set_xlabel(scene.unit, fontsize=9)
     axes.tick_params(axis="x", labelsize=8)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=True, axis="x", linewidth=0.5, zorder=1)
@@ -588,7 +593,6 @@ def _dress(
         if rows[position].device != rows[position - 1].device:
             axes.axhline(position - 0.5, color="#a0a8b4", linewidth=0.8, zorder=2)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_title(picture_heading(title, found, shown), fontsize=10, loc="left")
 
 
 def picture_heading(title: str, found: Recorded, shown: Sequence[TraceOperation]) -> str:
@@ -620,19 +624,20 @@ def html(found: Recorded) -> str:
 
 
 def _svg(operations: Sequence[TraceOperation]) -> str:
-    first, last = extent(operations, None, None)
-    rows = drawn_rows(rows_of(operations))
-    scale = (_WIDTH - _LEFT - 10) / (last - first)
-    devices = {row.device for row in rows} - {"host"}
-    shades = [*_shades(operations, first, scale, _ROW * len(rows))]
-    legend = [*_legend(legend_of(rows, BOTH_COLOUR if shades else None), _ROW * len(rows) + _AXIS)]
-    height = max(bottom for bottom, _ in legend)
-    parts = [*shades, *_axis(first, last, scale, _ROW * len(rows)), *(part for _, part in legend)]
-    for position, row in enumerate(rows):
-        title = f"{row.device} {row.title}" if len(devices) > 1 and row.device != "host" else row.title
+    scene = Scene(operations, None, None)
+    first, scale, bottom = scene.first, (_WIDTH - _LEFT - 10) / scene.seconds, _ROW * len(scene.rows)
+    legend = [*_legend(scene.legend(BOTH_COLOUR), bottom + _AXIS)]
+    height = max(end for end, _ in legend)
+    parts = [
+        f'<rect x="{_LEFT + (start - first) * scale:.1f}" y="0" width="{(end - start) * scale:.1f}" height="{bottom}" '
+        f'fill="{BOTH_COLOUR}" fill-opacity="0.6"/>'
+        for start, end in scene.shades
+    ]
+    parts += [*_axis(scene, scale, bottom), *(part for _, part in legend)]
+    for position, (row, title) in enumerate(zip(scene.rows, scene.titles, strict=True)):
         middle = position * _ROW + _ROW / 2
         parts.append(f'<text x="{_LEFT - 8}" y="{middle + 4:.0f}" text-anchor="end">{escape(title)}</text>')
-        parts += _bars(row, middle, first, scale, (last - first) / (_WIDTH - _LEFT))
+        parts += _bars(row, middle, first, scale, scene.seconds / (_WIDTH - _LEFT))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="100%" '
         f'style="max-width:{_WIDTH}px" font-family="sans-serif" font-size="11" fill="currentColor" role="img">'
@@ -641,8 +646,7 @@ def _svg(operations: Sequence[TraceOperation]) -> str:
 
 
 def _bars(row: TimelineRow, middle: float, first: float, scale: float, pixel_s: float) -> Iterator[str]:
-    ranges = [each for each in row.operations if each.kind == Kind.RANGE]
-    others = [each for each in row.operations if each.kind != Kind.RANGE]
+    ranges, others = layers_of(row)
     for members, colour, height in (
         (ranges, RANGE_COLOUR, _BAR),
         (others, COLOURS[row.kind], _BAR if not ranges else _BAR * 5 // 8),
@@ -661,22 +665,12 @@ def _bars(row: TimelineRow, middle: float, first: float, scale: float, pixel_s: 
                 )
 
 
-def _shades(operations: Sequence[TraceOperation], first: float, scale: float, height: int) -> Iterator[str]:
-    """The spans in which a copy and a kernel ran at once."""
-    numbers = Numbers(operations)
-    for start, end in intersection(numbers.spans(*COPIES), numbers.spans(*COMPUTING)):
-        x, width = _LEFT + (start - first) * scale, (end - start) * scale
-        yield (
-            f'<rect x="{x:.1f}" y="0" width="{width:.1f}" height="{height}" fill="{BOTH_COLOUR}" fill-opacity="0.6"/>'
-        )
-
-
-def _axis(first: float, last: float, scale: float, y: int) -> Iterator[str]:
-    factor, unit = next((factor, unit) for limit, factor, unit in UNITS if last - first < limit)
-    step = _step((last - first) * factor / _TICKS)
-    for number in range(int((last - first) * factor / step) + 1):
-        x = _LEFT + number * step / factor * scale
-        text = f"{number * step:.4g}{'' if number else ' ' + unit}"
+def _axis(scene: Scene, scale: float, y: int) -> Iterator[str]:
+    length = scene.seconds * scene.scale
+    step = _step(length / _TICKS)
+    for number in range(int(length / step) + 1):
+        x = _LEFT + number * step / scene.scale * scale
+        text = f"{number * step:.4g}{'' if number else ' ' + scene.unit}"
         yield f'<path d="M{x:.1f} 0V{y + 4}" stroke="currentColor" stroke-opacity="0.2" fill="none"/>'
         yield f'<text x="{x:.1f}" y="{y + 18}" text-anchor="middle">{text}</text>'
 
@@ -950,8 +944,6 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
 
     def summary(self) -> str:
         """The numbers as a table: a line for each kind of operation, and one for the whole."""
-        from xferlib._trace.trace import summary
-
         return summary(self._recorded)
 
     def write(self, path: str | os.PathLike[str]) -> None:
@@ -960,8 +952,6 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         Args:
             path: Where; times in it are in microseconds from the beginning of the block.
         """
-        from xferlib._trace.trace import write
-
         write(self._recorded, Path(path))
 
     def plot(
@@ -981,8 +971,6 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             start_s, end_s: What part of the block to show; from the first operation to the last if omitted.
             dark: Whether the picture is for a dark page.
         """
-        from xferlib._trace.trace import plot
-
         file = checked_path(path, PICTURES)
         plot(self._recorded, file, title=title, start_s=start_s, end_s=end_s, dark=dark)
 

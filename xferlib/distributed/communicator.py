@@ -20,7 +20,7 @@ from xferlib._runtime.checks import refuse_no_flag, whole
 from xferlib.distributed import drivers, membership, operations
 from xferlib.distributed.drivers import SingleDriver
 from xferlib.distributed.membership import Group, Operand, Result, Signature, operand_of
-from xferlib.distributed.operations import Repeats, Ways
+from xferlib.distributed.operations import Repeats
 from xferlib.errors import ArgumentError, DistributedError, UnsupportedDTypeError, did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from xferlib._core.arrays import Array, ArrayInfo
     from xferlib._core.backend import Backend
-    from xferlib.distributed.drivers import Driver, Pending
-    from xferlib.distributed.operations import OnDevice
+    from xferlib.distributed.drivers import Driver
 
 
 class Communicator:
@@ -125,30 +124,9 @@ class Communicator:
             if done is not None:
                 return done
         refuse_no_flag(reproducible, "all_reduce: reproducible")
-        refuse_no_flag(async_op, "all_reduce: async_op")
-        operand = operand_of(x, "all_reduce", stream)
-        operations.check_op(op, operand.dtype, "all_reduce")
-        result = Result(operand, operand.shape, out, "all_reduce")
-        driver = self._group.driver
-        options = f"op={op!r}{', reproducible=True' if reproducible else ''}"
-
-        def on_device(on: OnDevice) -> Iterator[Pending]:
-            # Remembered behind the last step: a call that fails on the way is checked anew when it comes again.
-            yield from operations.all_reduce(on, op, in_order=reproducible)
-            if may_repeat:
-                self._repeats.add(_signature("all_reduce", operand, options)._replace(via="device"), on, op)
-
-        ways = Ways(operations.host_all_reduce(driver, operand, result, op, in_order=reproducible), on_device)
-        return operations.run(
-            self._group, "all_reduce", options, operand, result, ways, is_async=async_op,
-            # One operation of the driver is begun at once, and later calls may pass it. Several must begin in the same
-            # order in every rank: the next call completes them first.
-            is_in_steps=async_op
-            and (
-                reproducible
-                or operand.source.host is None
-                or not operations.is_one_step(driver, operand.dtype, op, operand.nbytes)
-            ),
+        return operations.call(
+            self._group, "all_reduce", x, op, reproducible, out=out, stream=stream, async_op=async_op,
+            repeats=self._repeats if may_repeat else None,
         )  # fmt: skip
 
     def broadcast(
@@ -168,12 +146,8 @@ class Communicator:
             ArgumentError: There is no rank ``root``.
             UnsupportedArrayError, LayoutError: As `all_reduce`.
         """
-        operand = operand_of(x, "broadcast", stream)
         operations.check_rank(self._group, root, "broadcast: root")
-        result = Result(operand, operand.shape, out, "broadcast")
-        host = operations.host_broadcast(self._group.driver, operand, result, int(root))
-        ways = Ways(host, lambda on: operations.broadcast(on, int(root)))
-        return operations.run(self._group, "broadcast", f"root={int(root)}", operand, result, ways, is_async=async_op)
+        return operations.call(self._group, "broadcast", x, int(root), out=out, stream=stream, async_op=async_op)
 
     def all_gather(self, x: Any, *, out: Array | None = None, stream: Any = None, async_op: bool = False) -> Any:
         """Collect the arrays of all ranks in every rank.
@@ -189,10 +163,7 @@ class Communicator:
         Raises:
             UnsupportedArrayError, LayoutError: As `all_reduce`.
         """
-        operand = operand_of(x, "all_gather", stream)
-        result = Result(operand, (self.size, *operand.shape), out, "all_gather")
-        ways = Ways(operations.host_all_gather(self._group.driver, operand, result), operations.all_gather)
-        return operations.run(self._group, "all_gather", "", operand, result, ways, is_async=async_op)
+        return operations.call(self._group, "all_gather", x, out=out, stream=stream, async_op=async_op)
 
     def reduce_scatter(
         self, x: Any, op: str = "sum", *, out: Array | None = None, stream: Any = None, async_op: bool = False
@@ -212,13 +183,7 @@ class Communicator:
             LayoutError: The first axis is not of length `size`; or as `all_reduce`.
             ArgumentError, UnsupportedDTypeError, UnsupportedArrayError: As `all_reduce`.
         """
-        operand = operand_of(x, "reduce_scatter", stream)
-        operations.check_op(op, operand.dtype, "reduce_scatter")
-        operations.check_parts(self._group, operand, "reduce_scatter")
-        result = Result(operand, operand.shape[1:], out, "reduce_scatter")
-        host = operations.host_reduce_scatter(self._group.driver, operand, result, op)
-        ways = Ways(host, lambda on: operations.reduce_scatter(on, op))
-        return operations.run(self._group, "reduce_scatter", f"op={op!r}", operand, result, ways, is_async=async_op)
+        return operations.call(self._group, "reduce_scatter", x, op, out=out, stream=stream, async_op=async_op)
 
     def all_to_all(self, x: Any, *, out: Array | None = None, stream: Any = None, async_op: bool = False) -> Any:
         """Send one part of each rank's array to each rank.
@@ -235,18 +200,14 @@ class Communicator:
             LayoutError: The first axis is not of length `size`; or as `all_reduce`.
             UnsupportedArrayError: ``x`` is no array.
         """
-        operand = operand_of(x, "all_to_all", stream)
-        operations.check_parts(self._group, operand, "all_to_all")
-        result = Result(operand, operand.shape, out, "all_to_all")
-        ways = Ways(operations.host_all_to_all(self._group.driver, operand, result), operations.all_to_all)
-        return operations.run(self._group, "all_to_all", "", operand, result, ways, is_async=async_op)
+        return operations.call(self._group, "all_to_all", x, out=out, stream=stream, async_op=async_op)
 
     def barrier(self) -> None:
         """Wait until every rank has called; the work of devices is not waited for."""
         call = operations.begin(self._group, Signature("barrier", (), ""))
         # The comparison of the calls is a barrier already; without it, or with one rank, the exchange is.
         if not self._group.is_checked:
-            with self._group.failing():
+            with self._group.fail_on_error():
                 self._group.exchange(b"", call)
 
     # --- from rank to rank
@@ -266,7 +227,7 @@ class Communicator:
         """
         operand = operand_of(x, "send", stream)
         operations.check_peer(self._group, dest, tag, "send: dest")
-        taken = operations.send(self._group.driver, operand, int(dest), tag, self._described(operand))
+        taken = operations.send(self._group.driver, operand, int(dest), tag, self._describe(operand))
         operations.message(self._group, _signature("send", operand, f"dest={int(dest)}, tag={tag}"), taken)
 
     def recv(self, out: Array, source: int, *, tag: int = 0, stream: Any = None) -> Array:
@@ -287,7 +248,7 @@ class Communicator:
         operand = operand_of(out, "recv", stream)
         operations.check_peer(self._group, source, tag, "recv: source")
         result = Result(operand, operand.shape, out, "recv")
-        taken = operations.recv(self._group.driver, result, int(source), tag, self._described(operand))
+        taken = operations.recv(self._group.driver, result, int(source), tag, self._describe(operand))
         operations.message(self._group, _signature("recv", operand, f"source={int(source)}, tag={tag}"), taken)
         return out
 
@@ -314,7 +275,7 @@ class Communicator:
         with group.lock:
             call = operations.begin(group, Signature("split", (), ""))
             group.parts += 1
-            with group.failing():
+            with group.fail_on_error():
                 told = [text.decode() for text in group.exchange(f"{color},{key}".encode(), call)]
                 given = [text.split(",") for text in told]
                 members = [rank for rank, (shade, _) in enumerate(given) if shade == str(color)]
@@ -338,7 +299,7 @@ class Communicator:
         group = self._group
         with group.lock:
             if not group.cause:
-                with group.failing():
+                with group.fail_on_error():
                     group.open.settle(all_of_them=True)
                 group.close()
                 group.release()
@@ -353,7 +314,7 @@ class Communicator:
         else:
             self.close()
 
-    def _described(self, operand: Operand) -> str | None:
+    def _describe(self, operand: Operand) -> str | None:
         return f"shape {operand.shape}, dtype {operand.dtype}" if self._group.is_checked else None
 
 
@@ -401,21 +362,21 @@ def init(driver: str = "auto", timeout: float = 300.0, check: bool = True, *, cu
         timeout = timeout.item()
     is_number = isinstance(timeout, numbers.Real) and not isinstance(timeout, bool)
     if not is_number or not 0 < timeout <= sys.float_info.max:
-        raise ArgumentError(f"init: timeout={shown(timeout)} is no positive number of seconds; give one, such as 300.0")
+        raise ArgumentError(f"init: timeout={shown(timeout)} is not a positive number of seconds; give one, as 300.0")
     refuse_no_flag(check, "init: check")
     refuse_no_flag(cuda_aware, "init: cuda_aware")
-    made = _joined(driver, float(timeout), is_cuda_aware=cuda_aware)
+    made = _join(driver, float(timeout), is_cuda_aware=cuda_aware)
     return Communicator(Group(made, float(timeout), is_checked=check, name="world"))
 
 
-def _joined(driver: str, timeout_s: float, *, is_cuda_aware: bool) -> Driver:
+def _join(driver: str, timeout_s: float, *, is_cuda_aware: bool) -> Driver:
     if driver == "nccl" and is_cuda_aware:
         raise ArgumentError(
             "init: driver='nccl' has NCCL carry device memory, and cuda_aware=True has MPI do it; give one of the two"
         )
     if driver == "nccl":
         drivers.check_installed()
-    host = driver if driver in ("single", "mpi", "torch") else launched_for()
+    host = driver if driver in ("single", "mpi", "torch") else find_launcher_driver()
     if is_cuda_aware and host == "torch":
         raise ArgumentError(
             "init: cuda_aware=True is for MPI, and this job is torchrun's; start it with mpiexec, or leave it away"
@@ -427,7 +388,7 @@ def _joined(driver: str, timeout_s: float, *, is_cuda_aware: bool) -> Driver:
     return SingleDriver()
 
 
-def launched_for() -> str:
+def find_launcher_driver() -> str:
     """The driver that this process was started for, by the variables that launchers set."""
     if all(name in os.environ for name in drivers.VARIABLES):
         return "torch"
@@ -514,7 +475,7 @@ def _buckets(leaves: list[Any], bucket_bytes: int) -> list[Bucket]:
     return buckets
 
 
-def _described(leaves: list[Any]) -> str:
+def _describe_leaves(leaves: list[Any]) -> str:
     """The arrays of a tree, for the comparison of ranks: how many, the first, and a digest of all."""
     texts = [
         f"{tuple(leaf.shape)} {check_dtype(owner.view(leaf).dtype)}"
@@ -561,7 +522,7 @@ def broadcast_params(comm: Communicator, tree: Any, root: int = 0) -> Any:
         ArgumentError: There is no rank ``root``, or no array in a tree of other leaves.
         MismatchError: Arrays differ in number, shape or dtype; nothing was sent.
     """
-    leaves, rebuild = _flattened(comm, tree, "broadcast_params")
+    leaves, rebuild = _flatten_arrays(comm, tree, "broadcast_params")
     operations.check_rank(comm._group, root, "broadcast_params: root")
     _compare(comm, "broadcast_params", leaves)
     results = list(leaves)
@@ -593,9 +554,9 @@ def mean_grads(
         UnsupportedDTypeError: An array of integers.
         MismatchError: Arrays differ in number, shape or dtype; nothing was sent.
     """
-    leaves, rebuild = _flattened(comm, tree, "mean_grads")
+    leaves, rebuild = _flatten_arrays(comm, tree, "mean_grads")
     if whole(bucket_bytes, least=1) is None:
-        raise ArgumentError(f"mean_grads: bucket_bytes={shown(bucket_bytes)} is no whole number from 1; give one")
+        raise ArgumentError(f"mean_grads: bucket_bytes={shown(bucket_bytes)} is not a whole number from 1; give one")
     refuse_no_flag(reproducible, "mean_grads: reproducible")
     refuse_no_flag(async_op, "mean_grads: async_op")
     try:
@@ -625,12 +586,12 @@ def _check_gradient(leaf: Any) -> None:
     owner = registry.owner_of(leaf)
     if owner is not None and (dtype := owner.view(leaf).dtype).kind in "biu":
         raise UnsupportedDTypeError(
-            f"mean_grads: op='mean' of {dtype}, which is no gradient's dtype; leave the array out of the tree, or "
+            f"mean_grads: op='mean' of {dtype}, which is not a gradient's dtype; leave the array out of the tree, or "
             "convert it to float64"
         )
 
 
-def _flattened(comm: Communicator, tree: Any, name: str) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+def _flatten_arrays(comm: Communicator, tree: Any, name: str) -> tuple[list[Any], Callable[[list[Any]], Any]]:
     """The leaves of a tree, and the function that rebuilds it.
 
     Raises:
@@ -652,7 +613,7 @@ def _flattened(comm: Communicator, tree: Any, name: str) -> tuple[list[Any], Cal
 def _compare(comm: Communicator, name: str, leaves: list[Any]) -> None:
     """Compare the trees of all ranks: buckets of equal bytes may hold different arrays."""
     if comm._group.is_checked:
-        operations.begin(comm._group, Signature(name, (), "", _described(leaves)))
+        operations.begin(comm._group, Signature(name, (), "", _describe_leaves(leaves)))
 
 
 def pairwise_sum(*trees: Any) -> Any:

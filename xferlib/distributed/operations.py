@@ -1,9 +1,10 @@
-"""The steps of collectives on device memory, from GPU to GPU; what the driver does not reduce is reduced by kernels.
+"""The collectives: one table with the checks, the result's shape and the steps of each, and the function that runs it.
 
-The library adds in an order of its own, which depends on the number of ranks and of bytes. What is to have the same
-bits everywhere, and what the library does not reduce, goes as in host memory (`reductions`): each rank gets one part of
-all ranks' elements, reduces it with the same kernels, and all gather the parts. Arrays of intermediate data are kept
-for the call (`OnDevice.made`): the library uses them when the host has long gone on.
+Steps are generators which yield whenever they have begun an operation of a driver, so that blocking and asynchronous
+calls are the same code: the communicator waits between them. In host memory the driver of the launcher carries data,
+and from GPU to GPU a `DeviceDriver`. Each library adds in an order of its own. What must have the same bits everywhere,
+and what a library does not reduce, goes another way, the same in both memories: each rank gets one part of all ranks'
+elements, reduces it by the same kernels, and all gather the parts.
 """
 
 from __future__ import annotations
@@ -19,19 +20,23 @@ from xferlib._core.streams import ArrayUse, Stream
 from xferlib._memory.buffers import host_cache
 from xferlib._runtime import checks, process
 from xferlib._runtime.checks import refuse_no_flag, whole
-from xferlib.distributed.drivers import DeviceDriver, Enqueued, Order
-from xferlib.distributed.membership import Call, Signature, separate
+from xferlib.distributed.drivers import DeviceCall, DeviceDriver, Enqueued, Order
+from xferlib.distributed.membership import Call, Result, Signature, operand_of, separate
 from xferlib.errors import ArgumentError, LayoutError, MismatchError, UnsupportedDTypeError, did_you_mean, shown
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from xferlib._core.arrays import ArrayInfo, HostArray
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
     from xferlib.distributed.drivers import Driver, Pending
-    from xferlib.distributed.membership import Group, Operand, Result
+    from xferlib.distributed.membership import Group, Operand
+
+    Shape = tuple[int, ...]
+    HostSteps = Callable[..., Iterator[Pending]]
+    DeviceSteps = Callable[..., Iterator[Pending]]
 
 
 # A collective operation that was begun with ``async_op=True``.
@@ -88,7 +93,7 @@ class Collective(ArrayUse):
             if self._pending is None:
                 return self._array
             self._group.check_usable()
-            with self._group.failing():
+            with self._group.fail_on_error():
                 while (pending := self._pending) is not None:
                     self._group.wait(pending, self._call)
                     if self._pending is pending:  # else the group has looked after it meanwhile
@@ -97,6 +102,9 @@ class Collective(ArrayUse):
 
     def __repr__(self) -> str:
         return f"<Collective: {self._call}>"
+
+
+_BYTE = np.dtype(np.uint8)
 
 
 # Reductions over ranks: the operations, and the order in which reproducible ones add.
@@ -170,7 +178,7 @@ def divide(x: Any, count: int) -> None:
         kernel("divide")(x, float(count), out=x)
 
 
-def reduce_in_order(driver: Driver, out: HostArray, x: HostArray, op: str, *, in_order: bool) -> Iterator[Pending]:
+def reduce_in_order(driver: Driver, out: HostArray, x: HostArray, op: str, in_order: bool) -> Iterator[Pending]:
     """Reduce ``x`` of all ranks into ``out``, which may be ``x`` itself; both flat and not empty."""
     plain = "sum" if op == "mean" else op
     result = as_numbers(out, op)
@@ -197,19 +205,23 @@ def _fold_in_order(driver: Driver, out: HostArray, x: HostArray, op: str) -> Ite
         yield driver.all_gather(rest.reshape(-1), x[main:])
         rest = pairwise(rest, op)
     if count:
-        rows = host_cache.empty((size, count), x.dtype)
-        yield driver.all_to_all(rows.reshape(-1), x[:main])
-        yield driver.all_gather(out[:main], pairwise(rows, op))
+        yield driver.all_gather(out[:main], (yield from _reduce_own_part(driver, x[:main], op)))
     # Last: ``out`` may be ``x``, whose end is read above.
     out[main:] = rest
 
 
+def _reduce_own_part(driver: Driver, x: HostArray, op: str) -> Generator[Pending, None, HostArray]:
+    """This rank's part of the reduction of all ranks' ``x``, which has as many equal parts as there are ranks."""
+    rows = host_cache.empty((driver.size, x.size // driver.size), x.dtype)
+    yield driver.all_to_all(rows.reshape(-1), x)
+    reduced: HostArray = pairwise(rows, op)
+    return reduced
+
+
 def scatter_in_order(driver: Driver, out: HostArray, x: HostArray, op: str) -> Iterator[Pending]:
     """Reduce part ``rank`` of all ranks' ``x`` into ``out``, in the order of `pairwise`."""
-    result, given = as_numbers(out, op), as_numbers(x, op)
-    rows = host_cache.empty((driver.size, math.prod(result.shape)), result.dtype)
-    yield driver.all_to_all(rows.reshape(-1), given)
-    result[...] = pairwise(rows, "sum" if op == "mean" else op)
+    result = as_numbers(out, op)
+    result[...] = yield from _reduce_own_part(driver, as_numbers(x, op), "sum" if op == "mean" else op)
     if op == "mean":
         divide(result, driver.size)
 
@@ -244,7 +256,7 @@ class OnDevice(NamedTuple):
         """The call's stream, to make it current for kernels."""
         return Stream._of(self.order.stream, self.operand.source.backend)
 
-    def given(self, *, may_be_same: bool = True) -> tuple[Any, ArrayInfo]:
+    def readable_source(self, *, may_be_same: bool = True) -> tuple[Any, ArrayInfo]:
         """The array and its location; of one that has gaps, that the result overlaps in part, or that is lazy, a copy.
 
         Args:
@@ -265,12 +277,38 @@ class OnDevice(NamedTuple):
         self.made.append(copied)
         return copied, source.backend.view(copied)
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Any, int]:
-        """An array for intermediate data on the stream, and its address."""
-        backend, order = self.operand.source.backend, self.order
-        array = backend.empty(shape, dtype, device=order.device, stream=order.stream)
-        self.made.append(array)
-        return array, backend.view(array).pointer
+    def enqueue(self, call: DeviceCall, *kept: Any) -> Iterator[Pending]:
+        """Enqueue a collective as the last step of the call, which uses the memory of ``kept`` and of the result."""
+        enqueued = self.driver.enqueue(call, self.order)
+        if enqueued is not None:
+            yield _Beside(enqueued, (*kept, self.result.array))
+
+    def reduce_own_part(self, x: int, count: int, dtype: np.dtype[Any], op: str) -> Any:
+        """This rank's part of the reduction of ``count`` elements of all ranks, as `_reduce_own_part` on the host.
+
+        Part k of every rank arrives in rank k as one row for each rank: the rows are in the order of ranks, as
+        `pairwise` has to see them, whichever came first.
+        """
+        return self._reduce_rows("all_to_all", x, count, count // self.size, dtype, op)
+
+    def reduce_everywhere(self, x: int, count: int, dtype: np.dtype[Any], op: str) -> Any:
+        """The reduction of ``count`` elements of all ranks, which every rank computes by itself."""
+        return self._reduce_rows("all_gather", x, count, count, dtype, op)
+
+    def _reduce_rows(self, name: str, x: int, count: int, part: int, dtype: np.dtype[Any], op: str) -> Any:
+        backend, order, nbytes = self.operand.source.backend, self.order, part * dtype.itemsize
+        slab = backend.empty((self.size * nbytes,), _BYTE, device=order.device, stream=order.stream)
+        self.made.append(slab)
+        call = DeviceCall(name, backend.view(slab).pointer, x, count * dtype.itemsize, _BYTE)
+        # On the call's own stream: the kernels behind it run there, and an exchange beside it would need an event on
+        # each side of them.
+        self.driver.enqueue(call, order._replace(is_beside=False))
+        return pairwise([backend.subarray(slab, k * nbytes, (part,), dtype) for k in range(self.size)], op)
+
+    def over(self, pointer: int, count: int, dtype: np.dtype[Any]) -> Any:
+        """A flat array inside the result."""
+        backend = self.operand.source.backend
+        return backend.over(pointer, (count,), dtype, device=self.order.device, owner=self.result.array)
 
 
 class _Beside:
@@ -287,110 +325,68 @@ class _Beside:
         return True
 
 
-def _steps(enqueued: Enqueued | None, *kept: Any) -> Iterator[Pending]:
-    if enqueued is not None:
-        yield _Beside(enqueued, kept)
-
-
-def all_reduce(on: OnDevice, op: str, *, in_order: bool) -> Iterator[Pending]:
-    array, info = on.given()
-    out = on.out
-    dtype, count = numbers(info, op)
+def _device_all_reduce(on: OnDevice, op: str, in_order: bool) -> Iterator[Pending]:
+    array, info = on.readable_source()
+    out, (dtype, count) = on.out.pointer, numbers(info, op)
     if not info.size:
         return
     if not in_order and on.driver.reduces(dtype, op):
-        enqueued = on.driver.all_reduce(out.pointer, info.pointer, count, dtype, op, on.order)
-        yield from _steps(enqueued, array, on.result.array)
+        yield from on.enqueue(DeviceCall("all_reduce", out, info.pointer, count, dtype, op), array)
         return
     plain = "sum" if op == "mean" else op
-    with on.on_stream():
-        # On the call's own stream: the kernels between the two exchanges run there, and one beside it would need an
-        # event on each side of them.
-        _in_order(on._replace(is_beside=False), out.pointer, info, count, dtype, plain)
-        if op == "mean":
-            _divide(on, dtype, count)
-
-
-def _in_order(on: OnDevice, out: int, info: ArrayInfo, count: int, dtype: np.dtype[Any], op: str) -> None:
-    """As `reductions` does it in host memory, with the same kernels."""
-    backend, order = on.operand.source.backend, on.order
     part = count // on.size
-    main, rest = part * on.size, count - part * on.size
-    rows, tail = [], []
-    if rest:
-        # What the ranks cannot share evenly, fewer elements than there are ranks: every rank reduces all of it.
-        slab, address = on.empty((on.size * rest * dtype.itemsize,), np.dtype(np.uint8))
-        nbytes = rest * dtype.itemsize
-        on.driver.all_gather(address, info.pointer + main * dtype.itemsize, nbytes, order)
-        tail = [backend.subarray(slab, k * nbytes, (rest,), dtype) for k in range(on.size)]
-        pairwise(tail, op)
-    if part:
-        slab, address = on.empty((main * dtype.itemsize,), np.dtype(np.uint8))
-        nbytes = part * dtype.itemsize
-        # Part k of every rank arrives in rank k as one row for each rank: the rows are in the order of ranks, as
-        # `pairwise` has to see them, whichever came first.
-        on.driver.all_to_all(address, info.pointer, main * dtype.itemsize, order)
-        rows = [backend.subarray(slab, k * nbytes, (part,), dtype) for k in range(on.size)]
-        pairwise(rows, op)
-        on.driver.all_gather(out, backend.view(rows[0]).pointer, nbytes, order)
-    if rest:
-        target = backend.over(out + main * dtype.itemsize, (rest,), dtype, device=order.device, owner=on.result.array)
-        transfers.to_device(tail[0], out=target)
+    main = part * on.size * dtype.itemsize
+    with on.on_stream():
+        rest = None
+        if part * on.size < count:
+            # What the ranks cannot share evenly, fewer elements than there are ranks. Read before ``out``, which may be
+            # the same array, is written.
+            rest = on.reduce_everywhere(info.pointer + main, count - part * on.size, dtype, plain)
+        if part:
+            own = on.operand.source.backend.view(on.reduce_own_part(info.pointer, part * on.size, dtype, plain))
+            gather = DeviceCall("all_gather", out, own.pointer, part * dtype.itemsize, _BYTE)
+            on.driver.enqueue(gather, on.order._replace(is_beside=False))
+        if rest is not None:
+            transfers.to_device(rest, out=on.over(out + main, count - part * on.size, dtype))
+        if op == "mean":
+            divide(on.over(out, count, dtype), on.size)
 
 
-def _divide(on: OnDevice, dtype: np.dtype[Any], count: int) -> None:
-    backend = on.operand.source.backend
-    flat = backend.over(on.out.pointer, (count,), dtype, device=on.order.device, owner=on.result.array)
-    divide(flat, on.size)
-
-
-def reduce_scatter(on: OnDevice, op: str) -> Iterator[Pending]:
-    array, info = on.given()
-    out = on.out
-    dtype, count = numbers(info, op)
+def _device_reduce_scatter(on: OnDevice, op: str) -> Iterator[Pending]:
+    array, info = on.readable_source()
+    out, (dtype, count) = on.out.pointer, numbers(info, op)
     if not info.size:
         return
     part = count // on.size
-    if on.driver.scatters(dtype, op):
-        enqueued = on.driver.reduce_scatter(out.pointer, info.pointer, part, dtype, op, on.order)
-        yield from _steps(enqueued, array, on.result.array)
+    if on.driver.reduces(dtype, op, "reduce_scatter"):
+        yield from on.enqueue(DeviceCall("reduce_scatter", out, info.pointer, part, dtype, op), array)
         return
-    backend, nbytes = on.operand.source.backend, part * dtype.itemsize
     with on.on_stream():
-        slab, address = on.empty((info.nbytes,), np.dtype(np.uint8))
-        on.driver.all_to_all(address, info.pointer, info.nbytes, on.order._replace(is_beside=False))
-        rows = [backend.subarray(slab, k * nbytes, (part,), dtype) for k in range(on.size)]
-        pairwise(rows, "sum" if op == "mean" else op)
-        target = backend.over(out.pointer, (part,), dtype, device=on.order.device, owner=on.result.array)
-        transfers.to_device(rows[0], out=target)
+        target = on.over(out, part, dtype)
+        transfers.to_device(on.reduce_own_part(info.pointer, count, dtype, "sum" if op == "mean" else op), out=target)
         if op == "mean":
-            _divide(on, dtype, part)
+            divide(target, on.size)
 
 
-def broadcast(on: OnDevice, root: int) -> Iterator[Pending]:
-    out = on.out
-    if on.rank == root and on.result.array is not on.operand.source.given:
-        transfers.to_device(on.operand.source.given, out=on.result.array, stream=on.operand.stream)
+def _device_broadcast(on: OnDevice, root: int) -> Iterator[Pending]:
+    out, given = on.out, on.operand.source.given
+    if on.rank == root and on.result.array is not given:
+        transfers.to_device(given, out=on.result.array, stream=on.operand.stream)
     if out.nbytes:
-        yield from _steps(on.driver.broadcast(out.pointer, out.nbytes, root, on.order), on.result.array)
+        yield from on.enqueue(DeviceCall("broadcast", out.pointer, out.pointer, out.nbytes, _BYTE, root))
 
 
-def all_gather(on: OnDevice) -> Iterator[Pending]:
-    array, info = on.given()
-    if info.nbytes:
-        enqueued = on.driver.all_gather(on.out.pointer, info.pointer, info.nbytes, on.order)
-        yield from _steps(enqueued, array, on.result.array)
+def _device_exchange(name: str, *, may_be_same: bool) -> DeviceSteps:
+    def steps(on: OnDevice) -> Iterator[Pending]:
+        array, info = on.readable_source(may_be_same=may_be_same)
+        if info.nbytes:
+            yield from on.enqueue(DeviceCall(name, on.out.pointer, info.pointer, info.nbytes, _BYTE), array)
 
-
-def all_to_all(on: OnDevice) -> Iterator[Pending]:
-    array, info = on.given(may_be_same=False)
-    if info.nbytes:
-        enqueued = on.driver.all_to_all(on.out.pointer, info.pointer, info.nbytes, on.order)
-        yield from _steps(enqueued, array, on.result.array)
+    return steps
 
 
 def numbers(info: ArrayInfo, op: str) -> tuple[np.dtype[Any], int]:
-    """The dtype in which the elements are reduced, and how many there are of it: see `reductions.as_numbers`."""
+    """The dtype in which the elements are reduced, and how many there are of it: see `as_numbers`."""
     dtype = as_numbers(np.empty(0, info.dtype), op).dtype
     return dtype, math.prod(info.shape) * info.dtype.itemsize // dtype.itemsize
 
@@ -415,7 +411,7 @@ class Repeat(NamedTuple):
     nbytes: int
     number_count: int
     number_dtype: np.dtype[Any]
-    """As `reductions.as_numbers` has it, and ``number_count`` elements of it."""
+    """As `as_numbers` has it, and ``number_count`` elements of it."""
     op: str
 
 
@@ -427,7 +423,7 @@ class Repeats:
         self._known: dict[type, dict[tuple[Any, ...], Repeat]] = {}
 
     def find(self, x: Any, op: Any, out: Any) -> Repeat | None:
-        """The call that this one repeats but for the addresses of its arrays; None if there is none."""
+        """Find an earlier call that differs from this one in addresses alone; None if there is none."""
         known = self._known.get(type(x))
         if known is None or type(op) is not str or (out is not None and type(out) is not type(x)):
             return None
@@ -483,7 +479,8 @@ class Repeats:
                 watch.enters(group.begin(repeat.signature))
                 try:
                     order = Order(device, stream, backend)
-                    driver.all_reduce(target, source, repeat.number_count, repeat.number_dtype, repeat.op, order)
+                    count, dtype = repeat.number_count, repeat.number_dtype
+                    driver.enqueue(DeviceCall("all_reduce", target, source, count, dtype, repeat.op), order)
                 except BaseException:
                     process.keep((x, result))  # the library may still read and write the memory
                     raise
@@ -507,79 +504,84 @@ def begin(group: Group, signature: Signature) -> Call:
     """Compare a call with those of the other ranks; open operations of several steps are completed before it."""
     with group.lock:
         group.check_usable()
-        with group.failing():
+        with group.fail_on_error():
             if group.open:
                 group.open.settle(all_of_them=False)
             return group.begin(signature)
 
 
-class Ways(NamedTuple):
-    """The steps of a call, in the memory that carries its data."""
-
-    host: Iterator[Pending]
-    device: Callable[[OnDevice], Iterator[Pending]]
-
-
-def run(
-    group: Group, name: str, options: str, operand: Operand, result: Result, ways: Ways, *, is_async: bool,
-    is_in_steps: bool = True,
-) -> Any:  # fmt: skip
-    """Take the steps of a call.
+def call(
+    group: Group, name: str, x: Any, *choice: Any, out: Any, stream: Any, async_op: bool, repeats: Repeats | None = None
+) -> Any:
+    """Check the arguments of a collective, and take its steps.
 
     Args:
         group: Of the ranks.
-        name: Of the call.
-        options: All else that must be the same in every rank.
-        operand, result: The arrays.
-        ways: The steps.
-        is_async: Return a `Collective` at once.
-        is_in_steps: Whether the steps in host memory begin more than one operation of the driver.
+        name: Of the collective, in `COLLECTIVES`.
+        x, out, stream, async_op: As the user gave them.
+        *choice: The operation, and whether it is made in the order of `pairwise`; or the root.
+        repeats: The memory of calls like this one, where it may be added.
     """
-    refuse_no_flag(is_async, f"{name}: async_op")
+    collective = COLLECTIVES[name]
+    refuse_no_flag(async_op, f"{name}: async_op")
+    operand = operand_of(x, name, stream)
+    options = collective.check(group, operand, choice, name)
+    result = Result(operand, collective.shape(group.size, operand.shape), out, name)
     is_on_device = group.check_device(operand, name)
     signature = Signature(name, operand.shape, operand.dtype_name, options, "device" if is_on_device else "host")
-    # Both are generators, of which nothing runs before `run` below or the handle takes the first step: the calls are
-    # compared first, and an array of another shape in one rank is never sent.
-    taken = _on_device(group, signature, operand, result, ways, is_async) if is_on_device else ways.host
+    # Generators, of which nothing runs before `run` below or the handle takes the first step: the calls are compared
+    # first, and an array of another shape in one rank is never sent.
+    steps = collective.host(group.driver, operand, result, *choice)
+    if is_on_device:
+        steps = _run_on_device(group, signature, operand, result, steps, choice, repeats, is_beside=async_op)
     array = result.array
     with group.lock:
         group.check_usable()
-        try:  # as `begin` and `failing`, which take microseconds
+        try:  # as `begin` and `fail_on_error`, which take microseconds
             if group.open:
                 group.open.settle(all_of_them=False)
-            call = group.begin(signature)
-            if not is_async:
-                group.run(taken, call)
+            begun = group.begin(signature)
+            if not async_op:
+                group.run(steps, begun)
                 return array
-            begun = Collective(group, call, taken, array)
-            begun.is_in_steps = is_in_steps and not (
-                is_on_device and group.device_driver is not None  # which its begin may make
-            )
+            handle = Collective(group, begun, steps, array)
+            # One operation of the driver is begun at once, and later calls may pass it. Several must begin in the same
+            # order in every rank: the next call completes them first.
+            if is_on_device:
+                handle.is_in_steps = group.device_driver is None  # which the first step may have made
+            elif name == "all_reduce":
+                op, in_order = choice
+                is_one = is_one_step(group.driver, operand.dtype, op, operand.nbytes)
+                handle.is_in_steps = in_order or operand.source.host is None or not is_one
             # Behind the handle's first step, which its constructor takes: if that raises, the group fails, and nothing
             # open is left to wait for.
-            group.open.add(begun)
-            return begun
+            group.open.add(handle)
+            return handle
         except BaseException as error:
             group.fail(error)
             raise
 
 
-def _on_device(
-    group: Group, signature: Signature, operand: Operand, result: Result, ways: Ways, is_async: bool
-) -> Iterator[Pending]:
+def _run_on_device(
+    group: Group, signature: Signature, operand: Operand, result: Result, on_host: Iterator[Pending],
+    choice: tuple[Any, ...], repeats: Repeats | None, *, is_beside: bool,
+) -> Iterator[Pending]:  # fmt: skip
     """The steps on the group's devices; those of host memory where two ranks share a device."""
     call = Call(signature, group.count)
     driver = group.devices(operand, call)
     watch = group.watch
     if driver is None or watch is None:
-        return (yield from ways.host)
-    on = OnDevice(driver, group.rank, group.size, operand, result, is_async, [])
+        return (yield from on_host)
+    on = OnDevice(driver, group.rank, group.size, operand, result, is_beside, [])
     watch.enters(call)
     try:
-        for pending in ways.device(on):
+        for pending in COLLECTIVES[signature.name].device(on, *choice):
             watch.leaves()
             yield pending
             watch.enters(call)
+        # Remembered behind the last step: a call that fails on the way is checked anew when it comes again.
+        if repeats is not None:
+            repeats.add(signature, on, choice[0])
     except BaseException:
         process.keep(on)  # the library may still read and write the memory
         raise
@@ -590,7 +592,7 @@ def message(group: Group, signature: Signature, taken: Iterator[Pending]) -> Non
     """Take the steps of a message from rank to rank."""
     group.check_usable()
     group.messages += 1
-    with group.failing():
+    with group.fail_on_error():
         group.run(taken, Call(signature, group.messages, "message"))
 
 
@@ -602,7 +604,7 @@ def check_rank(group: Group, rank: Any, what: str) -> None:
     """
     found = whole(rank, least=0)
     if found is None or found >= group.size:
-        raise ArgumentError(f"{what}={shown(rank)} is no rank of {group.size}; give one from 0 to {group.size - 1}")
+        raise ArgumentError(f"{what}={shown(rank)} is not a rank of {group.size}; give one from 0 to {group.size - 1}")
 
 
 def check_peer(group: Group, rank: Any, tag: Any, what: str) -> None:
@@ -615,7 +617,7 @@ def check_peer(group: Group, rank: Any, tag: Any, what: str) -> None:
     if int(rank) == group.rank:
         raise ArgumentError(f"{what}={group.rank} is this rank itself; give another one")
     if (found := whole(tag, least=0)) is None or found > _MOST_TAG:
-        raise ArgumentError(f"tag={shown(tag)} is no whole number from 0 to {_MOST_TAG}; give one")
+        raise ArgumentError(f"tag={shown(tag)} is not a whole number from 0 to {_MOST_TAG}; give one")
 
 
 def check_parts(group: Group, operand: Operand, call: str) -> None:
@@ -638,20 +640,24 @@ _TAGS = 3
 """Of a message: its data, its header, and the answer to that."""
 
 
-def host_all_reduce(driver: Driver, operand: Operand, result: Result, op: str, *, in_order: bool) -> Iterator[Pending]:
-    x = operand.loaded()
-    out = result.buffer(x)
-    if x.size:
-        # ``out`` may be ``x`` as a whole, which drivers do in place. Where they overlap in part, a driver that stores
-        # one part before it has read the next would reduce its own results.
-        x = x if out is x else separate(x, out)
-        yield from reduce_in_order(driver, out, x, op, in_order=in_order)
-    result.stored(out)
+def _fill_host(steps: Callable[..., Iterator[Pending]], *, in_place: bool = False) -> HostSteps:
+    """The steps of a collective that fills ``out`` from ``x``, both flat; ``in_place``: which may be the same."""
+
+    def on_host(driver: Driver, operand: Operand, result: Result, *choice: Any) -> Iterator[Pending]:
+        x = operand.load()
+        out = result.buffer(x if in_place else _NOTHING)
+        if x.size:
+            # Drivers know by identity that they work in place. Where the arrays overlap in part, a driver that stores
+            # one part before it has read the next would read its own results.
+            yield from steps(driver, out, x if out is x else separate(x, out), *choice)
+        result.store(out)
+
+    return on_host
 
 
-def host_broadcast(driver: Driver, operand: Operand, result: Result, root: int) -> Iterator[Pending]:
+def _host_broadcast(driver: Driver, operand: Operand, result: Result, root: int) -> Iterator[Pending]:
     if driver.rank == root:
-        x = operand.loaded()
+        x = operand.load()
         out = result.buffer(x)
         if out is not x:
             out[...] = separate(x, out)
@@ -661,34 +667,60 @@ def host_broadcast(driver: Driver, operand: Operand, result: Result, root: int) 
         yield driver.broadcast(out, root)
     # The root's own array holds the elements already: storing them would copy it over itself.
     if driver.rank != root or result.array is not operand.source.given:
-        result.stored(out)
+        result.store(out)
 
 
 _NOTHING = np.empty(0, np.uint8)
 
 
-def host_all_gather(driver: Driver, operand: Operand, result: Result) -> Iterator[Pending]:
-    x = operand.loaded()
-    out = result.buffer(_NOTHING)
-    if x.size:
-        yield driver.all_gather(out, separate(x, out))
-    result.stored(out)
+# The table of collectives, by which `call` checks their arguments and takes their steps.
 
 
-def host_all_to_all(driver: Driver, operand: Operand, result: Result) -> Iterator[Pending]:
-    x = operand.loaded()
-    out = result.buffer(_NOTHING)
-    if x.size:
-        yield driver.all_to_all(out, separate(x, out))
-    result.stored(out)
+class CollectiveKind(NamedTuple):
+    """One collective: its checks, its shape and its steps."""
+
+    shape: Callable[[int, Shape], Shape]
+    """The result's shape, from the number of ranks and the shape of ``x``."""
+    host: HostSteps
+    device: DeviceSteps
+    choice: str = ""
+    """``"op"``, ``"root"`` or nothing."""
+    has_parts: bool = False
+    """Whether the first axis of ``x`` has one part for each rank."""
+
+    def check(self, group: Group, operand: Operand, choice: tuple[Any, ...], name: str) -> str:
+        """Check the choice and the parts; return their text, which must be the same in every rank."""
+        if self.choice == "op":
+            check_op(choice[0], operand.dtype, name)
+        if self.has_parts:
+            check_parts(group, operand, name)
+        is_in_order = len(choice) > 1 and choice[1]
+        return (f"{self.choice}={choice[0]!r}" if choice else "") + (", reproducible=True" if is_in_order else "")
 
 
-def host_reduce_scatter(driver: Driver, operand: Operand, result: Result, op: str) -> Iterator[Pending]:
-    x = operand.loaded()
-    out = result.buffer(_NOTHING)
-    if x.size:
-        yield from scatter_in_order(driver, out, x, op)
-    result.stored(out)
+COLLECTIVES = {
+    "all_reduce": CollectiveKind(
+        lambda size, shape: shape, _fill_host(reduce_in_order, in_place=True), _device_all_reduce, "op"
+    ),
+    "broadcast": CollectiveKind(lambda size, shape: shape, _host_broadcast, _device_broadcast, "root"),
+    "all_gather": CollectiveKind(
+        lambda size, shape: (size, *shape),
+        _fill_host(lambda driver, out, x: iter((driver.all_gather(out, x),))),
+        _device_exchange("all_gather", may_be_same=True),
+    ),
+    "reduce_scatter": CollectiveKind(
+        lambda size, shape: shape[1:], _fill_host(scatter_in_order), _device_reduce_scatter, "op", has_parts=True
+    ),
+    "all_to_all": CollectiveKind(
+        lambda size, shape: shape,
+        _fill_host(lambda driver, out, x: iter((driver.all_to_all(out, x),))),
+        _device_exchange("all_to_all", may_be_same=False),
+        has_parts=True,
+    ),
+}
+
+
+# Messages from rank to rank.
 
 
 def send(driver: Driver, operand: Operand, dest: int, tag: int, described: str | None) -> Iterator[Pending]:
@@ -704,7 +736,7 @@ def send(driver: Driver, operand: Operand, dest: int, tag: int, described: str |
         yield driver.send(_header(described), dest, _TAGS * tag + 1)
         yield driver.recv(answer, dest, _TAGS * tag + 2)
         _compare(f"rank {driver.rank} sends {described}", f"rank {dest} expects", _text(answer), described)
-    x = operand.loaded()
+    x = operand.load()
     if x.size:
         yield driver.send(x, dest, _TAGS * tag)
 
@@ -723,7 +755,7 @@ def recv(driver: Driver, result: Result, source: int, tag: int, described: str |
     out = result.buffer(_NOTHING)
     if out.size:
         yield driver.recv(out, source, _TAGS * tag)
-    result.stored(out)
+    result.store(out)
 
 
 def _header(text: str) -> HostArray:

@@ -389,7 +389,7 @@ _OF_THE_TYPE = frozenset({
 
 
 def _tree(text: str) -> Any:
-    return parser().parse(text.encode()).root_node
+    return parser().parse(text.encode(errors="replace")).root_node  # a lone surrogate is a syntax error
 
 
 def _text(node: Any) -> str:

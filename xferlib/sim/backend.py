@@ -29,12 +29,14 @@ from xferlib._core.registry import make_namespace
 from xferlib._core.streams import unjoined
 from xferlib._memory import buffers
 from xferlib._runtime import happens_before
+from xferlib._runtime.checks import user_site
 from xferlib.errors import StreamError, UnsupportedError
 from xferlib.kernels.calls import BackendEngine, HostCall
 from xferlib.sim import arrays as arrays_module
 from xferlib.sim import machine as machine_module
 from xferlib.sim import memory
 from xferlib.sim.arrays import ImplicitCopyError, SimArray
+from xferlib.sim.detector import SimError
 from xferlib.sim.machine import Machine
 from xferlib.sim.memory import Block, Span
 from xferlib.sim.model import (
@@ -56,9 +58,7 @@ from xferlib.sim.timing import Lane
 def copy(machine: Machine, dst: int, src: int, nbytes: int, stream: SimStream) -> None:
     """Enqueue a copy of bytes."""
     with machine.lock:
-        memory, detector = machine.memory, machine.detector
-        into = machine_module.span(memory, detector, dst, nbytes, "copy", stream)
-        source = machine_module.span(memory, detector, src, nbytes, "copy", stream)
+        into, source = (machine.span(each, nbytes, "copy", stream) for each in (dst, src))
         name, lane = _kind(into, source)
         target, values = into.block.data[into.start : into.stop], source.block.data[source.start : source.stop]
 
@@ -70,7 +70,7 @@ def copy(machine: Machine, dst: int, src: int, nbytes: int, stream: SimStream) -
         copied = machine.enqueue(
             stream, name, run, reads=(source,), writes=(into,), lane=lane, nbytes=nbytes, uses_values=not moves
         )
-        if void is not None and copied is not None and detector.is_on:  # quiet: a use of the copy is reported
+        if void is not None and copied is not None and machine.detector.is_on:  # quiet: a use of the copy is reported
             into.block.note_void(into, copied, None if void.all() else void)
 
 
@@ -102,13 +102,19 @@ class CopyKernel(NamedTuple):
     """A kernel of `xferlib._transfer.on_device`."""
 
     name: str
-    itemsize: int
+    written: np.dtype[Any]
+    read: np.dtype[Any]
     axes: int
 
 
 _FIXED = {"copy_elements": 3, "copy_rows": 6, "copy_tiles": 9}
 """Arguments of each kernel before those of the axes outside."""
-_ITEMSIZES = {"unsigned char": 1, "unsigned short": 2, "unsigned int": 4, "unsigned long long": 8, "ulonglong2": 16}
+_WORDS = {
+    "unsigned char": "u1", "unsigned short": "u2", "unsigned int": "u4", "unsigned long long": "u8",
+    "signed char": "i1", "short": "i2", "int": "i4", "long long": "i8", "half16": "f2", "float": "f4", "double": "f8",
+    "ulonglong2": "V16",
+}  # fmt: skip
+"""dtypes by C's names of them."""
 
 
 def load(cubin: bytes, name: str) -> CopyKernel:
@@ -119,12 +125,13 @@ def load(cubin: bytes, name: str) -> CopyKernel:
     """
     source = cubin.decode()
     header = re.search(rf"void {name}\(([^)]*)\)", source)
-    word = re.search(r"\*\(const ([a-z0-9 ]+)\*\)\(src", source)
-    if name not in _FIXED or header is None or word is None:
+    words = re.search(r"\*\(([a-z0-9 ]+)\*\)\(dst.*\*\(const ([a-z0-9 ]+)\*\)\(src", source)
+    if name not in _FIXED or header is None or words is None:
         raise UnsupportedError(
             f"kernel {name!r} is CUDA source, which the simulator cannot run; give the kernel a cpu= function"
         )
-    return CopyKernel(name, _ITEMSIZES[word[1]], len(re.findall(r"i64 n\d", header[1])))
+    written = "?" if " != 0; }" in source else _WORDS[words[1]]
+    return CopyKernel(name, np.dtype(written), np.dtype(_WORDS[words[2]]), len(re.findall(r"i64 n\d", header[1])))
 
 
 def launch(machine: Machine, kernel: CopyKernel, params: int, stream: SimStream) -> None:
@@ -138,52 +145,82 @@ def launch(machine: Machine, kernel: CopyKernel, params: int, stream: SimStream)
         axes += [(rows, row_dst, row_src), (cols, col_dst, col_src)]
     elif kernel.name == "copy_rows":
         axes.append(tuple(numbers[1:4]))
-    _copy_strided(machine, dst, src, kernel.itemsize, axes, stream)
-
-
-def _copy_strided(
-    machine: Machine, dst: int, src: int, itemsize: int, axes: list[tuple[int, ...]], stream: SimStream
-) -> None:  # fmt: skip
     shape = tuple(axis[0] for axis in axes)
-    to, come = tuple(axis[1] for axis in axes), tuple(axis[2] for axis in axes)
-    element = np.dtype(f"V{itemsize}")
+    ends = (dst, kernel.written, [axis[1] for axis in axes]), (src, kernel.read, [axis[2] for axis in axes])
+    if any(number % dtype.itemsize for pointer, dtype, strides in ends for number in (pointer, *strides)):
+        raise SimError(f"{kernel.name}: an access at {user_site()} is misaligned, at which a GPU fails: {numbers}")
     with machine.lock:
-        into, source = (
-            machine_module.span(machine.memory, machine.detector, each, itemsize, "strided copy", stream)
-            for each in (dst, src)
+        (into, target), (source, values) = (
+            _strided(machine, pointer, dtype, shape, tuple(strides), stream) for pointer, dtype, strides in ends
         )
-        target = np.ndarray(shape, element, into.block.data, into.start, to)
-        values = np.ndarray(shape, element, source.block.data, source.start, come)
-
-        def run() -> None:
-            target[...] = values
-
-        reads = memory.strided_spans(source.block, source.start, shape, come, itemsize)
-        writes = memory.strided_spans(into.block, into.start, shape, to, itemsize)
+        reads = memory.strided_spans(source.block, source.start, shape, values.strides, values.itemsize)
+        writes = memory.strided_spans(into.block, into.start, shape, target.strides, target.itemsize)
         is_void = source.block.has_void and all(_is_void(span) for span in reads)
         copied = machine.enqueue(
-            stream, "strided copy", run,
-            reads=reads, writes=writes, nbytes=2 * target.size * itemsize, uses_values=not is_void,
+            stream, "strided copy", lambda: _fill(target, values),
+            reads=reads, writes=writes, nbytes=target.nbytes + values.nbytes, uses_values=not is_void,
         )  # fmt: skip
         if is_void and copied is not None and machine.detector.is_on:
             for span in writes:
                 span.block.note_void(span, copied)
 
 
+def _strided(
+    machine: Machine, pointer: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...],
+    stream: SimStream,
+) -> tuple[Span, np.ndarray[Any, Any]]:  # fmt: skip
+    span = machine.span(pointer, dtype.itemsize, "strided copy", stream)
+    return span, np.ndarray(shape, dtype, span.block.data, span.start, strides)
+
+
+def _fill(target: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> None:
+    """``target[...] = values``, converted as kernels do: floats saturate to integers, and NaN becomes 0."""
+    if values.dtype.kind == "f" and target.dtype.kind in "iu":
+        limits = np.iinfo(target.dtype)
+        wide, beyond = values.astype(np.float64), 2.0 ** (limits.bits - (target.dtype.kind == "i"))
+        is_large, is_small = wide >= beyond, wide < float(limits.min)
+        values = np.where(np.isnan(wide) | is_large | is_small, 0, wide).astype(target.dtype)
+        values[is_large], values[is_small] = limits.max, limits.min
+    np.copyto(target, values, casting="unsafe")
+
+
+def begin_capture(machine: Machine, stream: SimStream) -> None:
+    """Note the work of a stream from now on, instead of enqueueing it."""
+    machine.pass_point(Point.RECORD)
+    stream.recorded = CapturedWork(stream)
+
+
+def end_capture(machine: Machine, origin: SimStream) -> Callable[[RawStream], None] | None:
+    """End a capture; returns what launches its work on a stream, None if there is none."""
+    recorded = origin.recorded
+    assert recorded is not None
+    for each in (origin, *recorded.others):
+        each.recorded = None
+    if not recorded.is_joined:
+        raise unjoined("Stream.capture")
+    own = {each: machine.stream(each.device) for each in recorded.others}
+
+    def launch(on: RawStream) -> None:
+        with machine.lock:
+            recorded.repeat({origin: _stream(on), **own})
+
+    return None if recorded.is_empty else launch
+
+
 class SimPinned:
     """Page-locked host memory of the simulated machine."""
 
-    __slots__ = ("__weakref__", "_backend", "nbytes", "pointer")
+    __slots__ = ("__weakref__", "_machine", "nbytes", "pointer")
 
-    def __init__(self, backend: SimBackend, data: np.ndarray[Any, Any]) -> None:
-        self._backend = backend
+    def __init__(self, machine: Machine, data: np.ndarray[Any, Any]) -> None:
+        self._machine = machine
         self.pointer = data.ctypes.data  # before it is tracked, so that whatever strikes then, its end is told
         self.nbytes = data.nbytes
-        backend.machine.track_host(data)
+        machine.track_host(data)
 
     def __del__(self) -> None:
         try:
-            self._backend.machine.lifetimes.release_host(self.pointer)
+            self._machine.lifetimes.release_host(self.pointer)
         except Exception:  # the interpreter is shutting down
             return
 
@@ -243,7 +280,7 @@ class SimBackend(Backend):
         return self.machine.free_memory(device), self.machine.settings.memory_nbytes
 
     def device_attribute(self, device: Device, name: str) -> int:
-        return machine_module.of(device, name)
+        return machine_module.device_attribute(device, name)
 
     def device_current(self) -> Device:
         device = self._local.device
@@ -326,7 +363,7 @@ class SimBackend(Backend):
     def pinned_alloc(self, nbytes: int) -> SimPinned:
         self._watch()
         self.machine.pass_point(Point.PINNED)
-        return SimPinned(self, memory.pages(nbytes))
+        return SimPinned(self.machine, memory.pages(nbytes))
 
     def pinned_register(self, pointer: int, nbytes: int) -> None:
         self._watch()
@@ -392,24 +429,10 @@ class SimBackend(Backend):
         return made.priority, made.kind is StreamKind.NON_BLOCKING
 
     def capture_begin(self, stream: RawStream) -> None:
-        self.machine.pass_point(Point.RECORD)
-        _stream(stream).recorded = CapturedWork(_stream(stream))
+        begin_capture(self.machine, _stream(stream))
 
     def capture_end(self, stream: RawStream) -> Callable[[RawStream], None] | None:
-        origin = _stream(stream)
-        recorded = origin.recorded
-        assert recorded is not None
-        for each in (origin, *recorded.others):
-            each.recorded = None
-        if not recorded.is_joined:
-            raise unjoined("Stream.capture")
-        own = {each: self.machine.stream(each.device) for each in recorded.others}
-
-        def launch(on: RawStream) -> None:
-            with self.machine.lock:
-                recorded.repeat({origin: _stream(on), **own})
-
-        return None if recorded.is_empty else launch
+        return end_capture(self.machine, _stream(stream))
 
     def stream_call(self, stream: RawStream, function: Callable[[], None]) -> None:
         self.machine.call(_stream(stream), function)

@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -78,7 +78,6 @@ from xferlib.sim.model import (
     StreamKind,
     TransferCopies,
     Waited,
-    at_operation,
     joined,
     later,
     lines,
@@ -94,59 +93,6 @@ if TYPE_CHECKING:
     from xferlib._core.observe import Ends
     from xferlib._runtime.threads import Job
     from xferlib.sim.memory import Bounds
-
-
-# Finds the memory of an operation's address, and refuses what would fail or corrupt data on a GPU.
-
-
-def span(memory: AddressSpace, detector: Detector, pointer: int, nbytes: int, name: str, stream: SimStream) -> Span:
-    """The span at an address, for an operation about to be enqueued.
-
-    Raises:
-        SimError: It is not, or not completely, in memory that devices reach.
-        RaceError: The memory has been freed.
-    """
-    block = memory.find(pointer)
-    if block is not None and pointer - block.pointer + nbytes <= block.nbytes:
-        return Span(block, pointer - block.pointer, pointer - block.pointer + nbytes)
-    freed = memory.freed(pointer)
-    if block is None and freed is not None:
-        race = Race(
-            hazard=Hazard.USE_AFTER_FREE,
-            first=Access.of(freed.action),
-            second=Access(name, stream.label, user_site()),
-            memory=freed.where,
-            missing="the memory was freed before this operation was even enqueued",
-            remedy=f"keep the array alive until after {user_site()}",
-        )
-        detector.report(race)
-    raise SimError(
-        f"{name}: {nbytes} bytes at address {pointer:#x} are "
-        + (f"beyond the end of {block.where}" if block is not None else "in no device memory and not page-locked")
-        + f" ({user_site()}); a GPU would fail or corrupt other data"
-    )
-
-
-def on_device(memory: AddressSpace, pointer: int, nbytes: int, device: Device) -> Block:
-    """The block of a device that holds some bytes at an address.
-
-    Raises:
-        ArgumentError: There is none.
-    """
-    block = memory.find(pointer)
-    if block is None or block.device is not device or pointer - block.pointer + nbytes > block.nbytes:
-        raise ArgumentError(
-            f"{nbytes} bytes at address {pointer:#x} are in no array of {device}; give the address of one that is alive"
-        )
-    return block
-
-
-def refuse_foreign(block: Block, name: str, stream: SimStream) -> NoReturn:
-    """Raise the error for a kernel on a stream of another device than its memory."""
-    raise WrongDeviceError(
-        f"{Hazard.WRONG_DEVICE.value}: {name} at {user_site()} uses {block.where} on {stream.label}; use "
-        f"a stream of {block.device}, or move the array with to_device(x, device={str(stream.device)!r})"
-    )
 
 
 # The attributes of simulated devices: those of an accelerator of compute capability 9.0, with its limits.
@@ -170,7 +116,7 @@ _ATTRIBUTES = {
 }
 
 
-def of(device: Device, name: str) -> int:
+def device_attribute(device: Device, name: str) -> int:
     """The attribute ``name`` of a simulated device.
 
     Raises:
@@ -265,7 +211,7 @@ class HostUse(NamedTuple):
 class HostCalls:
     """The accesses that functions in flight may turn out to race with, and those that functions have made."""
 
-    def __init__(self, machine: Parts) -> None:
+    def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._numbers = itertools.count()
         self._others: list[HostUse] = []
@@ -389,17 +335,15 @@ def _race(first: HostUse, second: HostUse) -> Race:
 class HostFunction:
     """One function, from the call on until it has run."""
 
-    def __init__(
-        self, machine: Parts, calls: HostCalls, stream: SimStream, function: Callable[[], object], sides: list[HostUse]
-    ) -> None:
+    def __init__(self, machine: Machine, stream: SimStream, function: Callable[[], object]) -> None:
         self._machine = machine
-        self._calls = calls
+        self._calls = machine.staging.calls
         self.stream = stream
         self._function: Callable[[], object] | None = function
         self.operation: Operation | None = None
         self.clock: Clock = {}
         machine.functions.add(self)
-        self._number = calls.begin(self, sides)
+        self._number = self._calls.begin(self, machine.staging.sides())
 
     def enqueued(self) -> None:
         """Note the operation, and what it is ordered behind."""
@@ -435,7 +379,8 @@ class HostFunction:
         """Check an access that the function declares; a fault is raised by the program's next call."""
         assert self.operation is not None
         # At the line that gave the function to its stream: a wait belongs before that, not into the function.
-        action = at_operation("a write" if is_write else "a read", self.operation, self.operation.location, "")
+        access, by = "a write" if is_write else "a read", self.operation
+        action = Action(access, by.participant, by.location, tick=by.tick)
         bounds = bounds_of(data)
         block = self._machine.memory.find(bounds[0])
         if block is not None:
@@ -454,7 +399,7 @@ class HostFunction:
 # reported.
 
 
-def watch(machine: Parts, operation: Operation, reads: Spans, writes: Spans) -> None:
+def watch(machine: Machine, operation: Operation, reads: Spans, writes: Spans) -> None:
     """Make a copy from or to host memory check its bytes when it is carried out."""
     sources = on_host(reads)
     targets = on_host(writes)
@@ -470,7 +415,7 @@ def watch(machine: Parts, operation: Operation, reads: Spans, writes: Spans) -> 
 class _WatchedCopy:
     """The host memory of a copy in flight."""
 
-    def __init__(self, machine: Parts, operation: Operation, sources: Spans, targets: Spans) -> None:
+    def __init__(self, machine: Machine, operation: Operation, sources: Spans, targets: Spans) -> None:
         self._machine = machine
         self._operation = operation
         self._targets = targets
@@ -604,9 +549,8 @@ Death = tuple[Block, dict[int, SimStream], dict[int, SimEvent], CodeLocation]
 class Lifetimes:
     """Arrays, page-locked memory and streams that have been collected but are not processed yet."""
 
-    def __init__(self, machine: Parts, postponed: Collection[PostponedStaging]) -> None:
+    def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._postponed = postponed
         self.deaths: deque[Death] = deque()
         self.released: deque[tuple[int, HostThread, CodeLocation]] = deque()
         self.ended: deque[SimStream] = deque()
@@ -655,7 +599,7 @@ class Lifetimes:
         clock = Joined(before, machine.hosts, events.values(), awaited, block.left.values())
         undeclared = before if not users else [stream, *before[1 + len(users) :]]
         is_kept = machine.detector.is_on and block.nbytes and not stream.is_retired  # a retired one allocates no more
-        if is_kept and (still := last_users(block, undeclared)):
+        if is_kept and (still := last_users(block, [*undeclared, *stream.awaited.values()])):
             stream.pool.put(block.nbytes, LastOwner(still, location), machine.hosts.main.clock)
         free = Operation("free", stream, location, None)
         machine.memory.free(block, free)
@@ -697,7 +641,7 @@ class Lifetimes:
         if not keys:
             return
         machine.participants.leave(keys)
-        late = list(self._postponed)  # in one step: other threads postpone transfers without the lock
+        late = list(machine.staging.postponed)  # in one step: other threads postpone transfers without the lock
         pending = (each for postponed in late for each in postponed.participants())
         streams = [stream for each in machine.streams.values() for stream in each.every]
         copies = (each for stream in streams for each in stream.idle_copies)
@@ -815,76 +759,6 @@ def _pages(span: Span) -> tuple[int, int]:
     return -(-begin // page) * page, end // page * page
 
 
-# The parts of a simulated machine, for the classes that each do some of its work.
-#
-# Those take `Parts` and not the machine, which calls them: so no module imports another in a circle.
-
-if TYPE_CHECKING:
-
-    class FunctionInFlight(Protocol):
-        """See `xferlib.sim.machine`."""
-
-        stream: SimStream
-        operation: Operation | None
-        clock: Clock
-
-        def access(self, data: HostArray, *, is_write: bool) -> None: ...
-
-
-class Parts:
-    """The parts of one machine, and the order among its streams. A ``with`` block may exchange some of them.
-
-    Attributes:
-        lock: Held by every call into the machine.
-        guard: The page guard of a ``with`` block, or None.
-        listener: Is told of every operation and its time on the virtual clock.
-        function: The function of `Stream.call` that runs now, in the thread that holds the lock.
-        functions: Those that have been enqueued and have not run.
-        watches: Of the host memory that copies in flight use.
-    """
-
-    def __init__(self, settings: Settings, schedule: schedules.Schedule | None) -> None:
-        self.settings = settings
-        self.lock = threading.RLock()
-        self.participants = ParticipantKeys(3)  # 0 to 2 are the handles of the default streams
-        self.hosts = Hosts(self.participants)
-        self.memory = AddressSpace()
-        self.detector = Detector(settings.mode)
-        self.engine = Engine(schedule or schedules.named(settings.schedule, settings.seed))
-        self.guard: PageGuard | None = None
-        self.faults = Faults()
-        self.timeline = Timeline(settings.profile, keeps=False)
-        self.listener: OperationListener | None = None
-        self.function: FunctionInFlight | None = None
-        self.watches = Watches()
-        self.functions: weakref.WeakSet[FunctionInFlight] = weakref.WeakSet()
-        self.devices = tuple(make_device("sim", "sim", index) for index in range(settings.devices))
-        self.streams = {
-            device: DeviceStreams(SimStream(self.participants.enter(), device, StreamKind.LEGACY, user_site()))
-            for device in self.devices
-        }
-
-    def order(self, stream: SimStream, host: HostThread) -> list[Operation | None]:
-        """Order the next operation of ``stream`` behind all that CUDA's rules put before it."""
-        stream.join(host)
-        if stream.time_s < host.time_s:
-            stream.time_s = host.time_s
-        if stream.kind is StreamKind.NON_BLOCKING:
-            return [stream.tail]
-        after = [stream.tail]
-        if stream.awaited:
-            for event in stream.awaited.values():
-                stream.learn(event.clock)
-            stream.awaited = {}
-        if stream.last_wait is not None:
-            after.append(stream.last_wait)
-        for other in self.streams[stream.device].before(stream):
-            stream.join(other)
-            after.append(other.tail)
-            stream.time_s = max(stream.time_s, other.time_s)
-        return after
-
-
 # Transfers that threads stage, begun as late as the contract allows: when the program waits for them.
 #
 # Real helper threads are usually fast: a program that changes the source right after `to_device_async` gets away with
@@ -908,7 +782,7 @@ _READER.is_retired = True
 class PostponedStaging:
     """One transfer whose staging has not begun."""
 
-    def __init__(self, machine: Parts, staging: Staging, job: Job, ends: Ends) -> None:
+    def __init__(self, machine: Machine, staging: Staging, job: Job, ends: Ends) -> None:
         assert isinstance(ends.stream, StreamHandle)
         self._machine = machine
         self._staging = staging
@@ -1043,7 +917,7 @@ class PostponedStaging:
     def is_due(self) -> bool:
         """Whether the program has polled often enough that the transfer should begin."""
         self._polls += 1
-        return self._polls > _POLLS
+        return self._polls > self._machine.most_polls
 
     def participants(self) -> tuple[Participant, Participant]:
         return self.stager, self.stager.copies
@@ -1052,9 +926,8 @@ class PostponedStaging:
 class Staging:
     """The postponed transfers, and the ordinary memory that transfers use."""
 
-    def __init__(self, machine: Parts, enter: Callable[[], HostThread]) -> None:
+    def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._enter = enter
         self.postponed: deque[PostponedStaging] = deque()
         self.completed: dict[int, TransferCopies] = {}
         """By thread: of the upload whose event it records next."""
@@ -1065,7 +938,7 @@ class Staging:
         """Postpone a transfer, unless the schedule is eager."""
         machine = self._machine
         with machine.lock:
-            self._enter()
+            machine.enter()
             asked = PostponedStaging(machine, self, job, ends)
             try:
                 asked.ask()
@@ -1129,7 +1002,7 @@ class Staging:
 class WatchedBatch:
     """A batch that `prefetch` may read before it yields it, and that the program must not change meanwhile."""
 
-    def __init__(self, machine: Parts, hosts: list[HostArray]) -> None:
+    def __init__(self, machine: Machine, hosts: list[HostArray]) -> None:
         self._machine = machine
         self._hosts = [(each, checksum(each)) for each in hosts if isinstance(each, np.ndarray)]
         location, call = user_call()
@@ -1176,10 +1049,8 @@ def _bytes(block: Block, low: int, high: int, host: HostArray) -> Spans:
 class Waits:
     """The host's waits for one machine."""
 
-    def __init__(self, machine: Parts, lifetimes: Lifetimes, enter: Callable[[Point, Device], HostThread]) -> None:
+    def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._lifetimes = lifetimes
-        self._enter = enter
 
     def is_done(self, event: SimEvent) -> bool:
         """Whether the work before an event is complete; if so, the host is ordered behind it.
@@ -1188,7 +1059,7 @@ class Waits:
         """
         machine = self._machine
         with machine.lock:
-            self._lifetimes.free_collected()
+            self._machine.lifetimes.free_collected()
             host = machine.hosts.current()
             if _knows(host, event):
                 return True
@@ -1198,7 +1069,7 @@ class Waits:
                     return False
             else:
                 event.polls += 1
-                if event.polls <= _POLLS:
+                if event.polls <= machine.most_polls:
                     return False
             self._reach(host, event)
             return True
@@ -1237,29 +1108,29 @@ class Waits:
         """Block until the work before an event is complete."""
         machine = self._machine
         with machine.lock:
-            host = self._enter(Point.SYNCHRONIZE, event.stream.device)
+            host = self._machine.enter(Point.SYNCHRONIZE, event.stream.device)
             host.time_s += machine.timeline.profile.synchronize_s
             self._reach(host, event)
-            self._lifetimes.retire_ended()
+            self._machine.lifetimes.retire_ended()
 
     def synchronize_stream(self, stream: SimStream) -> None:
         """Block until the work on a stream is complete; the legacy stream includes the blocking ones."""
         machine = self._machine
         with machine.lock:
-            host = self._enter(Point.SYNCHRONIZE, stream.device)
+            host = self._machine.enter(Point.SYNCHRONIZE, stream.device)
             self._drain(host, self._together(stream))
 
     def synchronize_device(self, device: Device) -> None:
         """Block until all work on a device is complete."""
         with self._machine.lock:
-            host = self._enter(Point.SYNCHRONIZE, device)
+            host = self._machine.enter(Point.SYNCHRONIZE, device)
             self._drain(host, self._machine.streams[device].every)
 
     def quiesce(self) -> None:
         """Finish everything, as if every stream of every device had been synchronised."""
         machine = self._machine
         with machine.lock:
-            self._lifetimes.free_collected()
+            self._machine.lifetimes.free_collected()
             for each in machine.streams.values():
                 self._drain(machine.hosts.current(), each.every)
             machine.engine.drain()
@@ -1286,7 +1157,7 @@ class Waits:
             for event in stream.awaited.values():
                 host.learn(event.clock)
             host.time_s = max(host.time_s, stream.time_s)
-        self._lifetimes.retire_ended()
+        self._machine.lifetimes.retire_ended()
 
 
 def _knows(host: HostThread, event: SimEvent) -> bool:
@@ -1310,19 +1181,48 @@ def _knows(host: HostThread, event: SimEvent) -> bool:
 KERNELS, _LAUNCH, _COPY = Lane.KERNELS, Point.LAUNCH, Point.COPY  # looking up an enumeration's member costs a call
 
 
-class Machine(Parts):
+class Machine:
     """Devices, and a host that drives them.
 
     Args:
         settings: Its settings; those of the environment if omitted.
         schedule: Overrides the schedule that ``settings`` names.
+
+    Attributes:
+        lock: Held by every call into the machine.
+        guard: The page guard of a ``with`` block, or None.
+        listener: Is told of every operation and its time on the virtual clock.
+        function: The function of `Stream.call` that runs now, in the thread that holds the lock.
+        functions: Those that have been enqueued and have not run.
+        watches: Of the host memory that copies in flight use.
+        most_polls: The polls of an event that are answered with no before one waits for it.
     """
 
     def __init__(self, settings: Settings | None = None, schedule: schedules.Schedule | None = None) -> None:
-        super().__init__(settings if settings is not None else Settings(), schedule)
-        self.staging = Staging(self, self.enter)
-        self.lifetimes = Lifetimes(self, self.staging.postponed)
-        self.waits = Waits(self, self.lifetimes, self.enter)
+        settings = settings if settings is not None else Settings()
+        self.settings = settings
+        self.lock = threading.RLock()
+        self.participants = ParticipantKeys(3)  # 0 to 2 are the handles of the default streams
+        self.hosts = Hosts(self.participants)
+        self.memory = AddressSpace()
+        self.detector = Detector(settings.mode)
+        self.engine = Engine(schedule or schedules.named(settings.schedule, settings.seed))
+        self.guard: PageGuard | None = None
+        self.faults = Faults()
+        self.timeline = Timeline(settings.profile, keeps=False)
+        self.listener: OperationListener | None = None
+        self.function: HostFunction | None = None
+        self.watches = Watches()
+        self.most_polls = _POLLS
+        self.functions: weakref.WeakSet[HostFunction] = weakref.WeakSet()
+        self.devices = tuple(make_device("sim", "sim", index) for index in range(settings.devices))
+        self.streams = {
+            device: DeviceStreams(SimStream(self.participants.enter(), device, StreamKind.LEGACY, user_site()))
+            for device in self.devices
+        }
+        self.staging = Staging(self)
+        self.lifetimes = Lifetimes(self)
+        self.waits = Waits(self)
         self.hosts.staged = self._staged
         self.hosts.postpone = self._postpone
         self.hosts.read_ahead = functools.partial(WatchedBatch, self)
@@ -1400,6 +1300,26 @@ class Machine(Parts):
 
     # --- operations
 
+    def order(self, stream: SimStream, host: HostThread) -> list[Operation | None]:
+        """Order the next operation of ``stream`` behind all that CUDA's rules put before it."""
+        stream.join(host)
+        if stream.time_s < host.time_s:
+            stream.time_s = host.time_s
+        if stream.kind is StreamKind.NON_BLOCKING:
+            return [stream.tail]
+        after = [stream.tail]
+        if stream.awaited:
+            for event in stream.awaited.values():
+                stream.learn(event.clock)
+            stream.awaited = {}
+        if stream.last_wait is not None:
+            after.append(stream.last_wait)
+        for other in self.streams[stream.device].before(stream):
+            stream.join(other)
+            after.append(other.tail)
+            stream.time_s = max(stream.time_s, other.time_s)
+        return after
+
     def enqueue(
         self,
         stream: SimStream,
@@ -1428,7 +1348,11 @@ class Machine(Parts):
                 device = stream.device
                 for block, _, _, _ in reads + writes:
                     if block.device is not device and block.device is not None:
-                        refuse_foreign(block, name, stream)
+                        raise WrongDeviceError(
+                            f"{Hazard.WRONG_DEVICE.value}: {name} at {user_site()} uses {block.where} on "
+                            f"{stream.label}; use a stream of {block.device}, or move the array with "
+                            f"to_device(x, device={str(device)!r})"
+                        )
             after = self.order(stream, host)
             stager = host if type(host) is Stager else None
             location, call = user_call() if stager is None else (stager.location, stager.call)
@@ -1479,7 +1403,7 @@ class Machine(Parts):
             if stream.recorded is not None:
                 model.note(stream, lambda on: self.call(on, function))
                 return
-            called = HostFunction(self, self.staging.calls, stream, function, self.staging.sides())
+            called = HostFunction(self, stream, function)
             self.enqueue(stream, "host function", called.run, lane=Lane.NONE)
             called.enqueued()
 
@@ -1571,11 +1495,44 @@ class Machine(Parts):
             self.enter()
             return self.settings.memory_nbytes - self.memory.used.get(device.index, 0)
 
+    def span(self, pointer: int, nbytes: int, name: str, stream: SimStream) -> Span:
+        """The span at an address, for an operation about to be enqueued.
+
+        Raises:
+            SimError: It is not, or not completely, in memory that devices reach.
+            RaceError: The memory has been freed.
+        """
+        block = self.memory.find(pointer)
+        if block is not None and pointer - block.pointer + nbytes <= block.nbytes:
+            return Span(block, pointer - block.pointer, pointer - block.pointer + nbytes)
+        freed = self.memory.freed(pointer)
+        if block is None and freed is not None:
+            race = Race(
+                hazard=Hazard.USE_AFTER_FREE,
+                first=Access.of(freed.action),
+                second=Access(name, stream.label, user_site()),
+                memory=freed.where,
+                missing="the memory was freed before this operation was even enqueued",
+                remedy=f"keep the array alive until after {user_site()}",
+            )
+            self.detector.report(race)
+        raise SimError(
+            f"{name}: {nbytes} bytes at address {pointer:#x} are "
+            + (f"beyond the end of {block.where}" if block is not None else "in no device memory and not page-locked")
+            + f" ({user_site()}); a GPU would fail or corrupt other data"
+        )
+
     def lent(self, pointer: int, nbytes: int, device: Device, owner: object) -> LentAllocation:
         """The block that holds an address, for an array that does not own it."""
         with self.lock:
             self.enter()
-            return LentAllocation(on_device(self.memory, pointer, nbytes, device), owner)
+            block = self.memory.find(pointer)
+            if block is None or block.device is not device or pointer - block.pointer + nbytes > block.nbytes:
+                raise ArgumentError(
+                    f"{nbytes} bytes at address {pointer:#x} are in no array of {device}; give the address of one that "
+                    "is alive"
+                )
+            return LentAllocation(block, owner)
 
     def track_host(self, data: HostArray) -> Block:
         """Let devices reach host memory, and track the accesses to it."""

@@ -25,11 +25,11 @@ from xferlib.sim.model import (
     RETIRED,
     Action,
     Form,
+    HasClock,
     History,
     Joined,
     KeptClock,
     LastOwner,
-    Participant,
     Region,
     Strided,
     void,
@@ -328,8 +328,8 @@ def strided_spans(block: Block, start: int, shape: Sequence[int], strides: Seque
     return (Span(block, start, stop, Strided(run, tuple(kept)) if kept else None),)
 
 
-def last_users(block: Block, before: Sequence[Participant]) -> tuple[Action, ...]:
-    """The last access of each participant that the streams ``before`` the free are ordered behind.
+def last_users(block: Block, before: Sequence[HasClock]) -> tuple[Action, ...]:
+    """The last access of each participant that the streams and events ``before`` the free are ordered behind.
 
     Other participants' accesses are ordered by the owner's declarations, or by the host's waits.
     """

@@ -428,7 +428,9 @@ class Action:
 
     __slots__ = ("call", "is_void", "location", "name", "participant", "tick")
 
-    def __init__(self, name: str, participant: Participant, location: CodeLocation, call: str = "") -> None:
+    def __init__(
+        self, name: str, participant: Participant, location: CodeLocation, call: str = "", *, tick: int | None = None
+    ) -> None:
         self.name = name
         self.participant = participant
         self.location = location
@@ -436,7 +438,7 @@ class Action:
         """The function of xferlib that the program called there."""
         self.is_void = False
         """Whether it wrote bytes without a value: see `void`."""
-        self.tick = participant.tick()
+        self.tick = tick if tick is not None else participant.tick()
 
     @property
     def site(self) -> Site:
@@ -445,17 +447,8 @@ class Action:
 
 def void(action: Action) -> Action:
     """The same write marked as void: a copy of uninitialised memory."""
-    found = object.__new__(Action)
-    found.name, found.participant, found.location = action.name, action.participant, action.location
-    found.call, found.tick, found.is_void = action.call, action.tick, True
-    return found
-
-
-def at_operation(name: str, operation: Action, location: CodeLocation, call: str) -> Action:
-    """An access in the course of an operation that was enqueued before."""
-    found = object.__new__(Action)
-    found.name, found.participant, found.location = name, operation.participant, location
-    found.call, found.tick, found.is_void = call, operation.tick, False
+    found = Action(action.name, action.participant, action.location, action.call, tick=action.tick)
+    found.is_void = True
     return found
 
 
@@ -472,19 +465,10 @@ class Operation(Action):
     __slots__ = ("_is_done", "around", "before", "has_failed", "run", "serial")
 
     def __init__(
-        self,
-        name: str,
-        participant: Participant,
-        location: CodeLocation,
-        run: Callable[[], object] | None,
+        self, name: str, participant: Participant, location: CodeLocation, run: Callable[[], object] | None,
         call: str = "",
-    ) -> None:
-        self.name = name
-        self.call = call
-        self.is_void = False
-        self.participant = participant
-        self.location = location
-        self.tick = participant.tick()
+    ) -> None:  # fmt: skip
+        super().__init__(name, participant, location, call)
         self.run = run
         self.around: Around | None = None
         self.serial = 0
@@ -1026,14 +1010,11 @@ class SimStream(Participant):
         return {StreamKind.LEGACY: LEGACY, StreamKind.PER_THREAD: PER_THREAD}.get(self.kind, self.key)
 
 
-class Waited:
+class Waited(NamedTuple):
     """One stream's wait for an event of another; ``event`` is None if it was never recorded."""
 
-    __slots__ = ("event", "location")
-
-    def __init__(self, event: SimEvent | None, location: CodeLocation) -> None:
-        self.event = event
-        self.location = location
+    event: SimEvent | None
+    location: CodeLocation
 
     @property
     def site(self) -> Site:
@@ -1079,8 +1060,10 @@ class StreamHandle(RawStream):
 
     __slots__ = ("_ended", "stream")
 
-    def __init__(self, handle: int, stream: SimStream, ended: deque[SimStream] | None) -> None:
-        super().__init__(handle, stream.device, native=None)
+    def __init__(
+        self, handle: int, stream: SimStream, ended: deque[SimStream] | None, device: Device | None = None
+    ) -> None:
+        super().__init__(handle, device if device is not None else stream.device, native=None)
         self.stream = stream
         self._ended = ended
 

@@ -334,6 +334,7 @@ class Engine:
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
+        self.most_pending = MOST_PENDING
         self._in_flight: dict[Operation, None] = {}
         """In the order in which they were enqueued; some may be done."""
         self._serial = 0
@@ -356,9 +357,9 @@ class Engine:
             self._in_flight[operation] = None
         if self.schedule.is_eager:
             self._carry_out(operation.needed())
-        elif len(self._in_flight) > MOST_PENDING:
+        elif len(self._in_flight) > self.most_pending:
             self._sweep()
-            oldest = list(self._in_flight)[: max(0, len(self._in_flight) - MOST_PENDING + _AT_ONCE)]
+            oldest = list(self._in_flight)[: max(0, len(self._in_flight) - self.most_pending + _AT_ONCE)]
             self._carry_out(each for operation in oldest for each in operation.needed())
             self._sweep()
 

@@ -24,34 +24,23 @@ _UP, _DOWN = "pinned to existing device array", "device to pinned host array"
 _STAGED = "pageable to existing device array"
 
 
-class Measured(NamedTuple):
-    """A device's name, and bytes per second as in `Profile`; ``memory`` is None if not measured."""
-
-    name: str
-    h2d: float
-    d2h: float
-    staging: float
-    memory: float | None = None
-
-
-def read(transfers: Figures, kernels: Figures | None, nbytes: int | None) -> Measured:
-    """The figures in the arguments of `Profile.from_bench`."""
+def read(transfers: Figures, kernels: Figures | None, nbytes: int | None) -> dict[str, Any]:
+    """The fields of a `Profile` that were measured, from the arguments of `Profile.from_bench`."""
     figures = _read(transfers)
-    machine = figures.get("machine", {})
     results = figures.get("results", [])
-    found = Measured(
-        name=str(machine.get("device", "measured")),
-        h2d=_speed(results, _UP, None),
-        d2h=_speed(results, _DOWN, None),
-        staging=_speed(results, _STAGED, nbytes),
-    )
+    found = {
+        "name": str(figures.get("machine", {}).get("device", "measured")),
+        "h2d": _speed(results, _UP, None),
+        "d2h": _speed(results, _DOWN, None),
+        "staging": _speed(results, _STAGED, nbytes),
+    }
     if kernels is None:
         return found
     cases = [each for each in _read(kernels).get("results", []) if each["nbytes"]]
     speeds = [each["nbytes"] / seconds for each in cases for seconds in _ours(each)]
     if not speeds:
         raise ConfigError("the figures of kernels have no case that device memory limits; run that benchmark on a GPU")
-    return found._replace(memory=max(speeds))
+    return {**found, "memory": max(speeds)}
 
 
 def _read(figures: Figures) -> Mapping[str, Any]:
@@ -132,13 +121,9 @@ class Profile:
     def calibrated(self, found: Calibration, *, name: str = "calibrated") -> Profile:
         """These figures, with the link's and the memory's from `xferlib.calibrate` of a machine with a GPU."""
         return replace(
-            self,
-            name=name,
-            h2d=found.pinned_up_gb_per_s * 1e9,
-            d2h=found.pinned_down_gb_per_s * 1e9,
-            staging=found.staged_up_gb_per_s * 1e9,
-            memory=found.memory_gb_per_s * 1e9 or self.memory,
-        )
+            self, name=name, h2d=found.pinned_up_gb_per_s * 1e9, d2h=found.pinned_down_gb_per_s * 1e9,
+            staging=found.staged_up_gb_per_s * 1e9, memory=found.memory_gb_per_s * 1e9 or self.memory,
+        )  # fmt: skip
 
     @classmethod
     def from_bench(
@@ -161,16 +146,7 @@ class Profile:
         Raises:
             ConfigError: The figures are of a machine without a GPU, or are no output of the benchmark.
         """
-        found = read(transfers, kernels, nbytes)
-        like = like if like is not None else H200
-        return replace(
-            like,
-            name=found.name,
-            h2d=found.h2d,
-            d2h=found.d2h,
-            staging=found.staging,
-            memory=found.memory if found.memory is not None else like.memory,
-        )
+        return replace(like if like is not None else H200, **read(transfers, kernels, nbytes))
 
     def costs(self) -> dict[Lane, tuple[float, float]]:
         """For each engine, its bytes per second and the seconds before the first of them."""

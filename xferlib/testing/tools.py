@@ -188,6 +188,25 @@ def scribble(array: HostArray) -> None:
         np.invert(words, out=words)
 
 
+def in_threads(work: Callable[[Any], object], given: Iterable[Any]) -> None:
+    """Call ``work`` with each of ``given``, each in a thread of its own, all at once; raises the first error of one."""
+    errors: list[BaseException] = []
+
+    def run(each: Any) -> None:
+        try:
+            work(each)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(each,)) for each in given]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
 @contextmanager
 def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Replace an attribute for a block."""

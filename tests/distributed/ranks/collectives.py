@@ -307,7 +307,7 @@ def test_a_wrong_argument_is_refused_before_anything_happens(comm: Communicator)
         (UnsupportedArrayError, "out is list", lambda: comm.all_reduce(x, out=[0])),
         (LayoutError, "first axis", lambda: comm.all_to_all(np.ones((comm.size + 1, 2)))),
         (LayoutError, "first axis", lambda: comm.reduce_scatter(1.0)),
-        (ArgumentError, "no rank of", lambda: comm.broadcast(x, comm.size)),
+        (ArgumentError, "not a rank of", lambda: comm.broadcast(x, comm.size)),
         (ArgumentError, "this rank itself", lambda: comm.send(x, comm.rank)),
         (ArgumentError, "color='red'", lambda: comm.split("red")),  # type: ignore[arg-type]
         (ArgumentError, "async_op=1", lambda: comm.all_reduce(x, async_op=1)),  # type: ignore[arg-type]
