@@ -68,6 +68,7 @@ BATCHES: dict[str, Callable[[int], Any]] = {
     "medium": lambda n: array(n, (100, 1000)),
     "medium half": lambda n: array(n, (100, 1000), "float16"),
     "medium swapped": lambda n: array(n, (100, 1000), ">f4"),
+    "small and pinned": lambda n: pinned((3, 5), n),
     "pinned": lambda n: pinned((100, 1000), n),
     "pinned of another form": lambda n: pinned((1000, 100), n).view("int32"),
     "pinned with gaps": lambda n: pinned((200, 1000), n)[::2],
@@ -105,7 +106,7 @@ def as_tensors(batches: Any) -> Any:
     return [optree.tree_map(as_given, batch) for batch in batches]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     runs=st.lists(st.tuples(st.sampled_from(sorted(BATCHES)), st.integers(1, 4)), max_size=5),
     kind=st.sampled_from([*SOURCES, "clearing", "tensors"]),
