@@ -7,6 +7,7 @@ import copy
 import gc
 import itertools
 import operator
+import os
 import signal
 import threading
 import weakref
@@ -106,7 +107,7 @@ def as_tensors(batches: Any) -> Any:
     return [optree.tree_map(as_given, batch) for batch in batches]
 
 
-@settings(max_examples=40)
+@settings(max_examples=100 if os.environ.get("XFERLIB_TEST_LONG") else 25)
 @given(
     runs=st.lists(st.tuples(st.sampled_from(sorted(BATCHES)), st.integers(1, 4)), max_size=5),
     kind=st.sampled_from([*SOURCES, "clearing", "tensors"]),
