@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import gc
+import importlib.util
 import itertools
 import operator
 import os
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 import optree
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
@@ -102,7 +103,11 @@ def clearing(batches: list[Any]) -> Iterator[Any]:
 
 
 def as_tensors(batches: Any) -> Any:
-    torch = pytest.importorskip("torch")
+    """Batches of tensors, where torch is installed."""
+    if importlib.util.find_spec("torch") is None:
+        return batches
+    import torch
+
     as_given = lambda leaf: torch.from_numpy(leaf) if is_array(leaf) and leaf.dtype.isnative else leaf
     return [optree.tree_map(as_given, batch) for batch in batches]
 
@@ -115,6 +120,9 @@ def as_tensors(batches: Any) -> Any:
     is_kept=st.booleans(),
     core_count=st.sampled_from([2, 16]),
 )
+@example(runs=[(name, 3) for name in BATCHES], kind="list", depth=2, is_kept=False, core_count=16)
+@example(runs=[(name, 3) for name in BATCHES], kind="clearing", depth=2, is_kept=False, core_count=16)
+@example(runs=[(name, 3) for name in BATCHES], kind="tensors", depth=2, is_kept=False, core_count=16)
 def test_batches_of_every_form_and_source_come_in_order_though_they_change(
     runs: list[tuple[str, int]], kind: str, depth: int, is_kept: bool, core_count: int
 ) -> None:
