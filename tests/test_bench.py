@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,15 +39,10 @@ class _Stopped(xl.errors.TransferError):
     """Ends a case before anything is timed."""
 
 
-class _Drawn(NamedTuple):
-    """One case, as the command describes it and as the library gets it."""
-
-    text: dict[str, Any]
-    source: HostArray
-    out: HostArray | None
-
-
-def _drawn(number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> _Drawn:
+def _draw(
+    number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[dict[str, Any], HostArray, HostArray | None]:
+    """Describe one case as the command does, with the source and the target that the library gets."""
     sources: list[HostArray] = []
     outs: list[HostArray | None] = []
     own = xl.to_device
@@ -66,29 +61,24 @@ def _drawn(number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         assert main(["bench", "sweep", "--case", f"transfer:3:{number}", "--largest", "1MiB"]) == 0
     told = CASE.match(capsys.readouterr().out)
     assert told is not None
-    assert len(outs) == 1
-    assert len(sources) == 1
-    return _Drawn(told.groupdict(), sources[0], outs[0])
+    (source,), (out,) = sources, outs
+    return told.groupdict(), source, out
 
 
-def _lies_as_told(array: HostArray, layout: str) -> bool:
-    """Whether an array whose extents are all above 1 has exactly the layout of that name."""
-    shape, strides, itemsize = array.shape, array.strides, array.itemsize
-    if layout == "contiguous":
-        return array.flags.c_contiguous and array.dtype.isnative
-    if layout == "swapped":  # of which a single byte knows nothing
-        return array.flags.c_contiguous and array.dtype.isnative == (itemsize == 1)
-    if layout == "transposed":
-        return array.ndim == 2 and array.T.flags.c_contiguous and not array.flags.c_contiguous
-    if layout == "permuted":
-        return array.ndim >= 3 and array.transpose(np.argsort(strides)[::-1]).flags.c_contiguous
-    if layout == "every second row":
-        return array.ndim >= 2 and array[0].flags.c_contiguous and strides[0] == 2 * array[0].nbytes
-    if layout == "cropped":
-        gaps = [outer > extent * inner for outer, extent, inner in zip(strides, shape[1:], strides[1:], strict=False)]
-        return array.ndim >= 2 and all(gaps) and strides[-1] == itemsize
-    assert layout == "reversed"
-    return strides[0] < 0 and array[::-1].flags.c_contiguous
+LAYOUTS: dict[str, Callable[[HostArray], bool]] = {
+    "contiguous": lambda x: x.flags.c_contiguous and x.dtype.isnative,
+    "swapped": lambda x: x.flags.c_contiguous and x.dtype.isnative == (x.itemsize == 1),  # a single byte knows nothing
+    "transposed": lambda x: x.ndim == 2 and x.T.flags.c_contiguous and not x.flags.c_contiguous,
+    "permuted": lambda x: x.ndim >= 3 and x.transpose(np.argsort(x.strides)[::-1]).flags.c_contiguous,
+    "every second row": lambda x: x.ndim >= 2 and x[0].flags.c_contiguous and x.strides[0] == 2 * x[0].nbytes,
+    "cropped": lambda x: (
+        x.ndim >= 2
+        and x.strides[-1] == x.itemsize
+        and all(outer > n * inner for outer, n, inner in zip(x.strides, x.shape[1:], x.strides[1:], strict=False))
+    ),
+    "reversed": lambda x: x.strides[0] < 0 and x[::-1].flags.c_contiguous,
+}
+"""Whether an array whose extents are all above 1 has exactly the layout of that name."""
 
 
 def test_a_case_is_the_same_at_each_draw_and_has_the_layout_that_it_names(
@@ -96,11 +86,11 @@ def test_a_case_is_the_same_at_each_draw_and_has_the_layout_that_it_names(
 ) -> None:
     layouts: dict[str, set[str]] = {"up": set(), "down": set()}
     for number in range(60):
-        text, source, out = _drawn(number, monkeypatch, capsys)
+        text, source, out = _draw(number, monkeypatch, capsys)
         if number % 6 == 0:
-            again = _drawn(number, monkeypatch, capsys)
-            assert again.text == text
-            assert_same_bits(again.source, source)
+            text_again, source_again, _ = _draw(number, monkeypatch, capsys)
+            assert text_again == text
+            assert_same_bits(source_again, source)
         is_upload, is_new = text["way"] == "up", text["target"] == "a new"
         host = source if is_upload else out
         assert source.shape == tuple(map(int, re.findall(r"\d+", text["shape"])))
@@ -112,15 +102,14 @@ def test_a_case_is_the_same_at_each_draw_and_has_the_layout_that_it_names(
         if out is not None:
             assert (out.shape, out.dtype) == (source.shape, wanted)
         if not is_upload:
-            assert _lies_as_told(source, "contiguous"), number
+            assert LAYOUTS["contiguous"](source), number
         if host is None:
             assert text["layout"] == "contiguous"
             continue
-        assert _lies_as_told(host, text["layout"]), (number, host.shape, host.strides)
+        assert LAYOUTS[text["layout"]](host), (number, host.shape, host.strides)
         assert (xl.pinned_pool().find(host.ctypes.data) is not None) == bool(text["pinned"]), number
         layouts[text["way"]].add(text["layout"])
-    names = {"contiguous", "transposed", "permuted", "every second row", "cropped", "reversed", "swapped"}
-    assert layouts["up"] == names
+    assert layouts["up"] == set(LAYOUTS)
     assert layouts["down"] >= {"contiguous", "transposed", "permuted", "cropped"}
 
 
@@ -162,31 +151,27 @@ def test_the_usual_transfers_are_printed_and_written(tmp_path: Path, capsys: pyt
         assert each["nbytes"] in (512, 1024), each["case"]
 
 
-def test_wrong_bits_are_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    own = xl.to_device
-    monkeypatch.setattr(xl, "to_device", lambda x, **options: own(np.zeros(x.shape, x.dtype), **options))
-    arguments = ["--seed", "11", "--largest", "8KiB", "--kind", "transfer"]
-    assert main(["bench", "sweep", "--seconds", "0.2", *arguments]) == 1
-    assert "WRONG: the bits differ" in capsys.readouterr().out
-
-
-def test_a_wrong_kernel_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    own = xl.elementwise
+@pytest.mark.parametrize("kind", ["transfer", "kernel"])
+def test_wrong_bits_are_told(kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    send, define = xl.to_device, xl.elementwise
 
     def wrong(*args: Any, **options: Any) -> Any:
-        kernel = own(*args, **options)
-        return lambda *given, **more: _one_off(kernel(*given, **more))
+        kernel = define(*args, **options)
 
-    monkeypatch.setattr(xl, "elementwise", wrong)
-    arguments = ["bench", "sweep", "--kind", "kernel", "--seconds", "0.2", "--seed", "4", "--largest", "8KiB"]
-    assert main([*arguments, "--without-compile"]) == 1
+        def run(*given: Any, **more: Any) -> Any:
+            found = kernel(*given, **more)
+            found[(-1,) * found.ndim] = found[(-1,) * found.ndim] == 0  # another number, whatever its dtype is
+            return found
+
+        return run
+
+    if kind == "transfer":
+        monkeypatch.setattr(xl, "to_device", lambda x, **options: send(np.zeros(x.shape, x.dtype), **options))
+    else:
+        monkeypatch.setattr(xl, "elementwise", wrong)
+    arguments = ["--kind", kind, "--seconds", "0.2", "--seed", "4", "--largest", "8KiB", "--without-compile"]
+    assert main(["bench", "sweep", *arguments]) == 1
     assert "WRONG: " in capsys.readouterr().out
-
-
-def _one_off(found: Any) -> Any:
-    """Change the last number of an array, whatever its dtype is."""
-    found[(-1,) * found.ndim] = found[(-1,) * found.ndim] == 0
-    return found
 
 
 @pytest.mark.parametrize("dtype", sorted({"float32", "float64", "float16", "int32", "uint8", "bool", "complex64"}))

@@ -6,8 +6,10 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -82,15 +84,6 @@ def test_info_survives_a_backend_that_breaks(
     assert "Configuration" in out
 
 
-def test_info_imports_no_array_library() -> None:
-    code = (
-        "import sys; from xferlib._cli.main import main\n"
-        "main(['info']); print(sorted({'torch', 'cupy', 'pycuda', 'xferlib.sim'} & set(sys.modules)))"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.splitlines()[-1] == "[]"
-
-
 def test_info_as_json_has_the_same_facts(capsys: pytest.CaptureFixture[str]) -> None:
     text = run(capsys, "info")[1]
     found = json.loads(run(capsys, "info", "--json")[1])
@@ -102,73 +95,60 @@ def test_info_as_json_has_the_same_facts(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize("width", [40, 60, 100])
-def test_info_keeps_to_the_columns_of_a_terminal(
-    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("command", [["info"], ["doctor", "--quick", "--root"]], ids=lambda words: words[0])
+def test_lines_keep_to_the_columns_of_a_terminal(
+    command: list[str], width: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = run(capsys, "info")[1]
-    monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    wrapped = run(capsys, "info")[1]
-    lines = [line for line in wrapped.splitlines() if len(line.split()) > 1]
-    assert max(map(len, lines)) <= width
+    arguments = [*command, *([str(tmp_path)] if command[-1] == "--root" else [])]
+    monkeypatch.setenv("XFERLIB_BACKED", "sim")
+    with configured(cache_dir=str(tmp_path / "cache")):  # other tests write into the usual one meanwhile
+        whole = run(capsys, *arguments)[1]
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+        wrapped = run(capsys, *arguments)[1]
+    assert max(len(line) for line in wrapped.splitlines() if len(line.split()) > 1) <= width
     assert len(wrapped.splitlines()) > len(whole.splitlines())
     assert "".join(wrapped.split()) == "".join(whole.split())
+    assert "\x1b" not in wrapped
 
 
-class Driver:
+def driver(status: int = 0, device_status: int = 0) -> Any:
     """A CUDA driver with one device, or none that starts."""
 
-    def __init__(self, status: int = 0, *, device_status: int = 0) -> None:
-        self.status, self.device_status = status, device_status
+    def put(value: Any) -> Callable[..., int]:
+        def answer(place: Any, *_: Any) -> int:
+            getattr(place, "_obj", place).value = value
+            return 0
 
-    def cuInit(self, flags: int) -> int:
-        return self.status
+        return answer
 
-    def cuDriverGetVersion(self, version: Any) -> int:
-        version._obj.value = 13010
-        return 0
-
-    def cuDeviceGetCount(self, count: Any) -> int:
-        count._obj.value = 1
-        return 0
-
-    def cuDeviceGet(self, device: Any, index: int) -> int:
-        return self.device_status
-
-    def cuDeviceGetName(self, name: Any, nbytes: int, device: Any) -> int:
-        name.value = b"A GPU"
-        return 0
-
-    def cuDeviceTotalMem_v2(self, nbytes: Any, device: Any) -> int:
-        nbytes._obj.value = 3 << 29
-        return 0
-
-    def cuDeviceGetPCIBusId(self, *_: Any) -> int:
-        return 0
-
-    cuDeviceGetAttribute = cuDeviceGetPCIBusId
+    return SimpleNamespace(
+        cuInit=lambda _: status, cuDriverGetVersion=put(13010), cuDeviceGetCount=put(1),
+        cuDeviceGet=lambda *_: device_status, cuDeviceGetName=put(b"A GPU"), cuDeviceTotalMem_v2=put(3 << 29),
+        cuDeviceGetPCIBusId=lambda *_: 0, cuDeviceGetAttribute=lambda *_: 0,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("driver", "said"),
+    ("found", "said"),
     [
-        (Driver(), ["CUDA driver for CUDA 13.1", "cuda:0, A GPU, 1.5 GiB"]),
-        (Driver(100), ["cuInit returns error 100"]),
-        (Driver(device_status=101), ["cuda:0 cannot be used: cuDeviceGet returns error 101"]),
+        (driver(), ["CUDA driver for CUDA 13.1", "cuda:0, A GPU, 1.5 GiB"]),
+        (driver(100), ["cuInit returns error 100"]),
+        (driver(device_status=101), ["cuda:0 cannot be used: cuDeviceGet returns error 101"]),
         (None, ["no CUDA driver: libcuda.so.1 is not found"]),
     ],
 )
 def test_info_asks_the_driver_for_its_devices(
-    driver: Driver | None, said: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    found: Any, said: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = ctypes.CDLL
 
     def load(name: str) -> Any:
         if "cuda" not in name:  # xferlib's own
             return own(name)
-        if driver is None:
+        if found is None:
             raise OSError(name)
-        return driver
+        return found
 
     monkeypatch.setattr("ctypes.CDLL", load)
     status, out, _ = run(capsys, "info")
@@ -233,6 +213,8 @@ REFUSED = [
         (["bench", "sweep", "--seconds", text], "is not a number of seconds above 0")
         for text in ("-1", "0", "inf", "nan", "soon")
     ),
+    (["doctor", "--backend", "abacus"], "invalid choice: 'abacus'"),
+    (["doctor", "--root", "/no/such/folder"], "there is no directory '/no/such/folder'"),
     (["trace", "missing.py"], "there is no file 'missing.py'"),
     (["trace", "{script}", "--plot", "run.txt"], "ends in .png"),
     (["trace", "{script}", "--json", "run.png"], "ends in .json"),
@@ -262,13 +244,15 @@ def test_wrong_arguments_are_refused_before_anything_is_done(
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 @pytest.mark.parametrize("command", [*COMMANDS, "bench", "cache", ""])
-def test_help_names_the_command_and_those_of_its_group(
-    command: str, flag: str, capsys: pytest.CaptureFixture[str]
+def test_help_names_the_command_and_those_of_its_group_within_the_columns(
+    command: str, flag: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
     with pytest.raises(SystemExit) as stopped:
         main([*command.split(), flag])
     out = capsys.readouterr().out
     assert stopped.value.code == 0
+    assert max(map(len, out.splitlines())) <= 60
     assert out.startswith(f"usage: xferlib {command}")
     if command not in COMMANDS:
         listed = out.partition("commands:\n")[2].partition("\n\n")[0].splitlines()
@@ -286,25 +270,19 @@ def test_a_benchmark_of_a_checkout_explains_itself(name: str, capsys: pytest.Cap
     assert capsys.readouterr().out.startswith(f"usage: python -m benchmarks {name}")
 
 
-@pytest.mark.parametrize("command", ["", *COMMANDS, "bench", "cache"])
-def test_help_keeps_to_the_columns(
-    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    with pytest.raises(SystemExit):
-        main([*command.split(), "--help"])
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 60
-
-
-def test_python_m_xferlib_is_the_command_and_loads_no_array_library() -> None:
+@pytest.mark.parametrize("arguments", [["--version"], ["info"], ["doctor", "--quick", "--json"]])
+def test_python_m_xferlib_is_the_command_and_loads_no_array_library(arguments: list[str]) -> None:
     code = (
-        "import runpy, sys; sys.argv = ['xferlib', '--version']\n"
+        f"import runpy, sys; sys.argv = ['xferlib', *{arguments}]\n"
         "try: runpy.run_module('xferlib', run_name='__main__')\n"
-        "except SystemExit as stopped: assert not stopped.code\n"
-        "print(sorted({'torch', 'cupy', 'pycuda', 'rich', 'matplotlib'} & set(sys.modules)))"
+        "except SystemExit as stopped: assert '--version' not in sys.argv or not stopped.code\n"
+        "loaded = {'torch', 'cupy', 'pycuda', 'matplotlib', 'xferlib.sim'} & set(sys.modules)\n"
+        "print(sorted(loaded - {'xferlib.sim'} if 'doctor' in sys.argv else loaded))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.splitlines() == [f"xferlib {xl.__version__}", "[]"]
+    lines = found.stdout.splitlines()
+    assert lines[-1] == "[]"
+    assert arguments != ["--version"] or lines == [f"xferlib {xl.__version__}", "[]"]
 
 
 def test_cache_is_cleared(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,9 +45,12 @@ def test_digits_are_the_ones_described_beside_them() -> None:
     assert hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest() in described
 
 
-def test_every_usable_backend_learns_the_same_and_another_has_a_reason(tmp_path: Path) -> None:
-    epochs = 10 if os.environ.get("XFERLIB_TEST_LONG") else 3
-    status, found = run(tmp_path, "--epochs", str(epochs))
+def test_every_usable_backend_learns_the_same_and_another_has_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    epochs = 10 if os.environ.get("XFERLIB_TEST_LONG") else 2
+    status, found = run(tmp_path, "--epochs", str(epochs), "--trace", str(tmp_path / "run.svg"))
     assert status == 0
     ran = [row for row in found["rows"] if not row["reason"]]
     reasons = {row["backend"]: row["reason"] for row in found["rows"]}
@@ -56,12 +59,32 @@ def test_every_usable_backend_learns_the_same_and_another_has_a_reason(tmp_path:
     assert all(state.is_available or state.reason in reasons[name] for name, state in states.items())
     assert "numpy:cpu" in {row["device"] for row in ran}
     for row in ran:
-        assert row["accuracy"] > (0.95 if epochs == 10 else 0.85)
+        assert row["accuracy"] > (0.95 if epochs == 10 else 0.8)
         assert row["images_per_s"] > 0
         assert row["nbytes"] > epochs * 1500 * (64 + 10) * 4  # every batch of every epoch
         assert len(row["losses"]) == epochs
         # Up to 150 steps in float32; sums in another order differ by units in the last place, and this grows slowly.
         assert row["difference"] < 1e-3
+        assert (tmp_path / f"run-{row['device'].replace(':', '-')}.svg").is_file()
+    check_lines(capsys.readouterr().out, 40)
+
+
+def check_lines(text: str, columns: int) -> None:
+    """No line is longer than that, and none was broken."""
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert any(line.split()[:1] == ["accuracy"] for line in lines)
+    assert "numpy" in lines
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_narrow_terminal_has_no_broken_lines(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    xl.configure(backend="numpy")
+    assert main(["demo", "--epochs", "1"]) == 0
+    check_lines(capsys.readouterr().out, columns)
 
 
 def test_a_named_backend_is_the_only_one(tmp_path: Path) -> None:
@@ -89,11 +112,12 @@ def test_a_backend_that_fails_has_its_message_and_spoils_the_status(
     assert found["rows"][0]["reason"] == "the device is full"
 
 
-def test_runs_repeat_bit_for_bit_on_numpy(tmp_path: Path) -> None:
+def test_the_command_runs_the_example_itself_and_repeats_it_bit_for_bit(tmp_path: Path) -> None:
     xl.configure(backend="numpy")
     once, again = (run(tmp_path, "--epochs", "1", "--seed", "7")[1]["rows"][0] for _ in range(2))
-    assert once["losses"] == again["losses"]
-    assert once["accuracy"] == again["accuracy"]
+    assert (once["losses"], once["accuracy"]) == (again["losses"], again["accuracy"])
+    source = Path(sys.modules["xferlib._cli.digits"].__file__ or "")
+    assert source.samefile(Path(__file__).parents[1] / "examples" / "digits.py")
 
 
 def test_the_table_is_readable_without_rich(
@@ -102,55 +126,39 @@ def test_the_table_is_readable_without_rich(
     monkeypatch.setitem(sys.modules, "rich", None)
     monkeypatch.setenv("COLUMNS", "118")
     xl.configure(backend="numpy")
-    assert run(tmp_path, "--epochs", "2")[0] == 0
+    assert run(tmp_path, "--epochs", "1")[0] == 0
     title, header, row = capsys.readouterr().out.splitlines()
     assert "297 held out" in title
     assert header.startswith("backend")
     assert row.startswith("numpy    numpy:cpu (CPU)")
 
 
-def test_plot_without_matplotlib_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert main(["demo", "--plot", str(tmp_path / "loss.png")]) == 2
-    assert "[demo]'" in capsys.readouterr().err
-
-
 def test_plot_writes_a_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     xl.configure(backend="numpy")
     picture = tmp_path / "loss.png"
-    run(tmp_path, "--epochs", "2", "--plot", str(picture))
+    run(tmp_path, "--epochs", "1", "--plot", str(picture))
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("epochs", ["0", "-1", "many"])
-def test_epochs_must_be_a_count(epochs: str) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(["demo", f"--epochs={epochs}"])
-    assert stopped.value.code == 2
-
-
 @pytest.mark.parametrize(
-    "arguments",
-    [["--json", "nowhere/demo.json"], ["--json", "."], ["--plot", "loss.txt"], ["--plot", "nowhere/loss.png"]],
+    ("arguments", "message"),
+    [
+        *((["--epochs", number], "--epochs") for number in ("0", "-1", "many")),
+        *((["--json", path], path) for path in ("nowhere/demo.json", ".")),
+        *((["--plot", path], path) for path in ("loss.txt", "nowhere/loss.png")),
+        (["--trace", "run.txt"], "is not a timeline"),
+    ],
 )
-def test_files_that_cannot_be_written_are_refused_before_the_work(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_arguments_are_refused_before_the_work(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stopped:
         main(["demo", *arguments])
     assert stopped.value.code == 2
-    assert arguments[1] in capsys.readouterr().err
-
-
-def test_the_command_runs_the_example_itself(tmp_path: Path) -> None:
-    xl.configure(backend="numpy")
-    run(tmp_path, "--epochs", "1")
-    source = Path(sys.modules["xferlib._cli.digits"].__file__ or "")
-    assert source.samefile(Path(__file__).parents[1] / "examples" / "digits.py")
+    assert message in capsys.readouterr().err
 
 
 def test_the_timeline_is_of_the_last_epoch(tmp_path: Path) -> None:
@@ -162,29 +170,3 @@ def test_the_timeline_is_of_the_last_epoch(tmp_path: Path) -> None:
     assert [line for line in lines if "digits.py" not in line] == []
     copies = Counter(lines).most_common(1)[0][1]
     assert copies == 15  # batches, images and targets in one copy
-
-
-def test_each_device_has_a_timeline_of_its_own(tmp_path: Path) -> None:
-    run(tmp_path, "--epochs", "1", "--trace", str(tmp_path / "run.svg"))
-    found = {path.name for path in tmp_path.glob("run-*.svg")}
-    assert {"run-numpy-cpu.svg", "run-sim-sim-0.svg"} <= found
-
-
-def test_the_name_of_a_timeline_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        run(tmp_path, "--trace", str(tmp_path / "run.txt"))
-    assert "is not a timeline" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("columns", [40, 60, 80])
-def test_a_narrow_terminal_has_no_broken_lines(
-    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    if columns > 40:
-        xl.configure(backend="numpy")
-    assert main(["demo", "--epochs", "1"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= columns
-    assert any(line.split()[:1] == ["accuracy"] for line in lines)
-    assert "numpy" in lines

@@ -7,9 +7,12 @@ import collections
 import concurrent.futures
 import dataclasses
 import functools
+import itertools
+import operator
 import os
 import pickle
 import re
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +26,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
+from tests.rows import OUTS, SOURCES, mapped
 from xferlib.errors import ArgumentError, DistributedError, DistributedTimeoutError, LayoutError
 from xferlib.testing import assert_same_bits
 
@@ -30,26 +34,37 @@ DATA = np.random.default_rng(5).standard_normal((1000, 30)).astype("float32")
 
 
 class Cluster:
-    """As much of a Dask client as `stream_map` uses, over threads of this process."""
+    """As much of a Dask client as `stream_map` uses, over threads of this process.
 
-    def __init__(self, workers: int) -> None:
-        self._pool = ThreadPoolExecutor(workers)
-        self._workers = workers
+    Args:
+        workers: Their number, each time that it is asked for; the last one from then on.
+        gather: Awaited in place of each range's result, which is not computed.
+    """
+
+    def __init__(self, *workers: int, gather: Callable[[], Any] | None = None) -> None:
+        self._workers = itertools.chain(workers[:-1], itertools.repeat(workers[-1]))
+        self._pool = ThreadPoolExecutor(max(workers))
+        self._gather = gather
+        self.cancelled: list[Any] = []
         self.loop = SimpleNamespace(asyncio_loop=asyncio.new_event_loop())
         self._thread = threading.Thread(target=self.loop.asyncio_loop.run_forever)
 
     def nthreads(self) -> dict[int, int]:
-        return dict.fromkeys(range(self._workers), 1)
+        return dict.fromkeys(range(next(self._workers)), 1)
 
-    def submit(self, function: Any, *given: Any, pure: bool) -> Any:
-        return self._pool.submit(function, *given)
+    def submit(self, function: Any, job: Any, low: int, high: int, carried: Any, *, pure: bool) -> Any:
+        if self._gather is not None:
+            return low, high
+        return self._pool.submit(function, job, low, high, carried)
 
     async def gather(self, task: Any, *, asynchronous: bool) -> Any:
-        return await asyncio.wrap_future(task)
+        return await (asyncio.wrap_future(task) if self._gather is None else self._gather())
 
     def cancel(self, tasks: list[Any]) -> None:
+        self.cancelled += tasks
         for each in tasks:
-            each.cancel()
+            if self._gather is None:
+                each.cancel()
 
     def __enter__(self) -> Cluster:
         self._thread.start()
@@ -57,22 +72,25 @@ class Cluster:
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown()
-        self.loop.asyncio_loop.call_soon_threadsafe(self.loop.asyncio_loop.stop)
+        loop = self.loop.asyncio_loop
+        asyncio.run_coroutine_threadsafe(end_tasks(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
         self._thread.join()
-        self.loop.asyncio_loop.close()
+        loop.close()
+
+
+async def end_tasks() -> None:
+    """End the other tasks of a loop."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 @pytest.fixture
 def threads() -> Iterator[Cluster]:
     with xl.use_backend("numpy"), Cluster(2) as cluster:
         yield cluster
-
-
-def mapped(path: Path, data: np.ndarray[Any, Any], mode: str = "r+", order: Any = "C") -> np.memmap[Any, Any]:
-    file = np.memmap(path, data.dtype, "w+", shape=data.shape, order=order)
-    file[...] = data
-    file.flush()
-    return np.memmap(path, data.dtype, mode, shape=data.shape, order=order)  # type: ignore[call-overload]
 
 
 def doubled(chunk: Any) -> Any:
@@ -83,78 +101,20 @@ def total(chunk: Any) -> Any:
     return xl.get_array_module(chunk).sum(chunk)
 
 
-class InMemory:
-    """Takes slices, and its pickled copy is another object: what is written there is lost."""
-
-    def __init__(self, data: np.ndarray[Any, Any]) -> None:
-        self.data = data
-        self.shape = data.shape
-        self.dtype = data.dtype
-
-    def __getitem__(self, part: slice) -> np.ndarray[Any, Any]:
-        return self.data[part].copy()
-
-    def __setitem__(self, part: slice, value: np.ndarray[Any, Any]) -> None:
-        self.data[part] = value
-
-    def __reduce__(self) -> Any:
-        return InMemory, (self.data.copy(),)
-
-
-class Reader:
-    """Fills memory from a file, as a user's reader does."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.shape = DATA.shape
-        self.dtype = DATA.dtype
-
-    def read_into(self, out: np.ndarray[Any, Any], start: int) -> None:
-        out[...] = np.fromfile(self.path, self.dtype, out.size, offset=start * DATA[0].nbytes).reshape(out.shape)
-
-
 # --- what goes in and out
 
 
-@pytest.mark.parametrize("kind", ["array", "fortran", "map", "fortran map", "columns", "backwards", "private", "slices",
-                                  "reader", "torch"])  # fmt: skip
+@pytest.mark.parametrize("kind", SOURCES)
 def test_rows_come_from_anything(kind: str, threads: Cluster, tmp_path: Path) -> None:
-    path = tmp_path / "rows"
-    makes: dict[str, Callable[[], Any]] = {
-        "array": lambda: DATA,
-        "fortran": lambda: np.asfortranarray(DATA),
-        "map": lambda: mapped(path, DATA, "r"),
-        "fortran map": lambda: mapped(path, DATA, "r", "F"),
-        "columns": lambda: mapped(path, np.repeat(DATA, 2, axis=1), "r")[:, ::2],
-        "backwards": lambda: mapped(path, DATA[::-1, ::-1], "r")[::-1, ::-1],
-        "private": lambda: mapped(path, DATA * 0, "c"),
-        "slices": lambda: InMemory(DATA),
-        "reader": lambda: Reader(path),
-        "torch": lambda: pytest.importorskip("torch").from_numpy(DATA.copy()),
-    }
-    source = makes[kind]()
-    if kind == "private":
-        source[...] = DATA  # which the file does not have
-    if kind == "reader":
-        DATA.tofile(path)
+    source = SOURCES[kind](tmp_path / "rows", DATA)
     assert_same_bits(xl.stream_map(doubled, source, chunk_rows=7, engine=threads), DATA * 2)
-    summed = xl.stream_map(total, source, chunk_rows=7, engine=threads, reduce=lambda one, two: one + two)
-    assert_same_bits(summed, xl.stream_map(total, DATA, chunk_rows=7, reduce=lambda one, two: one + two))
+    summed = xl.stream_map(total, source, chunk_rows=7, engine=threads, reduce=operator.add)
+    assert_same_bits(summed, xl.stream_map(total, DATA, chunk_rows=7, reduce=operator.add))
 
 
-@pytest.mark.parametrize("kind", ["none", "array", "map", "fortran map", "columns", "slices", "torch"])
+@pytest.mark.parametrize("kind", ["none", *OUTS])
 def test_results_go_into_anything(kind: str, threads: Cluster, tmp_path: Path) -> None:
-    path, empty = tmp_path / "results", np.zeros_like(DATA)
-    makes: dict[str, Callable[[], Any]] = {
-        "none": lambda: None,
-        "array": lambda: empty,
-        "map": lambda: mapped(path, empty),
-        "fortran map": lambda: mapped(path, empty, order="F"),
-        "columns": lambda: mapped(path, np.zeros((1000, 60), "float32"))[:, ::2],
-        "slices": lambda: InMemory(empty),
-        "torch": lambda: pytest.importorskip("torch").zeros(DATA.shape),
-    }
-    out = makes[kind]()
+    out = None if kind == "none" else OUTS[kind](tmp_path / "results", DATA)
     found = xl.stream_map(doubled, DATA, chunk_rows=7, out=out, engine=threads)
     assert out is None or found is out
     assert_same_bits(np.asarray(found[0:1000]), DATA * 2)
@@ -308,44 +268,39 @@ def client() -> Iterator[Any]:
         yield made
 
 
+def die_once(mark: Path) -> None:
+    """Kill this process, unless another one was killed already."""
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 @pytest.mark.parametrize("backend", ["numpy", *(["sim"] if os.environ.get("XFERLIB_TEST_LONG") else [])])
 def test_a_worker_that_dies_in_the_middle_changes_nothing(client: Any, backend: str, tmp_path: Path) -> None:
     rows, out = mapped(tmp_path / "rows", DATA, "r"), mapped(tmp_path / "results", np.zeros_like(DATA))
-    dead, dies_at = str(tmp_path / "dead"), float(DATA[560, 0])
+    dead, dies_at = tmp_path / "dead", float(DATA[560, 0])
 
     def mortal(chunk: Any) -> Any:
-        import signal
-        from pathlib import Path
-
-        if float(xl.to_host(chunk)[0, 0]) == dies_at and not Path(dead).exists():
-            Path(dead).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+        if float(xl.to_host(chunk)[0, 0]) == dies_at:
+            die_once(dead)
         return (chunk * 3 - 1) / 7
 
     with xl.use_backend(backend):
         assert xl.stream_map(mortal, rows, chunk_rows=7, out=out, engine=client) is out
-        assert Path(dead).exists()
+        assert dead.exists()
         assert_same_bits(out, xl.stream_map(mortal, DATA, chunk_rows=7))
 
 
 def test_a_reduction_on_a_cluster_has_the_bits_of_one_process(client: Any, tmp_path: Path) -> None:
-    rows = mapped(tmp_path / "rows", DATA, "r")
-    dead = str(tmp_path / "dead")
+    rows, dead = mapped(tmp_path / "rows", DATA, "r"), tmp_path / "dead"
 
     def mortal(chunk: Any) -> Any:
-        import signal
-        from pathlib import Path
+        if len(chunk) < 7:  # in the last range
+            die_once(dead)
+        return total(chunk)
 
-        if len(chunk) < 7 and not Path(dead).exists():  # in the last range
-            Path(dead).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return xl.get_array_module(chunk).sum(chunk)
-
-    def fold(one: Any, two: Any) -> Any:
-        return one + two
-
-    found = [xl.stream_map(mortal, rows, chunk_rows=7, reduce=fold, engine=each) for each in (client, None)]
-    assert Path(dead).exists()
+    found = [xl.stream_map(mortal, rows, chunk_rows=7, reduce=operator.add, engine=each) for each in (client, None)]
+    assert dead.exists()
     assert_same_bits(*found)
 
 
@@ -367,68 +322,23 @@ def test_a_cluster_without_workers_is_an_error_and_not_a_wait() -> None:
         xl.stream_map(doubled, DATA, chunk_rows=10, engine=empty)
 
 
-class DaskDouble:
-    """A client of Dask whose workers never compute anything."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, numbers_of_workers: list[int], gather: Any) -> None:
-        self.loop = SimpleNamespace(asyncio_loop=loop)
-        self._numbers = iter(numbers_of_workers)
-        self._gather = gather
-        self.cancelled: list[Any] = []
-
-    def nthreads(self) -> dict[int, int]:
-        return dict.fromkeys(range(next(self._numbers)), 1)
-
-    def submit(self, function: Any, job: Any, low: int, high: int, carried: Any, *, pure: bool) -> Any:
-        return low, high
-
-    def gather(self, task: Any, *, asynchronous: bool) -> Any:
-        return self._gather()
-
-    def cancel(self, tasks: list[Any]) -> None:
-        self.cancelled += tasks
-
-
-async def cancelled() -> None:
-    """End the other tasks of a loop."""
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-
-
-@pytest.fixture
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop in a thread of its own, as a client of Dask has."""
-    made = asyncio.new_event_loop()
-    thread = threading.Thread(target=made.run_forever)
-    thread.start()
-    yield made
-    asyncio.run_coroutine_threadsafe(cancelled(), made).result()
-    made.call_soon_threadsafe(made.stop)
-    thread.join()
-    made.close()
-
-
-def test_a_cluster_whose_workers_are_gone_for_good_is_an_error(
-    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_whose_workers_are_gone_for_good_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xferlib._pipeline.stream_map._LOOK_S", 0.0)
     monkeypatch.setattr("xferlib._pipeline.stream_map._DESERTED_S", -1.0)
-    client = DaskDouble(loop, [1, 1, 0], asyncio.Event().wait)
-    with pytest.raises(DistributedTimeoutError, match="the cluster has had no workers for") as raised:
-        xl.stream_map(doubled, DATA, chunk_rows=10, depth=1, engine=client)
-    assert client.cancelled == [(0, 120), (120, 240)]
+    refused = pytest.raises(DistributedTimeoutError, match="the cluster has had no workers for")
+    with Cluster(1, 1, 0, gather=lambda: asyncio.Event().wait()) as cluster, refused as raised:
+        xl.stream_map(doubled, DATA, chunk_rows=10, depth=1, engine=cluster)
+    assert cluster.cancelled == [(0, 120), (120, 240)]
     assert "0 of 1000 rows are done" in raised.value.__notes__[-1]
 
 
-def test_a_cluster_without_its_scheduler_is_an_error(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_cluster_without_its_scheduler_is_an_error() -> None:
     async def lost() -> None:
         raise concurrent.futures.CancelledError("range-1 cancelled for reason: scheduler-connection-lost.\nmore")
 
     refused = pytest.raises(DistributedError, match=r"dropped a range: .*-lost. its scheduler has ended, or the client")
-    with refused:
-        xl.stream_map(doubled, DATA, chunk_rows=500, engine=DaskDouble(loop, [1], lost))
+    with Cluster(1, gather=lost) as cluster, refused:
+        xl.stream_map(doubled, DATA, chunk_rows=500, engine=cluster)
 
 
 def test_processes_do_not_share_a_block_of_a_zarr_array(client: Any, tmp_path: Path) -> None:
@@ -453,8 +363,14 @@ class Ranks:
         self.comms = [SimpleNamespace(rank=rank, size=size, barrier=self._barrier.wait) for rank in range(size)]
 
     def run(self, program: Callable[[Any], Any]) -> list[Any]:
+        """Run a program in each rank, on NumPy."""
+
+        def work(comm: Any) -> Any:
+            with xl.use_backend("numpy"):
+                return program(comm)
+
         with ThreadPoolExecutor(len(self.comms)) as executor:
-            return [future.result() for future in [executor.submit(program, comm) for comm in self.comms]]
+            return list(executor.map(work, self.comms))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
@@ -471,8 +387,7 @@ def test_each_rank_computes_its_part_and_returns_when_all_have(size: int, chunk_
 
         out: Any = np.memmap(tmp_path / "results", "float32", "r+", shape=DATA.shape)
         tell = lambda *each: told[comm.rank].append(each)
-        with xl.use_backend("numpy"):
-            xl.stream_map(noted, DATA, chunk_rows=chunk_rows, out=out, engine=comm, progress=tell)
+        xl.stream_map(noted, DATA, chunk_rows=chunk_rows, out=out, engine=comm, progress=tell)
         assert_same_bits(out, DATA * 2)
 
     Ranks(size).run(program)
@@ -481,14 +396,18 @@ def test_each_rank_computes_its_part_and_returns_when_all_have(size: int, chunk_
     assert all(told[rank][-1] == (seen[rank], seen[rank]) for rank in range(size))
 
 
-def test_ranks_need_an_out_that_they_share_or_a_communicator_that_gathers() -> None:
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "out is missing; give each rank the same file"),
+        ({"out": np.zeros_like(DATA)}, "out is ndarray, in this process's memory"),
+        ({"reduce": max}, "reduce needs the results of all ranks, but engine is SimpleNamespace"),
+    ],
+)
+def test_ranks_need_an_out_that_they_share_or_a_communicator_that_gathers(options: dict[str, Any], words: str) -> None:
     comm = SimpleNamespace(rank=0, size=2, barrier=lambda: None)
-    with pytest.raises(ArgumentError, match="out is missing; give each rank the same file"):
-        xl.stream_map(doubled, DATA, chunk_rows=10, engine=comm)
-    with pytest.raises(ArgumentError, match="out is ndarray, in this process's memory"):
-        xl.stream_map(doubled, DATA, chunk_rows=10, out=np.zeros_like(DATA), engine=comm)
-    with pytest.raises(ArgumentError, match="reduce needs the results of all ranks, but engine is SimpleNamespace"):
-        xl.stream_map(total, DATA, chunk_rows=10, reduce=max, engine=comm)
+    with pytest.raises(ArgumentError, match=words):
+        xl.stream_map(doubled, DATA, chunk_rows=10, engine=comm, **options)
 
 
 def gathering(ranks: Ranks, kind: str, change: Callable[[Any], Any] = lambda value: value) -> Ranks:
@@ -515,16 +434,10 @@ GATHERS = ["all_gather", "Allgather", "allgather"]
 
 @pytest.mark.parametrize("kind", GATHERS)
 def test_every_rank_gets_the_folded_value_with_the_bits_of_one_process(kind: str) -> None:
-    ranks = gathering(Ranks(3), kind)
-    fold = lambda one, two: one + two
-
-    def program(comm: Any) -> Any:
-        with xl.use_backend("numpy"):
-            return xl.stream_map(total, DATA, chunk_rows=7, reduce=fold, initial=np.float32(3), engine=comm)
-
+    options: dict[str, Any] = {"chunk_rows": 7, "reduce": operator.add, "initial": np.float32(3)}
     with xl.use_backend("numpy"):
-        alone = xl.stream_map(total, DATA, chunk_rows=7, reduce=fold, initial=np.float32(3))
-    for found in ranks.run(program):
+        alone = xl.stream_map(total, DATA, **options)
+    for found in gathering(Ranks(3), kind).run(lambda comm: xl.stream_map(total, DATA, engine=comm, **options)):
         assert_same_bits(found, alone)
 
 
@@ -567,11 +480,8 @@ def flat(value: Any) -> Any:
 @pytest.mark.parametrize("kind", GATHERS)
 def test_ranks_reduce_results_of_many_classes(kind: str) -> None:
     def program(comm: Any) -> Any:
-        with xl.use_backend("numpy"):
-            return xl.stream_map(
-                lambda chunk: [results(int(chunk[0]))], np.arange(7), chunk_rows=1, reduce=lambda one, two: one + two,
-                engine=comm,
-            )  # fmt: skip
+        make = lambda chunk: [results(int(chunk[0]))]
+        return xl.stream_map(make, np.arange(7), chunk_rows=1, reduce=operator.add, engine=comm)
 
     for found in gathering(Ranks(3), kind).run(program):
         assert list(map(flat, found)) == [flat(xl.tree.to_host(results(number))) for number in range(7)]
@@ -603,7 +513,7 @@ def test_what_comes_from_other_ranks_is_never_unpickled() -> None:
     )  # fmt: skip
 
     def program(comm: Any) -> Any:
-        with xl.use_backend("numpy"), pytest.raises((DistributedError, ArgumentError)) as caught:
+        with pytest.raises((DistributedError, ArgumentError)) as caught:
             xl.stream_map(lambda chunk: 1.0, np.arange(4), chunk_rows=1, reduce=max, engine=comm)
         return str(caught.value)
 
@@ -617,10 +527,9 @@ def test_what_comes_from_other_ranks_is_never_unpickled() -> None:
 
 def test_a_result_that_cannot_be_sent_is_an_error_in_every_rank() -> None:
     def program(comm: Any) -> Any:
-        with xl.use_backend("numpy"), pytest.raises(ArgumentError) as caught:
-            xl.stream_map(
-                lambda chunk: {2, 3} if chunk[0] == 1 else 1.0, np.arange(4), chunk_rows=1, reduce=max, engine=comm
-            )
+        unsent = lambda chunk: {2, 3} if chunk[0] == 1 else 1.0
+        with pytest.raises(ArgumentError) as caught:
+            xl.stream_map(unsent, np.arange(4), chunk_rows=1, reduce=max, engine=comm)
         return str(caught.value)
 
     said = gathering(Ranks(2), "all_gather").run(program)
@@ -631,7 +540,7 @@ def test_a_result_that_cannot_be_sent_is_an_error_in_every_rank() -> None:
 def test_one_rank_alone_is_as_without_an_engine() -> None:
     comm = SimpleNamespace(rank=0, size=1, barrier=lambda: None)
     assert_same_bits(xl.stream_map(doubled, DATA, chunk_rows=10, engine=comm), DATA * 2)
-    found = [xl.stream_map(total, DATA, chunk_rows=10, reduce=lambda a, b: a + b, engine=each) for each in (comm, None)]
+    found = [xl.stream_map(total, DATA, chunk_rows=10, reduce=operator.add, engine=each) for each in (comm, None)]
     assert_same_bits(*found)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import runpy
 import subprocess
 import sys
 import tomllib
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import xferlib as xl
-from tests.needed import need
+from tests.running import run_example
 
 FOLDER = Path(__file__).parents[1] / "examples"
 
@@ -58,7 +57,6 @@ SHORTER: dict[str, tuple[str, str, str]] = {
 def test_example(
     name: str, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    need(backend)
     path, (expected, arguments) = FOLDER / name, RESULTS[name]
     if name in SHORTER and not os.environ.get("XFERLIB_TEST_LONG"):
         long, short, expected = SHORTER[name]
@@ -66,15 +64,8 @@ def test_example(
         assert text.count(long) == 1
         path = tmp_path / name
         path.write_text(text.replace(long, short))
-    monkeypatch.setattr(sys, "argv", [name, *arguments])
-    with xl.use_backend(backend):
-        try:
-            runpy.run_path(str(path), run_name="__main__")
-        except xl.errors.UnsupportedError as error:
-            pytest.skip(str(error))
-        except SystemExit as error:  # for want of a library that the example shows
-            pytest.skip(f"{name} {error.code}")
-    assert re.fullmatch(expected, capsys.readouterr().out.splitlines()[-1])
+    last = run_example(path, backend, arguments, monkeypatch, capsys)
+    assert re.fullmatch(expected, last), last
 
 
 def test_every_example_is_run() -> None:
@@ -95,10 +86,8 @@ def test_a_map_may_be_larger_than_the_device() -> None:
 def test_matrices_are_small_where_no_gpu_multiplies_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["matmul.py"])  # 15,360 to a side take a CPU minutes
-    with xl.use_backend("sim"):
-        runpy.run_path(str(FOLDER / "matmul.py"), run_name="__main__")
-    assert "the two agree to" in capsys.readouterr().out
+    last = run_example(FOLDER / "matmul.py", "sim", [], monkeypatch, capsys)  # 15,360 to a side take a CPU minutes
+    assert "the two agree to" in last
 
 
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")

@@ -6,9 +6,11 @@ import collections
 import contextlib
 import dataclasses
 import os
+import sys
 import threading
 import tracemalloc
 import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,11 +89,7 @@ def test_a_tree_comes_back(backend: str, path: Path) -> None:
 
 
 ARRAYS = st.builds(
-    lambda dtype, shape, seed: (
-        np.random.default_rng(seed).integers(0, 2, (*shape, 16)).astype("uint8").view(dtype)
-        if dtype != "bool"
-        else np.random.default_rng(seed).integers(0, 2, shape).astype(bool)
-    ),
+    lambda dtype, shape, seed: np.random.default_rng(seed).integers(0, 2, (*shape, 16), "uint8").view(dtype),
     st.sampled_from(DTYPES),
     st.lists(st.integers(0, 3), max_size=3).map(tuple),
     st.integers(0, 99),
@@ -149,16 +147,10 @@ def test_names_are_those_of_the_keys(path: Path) -> None:
 
 
 def test_names_that_a_format_keeps_for_itself(path: Path) -> None:
-    tree = {
-        key: np.full(2, number)
-        for number, key in enumerate(
-            ("\0", "a\0b", "a", "\\0", "__metadata__", "__metadata__'", "xferlib", "\ud800", "\\ud800", "", "../a")
-        )
-    }
+    keys = ("\0", "a\0b", "a", "\\0", "__metadata__", "__metadata__'", "xferlib", "\ud800", "\\ud800", "", "../a")
+    tree = {key: np.full(2, number) for number, key in enumerate(keys)}
     xl.save(path, tree)
-    found = xl.load(path)
-    assert list(found) == list(tree)
-    assert all(np.array_equal(xl.to_host(found[key]), each) for key, each in tree.items())
+    same(xl.load(path, backend="numpy"), tree)
 
 
 def test_files_of_other_programs_give_a_dict(tmp_path: Path) -> None:
@@ -173,18 +165,14 @@ def test_files_of_other_programs_give_a_dict(tmp_path: Path) -> None:
 
 
 def test_classes_come_back_with_a_tree_like_them(path: Path) -> None:
+    def tree(x: Any, scale: float) -> Any:
+        return {"p": Point(x, 2 * x), "l": Layer(3 * x, scale), "o": collections.OrderedDict(k=4 * x)}
+
     x = np.arange(3.0)
-    tree = {"p": Point(x, 2 * x), "l": Layer(3 * x, 0.5), "o": collections.OrderedDict(k=4 * x)}
-    xl.save(path, tree)
+    xl.save(path, tree(x, 0.5))
     with pytest.raises(ArgumentError, match=r"Point.*like="):
         xl.load(path, backend="numpy")
-    empty = np.empty(0)
-    blank = {
-        "p": Point(empty, empty.copy()),
-        "l": Layer(empty.copy(), 7.0),
-        "o": collections.OrderedDict(k=empty.copy()),
-    }
-    found = xl.load(path, like=blank, backend="numpy")
+    found = xl.load(path, like=tree(np.empty(0), 7.0), backend="numpy")
     assert isinstance(found["p"], Point)
     assert isinstance(found["l"], Layer)
     assert found["l"].scale == 7.0
@@ -264,48 +252,60 @@ def test_complex128_goes_with_npz_alone(tmp_path: Path) -> None:
     same(xl.load(tmp_path / "x.npz", backend="numpy"), x)
 
 
-def test_wrong_names_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ArgumentError, match=r"'x\.bin' ends neither in '\.npz' nor in '\.safetensors'"):
-        xl.save(tmp_path / "x.bin", {})
-    with pytest.raises(FileNotFoundError):
-        xl.save(tmp_path / "no" / "x.npz", {})
-    with pytest.raises(FileNotFoundError):
-        xl.load(tmp_path / "x.npz")
-    (tmp_path / "x.npz").write_bytes(b"PK and no more")
-    with pytest.raises(ArgumentError, match=r"cannot be read as \.npz"):
-        xl.load(tmp_path / "x.npz")
-    np.savez(tmp_path / "o.npz", x=np.array([{}], object))
-    with pytest.raises(ArgumentError, match="Python objects"):
-        xl.load(tmp_path / "o.npz")
-    monkeypatch.setitem(__import__("sys").modules, "safetensors", None)
+WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: xl.save("x.bin", {}), ArgumentError, r"'x\.bin' ends neither in '\.npz' nor in '\.safetensors'"),
+    (lambda: xl.save("no/x.npz", {}), FileNotFoundError, "no"),
+    (lambda: xl.load("no.npz"), FileNotFoundError, "no.npz"),
+    (lambda: xl.load(None), ArgumentError, "the path is"),  # type: ignore[arg-type]
+    (lambda: xl.load(b"x.npz"), ArgumentError, "the path is"),  # type: ignore[arg-type]
+    (lambda: xl.save({}, "x.npz"), ArgumentError, "the path is"),  # type: ignore[arg-type]
+    (lambda: xl.load("a\0.npz"), ArgumentError, r"'a\\x00\.npz' holds a null character"),
+    (lambda: xl.save("a\0.npz", {}), ArgumentError, r"'a\\x00\.npz' holds a null character"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), WRONG)
+def test_wrong_paths_are_refused(
+    call: Callable[[], Any], error: type[Exception], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_without_safetensors_its_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(BackendUnavailableError, match=r"pip install .+\[safetensors\]'"):
         xl.save(tmp_path / "x.safetensors", {})
 
 
-@pytest.mark.parametrize("content", [b"", b"nothing", b"\xff" * 64, b"\x02\x00\x00\x00\x00\x00\x00\x00{}" + b"x" * 9])
-def test_a_damaged_file_of_safetensors(tmp_path: Path, content: bytes) -> None:
+def test_objects_of_python_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "o.npz", x=np.array([{}], object))
+    with pytest.raises(ArgumentError, match="Python objects"):
+        xl.load(tmp_path / "o.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.npz", b"PK and no more", r"cannot be read as \.npz"),
+        *(
+            ("x", content, r"neither \.npz nor safetensors")
+            for content in (b"", b"nothing", b"\xff" * 64, b"\x02\x00\x00\x00\x00\x00\x00\x00{}" + b"x" * 9)
+        ),
+    ],
+)
+def test_damaged_files_are_refused(name: str, content: bytes, message: str, tmp_path: Path) -> None:
     pytest.importorskip("safetensors")
-    (tmp_path / "x").write_bytes(content)
-    with pytest.raises(ArgumentError, match=r"neither \.npz nor safetensors"):
-        xl.load(tmp_path / "x")
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ArgumentError, match=message):
+        xl.load(tmp_path / name)
 
 
 def test_a_cut_file_is_refused(path: Path) -> None:
     xl.save(path, {"x": np.ones(1000)})
     path.write_bytes(path.read_bytes()[:4000])
     with pytest.raises(ArgumentError, match="load: "):
-        xl.load(path)
-
-
-def test_a_structure_of_a_later_version(tmp_path: Path) -> None:
-    path = tmp_path / "x.npz"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("xferlib.json", '{"version": 99}')
-    with pytest.raises(ArgumentError, match="version 99"):
-        xl.load(path)
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("xferlib.json", '{"version": 1, "tree": {"array": "gone"}}')
-    with pytest.raises(ArgumentError, match="damaged"):
         xl.load(path)
 
 
@@ -338,15 +338,6 @@ def test_the_file_may_go_once_it_is_loaded(path: Path, backend: str) -> None:
     found = xl.load(path)
     path.unlink()
     same(host(found), {"x": x})
-
-
-def test_a_path_that_is_none_is_an_argument_error() -> None:
-    for call in (lambda: xl.load(None), lambda: xl.load(b"x.npz"), lambda: xl.save({}, "x.npz")):  # type: ignore[arg-type]
-        with pytest.raises(ArgumentError, match="the path is"):
-            call()
-    for call in (lambda: xl.load("a\0.npz"), lambda: xl.save("a\0.npz", {})):
-        with pytest.raises(ArgumentError, match=r"'a\\x00\.npz' holds a null character"):
-            call()
 
 
 def test_trees_come_back_from_200_deep(path: Path) -> None:
@@ -382,18 +373,25 @@ def _members(path: Path, arrays: dict[str, Any], method: int) -> None:
             archive.writestr(f"{name}.npy", b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + body)
 
 
+@contextlib.contextmanager
+def within(nbytes: float) -> Iterator[None]:
+    """Check that no more memory was allocated at any time."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < nbytes
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_a_header_that_claims_what_its_member_has_not_is_refused(tmp_path: Path, method: int) -> None:
     path, body = tmp_path / "x.npz", np.random.default_rng(0).bytes(300_000)
-    tracemalloc.start()
-    try:
+    with within(20e6):
         for shape, descr in (((3 << 28,), "<f4"), ((40,), "<f8"), ((-5,), "<f4"), ((2, 10**30), "<f4"), ((3,), "|V1")):
             _members(path, {"a": (shape, descr, body), "b": ((3,), "<f4", b"next")}, method)
             with pytest.raises(ArgumentError, match=r"'a\.npy' has 300000 bytes, and its header tells of shape"):
                 xl.load(path, backend="numpy")
-        assert tracemalloc.get_traced_memory()[1] < 20e6
-    finally:
-        tracemalloc.stop()
 
 
 def test_zip_bombs_are_refused_before_they_are_unpacked(tmp_path: Path) -> None:
@@ -413,15 +411,11 @@ def test_zip_bombs_are_refused_before_they_are_unpacked(tmp_path: Path) -> None:
         begin = claims.find(mark) + place
         claims[begin : begin + 4] = size.to_bytes(4, "little")
     bombs.append(bytes(claims))
-    tracemalloc.start()
-    try:
+    with within(5e6):
         for bomb in bombs:
             path.write_bytes(bomb)
             with pytest.raises(ArgumentError, match=r"cannot be read as \.npz"):
                 xl.load(path, backend="numpy")
-        assert tracemalloc.get_traced_memory()[1] < 5e6
-    finally:
-        tracemalloc.stop()
 
 
 def test_members_over_the_same_bytes_or_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -477,29 +471,26 @@ def test_checksums_of_large_arrays_are_made_in_parts(tmp_path: Path) -> None:
             xl.load(path, backend="numpy")
 
 
+def _damage(text: bytes, chance: np.random.Generator) -> bytes:
+    """Cut, insert, delete, repeat, or overwrite by an extreme number, a digit or any byte."""
+    at, other = (int(each) for each in chance.integers(0, len(text) or 1, 2))
+    number = int(chance.choice([0, 2**31, 2**32 - 1])).to_bytes(4, "little")
+    changes = (
+        (b"", len(text)), (chance.bytes(5), 0), (b"", 20), (text[other : other + 30], 30), (number, 4),
+        (bytes([48 + other % 10]), 1), (chance.bytes(1), 1),
+    )  # fmt: skip
+    new, dropped = changes[int(chance.integers(len(changes)))]
+    return text[:at] + new + text[at + dropped :]
+
+
 def test_mutated_files_end_in_errors_of_xferlibs_own(tmp_path: Path) -> None:
     chance = np.random.default_rng(0)
     for path in _sound_files(tmp_path):
         whole = path.read_bytes()
         for _ in range(150):
-            text = bytearray(whole)
+            text = whole
             for _ in range(int(chance.integers(1, 4))):
-                place, other = (int(each) for each in chance.integers(0, len(text) or 1, 2))
-                kind = int(chance.integers(0, 7))
-                if kind == 0:
-                    del text[place:]
-                elif kind == 1:
-                    text[place:place] = chance.bytes(5)
-                elif kind == 2:
-                    del text[place : place + 20]
-                elif kind == 3:
-                    text[place : place + 30] = text[other : other + 30]
-                elif kind == 4:
-                    text[place : place + 4] = int(chance.choice([0, 2**31, 2**32 - 1])).to_bytes(4, "little")
-                elif kind == 5:
-                    text[place : place + 1] = bytes([48 + other % 10])
-                else:
-                    text[place : place + 1] = bytes([int(chance.integers(0, 256))])
+                text = _damage(text, chance)
             path.write_bytes(text)
             with contextlib.suppress(xl.errors.XferError):
                 found = xl.load(path, backend="numpy")
@@ -508,7 +499,8 @@ def test_mutated_files_end_in_errors_of_xferlibs_own(tmp_path: Path) -> None:
 
 
 STRUCTURES = (
-    "[]", "3", '{"version": 1, "tree": "array"}', '{"version": 1, "tree": {"dict": [[[], {"value": 1}]]}}',
+    "[]", "3", '{"version": 99}', '{"version": 1, "tree": {"array": "gone"}}',
+    '{"version": 1, "tree": "array"}', '{"version": 1, "tree": {"dict": [[[], {"value": 1}]]}}',
     '{"version": 1, "tree": {"dict": [["", {"value": 1}], ["", {"value": 2}]]}}',
     '{"version": 1, "tree": {"value": {}}}', '{"version": ' + 5000 * "9" + "}",
     '{"version": 1, "tree": ' + 50_000 * '{"list": [',
@@ -524,5 +516,5 @@ def test_damaged_structures_are_refused(path: Path) -> None:
             from safetensors.numpy import save_file
 
             save_file({"a": np.ones(2)}, path, {"xferlib": structure})
-        with pytest.raises(ArgumentError, match="is damaged"):
+        with pytest.raises(ArgumentError, match="version 99" if structure == '{"version": 99}' else "is damaged"):
             xl.load(path, backend="numpy")

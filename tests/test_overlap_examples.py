@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from tests.needed import need
+from tests.running import run_example
 
 FOLDER = Path(__file__).parents[1] / "examples" / "overlap"
 PAGE = Path(__file__).parents[1] / "docs" / "tutorial" / "overlap.md"
@@ -51,21 +50,16 @@ def test_every_program_is_run() -> None:
 def test_a_program_runs_on_every_backend(
     name: str, backend: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    need(backend)
     expected, arguments = RESULTS[name]
-    monkeypatch.setattr(sys, "argv", [name, *arguments])
-    with xl.use_backend(backend):
-        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
-    assert re.fullmatch(expected, capsys.readouterr().out.strip())
+    assert re.fullmatch(expected, run_example(FOLDER / f"{name}.py", backend, arguments, monkeypatch, capsys))
 
 
 @pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize("name", sorted(CUPY))
-def test_a_program_for_cupy_gives_the_same(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    need("cupy")
-    with xl.use_backend("cupy"):
-        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
-    assert re.match(r"sums? [12]e\+07|norm \d", capsys.readouterr().out)
+def test_a_program_for_cupy_gives_the_same(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert re.match(r"sums? [12]e\+07|norm \d", run_example(FOLDER / f"{name}.py", "cupy", [], monkeypatch, capsys))
 
 
 @pytest.mark.usefixtures("programs")

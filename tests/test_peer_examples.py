@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import re
-import runpy
-import sys
 import tokenize
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +14,7 @@ import pytest
 
 import xferlib as xl
 from tests.distributed import launching
-from tests.needed import need
+from tests.running import run_example
 
 FOLDER = Path(__file__).parents[1] / "examples" / "peers"
 
@@ -82,26 +81,16 @@ PORTS = [
 BY_MPI = Port("cupy/mpi4py_multiple_devices", 32, "")
 """Run by two processes."""
 
+LIBRARIES = sorted(xl.available_backends().keys() - (set() if os.environ.get("XFERLIB_TEST_LONG") else {"numpy"}))
+"""By default without NumPy, which computes what the simulator's arrays and kernels do."""
 
-@pytest.mark.parametrize("library", sorted(xl.available_backends()))
+
+@pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("port", PORTS, ids=lambda port: port.name)
 def test_a_port_has_the_result_of_its_original(
     port: Port, library: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    need(library)
-    path = FOLDER / f"{port.name}.py"
-    monkeypatch.setattr(sys, "argv", [path.name, *port.arguments.split()])
-    monkeypatch.syspath_prepend(str(path.parent))
-    with xl.use_backend(library):
-        try:
-            runpy.run_path(str(path), run_name="__main__")
-        except xl.errors.UnsupportedError as error:
-            pytest.skip(str(error))
-        except xl.errors.KernelCompileError as error:
-            if "libcudadevrt" not in str(error):
-                raise
-            pytest.skip(str(error))
-    last = (capsys.readouterr().out.splitlines() or [""])[-1]
+    last = run_example(FOLDER / f"{port.name}.py", library, port.arguments.split(), monkeypatch, capsys)
     assert re.fullmatch(port.result, last), last
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
-import sys
 import warnings
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -15,25 +12,15 @@ import pytest
 import xferlib as xl
 from tools import peer_names
 
-ROOT = Path(__file__).parents[1]
 SECTIONS = peer_names.sections()
 EXACT = {"cupy", "torch"}
 """Libraries whose names are the same in all versions that xferlib takes."""
 NARROWED = {
     "torch.cuda": ("stream", "event", "device", "synchronize"),
-    "cupy": (
-        "asnumpy",
-        "asarray",
-        "asanyarray",
-        "contiguousarray",
-        "fortranarray",
-        "dlpack",
-        "array_module",
-        "save",
-        "load",
-    ),
+    "cupy": ("asnumpy", "asarray", "asanyarray", "contiguousarray", "fortranarray", "dlpack", "array_module", "save",
+             "load"),
     "cupyx": ("pinned",),
-}
+}  # fmt: skip
 """Modules of which the table has only the names with one of these words: the others are not about transfers."""
 ELSEWHERE = {"get_device_name", "get_device_properties", "get_device_capability", "can_device_access_peer", "_device",
              "device_of", "device_memory_used", "cudart", "DeferredCudaCallError", "current_device", "get_arch_list",
@@ -122,10 +109,3 @@ def test_a_missing_answer_is_found() -> None:
     assert [answer.covers(name) for name in ("one", "two_three", "three")] == [True, True, False]
     with pytest.raises(AttributeError):
         resolve("xl.Stream.nothing_of_that_name")
-
-
-@pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="the documentation is not beside the tests")
-def test_the_page_is_the_tables() -> None:
-    script = ROOT / "tools" / "make_peer_page.py"
-    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

@@ -16,31 +16,24 @@ PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "overlap.md"
 DATA = np.arange(1000.0).reshape(500, 2)
 
 
-def block(first_line: str) -> str:
-    """The page's program that begins so."""
-    found = [
-        each for each in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if first_line in each
-    ]
-    assert len(found) == 1
-    return str(found[0])
+def block(text: str) -> str:
+    """The page's program that holds a text."""
+    (found,) = (each for each in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if text in each)
+    return str(found)
 
 
 @pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not beside the tests")
-def test_a_bar_of_tqdm_counts_rows(backend: str, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("tqdm")
+@pytest.mark.parametrize("library", ["tqdm", "rich"])
+def test_the_bars_of_the_page_count_rows(library: str, backend: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip(library)
     names: dict[str, Any] = {"xl": xl, "np": np, "data": DATA, "largest": lambda chunk: xl.to_host(chunk).max()}
-    exec(block("from tqdm.auto import tqdm"), names)
-    assert names["bar"].n == len(DATA)
-    assert "500/500" in capsys.readouterr().err
-
-
-@pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not beside the tests")
-def test_a_bar_of_rich_counts_rows() -> None:
-    pytest.importorskip("rich")
-    names: dict[str, Any] = {"xl": xl, "np": np, "data": DATA, "largest": lambda chunk: xl.to_host(chunk).max()}
-    exec(block("from rich.progress import Progress"), names)
-    (task,) = names["bars"].tasks
-    assert task.completed == task.total == len(DATA)
+    exec(block(f"from {library}."), names)
+    if library == "tqdm":
+        assert names["bar"].n == len(DATA)
+        assert "500/500" in capsys.readouterr().err
+    else:
+        (task,) = names["bars"].tasks
+        assert task.completed == task.total == len(DATA)
 
 
 def test_a_bar_goes_on_where_an_interrupted_map_does() -> None:

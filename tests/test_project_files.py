@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -85,6 +87,13 @@ def test_every_command_and_option_that_a_page_names_exists(capsys: pytest.Captur
 def test_every_benchmark_that_a_page_names_exists(page: str) -> None:
     for name in re.findall(r"python -m benchmarks ([a-z_]+)", " ".join(read(page).split())):
         assert (ROOT / "benchmarks" / f"{name}.py").is_file(), name
+
+
+@pytest.mark.parametrize("tool", ["make_namespace_page", "make_peer_page"])
+def test_a_page_that_a_tool_writes_is_as_it_writes_it(tool: str) -> None:
+    command = [sys.executable, str(ROOT / "tools" / f"{tool}.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_numbers_of_the_project_are_those_of_its_files() -> None:
