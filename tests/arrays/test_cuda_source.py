@@ -37,7 +37,7 @@ class DeviceArray:
         self.shape, self.strides, self.dtype = shape, strides, dtype
 
 
-class SourceBackend(HostBackend, Emulator):
+class SourceBackend(Emulator, HostBackend):
     """Host memory that counts as a CUDA device's, and kernels that are CUDA source."""
 
     name = "source"
@@ -46,7 +46,6 @@ class SourceBackend(HostBackend, Emulator):
 
     def __init__(self) -> None:
         HostBackend.__init__(self)
-        Emulator.__init__(self)
         self.device = make_device(self.name, "cuda", 0)
         self._stream = RawStream(0, self.device)
         self._namespace = make_namespace(self, DeviceArray)

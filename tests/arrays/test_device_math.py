@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -19,8 +17,7 @@ from tests.arrays.conftest import Space, same
 from xferlib.backends.cuda.libraries import load_binding
 from xferlib.errors import CaptureError, DeviceMemoryError, KernelError, LayoutError, UnsupportedError
 from xferlib.testing import backend_named
-
-ROOT = Path(__file__).parents[2]
+from xferlib.testing.harness import in_threads
 
 
 @pytest.fixture
@@ -115,37 +112,22 @@ CASES: list[tuple[str, Callable[[Any, Any], Any], Callable[[Any], Any], int]] = 
 
 
 @pytest.mark.parametrize(("left", "right", "count"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_views_are_multiplied_where_they_lie_in_few_calls(
-    vendor: Space, monkeypatch: pytest.MonkeyPatch, left: Any, right: Any, count: int
-) -> None:
+def test_views_are_multiplied_where_they_lie_in_few_calls(vendor: Space, left: Any, right: Any, count: int) -> None:
     x = whole_numbers((2, 3, 4, 4), "float32")
     d = vendor.put(x)
     one, two = left(d, vendor.xp), right(d)
     expected = np.matmul(left(x, np), right(x))
-    allocated: list[Any] = []
-    backend: Any = backend_named("vendor")
-    empty = backend.empty
-
-    def counted(*args: Any, **options: Any) -> Any:
-        allocated.append(args)
-        return empty(*args, **options)
-
-    monkeypatch.setattr(backend, "empty", counted)
-    found = vendor.xp.matmul(one, two)
-    assert len(allocated) == 1  # the result
+    with mock.patch.object(backend_named("vendor"), "empty", wraps=backend_named("vendor").empty) as empty:
+        found = vendor.xp.matmul(one, two)
+    empty.assert_called_once()  # for the result
     assert len(calls()) == count
-    monkeypatch.undo()
     same(vendor.get(found), expected)
 
 
-def test_no_inner_elements_give_zeros_and_no_elements_no_call(vendor: Space) -> None:
+def test_products_of_no_elements_and_of_integers_are_not_the_librarys(vendor: Space) -> None:
     for one, two in (((2, 0), (0, 3)), ((0, 2), (2, 3)), ((4, 2, 0), (0, 3)), ((0, 2, 3), (3, 3))):
         a, b = np.ones(one, "float32"), np.ones(two, "float32")
         same(vendor.get(vendor.xp.matmul(vendor.put(a), vendor.put(b))), np.matmul(a, b))
-    assert not calls()
-
-
-def test_integers_are_multiplied_exactly_without_the_library(vendor: Space) -> None:
     x = np.arange(6, dtype="int64").reshape(2, 3) + (1 << 60)
     same(vendor.get(vendor.xp.matmul(vendor.put(x), vendor.put(x.T))), np.matmul(x, x.T))
     assert not calls()
@@ -244,17 +226,13 @@ def test_threads_have_handles_of_their_own(vendor: Space) -> None:
     start = threading.Barrier(4, timeout=60)
     x = vendor.put(np.ones((2, 2)))
 
-    def work() -> None:
+    def work(_: int) -> None:
         with xl.use_backend("vendor"):
             start.wait()
             for _ in range(20):
                 vendor.xp.matmul(x, x)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(4))
     assert library.calls == [("gemm", (0, 0, 2, 2, 2, 2, 2, 2))] * 80
     assert len(library.alive) <= 5
 
@@ -322,14 +300,3 @@ def test_products_and_factorisations_are_recorded(vendor: Space) -> None:
         vendor.xp.matmul(x, x)
         vendor.xp.linalg.inv(x)
     assert {"matmul", "linalg.inv"} <= {each.name for each in recording.operations}
-
-
-def test_the_benchmark_compares_libraries() -> None:
-    command = [sys.executable, "-m", "benchmarks", "arrays", "--rounds", "1", "--sizes", "8", "--counts", "9"]
-    command += ["--sums", "16", "--stacks", "3x4"]
-    done = subprocess.run(
-        [*command, "--backends", "sim", "numpy"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert "sim, us" in done.stdout
-    for case in ("argsort float32 9", "matmul float16 8 transposed", "svd float32 3 x 4"):
-        assert case in done.stdout
