@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.processes import printed
 
 ROOT = Path(__file__).parents[1]
 
@@ -19,11 +19,7 @@ def run(program: str) -> str:
     """Return what a program prints whose ``xp`` is the namespace over NumPy's functions by CuPy's names."""
     head = "import numpy as np\nfrom tests.cupy_double import Device, install\n"
     head += "xp, x = install(), np.arange(12.0).reshape(3, 4)\n"
-    done = subprocess.run(
-        [sys.executable, "-c", head + textwrap.dedent(program)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return printed("-c", head + textwrap.dedent(program), cwd=ROOT)
 
 
 CALLS = {
@@ -59,20 +55,9 @@ CALLS = {
 """The text that each expression prints."""
 
 
-@pytest.fixture(scope="module")
-def printed() -> dict[str, str]:
-    """The text that each expression prints here, found out in one process."""
-    program = f"""
-        import json
-        print(json.dumps({{call: str(eval(call)) for call in {list(CALLS)!r}}}))
-    """
-    found: dict[str, str] = json.loads(run(program))
-    return found
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_functions_take_numpys_arguments_and_the_standards(call: str, printed: dict[str, str]) -> None:
-    assert printed[call] == CALLS[call]
+def test_functions_take_numpys_arguments_and_the_standards() -> None:
+    program = f"import json\nprint(json.dumps({{call: str(eval(call)) for call in {list(CALLS)!r}}}))"
+    assert json.loads(run(program)) == CALLS
 
 
 def test_devices_are_named_in_any_way_and_what_cannot_be_had_is_refused() -> None:

@@ -6,13 +6,13 @@ How often that is tried here is little; `XFERLIB_EXIT_TIMES` says how often.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.needed import need
+from tests.processes import end_quietly, run
 from xferlib.testing import native
 
 PROGRAM = Path(__file__).with_name("exiting.py")
@@ -33,9 +33,7 @@ CODES = {"sys.exit": 3, "exception": 1}
 
 def ended(*arguments: str) -> tuple[int, str]:
     """How a program ended, and what it said, but for the traceback that it means to show."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", *arguments], capture_output=True, text=True, timeout=200, check=False
-    )
+    done = run("-W", "ignore", *arguments)
     said = done.stdout + done.stderr
     is_meant = said.count("Traceback") == 1 and said.endswith("SystemError: on purpose\n")
     return done.returncode, "" if is_meant else said
@@ -126,3 +124,37 @@ def test_an_end_without_threads_costs_no_wait() -> None:
     shutdown = "from xferlib._runtime import process as shutdown; shutdown._INSIDE_S = 1e9"
     source = f"import xferlib as xl; xl.to_device([1.0]); {shutdown}"
     assert ended("-c", source) == (0, "")
+
+
+# --- what outlives the interpreter
+
+
+KEPT = """
+import builtins, os, sys
+from xferlib._runtime import process as _immortal
+
+
+class Stream:
+    def __del__(self):
+        os.write(1, b"destroyed")
+
+
+class Guard:
+    def __init__(self):
+        self.stream = Stream()
+
+    def __del__(self, keep=_immortal.keep):
+        keep(self.stream)
+
+
+if sys.argv[1] == "at once":
+    kept = Stream()
+    _immortal.keep(kept)
+else:
+    builtins.held = Guard()  # dies when there is nothing to be imported any more
+"""
+
+
+@pytest.mark.parametrize("when", ["at once", "at the end"])
+def test_a_kept_object_is_never_destroyed(when: str) -> None:
+    end_quietly("-c", KEPT, when)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
-import subprocess
 import sys
 import threading
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.processes import printed
 from xferlib.errors import ArgumentError, StreamError, StreamTypeError, UnsupportedError
 from xferlib.testing import assert_same_bits, backend_named
 
@@ -168,8 +168,7 @@ del graph
 stream.call(print, "called")
 {"stream.synchronize()" if backend == "sim" else ""}
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "of the graph\n" * 3 + "called\n"
+    assert printed("-c", program) == "of the graph\n" * 3 + "called\n"
 
 
 # --- current for good
@@ -328,8 +327,7 @@ stream.wait(event)
 stream.synchronize()
 print(event.is_done)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"
+    assert printed("-c", program) == "True\n"
     with pytest.raises(ArgumentError, match="names no event"):
         xl.Event.from_ipc_handle(b"short", device)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 
 import xferlib as xl
 from tests import driver_double
+from tests.processes import printed
 from xferlib.errors import CaptureError, StreamError
 from xferlib.testing.tools import assert_same_bits
 
@@ -207,9 +206,7 @@ assert xl.device_of(xl.empty(5, device=first)) == first
 def test_a_program_may_begin_with_the_second_device(places: list[xl.Device]) -> None:
     if places[0].backend == "fake":
         pytest.skip("it is not there in another process")
-    command = [sys.executable, "-c", SECOND_FIRST, *map(str, places)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 0, done.stderr
+    printed("-c", SECOND_FIRST, *map(str, places))
 
 
 def test_events_of_two_devices_have_no_elapsed_time(places: list[xl.Device]) -> None:
