@@ -233,17 +233,14 @@ def test_a_broken_plug_in_is_unavailable_for_its_own_reason_and_disturbs_nothing
             _undisturbed(name, stranger())
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_an_entry_point_that_cannot_be_read_disturbs_nothing(error: BaseException) -> None:
-    class Point:
-        load = staticmethod(_raises(error))
-        module = property(_raises(AttributeError("no module")))
-        dist = property(_raises(ValueError("no metadata")))
-
-    name = f"unreadable_{ERRORS.index(error)}"
-    with fresh_registry(), replaced(registry, "_plugins", {name: Point()}):
-        registry.forget_types(lambda _: True)
-        _undisturbed(name, type("Stranger", (), {"__module__": __name__})())
+def test_an_entry_point_that_cannot_be_read_disturbs_nothing() -> None:
+    for number, error in enumerate(ERRORS):
+        unreadable = {"module": _raises(AttributeError("no module")), "dist": _raises(ValueError("no metadata"))}
+        members = {"load": staticmethod(_raises(error)), **{name: property(get) for name, get in unreadable.items()}}
+        name = f"unreadable_{number}"
+        with fresh_registry(), replaced(registry, "_plugins", {name: type("Point", (), members)()}):
+            registry.forget_types(lambda _: True)
+            _undisturbed(name, type("Stranger", (), {"__module__": __name__})())
 
 
 def _undisturbed(name: str, stranger: Any) -> None:
