@@ -28,6 +28,8 @@ USUAL = {
 }  # fmt: skip
 """Each way once without a GPU, where a program begins fast; all of them where `XFERLIB_EXIT_TIMES` is given."""
 CASES = [(name, way) for name, ways in USUAL.items() for way in (WAYS if "XFERLIB_EXIT_TIMES" in os.environ else ways)]
+compiled = pytest.mark.skipif(bool(native().why_no_calls), reason="no compiler here")
+before_3_14 = pytest.mark.skipif(sys.version_info >= (3, 14), reason="threads stop by themselves from Python 3.14 on")
 CODES = {"sys.exit": 3, "exception": 1}
 
 
@@ -48,6 +50,15 @@ def test_the_interpreter_ends_in_silence(name: str, way: str, plugins: Path) -> 
         assert ended(str(PROGRAM), name, way, str(plugins)) == (CODES.get(way, 0), "")
 
 
+ENDS_MEANWHILE = """
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        sleep(0.2)  # the thread wakes meanwhile, and is ended
+
+threading.Thread(target=work, daemon=True).start()
+ready.wait()
+builtins.slow = Slow()
+"""
 OWNS = """
 import builtins, ctypes, sys, threading, time
 import xferlib as xl
@@ -68,21 +79,16 @@ def work():
     while True:
         time.sleep(0.001)
 
-class Slow:
-    def __del__(self, sleep=time.sleep):
-        sleep(0.2)  # the thread wakes meanwhile, and is ended
-
-threading.Thread(target=work, daemon=True).start()
-ready.wait()
-builtins.slow = Slow()
 """
 
 
-@pytest.mark.skipif(bool(native().why_no_calls), reason="no compiler here")
-@pytest.mark.skipif(sys.version_info >= (3, 14), reason="threads stop by themselves from Python 3.14 on")
+@compiled
+@before_3_14
 def test_a_guarded_thread_does_not_end_with_the_interpreter() -> None:
-    assert ended("-c", OWNS.format(guard="calling.guard_thread()")) == (0, "")
-    assert ended("-c", OWNS.format(guard="pass"))[0] != 0  # so that the program can tell the difference
+    assert ended("-c", OWNS.format(guard="calling.guard_thread()") + ENDS_MEANWHILE) == (0, "")
+    assert (
+        ended("-c", OWNS.format(guard="pass") + ENDS_MEANWHILE)[0] != 0
+    )  # so that the program can tell the difference
 
 
 DROPS = """
@@ -99,25 +105,18 @@ def work():
         del x
         ready.set()
 
-class Slow:
-    def __del__(self, sleep=time.sleep):
-        sleep(0.2)
-
-threading.Thread(target=work, daemon=True).start()
-ready.wait()
-builtins.slow = Slow()
 """
 
 
-@pytest.mark.skipif(bool(native().why_no_calls), reason="no compiler here")
+@compiled
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no end of a thread unwinds it")
-@pytest.mark.skipif(sys.version_info >= (3, 14), reason="threads stop by themselves from Python 3.14 on")
+@before_3_14
 def test_a_thread_within_a_librarys_own_operation_does_not_abort_the_process() -> None:
     pytest.importorskip("torch")
     use = "import xferlib as xl; xl.to_device([1.0])"
-    assert ended("-c", DROPS.format(use=use)) == (0, "")
+    assert ended("-c", DROPS.format(use=use) + ENDS_MEANWHILE) == (0, "")
     if "XFERLIB_EXIT_TIMES" in os.environ:  # whether the program can tell the difference
-        assert ended("-c", DROPS.format(use=""))[0] != 0
+        assert ended("-c", DROPS.format(use="") + ENDS_MEANWHILE)[0] != 0
 
 
 def test_an_end_without_threads_costs_no_wait() -> None:

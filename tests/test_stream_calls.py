@@ -273,7 +273,7 @@ def test_a_blocking_event_is_recorded_on_another_device() -> None:
         event.synchronize()
 
 
-def test_an_interprocess_event_has_no_timing(backend: str) -> None:
+def test_an_interprocess_event_has_no_timing_and_is_opened_elsewhere(backend: str) -> None:
     assert not xl.Event(interprocess=True).timing
     with pytest.raises(ArgumentError, match="no timing"):
         xl.Event(interprocess=True, timing=True)
@@ -281,9 +281,6 @@ def test_an_interprocess_event_has_no_timing(backend: str) -> None:
         xl.Stream().record().ipc_handle()
     with pytest.raises(StreamError, match="record it first"):
         xl.Event(interprocess=True).ipc_handle()
-
-
-def test_an_interprocess_event_is_opened_elsewhere(backend: str) -> None:
     device = xl.get_device()
     event = xl.Event(interprocess=True)
     if device.kind != "cuda":

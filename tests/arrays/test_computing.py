@@ -22,6 +22,7 @@ from xferlib.testing import strategies
 quiet = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
 NAN = float("nan")
 X = np.arange(24.0).reshape(2, 3, 4) % 7
+REDUCTIONS = ("all", "any", "count_nonzero", "max", "mean", "min", "prod", "std", "sum", "var")
 AXES = (None, 0, -1, (0, 2), (), (0, 1, 2))
 
 
@@ -37,17 +38,22 @@ def close(space: Space, found: Any, expected: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # of divisions by zero, where the correction is the number of elements or more
-@pytest.mark.parametrize("name", ["mean", "std", "var"])
-def test_means_and_deviations(space: Space, name: str) -> None:
-    """What tests/arrays/test_exact.py draws no arguments for."""
+@pytest.mark.parametrize("name", [*REDUCTIONS, "argmax", "argmin"])
+def test_a_reduction_over_axes(space: Space, name: str) -> None:
     of_numpy, of_ours = getattr(np, name), getattr(space.xp, name)
-    for dtype in strategies.DTYPES if name == "mean" else strategies.DTYPES[1:]:
+    for dtype in strategies.DTYPES:
         x = X.astype(dtype)
-        for axis, keepdims in itertools.product(AXES, (False, True)):
+        if dtype.startswith("complex") and name.endswith(("max", "min")):
+            with pytest.raises(XferError):
+                of_ours(space.put(x))
+            continue
+        if name in ("std", "var") and dtype == "bool":
+            continue
+        for axis, keepdims in itertools.product((None, 0, -1) if name.startswith("arg") else AXES, (False, True)):
             expected = of_numpy(x, axis=axis, keepdims=keepdims)
             close(space, of_ours(space.put(x), axis=axis, keepdims=keepdims), expected)
         close(space, of_ours(space.put(x).T, axis=0), of_numpy(x.T, axis=0))
-    corrections = () if name == "mean" else (0, 1, 1.0, 0.5, 2, 2.5, 3)
+    corrections = (0, 1, 1.0, 0.5, 2, 2.5, 3) if name in ("std", "var") else ()
     for shape, correction in itertools.product(((0, 2), (1, 2), (2, 2), (5, 3)), corrections):
         x = np.arange(math.prod(shape)).reshape(shape) / 4
         expected = of_numpy(x, axis=0, correction=correction)
@@ -67,6 +73,15 @@ def test_no_elements_have_no_greatest_one(space: Space) -> None:
 
 
 # --- running sums
+
+
+@pytest.mark.parametrize("name", ["cumulative_sum", "cumulative_prod"])
+def test_running_sums(space: Space, name: str) -> None:
+    dtypes = ("bool", "int8", "uint16", "int64", "float16", "float32", "complex64")
+    for dtype, axis, initial in itertools.product(dtypes, (0, 1, -1), (False, True)):
+        x = (X % 3).astype(dtype)
+        expected = getattr(np, name)(x, axis=axis, include_initial=initial)
+        close(space, getattr(space.xp, name)(space.put(x), axis=axis, include_initial=initial), expected)
 
 
 @pytest.mark.parametrize("extent", [1, 31, 32, 33, 64, 65, 1024, 1025, 2100])
@@ -170,6 +185,36 @@ def test_membership(space: Space, invert: bool) -> None:
     space.check("isin", X, np.zeros(0), invert=invert)
     space.check("isin", np.array([1, NAN]), np.array([NAN, 2, 1]), invert=invert)
     space.check("isin", X.astype(int), 3, invert=invert)
+
+
+# --- parts and joins
+
+
+JOINS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("concat", ([X, X[:1].astype("int8")],), {"axis": 0}), ("concat", ([X, X.astype("complex64")],), {"axis": -1}),
+    ("concat", ([X, X[0]],), {"axis": None}), ("concat", ([X[:0], X],), {}), ("stack", ([X, X + 1],), {"axis": 1}),
+    ("stack", ([X[0, 0], X[0, 0].astype("float32")],), {"axis": -1}), ("repeat", (X, 3), {"axis": 1}),
+    ("repeat", (X, 2), {}), ("repeat", (X, 0), {"axis": 0}), ("repeat", (X, np.array([1, 0, 3])), {"axis": 1}),
+    ("repeat", (X[0, 0], np.array([1, 2, 0, 4])), {}), ("repeat", (X, np.array(2)), {"axis": 0}),
+    ("tile", (X, (2,)), {}), ("tile", (X, (2, 1, 3)), {}), ("tile", (X[0, 0], (2, 2)), {}), ("tile", (X, ()), {}),
+    ("roll", (X, 5), {}), ("roll", (X, -1), {"axis": 2}), ("roll", (X, (1, 2)), {"axis": (0, 1)}),
+    ("roll", (X, 1), {"axis": (0, 1)}), ("roll", (X[:0], 1), {"axis": 0}), ("tril", (X,), {"k": 1}),
+    ("triu", (X.T,), {"k": -1}), ("triu", (np.ones((3, 3), bool),), {}),
+    ("meshgrid", (np.arange(3), np.arange(2)), {}),
+    ("meshgrid", (np.arange(3), np.arange(2), np.arange(4)), {"indexing": "ij"}),
+    ("meshgrid", (np.arange(3), np.arange(2), np.arange(4)), {}), ("meshgrid", (np.arange(3),), {}),
+    ("diff", (X,), {}), ("diff", (X > 3,), {"axis": 0}),
+    ("diff", (X,), {"axis": 1, "n": 2, "prepend": X[:, :1], "append": X[:, 1:]}),
+    ("take", (X, np.array([1, 0, 1])), {"axis": 1}), ("take", (X[0, 0], np.array([[1, -1]])), {}),
+    ("take_along_axis", (X, np.argsort(X, axis=1)), {"axis": 1}),
+    ("take_along_axis", (X, np.zeros((2, 3, 1), int)), {}),
+    ("take_along_axis", (X, np.array([[[2]], [[1]]])), {"axis": 1}),
+]  # fmt: skip
+
+
+def test_parts_and_joins(space: Space) -> None:
+    for name, args, options in JOINS:
+        space.check(name, *args, **options)
 
 
 # --- products
