@@ -15,7 +15,7 @@ def run(*arguments: str, cwd: Path | None = None, **variables: str) -> subproces
 
 
 def printed(*arguments: str, cwd: Path | None = None, **variables: str) -> str:
-    """What a program prints, which must not fail."""
+    """Return what a program prints, which must not fail."""
     done = run(*arguments, cwd=cwd, **variables)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -106,7 +106,7 @@ def test_operators_of_one_array(space: Space) -> None:
 
 
 def test_a_result_that_does_not_fit_in_place_is_refused(space: Space) -> None:
-    """What tests/arrays/test_programs.py does not draw."""
+    """Cases that tests/arrays/test_programs.py does not draw."""
     d = same_one = space.put(np.arange(3))
     with pytest.raises(TypeError, match="does not fit"):
         d += 0.5
