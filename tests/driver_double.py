@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from tests.processes import printed
 
 START = """
 import contextlib, ctypes, os, signal, sys, threading, types
@@ -36,5 +35,4 @@ sys.modules["cuda.bindings"].driver = sys.modules["cuda.bindings.driver"]
 
 def run(program: str) -> None:
     """Run a program behind the double, in which assertions hold."""
-    done = subprocess.run([sys.executable, "-c", START + program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    printed("-c", START + program)

@@ -9,14 +9,9 @@ from typing import Any
 import numpy as np
 
 from tests.comparing import DTYPES
+from tests.drawing import LAYOUTS
 
-VIEWS: dict[str, Callable[[Any, Any], Any]] = {
-    "whole": lambda xp, x: x,
-    "every other": lambda xp, x: x[..., ::2] if x.ndim else x,
-    "axes reversed": lambda xp, x: xp.permute_dims(x, tuple(range(x.ndim))[::-1]),
-    "backwards": lambda xp, x: xp.flip(x),
-    "broadcast": lambda xp, x: xp.broadcast_to(x, (2, *x.shape)),
-}
+VIEWS: dict[str, Callable[[Any, Any], Any]] = {**LAYOUTS, "backwards": lambda xp, x: xp.flip(x)}
 INTEGERS, INDICES = ("int64", "int32", "uint8"), ("int64", "int64", "int32", "uint8", "float64", "bool")
 NUMBERS = (0, 1, -1, 300, 2**40, -(2**63), 1.5, float("nan"), 1j, True, np.float32(2.5), np.int8(3), np.uint64(5))
 
@@ -59,14 +54,7 @@ class Drawing:
     ) -> Viewed:
         extents = self.shape() if shape is None else tuple(shape)
         dtype = np.dtype(self.one(*dtypes))
-        values: tuple[Any, ...] = (
-            0,
-            1,
-            2,
-            3,
-            *((-1,) if dtype.kind in "ifc" else ()),
-            *((0.5,) if dtype.kind in "fc" else ()),
-        )
+        values = [0, 1, 2, 3, *[-1] * (dtype.kind in "ifc"), *[0.5] * (dtype.kind in "fc")]
         drawn = np.array([self.one(*values) for _ in range(int(np.prod(extents)))]).astype(dtype).reshape(extents)
         return Viewed(drawn, "whole" if is_whole else self.one(*VIEWS, "whole", "whole"))
 
@@ -151,11 +139,8 @@ def _moveaxis(d: Drawing) -> Call:
     x = d.array()
     if d.happens(0.6):
         return [x, d.axis(len(x.shape)), d.axis(len(x.shape))], {}
-    return [
-        x,
-        tuple(range(d.random.randint(0, len(x.shape)))),
-        tuple(range(len(x.shape)))[: d.random.randint(0, 2)],
-    ], {}
+    sources = tuple(range(d.random.randint(0, len(x.shape))))
+    return [x, sources, tuple(range(len(x.shape)))[: d.random.randint(0, 2)]], {}
 
 
 def _permute_dims(d: Drawing) -> Call:

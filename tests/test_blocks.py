@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xferlib.testing.harness import in_threads
 
 import xferlib as xl
 from xferlib.errors import BlockError
@@ -233,7 +233,7 @@ def test_another_tasks_or_threads_block_is_not_left(devices: list[xl.Device]) ->
             made = make()
             with made:
                 inside = all_native(devices)
-                await asyncio.create_task(_refused(made))
+                await asyncio.create_task(_call(lambda made=made: _leave_refused(made)))
                 await asyncio.to_thread(_leave_refused, made)
                 assert all_native(devices) == inside
             assert all_native(devices) == before
@@ -241,9 +241,6 @@ def test_another_tasks_or_threads_block_is_not_left(devices: list[xl.Device]) ->
             await asyncio.sleep(0)
             _leave_refused(made)
             await task
-
-    async def _refused(made: Any) -> None:
-        _leave_refused(made)
 
     async def _waiting(made: Any) -> None:
         with made:
@@ -253,9 +250,7 @@ def test_another_tasks_or_threads_block_is_not_left(devices: list[xl.Device]) ->
     for make in entered(devices):
         made = make()
         with made:
-            thread = threading.Thread(target=_leave_refused, args=(made,))
-            thread.start()
-            thread.join()
+            in_threads(_leave_refused, (made,))
     assert all_native(devices) == before
 
 

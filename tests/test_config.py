@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import pytest
 
 import xferlib as xl
@@ -104,27 +105,13 @@ def test_a_name_with_another_beginning_draws_one_warning(
     assert all(re.search(said, str(each.message)) for each in found)
 
 
-def test_configure_changes_and_returns_what_was() -> None:
-    before = xl.configure(threads=3)
-    try:
-        assert xl.configure().threads == 3
-    finally:
-        xl.configure(threads=before.threads)
-    assert xl.configure() == before
-
-
 def test_configure_takes_what_the_environment_would_and_refuses_the_rest_unchanged() -> None:
     before = xl.configure(pinned_limit="1GiB", strict="pageable", threads="2")
     try:
         now = xl.configure()
         assert (now.pinned_limit, now.strict, now.threads) == (1 << 30, frozenset({"pageable"}), 2)
-        for name, value in [
-            ("threads", -1),
-            ("threads", "many"),
-            ("pinned_limit", -5),
-            ("strict", 7),
-            ("backend", "a b"),
-        ]:
+        wrong = ("threads", -1), ("threads", "many"), ("pinned_limit", -5), ("strict", 7), ("backend", "a b")
+        for name, value in wrong:
             with pytest.raises(ConfigError, match=f"configure\\({name}={value!r}\\): expected"):
                 xl.configure(host_cache=1, **{name: value})
         assert xl.configure() == now
@@ -134,24 +121,19 @@ def test_configure_takes_what_the_environment_would_and_refuses_the_rest_unchang
 
 
 def test_the_limit_of_pinned_memory_holds_for_the_pool() -> None:
-    before = xl.configure(pinned_limit=1 << 20)
-    try:
+    with configured(pinned_limit=1 << 20):
         pool = xl.PinnedPool(backend_named("numpy"), when_full="raise")
-        import numpy as np
-
         kept = pool.empty((900_000,), np.dtype(np.uint8))
         with pytest.raises(xl.errors.PinnedMemoryError, match="XFERLIB_PINNED_LIMIT"):
             pool.empty((900_000,), np.dtype(np.uint8))
         del kept
-    finally:
-        xl.configure(pinned_limit=before.pinned_limit)
 
 
 def test_a_device_that_the_program_sets_behind_the_first_use_holds_in_each_thread() -> None:
     def current() -> list[xl.Device]:
-        with ThreadPoolExecutor(1) as pool:
-            return [xl.get_device(), xl.device_of(xl.zeros(2)), xl.current_stream().device, *again.map(_current, "a"),
-                    pool.submit(_current, "").result()]  # fmt: skip
+        with ThreadPoolExecutor(1) as new_thread:
+            threads = [each.submit(xl.get_device).result() for each in (again, new_thread)]
+            return [xl.get_device(), xl.device_of(xl.zeros(2)), xl.current_stream().device, *threads]
 
     with configured({}), ThreadPoolExecutor(1) as again:
         for name in ("sim:sim:1", "sim:sim:0", "sim:1", "sim:0", "numpy:cpu", "sim:sim:1"):
@@ -163,7 +145,3 @@ def test_a_device_that_the_program_sets_behind_the_first_use_holds_in_each_threa
             assert xl.get_device() is xl.Device("sim:sim:0")
         sim = backend_named("sim")
         sim.device_use(sim.devices()[0])
-
-
-def _current(_: str) -> xl.Device:
-    return xl.get_device()

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests import driver_double
-from tests.needed import need, need_cuda
-
-
-def ends_quietly(*arguments: str) -> None:
-    """Run a program that must not fail nor say anything."""
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-
+from tests.needed import need_cuda
+from tests.processes import end_quietly, printed
 
 _SCRIPT = """
 import sys
@@ -48,9 +40,7 @@ driver.cuCtxDestroy(context)
 @pytest.mark.parametrize("name", ["cupy", "torch", "pycuda"])
 def test_a_context_that_is_not_primary_is_refused(name: str) -> None:
     need_cuda(name)
-    done = subprocess.run([sys.executable, "-c", _SCRIPT, name], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["refused", "refused"]
+    assert printed("-c", _SCRIPT, name).split() == ["refused", "refused"]
 
 
 _DIES_ELSEWHERE = """
@@ -80,11 +70,6 @@ for _ in range(3):
 """
 
 
-def test_an_array_that_pycuda_made_is_freed_in_whatever_thread_it_dies() -> None:
-    need("pycuda")
-    ends_quietly("-c", _DIES_ELSEWHERE)
-
-
 _FORKED = """
 import os
 import sys
@@ -103,12 +88,6 @@ if not (child := os.fork()):
     sys.exit(0)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-
-
-@pytest.mark.parametrize("name", ["cupy", "torch"])  # PyCUDA's own handlers fail where a forked child ends so
-def test_a_forked_child_may_end_as_an_interpreter_does(name: str) -> None:
-    need_cuda(name)
-    ends_quietly("-W", "ignore::DeprecationWarning", "-c", _FORKED, name)  # forking beside threads
 
 
 _ENDS = """
@@ -140,10 +119,43 @@ xl.synchronize()
 """
 
 
-@pytest.mark.parametrize("name", ["cupy", "torch", "pycuda"])
-def test_a_process_that_has_used_every_device_ends_quietly(name: str) -> None:
+_FIRST_IN_THREADS = """
+import threading
+import numpy as np
+import xferlib as xl
+
+barrier, found = threading.Barrier(4), []
+
+
+def use():
+    barrier.wait()
+    d = xl.to_device(np.arange(1000.0), device="pycuda:cuda:0")
+    found.append((xl.to_host(d * 2) == np.arange(1000.0) * 2).all())
+
+
+for _ in range(3):
+    threads = [threading.Thread(target=use) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+barrier = threading.Barrier(1)
+use()
+assert all(found) and len(found) == 13
+"""
+
+PROGRAMS = {
+    "an array that PyCUDA made is freed in whatever thread it dies": (_DIES_ELSEWHERE, ("pycuda",)),
+    "a forked child may end as an interpreter does": (_FORKED, ("cupy", "torch")),  # PyCUDA's handlers fail there
+    "every device has been used": (_ENDS, ("cupy", "torch", "pycuda")),
+    "PyCUDA may be used first by threads that end": (_FIRST_IN_THREADS, ("pycuda",)),
+}
+
+
+@pytest.mark.parametrize(("what", "name"), [(what, name) for what, (_, names) in PROGRAMS.items() for name in names])
+def test_a_program_ends_quietly(what: str, name: str) -> None:
     need_cuda(name)
-    ends_quietly("-c", _ENDS, name)
+    end_quietly("-W", "ignore::DeprecationWarning", "-c", PROGRAMS[what][0], name)  # of forks beside threads
 
 
 # --- PyCUDA's stack of contexts, of which each thread has one that must be empty when the thread ends
@@ -238,35 +250,4 @@ def test_threads_that_use_pycuda_first_leave_its_stacks_empty(first: str, tmp_pa
     folder.mkdir()
     for name, text in _PYCUDA.items():
         (folder / f"{name}.py").write_text(text)
-    ends_quietly("-c", driver_double.START + _FIRST_USES, str(tmp_path), first)
-
-
-_FIRST_IN_THREADS = """
-import threading
-import numpy as np
-import xferlib as xl
-
-barrier, found = threading.Barrier(4), []
-
-
-def use():
-    barrier.wait()
-    d = xl.to_device(np.arange(1000.0), device="pycuda:cuda:0")
-    found.append((xl.to_host(d * 2) == np.arange(1000.0) * 2).all())
-
-
-for _ in range(3):
-    threads = [threading.Thread(target=use) for _ in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-barrier = threading.Barrier(1)
-use()
-assert all(found) and len(found) == 13
-"""
-
-
-def test_pycuda_may_be_used_first_by_threads_that_end() -> None:
-    need("pycuda")
-    ends_quietly("-c", _FIRST_IN_THREADS)
+    end_quietly("-c", driver_double.START + _FIRST_USES, str(tmp_path), first)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.processes import printed
 
 ROOT = Path(__file__).parents[1]
 
@@ -19,11 +19,7 @@ def run(program: str) -> str:
     """Return what a program prints whose ``xp`` is the namespace over NumPy's functions by CuPy's names."""
     head = "import numpy as np\nfrom tests.cupy_double import Device, install\n"
     head += "xp, x = install(), np.arange(12.0).reshape(3, 4)\n"
-    done = subprocess.run(
-        [sys.executable, "-c", head + textwrap.dedent(program)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return printed("-c", head + textwrap.dedent(program), cwd=ROOT)
 
 
 CALLS = {
@@ -59,26 +55,20 @@ CALLS = {
 """The text that each expression prints."""
 
 
-@pytest.fixture(scope="module")
-def printed() -> dict[str, str]:
-    """The text that each expression prints here, found out in one process."""
-    program = f"""
-        import json
-        print(json.dumps({{call: str(eval(call)) for call in {list(CALLS)!r}}}))
-    """
-    found: dict[str, str] = json.loads(run(program))
-    return found
+def test_functions_take_numpys_arguments_and_the_standards() -> None:
+    program = f"import json\nprint(json.dumps({{call: str(eval(call)) for call in {list(CALLS)!r}}}))"
+    assert json.loads(run(program)) == CALLS
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_functions_take_numpys_arguments_and_the_standards(call: str, printed: dict[str, str]) -> None:
-    assert printed[call] == CALLS[call]
-
-
-def test_devices_are_named_in_any_way() -> None:
-    program = """
+def test_devices_are_named_in_any_way_and_what_cannot_be_had_is_refused() -> None:
+    said = run("""
+        import pickle
         import xferlib as xl
         from xferlib.errors import DeviceNotFoundError
+
+        assert pickle.loads(pickle.dumps(xp)) is xp
+        assert {"zeros", "sin", "linalg", "fft", "unstack", "cuda"} <= set(dir(xp))
+        assert {"vector_norm", "norm"} <= set(dir(xp.linalg)) and "fftfreq" in dir(xp.fft)
         for device in (1, "cuda:1", "cupy:cuda:1", Device(1)):
             xp.zeros(3, device=device)
         assert Device.entered == [1] * 4, Device.entered
@@ -89,14 +79,6 @@ def test_devices_are_named_in_any_way() -> None:
                 xp.linspace(0, 1, 3, device=device)
             except DeviceNotFoundError as error:
                 print(error)
-    """
-    said = run(program).splitlines()
-    assert len(said) == 6
-    assert said[0] == "device='cuda:7' is not a device of CuPy here; give 'cuda:0', 0 or x.device"
-
-
-def test_what_cannot_be_had_is_refused() -> None:
-    program = """
         for call in (
             lambda: xp.reshape(x.T, 12, copy=False), lambda: xp.unstack(np.asarray(1)),
             lambda: xp.sort(x, order="a"), lambda: xp.nothing,
@@ -105,21 +87,11 @@ def test_what_cannot_be_had_is_refused() -> None:
                 call()
             except (ValueError, AttributeError) as error:
                 print(error)
-    """
-    said = run(program).splitlines()
-    assert len(said) == 4
-    assert "leave copy out" in said[0]
-    assert "no attribute 'nothing'" in said[3]
-
-
-def test_the_module_pickles_and_lists_its_names() -> None:
-    program = """
-        import pickle
-        assert pickle.loads(pickle.dumps(xp)) is xp
-        assert {"zeros", "sin", "linalg", "fft", "unstack", "cuda"} <= set(dir(xp))
-        assert {"vector_norm", "norm"} <= set(dir(xp.linalg)) and "fftfreq" in dir(xp.fft)
-    """
-    run(program)
+    """).splitlines()
+    assert len(said) == 6 + 4
+    assert said[0] == "device='cuda:7' is not a device of CuPy here; give 'cuda:0', 0 or x.device"
+    assert "leave copy out" in said[6]
+    assert "no attribute 'nothing'" in said[9]
 
 
 def test_functions_of_the_namespace_work_on_a_gpu() -> None:
@@ -142,3 +114,6 @@ def test_functions_of_the_namespace_work_on_a_gpu() -> None:
     assert xp.from_dlpack(x, copy=True).data.ptr != x.data.ptr == xp.from_dlpack(x).data.ptr
     assert xp.linalg.vector_norm(x).item() == pytest.approx(np.linalg.norm(np.arange(12.0)))
     assert xp.sort(x, axis=1, descending=True)[0].tolist() == [3, 2, 1, 0]
+    for args in ((-3, 2.5, 2), (300, 310), (0, -3, -1), (0, 600, 300)):
+        with pytest.raises(OverflowError):
+            xp.arange(*args, dtype="uint8")

@@ -9,11 +9,20 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 
 import xferlib as xl
 from tests.pair import Left, Right
-from xferlib.errors import BackendNotFoundError, BackendUnavailableError, ConfigError, DeviceNotFoundError, XferError
+from xferlib.errors import (
+    ArgumentError,
+    BackendNotFoundError,
+    BackendUnavailableError,
+    ConfigError,
+    DeviceNotFoundError,
+    UnsupportedError,
+    XferError,
+)
 from xferlib.testing import configured, fresh_registry
 
 pytestmark = pytest.mark.usefixtures("fake")
@@ -180,3 +189,47 @@ def test_a_kind_of_device_finds_the_backend_that_has_it() -> None:
         assert str(xl.get_device("sim:1")) == "sim:sim:1"
     with xl.use_backend("sim"):
         assert str(xl.get_device("cpu")) == "numpy:cpu"
+
+
+# --- facts of a device
+
+
+def test_memory_is_told_in_bytes(backend: str) -> None:
+    device = xl.get_device()
+    assert device.total_memory == device.properties.total_nbytes
+    assert 0 <= device.free_memory <= device.total_memory
+
+
+def test_an_array_on_the_simulator_takes_free_memory() -> None:
+    device = xl.get_device("sim:sim:0")
+    before = device.free_memory
+    held = xl.zeros(1 << 20, np.uint8, device=device)
+    assert before - device.free_memory == held.nbytes
+
+
+def test_names_are_told_where_the_device_has_any(backend: str) -> None:
+    zero, one = xl.Device("sim:sim:0"), xl.Device("sim:sim:1")
+    assert zero.uuid != one.uuid
+    assert zero.pci_bus_id != one.pci_bus_id
+    device = xl.get_device()
+    assert device.uuid.startswith("GPU-") is (device.kind == "cuda")
+    assert (len(device.pci_bus_id.split(":")) == 3) is (device.kind == "cuda" or backend == "sim")
+
+
+def test_attributes_are_asked_by_name_in_any_spelling(backend: str) -> None:
+    device = xl.get_device()
+    with pytest.raises(ArgumentError, match="not a name"):
+        device.attribute(39)  # type: ignore[arg-type]
+    if device.kind == "cpu":
+        with pytest.raises(UnsupportedError, match="knows nothing of a CPU"):
+            device.attribute("warp_size")
+        return
+    if backend == "fake":
+        with pytest.raises(UnsupportedError, match="device attributes"):
+            device.attribute("warp_size")
+        return
+    for name in ("max_threads_per_block", "MAX_THREADS_PER_BLOCK", "CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK"):
+        assert device.attribute(name) == 1024
+    for name in ("colour", "__class__", ""):
+        with pytest.raises(ArgumentError, match="has no attribute"):
+            device.attribute(name)

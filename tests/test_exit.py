@@ -6,13 +6,13 @@ How often that is tried here is little; `XFERLIB_EXIT_TIMES` says how often.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.needed import need
+from tests.processes import end_quietly, run
 from xferlib.testing import native
 
 PROGRAM = Path(__file__).with_name("exiting.py")
@@ -28,14 +28,14 @@ USUAL = {
 }  # fmt: skip
 """Each way once without a GPU, where a program begins fast; all of them where `XFERLIB_EXIT_TIMES` is given."""
 CASES = [(name, way) for name, ways in USUAL.items() for way in (WAYS if "XFERLIB_EXIT_TIMES" in os.environ else ways)]
+compiled = pytest.mark.skipif(bool(native().why_no_calls), reason="no compiler here")
+before_3_14 = pytest.mark.skipif(sys.version_info >= (3, 14), reason="threads stop by themselves from Python 3.14 on")
 CODES = {"sys.exit": 3, "exception": 1}
 
 
 def ended(*arguments: str) -> tuple[int, str]:
     """How a program ended, and what it said, but for the traceback that it means to show."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", *arguments], capture_output=True, text=True, timeout=200, check=False
-    )
+    done = run("-W", "ignore", *arguments)
     said = done.stdout + done.stderr
     is_meant = said.count("Traceback") == 1 and said.endswith("SystemError: on purpose\n")
     return done.returncode, "" if is_meant else said
@@ -50,6 +50,15 @@ def test_the_interpreter_ends_in_silence(name: str, way: str, plugins: Path) -> 
         assert ended(str(PROGRAM), name, way, str(plugins)) == (CODES.get(way, 0), "")
 
 
+ENDS_MEANWHILE = """
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        sleep(0.2)  # the thread wakes meanwhile, and is ended
+
+threading.Thread(target=work, daemon=True).start()
+ready.wait()
+builtins.slow = Slow()
+"""
 OWNS = """
 import builtins, ctypes, sys, threading, time
 import xferlib as xl
@@ -70,21 +79,16 @@ def work():
     while True:
         time.sleep(0.001)
 
-class Slow:
-    def __del__(self, sleep=time.sleep):
-        sleep(0.2)  # the thread wakes meanwhile, and is ended
-
-threading.Thread(target=work, daemon=True).start()
-ready.wait()
-builtins.slow = Slow()
 """
 
 
-@pytest.mark.skipif(bool(native().why_no_calls), reason="no compiler here")
-@pytest.mark.skipif(sys.version_info >= (3, 14), reason="threads stop by themselves from Python 3.14 on")
+@compiled
+@before_3_14
 def test_a_guarded_thread_does_not_end_with_the_interpreter() -> None:
-    assert ended("-c", OWNS.format(guard="calling.guard_thread()")) == (0, "")
-    assert ended("-c", OWNS.format(guard="pass"))[0] != 0  # so that the program can tell the difference
+    assert ended("-c", OWNS.format(guard="calling.guard_thread()") + ENDS_MEANWHILE) == (0, "")
+    assert (
+        ended("-c", OWNS.format(guard="pass") + ENDS_MEANWHILE)[0] != 0
+    )  # so that the program can tell the difference
 
 
 DROPS = """
@@ -101,28 +105,55 @@ def work():
         del x
         ready.set()
 
-class Slow:
-    def __del__(self, sleep=time.sleep):
-        sleep(0.2)
-
-threading.Thread(target=work, daemon=True).start()
-ready.wait()
-builtins.slow = Slow()
 """
 
 
-@pytest.mark.skipif(bool(native().why_no_calls), reason="no compiler here")
+@compiled
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no end of a thread unwinds it")
-@pytest.mark.skipif(sys.version_info >= (3, 14), reason="threads stop by themselves from Python 3.14 on")
+@before_3_14
 def test_a_thread_within_a_librarys_own_operation_does_not_abort_the_process() -> None:
     pytest.importorskip("torch")
     use = "import xferlib as xl; xl.to_device([1.0])"
-    assert ended("-c", DROPS.format(use=use)) == (0, "")
+    assert ended("-c", DROPS.format(use=use) + ENDS_MEANWHILE) == (0, "")
     if "XFERLIB_EXIT_TIMES" in os.environ:  # whether the program can tell the difference
-        assert ended("-c", DROPS.format(use=""))[0] != 0
+        assert ended("-c", DROPS.format(use="") + ENDS_MEANWHILE)[0] != 0
 
 
 def test_an_end_without_threads_costs_no_wait() -> None:
     shutdown = "from xferlib._runtime import process as shutdown; shutdown._INSIDE_S = 1e9"
     source = f"import xferlib as xl; xl.to_device([1.0]); {shutdown}"
     assert ended("-c", source) == (0, "")
+
+
+# --- what outlives the interpreter
+
+
+KEPT = """
+import builtins, os, sys
+from xferlib._runtime import process as _immortal
+
+
+class Stream:
+    def __del__(self):
+        os.write(1, b"destroyed")
+
+
+class Guard:
+    def __init__(self):
+        self.stream = Stream()
+
+    def __del__(self, keep=_immortal.keep):
+        keep(self.stream)
+
+
+if sys.argv[1] == "at once":
+    kept = Stream()
+    _immortal.keep(kept)
+else:
+    builtins.held = Guard()  # dies when there is nothing to be imported any more
+"""
+
+
+@pytest.mark.parametrize("when", ["at once", "at the end"])
+def test_a_kept_object_is_never_destroyed(when: str) -> None:
+    end_quietly("-c", KEPT, when)

@@ -41,16 +41,13 @@ def test_an_array_lies_over_the_memory_of_the_object(there: Any) -> None:
     assert xl.to_host(there).tolist() == np.full_like(HOST, 7).tolist()
 
 
-def test_strides_and_dtypes_are_as_described(there: Any) -> None:
+def test_strides_and_dtypes_are_as_described_in_the_namespace_as_well(there: Any) -> None:
+    found = xl.get_array_module(there).asarray(Described(there))
+    assert xl.to_host(found + 1).tolist() == (HOST + 1).tolist()
     turned = xl.get_array_module(there).permute_dims(there, (2, 0, 1))
     assert xl.to_host(xl.asarray(Described(turned))).tolist() == HOST.transpose(2, 0, 1).tolist()
     assert xl.to_host(xl.asarray(Described(there), "float64")).dtype == np.float64
     assert xl.to_host(xl.asarray(Described(there, strides=None))).tolist() == HOST.tolist()
-
-
-def test_the_namespace_takes_it_as_well(there: Any) -> None:
-    found = xl.get_array_module(there).asarray(Described(there))
-    assert xl.to_host(found + 1).tolist() == (HOST + 1).tolist()
 
 
 def test_work_waits_for_the_stream_of_the_object(there: Any) -> None:

@@ -6,19 +6,17 @@ Programs of their own, which are killed if they hang.
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import xferlib as xl
 from tests.needed import need_cuda
+from tests.processes import printed
 from xferlib.testing import native
 
 pytestmark = pytest.mark.usefixtures("compiled_parts")
 
-LIMIT_S = 60.0
 FULL_QUEUE = Path(__file__).with_name("full_queue.py")
 WORKS = (
     "record", "record again", "wait", "query", "upload pinned", "upload small", "download", "copy", "launch", "free"
@@ -53,13 +51,6 @@ CALLS = {
 }
 
 
-def finishes(*command: str) -> str:
-    """The output of a program."""
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_only_calls_that_cannot_block_keep_the_gil() -> None:
     source = (Path(xl.__file__).parent / "backends" / "cuda" / "driver.py").read_text()
     assert re.findall(r'\(_address\("(\w+)"\), \d, keeps_lock=True\)', source) == ["cuGetErrorName"]
@@ -70,11 +61,11 @@ def test_only_calls_that_cannot_block_keep_the_gil() -> None:
 @compiled
 def test_a_blocking_call_lets_another_thread_end_it() -> None:
     program = "\n".join([BLOCKED, *(f"begin({name!r})\n{call}" for name, call in CALLS.items())])
-    assert finishes("-c", program).splitlines() == [*CALLS]
+    assert printed("-c", program).splitlines() == [*CALLS]
 
 
 @pytest.mark.parametrize("what", WORKS)
 @pytest.mark.parametrize("name", ["cupy", "torch", "pycuda"])
 def test_a_full_queue_behind_a_host_function_drains(name: str, what: str) -> None:
     need_cuda(name)
-    assert "passed" in finishes(str(FULL_QUEUE), name, what)
+    assert "passed" in printed(str(FULL_QUEUE), name, what)

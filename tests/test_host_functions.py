@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests import driver_double
 
 START = """
@@ -39,22 +41,14 @@ is_kept = weakref.ref(function)
 """
 
 
-def run(program: str) -> None:
-    driver_double.run(START + program)
-
-
-def test_functions_die_with_a_graph_that_is_done() -> None:
-    run("""
+ENDED = """
 g = graph(lambda stream: Event(5, calls.SUCCESS), function)
 g(stream)
 del function, g
 gc.collect()
 assert is_kept() is None
-""")
-
-
-def test_functions_of_a_dead_graph_die_at_the_launch_of_any_other_once_they_have_run() -> None:
-    run("""
+"""
+RUNNING = """
 g = graph(lambda stream: Event(5, calls.NOT_READY), function)
 g(stream)
 del function, g
@@ -66,11 +60,8 @@ state[5] = calls.SUCCESS
 other(stream)
 gc.collect()
 assert is_kept() is None
-""")
-
-
-def test_a_launch_by_another_thread_during_the_look_is_not_forgotten() -> None:
-    run("""
+"""
+LAUNCHED_MEANWHILE = """
 kept = captured(function)
 kept.launched(Event(5, calls.SUCCESS))
 
@@ -86,4 +77,14 @@ calls.event_query = state.get
 assert host_functions._are_launched()
 state[6] = calls.SUCCESS
 assert not host_functions._are_launched()
-""")
+"""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [ENDED, RUNNING, LAUNCHED_MEANWHILE],
+    ids=["die with a graph that is done", "of a dead graph die at the next launch of any once they have run",
+         "of a launch by another thread during the look are not forgotten"],
+)  # fmt: skip
+def test_functions_of_graphs(program: str) -> None:
+    driver_double.run(START + program)

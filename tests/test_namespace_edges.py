@@ -7,20 +7,31 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.arrays.conftest import SPACES
 from tests.comparing import DTYPES, numpys, ours, same
 from xferlib.errors import ArgumentError, LayoutError, LayoutIndexError, LayoutTypeError, UnsupportedDTypeError
-from xferlib.testing import assert_identical
+from xferlib.testing import assert_identical, strategies
 
 pytestmark = pytest.mark.parametrize("backend", [*SPACES, "torch"], indirect=True)
 drawn = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NUMBERS = st.one_of(st.integers(-20, 20), st.floats(-5, 5), st.floats(-5, 5, width=32).map(np.float32))
+EDGES = st.sampled_from([
+    sign * each for sign in (1, -1) for each in
+    (3, 127, 128, 129, 255, 256, 300, 2047, 2049, 65504, 2**24 + 1, 2**31, 2**53 + 1, 2**63, 2**64, 2.0**63, 300.25)
+])  # fmt: skip
 STEPS = st.one_of(st.sampled_from((1, -2, 0.1, 0.3, -0.7)), st.floats(0.0625, 3, width=32).map(np.float32))
+FAR_STEPS = st.sampled_from((1, 2, -1, -2, 0.5, 1.5, -0.75, 100, 2**62, 2**31))
+FAR = st.tuples(st.integers(-4, 300) | EDGES, st.integers(-1, 5), FAR_STEPS).map(
+    lambda drawn: (drawn[0], drawn[0] + drawn[1] * drawn[2], drawn[2])
+)
 FLOATS = st.sampled_from((None, "float16", "float32", "float64", "complex64"))
+RANGES = st.tuples(st.tuples(NUMBERS, NUMBERS, STEPS), FLOATS | st.just("int32")) | st.tuples(
+    FAR, st.sampled_from(strategies.DTYPES)
+)
 
 
 @pytest.fixture
@@ -37,10 +48,25 @@ def check(xp: Any, name: str, *args: Any, **options: Any) -> None:
     assert same(host, expected, signed_zeros=name != "clip"), f"{host} instead of {expected}"
 
 
-@drawn
-@given(start=NUMBERS, stop=NUMBERS, step=STEPS, dtype=FLOATS | st.just("int32"))
-def test_a_range_has_numpys_bits(xp: Any, start: Any, stop: Any, step: Any, dtype: Any) -> None:
-    check(xp, "arange", start, stop, step, dtype=dtype)
+@settings(max_examples=200, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@given(drawn=RANGES)
+def test_a_range_is_numpys(xp: Any, drawn: Any) -> None:
+    """The same bits, and an error where NumPy has one."""
+    (start, stop, step), dtype = drawn
+    assume(start == stop or abs(float(start) - float(stop)) > 1e-40)  # smaller ones are 0 in float32
+    expected = numpys(np.arange, start, stop, step, dtype=dtype)
+    found = numpys(xp.arange, start, stop, step, dtype=None if dtype is None else np.dtype(dtype).name)
+    if isinstance(expected, Exception):
+        assert isinstance(found, OverflowError if isinstance(expected, OverflowError) else TypeError), found
+        return
+    assert not isinstance(found, Exception), (found, expected)
+    assert_identical(xl.to_host(found), expected)
+
+
+def test_numbers_out_of_range_are_refused(xp: Any) -> None:
+    for args in ((-3, 2.5, 2), (-3, 3, 1), (300, 310), (0, -3, -1), (254.5, 300, 2), (0, 600, 300)):
+        with pytest.raises(OverflowError):
+            xp.arange(*args, dtype=xp.uint8)
 
 
 @drawn

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib.errors import BackendUnavailableError
-from xferlib.testing import assert_same_bits
+from tests.processes import path_with, printed
+from xferlib.errors import BackendNotFoundError, BackendUnavailableError, ConfigError
+from xferlib.testing import assert_same_bits, configured
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
@@ -24,9 +22,6 @@ def test_entry_points_are_listed_with_their_devices_or_the_reason_against() -> N
     assert not found["broken"].is_available
     assert "not plugged in" in found["broken"].reason
     assert found["broken"].install == "pip install xferlib-test-plugins"
-
-
-def test_a_plug_in_that_cannot_run_says_why_and_how_to_install_it() -> None:
     with pytest.raises(BackendUnavailableError, match="not plugged in; install it with pip install xferlib-"):
         xl.to_device(np.zeros(2), backend="broken")
 
@@ -43,26 +38,12 @@ def test_a_plug_ins_arrays_are_recognised_by_type_and_its_devices_by_name() -> N
 
 def test_an_installed_plug_in_serves_as_the_default_of_a_fresh_process(plugins: Path) -> None:
     script = "import xferlib as xl; x = xl.ones(3); print(type(x).__name__, xl.device_of(x), xl.to_host(x).sum())"
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(plugins), *filter(None, sys.path)])}
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**environ, "XFERLIB_BACKEND": "tiny"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.strip() == "TinyArray tiny:cpu 3.0", done.stderr
+    found = printed("-c", script, PYTHONPATH=path_with(plugins), XFERLIB_BACKEND="tiny")
+    assert found.strip() == "TinyArray tiny:cpu 3.0"
 
 
-def test_an_environment_variable_selects_names_and_never_imports_modules(plugins: Path) -> None:
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(plugins), *filter(None, sys.path)])}
-    for name in ("xferlib_tiny", "os", "xferlib_tiny:TinyBackend"):
-        done = subprocess.run(
-            [sys.executable, "-c", "import xferlib as xl; xl.zeros(2)"],
-            env={**environ, "XFERLIB_BACKEND": name},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode != 0
-        assert "XFERLIB_BACKEND" in done.stderr or "no backend" in done.stderr
+@pytest.mark.parametrize("name", ["xferlib_tiny", "os", "xferlib_tiny:TinyBackend"])
+def test_an_environment_variable_selects_names_and_never_imports_modules(name: str) -> None:
+    with pytest.raises((BackendNotFoundError, ConfigError)) as raised, configured({"XFERLIB_BACKEND": name}):
+        xl.zeros(2)
+    assert "XFERLIB_BACKEND" in str(raised.value) or "no backend" in str(raised.value)

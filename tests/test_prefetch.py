@@ -691,4 +691,6 @@ def test_small_batches_of_a_list_are_one_copy_each(fake: Any, is_pinned: bool) -
     with xl.trace() as found, xl.prefetch(batches, device="fake:sim:0") as ahead:
         arrived = [xl.tree.to_host(batch) for batch in ahead]
     same(arrived, batches)
-    assert len([each for each in found.operations if each.kind == "h2d" and each.file == __file__]) == 12  # one for both leaves
+    assert (
+        len([each for each in found.operations if each.kind == "h2d" and each.file == __file__]) == 12
+    )  # one for both leaves

@@ -10,7 +10,7 @@ import pytest
 import xferlib as xl
 from tests.fake import FakeBackend
 from xferlib.backends.base import Backend, FastPath, HostBackend
-from xferlib.testing import assert_same_bits
+from xferlib.testing import assert_same_bits, backend_named
 from xferlib.testing.strategies import bits_of
 
 pytestmark = pytest.mark.usefixtures("plugins")
@@ -42,3 +42,17 @@ def test_a_backend_without_the_fast_path_gives_the_same(fake: Any, monkeypatch: 
         assert_same_bits(xl.to_host(xl.to_device_async(x, backend="fake").result()), x)
         (one,) = xl.prefetch([x], device="fake:sim:0")
         assert_same_bits(xl.to_host(one), x)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [((3, 0), (0, 0)), ((0, 3), (0, 0)), ((2, 0, 3), (0, 0, 0)), ((2, 3), (0, 8))],
+)
+def test_an_array_may_be_written_unless_its_elements_share_memory(
+    shape: tuple[int, ...], strides: tuple[int, ...]
+) -> None:
+    sim = backend_named("sim")
+    with xl.use_backend("sim"):
+        x = xl.zeros(3)
+        view = sim.strided_view(x, 0, shape, strides, x.dtype)
+    assert sim.view(view).is_writable == (0 in shape)

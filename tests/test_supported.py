@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import xferlib as xl
+from tests.processes import path_with, printed, run
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(xl.__file__).parent
@@ -23,9 +22,9 @@ REFUSED = [("sys.maxsize = 2**31 - 1", "64-bit Python"), ("sys.abiflags = 't'", 
 def test_an_interpreter_that_is_not_supported_is_refused_at_import() -> None:
     change, said = REFUSED[0]
     code = f"import sys; {change}\ntry: import xferlib\nexcept ImportError as error: print(error)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said in done.stdout
-    assert "; " in done.stdout  # and what to do
+    found = printed("-c", code)
+    assert said in found
+    assert "; " in found  # and what to do
 
 
 @pytest.mark.parametrize(("change", "said"), REFUSED)
@@ -60,11 +59,6 @@ def without_c(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def path_of(folder: Path) -> str:
-    """A ``PYTHONPATH`` that puts a folder before all that this process sees."""
-    return os.pathsep.join([str(folder), *filter(None, sys.path)])
-
-
 PROGRAM = """\
 import numpy as np
 import xferlib as xl
@@ -80,9 +74,7 @@ xl.to_device_async(x).result()
 def test_the_first_transfer_says_once_that_nothing_is_compiled(native: str, without_c: Path, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    environ = {**os.environ, "PYTHONPATH": path_of(without_c), "XFERLIB_NATIVE": native}
-    command = [sys.executable, str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
+    done = run(str(program), PYTHONPATH=path_with(without_c), XFERLIB_NATIVE=native)
     assert done.stdout == "10.0\n10.0\n"
     if native == "off":
         assert not done.stderr
@@ -94,9 +86,7 @@ def test_the_first_transfer_says_once_that_nothing_is_compiled(native: str, with
 
 
 def test_an_import_and_the_doctor_say_nothing_of_it(without_c: Path) -> None:
-    environ = {**os.environ, "PYTHONPATH": path_of(without_c), "XFERLIB_NATIVE": "on"}
     for arguments in (["-m", "xferlib", "info"], ["-m", "xferlib", "doctor", "--quick"]):
-        command = [sys.executable, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ, cwd=without_c)
+        done = run(*arguments, cwd=without_c, PYTHONPATH=path_with(without_c), XFERLIB_NATIVE="on")
         assert not done.stderr
     assert "slow     staging in C: not compiled" in done.stdout

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from xferlib.testing.harness import in_threads
 
 import xferlib as xl
 from tests import driver_double
+from tests.processes import printed
 from xferlib.errors import CaptureError, StreamError
 from xferlib.testing.tools import assert_same_bits
 
@@ -61,24 +60,17 @@ def test_a_copy_to_another_device_has_the_same_values(places: list[xl.Device], v
 
 def test_a_new_thread_copies_both_ways_and_keeps_its_current_device(places: list[xl.Device]) -> None:
     name, arrays = places[0].backend, [xl.to_device(HOST, device=each) for each in places]
-    failures: list[BaseException] = []
 
-    def run() -> None:
-        try:
-            for here, there in [(0, 1), (1, 0), (0, 0), (1, 1)]:
-                current = xl.get_device(f"{name}:{places[0].kind}:{here}")
-                with current:
-                    for x in (arrays[here], arrays[there]):
-                        assert_same_bits(xl.to_host(xl.copy_to(x, places[there])), HOST)
-                        assert_same_bits(xl.to_host(xl.to_device(x, out=xl.empty_like(arrays[there]))), HOST)
-                    assert xl.device_of(xl.empty((2,), "float32")) is current
-        except BaseException as error:
-            failures.append(error)
+    def run(_: int) -> None:
+        for here, there in [(0, 1), (1, 0), (0, 0), (1, 1)]:
+            current = xl.get_device(f"{name}:{places[0].kind}:{here}")
+            with current:
+                for x in (arrays[here], arrays[there]):
+                    assert_same_bits(xl.to_host(xl.copy_to(x, places[there])), HOST)
+                    assert_same_bits(xl.to_host(xl.to_device(x, out=xl.empty_like(arrays[there]))), HOST)
+                assert xl.device_of(xl.empty((2,), "float32")) is current
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert not failures, failures
+    in_threads(run, (0,))
 
 
 def test_a_capture_of_both_ends_streams_repeats_a_copy(places: list[xl.Device]) -> None:
@@ -207,9 +199,7 @@ assert xl.device_of(xl.empty(5, device=first)) == first
 def test_a_program_may_begin_with_the_second_device(places: list[xl.Device]) -> None:
     if places[0].backend == "fake":
         pytest.skip("it is not there in another process")
-    command = [sys.executable, "-c", SECOND_FIRST, *map(str, places)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 0, done.stderr
+    printed("-c", SECOND_FIRST, *map(str, places))
 
 
 def test_events_of_two_devices_have_no_elapsed_time(places: list[xl.Device]) -> None:

@@ -22,6 +22,7 @@ from xferlib.testing import strategies
 quiet = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
 NAN = float("nan")
 X = np.arange(24.0).reshape(2, 3, 4) % 7
+REDUCTIONS = ("all", "any", "count_nonzero", "max", "mean", "min", "prod", "std", "sum", "var")
 AXES = (None, 0, -1, (0, 2), (), (0, 1, 2))
 
 
@@ -36,20 +37,27 @@ def close(space: Space, found: Any, expected: Any) -> None:
 # --- reductions
 
 
-@pytest.mark.parametrize("name", ["all", "any", "count_nonzero", "max", "mean", "min", "prod", "std", "sum", "var"])
+@pytest.mark.filterwarnings("ignore")  # of divisions by zero, where the correction is the number of elements or more
+@pytest.mark.parametrize("name", [*REDUCTIONS, "argmax", "argmin"])
 def test_a_reduction_over_axes(space: Space, name: str) -> None:
+    of_numpy, of_ours = getattr(np, name), getattr(space.xp, name)
     for dtype in strategies.DTYPES:
         x = X.astype(dtype)
-        if dtype.startswith("complex") and name in ("max", "min"):
+        if dtype.startswith("complex") and name.endswith(("max", "min")):
             with pytest.raises(XferError):
-                space.xp.max(space.put(x))
+                of_ours(space.put(x))
             continue
-        for axis, keepdims in itertools.product(AXES, (False, True)):
-            expected = getattr(np, name)(x, axis=axis, keepdims=keepdims)
-            found = getattr(space.xp, name)(space.put(x), axis=axis, keepdims=keepdims)
-            if name not in ("std", "var") or dtype != "bool":
-                close(space, found, expected)
-        close(space, getattr(space.xp, name)(space.put(x).T, axis=0), getattr(np, name)(x.T, axis=0))
+        if name in ("std", "var") and dtype == "bool":
+            continue
+        for axis, keepdims in itertools.product((None, 0, -1) if name.startswith("arg") else AXES, (False, True)):
+            expected = of_numpy(x, axis=axis, keepdims=keepdims)
+            close(space, of_ours(space.put(x), axis=axis, keepdims=keepdims), expected)
+        close(space, of_ours(space.put(x).T, axis=0), of_numpy(x.T, axis=0))
+    corrections = (0, 1, 1.0, 0.5, 2, 2.5, 3) if name in ("std", "var") else ()
+    for shape, correction in itertools.product(((0, 2), (1, 2), (2, 2), (5, 3)), corrections):
+        x = np.arange(math.prod(shape)).reshape(shape) / 4
+        expected = of_numpy(x, axis=0, correction=correction)
+        close(space, of_ours(space.put(x), axis=0, correction=correction), expected)
 
 
 def test_a_sum_has_the_bits_of_xferlibs(space: Space) -> None:
@@ -59,39 +67,9 @@ def test_a_sum_has_the_bits_of_xferlibs(space: Space) -> None:
         same(space.get(space.xp.var(space.put(x), axis=axis)), reductions.var(x, axis=axis))
 
 
-def test_a_sum_in_a_given_dtype(space: Space) -> None:
-    x = np.array([[100, 2], [3, 4]], "int32")
-    for name, wanted in itertools.product(("sum", "prod"), ("int8", "int64", "uint8", "float32", "complex64")):
-        space.check(name, x, axis=0, dtype=np.dtype(wanted))
-
-
-@pytest.mark.filterwarnings("ignore")  # of divisions by zero, where the correction is the number of elements or more
-@pytest.mark.parametrize("name", ["std", "var"])
-def test_a_deviation_is_corrected(space: Space, name: str) -> None:
-    for shape, correction in itertools.product(((0, 2), (1, 2), (2, 2), (5, 3)), (0, 1, 1.0, 0.5, 2, 2.5, 3)):
-        x = np.arange(math.prod(shape)).reshape(shape) / 4
-        expected = getattr(np, name)(x, axis=0, correction=correction)
-        close(space, getattr(space.xp, name)(space.put(x), axis=0, correction=correction), expected)
-
-
-@pytest.mark.parametrize("name", ["argmax", "argmin"])
-def test_the_position_of_an_extremum(space: Space, name: str) -> None:
-    for dtype in ("bool", "int8", "uint64", "float16", "float64"):
-        x = X.astype(dtype)
-        for axis in (None, 0, -1):
-            for keepdims in (False, True):
-                space.check(name, x, axis=axis, keepdims=keepdims)
-    space.check(name, np.array([1.0, NAN, 3.0, NAN]))
-
-
-def test_empty_reductions(space: Space) -> None:
-    empty = np.zeros((0, 3), "float32")
-    for name in ("sum", "prod", "all", "any", "count_nonzero"):
-        space.check(name, empty, axis=0)
-        space.check(name, empty)
-        space.check(name, empty, axis=1)
+def test_no_elements_have_no_greatest_one(space: Space) -> None:
     with pytest.raises(XferError, match="no elements"):
-        space.xp.max(space.put(empty), axis=0)
+        space.xp.max(space.put(np.zeros((0, 3), "float32")), axis=0)
 
 
 # --- running sums
@@ -104,10 +82,6 @@ def test_running_sums(space: Space, name: str) -> None:
         x = (X % 3).astype(dtype)
         expected = getattr(np, name)(x, axis=axis, include_initial=initial)
         close(space, getattr(space.xp, name)(space.put(x), axis=axis, include_initial=initial), expected)
-    space.check(name, np.array([1, 2, 3], "int8"), dtype=np.dtype("float64"))
-    space.check(name, np.zeros((3, 0)), axis=1)
-    space.check(name, np.array(5), like=lambda x: np.array([5]))
-    space.check(name, np.arange(1000, dtype="int32"))
 
 
 @pytest.mark.parametrize("extent", [1, 31, 32, 33, 64, 65, 1024, 1025, 2100])
@@ -171,25 +145,7 @@ def test_sorts_of_many_elements(space: Space, size: int) -> None:
     space.check("sort", x)
     space.check("argsort", x, like=lambda x: np.argsort(x, stable=True))
     space.check("sort", x.astype("float32") / 7)
-
-
-@pytest.mark.parametrize("side", ["left", "right"])
-def test_positions_in_a_sorted_array(space: Space, side: Any) -> None:
-    x = np.array([3.0, 1.0, NAN, 1.0, 2.0, 2.0])
-    known, wanted = np.sort(x), np.array([[0, 1], [2, 3], [4, 1]], "int16")
-    space.check("searchsorted", known, wanted, side=side)
-    space.check("searchsorted", known, np.array([NAN, 2.5]), side=side)
-    space.check("searchsorted", np.zeros(0), wanted, side=side)
-    order = np.argsort(x)
-    found = space.xp.searchsorted(space.put(x), space.put(wanted), side=side, sorter=space.put(order))
-    same(space.get(found), np.searchsorted(x, wanted, side=side, sorter=order))
-
-
-def test_nonzero(space: Space) -> None:
-    for x in (X, X[0, 0], X > 3, np.zeros((2, 0)), np.zeros(5), X.T, np.arange(2000) % 3):
-        space.check("nonzero", x)
-    with pytest.raises(XferError):
-        space.xp.nonzero(space.put(np.array(1)))
+    space.check("nonzero", x % 3)
 
 
 # --- sets
@@ -234,49 +190,31 @@ def test_membership(space: Space, invert: bool) -> None:
 # --- parts and joins
 
 
-@pytest.mark.parametrize(
-    ("name", "args", "options"),
-    [
-        ("concat", ([X, X[:1].astype("int8")],), {"axis": 0}),
-        ("concat", ([X, X.astype("complex64")],), {"axis": -1}),
-        ("concat", ([X, X[0]],), {"axis": None}),
-        ("concat", ([X[:0], X],), {}),
-        ("stack", ([X, X + 1],), {"axis": 1}),
-        ("stack", ([X[0, 0], X[0, 0].astype("float32")],), {"axis": -1}),
-        ("repeat", (X, 3), {"axis": 1}),
-        ("repeat", (X, 2), {}),
-        ("repeat", (X, 0), {"axis": 0}),
-        ("repeat", (X, np.array([1, 0, 3])), {"axis": 1}),
-        ("repeat", (X[0, 0], np.array([1, 2, 0, 4])), {}),
-        ("repeat", (X, np.array(2)), {"axis": 0}),
-        ("tile", (X, (2,)), {}),
-        ("tile", (X, (2, 1, 3)), {}),
-        ("tile", (X[0, 0], (2, 2)), {}),
-        ("tile", (X, ()), {}),
-        ("roll", (X, 5), {}),
-        ("roll", (X, -1), {"axis": 2}),
-        ("roll", (X, (1, 2)), {"axis": (0, 1)}),
-        ("roll", (X, 1), {"axis": (0, 1)}),
-        ("roll", (X[:0], 1), {"axis": 0}),
-        ("tril", (X,), {"k": 1}),
-        ("triu", (X.T,), {"k": -1}),
-        ("triu", (np.ones((3, 3), bool),), {}),
-        ("meshgrid", (np.arange(3), np.arange(2)), {}),
-        ("meshgrid", (np.arange(3), np.arange(2), np.arange(4)), {"indexing": "ij"}),
-        ("meshgrid", (np.arange(3), np.arange(2), np.arange(4)), {}),
-        ("meshgrid", (np.arange(3),), {}),
-        ("diff", (X,), {}),
-        ("diff", (X > 3,), {"axis": 0}),
-        ("diff", (X,), {"axis": 1, "n": 2, "prepend": X[:, :1], "append": X[:, 1:]}),
-        ("take", (X, np.array([1, 0, 1])), {"axis": 1}),
-        ("take", (X[0, 0], np.array([[1, -1]])), {}),
-        ("take_along_axis", (X, np.argsort(X, axis=1)), {"axis": 1}),
-        ("take_along_axis", (X, np.zeros((2, 3, 1), int)), {}),
-        ("take_along_axis", (X, np.array([[[2]], [[1]]])), {"axis": 1}),
-    ],
-)
-def test_parts_and_joins(space: Space, name: str, args: Any, options: Any) -> None:
-    space.check(name, *args, **options)
+JOINS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("concat", ([X, X[:1].astype("int8")],), {"axis": 0}), ("concat", ([X, X.astype("complex64")],), {"axis": -1}),
+    ("concat", ([X, X[0]],), {"axis": None}), ("concat", ([X[:0], X],), {}), ("stack", ([X, X + 1],), {"axis": 1}),
+    ("stack", ([X[0, 0], X[0, 0].astype("float32")],), {"axis": -1}), ("repeat", (X, 3), {"axis": 1}),
+    ("repeat", (X, 2), {}), ("repeat", (X, 0), {"axis": 0}), ("repeat", (X, np.array([1, 0, 3])), {"axis": 1}),
+    ("repeat", (X[0, 0], np.array([1, 2, 0, 4])), {}), ("repeat", (X, np.array(2)), {"axis": 0}),
+    ("tile", (X, (2,)), {}), ("tile", (X, (2, 1, 3)), {}), ("tile", (X[0, 0], (2, 2)), {}), ("tile", (X, ()), {}),
+    ("roll", (X, 5), {}), ("roll", (X, -1), {"axis": 2}), ("roll", (X, (1, 2)), {"axis": (0, 1)}),
+    ("roll", (X, 1), {"axis": (0, 1)}), ("roll", (X[:0], 1), {"axis": 0}), ("tril", (X,), {"k": 1}),
+    ("triu", (X.T,), {"k": -1}), ("triu", (np.ones((3, 3), bool),), {}),
+    ("meshgrid", (np.arange(3), np.arange(2)), {}),
+    ("meshgrid", (np.arange(3), np.arange(2), np.arange(4)), {"indexing": "ij"}),
+    ("meshgrid", (np.arange(3), np.arange(2), np.arange(4)), {}), ("meshgrid", (np.arange(3),), {}),
+    ("diff", (X,), {}), ("diff", (X > 3,), {"axis": 0}),
+    ("diff", (X,), {"axis": 1, "n": 2, "prepend": X[:, :1], "append": X[:, 1:]}),
+    ("take", (X, np.array([1, 0, 1])), {"axis": 1}), ("take", (X[0, 0], np.array([[1, -1]])), {}),
+    ("take_along_axis", (X, np.argsort(X, axis=1)), {"axis": 1}),
+    ("take_along_axis", (X, np.zeros((2, 3, 1), int)), {}),
+    ("take_along_axis", (X, np.array([[[2]], [[1]]])), {"axis": 1}),
+]  # fmt: skip
+
+
+def test_parts_and_joins(space: Space) -> None:
+    for name, args, options in JOINS:
+        space.check(name, *args, **options)
 
 
 # --- products
@@ -297,18 +235,10 @@ def test_matmul(space: Space, one: Any, two: Any) -> None:
 
 def test_other_products(space: Space) -> None:
     x, y = np.arange(24).reshape(2, 3, 4), np.arange(24).reshape(4, 3, 2)
-    space.check("tensordot", x, y, axes=1)
-    space.check("tensordot", x, np.moveaxis(y, 2, 0).reshape(3, 4, 2), axes=2)
-    space.check("tensordot", x, y, axes=0)
-    space.check("tensordot", x, y, axes=((1, 2), (1, 0)))
-    space.check("tensordot", x, y.astype("float32"), axes=((-1,), (0,)))
-    space.check("vecdot", x, x[0])
+    for axes in (1, 0, ((1, 2), (1, 0)), ((-1,), (0,))):
+        space.check("tensordot", x, y.astype("float32"), axes=axes)
     space.check("vecdot", x * 1j, x + 1j, axis=1)
     space.check("outer", x[0, 0], y[:, 0, 0].astype("float32"))
-    space.check("matmul", x.mT, x.astype("float64"))
-    d = space.put(x.astype("float64")[0])
-    d @= space.put(np.eye(4))
-    same(space.get(d), x.astype("float64")[0])
     for one, two in ((x, x), (x, np.array(1)), (x, x[0, 0, :3])):
         with pytest.raises(XferError):
             space.xp.matmul(space.put(one), space.put(two))
@@ -319,27 +249,17 @@ def test_other_products(space: Space) -> None:
 
 def test_creation(space: Space) -> None:
     xp = space.xp
-    same(space.get(xp.asarray([[1, 2], [3, 4]])), np.array([[1, 2], [3, 4]]))
-    same(space.get(xp.asarray([1, 2], dtype=xp.float32)), np.array([1, 2], "float32"))
-    same(space.get(xp.asarray(np.arange(3, dtype="int8"))), np.arange(3, dtype="int8"))
     d = space.put(X)
     assert xp.asarray(d) is d
     assert xp.asarray(d, copy=True) is not d
     same(space.get(xp.asarray(d, dtype=xp.int8)), X.astype("int8"))
-    for name in ("zeros", "ones"):
-        same(space.get(getattr(xp, name)((2, 3))), getattr(np, name)((2, 3)))
-        same(space.get(getattr(xp, name)(3, dtype=xp.int8)), getattr(np, name)(3, "int8"))
-        same(space.get(getattr(xp, f"{name}_like")(d)), getattr(np, f"{name}_like")(X))
-    same(space.get(xp.full((2,), 3)), np.full((2,), 3))
+    for name in ("zeros_like", "ones_like"):
+        same(space.get(getattr(xp, name)(d)), getattr(np, name)(X))
     same(space.get(xp.full((), 2.5, dtype=xp.int16)), np.full((), 2.5, "int16"))
     same(space.get(xp.full_like(d, 7)), np.full_like(X, 7))
     same(space.get(xp.full(2, space.put(np.array(4.5)))), np.full(2, 4.5))
     assert space.get(xp.empty((0, 2))).shape == (0, 2)
     assert xp.empty_like(d, dtype=xp.int8).dtype == np.int8
-    same(space.get(xp.arange(5)), np.arange(5))
-    same(space.get(xp.arange(1, 5, 0.5)), np.arange(1, 5, 0.5))
-    same(space.get(xp.linspace(0, 1, 5)), np.linspace(0, 1, 5))
-    same(space.get(xp.eye(2, 3, k=1)), np.eye(2, 3, k=1))
     shared = xp.from_dlpack(d)
     shared[0, 0, 0] = 99.0
     assert space.get(d)[0, 0, 0] == 99

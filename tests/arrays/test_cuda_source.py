@@ -46,7 +46,6 @@ class SourceBackend(Emulator, HostBackend):
 
     def __init__(self) -> None:
         HostBackend.__init__(self)
-        Emulator.__init__(self)
         self.device = make_device(self.name, "cuda", 0)
         self._stream = RawStream(0, self.device)
         self._namespace = make_namespace(self, DeviceArray)

@@ -96,9 +96,15 @@ def test_torch_takes_every_view(space: Space) -> None:
     torch = pytest.importorskip("torch")
     if space.name == "sim" or (space.name == "pycuda" and not torch.cuda.is_available()):
         pytest.skip("torch does not see this device")
-    d = space.put(X)
-    for view in VIEWS:
-        same(torch.from_dlpack(view(d)).cpu().numpy(), view(X))
+    for dtype in ("float32", "bool", "int8", "float16", "float64", "complex64"):
+        x = X.astype(dtype)
+        d = space.put(x)
+        for view in VIEWS:
+            same(torch.from_dlpack(view(d)).cpu().numpy(), view(x))
+        shared = torch.from_dlpack(d[:, ::2].T)
+        shared[0, 0, 0] = True
+        del shared
+        assert space.get(d)[0, 0, 0] == 1
 
 
 def test_torchs_namespace_never_hands_torch_a_negative_stride(plugins: object) -> None:
