@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from xferlib.testing.harness import in_threads
 
 import xferlib as xl
 from xferlib.errors import BlockError
 from xferlib.testing import backend_named
+from xferlib.testing.tools import in_threads
 
 pytestmark = pytest.mark.usefixtures("plugins")
 

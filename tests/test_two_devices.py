@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xferlib.testing.harness import in_threads
 
 import xferlib as xl
 from tests import driver_double
 from tests.processes import printed
 from xferlib.errors import CaptureError, StreamError
-from xferlib.testing.tools import assert_same_bits
+from xferlib.testing.tools import assert_same_bits, in_threads
 
 HOST = np.arange(24, dtype=np.float32).reshape(4, 6)
 VIEWS: dict[str, Callable[[Any], Any]] = {

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from xferlib.testing.harness import in_threads
 
 import xferlib as xl
 from tests.arrays.conftest import Space, same
 from xferlib.backends.cuda.libraries import load_binding
 from xferlib.errors import CaptureError, DeviceMemoryError, KernelError, LayoutError, UnsupportedError
 from xferlib.testing import backend_named
+from xferlib.testing.tools import in_threads
 
 
 @pytest.fixture
