@@ -648,7 +648,7 @@ class SnippetReduction:
         if self._dtype is None:
             return outputs[0]
         if isinstance(self._dtype, str):
-            found = self._translator(Builder(math=self.math), types).type_named(str(self._dtype))
+            found = self._translator(Builder(math=self.math), types).find_user_type(str(self._dtype))
             if found is not None:
                 return found
         try:

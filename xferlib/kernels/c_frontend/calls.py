@@ -138,8 +138,8 @@ class Calls:
                 for function in entity.functions for each in function.params
             )  # fmt: skip
         return (
-            functions.known_name(name, functions.SPLITS) is not None
-            or functions.known_name(name, functions.PAIRS) is not None
+            functions.find_name(name, functions.SPLITS) is not None
+            or functions.find_name(name, functions.PAIRS) is not None
             or name in ATOMICS or name in self._names
         )  # fmt: skip
 
@@ -178,7 +178,7 @@ class Calls:
         if function.owner is not None and function.owner.parts[0][0] == "numeric_limits":
             return self._limit(node, function), False
         name = function.name
-        entity = t.qualified(function) if function.owner is not None else t.frame.scope.find(name)
+        entity = t.resolve_qualified(function) if function.owner is not None else t.frame.scope.find(name)
         if isinstance(entity, Overloads):
             return self._call_overloads(node, entity, function)
         if function.args is not None:
@@ -221,9 +221,9 @@ class Calls:
         if (vector := VECTORS.get(name.removeprefix("make_"))) is not None and name.startswith("make_"):
             functions.check_arity(name, given, len(vector.members), fail)
             return self.make(node, vector, list(given))
-        if (base := functions.known_name(name, functions.PAIRS)) is not None:
+        if (base := functions.find_name(name, functions.PAIRS)) is not None:
             return self._pair(node, name, functions.PAIRS[base])
-        if (base := functions.known_name(name, functions.SPLITS)) is not None:
+        if (base := functions.find_name(name, functions.SPLITS)) is not None:
             return self._split(node, name, functions.SPLITS[base], is_single=name != base)
         if name in ATOMICS:
             return self._atomic(node, name, is_used=is_used)
@@ -538,7 +538,7 @@ class Calls:
             return _SAME if base == first else None
         t = self._t
         with t.inside(scope, function.source):
-            own = t.named_type(declared.base)
+            own = t.resolve_type_name(declared.base)
         if own == inner:
             return _SAME
         if is_pointer or not isinstance(own, np.dtype) or not isinstance(inner, np.dtype):
@@ -660,7 +660,7 @@ class Calls:
     ) -> Any:
         t = self._t
         with t.inside(scope, function.source):
-            kind = t.declared_type(param.type)
+            kind = t.resolve_type(param.type)
         value = given.value
         if isinstance(value, StructValue) and value.dtype is kind:
             return value
@@ -683,7 +683,7 @@ class Calls:
         t, declared = self._t, param.type
         with t.inside(scope, function.source):
             extents = tuple(None if each is None else t.extent(declared, each) for each in declared.extents)
-            kind = t.declared_type(
+            kind = t.resolve_type(
                 tree.DeclaredType(declared.base, declared.pointers, is_const=declared.is_const, at=declared.at)
             )
         if extents and (declared.is_reference or len(extents) > 1):
@@ -729,7 +729,7 @@ class Calls:
         if declared.base.name == "auto":
             self._fail(function, f"{function.name}() returns auto; name the type")
         with t.inside(scope, function.source):
-            return t.declared_type(declared)
+            return t.resolve_type(declared)
 
     def _fail(self, function: tree.FunctionTree, message: str, kind: type[Exception] | None = None) -> Any:
         kinds: dict[str, Any] = {"kind": kind} if kind else {}
@@ -766,7 +766,7 @@ class Calls:
         for param in function.params[len(names) :] if function.params else ():
             self._default(function, param)
         if returns is None and function.returns is None and this is not None:
-            self._sets(node, function, this)
+            self._set_members(node, function, this)
         frame.scope = Scope(own)
         t.statements(function.body.statements)
         is_whole = memory.jump_condition() is memory.true
@@ -785,7 +785,7 @@ class Calls:
         t = self._t
         if param.type.is_reference and not param.type.is_const:
             t.fail(param, f"{param.name!r} needs a variable, and has a default value")
-        kind = t.declared_type(param.type)
+        kind = t.resolve_type(param.type)
         found = t.memory.new(param.name, kind)
         t.memory.store(found, t.convert(param.default, kind), param.name)
         t.frame.scope.names[param.name] = found
@@ -814,7 +814,7 @@ class Calls:
         assert rest is not None
         return Either((*choices, (rest, found)), t.type_at(found))
 
-    def _sets(self, node: Any, function: tree.FunctionTree, this: Any) -> None:
+    def _set_members(self, node: Any, function: tree.FunctionTree, this: Any) -> None:
         """The members' values before a constructor's body, in the order of the members."""
         t, memory = self._t, self._t.memory
         kind: StructType = t.type_at(this)

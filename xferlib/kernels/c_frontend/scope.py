@@ -374,7 +374,7 @@ class Scope:
             scope = scope.outer
         return None
 
-    def known(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """The names of variables that a user has given, for messages."""
         found: set[str] = set()
         scope: Scope | None = self

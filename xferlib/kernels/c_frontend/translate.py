@@ -211,11 +211,11 @@ class Translator:
         self.frame.source = snippet.source
         return self._safely(lambda: self.convert(snippet.statements[0].value, self.own_type(dtype)))
 
-    def type_named(self, name: str) -> Any:
+    def find_user_type(self, name: str) -> Any:
         """The type of a name as a user gives it, a dtype or a `StructType`; None if there is none."""
         try:
             text = parse.read_snippet(f"{name} x = 0", "dtype", self._preamble)
-            return self.named_type(text.statements[0].variables[0].type.base)
+            return self.resolve_type_name(text.statements[0].variables[0].type.base)
         except (KernelSyntaxError, KernelTypeError):  # no name of a type
             return None
 
@@ -272,7 +272,7 @@ class Translator:
                 self.globals.names[name] = ReadOnly(each)
 
     # --- types
-    def named_type(self, name: tree.TypeName) -> Any:
+    def resolve_type_name(self, name: tree.TypeName) -> Any:
         """The type of a name: a dtype, a `StructType`, an `ArrayType` or a `PointerType`."""
         found = self._resolve(name)
         if found is None:
@@ -315,7 +315,7 @@ class Translator:
         scope.names.update(zip(types, given, strict=True))
         self.count(1)
         with self.inside(scope, entity.source):
-            return self.declared_type(entity.alias.type)
+            return self.resolve_type(entity.alias.type)
 
     def _member_type(self, owner: Any, name: str) -> Any:
         """``T::value_type``, and the types that a struct names."""
@@ -327,7 +327,7 @@ class Translator:
             found = owner.scope.names.get(name)
             if isinstance(found, NamedType):
                 with self.inside(found.scope, found.source):
-                    return self.declared_type(found.alias.type)
+                    return self.resolve_type(found.alias.type)
         return None
 
     def argument_type(self, given: Any) -> Any:
@@ -339,7 +339,7 @@ class Translator:
         found = self._resolve(given.base)
         if found is None:
             self.fail(given.base, f"unknown type {str(given.base)!r}; give C or NumPy type names")
-        return self.declared_type(given)
+        return self.resolve_type(given)
 
     def _trait(self, name: tree.TypeName) -> Any:
         """``conditional<is_same<T, U>::value, V, W>::type``."""
@@ -372,11 +372,11 @@ class Translator:
             self.fail(given, "this condition must be known at translation; name the type")
         return bool(known)
 
-    def declared_type(self, declared: tree.DeclaredType) -> Any:
+    def resolve_type(self, declared: tree.DeclaredType) -> Any:
         """The type of a declaration, apart from a reference."""
         if declared.base.name == "auto":
             self.fail(declared, "auto has no value here that says its type; name the type")
-        found = self.named_type(declared.base)
+        found = self.resolve_type_name(declared.base)
         if declared.pointers > 1 or (declared.pointers and isinstance(found, (PointerType, ArrayType))):
             self.fail(declared, "a pointer to a pointer or to an array is not supported; use an index")
         if declared.pointers:
@@ -426,7 +426,7 @@ class Translator:
                 if isinstance(each, tree.Enumeration):
                     self.statement(each)
                 elif isinstance(each, tree.Variable):
-                    scope.names[each.name] = Constant(self.convert(each.value, self.declared_type(each.type)))
+                    scope.names[each.name] = Constant(self.convert(each.value, self.resolve_type(each.type)))
             members: list[tuple[str, Any]] = []
             for member in struct.members:
                 if self._resolve(member.type.base) is None:
@@ -435,7 +435,7 @@ class Translator:
                         f"struct {name}: unknown type {str(member.type.base)!r} of member {member.name!r}; use a C or "
                         "NumPy type name",
                     )
-                members.append((member.name, self.declared_type(member.type)))
+                members.append((member.name, self.resolve_type(member.type)))
         count = sum(count_of(kind) for _, kind in members)
         if count > MOST_ELEMENTS:
             self.fail(struct, f"struct {name} has {count} numbers; at most {MOST_ELEMENTS} are possible")
@@ -554,12 +554,12 @@ class Translator:
 
     def _alias(self, node: tree.Alias) -> None:
         earlier = self.frame.scope.names.get(node.name)
-        if earlier is not None and not node.types and earlier != self.declared_type(node.type):
+        if earlier is not None and not node.types and earlier != self.resolve_type(node.type):
             self.fail(node, f"{node.name!r} is declared already; choose another name")
         if node.types:
             self.frame.scope.names[node.name] = NamedType(node, self.frame.scope, self.frame.source)
         else:
-            self.frame.scope.names[node.name] = self.declared_type(node.type)
+            self.frame.scope.names[node.name] = self.resolve_type(node.type)
 
     def _struct(self, node: tree.StructTree) -> None:
         if isinstance(self.frame.scope.names.get(node.name), Template):
@@ -580,7 +580,7 @@ class Translator:
                     self.fail(expr, "the number of an enumeration must be an integer that is known at translation")
                 value = int(given)
             values[name] = value
-        dtype = INT32 if node.base is None else self.named_type(node.base)
+        dtype = INT32 if node.base is None else self.resolve_type_name(node.base)
         if node.base is None:
             dtype = next((each for each in _ENUMERATED if all(fits(one, each) for one in values.values())), INT32)
         for name, value in values.items():
@@ -644,12 +644,12 @@ class Translator:
         name, declared = node.name, node.type
         extents = declared.extents
         if declared.pointers:
-            return self._pointer(node, self.declared_type(declared))
+            return self._pointer(node, self.resolve_type(declared))
         if extents and extents[0] is None:
             if node.value is None:
                 self.fail(node, f"the length of {name!r} must be known at translation; write a number")
             one = tree.DeclaredType(declared.base, extents=extents[1:], at=declared.at)
-            inner = self.declared_type(one)
+            inner = self.resolve_type(one)
             each = inner.count if isinstance(inner, ArrayType) else 1
             values: list[Any] | None = self.array_items(node.value, inner)
             count = max(1, -(-len(values or ()) // each))
@@ -657,7 +657,7 @@ class Translator:
             element = inner.element if isinstance(inner, ArrayType) else inner
             kind: Any = ArrayType(element, (count, *rest))
         else:
-            kind = self.declared_type(declared)
+            kind = self.resolve_type(declared)
             if isinstance(kind, PointerType):
                 return self._pointer(node, kind)
             values = (
@@ -751,12 +751,12 @@ class Translator:
         """``T& r = x[k]``: another name for the object."""
         if node.value is None:
             self.fail(node, f"reference {node.name!r} must be given its variable where it is declared")
-        return self.bound_reference(node, node.type, self._only(node))
+        return self.bind_reference(node, node.type, self._only(node))
 
-    def bound_reference(self, node: Any, declared: tree.DeclaredType, expr: Any) -> Any:
+    def bind_reference(self, node: Any, declared: tree.DeclaredType, expr: Any) -> Any:
         """The object that a reference to an expression is."""
         is_auto = declared.base.name == "auto"
-        kind = None if is_auto else self.declared_type(declared)
+        kind = None if is_auto else self.resolve_type(declared)
         if self.is_lvalue(expr):
             place = self.lvalue(expr)
             given = self.type_at(place)
@@ -768,7 +768,7 @@ class Translator:
         else:
             value = self.value(expr)
         if not declared.is_const:
-            self.fail(node, f"reference {_shown_name(node)} leads to no variable; declare it const, or give it one")
+            self.fail(node, f"reference {_format_name(node)} leads to no variable; declare it const, or give it one")
         if kind is not None:
             value = self.cast_value(node, value, kind)
         return ReadOnly(self.memory.temporary(value))
@@ -907,7 +907,7 @@ class Translator:
             self.fail(node, f"a {value.dtype} is not a number; take a member of it", KernelTypeError)
         if isinstance(node, tree.Unary) and node.op == "&":
             self.fail(node, "an address is not a number; pass it to a function, or declare a pointer by it")
-        name = _shown(node)
+        name = _find_variable_name(node)
         raise self.error(node, f"{name!r} is an array; index it, for instance {name}[i]")
 
     def convert(self, node: Any, kind: Any) -> Any:
@@ -966,17 +966,17 @@ class Translator:
         """The meaning of a name."""
         scope = self.frame.scope
         if node.owner is not None:
-            return self.qualified(node)
+            return self.resolve_qualified(node)
         found = scope.find(node.name)
         if found is None:
-            known = scope.known()
+            known = scope.list_names()
             given = ", ".join(known) or "no names"
             self.fail(node, f"{node.name!r} is not declared{did_you_mean(node.name, known)}; known here are {given}")
         if isinstance(found, HeaderNumber):
             return Constant(self.b.const(*found))
         return found
 
-    def qualified(self, node: tree.Name) -> Any:
+    def resolve_qualified(self, node: tree.Name) -> Any:
         """``E::A``, and ``numeric_limits<T>::max``."""
         owner = node.owner
         assert owner is not None
@@ -1017,8 +1017,8 @@ class Translator:
         if kind.is_reference:
             return self.memory.load(self.lvalue(node))
         if not kind.pointers:
-            return self.cast_value(node.expr, self.value(node.expr), self.declared_type(kind))
-        found: PointerType = self.declared_type(kind)
+            return self.cast_value(node.expr, self.value(node.expr), self.resolve_type(kind))
+        found: PointerType = self.resolve_type(kind)
         value = self.pointer(node.expr)
         dtype, given = found.element, value.dtype
         is_const = value.is_const or found.is_const
@@ -1036,7 +1036,7 @@ class Translator:
         raise self.error(node, f"a pointer to {given} cannot become one to {dtype}; convert the value", KernelTypeError)
 
     def _construct(self, node: tree.Construct) -> Any:
-        return self.construct(node, self.named_type(node.type), node.args)
+        return self.construct(node, self.resolve_type_name(node.type), node.args)
 
     def _unary(self, node: tree.Unary) -> Any:
         op = node.op
@@ -1067,14 +1067,14 @@ class Translator:
                 isinstance(plain(array), (Array, ArrayRow)) and len(array.dtype.extents) == 1
             ):
                 pointer = array if isinstance(array, Pointer) else self.memory.load(array)
-                return self.memory.move(pointer, index, _shown(node))
+                return self.memory.move(pointer, index, _find_variable_name(node))
             if isinstance(plain(array), (Array, ArrayRow)):
                 self.fail(node, "a pointer to a row of an array is not supported; write the address of an element")
         if isinstance(node, tree.Unary) and node.op == "*" and not isinstance(node.expr, tree.This):
             return self.pointer(node.expr)
         place = self.lvalue(node)
         if isinstance(plain(place), (Array, ArrayRow, Raw, Own)):
-            self.fail(node, f"{_shown(node)!r} is an array, which is a pointer already")
+            self.fail(node, f"{_find_variable_name(node)!r} is an array, which is a pointer already")
         return self.memory.address(place)
 
     def _outcome(self, found: tuple[Any, bool]) -> Any:
@@ -1165,7 +1165,7 @@ class Translator:
         if number.dtype.kind not in "biu":
             self.fail(node, f"the index is {number.dtype}; cast it to an integer", KernelTypeError)
         number = self.b.cast(number, INT64)
-        return self.memory.move(pointer, number if op == "+" else self.b.op("neg", number), _shown(node))
+        return self.memory.move(pointer, number if op == "+" else self.b.op("neg", number), _find_variable_name(node))
 
     def _arithmetic(self, node: Any, op: str, left: Node, right: Node) -> Node:
         b = self.b
@@ -1268,7 +1268,7 @@ class Translator:
             if self.calls.has_constructor(kind):
                 value = self.calls.make(node, kind, [value], is_implicit=True)
         try:
-            return place, self.memory.store(place, value, _shown(target))
+            return place, self.memory.store(place, value, _find_variable_name(target))
         except RefusedError as problem:
             raise self.error(target, str(problem), problem.kind) from None
 
@@ -1282,13 +1282,13 @@ class Translator:
             value = self.memory.load(place)
             if isinstance(value, StructValue):
                 self.fail(target, f"a {value.dtype} is not a number; take a member of it", KernelTypeError)
-            return place, value, self.memory.store(place, change(value), _shown(target))
+            return place, value, self.memory.store(place, change(value), _find_variable_name(target))
         except RefusedError as problem:
             raise self.error(target, str(problem), problem.kind) from None
 
     def _sizeof(self, node: tree.SizeOf) -> Node:
         if isinstance(node.of, tree.DeclaredType):
-            kind = self.declared_type(node.of)
+            kind = self.resolve_type(node.of)
         else:
             before = self.memory.snapshot()
             place = self.lvalue(node.of) if self.is_lvalue(node.of) else None
@@ -1351,7 +1351,7 @@ class Translator:
             if isinstance(node.expr, tree.This):
                 self.this(node.expr)
                 return self.frame.this
-            return memory.element(self.pointer(node.expr), self.zero_index, _shown(node.expr))
+            return memory.element(self.pointer(node.expr), self.zero_index, _find_variable_name(node.expr))
         if isinstance(node, tree.Unary) and node.op in ("++", "--"):
             count = self.b.const(1, INT32)
             return self._update(node.expr, lambda value: self._step(node, node.op[0], value, count))[0]
@@ -1374,7 +1374,7 @@ class Translator:
             return self.calls.call(node, is_used=True, is_lvalue=True)
         if isinstance(node, tree.Cast) and node.type.is_reference:
             place = self.lvalue(node.expr)
-            kind = self.declared_type(node.type)
+            kind = self.resolve_type(node.type)
             given = self.type_at(place)
             if kind == given:
                 return place
@@ -1414,13 +1414,13 @@ class Translator:
                 self.this(node.owner)
                 owner = self.frame.this
             else:
-                owner = self.memory.element(self.pointer(node.owner), self.zero_index, _shown(node.owner))
+                owner = self.memory.element(self.pointer(node.owner), self.zero_index, _find_variable_name(node.owner))
         elif self.is_lvalue(node.owner):
             owner = self.lvalue(node.owner)
         else:
             owner = self.memory.temporary(self.value(node.owner))
         if isinstance(plain(owner), PointerVariable):
-            self.fail(node, f"{_shown(node.owner)!r} is a pointer; write -> in place of the dot")
+            self.fail(node, f"{_find_variable_name(node.owner)!r} is a pointer; write -> in place of the dot")
         try:
             return self.memory.member(owner, node.name)
         except RefusedError as problem:
@@ -1435,7 +1435,7 @@ class Translator:
         array, index = self._array_and_index(node)
         if isinstance(plain(array), Own):
             return plain(array).cell
-        return memory.element(array, index, _shown(node.array))
+        return memory.element(array, index, _find_variable_name(node.array))
 
     def _array_and_index(self, node: tree.Index) -> tuple[Any, Node]:
         """The array of an element, and the index."""
@@ -1556,11 +1556,11 @@ class Translator:
         return value
 
 
-def _shown_name(node: Any) -> str:
+def _format_name(node: Any) -> str:
     return repr(node.name) if getattr(node, "name", None) else "here"
 
 
-def _shown(node: Any) -> str:
+def _find_variable_name(node: Any) -> str:
     """The name of the variable that an expression is about, for messages."""
     found = owner_of(node)
     return "*" if found is None else found
