@@ -729,7 +729,7 @@ def _whole(accumulator: Any) -> Any:
 def _bind(translator: Translator, name: str, value: Any) -> None:
     """Declare a name for a value."""
     if isinstance(value, StructValue):
-        translator.bind(name, ReadOnly(translator.memory.temporary(translator.own_value(value))))
+        translator.bind(name, ReadOnly(translator.memory.temporary(translator.types.own_value(value))))
     else:
         translator.bind(name, Constant(value))
 

@@ -40,6 +40,7 @@ from xferlib.kernels.c_frontend.scope import (
     plain,
 )
 from xferlib.kernels.c_frontend.translation import Translation
+from xferlib.kernels.c_frontend.types import Types
 from xferlib.kernels.functions import c_promoted
 from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, Node, is_complex, part_dtype
 
@@ -89,8 +90,9 @@ class Argument:
 class Calls:
     """Translates calls, for a translator."""
 
-    def __init__(self, translator: Translation) -> None:
+    def __init__(self, translator: Translation, types: Types) -> None:
         self._t = translator
+        self._types = types
         self._names: set[str] = set()
         """Of all functions of structs and of all operators."""
         self._reference_names: set[str] = set()
@@ -184,7 +186,7 @@ class Calls:
         if function.args is not None:
             t.fail(function, f"the preamble has no template {name}<> of {len(function.args)} type(s)")
         if isinstance(entity, (np.dtype, StructType)):
-            return t.construct(node, entity, node.args), False
+            return self._types.construct(node, entity, node.args), False
         if entity is not None and is_variable(entity):
             t.fail(function, f"{name!r} is a variable, and not a function", KernelTypeError)
         return self._call_known(node, name, is_used=is_used), False
@@ -194,7 +196,7 @@ class Calls:
         candidates, types = entity.functions, NO_TYPES
         kinds: list[Any] = []
         if name.args is not None:
-            kinds = [t.argument_type(each) for each in name.args]
+            kinds = [self._types.resolve_argument(each) for each in name.args]
             candidates = [each for each in candidates if len(each.types) >= len(kinds)]
             if not candidates:
                 t.fail(name, f"the preamble has no template {name.name}<> of {len(kinds)} type(s)")
@@ -238,7 +240,7 @@ class Calls:
         args = name.owner.parts[0][1] or ()
         if len(args) != 1 or node.args:
             t.fail(node, f"{name.owner}::{name.name}() takes one type and no argument")
-        kind = t.argument_type(args[0])
+        kind = self._types.resolve_argument(args[0])
         if not isinstance(kind, np.dtype):
             t.fail(node, f"numeric_limits of {kind} are not known; name a type of numbers")
         return functions.limit(t.b, name.name, kind, lambda message, error: t.fail(node, message, error))
@@ -439,10 +441,10 @@ class Calls:
     def _part(self, node: Any, kind: Any, waiting: list[Any]) -> Any:
         t = self._t
         if not waiting:
-            return t.zero(node, kind)
+            return self._types.zero(node, kind)
         if isinstance(waiting[-1], tree.Listed):
             listed = waiting.pop()
-            return t.construct(listed, kind, listed.items)
+            return self._types.construct(listed, kind, listed.items)
         if isinstance(waiting[-1], tree.Tree):
             waiting[-1] = t.value(waiting[-1])
         if isinstance(kind, ArrayType):
@@ -538,7 +540,7 @@ class Calls:
             return _SAME if base == first else None
         t = self._t
         with t.inside(scope, function.source):
-            own = t.resolve_type_name(declared.base)
+            own = self._types.resolve_name(declared.base)
         if own == inner:
             return _SAME
         if is_pointer or not isinstance(own, np.dtype) or not isinstance(inner, np.dtype):
@@ -660,7 +662,7 @@ class Calls:
     ) -> Any:
         t = self._t
         with t.inside(scope, function.source):
-            kind = t.resolve_type(param.type)
+            kind = self._types.resolve(param.type)
         value = given.value
         if isinstance(value, StructValue) and value.dtype is kind:
             return value
@@ -682,8 +684,8 @@ class Calls:
         """The meaning of a parameter's name."""
         t, declared = self._t, param.type
         with t.inside(scope, function.source):
-            extents = tuple(None if each is None else t.extent(declared, each) for each in declared.extents)
-            kind = t.resolve_type(
+            extents = tuple(None if each is None else self._types.extent(declared, each) for each in declared.extents)
+            kind = self._types.resolve(
                 tree.DeclaredType(declared.base, declared.pointers, is_const=declared.is_const, at=declared.at)
             )
         if extents and (declared.is_reference or len(extents) > 1):
@@ -704,7 +706,7 @@ class Calls:
                     KernelTypeError,
                 )
             pointer = kind if isinstance(kind, PointerType) else PointerType(kind, declared.is_const)
-            t.check_pointer(node, pointer, value)
+            self._types.check_pointer(node, pointer, value)
             is_const = value.is_const or pointer.is_const
             return t.memory.pointer_variable(param.name, Pointer(value.base, value.index, value.dtype, is_const))
         if not declared.is_reference:
@@ -729,7 +731,7 @@ class Calls:
         if declared.base.name == "auto":
             self._fail(function, f"{function.name}() returns auto; name the type")
         with t.inside(scope, function.source):
-            return t.resolve_type(declared)
+            return self._types.resolve(declared)
 
     def _fail(self, function: tree.FunctionTree, message: str, kind: type[Exception] | None = None) -> Any:
         kinds: dict[str, Any] = {"kind": kind} if kind else {}
@@ -785,9 +787,9 @@ class Calls:
         t = self._t
         if param.type.is_reference and not param.type.is_const:
             t.fail(param, f"{param.name!r} needs a variable, and has a default value")
-        kind = t.resolve_type(param.type)
+        kind = self._types.resolve(param.type)
         found = t.memory.new(param.name, kind)
-        t.memory.store(found, t.convert(param.default, kind), param.name)
+        t.memory.store(found, self._types.convert(param.default, kind), param.name)
         t.frame.scope.names[param.name] = found
 
     def _outcome(self, frame: Frame) -> Any:
@@ -827,7 +829,7 @@ class Calls:
         for name, inner in kind.members:
             place = memory.member(this, name)
             if name in given:
-                memory.store(place, t.construct(given[name], inner, given[name].items), name)
+                memory.store(place, self._types.construct(given[name], inner, given[name].items), name)
             elif isinstance(inner, StructType) and self.has_constructor(inner):
                 memory.store(place, self.make(function, inner, []), name)
 

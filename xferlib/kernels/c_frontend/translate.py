@@ -40,14 +40,12 @@ from xferlib.kernels.c_frontend.scope import (
     Array,
     ArrayRow,
     ArrayType,
-    ArrayValue,
     Cell,
     ComplexParts,
     Constant,
     Either,
     Frame,
     HeaderNumber,
-    InstanceName,
     Jump,
     NamedType,
     Overloads,
@@ -65,19 +63,14 @@ from xferlib.kernels.c_frontend.scope import (
     StructValue,
     Template,
     cells_of,
-    count_of,
     is_variable,
-    leaves,
     plain,
 )
+from xferlib.kernels.c_frontend.types import Types
 from xferlib.kernels.complex_formulas import complex_equal, complex_multiply, complex_not_equal, each_part, with_real
 from xferlib.kernels.functions import C_TYPES, c_common, c_promoted, fits
 from xferlib.kernels.ir import (
     BOOL,
-    COMPLEX64,
-    COMPLEX128,
-    FLOAT32,
-    FLOAT64,
     INT32,
     INT64,
     MOST_AXES,
@@ -147,7 +140,8 @@ class Translator:
         assert self.globals.outer is not None
         self.globals.outer.names.update(types)
         self.frame = Frame(preamble.source, self.globals, Jump("return"))
-        self.calls: Calls = Calls(self)
+        self.types = Types(self)
+        self.calls: Calls = Calls(self, self.types)
         self._loops = Loops(self, self.calls.may_write)
         self._end = Jump("return")
         self._next = Jump("continue")
@@ -209,26 +203,15 @@ class Translator:
     def result(self, snippet: parse.Snippet, dtype: Any) -> Any:
         """The value of a snippet that is one expression, as one of this type."""
         self.frame.source = snippet.source
-        return self._safely(lambda: self.convert(snippet.statements[0].value, self.own_type(dtype)))
+        return self._safely(lambda: self.types.convert(snippet.statements[0].value, self.types.own_type(dtype)))
 
     def find_user_type(self, name: str) -> Any:
         """The type of a name as a user gives it, a dtype or a `StructType`; None if there is none."""
         try:
             text = parse.read_snippet(f"{name} x = 0", "dtype", self._preamble)
-            return self.resolve_type_name(text.statements[0].variables[0].type.base)
+            return self.types.resolve_name(text.statements[0].variables[0].type.base)
         except (KernelSyntaxError, KernelTypeError):  # no name of a type
             return None
-
-    def own_type(self, kind: Any) -> Any:
-        """This program's own type for one of another program with the same preamble."""
-        if not isinstance(kind, StructType) or kind.definition is None:
-            return kind
-        template = self.globals.names[kind.definition.name]
-        return self.instance(kind.definition, template, tuple(map(self.own_type, kind.args)))
-
-    def own_value(self, value: Any) -> Any:
-        """A value of another program's type as one of this program's."""
-        return self.own_type(value.dtype).of(iter(leaves(value))) if isinstance(value, StructValue) else value
 
     def stores(self) -> list[Store]:
         return self.memory.stores()
@@ -272,181 +255,6 @@ class Translator:
                 self.globals.names[name] = ReadOnly(each)
 
     # --- types
-    def resolve_type_name(self, name: tree.TypeName) -> Any:
-        """The type of a name: a dtype, a `StructType`, an `ArrayType` or a `PointerType`."""
-        found = self._resolve(name)
-        if found is None:
-            self.fail(name, f"unknown type {str(name)!r}; use a C or NumPy type name")
-        return found
-
-    def _resolve(self, name: tree.TypeName) -> Any:
-        first, args = name.parts[0]
-        entity = self.frame.scope.find(first)
-        if first == "complex" and args is not None and not isinstance(entity, (Template, InstanceName)):
-            found: Any = None
-            if len(args) == 1:
-                found = {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}.get(self.argument_type(args[0]))
-        elif first in ("conditional", "is_same", "enable_if", "is_floating_point"):
-            return self._trait(name)
-        elif isinstance(entity, InstanceName):
-            found = entity.type if args is None else self._struct_type(name, entity.template, args)
-        elif isinstance(entity, Template):
-            found = self._struct_type(name, entity, args)
-        elif isinstance(entity, NamedType):
-            found = self._expand_alias(name, entity, args)
-        elif isinstance(entity, ScopedNumbers):
-            found = entity.dtype
-        elif args is None and isinstance(entity, (np.dtype, StructType, ArrayType, PointerType)):
-            found = entity
-        else:
-            return None
-        for member, inner in name.parts[1:]:
-            if found is None or inner is not None:
-                return None
-            found = self._member_type(found, member)
-        return found
-
-    def _expand_alias(self, name: tree.TypeName, entity: NamedType, args: tuple[Any, ...] | None) -> Any:
-        types = entity.alias.types
-        if len(types) != len(args or ()):
-            self.fail(name, f"{entity.alias.name} takes {len(types)} type(s); give C or NumPy type names")
-        given = [self.argument_type(each) for each in args or ()]
-        scope = Scope(entity.scope)
-        scope.names.update(zip(types, given, strict=True))
-        self.count(1)
-        with self.inside(scope, entity.source):
-            return self.resolve_type(entity.alias.type)
-
-    def _member_type(self, owner: Any, name: str) -> Any:
-        """``T::value_type``, and the types that a struct names."""
-        if isinstance(owner, np.dtype):
-            if name == "value_type" and not is_complex(owner):
-                raise RefusedError(f"{owner} has no value_type; complex numbers have", KernelTypeError)
-            return part_dtype(owner) if name == "value_type" else None
-        if isinstance(owner, StructType) and owner.scope is not None:
-            found = owner.scope.names.get(name)
-            if isinstance(found, NamedType):
-                with self.inside(found.scope, found.source):
-                    return self.resolve_type(found.alias.type)
-        return None
-
-    def argument_type(self, given: Any) -> Any:
-        """The type that an argument of a template is."""
-        if isinstance(given, tree.Name) and given.owner is None and given.args is None:
-            given = tree.DeclaredType(tree.TypeName(((given.name, None),), at=given.at, width=given.width), at=given.at)
-        if not isinstance(given, tree.DeclaredType):
-            self.fail(given, "this argument of a template is not a type; give C or NumPy type names")
-        found = self._resolve(given.base)
-        if found is None:
-            self.fail(given.base, f"unknown type {str(given.base)!r}; give C or NumPy type names")
-        return self.resolve_type(given)
-
-    def _trait(self, name: tree.TypeName) -> Any:
-        """``conditional<is_same<T, U>::value, V, W>::type``."""
-        first, args = name.parts[0]
-        if first == "conditional" and len(name.parts) == 2 and name.parts[1] == ("type", None) and len(args or ()) == 3:
-            assert args is not None
-            return self.argument_type(args[1] if self._is_true(args[0]) else args[2])
-        raise self.error(name, f"{name} is not supported; name the type")
-
-    def _is_true(self, given: Any) -> bool:
-        """The value of a condition of types."""
-        name = (
-            given.base
-            if isinstance(given, tree.DeclaredType)
-            else given.owner
-            if isinstance(given, tree.Name)
-            else None
-        )
-        parts = name.parts if name is not None else ()
-        if parts and parts[0][0] == "is_same" and parts[0][1] is not None and len(parts[0][1]) == 2:
-            one, other = map(self.argument_type, parts[0][1])
-            return bool(one == other)
-        if parts and parts[0][0] == "is_floating_point" and parts[0][1] is not None and len(parts[0][1]) == 1:
-            kind = self.argument_type(parts[0][1][0])
-            return isinstance(kind, np.dtype) and is_float(kind)
-        if isinstance(given, tree.DeclaredType):
-            self.fail(given, "this condition of types is not supported; name the type")
-        known = self.memory.constant(self.b.truth(self.value_of_number(given)))
-        if known is None:
-            self.fail(given, "this condition must be known at translation; name the type")
-        return bool(known)
-
-    def resolve_type(self, declared: tree.DeclaredType) -> Any:
-        """The type of a declaration, apart from a reference."""
-        if declared.base.name == "auto":
-            self.fail(declared, "auto has no value here that says its type; name the type")
-        found = self.resolve_type_name(declared.base)
-        if declared.pointers > 1 or (declared.pointers and isinstance(found, (PointerType, ArrayType))):
-            self.fail(declared, "a pointer to a pointer or to an array is not supported; use an index")
-        if declared.pointers:
-            found = PointerType(found, declared.is_const)
-        if declared.extents:
-            if isinstance(found, PointerType):
-                self.fail(declared, "an array of pointers is not supported; use an array of indices")
-            extents = tuple(self.extent(declared, each) for each in declared.extents)
-            inner = found.extents if isinstance(found, ArrayType) else ()
-            found = ArrayType(found.element if inner else found, (*extents, *inner))
-        return found
-
-    def extent(self, node: Any, extent: Any) -> int:
-        known = None if extent is None else self.memory.constant(self.value_of_number(extent))
-        if known is None or np.asarray(known).dtype.kind not in "biu":
-            self.fail(
-                node if extent is None else extent,
-                "the length of an array must be known at translation; write a number",
-            )
-        return int(known)
-
-    def _struct_type(self, node: Any, template: Template, args: tuple[Any, ...] | None) -> StructType:
-        struct = template.struct
-        name = struct.name
-        if len(struct.types) != len(args or ()):
-            count = f"{len(struct.types)} type(s)" if struct.types else "no types"
-            self.fail(node, f"struct {name}: the template takes {count}; give C or NumPy type names")
-        given = tuple(self.argument_type(each) for each in args or ())
-        return self.instance(node, template, given)
-
-    def instance(self, node: Any, template: Template, given: tuple[Any, ...]) -> StructType:
-        """The type of a struct for these types of its template."""
-        found = template.made.get(given)
-        if found is not None:
-            return found
-        struct, name = template.struct, template.struct.name
-        if given:
-            name = f"{name}<{', '.join(map(str, given))}>"
-        self.count(1 + len(struct.members))
-        scope = Scope(template.scope)
-        scope.names.update(zip(struct.types, given, strict=True))
-        for each in struct.aliases:
-            if isinstance(each, tree.Alias):
-                scope.names[each.name] = NamedType(each, scope, struct.source)
-        with self.inside(scope, struct.source):
-            for each in struct.aliases:
-                if isinstance(each, tree.Enumeration):
-                    self.statement(each)
-                elif isinstance(each, tree.Variable):
-                    scope.names[each.name] = Constant(self.convert(each.value, self.resolve_type(each.type)))
-            members: list[tuple[str, Any]] = []
-            for member in struct.members:
-                if self._resolve(member.type.base) is None:
-                    self.fail(
-                        member,
-                        f"struct {name}: unknown type {str(member.type.base)!r} of member {member.name!r}; use a C or "
-                        "NumPy type name",
-                    )
-                members.append((member.name, self.resolve_type(member.type)))
-        count = sum(count_of(kind) for _, kind in members)
-        if count > MOST_ELEMENTS:
-            self.fail(struct, f"struct {name} has {count} numbers; at most {MOST_ELEMENTS} are possible")
-        found = StructType(name, tuple(members), given, struct, scope, count)
-        template.made[given] = found
-        for methods in struct.functions.values():
-            for method in methods:
-                self.calls.define(scope, method)
-        scope.names[struct.name] = InstanceName(found, template)  # within itself the name is that of the instance
-        return found
-
     # --- frames and blocks
     @contextmanager
     def inside(self, scope: Scope, source: SourceText) -> Any:
@@ -542,7 +350,7 @@ class Translator:
         elif frame.returns is not None:
             if node.value is None:
                 self.fail(node, "return needs a value")
-            self.memory.store(frame.result, self.convert(node.value, frame.returns))
+            self.memory.store(frame.result, self.types.convert(node.value, frame.returns))
         elif node.value is not None:
             self.effect(node.value)
         self.memory.jump(frame.end)
@@ -554,12 +362,12 @@ class Translator:
 
     def _alias(self, node: tree.Alias) -> None:
         earlier = self.frame.scope.names.get(node.name)
-        if earlier is not None and not node.types and earlier != self.resolve_type(node.type):
+        if earlier is not None and not node.types and earlier != self.types.resolve(node.type):
             self.fail(node, f"{node.name!r} is declared already; choose another name")
         if node.types:
             self.frame.scope.names[node.name] = NamedType(node, self.frame.scope, self.frame.source)
         else:
-            self.frame.scope.names[node.name] = self.resolve_type(node.type)
+            self.frame.scope.names[node.name] = self.types.resolve(node.type)
 
     def _struct(self, node: tree.StructTree) -> None:
         if isinstance(self.frame.scope.names.get(node.name), Template):
@@ -580,7 +388,7 @@ class Translator:
                     self.fail(expr, "the number of an enumeration must be an integer that is known at translation")
                 value = int(given)
             values[name] = value
-        dtype = INT32 if node.base is None else self.resolve_type_name(node.base)
+        dtype = INT32 if node.base is None else self.types.resolve_name(node.base)
         if node.base is None:
             dtype = next((each for each in _ENUMERATED if all(fits(one, each) for one in values.values())), INT32)
         for name, value in values.items():
@@ -644,30 +452,32 @@ class Translator:
         name, declared = node.name, node.type
         extents = declared.extents
         if declared.pointers:
-            return self._pointer(node, self.resolve_type(declared))
+            return self._pointer(node, self.types.resolve(declared))
         if extents and extents[0] is None:
             if node.value is None:
                 self.fail(node, f"the length of {name!r} must be known at translation; write a number")
             one = tree.DeclaredType(declared.base, extents=extents[1:], at=declared.at)
-            inner = self.resolve_type(one)
+            inner = self.types.resolve(one)
             each = inner.count if isinstance(inner, ArrayType) else 1
-            values: list[Any] | None = self.array_items(node.value, inner)
+            values: list[Any] | None = self.types.list_elements(node.value, inner)
             count = max(1, -(-len(values or ()) // each))
             rest = inner.extents if isinstance(inner, ArrayType) else ()
             element = inner.element if isinstance(inner, ArrayType) else inner
             kind: Any = ArrayType(element, (count, *rest))
         else:
-            kind = self.resolve_type(declared)
+            kind = self.types.resolve(declared)
             if isinstance(kind, PointerType):
                 return self._pointer(node, kind)
             values = (
-                self.array_items(node.value, kind) if isinstance(kind, ArrayType) and node.value is not None else None
+                self.types.list_elements(node.value, kind)
+                if isinstance(kind, ArrayType) and node.value is not None
+                else None
             )
         if isinstance(kind, ArrayType):
             return self._array(node, kind, values)
         value = None
         if node.value is not None:
-            value = self.convert(node.value, kind)
+            value = self.types.convert(node.value, kind)
         elif isinstance(kind, StructType) and self.calls.has_constructor(kind):
             value = self.calls.make(node, kind, [])
         found = self.memory.new(name, kind)
@@ -683,52 +493,19 @@ class Translator:
         found = self.memory.new(node.name, kind)
         if values is not None:
             for number, each in enumerate(found.elements):
-                given = values[number] if number < len(values) else self.zero(node, kind.element)
+                given = values[number] if number < len(values) else self.types.zero(node, kind.element)
                 self.memory.store(each, given, node.name)
         elif isinstance(kind.element, StructType) and self.calls.has_constructor(kind.element):
             for each in found.elements:
                 self.memory.store(each, self.calls.make(node, kind.element, []), node.name)
         return ReadOnly(found) if node.type.is_const and values is not None else found
 
-    def array_items(self, value: Any, kind: Any) -> list[Any]:
-        """The values of an array's list, as values of its elements in C order; lists within it fill their rows."""
-        element = kind.element if isinstance(kind, ArrayType) else kind
-        if not isinstance(value, tree.Listed):
-            self.fail(value, "an array is given its elements in braces")
-        found: list[Any] = []
-        rest = kind.extents[1:] if isinstance(kind, ArrayType) else ()
-        self._fill(value, element, rest, found)
-        return found
-
-    def _fill(self, listed: tree.Listed, element: Any, extents: tuple[int, ...], found: list[Any]) -> None:
-        size = int(np.prod(extents, dtype=np.int64)) if extents else 1
-        for each in listed.items:
-            if isinstance(each, tree.Listed) and extents:
-                found += [self.zero(each, element)] * (-len(found) % size)
-                start = len(found)
-                self._fill(each, element, extents[1:], found)
-                if len(found) - start > size:
-                    self.fail(each, f"a row of {size} element(s) is given {len(found) - start} values")
-                found += [self.zero(each, element)] * (start + size - len(found))
-            else:
-                found.append(self.convert(each, element))
-            if len(found) > MOST_ELEMENTS:
-                self.fail(listed, f"at most {MOST_ELEMENTS} elements are possible")
-
-    def zero(self, node: Any, kind: Any) -> Any:
-        """The value of a type that is given none."""
-        if isinstance(kind, StructType):
-            return self.calls.make(node, kind, [])
-        if isinstance(kind, ArrayType):
-            return ArrayValue(kind, tuple(self.zero(node, kind.element) for _ in range(kind.count)))
-        return self.b.const(0, kind)
-
     def _pointer(self, node: tree.Variable, kind: PointerType) -> Any:
         """``T* p = &x[k]``."""
         if node.value is None:
             self.fail(node, f"{node.name!r} must point to numbers, and be given its place where it is declared")
         value = self.pointer(self._only(node))
-        self.check_pointer(node, kind, value)
+        self.types.check_pointer(node, kind, value)
         is_const = kind.is_const or value.is_const
         return self.memory.pointer_variable(node.name, Pointer(value.base, value.index, value.dtype, is_const))
 
@@ -741,12 +518,6 @@ class Translator:
             return value.items[0]
         return value
 
-    def check_pointer(self, node: Any, kind: PointerType, value: Pointer) -> None:
-        if kind.element != value.dtype:
-            self.fail(node, f"a pointer to {kind.element} cannot lead to {value.dtype}; convert", KernelTypeError)
-        if value.is_const and not kind.is_const and isinstance(value.base, Array):
-            self.fail(node, "a pointer to a constant is declared const, and its target is read-only here")
-
     def _reference(self, node: tree.Variable) -> Any:
         """``T& r = x[k]``: another name for the object."""
         if node.value is None:
@@ -756,7 +527,7 @@ class Translator:
     def bind_reference(self, node: Any, declared: tree.DeclaredType, expr: Any) -> Any:
         """The object that a reference to an expression is."""
         is_auto = declared.base.name == "auto"
-        kind = None if is_auto else self.resolve_type(declared)
+        kind = None if is_auto else self.types.resolve(declared)
         if self.is_lvalue(expr):
             place = self.lvalue(expr)
             given = self.type_at(place)
@@ -770,7 +541,7 @@ class Translator:
         if not declared.is_const:
             self.fail(node, f"reference {_format_name(node)} leads to no variable; declare it const, or give it one")
         if kind is not None:
-            value = self.cast_value(node, value, kind)
+            value = self.types.cast(node, value, kind)
         return ReadOnly(self.memory.temporary(value))
 
     def _auto(self, node: tree.Variable) -> Any:
@@ -910,51 +681,6 @@ class Translator:
         name = _find_variable_name(node)
         raise self.error(node, f"{name!r} is an array; index it, for instance {name}[i]")
 
-    def convert(self, node: Any, kind: Any) -> Any:
-        """The value of an initializer or an expression, as one of this type."""
-        if isinstance(node, (tree.Listed, tree.Arguments)):
-            return self.construct(node, kind, node.items)
-        value = self.value(node)
-        return self.cast_value(node, value, kind)
-
-    def cast_value(self, node: Any, value: Any, kind: Any) -> Any:
-        """A value converted to a type."""
-        if isinstance(kind, StructType):
-            if isinstance(value, StructValue) and value.dtype is kind:
-                return value
-            return self.calls.make(node, kind, [value], is_implicit=True)
-        if isinstance(kind, PointerType):
-            if not isinstance(value, Pointer):
-                self.fail(node, "this is not a pointer; write &x, &x[k] or an array")
-            self.check_pointer(node, kind, value)
-            return value
-        if isinstance(kind, ArrayType):
-            self.fail(node, "an array is given its elements in braces")
-        return self.b.cast(self.number_of(node, value), kind)
-
-    def construct(self, node: Any, kind: Any, items: Sequence[Any]) -> Any:
-        """``T(a, b)``, ``T{a, b}`` and their like."""
-        if isinstance(kind, StructType):
-            return self.calls.make(node, kind, list(items))
-        if isinstance(kind, ArrayType):
-            values = self.array_items(tree.Listed(tuple(items), at=node.at), kind)
-            if len(values) > kind.count:
-                self.fail(node, f"an array of {kind.count} element(s) is given {len(values)} values")
-            values += [self.zero(node, kind.element)] * (kind.count - len(values))
-            return ArrayValue(kind, tuple(values))
-        if isinstance(kind, PointerType):
-            if len(items) != 1:
-                self.fail(node, "a pointer needs one place")
-            return self.convert(items[0], kind)
-        if not items:
-            return self.b.const(0, kind)
-        if len(items) == 1:
-            return self.convert(items[0], kind)
-        if len(items) != 2 or not is_complex(kind):
-            self.fail(node, f"{kind} is made of one value, and {len(items)} are given")
-        part = part_dtype(kind)
-        return self.b.complex(*(self.b.cast(self.value_of_number(each), part) for each in items))
-
     def _number(self, node: tree.Literal) -> Node:
         try:
             value, dtype = functions.number(node.text)
@@ -984,7 +710,7 @@ class Translator:
             entity = self.frame.scope.find(owner.parts[0][0])
             if isinstance(entity, ScopedNumbers) and node.name in entity.numbers:
                 return entity.numbers[node.name]
-            kind = self._resolve(owner)
+            kind = self.types.find(owner)
             found = kind.scope.find(node.name) if isinstance(kind, StructType) and kind.scope is not None else None
             if found is not None:
                 return found
@@ -1017,8 +743,8 @@ class Translator:
         if kind.is_reference:
             return self.memory.load(self.lvalue(node))
         if not kind.pointers:
-            return self.cast_value(node.expr, self.value(node.expr), self.resolve_type(kind))
-        found: PointerType = self.resolve_type(kind)
+            return self.types.cast(node.expr, self.value(node.expr), self.types.resolve(kind))
+        found: PointerType = self.types.resolve(kind)
         value = self.pointer(node.expr)
         dtype, given = found.element, value.dtype
         is_const = value.is_const or found.is_const
@@ -1036,7 +762,7 @@ class Translator:
         raise self.error(node, f"a pointer to {given} cannot become one to {dtype}; convert the value", KernelTypeError)
 
     def _construct(self, node: tree.Construct) -> Any:
-        return self.construct(node, self.resolve_type_name(node.type), node.args)
+        return self.types.construct(node, self.types.resolve_name(node.type), node.args)
 
     def _unary(self, node: tree.Unary) -> Any:
         op = node.op
@@ -1245,7 +971,7 @@ class Translator:
         if node.op == "=":
             if isinstance(node.value, tree.Listed):
                 place = self.lvalue(node.target)
-                return self._assign_value(node, place, self.convert(node.value, self.type_at(place)))
+                return self._assign_value(node, place, self.types.convert(node.value, self.type_at(place)))
             value = self.value(node.value)
             return self._assign_value(node, self.lvalue(node.target), value)
         op = node.op[:-1]
@@ -1288,7 +1014,7 @@ class Translator:
 
     def _sizeof(self, node: tree.SizeOf) -> Node:
         if isinstance(node.of, tree.DeclaredType):
-            kind = self.resolve_type(node.of)
+            kind = self.types.resolve(node.of)
         else:
             before = self.memory.snapshot()
             place = self.lvalue(node.of) if self.is_lvalue(node.of) else None
@@ -1374,7 +1100,7 @@ class Translator:
             return self.calls.call(node, is_used=True, is_lvalue=True)
         if isinstance(node, tree.Cast) and node.type.is_reference:
             place = self.lvalue(node.expr)
-            kind = self.resolve_type(node.type)
+            kind = self.types.resolve(node.type)
             given = self.type_at(place)
             if kind == given:
                 return place
