@@ -20,7 +20,8 @@ from xferlib.kernels.c_frontend.memory import RefusedError
 from xferlib.kernels.c_frontend.scope import (
     VECTORS,
     ArrayType,
-    ArrayValue,
+    Compound,
+    CompoundValue,
     Either,
     Frame,
     Jump,
@@ -32,9 +33,7 @@ from xferlib.kernels.c_frontend.scope import (
     ReadOnly,
     Scope,
     ShapeOfCall,
-    StructObject,
     StructType,
-    StructValue,
     is_variable,
     leaves,
     plain,
@@ -149,7 +148,7 @@ class Calls:
     def argument(self, given: Any) -> Argument:
         """An argument, an expression or a value."""
         t = self._t
-        if isinstance(given, (Node, StructValue, ArrayValue, Pointer)):
+        if isinstance(given, (Node, CompoundValue, Pointer)):
             return Argument(t, None, None, given)
         if isinstance(given, tree.Listed):
             t.fail(given, "a list has no type of its own here; name the type in front of it")
@@ -393,7 +392,7 @@ class Calls:
             if isinstance(inner, StructType)
         )
 
-    def make(self, node: Any, kind: StructType, given: list[Any], *, is_implicit: bool = False) -> StructValue:
+    def make(self, node: Any, kind: StructType, given: list[Any], *, is_implicit: bool = False) -> CompoundValue:
         """A struct from one of its own type, by a constructor, or from its members' values."""
         t = self._t
         constructors = kind.definition.constructors if kind.definition is not None else []
@@ -407,7 +406,7 @@ class Calls:
             t.fail(node, f"a constructor of {kind} takes no list; name the type of the value")
         args = [self.argument(each) for each in given]
         if len(args) == 1 and args[0].kind is kind:
-            found: StructValue = args[0].value
+            found: CompoundValue = args[0].value
             return found
         chosen = self._best(constructors, kind.scope, args, [])
         if len(chosen) != 1:
@@ -417,12 +416,12 @@ class Calls:
         self._inline(node, kind.scope, chosen[0], args, NO_TYPES, record)
         return t.memory.load(record)  # type: ignore[no-any-return]
 
-    def _aggregate(self, node: Any, kind: StructType, given: list[Any]) -> StructValue:
+    def _aggregate(self, node: Any, kind: StructType, given: list[Any]) -> CompoundValue:
         """A struct from its members' expressions, or from one of its own type; what is missing is 0."""
         t = self._t
         if len(given) == 1 and not isinstance(given[0], tree.Listed):
             value = given[0] if not isinstance(given[0], tree.Tree) else t.value(given[0])
-            if isinstance(value, StructValue):
+            if isinstance(value, CompoundValue):
                 if value.dtype is kind:
                     return value
                 if value.dtype is not kind.members[0][1]:
@@ -434,9 +433,9 @@ class Calls:
             t.fail(node, f"{kind} has {len(kind.members)} member(s), {len(given)} are given", KernelTypeError)
         return found
 
-    def _take(self, node: Any, kind: StructType, waiting: list[Any]) -> StructValue:
+    def _take(self, node: Any, kind: StructType, waiting: list[Any]) -> CompoundValue:
         """A struct from the next of some values, of which braces may be left out."""
-        return StructValue(kind, {name: self._part(node, inner, waiting) for name, inner in kind.members})
+        return CompoundValue(kind, tuple(self._part(node, each, waiting) for each in kind.parts))
 
     def _part(self, node: Any, kind: Any, waiting: list[Any]) -> Any:
         t = self._t
@@ -448,14 +447,14 @@ class Calls:
         if isinstance(waiting[-1], tree.Tree):
             waiting[-1] = t.value(waiting[-1])
         if isinstance(kind, ArrayType):
-            return ArrayValue(kind, tuple(self._part(node, kind.element, waiting) for _ in range(kind.count)))
+            return CompoundValue(kind, tuple(self._part(node, each, waiting) for each in kind.parts))
         if isinstance(kind, StructType):
             value = waiting[-1]
-            if isinstance(value, StructValue) and value.dtype is kind:
+            if isinstance(value, CompoundValue) and value.dtype is kind:
                 return waiting.pop()
             if self.has_constructor(kind):
                 return self.make(node, kind, [waiting.pop()], is_implicit=True)
-            if isinstance(value, StructValue):
+            if isinstance(value, CompoundValue):
                 t.fail(node, f"a member is a {kind}, and {value.dtype} is given", KernelTypeError)
             return self._take(node, kind, waiting)
         value = waiting.pop()
@@ -664,7 +663,7 @@ class Calls:
         with t.inside(scope, function.source):
             kind = self._types.resolve(param.type)
         value = given.value
-        if isinstance(value, StructValue) and value.dtype is kind:
+        if isinstance(value, CompoundValue) and value.dtype is kind:
             return value
         if isinstance(value, Node) and isinstance(kind, np.dtype):
             return t.b.cast(value, kind)
@@ -750,7 +749,7 @@ class Calls:
             owner = plain(this)
             kind = t.type_at(this)
             params.names.update({name: memory.member(this, name) for name, _ in kind.members})
-            assert isinstance(owner, (StructObject, Either))
+            assert isinstance(owner, (Compound, Either))
         own = Scope(params)
         own.names.update({name: each for name, each in names.items() if name})
         frame = Frame(function.source, own, Jump("return"), is_function=True, this=this, depth=outside.depth + 1)

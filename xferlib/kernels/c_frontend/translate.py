@@ -37,11 +37,10 @@ from xferlib.kernels.c_frontend.preprocess import SourceText
 from xferlib.kernels.c_frontend.scope import (
     MOST_ELEMENTS,
     VECTORS,
-    Array,
-    ArrayRow,
     ArrayType,
     Cell,
     ComplexParts,
+    Compound,
     Constant,
     Either,
     Frame,
@@ -58,11 +57,11 @@ from xferlib.kernels.c_frontend.scope import (
     Scope,
     ScopedNumbers,
     ShapeOfCall,
-    StructObject,
     StructType,
-    StructValue,
     Template,
     cells_of,
+    is_array,
+    is_struct,
     is_variable,
     plain,
 )
@@ -492,11 +491,11 @@ class Translator:
             )
         found = self.memory.new(node.name, kind)
         if values is not None:
-            for number, each in enumerate(found.elements):
+            for number, each in enumerate(found.inside):
                 given = values[number] if number < len(values) else self.types.zero(node, kind.element)
                 self.memory.store(each, given, node.name)
         elif isinstance(kind.element, StructType) and self.calls.has_constructor(kind.element):
-            for each in found.elements:
+            for each in found.inside:
                 self.memory.store(each, self.calls.make(node, kind.element, []), node.name)
         return ReadOnly(found) if node.type.is_const and values is not None else found
 
@@ -674,7 +673,7 @@ class Translator:
     def number_of(self, node: Any, value: Any) -> Node:
         if isinstance(value, Node):
             return value
-        if isinstance(value, StructValue):
+        if is_struct(value):
             self.fail(node, f"a {value.dtype} is not a number; take a member of it", KernelTypeError)
         if isinstance(node, tree.Unary) and node.op == "&":
             self.fail(node, "an address is not a number; pass it to a function, or declare a pointer by it")
@@ -790,16 +789,16 @@ class Translator:
         if isinstance(node, tree.Index) and not self._is_layout(node.array):
             array, index = self._array_and_index(node)
             if isinstance(plain(array), (Raw, Pointer, PointerVariable)) or (
-                isinstance(plain(array), (Array, ArrayRow)) and len(array.dtype.extents) == 1
+                is_array(plain(array)) and len(array.dtype.extents) == 1
             ):
                 pointer = array if isinstance(array, Pointer) else self.memory.load(array)
                 return self.memory.move(pointer, index, _find_variable_name(node))
-            if isinstance(plain(array), (Array, ArrayRow)):
+            if is_array(plain(array)):
                 self.fail(node, "a pointer to a row of an array is not supported; write the address of an element")
         if isinstance(node, tree.Unary) and node.op == "*" and not isinstance(node.expr, tree.This):
             return self.pointer(node.expr)
         place = self.lvalue(node)
-        if isinstance(plain(place), (Array, ArrayRow, Raw, Own)):
+        if isinstance(plain(place), (Raw, Own)) or is_array(plain(place)):
             self.fail(node, f"{_find_variable_name(node)!r} is an array, which is a pointer already")
         return self.memory.address(place)
 
@@ -946,7 +945,7 @@ class Translator:
             with self.branch(self.b.op("not", condition)) as ran_else:
                 no = self.value(node.no)
             self.memory.merge(condition, ran[0], ran_else[0])
-        if isinstance(yes, StructValue) or isinstance(no, StructValue):
+        if is_struct(yes) or is_struct(no):
             if yes.dtype is not no.dtype:
                 self.fail(
                     node, f"?: chooses between a {yes.dtype} and a {no.dtype}; make them one type", KernelTypeError
@@ -987,9 +986,9 @@ class Translator:
 
     def _assign_value(self, node: tree.Assignment, place: Any, value: Any) -> tuple[Any, Any]:
         target = node.target
-        if isinstance(value, Pointer) and not isinstance(plain(place), (PointerVariable, Array, Raw, Own)):
+        if isinstance(value, Pointer) and not isinstance(plain(place), (PointerVariable, Compound, Raw, Own)):
             self.number_of(node.value, value)  # says what is wrong
-        if isinstance(plain(place), StructObject) and isinstance(value, Node):
+        if is_struct(plain(place)) and isinstance(value, Node):
             kind = self.type_at(place)
             if self.calls.has_constructor(kind):
                 value = self.calls.make(node, kind, [value], is_implicit=True)
@@ -1006,7 +1005,7 @@ class Translator:
         place = self.lvalue(target) if place is None else place
         try:
             value = self.memory.load(place)
-            if isinstance(value, StructValue):
+            if is_struct(value):
                 self.fail(target, f"a {value.dtype} is not a number; take a member of it", KernelTypeError)
             return place, value, self.memory.store(place, change(value), _find_variable_name(target))
         except RefusedError as problem:
@@ -1195,11 +1194,11 @@ class Translator:
             return None
         entity = self.frame.scope.find(node.name) if isinstance(node, tree.Name) else None
         array = plain(entity)
-        if not isinstance(array, Array):
+        if not isinstance(array, Compound) or not is_array(array):
             return None
         if len(array.dtype.extents) != 1:
             self.fail(node, f"{array.name!r} has {len(array.dtype.extents)} dimensions; an index is a list of integers")
-        values = [self.memory.load(each) for each in array.elements]
+        values = [self.memory.load(each) for each in array.inside]
         if not all(isinstance(each, Node) and is_integer(each.dtype) for each in values):
             self.fail(node, f"the index is {array.dtype.element}; make {array.name!r} an array of integers")
         return [self.b.cast(each, INT64) for each in values]
@@ -1259,7 +1258,7 @@ class Translator:
         """``p.member``, ``f(x).member``, ``x.ndim`` and ``_ind.ndim``."""
         if node.name == "ndim" and isinstance(node.owner, tree.Name) and not node.is_arrow:
             found = plain(self.entity(node.owner))
-            if not isinstance(found, StructObject):
+            if not is_struct(found):
                 return self.b.fact(LayoutFact(self._owner(node.owner), "rank", 0))
         return self.memory.load(self.lvalue(node))
 
@@ -1272,7 +1271,7 @@ class Translator:
         if isinstance(node, tree.Name):
             entity = self.entity(node)
             inner = plain(entity)
-            if isinstance(inner, (Array, ArrayRow, Raw)):
+            if isinstance(inner, Raw) or is_array(inner):
                 return self.memory.decay(entity)
         return self.as_pointer(node, self.value(node))
 

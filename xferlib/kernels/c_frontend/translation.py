@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from xferlib.kernels.c_frontend import tree
 from xferlib.kernels.c_frontend.memory import Branch, Memory, MemoryState
 from xferlib.kernels.c_frontend.scope import (
+    CompoundValue,
     Frame,
     Pointer,
     Scope,
     StructType,
-    StructValue,
 )
 from xferlib.kernels.ir import Builder, Node
 
@@ -26,7 +26,7 @@ class StructFunctions(Protocol):
     """`calls.Calls`, as the types know it."""
 
     def define(self, scope: Scope, function: tree.FunctionTree) -> None: ...
-    def make(self, node: Any, kind: StructType, given: list[Any], *, is_implicit: bool = False) -> StructValue: ...
+    def make(self, node: Any, kind: StructType, given: list[Any], *, is_implicit: bool = False) -> CompoundValue: ...
 
 
 class Translation(Protocol):

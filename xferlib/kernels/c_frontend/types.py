@@ -19,9 +19,8 @@ from xferlib.kernels.c_frontend import tree
 from xferlib.kernels.c_frontend.memory import RefusedError
 from xferlib.kernels.c_frontend.scope import (
     MOST_ELEMENTS,
-    Array,
     ArrayType,
-    ArrayValue,
+    CompoundValue,
     Constant,
     InstanceName,
     NamedType,
@@ -30,10 +29,12 @@ from xferlib.kernels.c_frontend.scope import (
     Scope,
     ScopedNumbers,
     StructType,
-    StructValue,
     Template,
     count_of,
+    is_array,
+    is_struct,
     leaves,
+    make_value,
 )
 from xferlib.kernels.c_frontend.translation import Translation
 from xferlib.kernels.ir import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, is_complex, is_float, part_dtype
@@ -239,7 +240,7 @@ class Types:
     def cast(self, node: Any, value: Any, kind: Any) -> Any:
         """A value converted to a type."""
         if isinstance(kind, StructType):
-            if isinstance(value, StructValue) and value.dtype is kind:
+            if isinstance(value, CompoundValue) and value.dtype is kind:
                 return value
             return self._t.calls.make(node, kind, [value], is_implicit=True)
         if isinstance(kind, PointerType):
@@ -260,7 +261,7 @@ class Types:
             if len(values) > kind.count:
                 self._t.fail(node, f"an array of {kind.count} element(s) is given {len(values)} values")
             values += [self.zero(node, kind.element)] * (kind.count - len(values))
-            return ArrayValue(kind, tuple(values))
+            return CompoundValue(kind, tuple(values))
         if isinstance(kind, PointerType):
             if len(items) != 1:
                 self._t.fail(node, "a pointer needs one place")
@@ -304,15 +305,15 @@ class Types:
         if isinstance(kind, StructType):
             return self._t.calls.make(node, kind, [])
         if isinstance(kind, ArrayType):
-            return ArrayValue(kind, tuple(self.zero(node, kind.element) for _ in range(kind.count)))
+            return CompoundValue(kind, tuple(self.zero(node, each) for each in kind.parts))
         return self._t.b.const(0, kind)
 
     def check_pointer(self, node: Any, kind: PointerType, value: Pointer) -> None:
         if kind.element != value.dtype:
             self._t.fail(node, f"a pointer to {kind.element} cannot lead to {value.dtype}; convert", KernelTypeError)
-        if value.is_const and not kind.is_const and isinstance(value.base, Array):
+        if value.is_const and not kind.is_const and is_array(value.base):
             self._t.fail(node, "a pointer to a constant is declared const, and its target is read-only here")
 
     def own_value(self, value: Any) -> Any:
         """A value of another program's type as one of this program's."""
-        return self.own_type(value.dtype).of(iter(leaves(value))) if isinstance(value, StructValue) else value
+        return make_value(self.own_type(value.dtype), iter(leaves(value))) if is_struct(value) else value
