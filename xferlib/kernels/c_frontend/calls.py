@@ -94,7 +94,6 @@ class Calls:
         self._types = types
         self._names: set[str] = set()
         """Of all functions of structs and of all operators."""
-        self._reference_names: set[str] = set()
         self._results: dict[tuple[Any, ...], Any] = {}
         self._has_loops = False
 
@@ -110,8 +109,6 @@ class Calls:
     def note(self, function: tree.FunctionTree) -> None:
         self._names.add(function.name)
         self._has_loops = self._has_loops or tree.has((tree.Loop,), function.body)
-        if function.returns is not None and function.returns.is_reference:
-            self._reference_names.add(function.name)
 
     def note_struct(self, struct: tree.StructTree) -> None:
         """Note the names of a struct's functions, which its types declare later."""
@@ -123,11 +120,6 @@ class Calls:
         """The name of an operator's functions; None where there are none."""
         name = f"operator{sign.lstrip('p') if sign in ('p++', 'p--') else sign}"
         return name if name in self._names else None
-
-    def gives_reference(self, node: tree.CallExpression) -> bool:
-        """Whether a call may stand for an object."""
-        name = getattr(node.function, "name", None)
-        return name in self._reference_names
 
     def may_write(self, node: tree.CallExpression) -> bool:
         """Whether a call may write to its arguments."""
@@ -152,32 +144,28 @@ class Calls:
             return Argument(t, None, None, given)
         if isinstance(given, tree.Listed):
             t.fail(given, "a list has no type of its own here; name the type in front of it")
-        if t.is_lvalue(given):
-            place = t.lvalue(given)
-            if not isinstance(plain(place), Own):
-                return Argument(t, given, place, None)
-        return Argument(t, given, None, t.value(given))
+        place, value = t.evaluate(given)
+        if isinstance(plain(place), Own):
+            place, value = None, t.value(given)  # says what is wrong
+        return Argument(t, given, place, value)
 
-    def call(self, node: tree.CallExpression, *, is_used: bool, is_lvalue: bool = False) -> Any:
+    def call(self, node: tree.CallExpression, *, is_used: bool) -> Any:
         """The value of a call, or the object that it stands for."""
         t = self._t
         t.count(1)
         try:
-            found, is_object = self._dispatch(node, is_used=is_used)
+            return self._dispatch(node, is_used=is_used)
         except RefusedError as problem:
             raise t.error(node, str(problem), problem.kind) from None
-        if is_lvalue:
-            return found if is_object else t.memory.temporary(found)
-        return t.memory.load(found) if is_object else found
 
-    def _dispatch(self, node: tree.CallExpression, *, is_used: bool) -> tuple[Any, bool]:
+    def _dispatch(self, node: tree.CallExpression, *, is_used: bool) -> Any:
         t, function = self._t, node.function
         if isinstance(function, tree.Member):
             return self._method(node, function)
         if not isinstance(function, tree.Name):
             t.fail(node, "only named functions can be called")
         if function.owner is not None and function.owner.parts[0][0] == "numeric_limits":
-            return self._limit(node, function), False
+            return self._limit(node, function)
         name = function.name
         entity = t.resolve_qualified(function) if function.owner is not None else t.frame.scope.find(name)
         if isinstance(entity, Overloads):
@@ -185,12 +173,12 @@ class Calls:
         if function.args is not None:
             t.fail(function, f"the preamble has no template {name}<> of {len(function.args)} type(s)")
         if isinstance(entity, (np.dtype, StructType)):
-            return self._types.construct(node, entity, node.args), False
+            return self._types.construct(node, entity, node.args)
         if entity is not None and is_variable(entity):
             t.fail(function, f"{name!r} is a variable, and not a function", KernelTypeError)
-        return self._call_known(node, name, is_used=is_used), False
+        return self._call_known(node, name, is_used=is_used)
 
-    def _call_overloads(self, node: tree.CallExpression, entity: Overloads, name: tree.Name) -> tuple[Any, bool]:
+    def _call_overloads(self, node: tree.CallExpression, entity: Overloads, name: tree.Name) -> Any:
         t = self._t
         candidates, types = entity.functions, NO_TYPES
         kinds: list[Any] = []
@@ -290,7 +278,7 @@ class Calls:
         return t.memory.update(place, kind, values[-1], compared, name, is_used=is_used)
 
     # --- methods
-    def _method(self, node: tree.CallExpression, function: tree.Member) -> tuple[Any, bool]:
+    def _method(self, node: tree.CallExpression, function: tree.Member) -> Any:
         t, name = self._t, function.name
         owner = function.owner
         at = tree.Name(name, at=function.name_at, width=len(name))
@@ -304,12 +292,12 @@ class Calls:
                 this = None if chosen.is_static else place
                 return self._inline(node, entity.scope, chosen, args, NO_TYPES, this)
         elif isinstance(kind, np.dtype) and name in ("real", "imag") and len(node.args) == 1:
-            return self._set_part(node, place, kind, name), False
+            return self._set_part(node, place, kind, name)
         elif isinstance(kind, np.dtype) and is_complex(kind) and name in ("real", "imag") and not node.args:
             value = t.memory.load(place)
-            return (t.b.real(value) if name == "real" else t.b.imag(value)), False
+            return t.b.real(value) if name == "real" else t.b.imag(value)
         elif name == "size" and not node.args and isinstance(owner, tree.Name):
-            return self._size(owner, place), False
+            return self._size(owner, place)
         problem = f"no method .{name}() here; known are _ind.size(), x.size(), z.real(), z.imag()"
         if isinstance(kind, StructType) and kind.definition is not None:
             known = ", ".join(each for each in kind.definition.functions if not each.startswith("operator"))
@@ -320,9 +308,6 @@ class Calls:
         """The object whose method is called."""
         t, owner = self._t, function.owner
         if function.is_arrow:
-            if isinstance(owner, tree.This):
-                t.this(owner)
-                return t.frame.this
             return t.memory.element(t.pointer(owner), t.b.const(0, INT64))
         if isinstance(owner, tree.Name) and owner.name in ("math", "np", "numpy", "cp", "cupy", "torch"):
             if t.frame.scope.find(owner.name) is None:
@@ -332,9 +317,8 @@ class Calls:
             entity = t.entity(owner)
             if isinstance(entity, ShapeOfCall):
                 return entity
-        if t.is_lvalue(owner):
-            return t.lvalue(owner)
-        return t.memory.temporary(t.value(owner))
+        place, value = t.evaluate(owner)
+        return t.memory.temporary(value) if place is None else place
 
     def _size(self, owner: tree.Name, place: Any) -> Node:
         """``_ind.size()`` and ``x.size()``."""
@@ -360,7 +344,7 @@ class Calls:
         return found
 
     # --- operators
-    def call_operator(self, node: Any, sign: str, args: Sequence[Argument]) -> tuple[Any, bool] | None:
+    def call_operator(self, node: Any, sign: str, args: Sequence[Argument]) -> Any:
         """The result of a preamble's operator; None where no operand is a struct, or there is no such function."""
         name = self.operator(sign)
         if name is None or not any(isinstance(each.kind, StructType) for each in args):
@@ -602,8 +586,8 @@ class Calls:
     def _inline(
         self, node: Any, scope: Scope, function: tree.FunctionTree, args: Sequence[Argument], types: Mapping[str, Any],
         this: Any,
-    ) -> tuple[Any, bool]:  # fmt: skip
-        """The result of a call, and whether that is an object."""
+    ) -> Any:  # fmt: skip
+        """The value of a call, or the object that it stands for."""
         t = self._t
         if t.frame.depth >= MOST_DEPTH:
             t.fail(node, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
@@ -623,7 +607,7 @@ class Calls:
             for each in function.params
         )  # fmt: skip
         if is_pure:
-            return self._pure(node, inner, function, args, found, returns), False
+            return self._pure(node, inner, function, args, found, returns)
         names = {
             param.name: self._bind(node, inner, function, param, each)
             for param, each in zip(function.params, args, strict=False)
@@ -651,7 +635,7 @@ class Calls:
                 if param.name:
                     names[param.name] = t.memory.new(param.name, value.dtype)
                     t.memory.store(names[param.name], value, param.name)
-            result, _ = self._run(node, scope, function, names, returns, None, is_apart=is_apart)
+            result = self._run(node, scope, function, names, returns, None, is_apart=is_apart)
             t.memory.forget(mark)
             self._results[key] = result, (path, numbers)  # which live on, and keep their identities
         return self._results[key][0]
@@ -739,8 +723,8 @@ class Calls:
     def _run(
         self, node: Any, scope: Scope, function: tree.FunctionTree, names: dict[str, Any], returns: Any, this: Any,
         *, is_apart: bool,
-    ) -> tuple[Any, bool]:  # fmt: skip
-        """Translate a function's body; what it gives, and whether that is an object."""
+    ) -> Any:  # fmt: skip
+        """Translate a function's body; its value, or the object that it stands for."""
         t, memory = self._t, self._t.memory
         outside, path, jumps = t.frame, memory.path, memory.state.jumps
         mark = len(memory.created)
@@ -779,7 +763,7 @@ class Calls:
         t.frame, memory.path, memory.state.jumps = outside, path, jumps
         if frame.references is None:
             memory.forget(mark)
-        return found, is_reference and returns is not None
+        return found
 
     def _default(self, function: tree.FunctionTree, param: tree.Parameter) -> None:
         """Declare a parameter that the call leaves out."""

@@ -527,16 +527,14 @@ class Translator:
         """The object that a reference to an expression is."""
         is_auto = declared.base.name == "auto"
         kind = None if is_auto else self.types.resolve(declared)
-        if self.is_lvalue(expr):
-            place = self.lvalue(expr)
+        place, value = self.evaluate(expr)
+        if place is not None:
             given = self.type_at(place)
             if kind is None or kind == given:
                 return ReadOnly(place) if declared.is_const else place
             if not declared.is_const:
                 self.fail(node, f"a reference to {kind} cannot lead to {given}; convert", KernelTypeError)
-            value = self.memory.load(place)
-        else:
-            value = self.value(expr)
+            value = self.memory.load(place) if value is None else value
         if not declared.is_const:
             self.fail(node, f"reference {_format_name(node)} leads to no variable; declare it const, or give it one")
         if kind is not None:
@@ -654,17 +652,53 @@ class Translator:
         return found
 
     # --- expressions
-    def value(self, node: Any) -> Any:
-        """The value of an expression: a number, a struct or a pointer."""
+    def evaluate(self, node: Any) -> tuple[Any, Any]:
+        """The object that an expression stands for, None where it stands for none, and its value, None if not read."""
         self.count(1)
         try:
-            return _EXPRESSIONS[type(node)](self, node)
+            found = _EXPRESSIONS[type(node)](self, node)
         except RefusedError as problem:
             raise self.error(node, str(problem), problem.kind) from None
         except KeyError:
             if type(node) in _EXPRESSIONS:
                 raise
             self.fail(node, f"{type(node).__name__} has no value here; use it where a variable is declared")
+        if type(found) is tuple:
+            return found
+        return (found, None) if is_variable(found) else (None, found)
+
+    def value(self, node: Any) -> Any:
+        """The value of an expression: a number, a struct or a pointer."""
+        try:
+            if type(node) is tree.Conditional:  # each side is read where it is reached
+                self.count(1)
+                return self._conditional(node, lambda side: (None, self.value(side)))
+            place, value = self.evaluate(node)
+            return self.memory.load(place) if value is None else value
+        except RefusedError as problem:
+            raise self.error(node, str(problem), problem.kind) from None
+
+    def lvalue(self, node: Any) -> Any:
+        """The object that an expression stands for."""
+        place, _ = self.evaluate(node)
+        if place is not None:
+            return place
+        if isinstance(node, tree.This):
+            self.fail(node, "'this' is a pointer that cannot be changed")
+        if isinstance(node, tree.Assignment):
+            self.fail(node, "this assignment gives no variable")
+        raise self.error(node, "this is neither a variable nor an element, has no address, and cannot be assigned to")
+
+    def _locate(self, node: Any, make: Callable[[], Any]) -> Any:
+        """Point what memory refuses at an expression."""
+        try:
+            return make()
+        except RefusedError as problem:
+            raise self.error(node, str(problem), problem.kind) from None
+
+    def read(self, found: Any) -> Any:
+        """The value of an object, or a value itself."""
+        return self.memory.load(found) if is_variable(found) else found
 
     def value_of_number(self, node: Any) -> Node:
         """The value of an expression that is a number."""
@@ -726,7 +760,7 @@ class Translator:
         if not is_variable(found):
             what = "a function" if isinstance(found, Overloads) else "a type"
             self.fail(node, f"{node.name!r} is {what}, and has no value")
-        return self.memory.load(found)
+        return found
 
     def this(self, node: tree.This) -> Any:
         if self.frame.this is None:
@@ -740,7 +774,7 @@ class Translator:
                 return self.pointer(node.expr)
             self.fail(node, "void has no value")
         if kind.is_reference:
-            return self.memory.load(self.lvalue(node))
+            return self._reference_cast(node)
         if not kind.pointers:
             return self.types.cast(node.expr, self.value(node.expr), self.types.resolve(kind))
         found: PointerType = self.types.resolve(kind)
@@ -760,6 +794,15 @@ class Translator:
                 return Pointer(value.base, value.index, dtype, is_const)
         raise self.error(node, f"a pointer to {given} cannot become one to {dtype}; convert the value", KernelTypeError)
 
+    def _reference_cast(self, node: tree.Cast) -> Any:
+        """``(T&)x``."""
+        place = self.lvalue(node.expr)
+        if self.types.resolve(node.type) == self.type_at(place):
+            return place
+        pointed = tree.DeclaredType(node.type.base, 1, is_const=node.type.is_const, at=node.at)
+        address = tree.Unary("&", node.expr, at=node.at)
+        return self.memory.element(self.value(tree.Cast(pointed, address, at=node.at)), self.zero_index)
+
     def _construct(self, node: tree.Construct) -> Any:
         return self.types.construct(node, self.types.resolve_name(node.type), node.args)
 
@@ -767,22 +810,23 @@ class Translator:
         op = node.op
         if op in ("++", "--", "p++", "p--"):
             count = self.b.const(1, INT32)
-            _, before, after = self._update(node.expr, lambda value: self._step(node, op.lstrip("p")[0], value, count))
-            return before if op.startswith("p") else after
+            place, before, after = self._update(
+                node.expr, lambda value: self._step(node, op.lstrip("p")[0], value, count)
+            )
+            return before if op.startswith("p") else (place, after)
         if op == "&":
             return self._address(node.expr)
         if self.calls.operator(op) is not None:
             argument = self.calls.argument(node.expr)
             if (found := self.calls.call_operator(node, op, [argument])) is not None:
-                return self._outcome(found)
-            if op == "*":
-                return self.memory.load(
-                    self.memory.element(self.as_pointer(node.expr, argument.value), self.zero_index)
-                )
-            return self._apply_sign(node, op, self.number_of(node.expr, argument.value))
+                return found
+            value = argument.value
+        else:
+            value = self.value(node.expr)
         if op == "*":
-            return self.memory.load(self.lvalue(node))
-        return self._apply_sign(node, op, self.value_of_number(node.expr))
+            name = _find_variable_name(node.expr)
+            return self.memory.element(self.as_pointer(node.expr, value), self.zero_index, name)
+        return self._apply_sign(node, op, self.number_of(node.expr, value))
 
     def _address(self, node: Any) -> Pointer:
         """``&x``; of an element it is a pointer that may move along the array."""
@@ -795,16 +839,12 @@ class Translator:
                 return self.memory.move(pointer, index, _find_variable_name(node))
             if is_array(plain(array)):
                 self.fail(node, "a pointer to a row of an array is not supported; write the address of an element")
-        if isinstance(node, tree.Unary) and node.op == "*" and not isinstance(node.expr, tree.This):
+        if isinstance(node, tree.Unary) and node.op == "*":
             return self.pointer(node.expr)
         place = self.lvalue(node)
         if isinstance(plain(place), (Raw, Own)) or is_array(plain(place)):
             self.fail(node, f"{_find_variable_name(node)!r} is an array, which is a pointer already")
         return self.memory.address(place)
-
-    def _outcome(self, found: tuple[Any, bool]) -> Any:
-        """The value of what a call gave."""
-        return self.memory.load(found[0]) if found[1] else found[0]
 
     def _apply_sign(self, node: Any, op: str, value: Node) -> Node:
         if op == "!":
@@ -838,7 +878,7 @@ class Translator:
             args = [self.calls.argument(each) for each in (left, right)]
             found = self.calls.call_operator(node, node.op, args)
             if found is not None:
-                return self._outcome(found)
+                return self.read(found)
             x, y = (each.value for each in args)
         else:
             x = self.value(left) if isinstance(left, tree.Tree) else left
@@ -932,38 +972,53 @@ class Translator:
             count = self.b.select(is_inside, count, width)
         return self.b.op(_SHIFTS[op], value, self.b.cast(count, value.dtype))
 
-    def _conditional(self, node: tree.Conditional) -> Any:
-        condition = self.b.truth(self.value_of_number(node.condition))
-        if not may_change(node.yes) and not may_change(node.no):
-            with self.memory.guard(condition):
-                yes = self.value(node.yes)
-            with self.memory.guard(self.b.op("not", condition)):
-                no = self.value(node.no)
+    def _conditional(self, node: tree.Conditional, evaluate: Callable[[Any], tuple[Any, Any]] | None = None) -> Any:
+        """``c ? x : y``: one of two objects, where ``evaluate`` finds both sides to be objects; else a value."""
+        evaluate = evaluate or self.evaluate
+        b, memory = self.b, self.memory
+        condition = b.truth(self.value_of_number(node.condition))
+        opposite = b.op("not", condition)
+        sides: list[tuple[Any, Any]] = []
+        if may_change(node.yes) or may_change(node.no):
+            states = []
+            for each, side in ((condition, node.yes), (opposite, node.no)):
+                with self.branch(each) as ran:
+                    sides.append(evaluate(side))
+                states += ran
+            memory.merge(condition, *states)
         else:
-            with self.branch(condition) as ran:
-                yes = self.value(node.yes)
-            with self.branch(self.b.op("not", condition)) as ran_else:
-                no = self.value(node.no)
-            self.memory.merge(condition, ran[0], ran_else[0])
-        if is_struct(yes) or is_struct(no):
-            if yes.dtype is not no.dtype:
-                self.fail(
-                    node, f"?: chooses between a {yes.dtype} and a {no.dtype}; make them one type", KernelTypeError
-                )
-            return self.memory.select(condition, yes, no)
-        if isinstance(yes, Pointer) or isinstance(no, Pointer):
-            return self.memory.select(condition, yes, no)
-        dtype = yes.dtype if yes.dtype == no.dtype else c_common(yes.dtype, no.dtype)
-        return self.b.select(condition, self.b.cast(yes, dtype), self.b.cast(no, dtype))
+            for each, side in ((condition, node.yes), (opposite, node.no)):
+                with memory.guard(each):
+                    sides.append(evaluate(side))
+        (yes, yes_value), (no, no_value) = sides
+        if yes is not None and no is not None:
+            one, other = self.type_at(yes), self.type_at(no)
+            if isinstance(one, (PointerType, ArrayType)) and isinstance(other, (PointerType, ArrayType)):
+                return memory.temporary(memory.select(condition, memory.load(yes), memory.load(no)))
+            if one == other:
+                return yes if yes is no else Either(((condition, yes), (opposite, no)), one)
+        if yes_value is None:
+            with memory.guard(condition):
+                yes_value = memory.load(yes)
+        if no_value is None:
+            with memory.guard(opposite):
+                no_value = memory.load(no)
+        if is_struct(yes_value) or is_struct(no_value):
+            if yes_value.dtype is not no_value.dtype:
+                problem = f"?: chooses between a {yes_value.dtype} and a {no_value.dtype}; make them one type"
+                self.fail(node, problem, KernelTypeError)
+            return memory.select(condition, yes_value, no_value)
+        if isinstance(yes_value, Pointer) or isinstance(no_value, Pointer):
+            return memory.select(condition, yes_value, no_value)
+        one, other = yes_value.dtype, no_value.dtype
+        dtype = one if one == other else c_common(one, other)
+        return b.select(condition, b.cast(yes_value, dtype), b.cast(no_value, dtype))
 
     def _comma(self, node: tree.Comma) -> Any:
         """All are evaluated, and the last one is the value."""
         for each in node.exprs[:-1]:
             self.effect(each)
-        return self.value(node.exprs[-1])
-
-    def _assignment(self, node: tree.Assignment) -> Any:
-        return self._assign(node)[1]
+        return self.evaluate(node.exprs[-1])
 
     def _assign(self, node: tree.Assignment) -> tuple[Any, Any]:
         """Translate an assignment; the object that has changed, or None, and its value."""
@@ -977,7 +1032,7 @@ class Translator:
         if self.calls.operator(node.op) is not None:
             args = [self.calls.argument(each) for each in (node.target, node.value)]
             if (found := self.calls.call_operator(node, node.op, args)) is not None:
-                return (found[0] if found[1] else args[0].place), self._outcome(found)
+                return (found if is_variable(found) else args[0].place), self.read(found)
             value, place = args[1].value, args[0].place
         else:
             value, place = self.value(node.value), None
@@ -1016,34 +1071,14 @@ class Translator:
             kind = self.types.resolve(node.of)
         else:
             before = self.memory.snapshot()
-            place = self.lvalue(node.of) if self.is_lvalue(node.of) else None
-            kind = self.value(node.of).dtype if place is None else self.type_at(place)
+            place, value = self.evaluate(node.of)
+            kind = value.dtype if place is None else self.type_at(place)
             self.memory.restore(before)
             if isinstance(plain(place), PointerVariable):
                 return self.b.const(8, UINT64)
         return self.b.const(kind.itemsize, UINT64)
 
     # --- places
-    def is_lvalue(self, node: Any) -> bool:
-        """Whether an expression stands for an object, and not for a value."""
-        if isinstance(node, tree.Member):
-            return node.is_arrow or self.is_lvalue(node.owner)
-        if isinstance(node, tree.Index):
-            return not self._is_layout(node.array)
-        if isinstance(node, tree.Unary):
-            return node.op in ("*", "++", "--")
-        if isinstance(node, tree.Name):
-            return True
-        if isinstance(node, tree.Conditional):
-            return self.is_lvalue(node.yes) and self.is_lvalue(node.no)
-        if isinstance(node, tree.Comma):
-            return self.is_lvalue(node.exprs[-1])
-        if isinstance(node, tree.CallExpression):
-            return self.calls.gives_reference(node)
-        if isinstance(node, tree.Cast):
-            return node.type.is_reference
-        return isinstance(node, tree.Assignment)
-
     def type_at(self, place: Any) -> Any:
         """The type of an object."""
         inner = plain(place)
@@ -1055,116 +1090,11 @@ class Translator:
             raise RefusedError(f"{inner.name!r} is an array; index it, for instance {inner.name}[i]")
         return inner.dtype
 
-    def lvalue(self, node: Any) -> Any:
-        """The object that an expression stands for."""
-        self.count(1)
-        try:
-            return self._lvalue(node)
-        except RefusedError as problem:
-            raise self.error(node, str(problem), problem.kind) from None
-
-    def _lvalue(self, node: Any) -> Any:
-        memory = self.memory
-        if isinstance(node, tree.Name):
-            found = self.entity(node)
-            if not is_variable(found):
-                self._name(node)  # says what it is
-            return found
-        if isinstance(node, tree.This):
-            self.fail(node, "'this' is a pointer that cannot be changed")
-        if isinstance(node, tree.Unary) and node.op == "*":
-            if isinstance(node.expr, tree.This):
-                self.this(node.expr)
-                return self.frame.this
-            return memory.element(self.pointer(node.expr), self.zero_index, _find_variable_name(node.expr))
-        if isinstance(node, tree.Unary) and node.op in ("++", "--"):
-            count = self.b.const(1, INT32)
-            return self._update(node.expr, lambda value: self._step(node, node.op[0], value, count))[0]
-        if isinstance(node, tree.Member):
-            return self._member_lvalue(node)
-        if isinstance(node, tree.Index):
-            return self._index_lvalue(node)
-        if isinstance(node, tree.Conditional):
-            return self._conditional_lvalue(node)
-        if isinstance(node, tree.Comma):
-            for each in node.exprs[:-1]:
-                self.effect(each)
-            return self.lvalue(node.exprs[-1])
-        if isinstance(node, tree.Assignment):
-            place = self._assign(node)[0]
-            if place is None:
-                self.fail(node, "this assignment gives no variable")
-            return place
-        if isinstance(node, tree.CallExpression) and self.calls.gives_reference(node):
-            return self.calls.call(node, is_used=True, is_lvalue=True)
-        if isinstance(node, tree.Cast) and node.type.is_reference:
-            place = self.lvalue(node.expr)
-            kind = self.types.resolve(node.type)
-            given = self.type_at(place)
-            if kind == given:
-                return place
-            pointed = tree.DeclaredType(node.type.base, 1, is_const=node.type.is_const, at=node.at)
-            address = tree.Unary("&", node.expr, at=node.at)
-            return memory.element(self.value(tree.Cast(pointed, address, at=node.at)), self.zero_index)
-        raise self.error(node, "this is neither a variable nor an element, has no address, and cannot be assigned to")
-
-    def _conditional_lvalue(self, node: tree.Conditional) -> Any:
-        condition = self.b.truth(self.value_of_number(node.condition))
-        if may_change(node.yes) or may_change(node.no):
-            with self.branch(condition) as ran:
-                yes = self.lvalue(node.yes)
-            with self.branch(self.b.op("not", condition)) as ran_else:
-                no = self.lvalue(node.no)
-            self.memory.merge(condition, ran[0], ran_else[0])
-        else:
-            yes, no = self.lvalue(node.yes), self.lvalue(node.no)
-        one, other = self.type_at(yes), self.type_at(no)
-        if isinstance(one, np.dtype) and isinstance(other, np.dtype) and one != other:  # then it is a value
-            dtype = c_common(one, other)
-            with self.memory.guard(condition):
-                value = self.b.cast(self.memory.load(yes), dtype)
-            with self.memory.guard(self.b.op("not", condition)):
-                return Constant(self.b.select(condition, value, self.b.cast(self.memory.load(no), dtype)))
-        if isinstance(one, (PointerType, ArrayType)) and isinstance(other, (PointerType, ArrayType)):
-            return self.memory.temporary(self.memory.select(condition, self.memory.load(yes), self.memory.load(no)))
-        if one != other:
-            self.fail(node, f"?: chooses between {one} and {other}; make them one type", KernelTypeError)
-        if yes is no:
-            return yes
-        return Either(((condition, yes), (self.b.op("not", condition), no)), one)
-
-    def _member_lvalue(self, node: tree.Member) -> Any:
-        if node.is_arrow:
-            if isinstance(node.owner, tree.This):
-                self.this(node.owner)
-                owner = self.frame.this
-            else:
-                owner = self.memory.element(self.pointer(node.owner), self.zero_index, _find_variable_name(node.owner))
-        elif self.is_lvalue(node.owner):
-            owner = self.lvalue(node.owner)
-        else:
-            owner = self.memory.temporary(self.value(node.owner))
-        if isinstance(plain(owner), PointerVariable):
-            self.fail(node, f"{_find_variable_name(node.owner)!r} is a pointer; write -> in place of the dot")
-        try:
-            return self.memory.member(owner, node.name)
-        except RefusedError as problem:
-            at = tree.Name(node.name, at=node.name_at, width=len(node.name))
-            raise self.error(at, str(problem), problem.kind) from None
-
-    def _index_lvalue(self, node: tree.Index) -> Any:
-        memory = self.memory
-        if self._is_layout(node.array):
-            entry = self._layout_entry(node.array, self.index(node.index))
-            return Constant(entry)
-        array, index = self._array_and_index(node)
-        if isinstance(plain(array), Own):
-            return plain(array).cell
-        return memory.element(array, index, _find_variable_name(node.array))
-
     def _array_and_index(self, node: tree.Index) -> tuple[Any, Node]:
         """The array of an element, and the index."""
-        array: Any = self.lvalue(node.array) if self.is_lvalue(node.array) else self.pointer(node.array)
+        array, value = self.evaluate(node.array)
+        if array is None:
+            array = self.as_pointer(node.array, value)
         inner = plain(array)
         if isinstance(inner, Own):
             index = self.index(node.index)
@@ -1190,8 +1120,6 @@ class Translator:
         """The indices along each axis of ``x[{i, j}]``, or of ``x[a]`` with a local array; None of one index."""
         if isinstance(node, tree.Listed):
             return [self.index(each) for each in node.items]
-        if not self.is_lvalue(node) or isinstance(node, (tree.Assignment, tree.CallExpression)) or may_change(node):
-            return None
         entity = self.frame.scope.find(node.name) if isinstance(node, tree.Name) else None
         array = plain(entity)
         if not isinstance(array, Compound) or not is_array(array):
@@ -1260,19 +1188,31 @@ class Translator:
             found = plain(self.entity(node.owner))
             if not is_struct(found):
                 return self.b.fact(LayoutFact(self._owner(node.owner), "rank", 0))
-        return self.memory.load(self.lvalue(node))
+        if node.is_arrow:
+            value, place = (
+                None,
+                self.memory.element(self.pointer(node.owner), self.zero_index, _find_variable_name(node.owner)),
+            )
+        else:
+            place, value = self.evaluate(node.owner)
+        if isinstance(plain(place), PointerVariable):
+            self.fail(node, f"{_find_variable_name(node.owner)!r} is a pointer; write -> in place of the dot")
+        owner = self.memory.temporary(value) if place is None else place
+        at = tree.Name(node.name, at=node.name_at, width=len(node.name))
+        found = self._locate(at, lambda: self.memory.member(owner, node.name))
+        return found if place is not None else self.memory.load(found)
 
     def _index(self, node: tree.Index) -> Any:
-        return self.memory.load(self.lvalue(node))
+        if self._is_layout(node.array):
+            return self._layout_entry(node.array, self.index(node.index))
+        array, index = self._array_and_index(node)
+        if isinstance(plain(array), Own):
+            return plain(array).cell
+        return self.memory.element(array, index, _find_variable_name(node.array))
 
     # --- pointers
     def pointer(self, node: Any) -> Pointer:
         """The value of an expression that is a pointer or an array."""
-        if isinstance(node, tree.Name):
-            entity = self.entity(node)
-            inner = plain(entity)
-            if isinstance(inner, Raw) or is_array(inner):
-                return self.memory.decay(entity)
         return self.as_pointer(node, self.value(node))
 
     def as_pointer(self, node: Any, value: Any) -> Pointer:
@@ -1303,7 +1243,7 @@ _EXPRESSIONS: dict[type, Any] = {
     tree.Literal: Translator._number, tree.Name: Translator._name,
     tree.This: Translator.this, tree.Cast: Translator._cast, tree.Construct: Translator._construct,
     tree.Unary: Translator._unary, tree.Binary: Translator._binary, tree.Conditional: Translator._conditional,
-    tree.Comma: Translator._comma, tree.Assignment: Translator._assignment, tree.SizeOf: Translator._sizeof,
+    tree.Comma: Translator._comma, tree.Assignment: Translator._assign, tree.SizeOf: Translator._sizeof,
     tree.Member: Translator._member, tree.Index: Translator._index,
     tree.CallExpression: lambda self, node: self.calls.call(node, is_used=True),
 }  # fmt: skip
