@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xferlib.errors import ArgumentError, KernelSyntaxError, shown
-from xferlib.kernels.c_frontend.parse import number_type, parser
 from xferlib.kernels.c_frontend.preprocess import (
     Preprocessor,
     SourceText,
@@ -30,6 +29,7 @@ from xferlib.kernels.c_frontend.preprocess import (
     is_operators_bracket,
     on_one_line,
 )
+from xferlib.kernels.c_frontend.syntax import number_type, parser
 from xferlib.kernels.functions import C_TYPES, VECTOR_PARTS
 from xferlib.kernels.ir import COMPLEX64, COMPLEX128, INT32, DType
 
