@@ -401,15 +401,14 @@ class Scope:
         return sorted(found)
 
 
-_VARIABLES = (
-    Cell, Compound, ArrayRow, Raw, Own, Element, ComplexPart, Bits, PointerVariable, Either,
-    ReadOnly, Constant,
-)  # fmt: skip
+_VARIABLES = frozenset({
+    Cell, Compound, ArrayRow, Raw, Own, Element, ComplexPart, Bits, PointerVariable, Either, ReadOnly, Constant,
+})  # fmt: skip
 
 
 def is_variable(entity: Any) -> bool:
     """Whether a name stands for a value, and not for a type or a function."""
-    return isinstance(entity, _VARIABLES)
+    return type(entity) in _VARIABLES
 
 
 # --- names of other things than objects

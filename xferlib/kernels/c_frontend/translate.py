@@ -665,7 +665,7 @@ class Translator:
             self.fail(node, f"{type(node).__name__} has no value here; use it where a variable is declared")
         if type(found) is tuple:
             return found
-        return (found, None) if is_variable(found) else (None, found)
+        return (None, found) if type(found) is Node or not is_variable(found) else (found, None)
 
     def value(self, node: Any) -> Any:
         """The value of an expression: a number, a struct or a pointer."""
