@@ -20,7 +20,7 @@ from xferlib.kernels.c_frontend.memory import RefusedError
 from xferlib.kernels.c_frontend.scope import (
     VECTORS,
     ArrayType,
-    Compound,
+    CompoundObject,
     CompoundValue,
     Either,
     Frame,
@@ -733,7 +733,7 @@ class Calls:
             owner = plain(this)
             kind = t.type_at(this)
             params.names.update({name: memory.member(this, name) for name, _ in kind.members})
-            assert isinstance(owner, (Compound, Either))
+            assert isinstance(owner, (CompoundObject, Either))
         own = Scope(params)
         own.names.update({name: each for name, each in names.items() if name})
         frame = Frame(function.source, own, Jump("return"), is_function=True, this=this, depth=outside.depth + 1)

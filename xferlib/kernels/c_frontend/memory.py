@@ -32,7 +32,7 @@ from xferlib.kernels.c_frontend.scope import (
     Cell,
     ComplexPart,
     ComplexParts,
-    Compound,
+    CompoundObject,
     CompoundValue,
     Constant,
     Either,
@@ -303,13 +303,13 @@ class Memory:
     def new(self, name: str, kind: Any) -> Any:
         """A new object of a type, without contents."""
         if isinstance(kind, StructType):
-            return Compound(name, kind, tuple(self.new(each, inner) for each, inner in kind.members))
+            return CompoundObject(name, kind, tuple(self.new(each, inner) for each, inner in kind.members))
         if isinstance(kind, ArrayType):
             if not 0 < count_of(kind) <= MOST_ELEMENTS:
                 raise RefusedError(f"{name!r} has {count_of(kind)} element(s); at most {MOST_ELEMENTS} are possible")
             self.work(kind.count // 3)
             elements = (self.new(f"element {k} of {name}", kind.element) for k in range(kind.count))
-            return Compound(name, kind, tuple(elements))
+            return CompoundObject(name, kind, tuple(elements))
         return self.cell(name, kind)
 
     def temporary(self, value: Value) -> Any:
@@ -358,7 +358,7 @@ class Memory:
             return Pointer(
                 place.base, None if place.cell is None else self.load(place.cell), place.dtype, place.is_const
             )
-        if isinstance(place, (Compound, ArrayRow, Raw, Own)):
+        if isinstance(place, (CompoundObject, ArrayRow, Raw, Own)):
             return self.decay(place)
         raise RefusedError("this has no value")
 
@@ -367,7 +367,7 @@ class Memory:
         is_const = isinstance(place, ReadOnly)
         place = plain(place)
         zero = self.zero
-        if isinstance(place, Compound):
+        if isinstance(place, CompoundObject):
             return Pointer(place, zero, place.dtype.element, is_const)
         if isinstance(place, ArrayRow):
             return Pointer(place.array, place.offset, place.dtype.element, is_const)
@@ -378,7 +378,7 @@ class Memory:
     def load_whole(self, place: Any) -> Value:
         """The value of an object; that of an array is its elements, and what has no value counts as 0."""
         place = plain(place)
-        if isinstance(place, Compound):
+        if isinstance(place, CompoundObject):
             return CompoundValue(place.dtype, tuple(map(self.load_whole, place.inside)))
         return self.load(place, is_whole=True)
 
@@ -445,7 +445,7 @@ class Memory:
             return value
         if is_struct(place) and (not is_struct(value) or value.dtype is not place.dtype):
             raise RefusedError(f"{name!r} is a {place.dtype}, and {value.dtype} is assigned")
-        if isinstance(place, Compound) and isinstance(value, CompoundValue):
+        if isinstance(place, CompoundObject) and isinstance(value, CompoundValue):
             for each, inner in zip(place.inside, value.parts, strict=True):
                 self.store(each, inner, name)
             return value
@@ -465,7 +465,7 @@ class Memory:
             return value
         if isinstance(place, PointerVariable):
             return self._store_pointer(place, value)
-        if isinstance(place, (Compound, Raw, Own, ArrayRow)):
+        if isinstance(place, (CompoundObject, Raw, Own, ArrayRow)):
             raise RefusedError(f"{name!r} is an array; assign to an element, for instance {name}[i] = ...")
         raise RefusedError(f"{name!r} is read-only here; assign to an output or a local variable")
 
@@ -522,7 +522,7 @@ class Memory:
         """An element of an array, or of the one that a pointer leads to."""
         if isinstance(array, ReadOnly):
             return ReadOnly(self.element(array.object, index, name))
-        if isinstance(array, Compound) and is_array(array):
+        if isinstance(array, CompoundObject) and is_array(array):
             return self._of_array(array, index, array.dtype.extents)
         if isinstance(array, ArrayRow):
             return self._of_array(array.array, index, array.dtype.extents, array.offset)
@@ -543,7 +543,9 @@ class Memory:
             raise RefusedError(f"{name!r} is one element here and has no index; declare it 'raw' to index it")
         raise RefusedError(f"{name!r} has no elements")
 
-    def _of_array(self, array: Compound, index: Node, extents: tuple[int, ...], offset: Node | None = None) -> Any:
+    def _of_array(
+        self, array: CompoundObject, index: Node, extents: tuple[int, ...], offset: Node | None = None
+    ) -> Any:
         rest = math.prod(extents[1:])
         if rest != 1:
             index = self.b.op("mul", index, self.b.const(rest, INT64))
@@ -569,7 +571,7 @@ class Memory:
             found = self._part(base, moved.index)
         elif moved.index is None:
             found = base
-        elif isinstance(base, Compound):
+        elif isinstance(base, CompoundObject):
             found = self._of_array(base, moved.index, (len(base.inside),))
         elif isinstance(base, Either):
             choices = tuple(

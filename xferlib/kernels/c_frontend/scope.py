@@ -1,7 +1,7 @@
 """Names, and the types and objects that they stand for while a snippet is read.
 
 A name resolves to an *object* by the block in which it is looked up. A number is a `Cell`, a struct or an array of
-the snippet's a `Compound` of further objects, an array that is a parameter a `Raw`. A reference is not
+the snippet's a `CompoundObject` of further objects, an array that is a parameter a `Raw`. A reference is not
 an object of its own: its name stands for the object itself, and so does ``this`` of a method. What an expression may be
 assigned to is an object too, or an `Either` of several, each under its condition, as where a computed index chooses.
 So a write ends up in one place, whatever the way to it, and `memory.Memory` sees it.
@@ -151,7 +151,7 @@ class Pointer:
     """The value of a pointer: element ``index`` of an array, or a whole object (``index`` is None)."""
 
     base: Any
-    """A `Compound`, a `Raw`, a `ComplexParts`, or any object."""
+    """A `CompoundObject`, a `Raw`, a `ComplexParts`, or any object."""
     index: Node | None
     dtype: Any
     """The type of what it leads to."""
@@ -168,7 +168,7 @@ Value = Any
 
 def is_struct(value: Any) -> bool:
     """Whether a value or an object is a struct."""
-    return isinstance(value, (CompoundValue, Compound)) and isinstance(value.dtype, StructType)
+    return isinstance(value, (CompoundValue, CompoundObject)) and isinstance(value.dtype, StructType)
 
 
 def leaves(value: Value) -> list[Node]:
@@ -195,7 +195,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compound:
+class CompoundObject:
     """A struct or an array of the snippet's own: its members, or its elements in C order."""
 
     name: str
@@ -206,14 +206,14 @@ class Compound:
 
 def is_array(place: Any) -> bool:
     """Whether an object is an array of the snippet's own, or a row of one."""
-    return isinstance(place, ArrayRow) or (isinstance(place, Compound) and isinstance(place.dtype, ArrayType))
+    return isinstance(place, ArrayRow) or (isinstance(place, CompoundObject) and isinstance(place.dtype, ArrayType))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayRow:
     """The part of an array of several dimensions that fewer indices stand for."""
 
-    array: Compound
+    array: CompoundObject
     offset: Node
     dtype: ArrayType
 
@@ -402,7 +402,7 @@ class Scope:
 
 
 _VARIABLES = frozenset({
-    Cell, Compound, ArrayRow, Raw, Own, Element, ComplexPart, Bits, PointerVariable, Either, ReadOnly, Constant,
+    Cell, CompoundObject, ArrayRow, Raw, Own, Element, ComplexPart, Bits, PointerVariable, Either, ReadOnly, Constant,
 })  # fmt: skip
 
 

@@ -40,7 +40,7 @@ from xferlib.kernels.c_frontend.scope import (
     ArrayType,
     Cell,
     ComplexParts,
-    Compound,
+    CompoundObject,
     Constant,
     Either,
     Frame,
@@ -1041,7 +1041,7 @@ class Translator:
 
     def _assign_value(self, node: tree.Assignment, place: Any, value: Any) -> tuple[Any, Any]:
         target = node.target
-        if isinstance(value, Pointer) and not isinstance(plain(place), (PointerVariable, Compound, Raw, Own)):
+        if isinstance(value, Pointer) and not isinstance(plain(place), (PointerVariable, CompoundObject, Raw, Own)):
             self.number_of(node.value, value)  # says what is wrong
         if is_struct(plain(place)) and isinstance(value, Node):
             kind = self.type_at(place)
@@ -1122,7 +1122,7 @@ class Translator:
             return [self.index(each) for each in node.items]
         entity = self.frame.scope.find(node.name) if isinstance(node, tree.Name) else None
         array = plain(entity)
-        if not isinstance(array, Compound) or not is_array(array):
+        if not isinstance(array, CompoundObject) or not is_array(array):
             return None
         if len(array.dtype.extents) != 1:
             self.fail(node, f"{array.name!r} has {len(array.dtype.extents)} dimensions; an index is a list of integers")
