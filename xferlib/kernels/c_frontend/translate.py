@@ -58,7 +58,6 @@ from xferlib.kernels.c_frontend.scope import (
     ScopedNumbers,
     ShapeOfCall,
     StructType,
-    Template,
     cells_of,
     is_array,
     is_struct,
@@ -67,14 +66,13 @@ from xferlib.kernels.c_frontend.scope import (
 )
 from xferlib.kernels.c_frontend.types import Types
 from xferlib.kernels.complex_formulas import complex_equal, complex_multiply, complex_not_equal, each_part, with_real
-from xferlib.kernels.functions import C_TYPES, c_common, c_promoted, fits
+from xferlib.kernels.functions import C_TYPES, c_common, c_promoted
 from xferlib.kernels.ir import (
     BOOL,
     INT32,
     INT64,
     MOST_AXES,
     MOST_STEPS,
-    UINT32,
     UINT64,
     Builder,
     DType,
@@ -98,8 +96,6 @@ _COMPLEX = {
 }  # fmt: skip
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _BITS = {"&": "and", "|": "or", "^": "xor"}
-_ENUMERATED = (INT32, UINT32, INT64, UINT64)
-"""The types that an enumeration may have, the first one that holds its numbers."""
 _SHIFTS = {"<<": "shl", ">>": "shr"}
 _LISTS = {"shape": "extent", "strides": "stride"}
 _MODULES = ("math", "np", "numpy", "cp", "cupy", "torch")
@@ -242,9 +238,9 @@ class Translator:
             if isinstance(each, tree.FunctionTree):
                 self.calls.define(self.globals, each)
             elif isinstance(each, tree.StructTree):
-                self._struct(each)
+                self.types.declare_struct(each)
             elif isinstance(each, tree.Alias):
-                self._refuse_another(each, self.globals.names.get(each.name))
+                self.types.refuse_another(each, self.globals.names.get(each.name))
                 self.globals.names[each.name] = NamedType(each, self.globals, preamble.source)
         for each in preamble.definitions:
             if isinstance(each, (tree.Enumeration, tree.Declaration)):
@@ -353,67 +349,6 @@ class Translator:
         elif node.value is not None:
             self.effect(node.value)
         self.memory.jump(frame.end)
-
-    def _refuse_another(self, node: tree.Alias, earlier: Any) -> None:
-        """Refuse a second meaning of a type's name in one block."""
-        if isinstance(earlier, NamedType) and str(earlier.alias.type) != str(node.type):
-            self.fail(node, f"{node.name!r} means {earlier.alias.type} and {node.type}; choose another name")
-
-    def _alias(self, node: tree.Alias) -> None:
-        earlier = self.frame.scope.names.get(node.name)
-        if earlier is not None and not node.types and earlier != self.types.resolve(node.type):
-            self.fail(node, f"{node.name!r} is declared already; choose another name")
-        if node.types:
-            self.frame.scope.names[node.name] = NamedType(node, self.frame.scope, self.frame.source)
-        else:
-            self.frame.scope.names[node.name] = self.types.resolve(node.type)
-
-    def _struct(self, node: tree.StructTree) -> None:
-        if isinstance(self.frame.scope.names.get(node.name), Template):
-            self.fail(node, f"struct {node.name} is defined twice; choose another name")
-        self.calls.note_struct(node)
-        self.frame.scope.names[node.name] = Template(node, self.frame.scope)
-
-    def _enumeration(self, node: tree.Enumeration) -> None:
-        names = self.frame.scope.names
-        value = -1
-        values: dict[str, int] = {}
-        for name, expr in node.numbers:
-            value += 1
-            if expr is not None:
-                with self._numbers_of({each: self._enumerator(expr, number) for each, number in values.items()}):
-                    given = self.memory.constant(self.value_of_number(expr))
-                if given is None or given.dtype.kind not in "biu":
-                    self.fail(expr, "the number of an enumeration must be an integer that is known at translation")
-                value = int(given)
-            values[name] = value
-        dtype = INT32 if node.base is None else self.types.resolve_name(node.base)
-        if node.base is None:
-            dtype = next((each for each in _ENUMERATED if all(fits(one, each) for one in values.values())), INT32)
-        for name, value in values.items():
-            if not fits(value, dtype):
-                self.fail(node, f"{name} = {value} is out of range for {dtype}, the type of the enumeration")
-        numbers = {name: Constant(self.b.const(value, dtype)) for name, value in values.items()}
-        if node.is_scoped:
-            names[node.name] = ScopedNumbers(numbers, dtype)
-        else:
-            names.update(numbers)
-            names[node.name] = dtype
-
-    def _enumerator(self, node: Any, value: int) -> Constant:
-        """An earlier number of an enumeration, for the later ones."""
-        dtype = next((each for each in _ENUMERATED if fits(value, each)), INT64)
-        if not fits(value, dtype):
-            self.fail(node, f"{value} is out of range for an enumeration")
-        return Constant(self.b.const(value, dtype))
-
-    @contextmanager
-    def _numbers_of(self, numbers: dict[str, Any]) -> Any:
-        outside = self.frame.scope
-        self.frame.scope = Scope(outside)
-        self.frame.scope.names.update(numbers)
-        yield
-        self.frame.scope = outside
 
     def _declaration(self, node: tree.Declaration) -> None:
         for each in node.variables:
@@ -1233,8 +1168,10 @@ def _find_variable_name(node: Any) -> str:
 
 _STATEMENTS: dict[type, Any] = {
     tree.Evaluate: Translator._evaluate, tree.Compound: Translator._compound,
-    tree.Return: Translator._return, tree.Alias: Translator._alias, tree.StructTree: Translator._struct,
-    tree.Enumeration: Translator._enumeration, tree.Declaration: Translator._declaration, tree.If: Translator._if,
+    tree.Return: Translator._return, tree.Alias: lambda self, node: self.types.declare_alias(node),
+    tree.StructTree: lambda self, node: self.types.declare_struct(node),
+    tree.Enumeration: lambda self, node: self.types.declare_enumeration(node),
+    tree.Declaration: Translator._declaration, tree.If: Translator._if,
     tree.JumpStatement: Translator._jump, tree.Switch: Translator._switch,
     tree.Loop: lambda self, node: self._loops.loop(node),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The C types of a translation: what a name or a declaration means as a type, and values converted to one.
+"""The C types of a translation: what names and declarations mean as types, and values converted to them.
 
 C names a type in many ways: by a word, a ``typedef``, a struct or an instance of its template, a member of another type
 (``T::value_type``), a choice between two (``conditional``), each within the scope in which it stands. Here they
@@ -9,7 +9,8 @@ constructor of a struct, or the list of an array's elements.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,23 @@ from xferlib.kernels.c_frontend.scope import (
     make_value,
 )
 from xferlib.kernels.c_frontend.translation import Translation
-from xferlib.kernels.ir import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, is_complex, is_float, part_dtype
+from xferlib.kernels.functions import fits
+from xferlib.kernels.ir import (
+    COMPLEX64,
+    COMPLEX128,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    UINT32,
+    UINT64,
+    is_complex,
+    is_float,
+    part_dtype,
+)
+
+_ENUMERATED = (INT32, UINT32, INT64, UINT64)
+"""The types that an enumeration may have, the first one that holds its numbers."""
 
 
 class Types:
@@ -228,6 +245,68 @@ class Types:
                 self._t.calls.define(scope, method)
         scope.names[struct.name] = InstanceName(found, template)  # within itself the name is that of the instance
         return found
+
+    # --- declarations
+    def refuse_another(self, node: tree.Alias, earlier: Any) -> None:
+        """Refuse a second meaning of a type's name in one block."""
+        if isinstance(earlier, NamedType) and str(earlier.alias.type) != str(node.type):
+            self._t.fail(node, f"{node.name!r} means {earlier.alias.type} and {node.type}; choose another name")
+
+    def declare_alias(self, node: tree.Alias) -> None:
+        earlier = self._t.frame.scope.names.get(node.name)
+        if earlier is not None and not node.types and earlier != self.resolve(node.type):
+            self._t.fail(node, f"{node.name!r} is declared already; choose another name")
+        if node.types:
+            self._t.frame.scope.names[node.name] = NamedType(node, self._t.frame.scope, self._t.frame.source)
+        else:
+            self._t.frame.scope.names[node.name] = self.resolve(node.type)
+
+    def declare_struct(self, node: tree.StructTree) -> None:
+        if isinstance(self._t.frame.scope.names.get(node.name), Template):
+            self._t.fail(node, f"struct {node.name} is defined twice; choose another name")
+        self._t.calls.note_struct(node)
+        self._t.frame.scope.names[node.name] = Template(node, self._t.frame.scope)
+
+    def declare_enumeration(self, node: tree.Enumeration) -> None:
+        names = self._t.frame.scope.names
+        value = -1
+        values: dict[str, int] = {}
+        for name, expr in node.numbers:
+            value += 1
+            if expr is not None:
+                with self._with_numbers({each: self._enumerator(expr, number) for each, number in values.items()}):
+                    given = self._t.memory.constant(self._t.value_of_number(expr))
+                if given is None or given.dtype.kind not in "biu":
+                    self._t.fail(expr, "the number of an enumeration must be an integer that is known at translation")
+                value = int(given)
+            values[name] = value
+        dtype = INT32 if node.base is None else self.resolve_name(node.base)
+        if node.base is None:
+            dtype = next((each for each in _ENUMERATED if all(fits(one, each) for one in values.values())), INT32)
+        for name, value in values.items():
+            if not fits(value, dtype):
+                self._t.fail(node, f"{name} = {value} is out of range for {dtype}, the type of the enumeration")
+        numbers = {name: Constant(self._t.b.const(value, dtype)) for name, value in values.items()}
+        if node.is_scoped:
+            names[node.name] = ScopedNumbers(numbers, dtype)
+        else:
+            names.update(numbers)
+            names[node.name] = dtype
+
+    def _enumerator(self, node: Any, value: int) -> Constant:
+        """An earlier number of an enumeration, for the later ones."""
+        dtype = next((each for each in _ENUMERATED if fits(value, each)), INT64)
+        if not fits(value, dtype):
+            self._t.fail(node, f"{value} is out of range for an enumeration")
+        return Constant(self._t.b.const(value, dtype))
+
+    @contextmanager
+    def _with_numbers(self, numbers: dict[str, Any]) -> Iterator[None]:
+        outside = self._t.frame.scope
+        self._t.frame.scope = Scope(outside)
+        self._t.frame.scope.names.update(numbers)
+        yield
+        self._t.frame.scope = outside
 
     # --- conversions
     def convert(self, node: Any, kind: Any) -> Any:
