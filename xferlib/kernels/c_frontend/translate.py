@@ -695,7 +695,7 @@ class Translator:
         if not is_variable(found):
             what = "a function" if isinstance(found, Overloads) else "a type"
             self.fail(node, f"{node.name!r} is {what}, and has no value")
-        return found
+        return found, None
 
     def this(self, node: tree.This) -> Any:
         if self.frame.this is None:
