@@ -26,7 +26,7 @@ from xferlib.errors import (
 from xferlib.kernels import calls as checks
 from xferlib.kernels import elementwise, raw_module, reductions
 from xferlib.kernels.cuda_signature import RawParameter
-from xferlib.kernels.raw import repeated
+from xferlib.kernels.raw import make_repeat
 
 SOURCE = """
 extern "C" __global__ void add2d(const float *x, const float *y, float *z, int nx, int ny) {
@@ -284,7 +284,7 @@ def test_a_repeated_call_passes_what_a_checked_one_does(numbers, data):
     args = [one, *(first for _, first, _ in numbers)]
     here, stream = object(), data.draw(st.sampled_from([None, 9]))
     given_stream = None if stream is None else SimpleNamespace(handle=stream, device=here)
-    call = repeated("k", library, here, "kernel", (1, 1), parameters, args, [0])
+    call = make_repeat("k", library, here, "kernel", (1, 1), parameters, args, [0])
     assert call is not None
     again = [second if data.draw(st.booleans()) else first for _, first, second in numbers]
     expected = [declared(name, value) for (name, _, _), value in zip(numbers, again, strict=True)]

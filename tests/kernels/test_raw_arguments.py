@@ -29,7 +29,7 @@ from xferlib.errors import (
 )
 from xferlib.kernels import raw_module
 from xferlib.kernels.cuda_signature import CudaSource, preprocess, whole_shape
-from xferlib.kernels.raw import codes_of
+from xferlib.kernels.raw import find_codes
 from xferlib.testing import backend_named
 
 
@@ -397,8 +397,8 @@ def test_addresses_are_written_at_once_and_other_pointers_are_converted_each_tim
     parameters = _kernel(_FILL, "fill").parameters
     for pointer, code in ((x, "Q"), (4096, "Q"), (np.uint64(4096), "Q"), (None, None), (_Speaks(x), None)):
         expected = None if code is None else ["Q", code, "i"]
-        assert codes_of(parameters, (x, pointer, 3)) == expected
-    assert codes_of(_kernel(_MOVE, "move").parameters, (x, ((1, 2, 3), 4, (5, 6)), (7, 8), 3)) is None
+        assert find_codes(parameters, (x, pointer, 3)) == expected
+    assert find_codes(_kernel(_MOVE, "move").parameters, (x, ((1, 2, 3), 4, (5, 6)), (7, 8), 3)) is None
 
 
 # --- arrays of other libraries

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import hashlib
 import math
 import operator
@@ -167,15 +166,6 @@ class ParameterBlock:
 
     def patch_scalar(self, number: int, value: bytes) -> None:
         ctypes.memmove(self._start + self._scalar_offsets[number], value, len(value))
-
-    def packer(self, codes: Sequence[str]) -> Callable[..., None]:
-        """Make a function that sets all scalars at once by these `struct` codes, for a block without pointers."""
-        form, at = "=", 0
-        for offset, code in zip(self._scalar_offsets, codes, strict=True):
-            form += f"{offset - at}x{code}"
-            at = offset + struct.calcsize(f"={code}")
-        pack: Callable[..., None] = functools.partial(struct.Struct(form).pack_into, self._memory, self._shift)
-        return pack
 
 
 class CudaPlan:

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xferlib.errors import ArgumentError, KernelSyntaxError, shown
-from xferlib.kernels.c_frontend.parse import number_type, parser
 from xferlib.kernels.c_frontend.preprocess import (
     Preprocessor,
     SourceText,
@@ -30,6 +29,7 @@ from xferlib.kernels.c_frontend.preprocess import (
     is_operators_bracket,
     on_one_line,
 )
+from xferlib.kernels.c_frontend.syntax import number_type, parser
 from xferlib.kernels.functions import C_TYPES, VECTOR_PARTS
 from xferlib.kernels.ir import COMPLEX64, COMPLEX128, INT32, DType
 
@@ -277,7 +277,7 @@ class CompilerOptions(NamedTuple):
     macros: dict[str, str]
     math: str
 
-    def applied(self, text: Any) -> Any:
+    def apply(self, text: Any) -> Any:
         """A list of parameters with its macros replaced; anything else as it is."""
         return preprocess(text, macros=self.macros)[0] if self.macros and isinstance(text, str) else text
 
@@ -460,7 +460,7 @@ def _template_of(node: Any) -> Any:
     return node.parent.child_by_field_name("parameters") if is_template else None
 
 
-def _bound(params: Any, given: Sequence[str]) -> dict[str, str] | None:
+def _bind_types(params: Any, given: Sequence[str]) -> dict[str, str] | None:
     """The meaning of each parameter of a template in an instance; None where an argument is missing."""
     values: dict[str, str] = {}
     for number, each in enumerate(params.named_children):
@@ -588,7 +588,7 @@ class CudaSource:
         found: list[str] = []
         for name, template, params in self._kernels:
             if name == wanted and (template is not None) == is_instance:
-                values = _bound(template, _arguments(node)) if is_instance else {}
+                values = _bind_types(template, _arguments(node)) if is_instance else {}
                 if values is not None:
                     found.append(preprocess(_text(params)[1:-1], macros=values)[0])
         return found[0] if found and (self._is_decided or len(set(found)) == 1) else None
@@ -635,7 +635,7 @@ class CudaSource:
             return None
         struct = self._structs.get(_text(node.child_by_field_name("name")))
         template = None if struct is None else _template_of(struct)
-        values = None if template is None else _bound(template, _arguments(node))
+        values = None if template is None else _bind_types(template, _arguments(node))
         if values is None:
             return None
         text, _ = preprocess(_text(struct), macros=values)

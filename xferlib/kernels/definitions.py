@@ -22,7 +22,18 @@ from xferlib.kernels import functions, signature
 from xferlib.kernels.c_frontend import parse, preprocess, tree
 from xferlib.kernels.c_frontend.memory import OrderNeededError, OutputReadError
 from xferlib.kernels.c_frontend.parse import Snippet
-from xferlib.kernels.c_frontend.scope import Constant, Own, Raw, ReadOnly, ShapeOfCall, StructType, StructValue, leaves
+from xferlib.kernels.c_frontend.scope import (
+    Constant,
+    Own,
+    Raw,
+    ReadOnly,
+    ShapeOfCall,
+    StructType,
+    is_struct,
+    leaf_types,
+    leaves,
+    make_value,
+)
 from xferlib.kernels.c_frontend.translate import TOO_LONG, Translator
 from xferlib.kernels.c_frontend.tree import names_in
 from xferlib.kernels.formulas import read_bits
@@ -566,7 +577,7 @@ class SnippetReduction:
     ) -> ReductionSpec:
         """The programs; ``outputs`` is None where they give the accumulators, which another kernel finishes."""
         premap = None
-        whole = _whole(accumulator)
+        whole: Any = lambda nodes: make_value(accumulator, iter(nodes))
         mapping = lambda b, nodes: self._leaves(b, self._map_element(b, types, accumulator))
         if any(param.is_raw for param in params):
             if isinstance(accumulator, StructType):
@@ -603,7 +614,7 @@ class SnippetReduction:
         outputs: list[DType],
     ) -> Postmap:
         """The kernel that computes post_map_expr from accumulators, inputs and the outputs' contents."""
-        dtypes = accumulator.leaves() if isinstance(accumulator, StructType) else [accumulator]
+        dtypes = leaf_types(accumulator)
         count = len(dtypes)
         sizes = [Param(name=name, dtype=INT64, is_scalar=True) for name in ("in_size", "out_size")]
         accumulators = [Param(name=f"a{k}", dtype=dtype) for k, dtype in enumerate(dtypes)]
@@ -611,7 +622,7 @@ class SnippetReduction:
         inputs = len(b.params)
         b.params += [Param(name=each.name, dtype=dtype) for each, dtype in zip(self._outputs, outputs, strict=True)]
         translator = self._translator(b, types, has_sizes=True)
-        _bind(translator, "a", _whole(accumulator)([b.load(k) for k in range(count)]))
+        _bind(translator, "a", make_value(accumulator, map(b.load, range(count))))
         _bind_sizes(translator, b.load(inputs - 2), b.load(inputs - 1))
         for number, param in enumerate(b.params[count : inputs - 2], count):
             _bind_input(translator, number, param, needs_index=False)
@@ -648,7 +659,7 @@ class SnippetReduction:
         if self._dtype is None:
             return outputs[0]
         if isinstance(self._dtype, str):
-            found = self._translator(Builder(math=self.math), types).type_named(str(self._dtype))
+            found = self._translator(Builder(math=self.math), types).find_user_type(str(self._dtype))
             if found is not None:
                 return found
         try:
@@ -719,17 +730,10 @@ class SnippetReduction:
             )
 
 
-def _whole(accumulator: Any) -> Any:
-    """A function that makes an accumulator of its numbers."""
-    return (
-        (lambda nodes: accumulator.of(iter(nodes))) if isinstance(accumulator, StructType) else (lambda nodes: nodes[0])
-    )
-
-
 def _bind(translator: Translator, name: str, value: Any) -> None:
     """Declare a name for a value."""
-    if isinstance(value, StructValue):
-        translator.bind(name, ReadOnly(translator.memory.temporary(translator.own_value(value))))
+    if is_struct(value):
+        translator.bind(name, ReadOnly(translator.memory.temporary(translator.types.own_value(value))))
     else:
         translator.bind(name, Constant(value))
 

@@ -231,7 +231,7 @@ def elementwise(
     signature.check_texts("elementwise", preamble=preamble, loop_prep=loop_prep, after_loop=after_loop)
     compiled = cuda_signature.read(options, math)
     *lists, operation = definition
-    lists = list(map(compiled.applied, lists))
+    lists = list(map(compiled.apply, lists))
     if len(lists) == 2:
         inputs, outputs = signature.parse(lists[0], "in_params"), signature.parse(lists[1], "out_params")
     else:

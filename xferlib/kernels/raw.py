@@ -173,14 +173,14 @@ def _code(parameter: RawParameter, value: Any) -> str | None:
     return _CODES.get(dtype) if is_plain else None
 
 
-def codes_of(parameters: Sequence[RawParameter], args: Sequence[Any]) -> list[str] | None:
+def find_codes(parameters: Sequence[RawParameter], args: Sequence[Any]) -> list[str] | None:
     """The `struct` codes for checked arguments like these; None where each call must convert them."""
     codes = [_code(parameter, value) for parameter, value in zip(parameters, args, strict=True)]
     known = [code for code in codes if code is not None]
     return known if len(known) == len(codes) else None
 
 
-def repeated(
+def make_repeat(
     name: str,
     owner: Any,
     device: Device,
@@ -206,7 +206,7 @@ def repeated(
         arrays: The numbers of those that are arrays; at least one.
         **options: ``shared_nbytes`` and ``cooperative``.
     """
-    codes = codes_of(parameters, args)
+    codes = find_codes(parameters, args)
     if codes is None:
         return None
     labels = _labels(name, owner, parameters, arrays)
@@ -292,7 +292,7 @@ _MOST_STRUCT_NBYTES = 32764
 """All parameters of a kernel, on any GPU."""
 
 
-def passed(kernel: str, parameter: RawParameter, value: Any, info: ArrayInfo | None) -> np.generic:
+def convert_argument(kernel: str, parameter: RawParameter, value: Any, info: ArrayInfo | None) -> np.generic:
     """The value passed to the kernel: an address of 64 bits, or a number of the declared type.
 
     Raises:
@@ -534,7 +534,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
         Raises:
             UnsupportedError: The device runs no CUDA source.
         """
-        owner, place, kernel = self._loaded(backend, device)
+        owner, place, kernel = self._load(backend, device)
         return KernelAttributes(**owner.kernel_attributes(kernel, place))
 
     def occupancy(
@@ -552,12 +552,12 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
         """
         extents = extents_of(self.name, "block", block)
         check_block(self.name, extents)
-        owner, place, kernel = self._loaded(backend, device)
+        owner, place, kernel = self._load(backend, device)
         check_shared(self.name, shared_nbytes, place)
         found: int = owner.occupancy(kernel, math.prod(extents), shared_nbytes, place)
         return found
 
-    def _loaded(self, backend: str | None, device: DeviceSpec) -> tuple[Any, Device, Any]:
+    def _load(self, backend: str | None, device: DeviceSpec) -> tuple[Any, Device, Any]:
         place = registry.resolve(device, backend=None if backend is None else registry.get(backend))
         if place.kind != "cuda":
             raise UnsupportedError(
@@ -614,7 +614,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
         blocks.follow()
         if named or others or args is _OMITTED:
             given = [each for each in (grid, block, args, *others) if each is not _OMITTED]
-            grid, block, args, shared_nbytes = self._arranged(given, shared_nbytes, named)
+            grid, block, args, shared_nbytes = self._arrange(given, shared_nbytes, named)
         form = (grid, block, shared_nbytes, cooperative)
         if observe.active is None and (stream is None or type(stream) is Stream):
             try:
@@ -661,7 +661,8 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
                     "would see its memory without; pass a copy: x.resolve_conj().resolve_neg()"
                 )
         values = [
-            passed(self.name, self.parameters[number], args[number], infos.get(number)) for number in range(len(args))
+            convert_argument(self.name, self.parameters[number], args[number], infos.get(number))
+            for number in range(len(args))
         ]
         extents = (extents_of(self.name, "grid", grid), extents_of(self.name, "block", block))
         check_block(self.name, extents[1])
@@ -681,13 +682,13 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
         kernel = self._launch(owner, device, extents, values, target, shared_nbytes, is_cooperative=cooperative)
         if kernel is not None and infos and adopted is None and not autograd.requires_gradient(args):
             options = {"shared_nbytes": shared_nbytes, "cooperative": cooperative}
-            call = repeated(self.name, owner, device, kernel, extents, self.parameters, args, [*infos], **options)
+            call = make_repeat(self.name, owner, device, kernel, extents, self.parameters, args, [*infos], **options)
             if call is not None:
                 self._keep(form, call)
         for number in infos:  # arrays allocated on another stream must outlast the work on this one
             owner.consumed(args[number], target)
 
-    def _arranged(
+    def _arrange(
         self, given: list[Any], shared_nbytes: int, named: dict[str, Any]
     ) -> tuple[Extents, Extents, Sequence[Any], int]:
         """Grid, block, arguments and shared memory of a call by names, ours or PyCUDA's.
@@ -989,12 +990,12 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
         with self._lock:
             loaded = self._loaded.setdefault(key, {})
             if "<library>" not in loaded or log_stream is not None:
-                cubin, lowered = self._compiled(backend, device, key[0], log_stream)
+                cubin, lowered = self._compile(backend, device, key[0], log_stream)
                 loaded.setdefault("<library>", (backend.load_library(cubin, device=device), lowered))
             found: tuple[Any, dict[str, str]] = loaded["<library>"]
             return found
 
-    def _compiled(self, backend: Any, device: Device, arch: str, log_stream: Any) -> tuple[bytes, dict[str, str]]:
+    def _compile(self, backend: Any, device: Device, arch: str, log_stream: Any) -> tuple[bytes, dict[str, str]]:
         if self._binary:
             return self._binary, {}
         sources = [str(each.content) for each in self._pieces if each.kind == cuda_signature.SOURCE]

@@ -792,8 +792,8 @@ def reduction(
     signature.check_texts("reduction", **texts, **given)
     compiled = cuda_signature.read(options, math)
     definition = SnippetReduction(
-        compiled.applied(in_params),
-        compiled.applied(out_params),
+        compiled.apply(in_params),
+        compiled.apply(out_params),
         map_expr=map_expr,
         reduce_expr=reduce_expr,
         post_map_expr=post_map_expr,

@@ -20,7 +20,8 @@ from xferlib.kernels.c_frontend.memory import RefusedError
 from xferlib.kernels.c_frontend.scope import (
     VECTORS,
     ArrayType,
-    ArrayValue,
+    CompoundObject,
+    CompoundValue,
     Either,
     Frame,
     Jump,
@@ -32,14 +33,13 @@ from xferlib.kernels.c_frontend.scope import (
     ReadOnly,
     Scope,
     ShapeOfCall,
-    StructObject,
     StructType,
-    StructValue,
     is_variable,
     leaves,
     plain,
 )
 from xferlib.kernels.c_frontend.translation import Translation
+from xferlib.kernels.c_frontend.types import Types
 from xferlib.kernels.functions import c_promoted
 from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, Node, is_complex, part_dtype
 
@@ -89,11 +89,11 @@ class Argument:
 class Calls:
     """Translates calls, for a translator."""
 
-    def __init__(self, translator: Translation) -> None:
+    def __init__(self, translator: Translation, types: Types) -> None:
         self._t = translator
+        self._types = types
         self._names: set[str] = set()
         """Of all functions of structs and of all operators."""
-        self._reference_names: set[str] = set()
         self._results: dict[tuple[Any, ...], Any] = {}
         self._has_loops = False
 
@@ -109,8 +109,6 @@ class Calls:
     def note(self, function: tree.FunctionTree) -> None:
         self._names.add(function.name)
         self._has_loops = self._has_loops or tree.has((tree.Loop,), function.body)
-        if function.returns is not None and function.returns.is_reference:
-            self._reference_names.add(function.name)
 
     def note_struct(self, struct: tree.StructTree) -> None:
         """Note the names of a struct's functions, which its types declare later."""
@@ -123,11 +121,6 @@ class Calls:
         name = f"operator{sign.lstrip('p') if sign in ('p++', 'p--') else sign}"
         return name if name in self._names else None
 
-    def gives_reference(self, node: tree.CallExpression) -> bool:
-        """Whether a call may stand for an object."""
-        name = getattr(node.function, "name", None)
-        return name in self._reference_names
-
     def may_write(self, node: tree.CallExpression) -> bool:
         """Whether a call may write to its arguments."""
         name = getattr(node.function, "name", "")
@@ -138,8 +131,8 @@ class Calls:
                 for function in entity.functions for each in function.params
             )  # fmt: skip
         return (
-            functions.known_name(name, functions.SPLITS) is not None
-            or functions.known_name(name, functions.PAIRS) is not None
+            functions.find_name(name, functions.SPLITS) is not None
+            or functions.find_name(name, functions.PAIRS) is not None
             or name in ATOMICS or name in self._names
         )  # fmt: skip
 
@@ -147,54 +140,50 @@ class Calls:
     def argument(self, given: Any) -> Argument:
         """An argument, an expression or a value."""
         t = self._t
-        if isinstance(given, (Node, StructValue, ArrayValue, Pointer)):
+        if isinstance(given, (Node, CompoundValue, Pointer)):
             return Argument(t, None, None, given)
         if isinstance(given, tree.Listed):
             t.fail(given, "a list has no type of its own here; name the type in front of it")
-        if t.is_lvalue(given):
-            place = t.lvalue(given)
-            if not isinstance(plain(place), Own):
-                return Argument(t, given, place, None)
-        return Argument(t, given, None, t.value(given))
+        place, value = t.evaluate(given)
+        if isinstance(plain(place), Own):
+            place, value = None, t.value(given)  # says what is wrong
+        return Argument(t, given, place, value)
 
-    def call(self, node: tree.CallExpression, *, is_used: bool, is_lvalue: bool = False) -> Any:
+    def call(self, node: tree.CallExpression, *, is_used: bool) -> Any:
         """The value of a call, or the object that it stands for."""
         t = self._t
         t.count(1)
         try:
-            found, is_object = self._dispatch(node, is_used=is_used)
+            return self._dispatch(node, is_used=is_used)
         except RefusedError as problem:
             raise t.error(node, str(problem), problem.kind) from None
-        if is_lvalue:
-            return found if is_object else t.memory.temporary(found)
-        return t.memory.load(found) if is_object else found
 
-    def _dispatch(self, node: tree.CallExpression, *, is_used: bool) -> tuple[Any, bool]:
+    def _dispatch(self, node: tree.CallExpression, *, is_used: bool) -> Any:
         t, function = self._t, node.function
         if isinstance(function, tree.Member):
             return self._method(node, function)
         if not isinstance(function, tree.Name):
             t.fail(node, "only named functions can be called")
         if function.owner is not None and function.owner.parts[0][0] == "numeric_limits":
-            return self._limit(node, function), False
+            return self._limit(node, function)
         name = function.name
-        entity = t.qualified(function) if function.owner is not None else t.frame.scope.find(name)
+        entity = t.resolve_qualified(function) if function.owner is not None else t.frame.scope.find(name)
         if isinstance(entity, Overloads):
             return self._call_overloads(node, entity, function)
         if function.args is not None:
             t.fail(function, f"the preamble has no template {name}<> of {len(function.args)} type(s)")
         if isinstance(entity, (np.dtype, StructType)):
-            return t.construct(node, entity, node.args), False
+            return self._types.construct(node, entity, node.args)
         if entity is not None and is_variable(entity):
             t.fail(function, f"{name!r} is a variable, and not a function", KernelTypeError)
-        return self._call_known(node, name, is_used=is_used), False
+        return self._call_known(node, name, is_used=is_used)
 
-    def _call_overloads(self, node: tree.CallExpression, entity: Overloads, name: tree.Name) -> tuple[Any, bool]:
+    def _call_overloads(self, node: tree.CallExpression, entity: Overloads, name: tree.Name) -> Any:
         t = self._t
         candidates, types = entity.functions, NO_TYPES
         kinds: list[Any] = []
         if name.args is not None:
-            kinds = [t.argument_type(each) for each in name.args]
+            kinds = [self._types.resolve_argument(each) for each in name.args]
             candidates = [each for each in candidates if len(each.types) >= len(kinds)]
             if not candidates:
                 t.fail(name, f"the preamble has no template {name.name}<> of {len(kinds)} type(s)")
@@ -221,9 +210,9 @@ class Calls:
         if (vector := VECTORS.get(name.removeprefix("make_"))) is not None and name.startswith("make_"):
             functions.check_arity(name, given, len(vector.members), fail)
             return self.make(node, vector, list(given))
-        if (base := functions.known_name(name, functions.PAIRS)) is not None:
+        if (base := functions.find_name(name, functions.PAIRS)) is not None:
             return self._pair(node, name, functions.PAIRS[base])
-        if (base := functions.known_name(name, functions.SPLITS)) is not None:
+        if (base := functions.find_name(name, functions.SPLITS)) is not None:
             return self._split(node, name, functions.SPLITS[base], is_single=name != base)
         if name in ATOMICS:
             return self._atomic(node, name, is_used=is_used)
@@ -238,7 +227,7 @@ class Calls:
         args = name.owner.parts[0][1] or ()
         if len(args) != 1 or node.args:
             t.fail(node, f"{name.owner}::{name.name}() takes one type and no argument")
-        kind = t.argument_type(args[0])
+        kind = self._types.resolve_argument(args[0])
         if not isinstance(kind, np.dtype):
             t.fail(node, f"numeric_limits of {kind} are not known; name a type of numbers")
         return functions.limit(t.b, name.name, kind, lambda message, error: t.fail(node, message, error))
@@ -289,7 +278,7 @@ class Calls:
         return t.memory.update(place, kind, values[-1], compared, name, is_used=is_used)
 
     # --- methods
-    def _method(self, node: tree.CallExpression, function: tree.Member) -> tuple[Any, bool]:
+    def _method(self, node: tree.CallExpression, function: tree.Member) -> Any:
         t, name = self._t, function.name
         owner = function.owner
         at = tree.Name(name, at=function.name_at, width=len(name))
@@ -303,12 +292,12 @@ class Calls:
                 this = None if chosen.is_static else place
                 return self._inline(node, entity.scope, chosen, args, NO_TYPES, this)
         elif isinstance(kind, np.dtype) and name in ("real", "imag") and len(node.args) == 1:
-            return self._set_part(node, place, kind, name), False
+            return self._set_part(node, place, kind, name)
         elif isinstance(kind, np.dtype) and is_complex(kind) and name in ("real", "imag") and not node.args:
             value = t.memory.load(place)
-            return (t.b.real(value) if name == "real" else t.b.imag(value)), False
+            return t.b.real(value) if name == "real" else t.b.imag(value)
         elif name == "size" and not node.args and isinstance(owner, tree.Name):
-            return self._size(owner, place), False
+            return self._size(owner, place)
         problem = f"no method .{name}() here; known are _ind.size(), x.size(), z.real(), z.imag()"
         if isinstance(kind, StructType) and kind.definition is not None:
             known = ", ".join(each for each in kind.definition.functions if not each.startswith("operator"))
@@ -319,9 +308,6 @@ class Calls:
         """The object whose method is called."""
         t, owner = self._t, function.owner
         if function.is_arrow:
-            if isinstance(owner, tree.This):
-                t.this(owner)
-                return t.frame.this
             return t.memory.element(t.pointer(owner), t.b.const(0, INT64))
         if isinstance(owner, tree.Name) and owner.name in ("math", "np", "numpy", "cp", "cupy", "torch"):
             if t.frame.scope.find(owner.name) is None:
@@ -331,9 +317,8 @@ class Calls:
             entity = t.entity(owner)
             if isinstance(entity, ShapeOfCall):
                 return entity
-        if t.is_lvalue(owner):
-            return t.lvalue(owner)
-        return t.memory.temporary(t.value(owner))
+        place, value = t.evaluate(owner)
+        return t.memory.temporary(value) if place is None else place
 
     def _size(self, owner: tree.Name, place: Any) -> Node:
         """``_ind.size()`` and ``x.size()``."""
@@ -359,7 +344,7 @@ class Calls:
         return found
 
     # --- operators
-    def call_operator(self, node: Any, sign: str, args: Sequence[Argument]) -> tuple[Any, bool] | None:
+    def call_operator(self, node: Any, sign: str, args: Sequence[Argument]) -> Any:
         """The result of a preamble's operator; None where no operand is a struct, or there is no such function."""
         name = self.operator(sign)
         if name is None or not any(isinstance(each.kind, StructType) for each in args):
@@ -391,7 +376,7 @@ class Calls:
             if isinstance(inner, StructType)
         )
 
-    def make(self, node: Any, kind: StructType, given: list[Any], *, is_implicit: bool = False) -> StructValue:
+    def make(self, node: Any, kind: StructType, given: list[Any], *, is_implicit: bool = False) -> CompoundValue:
         """A struct from one of its own type, by a constructor, or from its members' values."""
         t = self._t
         constructors = kind.definition.constructors if kind.definition is not None else []
@@ -405,7 +390,7 @@ class Calls:
             t.fail(node, f"a constructor of {kind} takes no list; name the type of the value")
         args = [self.argument(each) for each in given]
         if len(args) == 1 and args[0].kind is kind:
-            found: StructValue = args[0].value
+            found: CompoundValue = args[0].value
             return found
         chosen = self._best(constructors, kind.scope, args, [])
         if len(chosen) != 1:
@@ -415,12 +400,12 @@ class Calls:
         self._inline(node, kind.scope, chosen[0], args, NO_TYPES, record)
         return t.memory.load(record)  # type: ignore[no-any-return]
 
-    def _aggregate(self, node: Any, kind: StructType, given: list[Any]) -> StructValue:
+    def _aggregate(self, node: Any, kind: StructType, given: list[Any]) -> CompoundValue:
         """A struct from its members' expressions, or from one of its own type; what is missing is 0."""
         t = self._t
         if len(given) == 1 and not isinstance(given[0], tree.Listed):
             value = given[0] if not isinstance(given[0], tree.Tree) else t.value(given[0])
-            if isinstance(value, StructValue):
+            if isinstance(value, CompoundValue):
                 if value.dtype is kind:
                     return value
                 if value.dtype is not kind.members[0][1]:
@@ -432,28 +417,28 @@ class Calls:
             t.fail(node, f"{kind} has {len(kind.members)} member(s), {len(given)} are given", KernelTypeError)
         return found
 
-    def _take(self, node: Any, kind: StructType, waiting: list[Any]) -> StructValue:
+    def _take(self, node: Any, kind: StructType, waiting: list[Any]) -> CompoundValue:
         """A struct from the next of some values, of which braces may be left out."""
-        return StructValue(kind, {name: self._part(node, inner, waiting) for name, inner in kind.members})
+        return CompoundValue(kind, tuple(self._part(node, each, waiting) for each in kind.parts))
 
     def _part(self, node: Any, kind: Any, waiting: list[Any]) -> Any:
         t = self._t
         if not waiting:
-            return t.zero(node, kind)
+            return self._types.zero(node, kind)
         if isinstance(waiting[-1], tree.Listed):
             listed = waiting.pop()
-            return t.construct(listed, kind, listed.items)
+            return self._types.construct(listed, kind, listed.items)
         if isinstance(waiting[-1], tree.Tree):
             waiting[-1] = t.value(waiting[-1])
         if isinstance(kind, ArrayType):
-            return ArrayValue(kind, tuple(self._part(node, kind.element, waiting) for _ in range(kind.count)))
+            return CompoundValue(kind, tuple(self._part(node, each, waiting) for each in kind.parts))
         if isinstance(kind, StructType):
             value = waiting[-1]
-            if isinstance(value, StructValue) and value.dtype is kind:
+            if isinstance(value, CompoundValue) and value.dtype is kind:
                 return waiting.pop()
             if self.has_constructor(kind):
                 return self.make(node, kind, [waiting.pop()], is_implicit=True)
-            if isinstance(value, StructValue):
+            if isinstance(value, CompoundValue):
                 t.fail(node, f"a member is a {kind}, and {value.dtype} is given", KernelTypeError)
             return self._take(node, kind, waiting)
         value = waiting.pop()
@@ -538,7 +523,7 @@ class Calls:
             return _SAME if base == first else None
         t = self._t
         with t.inside(scope, function.source):
-            own = t.named_type(declared.base)
+            own = self._types.resolve_name(declared.base)
         if own == inner:
             return _SAME
         if is_pointer or not isinstance(own, np.dtype) or not isinstance(inner, np.dtype):
@@ -601,8 +586,8 @@ class Calls:
     def _inline(
         self, node: Any, scope: Scope, function: tree.FunctionTree, args: Sequence[Argument], types: Mapping[str, Any],
         this: Any,
-    ) -> tuple[Any, bool]:  # fmt: skip
-        """The result of a call, and whether that is an object."""
+    ) -> Any:  # fmt: skip
+        """The value of a call, or the object that it stands for."""
         t = self._t
         if t.frame.depth >= MOST_DEPTH:
             t.fail(node, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
@@ -622,7 +607,7 @@ class Calls:
             for each in function.params
         )  # fmt: skip
         if is_pure:
-            return self._pure(node, inner, function, args, found, returns), False
+            return self._pure(node, inner, function, args, found, returns)
         names = {
             param.name: self._bind(node, inner, function, param, each)
             for param, each in zip(function.params, args, strict=False)
@@ -650,7 +635,7 @@ class Calls:
                 if param.name:
                     names[param.name] = t.memory.new(param.name, value.dtype)
                     t.memory.store(names[param.name], value, param.name)
-            result, _ = self._run(node, scope, function, names, returns, None, is_apart=is_apart)
+            result = self._run(node, scope, function, names, returns, None, is_apart=is_apart)
             t.memory.forget(mark)
             self._results[key] = result, (path, numbers)  # which live on, and keep their identities
         return self._results[key][0]
@@ -660,9 +645,9 @@ class Calls:
     ) -> Any:
         t = self._t
         with t.inside(scope, function.source):
-            kind = t.declared_type(param.type)
+            kind = self._types.resolve(param.type)
         value = given.value
-        if isinstance(value, StructValue) and value.dtype is kind:
+        if isinstance(value, CompoundValue) and value.dtype is kind:
             return value
         if isinstance(value, Node) and isinstance(kind, np.dtype):
             return t.b.cast(value, kind)
@@ -682,8 +667,8 @@ class Calls:
         """The meaning of a parameter's name."""
         t, declared = self._t, param.type
         with t.inside(scope, function.source):
-            extents = tuple(None if each is None else t.extent(declared, each) for each in declared.extents)
-            kind = t.declared_type(
+            extents = tuple(None if each is None else self._types.extent(declared, each) for each in declared.extents)
+            kind = self._types.resolve(
                 tree.DeclaredType(declared.base, declared.pointers, is_const=declared.is_const, at=declared.at)
             )
         if extents and (declared.is_reference or len(extents) > 1):
@@ -704,7 +689,7 @@ class Calls:
                     KernelTypeError,
                 )
             pointer = kind if isinstance(kind, PointerType) else PointerType(kind, declared.is_const)
-            t.check_pointer(node, pointer, value)
+            self._types.check_pointer(node, pointer, value)
             is_const = value.is_const or pointer.is_const
             return t.memory.pointer_variable(param.name, Pointer(value.base, value.index, value.dtype, is_const))
         if not declared.is_reference:
@@ -729,7 +714,7 @@ class Calls:
         if declared.base.name == "auto":
             self._fail(function, f"{function.name}() returns auto; name the type")
         with t.inside(scope, function.source):
-            return t.declared_type(declared)
+            return self._types.resolve(declared)
 
     def _fail(self, function: tree.FunctionTree, message: str, kind: type[Exception] | None = None) -> Any:
         kinds: dict[str, Any] = {"kind": kind} if kind else {}
@@ -738,8 +723,8 @@ class Calls:
     def _run(
         self, node: Any, scope: Scope, function: tree.FunctionTree, names: dict[str, Any], returns: Any, this: Any,
         *, is_apart: bool,
-    ) -> tuple[Any, bool]:  # fmt: skip
-        """Translate a function's body; what it gives, and whether that is an object."""
+    ) -> Any:  # fmt: skip
+        """Translate a function's body; its value, or the object that it stands for."""
         t, memory = self._t, self._t.memory
         outside, path, jumps = t.frame, memory.path, memory.state.jumps
         mark = len(memory.created)
@@ -748,7 +733,7 @@ class Calls:
             owner = plain(this)
             kind = t.type_at(this)
             params.names.update({name: memory.member(this, name) for name, _ in kind.members})
-            assert isinstance(owner, (StructObject, Either))
+            assert isinstance(owner, (CompoundObject, Either))
         own = Scope(params)
         own.names.update({name: each for name, each in names.items() if name})
         frame = Frame(function.source, own, Jump("return"), is_function=True, this=this, depth=outside.depth + 1)
@@ -766,7 +751,7 @@ class Calls:
         for param in function.params[len(names) :] if function.params else ():
             self._default(function, param)
         if returns is None and function.returns is None and this is not None:
-            self._sets(node, function, this)
+            self._set_members(node, function, this)
         frame.scope = Scope(own)
         t.statements(function.body.statements)
         is_whole = memory.jump_condition() is memory.true
@@ -778,16 +763,16 @@ class Calls:
         t.frame, memory.path, memory.state.jumps = outside, path, jumps
         if frame.references is None:
             memory.forget(mark)
-        return found, is_reference and returns is not None
+        return found
 
     def _default(self, function: tree.FunctionTree, param: tree.Parameter) -> None:
         """Declare a parameter that the call leaves out."""
         t = self._t
         if param.type.is_reference and not param.type.is_const:
             t.fail(param, f"{param.name!r} needs a variable, and has a default value")
-        kind = t.declared_type(param.type)
+        kind = self._types.resolve(param.type)
         found = t.memory.new(param.name, kind)
-        t.memory.store(found, t.convert(param.default, kind), param.name)
+        t.memory.store(found, self._types.convert(param.default, kind), param.name)
         t.frame.scope.names[param.name] = found
 
     def _outcome(self, frame: Frame) -> Any:
@@ -814,7 +799,7 @@ class Calls:
         assert rest is not None
         return Either((*choices, (rest, found)), t.type_at(found))
 
-    def _sets(self, node: Any, function: tree.FunctionTree, this: Any) -> None:
+    def _set_members(self, node: Any, function: tree.FunctionTree, this: Any) -> None:
         """The members' values before a constructor's body, in the order of the members."""
         t, memory = self._t, self._t.memory
         kind: StructType = t.type_at(this)
@@ -827,7 +812,7 @@ class Calls:
         for name, inner in kind.members:
             place = memory.member(this, name)
             if name in given:
-                memory.store(place, t.construct(given[name], inner, given[name].items), name)
+                memory.store(place, self._types.construct(given[name], inner, given[name].items), name)
             elif isinstance(inner, StructType) and self.has_constructor(inner):
                 memory.store(place, self.make(function, inner, []), name)
 

@@ -204,11 +204,11 @@ def _nearest(b: Builder, x: Node) -> Node:
     return b.cast(b.op("rint", x), INT64)
 
 
-def _rounded(b: Builder, x: Node) -> Node:
+def _round_to_int64(b: Builder, x: Node) -> Node:
     return b.cast(lower.round_half_away(b, x), INT64)
 
 
-def _saturated(b: Builder, x: Node) -> Node:
+def _saturate(b: Builder, x: Node) -> Node:
     """CUDA's ``saturate``: the number between 0 and 1; 0 of NaN."""
     zero, one = b.const(0, x.dtype), b.const(1, x.dtype)
     return lower.fmin(b, lower.fmax(b, x, zero), one)
@@ -216,10 +216,10 @@ def _saturated(b: Builder, x: Node) -> Node:
 
 REAL_FUNCTIONS: dict[str, tuple[int, Callable[..., Node]]] = {
     "fdim": (2, exponents.fdim), "remainder": (2, _quotient), "logb": (1, exponents.logb),
-    "ilogb": (1, exponents.ilogb), "lrint": (1, _nearest), "llrint": (1, _nearest), "lround": (1, _rounded),
-    "llround": (1, _rounded), "rhypot": (2, _rlength), "norm3d": (3, exponents.length),
+    "ilogb": (1, exponents.ilogb), "lrint": (1, _nearest), "llrint": (1, _nearest), "lround": (1, _round_to_int64),
+    "llround": (1, _round_to_int64), "rhypot": (2, _rlength), "norm3d": (3, exponents.length),
     "norm4d": (4, exponents.length), "rnorm3d": (3, _rlength), "rnorm4d": (4, _rlength),
-    "__saturate": (1, _saturated),
+    "__saturate": (1, _saturate),
 }  # fmt: skip
 """Functions of floats: how many, and the formula. A final ``f`` makes their operands float."""
 
@@ -291,14 +291,14 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
         if is_complex(operand.dtype):
             fail(f"{name}() is not defined for {operand.dtype}; cast the operand", KernelTypeError)
         return lower.round_half_away(b, operand)
-    if (base := known_name(name, special_functions.SPECIAL_FORMULAS)) is not None:
+    if (base := find_name(name, special_functions.SPECIAL_FORMULAS)) is not None:
         (operand,) = real_operands(b, name, args, 1, name != base, fail)
         return special_functions.lowered(b, base, operand)
-    if (base := known_name(name, REAL_FUNCTIONS)) is not None:
+    if (base := find_name(name, REAL_FUNCTIONS)) is not None:
         count, function = REAL_FUNCTIONS[base]
         return function(b, *real_operands(b, name, args, count, name != base, fail))
-    if (base := known_name(name, SCALINGS)) is not None:
-        return _scaled(b, name, args, name != base, fail)
+    if (base := find_name(name, SCALINGS)) is not None:
+        return _scale_by_power(b, name, args, name != base, fail)
     if name in bit_functions.FUNCTIONS:
         check_arity(name, args, 1, fail)
         if args[0].dtype.kind not in bit_functions.TAKES[name]:
@@ -325,7 +325,7 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     return _apply(b, name, named, _floats(b, args, is_single), fail)
 
 
-def known_name(name: str, names: Collection[str]) -> str | None:
+def find_name(name: str, names: Collection[str]) -> str | None:
     """The name among ``names`` of a function or of its form for float, which ends with ``f``; None if there is none."""
     short = name.removesuffix("f")
     return name if name in names else short if short in names else None
@@ -346,7 +346,7 @@ def real_operands(b: Builder, name: str, args: list[Node], count: int, is_single
     return operands
 
 
-def _scaled(b: Builder, name: str, args: list[Node], is_single: bool, fail: FailAs) -> Node:
+def _scale_by_power(b: Builder, name: str, args: list[Node], is_single: bool, fail: FailAs) -> Node:
     """``ldexp(x, exponent)``."""
     check_arity(name, args, 2, fail)
     (operand,) = real_operands(b, name, args[:1], 1, is_single, fail)

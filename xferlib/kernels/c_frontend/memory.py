@@ -26,14 +26,14 @@ import numpy as np
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.c_frontend.scope import (
     MOST_ELEMENTS,
-    Array,
     ArrayRow,
     ArrayType,
-    ArrayValue,
     Bits,
     Cell,
     ComplexPart,
     ComplexParts,
+    CompoundObject,
+    CompoundValue,
     Constant,
     Either,
     Element,
@@ -43,11 +43,12 @@ from xferlib.kernels.c_frontend.scope import (
     PointerVariable,
     Raw,
     ReadOnly,
-    StructObject,
     StructType,
-    StructValue,
     Value,
     count_of,
+    is_array,
+    is_struct,
+    numbers_of,
     plain,
 )
 from xferlib.kernels.indices import OwnIndices, is_distinct, linear
@@ -302,12 +303,13 @@ class Memory:
     def new(self, name: str, kind: Any) -> Any:
         """A new object of a type, without contents."""
         if isinstance(kind, StructType):
-            return StructObject(kind, {each: self.new(each, inner) for each, inner in kind.members})
+            return CompoundObject(name, kind, tuple(self.new(each, inner) for each, inner in kind.members))
         if isinstance(kind, ArrayType):
             if not 0 < count_of(kind) <= MOST_ELEMENTS:
                 raise RefusedError(f"{name!r} has {count_of(kind)} element(s); at most {MOST_ELEMENTS} are possible")
             self.work(kind.count // 3)
-            return Array(name, kind, [self.new(f"element {k} of {name}", kind.element) for k in range(kind.count)])
+            elements = (self.new(f"element {k} of {name}", kind.element) for k in range(kind.count))
+            return CompoundObject(name, kind, tuple(elements))
         return self.cell(name, kind)
 
     def temporary(self, value: Value) -> Any:
@@ -336,17 +338,13 @@ class Memory:
         if isinstance(place, Cell):
             return self._load_cell(place, is_whole=is_whole)
         if isinstance(place, ReadOnly):
-            if isinstance(plain(place), (Array, ArrayRow, Raw)):
+            if isinstance(inner := plain(place), Raw) or is_array(inner):
                 return self.decay(place)
             return self.load(place.object, is_whole=is_whole)
         if isinstance(place, Constant):
             return place.value
-        if isinstance(place, StructObject):
-            members = {
-                name: self.array_value(each) if isinstance(each, Array) else self.load(each, is_whole=True)
-                for name, each in place.members.items()
-            }
-            return StructValue(place.dtype, members)
+        if is_struct(place):
+            return self.load_whole(place)
         if isinstance(place, Element):
             return self._load_element(place)
         if isinstance(place, Either):
@@ -360,7 +358,7 @@ class Memory:
             return Pointer(
                 place.base, None if place.cell is None else self.load(place.cell), place.dtype, place.is_const
             )
-        if isinstance(place, (Array, ArrayRow, Raw, Own)):
+        if isinstance(place, (CompoundObject, ArrayRow, Raw, Own)):
             return self.decay(place)
         raise RefusedError("this has no value")
 
@@ -369,7 +367,7 @@ class Memory:
         is_const = isinstance(place, ReadOnly)
         place = plain(place)
         zero = self.zero
-        if isinstance(place, Array):
+        if isinstance(place, CompoundObject):
             return Pointer(place, zero, place.dtype.element, is_const)
         if isinstance(place, ArrayRow):
             return Pointer(place.array, place.offset, place.dtype.element, is_const)
@@ -377,10 +375,12 @@ class Memory:
             raise RefusedError(f"{place.name!r} is an array; index it, for instance {place.name}[i]")
         return Pointer(place, zero, place.dtype, is_const)
 
-    def array_value(self, place: Any) -> ArrayValue:
-        """The values of all elements of an array."""
-        array = plain(place)
-        return ArrayValue(array.dtype, tuple(self.load(each, is_whole=True) for each in array.elements))
+    def load_whole(self, place: Any) -> Value:
+        """The value of an object; that of an array is its elements, and what has no value counts as 0."""
+        place = plain(place)
+        if isinstance(place, CompoundObject):
+            return CompoundValue(place.dtype, tuple(map(self.load_whole, place.inside)))
+        return self.load(place, is_whole=True)
 
     def _load_cell(self, cell: Cell, *, is_whole: bool) -> Node:
         slot = self.state.cells.get(cell)
@@ -425,13 +425,9 @@ class Memory:
                 base = Either(((condition, yes.base), (self.b.op("not", condition), no.base)), yes.dtype)
             index = None if yes.index is None or no.index is None else self.b.select(condition, yes.index, no.index)
             return Pointer(base, index, yes.dtype, yes.is_const or no.is_const)
-        if isinstance(yes, StructValue):
-            return StructValue(
-                yes.dtype, {name: self.select(condition, each, no.members[name]) for name, each in yes.members.items()}
-            )
-        if isinstance(yes, ArrayValue):
-            pairs = zip(yes.items, no.items, strict=True)
-            return ArrayValue(yes.dtype, tuple(self.select(condition, one, other) for one, other in pairs))
+        if isinstance(yes, CompoundValue):
+            pairs = zip(yes.parts, no.parts, strict=True)
+            return CompoundValue(yes.dtype, tuple(self.select(condition, one, other) for one, other in pairs))
         return self.b.select(condition, yes, no)
 
     def store(self, place: Any, value: Value, name: str = "this") -> Value:
@@ -447,14 +443,10 @@ class Memory:
             self.state.cells.pop(place, None)  # what is written again is stored after what was written before
             self.state.cells[place] = SsaValue(value, self.true)
             return value
-        if isinstance(place, StructObject):
-            if not isinstance(value, StructValue) or value.dtype is not place.dtype:
-                raise RefusedError(f"{name!r} is a {place.dtype}, and {value.dtype} is assigned")
-            for each, inner in place.members.items():
-                self.store(inner, value.members[each], each)
-            return value
-        if isinstance(place, Array) and isinstance(value, ArrayValue):
-            for each, inner in zip(place.elements, value.items, strict=True):
+        if is_struct(place) and (not is_struct(value) or value.dtype is not place.dtype):
+            raise RefusedError(f"{name!r} is a {place.dtype}, and {value.dtype} is assigned")
+        if isinstance(place, CompoundObject) and isinstance(value, CompoundValue):
+            for each, inner in zip(place.inside, value.parts, strict=True):
                 self.store(each, inner, name)
             return value
         if isinstance(place, Element):
@@ -473,7 +465,7 @@ class Memory:
             return value
         if isinstance(place, PointerVariable):
             return self._store_pointer(place, value)
-        if isinstance(place, (Array, Raw, Own, ArrayRow)):
+        if isinstance(place, (CompoundObject, Raw, Own, ArrayRow)):
             raise RefusedError(f"{name!r} is an array; assign to an element, for instance {name}[i] = ...")
         raise RefusedError(f"{name!r} is read-only here; assign to an output or a local variable")
 
@@ -518,17 +510,19 @@ class Memory:
         if isinstance(place, Either):
             choices = tuple((condition, self.member(each, name)) for condition, each in place.choices)
             return Either(choices, choices[0][1].dtype)
-        if not isinstance(place, StructObject):
+        if not is_struct(place):
             raise RefusedError("a scalar has no members (only structs, arrays and _ind have)")
-        if name not in place.members:
-            raise RefusedError(f"{place.dtype} has no member {name!r}; its members are {', '.join(place.members)}")
-        return place.members[name]
+        number = place.dtype.position(name)
+        if number is None:
+            members = ", ".join(each for each, _ in place.dtype.members)
+            raise RefusedError(f"{place.dtype} has no member {name!r}; its members are {members}")
+        return place.inside[number]
 
     def element(self, array: Any, index: Node, name: str = "*") -> Any:
         """An element of an array, or of the one that a pointer leads to."""
         if isinstance(array, ReadOnly):
             return ReadOnly(self.element(array.object, index, name))
-        if isinstance(array, Array):
+        if isinstance(array, CompoundObject) and is_array(array):
             return self._of_array(array, index, array.dtype.extents)
         if isinstance(array, ArrayRow):
             return self._of_array(array.array, index, array.dtype.extents, array.offset)
@@ -549,7 +543,9 @@ class Memory:
             raise RefusedError(f"{name!r} is one element here and has no index; declare it 'raw' to index it")
         raise RefusedError(f"{name!r} has no elements")
 
-    def _of_array(self, array: Array, index: Node, extents: tuple[int, ...], offset: Node | None = None) -> Any:
+    def _of_array(
+        self, array: CompoundObject, index: Node, extents: tuple[int, ...], offset: Node | None = None
+    ) -> Any:
         rest = math.prod(extents[1:])
         if rest != 1:
             index = self.b.op("mul", index, self.b.const(rest, INT64))
@@ -558,14 +554,14 @@ class Memory:
         if len(extents) > 1:
             return ArrayRow(array, index, ArrayType(array.dtype.element, extents[1:]))
         known = self.constant(index)
-        count = len(array.elements)
+        count = len(array.inside)
         if known is not None:
             if not 0 <= int(known) < count:
                 raise RefusedError(f"{array.name!r} has {count} element(s), and is indexed by {int(known)}")
-            return array.elements[int(known)]
+            return array.inside[int(known)]
         self.work(count)
-        choices = tuple((self.b.op("eq", index, self.b.const(k, INT64)), each) for k, each in enumerate(array.elements))
-        return Either(choices, array.dtype.element) if count > 1 else array.elements[0]
+        choices = tuple((self.b.op("eq", index, self.b.const(k, INT64)), each) for k, each in enumerate(array.inside))
+        return Either(choices, array.dtype.element) if count > 1 else array.inside[0]
 
     def _dereference(self, pointer: Pointer, index: Node, name: str) -> Any:
         moved = self.move(pointer, index, name)
@@ -575,8 +571,8 @@ class Memory:
             found = self._part(base, moved.index)
         elif moved.index is None:
             found = base
-        elif isinstance(base, Array):
-            found = self._of_array(base, moved.index, (len(base.elements),))
+        elif isinstance(base, CompoundObject):
+            found = self._of_array(base, moved.index, (len(base.inside),))
         elif isinstance(base, Either):
             choices = tuple(
                 (condition, self._dereference(Pointer(each, moved.index, moved.dtype), self.zero, name))
@@ -896,11 +892,11 @@ class Memory:
             assert values[0] is not None
             bits = self.update(place.whole, kind, values[0], values[1], name, is_used=is_used)
             return self.b.bitcast(bits, place.dtype)
-        if isinstance(place, ComplexPart) and any(True for _ in _elements_in(place)):
+        if isinstance(place, ComplexPart) and _has_elements(place):
             raise RefusedError(
                 f"{name}: a part of a complex element cannot be updated atomically; use two arrays of real numbers"
             )
-        if isinstance(place, Either) and any(True for _ in _elements_in(place)):
+        if isinstance(place, Either) and _has_elements(place):
             raise RefusedError(f"{name}: an element that a condition chooses cannot be updated atomically; use if")
         before: Node = self.load(place)  # no other element knows it
         after = value
@@ -948,7 +944,7 @@ class Memory:
 
 
 def _what(value: Any) -> str:
-    if isinstance(value, StructValue):
+    if is_struct(value):
         return "a struct"
     return "a pointer" if isinstance(value, Pointer) else "an array"
 
@@ -964,12 +960,5 @@ def _conditions(paths: Iterable[Node | None]) -> Iterator[Node]:
             yield node
 
 
-def _elements_in(place: Any) -> Iterator[Element]:
-    place = plain(place)
-    if isinstance(place, Element):
-        yield place
-    elif isinstance(place, (ComplexPart, Bits)):
-        yield from _elements_in(place.whole)
-    elif isinstance(place, Either):
-        for _, each in place.choices:
-            yield from _elements_in(each)
+def _has_elements(place: Any) -> bool:
+    return any(isinstance(each, Element) for each in numbers_of(place))

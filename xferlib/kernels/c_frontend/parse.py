@@ -12,11 +12,7 @@ tree-sitter, whose text has a plain number in their place.
 
 from __future__ import annotations
 
-import bisect
-import functools
-import itertools
-import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -29,7 +25,16 @@ from xferlib.kernels.c_frontend.preprocess import (
     SourceText,
     Token,
     TokenMacro,
-    is_operators_bracket,
+)
+from xferlib.kernels.c_frontend.syntax import (
+    IGNORED_WORDS,
+    TEMPLATES,
+    TYPES,
+    SyntaxText,
+    find_closing_brace,
+    number_type,
+    read_syntax,
+    templates_in,
 )
 from xferlib.kernels.c_frontend.tree import (
     Alias,
@@ -66,19 +71,12 @@ from xferlib.kernels.c_frontend.tree import (
     Unary,
     Variable,
 )
-from xferlib.kernels.functions import C_TYPES, VECTOR_PARTS
+from xferlib.kernels.functions import C_TYPES
 
 # --- reading
 
 NAMESPACES = frozenset({"std", "thrust", "cupy", "cuda", "type_traits", "pycuda", "experimental", ""})
-_VECTORS = frozenset(f"{name}{count}" for name in VECTOR_PARTS for count in (1, 2, 3, 4))
-TYPES = frozenset({*(each for each in C_TYPES if " " not in each), *_VECTORS, "void", "signed", "auto"})
-"""The names of types that are always known."""
-TEMPLATES = frozenset({"complex", "numeric_limits", "conditional", "is_same", "enable_if", "is_floating_point"})
-"""Those of templates of types."""
 CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast"})
-MOST_NESTED = 256
-"""Limit of brackets within brackets."""
 _SIZED = frozenset({"unsigned", "signed", "long", "short"})
 KEYWORDS = frozenset("""
     alignas alignof and_eq asm auto bitand bitor bool break case catch char class compl const constexpr const_cast
@@ -88,12 +86,8 @@ KEYWORDS = frozenset("""
     try typedef typeid typename union unsigned using virtual void volatile while xor xor_eq and or not
 """.split())  # fmt: skip # noqa: SIM905
 """The words of C++, which name nothing else."""
-_PYTHON = re.compile(
-    r"^\s*(?:for\s+\w+(?:\s*,\s*\w+)*\s+in\b|(?:if|elif|else|while|def)\b[^;{?]*:\s*|.*\blambda\b)", re.MULTILINE
-)
 _WORDS = {"and": "&&", "or": "||", "not": "!", "bitand": "&", "bitor": "|", "xor": "^", "compl": "~", "not_eq": "!=",
           "and_eq": "&=", "or_eq": "|=", "xor_eq": "^="}  # fmt: skip
-_IGNORED = frozenset({"const", "volatile", "constexpr", "__restrict__", "restrict", "__restrict", "mutable"})
 _NOT_SUPPORTED = {
     "lambda_expression": "a lambda", "goto_statement": "goto", "labeled_statement": "a label",
     "gnu_asm_expression": "asm", "asm_statement": "asm", "union_specifier": "union",
@@ -190,118 +184,6 @@ def read_snippet(text: str, what: str, preamble: Preamble, *, is_expression: boo
     return Snippet(source, tuple(reader.expression() if is_expression else reader.statements()))
 
 
-@functools.cache
-def parser() -> Any:
-    """tree-sitter's parser of CUDA C++."""
-    import tree_sitter
-    import tree_sitter_cuda
-
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
-
-
-class _Text:
-    """The text that tree-sitter reads, and the tokens at its positions.
-
-    Where the grammar has two meanings and the names decide, the text has only the right one: ``<`` behind anything but
-    a template is written ``<=``, of the same precedence, and the parts of ``(a = 1, b)`` have brackets of their own.
-    """
-
-    def __init__(self, tokens: list[Token], before: str, after: str, templates: Container[str] = ()) -> None:
-        self.tokens = _add_brackets(tokens)
-        pieces, starts, at = [before], [], len(before)
-        for number, each in enumerate(self.tokens):
-            text = each.text
-            if each.kind in ("number", "character"):
-                text = "1"
-            elif each.kind == "string":
-                text = '""'
-            elif text == "<" and not self._opens(number, templates):
-                text = "<="
-            space = "" if is_operators_bracket(self.tokens, number) else " "
-            starts.append(at)
-            pieces += [text, space]
-            at += len(text) + len(space)
-        self.starts = starts
-        self.text = "".join([*pieces, after])
-
-    def _opens(self, number: int, templates: Container[str]) -> bool:
-        """Whether a ``<`` opens the arguments of a template; of an unknown one too, which is refused by its name."""
-        tokens = self.tokens
-        name = tokens[number - 1] if number else None
-        if name is None or name.kind != "name":
-            return False
-        if name.text in templates or name.text in ("template", "operator"):
-            return True
-        following = [each.text for each in tokens[number + 1 : number + 3]]
-        return len(following) == 2 and following[0] in TYPES and following[1] in (">", ",", "*")
-
-    def token(self, start: int) -> int:
-        """The number of the token at a position, or of the one behind it."""
-        return bisect.bisect_left(self.starts, start)
-
-
-def _add_brackets(tokens: list[Token]) -> list[Token]:
-    """The tokens with brackets around what stands in ``(a = 1, b)``, which tree-sitter cannot read without."""
-    if not any(each.text == "," for each in tokens):
-        return tokens
-    opened: list[list[int]] = []
-    """The positions of each open bracket and of the commas within it."""
-    groups: list[list[int]] = []
-    for number, each in enumerate(tokens):
-        if each.kind != "sign":
-            continue
-        if each.text in "([{":
-            opened.append([number])
-        elif each.text in ")]}" and opened:
-            found = opened.pop()
-            before = tokens[found[0] - 1] if found[0] else None
-            is_group = each.text == ")" and (
-                before is None
-                or before.text == "return"
-                or (before.kind == "sign" and before.text not in (")", "]", ">"))
-            )
-            if len(found) > 1 and is_group:
-                groups.append([*found, number])
-        elif each.text == "," and opened:
-            opened[-1].append(number)
-    opening: dict[int, int] = {}
-    closing: dict[int, int] = {}
-    for group in groups:
-        for first, last in itertools.pairwise(group):
-            if any(each.kind == "sign" and each.text.endswith("=") for each in tokens[first + 1 : last]):
-                opening[first + 1] = opening.get(first + 1, 0) + 1
-                closing[last] = closing.get(last, 0) + 1
-    if not opening:
-        return tokens
-    found_tokens: list[Token] = []
-    for number, each in enumerate(tokens):
-        found_tokens += [Token("sign", ")", each.at)] * closing.get(number, 0)
-        found_tokens += [Token("sign", "(", each.at)] * opening.get(number, 0)
-        found_tokens.append(each)
-    return found_tokens
-
-
-def _templates_in(tokens: list[Token]) -> set[str]:
-    """The names of the templates that a text defines."""
-    found: set[str] = set()
-    for number, each in enumerate(tokens):
-        if each.text != "template":
-            continue
-        at, depth = number + 1, 0
-        while at < len(tokens):
-            depth += (tokens[at].text == "<") - (tokens[at].text == ">") - 2 * (tokens[at].text == ">>")
-            at += 1
-            if depth <= 0:
-                break
-        while at + 1 < len(tokens) and tokens[at].text not in (";", "{"):
-            one, following = tokens[at], tokens[at + 1].text
-            if one.kind == "name" and (following == "(" or tokens[at - 1].text in ("struct", "using", "class")):
-                found.add(one.text)
-                break
-            at += 1
-    return found
-
-
 class _Reading:
     """Makes the tree of one text."""
 
@@ -309,8 +191,8 @@ class _Reading:
         self.source = source
         self.tokens = tokens
         self.names = names
-        self.text = _Text([], "", "")
-        self.templates = {*TEMPLATES, *CASTS, *_templates_in(tokens), *names.templates()}
+        self.text = SyntaxText([], "", "")
+        self.templates = {*TEMPLATES, *CASTS, *templates_in(tokens), *names.templates()}
         self._is_in_function = False
 
     # --- entries
@@ -350,62 +232,12 @@ class _Reading:
         root = self._parse(tokens, before, after)
         kernel: Any = root.children[0] if root.children else None
         if len(root.children) != 1 or kernel.type != "function_definition":
-            raise self.source.error("a closing brace without its opening one", self._closing_brace(tokens))
+            raise self.source.error("a closing brace without its opening one", find_closing_brace(self.source, tokens))
         return self._block(kernel.child_by_field_name("body"))
 
-    def _closing_brace(self, tokens: list[Token]) -> int:
-        """The first brace that closes none."""
-        depth = 0
-        for each in tokens:
-            depth += (each.text == "{") - (each.text == "}")
-            if depth < 0:
-                return each.at
-        return len(self.source.text)
-
     def _parse(self, tokens: list[Token], before: str, after: str) -> Any:
-        depth = 0
-        for each in tokens:
-            if each.kind == "sign" and each.text in "()[]{}":
-                depth += 1 if each.text in "([{" else -1
-                if depth > MOST_NESTED:
-                    raise self.source.error("is nested too deeply; use local variables for parts of it")
-        self.text = _Text(tokens, before, after, self.templates)
-        root = parser().parse(self.text.text.encode()).root_node
-        if root.has_error:
-            self._refuse(root)
+        self.text, root = read_syntax(self.source, tokens, before, after, self.templates)
         return root
-
-    def _refuse(self, root: Any) -> NoReturn:
-        """Raise the error of a text that is not C++."""
-        node: Any = root
-        while node.type != "ERROR" and not node.is_missing:
-            node = next(each for each in node.children if each.has_error or each.is_missing)
-        opened: list[Token] = []
-        for each in self.text.tokens:
-            if each.text in "([{" and each.kind == "sign":
-                opened.append(each)
-            elif each.text in ")]}" and each.kind == "sign":
-                if not opened or "([{".index(opened[-1].text) != ")]}".index(each.text):
-                    what = "brace" if each.text == "}" else "bracket"
-                    raise self.source.error(f"a closing {what} without its opening one: C cannot be read", each.at)
-                opened.pop()
-        number = self.text.token(node.start_byte)
-        real = [each for each in self.text.tokens if each.at < len(self.source.text)]
-        if self.text.token(node.end_byte) >= len(real) and real and real[-1].text not in (";", "}", ")", "]"):
-            number = len(self.text.tokens)
-        if opened or number >= len(self.text.tokens) or self.text.tokens[number].at >= len(self.source.text):
-            if len(self.text.tokens) > 2000:
-                raise self.source.error("is not complete C, or nested too deeply; use local variables for parts of it")
-            which = "an operand or a bracket is missing"
-            if opened:
-                line = self.source.text.count("\n", 0, opened[-1].at) + 1
-                which = f"{opened[-1].text!r} of line {line} is open"
-            raise self.source.error(f"is not complete C; {which}", len(self.source.text))
-        token = self.text.tokens[number]
-        remedy = "check the syntax"
-        if _PYTHON.search(self.source.text):
-            remedy = "this looks like Python: give a function to elementwise, or write C"
-        raise self.source.error(f"C cannot be read before {token.text!r}; {remedy}", token.at, len(token.text))
 
     # --- positions
     def _at(self, node: Any) -> int:
@@ -577,7 +409,7 @@ class _Reading:
         (inner,) = node.named_children
         return self._expr(inner)
 
-    def _qualified(self, node: Any) -> Any:
+    def _qualified_name(self, node: Any) -> Any:
         *owner, (name, args) = self._parts(node)
         found = Name(name, args, at=self._at(node), width=len(name))
         if owner:
@@ -952,7 +784,7 @@ class _Reading:
                 pass
             elif each.is_named and each.type not in ("default_method_clause", "delete_method_clause"):
                 self._unknown(each)
-        return kind, bool(words & {"const", "constexpr"}), words - _IGNORED
+        return kind, bool(words & {"const", "constexpr"}), words - IGNORED_WORDS
 
     def _declaration(self, node: Any) -> list[Any]:
         """The statements that a declaration is."""
@@ -1461,28 +1293,11 @@ def _is_copy(struct: StructTree, function: FunctionTree, other: str) -> bool:
     return len(pairs) == len(copied) and sorted(pairs) == [(name, name) for name in names]
 
 
-def number_type(words: list[str]) -> str | None:
-    """The name in `C_TYPES` of the words of a number's type; None if there is none."""
-    plain = [each for each in words if each not in _IGNORED]
-    longs = plain.count("long")
-    rest = sorted(each for each in plain if each not in ("long", "int", "signed"))
-    if "double" in rest or longs > 2:
-        return " ".join(plain) if plain == ["double"] else None
-    size = "short" if "short" in rest else "long long" if longs == 2 else "long" if longs else ""
-    is_unsigned = "unsigned" in rest
-    others = [each for each in rest if each not in ("short", "unsigned")]
-    if others == ["char"]:
-        return "unsigned char" if is_unsigned else "signed char" if "signed" in plain else "char"
-    if others:
-        return " ".join(plain) if len(plain) == 1 else None
-    return " ".join(filter(None, ("unsigned" if is_unsigned else "", size or ("" if is_unsigned else "int"))))
-
-
 _EXPRESSIONS: dict[str, Any] = {
     "identifier": _Reading._name, "number_literal": _Reading._number, "string_literal": _Reading._number,
     "true": _Reading._constant, "false": _Reading._constant, "this": _Reading._this,
-    "parenthesized_expression": _Reading._parentheses, "qualified_identifier": _Reading._qualified,
-    "template_function": _Reading._qualified, "unary_expression": _Reading._unary,
+    "parenthesized_expression": _Reading._parentheses, "qualified_identifier": _Reading._qualified_name,
+    "template_function": _Reading._qualified_name, "unary_expression": _Reading._unary,
     "pointer_expression": _Reading._unary,
     "update_expression": _Reading._update, "binary_expression": _Reading._binary,
     "assignment_expression": _Reading._assign,

@@ -566,7 +566,7 @@ class _ConditionValue:
             return None if left is None or right is None else int(not decides)
         if left is None or right is None:
             return None
-        return self._held(int(_BINARY[sign](left, right)))
+        return self._check_range(int(_BINARY[sign](left, right)))
 
     def _unary(self) -> int | None:
         word = self._next()
@@ -579,15 +579,15 @@ class _ConditionValue:
             value = self._unary()
             if value is None:
                 return None
-            return self._held({"+": value, "-": -value, "!": int(not value), "~": ~value}[word])
+            return self._check_range({"+": value, "-": -value, "!": int(not value), "~": ~value}[word])
         if word[:1].isdigit():
             digits = word.replace("'", "").rstrip("uUlL")
-            return self._held(int(digits, 8) if re.fullmatch(r"0[0-7]+", digits) else int(digits, 0))
+            return self._check_range(int(digits, 8) if re.fullmatch(r"0[0-7]+", digits) else int(digits, 0))
         if not re.fullmatch(r"[A-Za-z_]\w*", word):
             raise ValueError
         return self._value_of_name(word)
 
-    def _held(self, value: int) -> int:
+    def _check_range(self, value: int) -> int:
         if not self._least <= value < 1 << 63:
             raise ValueError
         return value

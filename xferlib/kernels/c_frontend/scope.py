@@ -1,7 +1,7 @@
 """Names, and the types and objects that they stand for while a snippet is read.
 
-A name resolves to an *object* by the block in which it is looked up. A number is a `Cell`, a struct a `StructObject` of
-further objects, an array of the snippet's an `Array` of them, an array that is a parameter a `Raw`. A reference is not
+A name resolves to an *object* by the block in which it is looked up. A number is a `Cell`, a struct or an array of
+the snippet's a `CompoundObject` of further objects, an array that is a parameter a `Raw`. A reference is not
 an object of its own: its name stands for the object itself, and so does ``this`` of a method. What an expression may be
 assigned to is an object too, or an `Either` of several, each under its condition, as where a computed index chooses.
 So a write ends up in one place, whatever the way to it, and `memory.Memory` sees it.
@@ -61,13 +61,14 @@ class StructType:
     def itemsize(self) -> int:
         return self.numpy.itemsize
 
-    def leaves(self) -> list[DType]:
-        """The dtypes of all numbers in it."""
-        return [leaf for _, each in self.members for leaf in leaf_types(each)]
+    @property
+    def parts(self) -> list[Any]:
+        """The types of its members."""
+        return [each for _, each in self.members]
 
-    def of(self, values: Iterator[Node]) -> StructValue:
-        """A struct of the next values, as many as it has numbers."""
-        return StructValue(self, {name: value_of(each, values) for name, each in self.members})
+    def position(self, name: str) -> int | None:
+        """The number of a member; None if there is none of this name."""
+        return next((number for number, (each, _) in enumerate(self.members) if each == name), None)
 
     def __str__(self) -> str:
         return self.name
@@ -85,6 +86,11 @@ class ArrayType:
     def count(self) -> int:
         """How many elements it has."""
         return math.prod(self.extents)
+
+    @property
+    def parts(self) -> list[Any]:
+        """The types of its elements."""
+        return [self.element] * self.count
 
     @property
     def itemsize(self) -> int:
@@ -109,16 +115,16 @@ def count_of(kind: Any) -> int:
 
 def leaf_types(kind: Any) -> list[DType]:
     """The dtypes of all numbers of a type."""
-    if isinstance(kind, ArrayType):
-        return leaf_types(kind.element) * kind.count
-    return kind.leaves() if isinstance(kind, StructType) else [kind]
+    if isinstance(kind, (StructType, ArrayType)):
+        return [leaf for each in kind.parts for leaf in leaf_types(each)]
+    return [kind]
 
 
-def value_of(kind: Any, values: Iterator[Node]) -> Any:
+def make_value(kind: Any, values: Iterator[Node]) -> Any:
     """The value of a type that consists of the next numbers."""
-    if isinstance(kind, ArrayType):
-        return ArrayValue(kind, tuple(value_of(kind.element, values) for _ in range(kind.count)))
-    return kind.of(values) if isinstance(kind, StructType) else next(values)
+    if isinstance(kind, (StructType, ArrayType)):
+        return CompoundValue(kind, tuple(make_value(each, values) for each in kind.parts))
+    return next(values)
 
 
 VECTORS = {
@@ -133,19 +139,11 @@ VECTORS = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StructValue:
-    """The value of a struct."""
+class CompoundValue:
+    """The value of a struct, or of an array within one."""
 
-    dtype: StructType
-    members: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ArrayValue:
-    """The value of an array within a struct."""
-
-    dtype: ArrayType
-    items: tuple[Any, ...]
+    dtype: StructType | ArrayType
+    parts: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,27 +151,34 @@ class Pointer:
     """The value of a pointer: element ``index`` of an array, or a whole object (``index`` is None)."""
 
     base: Any
-    """An `Array`, a `Raw`, a `Parts`, or any object."""
+    """A `CompoundObject`, a `Raw`, a `ComplexParts`, or any object."""
     index: Node | None
     dtype: Any
     """The type of what it leads to."""
     is_const: bool = False
     kind = "P"
 
+    @property
+    def inside(self) -> tuple[Any, ...]:
+        return (self.base,)
+
 
 Value = Any
 
 
+def is_struct(value: Any) -> bool:
+    """Whether a value or an object is a struct."""
+    return isinstance(value, (CompoundValue, CompoundObject)) and isinstance(value.dtype, StructType)
+
+
 def leaves(value: Value) -> list[Node]:
     """The numbers of a value."""
-    if isinstance(value, StructValue):
-        return [leaf for each in value.members.values() for leaf in leaves(each)]
-    if isinstance(value, ArrayValue):
-        return [leaf for each in value.items for leaf in leaves(each)]
+    if isinstance(value, CompoundValue):
+        return [leaf for each in value.parts for leaf in leaves(each)]
     return [value]
 
 
-# --- objects
+# --- objects; of those that consist of others or lead to them, ``inside`` has these
 
 
 class Cell:
@@ -190,29 +195,31 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StructObject:
-    """A struct in memory."""
-
-    dtype: StructType
-    members: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Array:
-    """An array of the snippet's own; of several dimensions, its elements in C order."""
+class CompoundObject:
+    """A struct or an array of the snippet's own: its members, or its elements in C order."""
 
     name: str
-    dtype: ArrayType
-    elements: list[Any]
+    dtype: Any
+    """A `StructType` or an `ArrayType`."""
+    inside: tuple[Any, ...]
+
+
+def is_array(place: Any) -> bool:
+    """Whether an object is an array of the snippet's own, or a row of one."""
+    return isinstance(place, ArrayRow) or (isinstance(place, CompoundObject) and isinstance(place.dtype, ArrayType))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayRow:
     """The part of an array of several dimensions that fewer indices stand for."""
 
-    array: Array
+    array: CompoundObject
     offset: Node
     dtype: ArrayType
+
+    @property
+    def inside(self) -> tuple[Any, ...]:
+        return (self.array,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,6 +237,10 @@ class Own:
 
     name: str
     cell: Any
+
+    @property
+    def inside(self) -> tuple[Any, ...]:
+        return (self.cell,)
 
 
 class Element:
@@ -252,6 +263,10 @@ class ComplexParts:
     """A `Pointer`."""
     dtype: DType
 
+    @property
+    def inside(self) -> tuple[Any, ...]:
+        return (self.base,)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComplexPart:
@@ -261,6 +276,10 @@ class ComplexPart:
     is_imaginary: bool
     dtype: DType
 
+    @property
+    def inside(self) -> tuple[Any, ...]:
+        return (self.whole,)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bits:
@@ -268,6 +287,10 @@ class Bits:
 
     whole: Any
     dtype: DType
+
+    @property
+    def inside(self) -> tuple[Any, ...]:
+        return (self.whole,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -282,6 +305,10 @@ class PointerVariable:
     is_const: bool
     kind = "P"
 
+    @property
+    def inside(self) -> tuple[Any, ...]:
+        return (self.base,) if self.cell is None else (self.cell, self.base)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Either:
@@ -289,6 +316,10 @@ class Either:
 
     choices: tuple[tuple[Node, Any], ...]
     dtype: Any
+
+    @property
+    def inside(self) -> tuple[Any, ...]:
+        return tuple(each for _, each in self.choices)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -320,34 +351,19 @@ def plain(place: Any) -> Any:
     return place
 
 
+def numbers_of(place: Any) -> Iterator[Cell | Element]:
+    """The cells and the elements of parameters behind an object."""
+    place = plain(place)
+    if isinstance(place, (Cell, Element)):
+        yield place
+    else:
+        for each in getattr(place, "inside", ()):
+            yield from numbers_of(each)
+
+
 def cells_of(place: Any) -> Iterator[Cell]:
     """The cells behind an object."""
-    place = plain(place)
-    if isinstance(place, Cell):
-        yield place
-    elif isinstance(place, StructObject):
-        for each in place.members.values():
-            yield from cells_of(each)
-    elif isinstance(place, Array):
-        for each in place.elements:
-            yield from cells_of(each)
-    elif isinstance(place, ArrayRow):
-        yield from cells_of(place.array)
-    elif isinstance(place, Either):
-        for _, each in place.choices:
-            yield from cells_of(each)
-    elif isinstance(place, Own):
-        yield from cells_of(place.cell)
-    elif isinstance(place, (ComplexPart, Bits)):
-        yield from cells_of(place.whole)
-    elif isinstance(place, ComplexParts):
-        yield from cells_of(place.base)
-    elif isinstance(place, PointerVariable):
-        if place.cell is not None:
-            yield place.cell
-        yield from cells_of(place.base)
-    elif isinstance(place, Pointer):
-        yield from cells_of(place.base)
+    return (each for each in numbers_of(place) if isinstance(each, Cell))
 
 
 # --- names
@@ -374,7 +390,7 @@ class Scope:
             scope = scope.outer
         return None
 
-    def known(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """The names of variables that a user has given, for messages."""
         found: set[str] = set()
         scope: Scope | None = self
@@ -385,15 +401,14 @@ class Scope:
         return sorted(found)
 
 
-_VARIABLES = (
-    Cell, StructObject, Array, ArrayRow, Raw, Own, Element, ComplexPart, Bits, PointerVariable, Either,
-    ReadOnly, Constant,
-)  # fmt: skip
+_VARIABLES = frozenset({
+    Cell, CompoundObject, ArrayRow, Raw, Own, Element, ComplexPart, Bits, PointerVariable, Either, ReadOnly, Constant,
+})  # fmt: skip
 
 
 def is_variable(entity: Any) -> bool:
     """Whether a name stands for a value, and not for a type or a function."""
-    return isinstance(entity, _VARIABLES)
+    return type(entity) in _VARIABLES
 
 
 # --- names of other things than objects

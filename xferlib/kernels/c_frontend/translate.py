@@ -37,17 +37,14 @@ from xferlib.kernels.c_frontend.preprocess import SourceText
 from xferlib.kernels.c_frontend.scope import (
     MOST_ELEMENTS,
     VECTORS,
-    Array,
-    ArrayRow,
     ArrayType,
-    ArrayValue,
     Cell,
     ComplexParts,
+    CompoundObject,
     Constant,
     Either,
     Frame,
     HeaderNumber,
-    InstanceName,
     Jump,
     NamedType,
     Overloads,
@@ -60,29 +57,22 @@ from xferlib.kernels.c_frontend.scope import (
     Scope,
     ScopedNumbers,
     ShapeOfCall,
-    StructObject,
     StructType,
-    StructValue,
-    Template,
     cells_of,
-    count_of,
+    is_array,
+    is_struct,
     is_variable,
-    leaves,
     plain,
 )
+from xferlib.kernels.c_frontend.types import Types
 from xferlib.kernels.complex_formulas import complex_equal, complex_multiply, complex_not_equal, each_part, with_real
-from xferlib.kernels.functions import C_TYPES, c_common, c_promoted, fits
+from xferlib.kernels.functions import C_TYPES, c_common, c_promoted
 from xferlib.kernels.ir import (
     BOOL,
-    COMPLEX64,
-    COMPLEX128,
-    FLOAT32,
-    FLOAT64,
     INT32,
     INT64,
     MOST_AXES,
     MOST_STEPS,
-    UINT32,
     UINT64,
     Builder,
     DType,
@@ -106,8 +96,6 @@ _COMPLEX = {
 }  # fmt: skip
 _COMPARE = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _BITS = {"&": "and", "|": "or", "^": "xor"}
-_ENUMERATED = (INT32, UINT32, INT64, UINT64)
-"""The types that an enumeration may have, the first one that holds its numbers."""
 _SHIFTS = {"<<": "shl", ">>": "shr"}
 _LISTS = {"shape": "extent", "strides": "stride"}
 _MODULES = ("math", "np", "numpy", "cp", "cupy", "torch")
@@ -147,7 +135,8 @@ class Translator:
         assert self.globals.outer is not None
         self.globals.outer.names.update(types)
         self.frame = Frame(preamble.source, self.globals, Jump("return"))
-        self.calls: Calls = Calls(self)
+        self.types = Types(self)
+        self.calls: Calls = Calls(self, self.types)
         self._loops = Loops(self, self.calls.may_write)
         self._end = Jump("return")
         self._next = Jump("continue")
@@ -209,26 +198,15 @@ class Translator:
     def result(self, snippet: parse.Snippet, dtype: Any) -> Any:
         """The value of a snippet that is one expression, as one of this type."""
         self.frame.source = snippet.source
-        return self._safely(lambda: self.convert(snippet.statements[0].value, self.own_type(dtype)))
+        return self._safely(lambda: self.types.convert(snippet.statements[0].value, self.types.own_type(dtype)))
 
-    def type_named(self, name: str) -> Any:
+    def find_user_type(self, name: str) -> Any:
         """The type of a name as a user gives it, a dtype or a `StructType`; None if there is none."""
         try:
             text = parse.read_snippet(f"{name} x = 0", "dtype", self._preamble)
-            return self.named_type(text.statements[0].variables[0].type.base)
+            return self.types.resolve_name(text.statements[0].variables[0].type.base)
         except (KernelSyntaxError, KernelTypeError):  # no name of a type
             return None
-
-    def own_type(self, kind: Any) -> Any:
-        """This program's own type for one of another program with the same preamble."""
-        if not isinstance(kind, StructType) or kind.definition is None:
-            return kind
-        template = self.globals.names[kind.definition.name]
-        return self.instance(kind.definition, template, tuple(map(self.own_type, kind.args)))
-
-    def own_value(self, value: Any) -> Any:
-        """A value of another program's type as one of this program's."""
-        return self.own_type(value.dtype).of(iter(leaves(value))) if isinstance(value, StructValue) else value
 
     def stores(self) -> list[Store]:
         return self.memory.stores()
@@ -260,9 +238,9 @@ class Translator:
             if isinstance(each, tree.FunctionTree):
                 self.calls.define(self.globals, each)
             elif isinstance(each, tree.StructTree):
-                self._struct(each)
+                self.types.declare_struct(each)
             elif isinstance(each, tree.Alias):
-                self._refuse_another(each, self.globals.names.get(each.name))
+                self.types.refuse_another(each, self.globals.names.get(each.name))
                 self.globals.names[each.name] = NamedType(each, self.globals, preamble.source)
         for each in preamble.definitions:
             if isinstance(each, (tree.Enumeration, tree.Declaration)):
@@ -272,181 +250,6 @@ class Translator:
                 self.globals.names[name] = ReadOnly(each)
 
     # --- types
-    def named_type(self, name: tree.TypeName) -> Any:
-        """The type of a name: a dtype, a `StructType`, an `ArrayType` or a `PointerType`."""
-        found = self._resolve(name)
-        if found is None:
-            self.fail(name, f"unknown type {str(name)!r}; use a C or NumPy type name")
-        return found
-
-    def _resolve(self, name: tree.TypeName) -> Any:
-        first, args = name.parts[0]
-        entity = self.frame.scope.find(first)
-        if first == "complex" and args is not None and not isinstance(entity, (Template, InstanceName)):
-            found: Any = None
-            if len(args) == 1:
-                found = {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}.get(self.argument_type(args[0]))
-        elif first in ("conditional", "is_same", "enable_if", "is_floating_point"):
-            return self._trait(name)
-        elif isinstance(entity, InstanceName):
-            found = entity.type if args is None else self._struct_type(name, entity.template, args)
-        elif isinstance(entity, Template):
-            found = self._struct_type(name, entity, args)
-        elif isinstance(entity, NamedType):
-            found = self._expand_alias(name, entity, args)
-        elif isinstance(entity, ScopedNumbers):
-            found = entity.dtype
-        elif args is None and isinstance(entity, (np.dtype, StructType, ArrayType, PointerType)):
-            found = entity
-        else:
-            return None
-        for member, inner in name.parts[1:]:
-            if found is None or inner is not None:
-                return None
-            found = self._member_type(found, member)
-        return found
-
-    def _expand_alias(self, name: tree.TypeName, entity: NamedType, args: tuple[Any, ...] | None) -> Any:
-        types = entity.alias.types
-        if len(types) != len(args or ()):
-            self.fail(name, f"{entity.alias.name} takes {len(types)} type(s); give C or NumPy type names")
-        given = [self.argument_type(each) for each in args or ()]
-        scope = Scope(entity.scope)
-        scope.names.update(zip(types, given, strict=True))
-        self.count(1)
-        with self.inside(scope, entity.source):
-            return self.declared_type(entity.alias.type)
-
-    def _member_type(self, owner: Any, name: str) -> Any:
-        """``T::value_type``, and the types that a struct names."""
-        if isinstance(owner, np.dtype):
-            if name == "value_type" and not is_complex(owner):
-                raise RefusedError(f"{owner} has no value_type; complex numbers have", KernelTypeError)
-            return part_dtype(owner) if name == "value_type" else None
-        if isinstance(owner, StructType) and owner.scope is not None:
-            found = owner.scope.names.get(name)
-            if isinstance(found, NamedType):
-                with self.inside(found.scope, found.source):
-                    return self.declared_type(found.alias.type)
-        return None
-
-    def argument_type(self, given: Any) -> Any:
-        """The type that an argument of a template is."""
-        if isinstance(given, tree.Name) and given.owner is None and given.args is None:
-            given = tree.DeclaredType(tree.TypeName(((given.name, None),), at=given.at, width=given.width), at=given.at)
-        if not isinstance(given, tree.DeclaredType):
-            self.fail(given, "this argument of a template is not a type; give C or NumPy type names")
-        found = self._resolve(given.base)
-        if found is None:
-            self.fail(given.base, f"unknown type {str(given.base)!r}; give C or NumPy type names")
-        return self.declared_type(given)
-
-    def _trait(self, name: tree.TypeName) -> Any:
-        """``conditional<is_same<T, U>::value, V, W>::type``."""
-        first, args = name.parts[0]
-        if first == "conditional" and len(name.parts) == 2 and name.parts[1] == ("type", None) and len(args or ()) == 3:
-            assert args is not None
-            return self.argument_type(args[1] if self._is_true(args[0]) else args[2])
-        raise self.error(name, f"{name} is not supported; name the type")
-
-    def _is_true(self, given: Any) -> bool:
-        """The value of a condition of types."""
-        name = (
-            given.base
-            if isinstance(given, tree.DeclaredType)
-            else given.owner
-            if isinstance(given, tree.Name)
-            else None
-        )
-        parts = name.parts if name is not None else ()
-        if parts and parts[0][0] == "is_same" and parts[0][1] is not None and len(parts[0][1]) == 2:
-            one, other = map(self.argument_type, parts[0][1])
-            return bool(one == other)
-        if parts and parts[0][0] == "is_floating_point" and parts[0][1] is not None and len(parts[0][1]) == 1:
-            kind = self.argument_type(parts[0][1][0])
-            return isinstance(kind, np.dtype) and is_float(kind)
-        if isinstance(given, tree.DeclaredType):
-            self.fail(given, "this condition of types is not supported; name the type")
-        known = self.memory.constant(self.b.truth(self.value_of_number(given)))
-        if known is None:
-            self.fail(given, "this condition must be known at translation; name the type")
-        return bool(known)
-
-    def declared_type(self, declared: tree.DeclaredType) -> Any:
-        """The type of a declaration, apart from a reference."""
-        if declared.base.name == "auto":
-            self.fail(declared, "auto has no value here that says its type; name the type")
-        found = self.named_type(declared.base)
-        if declared.pointers > 1 or (declared.pointers and isinstance(found, (PointerType, ArrayType))):
-            self.fail(declared, "a pointer to a pointer or to an array is not supported; use an index")
-        if declared.pointers:
-            found = PointerType(found, declared.is_const)
-        if declared.extents:
-            if isinstance(found, PointerType):
-                self.fail(declared, "an array of pointers is not supported; use an array of indices")
-            extents = tuple(self.extent(declared, each) for each in declared.extents)
-            inner = found.extents if isinstance(found, ArrayType) else ()
-            found = ArrayType(found.element if inner else found, (*extents, *inner))
-        return found
-
-    def extent(self, node: Any, extent: Any) -> int:
-        known = None if extent is None else self.memory.constant(self.value_of_number(extent))
-        if known is None or np.asarray(known).dtype.kind not in "biu":
-            self.fail(
-                node if extent is None else extent,
-                "the length of an array must be known at translation; write a number",
-            )
-        return int(known)
-
-    def _struct_type(self, node: Any, template: Template, args: tuple[Any, ...] | None) -> StructType:
-        struct = template.struct
-        name = struct.name
-        if len(struct.types) != len(args or ()):
-            count = f"{len(struct.types)} type(s)" if struct.types else "no types"
-            self.fail(node, f"struct {name}: the template takes {count}; give C or NumPy type names")
-        given = tuple(self.argument_type(each) for each in args or ())
-        return self.instance(node, template, given)
-
-    def instance(self, node: Any, template: Template, given: tuple[Any, ...]) -> StructType:
-        """The type of a struct for these types of its template."""
-        found = template.made.get(given)
-        if found is not None:
-            return found
-        struct, name = template.struct, template.struct.name
-        if given:
-            name = f"{name}<{', '.join(map(str, given))}>"
-        self.count(1 + len(struct.members))
-        scope = Scope(template.scope)
-        scope.names.update(zip(struct.types, given, strict=True))
-        for each in struct.aliases:
-            if isinstance(each, tree.Alias):
-                scope.names[each.name] = NamedType(each, scope, struct.source)
-        with self.inside(scope, struct.source):
-            for each in struct.aliases:
-                if isinstance(each, tree.Enumeration):
-                    self.statement(each)
-                elif isinstance(each, tree.Variable):
-                    scope.names[each.name] = Constant(self.convert(each.value, self.declared_type(each.type)))
-            members: list[tuple[str, Any]] = []
-            for member in struct.members:
-                if self._resolve(member.type.base) is None:
-                    self.fail(
-                        member,
-                        f"struct {name}: unknown type {str(member.type.base)!r} of member {member.name!r}; use a C or "
-                        "NumPy type name",
-                    )
-                members.append((member.name, self.declared_type(member.type)))
-        count = sum(count_of(kind) for _, kind in members)
-        if count > MOST_ELEMENTS:
-            self.fail(struct, f"struct {name} has {count} numbers; at most {MOST_ELEMENTS} are possible")
-        found = StructType(name, tuple(members), given, struct, scope, count)
-        template.made[given] = found
-        for methods in struct.functions.values():
-            for method in methods:
-                self.calls.define(scope, method)
-        scope.names[struct.name] = InstanceName(found, template)  # within itself the name is that of the instance
-        return found
-
     # --- frames and blocks
     @contextmanager
     def inside(self, scope: Scope, source: SourceText) -> Any:
@@ -542,71 +345,10 @@ class Translator:
         elif frame.returns is not None:
             if node.value is None:
                 self.fail(node, "return needs a value")
-            self.memory.store(frame.result, self.convert(node.value, frame.returns))
+            self.memory.store(frame.result, self.types.convert(node.value, frame.returns))
         elif node.value is not None:
             self.effect(node.value)
         self.memory.jump(frame.end)
-
-    def _refuse_another(self, node: tree.Alias, earlier: Any) -> None:
-        """Refuse a second meaning of a type's name in one block."""
-        if isinstance(earlier, NamedType) and str(earlier.alias.type) != str(node.type):
-            self.fail(node, f"{node.name!r} means {earlier.alias.type} and {node.type}; choose another name")
-
-    def _alias(self, node: tree.Alias) -> None:
-        earlier = self.frame.scope.names.get(node.name)
-        if earlier is not None and not node.types and earlier != self.declared_type(node.type):
-            self.fail(node, f"{node.name!r} is declared already; choose another name")
-        if node.types:
-            self.frame.scope.names[node.name] = NamedType(node, self.frame.scope, self.frame.source)
-        else:
-            self.frame.scope.names[node.name] = self.declared_type(node.type)
-
-    def _struct(self, node: tree.StructTree) -> None:
-        if isinstance(self.frame.scope.names.get(node.name), Template):
-            self.fail(node, f"struct {node.name} is defined twice; choose another name")
-        self.calls.note_struct(node)
-        self.frame.scope.names[node.name] = Template(node, self.frame.scope)
-
-    def _enumeration(self, node: tree.Enumeration) -> None:
-        names = self.frame.scope.names
-        value = -1
-        values: dict[str, int] = {}
-        for name, expr in node.numbers:
-            value += 1
-            if expr is not None:
-                with self._numbers_of({each: self._enumerator(expr, number) for each, number in values.items()}):
-                    given = self.memory.constant(self.value_of_number(expr))
-                if given is None or given.dtype.kind not in "biu":
-                    self.fail(expr, "the number of an enumeration must be an integer that is known at translation")
-                value = int(given)
-            values[name] = value
-        dtype = INT32 if node.base is None else self.named_type(node.base)
-        if node.base is None:
-            dtype = next((each for each in _ENUMERATED if all(fits(one, each) for one in values.values())), INT32)
-        for name, value in values.items():
-            if not fits(value, dtype):
-                self.fail(node, f"{name} = {value} is out of range for {dtype}, the type of the enumeration")
-        numbers = {name: Constant(self.b.const(value, dtype)) for name, value in values.items()}
-        if node.is_scoped:
-            names[node.name] = ScopedNumbers(numbers, dtype)
-        else:
-            names.update(numbers)
-            names[node.name] = dtype
-
-    def _enumerator(self, node: Any, value: int) -> Constant:
-        """An earlier number of an enumeration, for the later ones."""
-        dtype = next((each for each in _ENUMERATED if fits(value, each)), INT64)
-        if not fits(value, dtype):
-            self.fail(node, f"{value} is out of range for an enumeration")
-        return Constant(self.b.const(value, dtype))
-
-    @contextmanager
-    def _numbers_of(self, numbers: dict[str, Any]) -> Any:
-        outside = self.frame.scope
-        self.frame.scope = Scope(outside)
-        self.frame.scope.names.update(numbers)
-        yield
-        self.frame.scope = outside
 
     def _declaration(self, node: tree.Declaration) -> None:
         for each in node.variables:
@@ -644,30 +386,32 @@ class Translator:
         name, declared = node.name, node.type
         extents = declared.extents
         if declared.pointers:
-            return self._pointer(node, self.declared_type(declared))
+            return self._pointer(node, self.types.resolve(declared))
         if extents and extents[0] is None:
             if node.value is None:
                 self.fail(node, f"the length of {name!r} must be known at translation; write a number")
             one = tree.DeclaredType(declared.base, extents=extents[1:], at=declared.at)
-            inner = self.declared_type(one)
+            inner = self.types.resolve(one)
             each = inner.count if isinstance(inner, ArrayType) else 1
-            values: list[Any] | None = self.array_items(node.value, inner)
+            values: list[Any] | None = self.types.list_elements(node.value, inner)
             count = max(1, -(-len(values or ()) // each))
             rest = inner.extents if isinstance(inner, ArrayType) else ()
             element = inner.element if isinstance(inner, ArrayType) else inner
             kind: Any = ArrayType(element, (count, *rest))
         else:
-            kind = self.declared_type(declared)
+            kind = self.types.resolve(declared)
             if isinstance(kind, PointerType):
                 return self._pointer(node, kind)
             values = (
-                self.array_items(node.value, kind) if isinstance(kind, ArrayType) and node.value is not None else None
+                self.types.list_elements(node.value, kind)
+                if isinstance(kind, ArrayType) and node.value is not None
+                else None
             )
         if isinstance(kind, ArrayType):
             return self._array(node, kind, values)
         value = None
         if node.value is not None:
-            value = self.convert(node.value, kind)
+            value = self.types.convert(node.value, kind)
         elif isinstance(kind, StructType) and self.calls.has_constructor(kind):
             value = self.calls.make(node, kind, [])
         found = self.memory.new(name, kind)
@@ -682,53 +426,20 @@ class Translator:
             )
         found = self.memory.new(node.name, kind)
         if values is not None:
-            for number, each in enumerate(found.elements):
-                given = values[number] if number < len(values) else self.zero(node, kind.element)
+            for number, each in enumerate(found.inside):
+                given = values[number] if number < len(values) else self.types.zero(node, kind.element)
                 self.memory.store(each, given, node.name)
         elif isinstance(kind.element, StructType) and self.calls.has_constructor(kind.element):
-            for each in found.elements:
+            for each in found.inside:
                 self.memory.store(each, self.calls.make(node, kind.element, []), node.name)
         return ReadOnly(found) if node.type.is_const and values is not None else found
-
-    def array_items(self, value: Any, kind: Any) -> list[Any]:
-        """The values of an array's list, as values of its elements in C order; lists within it fill their rows."""
-        element = kind.element if isinstance(kind, ArrayType) else kind
-        if not isinstance(value, tree.Listed):
-            self.fail(value, "an array is given its elements in braces")
-        found: list[Any] = []
-        rest = kind.extents[1:] if isinstance(kind, ArrayType) else ()
-        self._fill(value, element, rest, found)
-        return found
-
-    def _fill(self, listed: tree.Listed, element: Any, extents: tuple[int, ...], found: list[Any]) -> None:
-        size = int(np.prod(extents, dtype=np.int64)) if extents else 1
-        for each in listed.items:
-            if isinstance(each, tree.Listed) and extents:
-                found += [self.zero(each, element)] * (-len(found) % size)
-                start = len(found)
-                self._fill(each, element, extents[1:], found)
-                if len(found) - start > size:
-                    self.fail(each, f"a row of {size} element(s) is given {len(found) - start} values")
-                found += [self.zero(each, element)] * (start + size - len(found))
-            else:
-                found.append(self.convert(each, element))
-            if len(found) > MOST_ELEMENTS:
-                self.fail(listed, f"at most {MOST_ELEMENTS} elements are possible")
-
-    def zero(self, node: Any, kind: Any) -> Any:
-        """The value of a type that is given none."""
-        if isinstance(kind, StructType):
-            return self.calls.make(node, kind, [])
-        if isinstance(kind, ArrayType):
-            return ArrayValue(kind, tuple(self.zero(node, kind.element) for _ in range(kind.count)))
-        return self.b.const(0, kind)
 
     def _pointer(self, node: tree.Variable, kind: PointerType) -> Any:
         """``T* p = &x[k]``."""
         if node.value is None:
             self.fail(node, f"{node.name!r} must point to numbers, and be given its place where it is declared")
         value = self.pointer(self._only(node))
-        self.check_pointer(node, kind, value)
+        self.types.check_pointer(node, kind, value)
         is_const = kind.is_const or value.is_const
         return self.memory.pointer_variable(node.name, Pointer(value.base, value.index, value.dtype, is_const))
 
@@ -741,36 +452,28 @@ class Translator:
             return value.items[0]
         return value
 
-    def check_pointer(self, node: Any, kind: PointerType, value: Pointer) -> None:
-        if kind.element != value.dtype:
-            self.fail(node, f"a pointer to {kind.element} cannot lead to {value.dtype}; convert", KernelTypeError)
-        if value.is_const and not kind.is_const and isinstance(value.base, Array):
-            self.fail(node, "a pointer to a constant is declared const, and its target is read-only here")
-
     def _reference(self, node: tree.Variable) -> Any:
         """``T& r = x[k]``: another name for the object."""
         if node.value is None:
             self.fail(node, f"reference {node.name!r} must be given its variable where it is declared")
-        return self.bound_reference(node, node.type, self._only(node))
+        return self.bind_reference(node, node.type, self._only(node))
 
-    def bound_reference(self, node: Any, declared: tree.DeclaredType, expr: Any) -> Any:
+    def bind_reference(self, node: Any, declared: tree.DeclaredType, expr: Any) -> Any:
         """The object that a reference to an expression is."""
         is_auto = declared.base.name == "auto"
-        kind = None if is_auto else self.declared_type(declared)
-        if self.is_lvalue(expr):
-            place = self.lvalue(expr)
+        kind = None if is_auto else self.types.resolve(declared)
+        place, value = self.evaluate(expr)
+        if place is not None:
             given = self.type_at(place)
             if kind is None or kind == given:
                 return ReadOnly(place) if declared.is_const else place
             if not declared.is_const:
                 self.fail(node, f"a reference to {kind} cannot lead to {given}; convert", KernelTypeError)
-            value = self.memory.load(place)
-        else:
-            value = self.value(expr)
+            value = self.memory.load(place) if value is None else value
         if not declared.is_const:
-            self.fail(node, f"reference {_shown_name(node)} leads to no variable; declare it const, or give it one")
+            self.fail(node, f"reference {_format_name(node)} leads to no variable; declare it const, or give it one")
         if kind is not None:
-            value = self.cast_value(node, value, kind)
+            value = self.types.cast(node, value, kind)
         return ReadOnly(self.memory.temporary(value))
 
     def _auto(self, node: tree.Variable) -> Any:
@@ -884,17 +587,53 @@ class Translator:
         return found
 
     # --- expressions
-    def value(self, node: Any) -> Any:
-        """The value of an expression: a number, a struct or a pointer."""
+    def evaluate(self, node: Any) -> tuple[Any, Any]:
+        """The object that an expression stands for, None where it stands for none, and its value, None if not read."""
         self.count(1)
         try:
-            return _EXPRESSIONS[type(node)](self, node)
+            found = _EXPRESSIONS[type(node)](self, node)
         except RefusedError as problem:
             raise self.error(node, str(problem), problem.kind) from None
         except KeyError:
             if type(node) in _EXPRESSIONS:
                 raise
             self.fail(node, f"{type(node).__name__} has no value here; use it where a variable is declared")
+        if type(found) is tuple:
+            return found
+        return (None, found) if type(found) is Node or not is_variable(found) else (found, None)
+
+    def value(self, node: Any) -> Any:
+        """The value of an expression: a number, a struct or a pointer."""
+        try:
+            if type(node) is tree.Conditional:  # each side is read where it is reached
+                self.count(1)
+                return self._conditional(node, lambda side: (None, self.value(side)))
+            place, value = self.evaluate(node)
+            return self.memory.load(place) if value is None else value
+        except RefusedError as problem:
+            raise self.error(node, str(problem), problem.kind) from None
+
+    def lvalue(self, node: Any) -> Any:
+        """The object that an expression stands for."""
+        place, _ = self.evaluate(node)
+        if place is not None:
+            return place
+        if isinstance(node, tree.This):
+            self.fail(node, "'this' is a pointer that cannot be changed")
+        if isinstance(node, tree.Assignment):
+            self.fail(node, "this assignment gives no variable")
+        raise self.error(node, "this is neither a variable nor an element, has no address, and cannot be assigned to")
+
+    def _locate(self, node: Any, make: Callable[[], Any]) -> Any:
+        """Point what memory refuses at an expression."""
+        try:
+            return make()
+        except RefusedError as problem:
+            raise self.error(node, str(problem), problem.kind) from None
+
+    def read(self, found: Any) -> Any:
+        """The value of an object, or a value itself."""
+        return self.memory.load(found) if is_variable(found) else found
 
     def value_of_number(self, node: Any) -> Node:
         """The value of an expression that is a number."""
@@ -903,57 +642,12 @@ class Translator:
     def number_of(self, node: Any, value: Any) -> Node:
         if isinstance(value, Node):
             return value
-        if isinstance(value, StructValue):
+        if is_struct(value):
             self.fail(node, f"a {value.dtype} is not a number; take a member of it", KernelTypeError)
         if isinstance(node, tree.Unary) and node.op == "&":
             self.fail(node, "an address is not a number; pass it to a function, or declare a pointer by it")
-        name = _shown(node)
+        name = _find_variable_name(node)
         raise self.error(node, f"{name!r} is an array; index it, for instance {name}[i]")
-
-    def convert(self, node: Any, kind: Any) -> Any:
-        """The value of an initializer or an expression, as one of this type."""
-        if isinstance(node, (tree.Listed, tree.Arguments)):
-            return self.construct(node, kind, node.items)
-        value = self.value(node)
-        return self.cast_value(node, value, kind)
-
-    def cast_value(self, node: Any, value: Any, kind: Any) -> Any:
-        """A value converted to a type."""
-        if isinstance(kind, StructType):
-            if isinstance(value, StructValue) and value.dtype is kind:
-                return value
-            return self.calls.make(node, kind, [value], is_implicit=True)
-        if isinstance(kind, PointerType):
-            if not isinstance(value, Pointer):
-                self.fail(node, "this is not a pointer; write &x, &x[k] or an array")
-            self.check_pointer(node, kind, value)
-            return value
-        if isinstance(kind, ArrayType):
-            self.fail(node, "an array is given its elements in braces")
-        return self.b.cast(self.number_of(node, value), kind)
-
-    def construct(self, node: Any, kind: Any, items: Sequence[Any]) -> Any:
-        """``T(a, b)``, ``T{a, b}`` and their like."""
-        if isinstance(kind, StructType):
-            return self.calls.make(node, kind, list(items))
-        if isinstance(kind, ArrayType):
-            values = self.array_items(tree.Listed(tuple(items), at=node.at), kind)
-            if len(values) > kind.count:
-                self.fail(node, f"an array of {kind.count} element(s) is given {len(values)} values")
-            values += [self.zero(node, kind.element)] * (kind.count - len(values))
-            return ArrayValue(kind, tuple(values))
-        if isinstance(kind, PointerType):
-            if len(items) != 1:
-                self.fail(node, "a pointer needs one place")
-            return self.convert(items[0], kind)
-        if not items:
-            return self.b.const(0, kind)
-        if len(items) == 1:
-            return self.convert(items[0], kind)
-        if len(items) != 2 or not is_complex(kind):
-            self.fail(node, f"{kind} is made of one value, and {len(items)} are given")
-        part = part_dtype(kind)
-        return self.b.complex(*(self.b.cast(self.value_of_number(each), part) for each in items))
 
     def _number(self, node: tree.Literal) -> Node:
         try:
@@ -966,17 +660,17 @@ class Translator:
         """The meaning of a name."""
         scope = self.frame.scope
         if node.owner is not None:
-            return self.qualified(node)
+            return self.resolve_qualified(node)
         found = scope.find(node.name)
         if found is None:
-            known = scope.known()
+            known = scope.list_names()
             given = ", ".join(known) or "no names"
             self.fail(node, f"{node.name!r} is not declared{did_you_mean(node.name, known)}; known here are {given}")
         if isinstance(found, HeaderNumber):
             return Constant(self.b.const(*found))
         return found
 
-    def qualified(self, node: tree.Name) -> Any:
+    def resolve_qualified(self, node: tree.Name) -> Any:
         """``E::A``, and ``numeric_limits<T>::max``."""
         owner = node.owner
         assert owner is not None
@@ -984,7 +678,7 @@ class Translator:
             entity = self.frame.scope.find(owner.parts[0][0])
             if isinstance(entity, ScopedNumbers) and node.name in entity.numbers:
                 return entity.numbers[node.name]
-            kind = self._resolve(owner)
+            kind = self.types.find(owner)
             found = kind.scope.find(node.name) if isinstance(kind, StructType) and kind.scope is not None else None
             if found is not None:
                 return found
@@ -1001,7 +695,7 @@ class Translator:
         if not is_variable(found):
             what = "a function" if isinstance(found, Overloads) else "a type"
             self.fail(node, f"{node.name!r} is {what}, and has no value")
-        return self.memory.load(found)
+        return found, None
 
     def this(self, node: tree.This) -> Any:
         if self.frame.this is None:
@@ -1015,10 +709,10 @@ class Translator:
                 return self.pointer(node.expr)
             self.fail(node, "void has no value")
         if kind.is_reference:
-            return self.memory.load(self.lvalue(node))
+            return self._reference_cast(node)
         if not kind.pointers:
-            return self.cast_value(node.expr, self.value(node.expr), self.declared_type(kind))
-        found: PointerType = self.declared_type(kind)
+            return self.types.cast(node.expr, self.value(node.expr), self.types.resolve(kind))
+        found: PointerType = self.types.resolve(kind)
         value = self.pointer(node.expr)
         dtype, given = found.element, value.dtype
         is_const = value.is_const or found.is_const
@@ -1035,51 +729,57 @@ class Translator:
                 return Pointer(value.base, value.index, dtype, is_const)
         raise self.error(node, f"a pointer to {given} cannot become one to {dtype}; convert the value", KernelTypeError)
 
+    def _reference_cast(self, node: tree.Cast) -> Any:
+        """``(T&)x``."""
+        place = self.lvalue(node.expr)
+        if self.types.resolve(node.type) == self.type_at(place):
+            return place
+        pointed = tree.DeclaredType(node.type.base, 1, is_const=node.type.is_const, at=node.at)
+        address = tree.Unary("&", node.expr, at=node.at)
+        return self.memory.element(self.value(tree.Cast(pointed, address, at=node.at)), self.zero_index)
+
     def _construct(self, node: tree.Construct) -> Any:
-        return self.construct(node, self.named_type(node.type), node.args)
+        return self.types.construct(node, self.types.resolve_name(node.type), node.args)
 
     def _unary(self, node: tree.Unary) -> Any:
         op = node.op
         if op in ("++", "--", "p++", "p--"):
             count = self.b.const(1, INT32)
-            _, before, after = self._update(node.expr, lambda value: self._step(node, op.lstrip("p")[0], value, count))
-            return before if op.startswith("p") else after
+            place, before, after = self._update(
+                node.expr, lambda value: self._step(node, op.lstrip("p")[0], value, count)
+            )
+            return before if op.startswith("p") else (place, after)
         if op == "&":
             return self._address(node.expr)
         if self.calls.operator(op) is not None:
             argument = self.calls.argument(node.expr)
             if (found := self.calls.call_operator(node, op, [argument])) is not None:
-                return self._outcome(found)
-            if op == "*":
-                return self.memory.load(
-                    self.memory.element(self.as_pointer(node.expr, argument.value), self.zero_index)
-                )
-            return self._apply_sign(node, op, self.number_of(node.expr, argument.value))
+                return found
+            value = argument.value
+        else:
+            value = self.value(node.expr)
         if op == "*":
-            return self.memory.load(self.lvalue(node))
-        return self._apply_sign(node, op, self.value_of_number(node.expr))
+            name = _find_variable_name(node.expr)
+            return self.memory.element(self.as_pointer(node.expr, value), self.zero_index, name)
+        return self._apply_sign(node, op, self.number_of(node.expr, value))
 
     def _address(self, node: Any) -> Pointer:
         """``&x``; of an element it is a pointer that may move along the array."""
         if isinstance(node, tree.Index) and not self._is_layout(node.array):
             array, index = self._array_and_index(node)
             if isinstance(plain(array), (Raw, Pointer, PointerVariable)) or (
-                isinstance(plain(array), (Array, ArrayRow)) and len(array.dtype.extents) == 1
+                is_array(plain(array)) and len(array.dtype.extents) == 1
             ):
                 pointer = array if isinstance(array, Pointer) else self.memory.load(array)
-                return self.memory.move(pointer, index, _shown(node))
-            if isinstance(plain(array), (Array, ArrayRow)):
+                return self.memory.move(pointer, index, _find_variable_name(node))
+            if is_array(plain(array)):
                 self.fail(node, "a pointer to a row of an array is not supported; write the address of an element")
-        if isinstance(node, tree.Unary) and node.op == "*" and not isinstance(node.expr, tree.This):
+        if isinstance(node, tree.Unary) and node.op == "*":
             return self.pointer(node.expr)
         place = self.lvalue(node)
-        if isinstance(plain(place), (Array, ArrayRow, Raw, Own)):
-            self.fail(node, f"{_shown(node)!r} is an array, which is a pointer already")
+        if isinstance(plain(place), (Raw, Own)) or is_array(plain(place)):
+            self.fail(node, f"{_find_variable_name(node)!r} is an array, which is a pointer already")
         return self.memory.address(place)
-
-    def _outcome(self, found: tuple[Any, bool]) -> Any:
-        """The value of what a call gave."""
-        return self.memory.load(found[0]) if found[1] else found[0]
 
     def _apply_sign(self, node: Any, op: str, value: Node) -> Node:
         if op == "!":
@@ -1113,7 +813,7 @@ class Translator:
             args = [self.calls.argument(each) for each in (left, right)]
             found = self.calls.call_operator(node, node.op, args)
             if found is not None:
-                return self._outcome(found)
+                return self.read(found)
             x, y = (each.value for each in args)
         else:
             x = self.value(left) if isinstance(left, tree.Tree) else left
@@ -1165,7 +865,7 @@ class Translator:
         if number.dtype.kind not in "biu":
             self.fail(node, f"the index is {number.dtype}; cast it to an integer", KernelTypeError)
         number = self.b.cast(number, INT64)
-        return self.memory.move(pointer, number if op == "+" else self.b.op("neg", number), _shown(node))
+        return self.memory.move(pointer, number if op == "+" else self.b.op("neg", number), _find_variable_name(node))
 
     def _arithmetic(self, node: Any, op: str, left: Node, right: Node) -> Node:
         b = self.b
@@ -1207,52 +907,67 @@ class Translator:
             count = self.b.select(is_inside, count, width)
         return self.b.op(_SHIFTS[op], value, self.b.cast(count, value.dtype))
 
-    def _conditional(self, node: tree.Conditional) -> Any:
-        condition = self.b.truth(self.value_of_number(node.condition))
-        if not may_change(node.yes) and not may_change(node.no):
-            with self.memory.guard(condition):
-                yes = self.value(node.yes)
-            with self.memory.guard(self.b.op("not", condition)):
-                no = self.value(node.no)
+    def _conditional(self, node: tree.Conditional, evaluate: Callable[[Any], tuple[Any, Any]] | None = None) -> Any:
+        """``c ? x : y``: one of two objects, where ``evaluate`` finds both sides to be objects; else a value."""
+        evaluate = evaluate or self.evaluate
+        b, memory = self.b, self.memory
+        condition = b.truth(self.value_of_number(node.condition))
+        opposite = b.op("not", condition)
+        sides: list[tuple[Any, Any]] = []
+        if may_change(node.yes) or may_change(node.no):
+            states = []
+            for each, side in ((condition, node.yes), (opposite, node.no)):
+                with self.branch(each) as ran:
+                    sides.append(evaluate(side))
+                states += ran
+            memory.merge(condition, *states)
         else:
-            with self.branch(condition) as ran:
-                yes = self.value(node.yes)
-            with self.branch(self.b.op("not", condition)) as ran_else:
-                no = self.value(node.no)
-            self.memory.merge(condition, ran[0], ran_else[0])
-        if isinstance(yes, StructValue) or isinstance(no, StructValue):
-            if yes.dtype is not no.dtype:
-                self.fail(
-                    node, f"?: chooses between a {yes.dtype} and a {no.dtype}; make them one type", KernelTypeError
-                )
-            return self.memory.select(condition, yes, no)
-        if isinstance(yes, Pointer) or isinstance(no, Pointer):
-            return self.memory.select(condition, yes, no)
-        dtype = yes.dtype if yes.dtype == no.dtype else c_common(yes.dtype, no.dtype)
-        return self.b.select(condition, self.b.cast(yes, dtype), self.b.cast(no, dtype))
+            for each, side in ((condition, node.yes), (opposite, node.no)):
+                with memory.guard(each):
+                    sides.append(evaluate(side))
+        (yes, yes_value), (no, no_value) = sides
+        if yes is not None and no is not None:
+            one, other = self.type_at(yes), self.type_at(no)
+            if isinstance(one, (PointerType, ArrayType)) and isinstance(other, (PointerType, ArrayType)):
+                return memory.temporary(memory.select(condition, memory.load(yes), memory.load(no)))
+            if one == other:
+                return yes if yes is no else Either(((condition, yes), (opposite, no)), one)
+        if yes_value is None:
+            with memory.guard(condition):
+                yes_value = memory.load(yes)
+        if no_value is None:
+            with memory.guard(opposite):
+                no_value = memory.load(no)
+        if is_struct(yes_value) or is_struct(no_value):
+            if yes_value.dtype is not no_value.dtype:
+                problem = f"?: chooses between a {yes_value.dtype} and a {no_value.dtype}; make them one type"
+                self.fail(node, problem, KernelTypeError)
+            return memory.select(condition, yes_value, no_value)
+        if isinstance(yes_value, Pointer) or isinstance(no_value, Pointer):
+            return memory.select(condition, yes_value, no_value)
+        one, other = yes_value.dtype, no_value.dtype
+        dtype = one if one == other else c_common(one, other)
+        return b.select(condition, b.cast(yes_value, dtype), b.cast(no_value, dtype))
 
     def _comma(self, node: tree.Comma) -> Any:
         """All are evaluated, and the last one is the value."""
         for each in node.exprs[:-1]:
             self.effect(each)
-        return self.value(node.exprs[-1])
-
-    def _assignment(self, node: tree.Assignment) -> Any:
-        return self._assign(node)[1]
+        return self.evaluate(node.exprs[-1])
 
     def _assign(self, node: tree.Assignment) -> tuple[Any, Any]:
         """Translate an assignment; the object that has changed, or None, and its value."""
         if node.op == "=":
             if isinstance(node.value, tree.Listed):
                 place = self.lvalue(node.target)
-                return self._assign_value(node, place, self.convert(node.value, self.type_at(place)))
+                return self._assign_value(node, place, self.types.convert(node.value, self.type_at(place)))
             value = self.value(node.value)
             return self._assign_value(node, self.lvalue(node.target), value)
         op = node.op[:-1]
         if self.calls.operator(node.op) is not None:
             args = [self.calls.argument(each) for each in (node.target, node.value)]
             if (found := self.calls.call_operator(node, node.op, args)) is not None:
-                return (found[0] if found[1] else args[0].place), self._outcome(found)
+                return (found if is_variable(found) else args[0].place), self.read(found)
             value, place = args[1].value, args[0].place
         else:
             value, place = self.value(node.value), None
@@ -1261,14 +976,14 @@ class Translator:
 
     def _assign_value(self, node: tree.Assignment, place: Any, value: Any) -> tuple[Any, Any]:
         target = node.target
-        if isinstance(value, Pointer) and not isinstance(plain(place), (PointerVariable, Array, Raw, Own)):
+        if isinstance(value, Pointer) and not isinstance(plain(place), (PointerVariable, CompoundObject, Raw, Own)):
             self.number_of(node.value, value)  # says what is wrong
-        if isinstance(plain(place), StructObject) and isinstance(value, Node):
+        if is_struct(plain(place)) and isinstance(value, Node):
             kind = self.type_at(place)
             if self.calls.has_constructor(kind):
                 value = self.calls.make(node, kind, [value], is_implicit=True)
         try:
-            return place, self.memory.store(place, value, _shown(target))
+            return place, self.memory.store(place, value, _find_variable_name(target))
         except RefusedError as problem:
             raise self.error(target, str(problem), problem.kind) from None
 
@@ -1280,45 +995,25 @@ class Translator:
         place = self.lvalue(target) if place is None else place
         try:
             value = self.memory.load(place)
-            if isinstance(value, StructValue):
+            if is_struct(value):
                 self.fail(target, f"a {value.dtype} is not a number; take a member of it", KernelTypeError)
-            return place, value, self.memory.store(place, change(value), _shown(target))
+            return place, value, self.memory.store(place, change(value), _find_variable_name(target))
         except RefusedError as problem:
             raise self.error(target, str(problem), problem.kind) from None
 
     def _sizeof(self, node: tree.SizeOf) -> Node:
         if isinstance(node.of, tree.DeclaredType):
-            kind = self.declared_type(node.of)
+            kind = self.types.resolve(node.of)
         else:
             before = self.memory.snapshot()
-            place = self.lvalue(node.of) if self.is_lvalue(node.of) else None
-            kind = self.value(node.of).dtype if place is None else self.type_at(place)
+            place, value = self.evaluate(node.of)
+            kind = value.dtype if place is None else self.type_at(place)
             self.memory.restore(before)
             if isinstance(plain(place), PointerVariable):
                 return self.b.const(8, UINT64)
         return self.b.const(kind.itemsize, UINT64)
 
     # --- places
-    def is_lvalue(self, node: Any) -> bool:
-        """Whether an expression stands for an object, and not for a value."""
-        if isinstance(node, tree.Member):
-            return node.is_arrow or self.is_lvalue(node.owner)
-        if isinstance(node, tree.Index):
-            return not self._is_layout(node.array)
-        if isinstance(node, tree.Unary):
-            return node.op in ("*", "++", "--")
-        if isinstance(node, tree.Name):
-            return True
-        if isinstance(node, tree.Conditional):
-            return self.is_lvalue(node.yes) and self.is_lvalue(node.no)
-        if isinstance(node, tree.Comma):
-            return self.is_lvalue(node.exprs[-1])
-        if isinstance(node, tree.CallExpression):
-            return self.calls.gives_reference(node)
-        if isinstance(node, tree.Cast):
-            return node.type.is_reference
-        return isinstance(node, tree.Assignment)
-
     def type_at(self, place: Any) -> Any:
         """The type of an object."""
         inner = plain(place)
@@ -1330,116 +1025,11 @@ class Translator:
             raise RefusedError(f"{inner.name!r} is an array; index it, for instance {inner.name}[i]")
         return inner.dtype
 
-    def lvalue(self, node: Any) -> Any:
-        """The object that an expression stands for."""
-        self.count(1)
-        try:
-            return self._lvalue(node)
-        except RefusedError as problem:
-            raise self.error(node, str(problem), problem.kind) from None
-
-    def _lvalue(self, node: Any) -> Any:
-        memory = self.memory
-        if isinstance(node, tree.Name):
-            found = self.entity(node)
-            if not is_variable(found):
-                self._name(node)  # says what it is
-            return found
-        if isinstance(node, tree.This):
-            self.fail(node, "'this' is a pointer that cannot be changed")
-        if isinstance(node, tree.Unary) and node.op == "*":
-            if isinstance(node.expr, tree.This):
-                self.this(node.expr)
-                return self.frame.this
-            return memory.element(self.pointer(node.expr), self.zero_index, _shown(node.expr))
-        if isinstance(node, tree.Unary) and node.op in ("++", "--"):
-            count = self.b.const(1, INT32)
-            return self._update(node.expr, lambda value: self._step(node, node.op[0], value, count))[0]
-        if isinstance(node, tree.Member):
-            return self._member_lvalue(node)
-        if isinstance(node, tree.Index):
-            return self._index_lvalue(node)
-        if isinstance(node, tree.Conditional):
-            return self._conditional_lvalue(node)
-        if isinstance(node, tree.Comma):
-            for each in node.exprs[:-1]:
-                self.effect(each)
-            return self.lvalue(node.exprs[-1])
-        if isinstance(node, tree.Assignment):
-            place = self._assign(node)[0]
-            if place is None:
-                self.fail(node, "this assignment gives no variable")
-            return place
-        if isinstance(node, tree.CallExpression) and self.calls.gives_reference(node):
-            return self.calls.call(node, is_used=True, is_lvalue=True)
-        if isinstance(node, tree.Cast) and node.type.is_reference:
-            place = self.lvalue(node.expr)
-            kind = self.declared_type(node.type)
-            given = self.type_at(place)
-            if kind == given:
-                return place
-            pointed = tree.DeclaredType(node.type.base, 1, is_const=node.type.is_const, at=node.at)
-            address = tree.Unary("&", node.expr, at=node.at)
-            return memory.element(self.value(tree.Cast(pointed, address, at=node.at)), self.zero_index)
-        raise self.error(node, "this is neither a variable nor an element, has no address, and cannot be assigned to")
-
-    def _conditional_lvalue(self, node: tree.Conditional) -> Any:
-        condition = self.b.truth(self.value_of_number(node.condition))
-        if may_change(node.yes) or may_change(node.no):
-            with self.branch(condition) as ran:
-                yes = self.lvalue(node.yes)
-            with self.branch(self.b.op("not", condition)) as ran_else:
-                no = self.lvalue(node.no)
-            self.memory.merge(condition, ran[0], ran_else[0])
-        else:
-            yes, no = self.lvalue(node.yes), self.lvalue(node.no)
-        one, other = self.type_at(yes), self.type_at(no)
-        if isinstance(one, np.dtype) and isinstance(other, np.dtype) and one != other:  # then it is a value
-            dtype = c_common(one, other)
-            with self.memory.guard(condition):
-                value = self.b.cast(self.memory.load(yes), dtype)
-            with self.memory.guard(self.b.op("not", condition)):
-                return Constant(self.b.select(condition, value, self.b.cast(self.memory.load(no), dtype)))
-        if isinstance(one, (PointerType, ArrayType)) and isinstance(other, (PointerType, ArrayType)):
-            return self.memory.temporary(self.memory.select(condition, self.memory.load(yes), self.memory.load(no)))
-        if one != other:
-            self.fail(node, f"?: chooses between {one} and {other}; make them one type", KernelTypeError)
-        if yes is no:
-            return yes
-        return Either(((condition, yes), (self.b.op("not", condition), no)), one)
-
-    def _member_lvalue(self, node: tree.Member) -> Any:
-        if node.is_arrow:
-            if isinstance(node.owner, tree.This):
-                self.this(node.owner)
-                owner = self.frame.this
-            else:
-                owner = self.memory.element(self.pointer(node.owner), self.zero_index, _shown(node.owner))
-        elif self.is_lvalue(node.owner):
-            owner = self.lvalue(node.owner)
-        else:
-            owner = self.memory.temporary(self.value(node.owner))
-        if isinstance(plain(owner), PointerVariable):
-            self.fail(node, f"{_shown(node.owner)!r} is a pointer; write -> in place of the dot")
-        try:
-            return self.memory.member(owner, node.name)
-        except RefusedError as problem:
-            at = tree.Name(node.name, at=node.name_at, width=len(node.name))
-            raise self.error(at, str(problem), problem.kind) from None
-
-    def _index_lvalue(self, node: tree.Index) -> Any:
-        memory = self.memory
-        if self._is_layout(node.array):
-            entry = self._layout_entry(node.array, self.index(node.index))
-            return Constant(entry)
-        array, index = self._array_and_index(node)
-        if isinstance(plain(array), Own):
-            return plain(array).cell
-        return memory.element(array, index, _shown(node.array))
-
     def _array_and_index(self, node: tree.Index) -> tuple[Any, Node]:
         """The array of an element, and the index."""
-        array: Any = self.lvalue(node.array) if self.is_lvalue(node.array) else self.pointer(node.array)
+        array, value = self.evaluate(node.array)
+        if array is None:
+            array = self.as_pointer(node.array, value)
         inner = plain(array)
         if isinstance(inner, Own):
             index = self.index(node.index)
@@ -1465,15 +1055,13 @@ class Translator:
         """The indices along each axis of ``x[{i, j}]``, or of ``x[a]`` with a local array; None of one index."""
         if isinstance(node, tree.Listed):
             return [self.index(each) for each in node.items]
-        if not self.is_lvalue(node) or isinstance(node, (tree.Assignment, tree.CallExpression)) or may_change(node):
-            return None
         entity = self.frame.scope.find(node.name) if isinstance(node, tree.Name) else None
         array = plain(entity)
-        if not isinstance(array, Array):
+        if not isinstance(array, CompoundObject) or not is_array(array):
             return None
         if len(array.dtype.extents) != 1:
             self.fail(node, f"{array.name!r} has {len(array.dtype.extents)} dimensions; an index is a list of integers")
-        values = [self.memory.load(each) for each in array.elements]
+        values = [self.memory.load(each) for each in array.inside]
         if not all(isinstance(each, Node) and is_integer(each.dtype) for each in values):
             self.fail(node, f"the index is {array.dtype.element}; make {array.name!r} an array of integers")
         return [self.b.cast(each, INT64) for each in values]
@@ -1533,21 +1121,33 @@ class Translator:
         """``p.member``, ``f(x).member``, ``x.ndim`` and ``_ind.ndim``."""
         if node.name == "ndim" and isinstance(node.owner, tree.Name) and not node.is_arrow:
             found = plain(self.entity(node.owner))
-            if not isinstance(found, StructObject):
+            if not is_struct(found):
                 return self.b.fact(LayoutFact(self._owner(node.owner), "rank", 0))
-        return self.memory.load(self.lvalue(node))
+        if node.is_arrow:
+            value, place = (
+                None,
+                self.memory.element(self.pointer(node.owner), self.zero_index, _find_variable_name(node.owner)),
+            )
+        else:
+            place, value = self.evaluate(node.owner)
+        if isinstance(plain(place), PointerVariable):
+            self.fail(node, f"{_find_variable_name(node.owner)!r} is a pointer; write -> in place of the dot")
+        owner = self.memory.temporary(value) if place is None else place
+        at = tree.Name(node.name, at=node.name_at, width=len(node.name))
+        found = self._locate(at, lambda: self.memory.member(owner, node.name))
+        return found if place is not None else self.memory.load(found)
 
     def _index(self, node: tree.Index) -> Any:
-        return self.memory.load(self.lvalue(node))
+        if self._is_layout(node.array):
+            return self._layout_entry(node.array, self.index(node.index))
+        array, index = self._array_and_index(node)
+        if isinstance(plain(array), Own):
+            return plain(array).cell
+        return self.memory.element(array, index, _find_variable_name(node.array))
 
     # --- pointers
     def pointer(self, node: Any) -> Pointer:
         """The value of an expression that is a pointer or an array."""
-        if isinstance(node, tree.Name):
-            entity = self.entity(node)
-            inner = plain(entity)
-            if isinstance(inner, (Array, ArrayRow, Raw)):
-                return self.memory.decay(entity)
         return self.as_pointer(node, self.value(node))
 
     def as_pointer(self, node: Any, value: Any) -> Pointer:
@@ -1556,11 +1156,11 @@ class Translator:
         return value
 
 
-def _shown_name(node: Any) -> str:
+def _format_name(node: Any) -> str:
     return repr(node.name) if getattr(node, "name", None) else "here"
 
 
-def _shown(node: Any) -> str:
+def _find_variable_name(node: Any) -> str:
     """The name of the variable that an expression is about, for messages."""
     found = owner_of(node)
     return "*" if found is None else found
@@ -1568,8 +1168,10 @@ def _shown(node: Any) -> str:
 
 _STATEMENTS: dict[type, Any] = {
     tree.Evaluate: Translator._evaluate, tree.Compound: Translator._compound,
-    tree.Return: Translator._return, tree.Alias: Translator._alias, tree.StructTree: Translator._struct,
-    tree.Enumeration: Translator._enumeration, tree.Declaration: Translator._declaration, tree.If: Translator._if,
+    tree.Return: Translator._return, tree.Alias: lambda self, node: self.types.declare_alias(node),
+    tree.StructTree: lambda self, node: self.types.declare_struct(node),
+    tree.Enumeration: lambda self, node: self.types.declare_enumeration(node),
+    tree.Declaration: Translator._declaration, tree.If: Translator._if,
     tree.JumpStatement: Translator._jump, tree.Switch: Translator._switch,
     tree.Loop: lambda self, node: self._loops.loop(node),
 }  # fmt: skip
@@ -1578,7 +1180,7 @@ _EXPRESSIONS: dict[type, Any] = {
     tree.Literal: Translator._number, tree.Name: Translator._name,
     tree.This: Translator.this, tree.Cast: Translator._cast, tree.Construct: Translator._construct,
     tree.Unary: Translator._unary, tree.Binary: Translator._binary, tree.Conditional: Translator._conditional,
-    tree.Comma: Translator._comma, tree.Assignment: Translator._assignment, tree.SizeOf: Translator._sizeof,
+    tree.Comma: Translator._comma, tree.Assignment: Translator._assign, tree.SizeOf: Translator._sizeof,
     tree.Member: Translator._member, tree.Index: Translator._index,
     tree.CallExpression: lambda self, node: self.calls.call(node, is_used=True),
 }  # fmt: skip

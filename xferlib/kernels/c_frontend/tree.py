@@ -273,18 +273,20 @@ class StructTree(Tree):
     source: Any = None
 
 
-def children(node: Any) -> Iterator[Any]:
+def children(node: Tree) -> list[Tree]:
     """The nodes directly within one."""
-    for name in node.inner if isinstance(node, Tree) else ():
+    found: list[Tree] = []
+    for name in node.inner:
         value = getattr(node, name)
         if isinstance(value, Tree):
-            yield value
+            found.append(value)
         elif isinstance(value, (tuple, list)):
             for each in value:
                 if isinstance(each, Tree):
-                    yield each
+                    found.append(each)
                 elif isinstance(each, tuple):
-                    yield from (inner for inner in each if isinstance(inner, Tree))
+                    found += [inner for inner in each if isinstance(inner, Tree)]
+    return found
 
 
 def walk(*roots: Any) -> Iterator[Any]:
