@@ -26,7 +26,7 @@ MOST_REFUSED = 0.1
 X = np.array([0.0, -0.0, 1.5, -2.25, 3.0, 7.5, -1.0, 0.1, 1e30, -1e5, np.inf, np.nan])
 K = np.array([0, 1, -1, 2, 3, 7, -8, 100, 5, 4, 2**31 - 1, -(2**31)], np.int32)
 A = np.array([1.0, -2.5, 0.5, 3.25, -0.75, 10.0, 2.0, -4.0])
-_FLAGS = ("-O0", "-w", "-std=c++17", "-fwrapv", "-ffp-contract=off", "-shared", "-fPIC")
+_FLAGS = ("-O0", "-w", "-std=c++17", "-fwrapv", "-ffp-contract=off", "-frounding-math", "-shared", "-fPIC")
 
 
 def _seeds() -> range:
